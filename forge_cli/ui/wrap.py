@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import pairwise
-from typing import TextIO
+from typing import IO
 
 NARROWEST = 10
 """Cells of a row, however far to the right it stands."""
@@ -148,7 +148,7 @@ def pad(text: str, width: int) -> str:
     return text + " " * (width - cell_len(text))
 
 
-def terminal_width(stream: TextIO) -> int | None:
+def terminal_width(stream: IO[str]) -> int | None:
     """The columns of the terminal behind a stream; None where there is none, and lines stay whole."""
     try:
         if not stream.isatty():
@@ -158,7 +158,7 @@ def terminal_width(stream: TextIO) -> int | None:
         return None
 
 
-def wrap_for(stream: TextIO, text: str, indent: int = 2) -> str:
+def wrap_for(stream: IO[str], text: str, indent: int = 2) -> str:
     """A text as it looks best on a stream; what goes into a pipe or a file is not broken."""
     width = terminal_width(stream)
     return text if width is None else wrap(text, width, indent)

@@ -12,7 +12,7 @@ from forge_cli.testing import Project
 from ..warm import Warm
 from .screen import Screen
 
-PROMPT = r"\[y\]es once, (?:\[[esa]\]\w+, )*\[n\]o, \[t\]ell why not, \[\?\] why >(?: |(?=\x1b))"
+PROMPT = r"\[y\]es\s+once,\s+(?:\[[esa]\]\w+,\s+)*\[n\]o,\s+\[t\]ell\s+why\s+not,\s+\[\?\]\s+why\s+>(?: |(?=\x1b))"
 """A blank at the end is drawn by moving the cursor, where that can be moved."""
 
 TOOLS = '''

@@ -19,6 +19,7 @@ from forge_cli.ui.terminal.keys import QuestionLeft as QuestionLeft
 from forge_cli.ui.terminal.live import can_draw
 from forge_cli.ui.terminal.raw_mode import terminal_taken
 from forge_cli.ui.terminal.render import plain
+from forge_cli.ui.wrap import wrap_for
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
@@ -104,7 +105,7 @@ class LineReader:
         return text.encode(errors="replace").decode() + "\n"
 
     async def _read_plain(self, prompt: str) -> str | None:
-        self.console.print(plain(prompt), end="")
+        self.console.print(plain(wrap_for(self.console.file, prompt, indent=0)), end="")
         self.console.file.flush()
         try:
             line = await self._plain.read()

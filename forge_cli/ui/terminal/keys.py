@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 import anyio
-from rich.cells import cell_len
 from rich.console import Console
 
 from forge_cli.ui.terminal.raw_mode import terminal_taken
 from forge_cli.ui.terminal.render import plain
+from forge_cli.ui.wrap import cell_len, wrap_for
 
 ESCAPE = 0.05
 """Seconds after which an Escape was a key of its own, and not the beginning of another."""
@@ -39,6 +39,7 @@ class KeyReader:
         self._console = console
         self._fd = descriptor
         self._prompt: str | None = None
+        self._drawn = ""
         self._taken_away = False
 
     @property
@@ -73,13 +74,15 @@ class KeyReader:
 
     def draw(self) -> None:
         if self._prompt is not None:
-            self._console.print(plain(self._prompt), end="")
+            self._drawn = wrap_for(self._console.file, self._prompt, indent=0)
+            self._console.print(plain(self._drawn), end="")
             self._console.file.flush()
 
     def erase(self) -> None:
         """Take the prompt off the screen, however many rows it has."""
-        rows = max(cell_len(self._prompt or "") - 1, 0) // max(self._console.size.width, 1)
-        self._console.file.write((f"\x1b[{rows}A" if rows else "") + "\r\x1b[J")
+        width = max(self._console.size.width, 1)
+        rows = sum(max(cell_len(line) - 1, 0) // width + 1 for line in self._drawn.split("\n"))
+        self._console.file.write((f"\x1b[{rows - 1}A" if rows > 1 else "") + "\r\x1b[J")
         self._console.file.flush()
 
     def take_away(self) -> None:

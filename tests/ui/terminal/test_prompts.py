@@ -91,6 +91,19 @@ def test_a_request_shows_what_will_run_and_why_it_asks(asked, writer) -> None:
     assert asked.seen.count("+ two") == 1, "what was just shown is not shown again as the result"
 
 
+@pytest.mark.few(1)
+@pytest.mark.parametrize("term", ["xterm", "dumb"])
+def test_the_answers_are_broken_between_words(terminal, script, term: str) -> None:
+    script(WRITE, TOLD)
+    keyboard = terminal(*RUN, columns=40, TERM=term)
+    keyboard.asked()
+    keyboard.press("y" if term == "xterm" else "y\n", "Told")
+    assert keyboard.end() == 0
+    lines = [line.rstrip() for line in keyboard.screen(40)]
+    at = lines.index("[y]es once, [e]dits, [s]ession,")
+    assert lines[at + 1 : at + 3] == ["[a]lways, [n]o, [t]ell why not, [?] why", "> y"]
+
+
 def test_enter_and_the_end_of_input_are_no(terminal, script) -> None:
     answers = ["\n", "n\n", "\x04", "y\x04\x04", "n write it in French\n"]
     calls = ", ".join(f"{{tool: echo, input: {{text: {number}}}}}" for number in "abcde")
