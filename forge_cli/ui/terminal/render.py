@@ -87,18 +87,27 @@ class Indented(Struct, frozen=True):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
         width = max(options.max_width - self.by, NARROWEST)
-        for line in Segment.split_lines(console.render(self.inside, options.update(width=width))):
-            margin = self.by
-            for row in _rows(line, width, self.hang) if console.is_terminal else [line]:
-                yield from (*self._margin(margin, console), *row, Segment.line())
-                margin = self.by + self.hang
+        is_terminal = console.is_terminal
+        margins = [self._margin(size, is_terminal) for size in (self.by, self.by + self.hang)]
+        for line in _lines(self.inside, console, options.update(width=width)):
+            for number, row in enumerate(_rows(line, width, self.hang) if is_terminal else [line]):
+                yield from (*margins[number > 0], *row, Segment.line())
 
-    def _margin(self, size: int, console: Console) -> Iterator[Segment]:
-        if not self.bar or not console.is_terminal:
-            yield Segment(" " * size)
-            return
+    def _margin(self, size: int, is_terminal: bool) -> list[Segment]:
+        if not self.bar or not is_terminal:
+            return [Segment(" " * size)]
         before = self.by - len(BAR)
-        yield from (Segment(" " * before), Segment(BAR, Style(dim=True)), Segment(" " * (size - self.by)))
+        return [Segment(" " * before), Segment(BAR, Style(dim=True)), Segment(" " * (size - self.by))]
+
+
+def _lines(inside: RenderableType, console: Console, options: ConsoleOptions) -> Iterator[list[Segment]]:
+    """The lines of something; rich takes seconds to part a plain text of many."""
+    if isinstance(inside, Styled) and options.no_wrap and not inside.spans and "\t" not in inside.plain:
+        style, width = console.get_style(inside.style), options.max_width
+        for line in inside.plain.split("\n"):
+            yield [Segment(line[:width] + line[width:].rstrip(), style)]
+    else:
+        yield from Segment.split_lines(console.render(inside, options))
 
 
 def _rows(line: list[Segment], width: int, hang: int) -> Iterator[list[Segment]]:

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from rich.console import Console
+from rich.console import Console, Group
+from rich.text import Text as Styled
 
 from forge_cli import Custom, Diff, Json, Text
 from forge_cli.core.results import ResultValue
@@ -20,6 +21,7 @@ from forge_cli.results import DisplayHints, FileContent, FileList
 from forge_cli.ui.terminal.render import Indented, render
 from forge_cli.ui.views import view_of
 
+from ...deadline import deadline
 from ...rows import each_row
 
 HOSTILE = "a\x1b[2Jb\rc\x07\x9b\u202ed\u200b[red]e[/red]\N{OBJECT REPLACEMENT CHARACTER}"
@@ -41,6 +43,26 @@ def test_text_and_files() -> None:
     assert shown(Text("ends\n")) == "ends\n"
     assert shown(FileContent("/a", "x\ty\n", 4)) == "x       y\n"
     assert shown(Text("")) == "\n"
+
+
+@given(st.text(st.sampled_from("ab 漢\n"), max_size=60), st.booleans())
+def test_plain_text_is_drawn_as_rich_draws_it(text: str, styled: bool) -> None:
+    words = Styled(text, "bold" if styled else "")
+    for indented in (Indented(words, 2, hang=3), Indented(words, 4, bar=True)):
+        drawn = [new_screen(12), new_screen(12)]
+        drawn[0].print(indented, end="")
+        drawn[1].print(replace(indented, inside=Group(words)), end="")
+        assert drawn[0].file.getvalue() == drawn[1].file.getvalue()
+
+
+def new_screen(width: int) -> Console:
+    return Console(file=io.StringIO(), width=width, force_terminal=True, highlight=False, soft_wrap=True)
+
+
+@pytest.mark.long
+def test_a_million_lines_are_drawn_before_anybody_gives_up() -> None:
+    with deadline():
+        new_screen(80).print(Indented(render(Text("y\n" * 1_000_000), lines=None), 2), end="")
 
 
 def test_lists_of_files() -> None:
