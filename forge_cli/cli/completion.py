@@ -13,7 +13,7 @@ from typer.main import get_command
 from forge_cli.cli.commands import app, lazy_commands
 from forge_cli.core.errors import UsageError
 from forge_cli.files.home import forge_home, user_home
-from forge_cli.files.lookup import named_workers
+from forge_cli.files.lookup import SUFFIXES, named_workers
 from forge_cli.files.replace import replace_file
 
 SCRIPTS = {shell: Path(__file__).with_name(f"completion.{shell}") for shell in ("bash", "zsh", "fish")}
@@ -104,8 +104,15 @@ def _values(parameter: Any) -> Iterable[str]:
         return [str(getattr(choice, "value", choice)) for choice in kind.choices or ()]
     match (parameter.metavar or "").partition("|")[0]:
         case "WORKER":
-            return {worker.name for worker in named_workers(Path.cwd(), forge_home())}
+            return [worker.name for worker in named_workers(Path.cwd(), forge_home())] + list(_worker_files())
         case "ID" | "SESSION":
             return ["last", *(path.stem for path in (forge_home() / "sessions").glob("*.jsonl"))]
         case _:
             return ()
+
+
+def _worker_files() -> Iterator[str]:
+    """Files and folders here that may be workers; others are left to the shell where nothing else is found."""
+    for name in os.listdir():
+        if name.endswith(SUFFIXES) or os.path.isfile(os.path.join(name, "worker.yaml")):
+            yield name

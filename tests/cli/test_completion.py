@@ -18,6 +18,8 @@ def here(project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(project.folder)
     monkeypatch.setenv("FORGE_HOME", str(project.home))
     project.write(".forge/workers/deploy.yaml", "name: deploy")
+    project.write("written.yaml", "name: written")
+    project.write("writing/worker.yaml", "name: writing")
     sessions = project.home / "sessions"
     sessions.mkdir(parents=True)
     for name in ("20261115-084759-1ffcf3a5", "20261116-000000-00000000"):
@@ -35,7 +37,7 @@ WORKERS = ["coder", "deploy", "reviewer", "shell-helper", "writer"]
         (["too"], ["tools"]),
         (["--ver"], ["--version"]),
         (["worker", ""], ["check", "list", "new", "schema", "show"]),
-        (["run", ""], WORKERS),
+        (["run", ""], [*WORKERS, "writing", "written.yaml"]),
         (["run", "re"], ["reviewer"]),
         (["run", "coder", ""], []),
         (["run", "--max-turns", "3", "co"], ["coder"]),
@@ -45,7 +47,7 @@ WORKERS = ["coder", "deploy", "reviewer", "shell-helper", "writer"]
         (["run", "coder", "--trace", "q"], ["quiet"]),
         (["run", "coder", "-r", "2026111"], IDS[:2]),
         (["run", "coder", "-o", ""], []),
-        (["tools", "call", "shell", "--worker", "w"], ["writer"]),
+        (["tools", "call", "shell", "--worker", "w"], ["writer", "writing", "written.yaml"]),
         (["sessions", "show", ""], IDS),
         (["sessions", "rm", "last", "20261116"], IDS[1:2]),
         (["approve", "coder", "--against", "l"], ["last"]),
