@@ -28,7 +28,7 @@ def explain(error: BaseException, *, debug: bool = False, report: ResultReport |
         say(sentence, shown and redacted(shown))
     if report is not None:
         with suppress(OutputLost):
-            report.fail(code, sentence)
+            code = report.fail(code, sentence)
     return code
 
 

@@ -205,7 +205,7 @@ def _finish(
     if loss := loss_of(out):
         code = _tell_loss(plan, loss, result.session_id)
     if report is not None:
-        report.printed = True
+        report.printed, report.told = True, code
     return code
 
 

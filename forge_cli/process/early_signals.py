@@ -27,7 +27,7 @@ def end_on_signals(report: ResultReport | None) -> None:
         code = getattr(dropped.exc_value, "exit_code", 128 + signal.SIGINT)
         try:
             if report is not None:
-                report.fail(code)
+                code = report.fail(code)
         finally:
             os._exit(code)
 

@@ -24,6 +24,8 @@ class ResultReport:
         self._since = time.monotonic()
         self.worker = self.model = self.session = ""
         self.printed = False
+        self.told: int | None = None
+        """The exit code in the result that was printed, once the work is over."""
         self._seq, self._hash = 0, None
 
     def follow(self, line: Any) -> None:
@@ -33,10 +35,14 @@ class ResultReport:
             self._seq, self._hash = line.seq, line.hash
         self.printed = self.printed or (self._form == "stream-json" and line.type == END and line.depth == 0)
 
-    def fail(self, code: int, error: str | None = None) -> None:
-        """Print the result of work that ended with this exit code, unless it has one; signals have no ``error``."""
+    def fail(self, code: int, error: str | None = None) -> int:
+        """Print the result of work that ended with this exit code, unless it has one; signals have no ``error``.
+
+        Returns the exit code for the process: a signal that comes after the result does not change it.
+        """
         if code != 0:
             self.tell(self._result(code, error), sys.stdout)
+        return code if self.told is None else self.told
 
     def tell(self, result: dict[str, Any], out: TextIO) -> None:
         """Print a result, unless one was printed."""

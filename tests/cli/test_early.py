@@ -155,6 +155,15 @@ def test_in_the_first_second(tester, start, number: signal.Signals) -> None:
         signal_early(start, chance.choice(COMMANDS), number, chance.uniform(0, FIRST))
 
 
+@pytest.mark.few(2)
+@pytest.mark.parametrize("number", SIGNALS)
+def test_after_the_result(tester, start, number: signal.Signals) -> None:
+    forge = start("run", "worker.yaml", "go", "--output-format", "json")
+    told = json.loads(forge.process.stdout.readline())["exit_code"]
+    forge.signal(number)
+    assert forge.end().code in (told, -number)
+
+
 @pytest.mark.long
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("number", SIGNALS)
