@@ -13,6 +13,7 @@ _ROOMS = {
     "core.errors": "ForgeError ToolError",
     "core.events": "Event",
     "core.hookspecs": "hookimpl",
+    "core.interrupt": "InterruptSignal",
     "core.media": "Image",
     "core.results": "Custom Diff Json Text",
     "core.tool": "Args Preview",
@@ -22,14 +23,19 @@ _ROOMS = {
     "engine.sync": "run_sync",
     "files.worker": "Worker load_worker",
     "schema.config": "Config",
+    "schema.forms": "derive_fields",
     "schema.paths": "DeletePath ReadPath WritePath",
     "schema.tool": "Tool tool",
     "schema.toolset": "Toolset ToolsetConfig",
+    "ui.runtime_ui": "RuntimeUI",
+    "ui.terminal.prompts": "cli_approval_callback",
+    "ui.terminal.slash": "classify_command parse_command",
+    "ui.terminal.trace": "trace_formatter",
 }
 """The room in which each name of this module is made."""
 _MOVED = {
-    "embedding": "ApprovalController Drift ExecutablesToolset FilesystemToolset FormField Gate InterruptSignal Limits"
-    " MemoryToolset OpenSession PlanToolset RuntimeUI Sandbox ShellToolset derive_fields forge_home"
+    "embedding": "ApprovalController Drift ExecutablesToolset FilesystemToolset FormField Gate Limits"
+    " MemoryToolset OpenSession PlanToolset Sandbox ShellToolset forge_home"
     " is_manual_tool llm_tools manual_tools open_gate open_session replay",
     "errors": "BlockedError ExitCode Mark ModelError Stale ToolInterrupted ToolTimeout UsageError WorkerError",
     "events": "ApprovalDecided ApprovalMode ApprovalRequired ApprovalResponse Attachment CallResult CommandEvent"
@@ -45,8 +51,7 @@ _MOVED = {
     " ProviderKey Renderer Restart SampleReply SampleRequest SandboxView SessionRequests Source TextDelta"
     " ToolSpec ToolsetEnv ToolsetPlaces TurnEnd Validated ZoneApproval ZoneMode find_key",
     "results": "Blob DisplayHints FileContent FileList ResultValue is_valid_kind is_well_known_kind",
-    "terminal": "ClassifiedCommand ParsedCommand TerminalUI classify_command cli_approval_callback is_command"
-    " parse_command trace_formatter",
+    "terminal": "ClassifiedCommand ParsedCommand TerminalUI is_command",
 }
 """Names that were here, by the modules that have them now; they are found for one version more."""
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names.split()}

@@ -11,6 +11,7 @@ from forge_cli.core.errors import ForgeError as ForgeError
 from forge_cli.core.errors import ToolError as ToolError
 from forge_cli.core.events import Event as Event
 from forge_cli.core.hookspecs import hookimpl as hookimpl
+from forge_cli.core.interrupt import InterruptSignal as InterruptSignal
 from forge_cli.core.media import Image as Image
 from forge_cli.core.results import Custom as Custom
 from forge_cli.core.results import Diff as Diff
@@ -25,6 +26,7 @@ from forge_cli.engine.sync import run_sync as run_sync
 from forge_cli.files.worker import Worker as Worker
 from forge_cli.files.worker import load_worker as load_worker
 from forge_cli.schema.config import Config as Config
+from forge_cli.schema.forms import derive_fields as derive_fields
 from forge_cli.schema.paths import DeletePath as DeletePath
 from forge_cli.schema.paths import ReadPath as ReadPath
 from forge_cli.schema.paths import WritePath as WritePath
@@ -32,5 +34,10 @@ from forge_cli.schema.tool import Tool as Tool
 from forge_cli.schema.tool import tool as tool
 from forge_cli.schema.toolset import Toolset as Toolset
 from forge_cli.schema.toolset import ToolsetConfig as ToolsetConfig
+from forge_cli.ui.runtime_ui import RuntimeUI as RuntimeUI
+from forge_cli.ui.terminal.prompts import cli_approval_callback as cli_approval_callback
+from forge_cli.ui.terminal.slash import classify_command as classify_command
+from forge_cli.ui.terminal.slash import parse_command as parse_command
+from forge_cli.ui.terminal.trace import trace_formatter as trace_formatter
 
 __version__: str
