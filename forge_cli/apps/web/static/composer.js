@@ -21,9 +21,10 @@ export class Composer {
   constructor(answered) {
     this.answered = answered;
     this.completions = new Completions($("message"), $("completions"), () => session(this.id, "complete"));
-    for (const id of ["mode", "model"]) $(id).addEventListener("change", ({ target }) => this.enter(`/${id} ${target.value}`, target));
+    for (const id of ["mode", "model"]) $(id).addEventListener("change", ({ target }) => this.enter(`/${id} ${target.value}`));
     this.drafts = new Map(); // what is typed and attached in each session, until it is sent
     this.draft = { text: "", attachments: [] };
+    this.sent = []; // lines that the server has not taken yet
     this.status = { state: "idle", queued: [] };
     $("composer").addEventListener("submit", (event) => {
       event.preventDefault();
@@ -117,37 +118,46 @@ export class Composer {
     $("message").focus();
   }
 
-  /** What is not taken by the server comes back, to be sent again. */
   send() {
     const box = $("message");
     const text = box.value;
-    if ((!text.trim() && !this.draft.attachments.length) || $("send").hasAttribute("aria-disabled")) return;
+    const { attachments } = this.draft;
+    if (!text.trim() && !attachments.length) return;
     box.value = "";
+    this.draft.attachments = [];
+    this.showAttachments();
     this.completions.close();
-    const { draft } = this;
-    act($("send"), $("composer-error"), async () => {
-      const attachments = draft.attachments.map(({ name, media_type, data }) => ({ name, media_type, data }));
-      try {
-        const answer = await this.post(text, attachments);
-        draft.attachments = [];
-        this.showAttachments();
-        this.answered(answer);
-      } catch (refusal) {
-        box.value = text + box.value;
-        throw refusal;
-      }
-    });
+    this.enter(text, attachments);
     box.focus();
   }
 
-  post(text, attachments = []) {
-    const columns = Math.max(30, Math.floor($("log").clientWidth / 8) - 6);
-    return post(session(this.id, "input"), { text, attachments, columns });
+  /** Say a line, which a control may stand for. */
+  enter(text, attachments = []) {
+    this.sent.push({ id: this.id, draft: this.draft, text, attachments });
+    act($("send"), $("composer-error"), () => this.deliver());
   }
 
-  /** A line that a control stands for. */
-  enter(text, control = $("send")) {
-    return act(control, $("composer-error"), async () => this.answered(await this.post(text)));
+  /** One line after the other; what the server does not take comes back with those after it, to be sent again. */
+  async deliver() {
+    while (this.sent.length) {
+      const { id, text, attachments } = this.sent[0];
+      const files = attachments.map(({ name, media_type, data }) => ({ name, media_type, data }));
+      const columns = Math.max(30, Math.floor($("log").clientWidth / 8) - 6);
+      try {
+        this.answered(await post(session(id, "input"), { text, attachments: files, columns }));
+        this.sent.shift();
+      } catch (refusal) {
+        for (const each of this.sent.splice(0).reverse()) this.giveBack(each);
+        throw refusal;
+      }
+    }
+  }
+
+  giveBack({ draft, text, attachments }) {
+    draft.attachments = [...attachments, ...draft.attachments];
+    if (draft === this.draft) this.edit(text);
+    else draft.text = joined(text, draft.text);
+    this.showAttachments();
   }
 
   /** Say the last message again; the server has it whole. */
@@ -158,6 +168,7 @@ export class Composer {
   stop() {
     if ($("stop").hidden) return;
     act($("stop"), $("composer-error"), async () => {
+      for (const each of this.sent.splice(1).reverse()) this.giveBack(each);
       const { text, shown } = await post(session(this.id, "interrupt"));
       this.edit(text);
       this.answered({ shown });
@@ -167,7 +178,7 @@ export class Composer {
 
   /** Put what was sent before what is being typed, to be changed. */
   edit(text) {
-    $("message").value = [text, $("message").value].filter(Boolean).join("\n");
+    $("message").value = joined(text, $("message").value);
   }
 
   show(status) {
@@ -228,6 +239,8 @@ export const byProvider = (names) =>
     const [, provider, model] = name.match(/^([^:]+):(.+)$/) || [name, "", name];
     return [name, model, provider];
   });
+
+const joined = (...texts) => texts.filter(Boolean).join("\n");
 
 function base64(file) {
   return new Promise((resolve, reject) => {

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from forge_cli.testing import call, calls
 
@@ -68,6 +68,39 @@ def test_stop_and_escape_interrupt_and_the_next_message_is_taken(start: Start) -
         expect(page.locator("#stop")).to_be_hidden()
     say(page, "Are you there?")
     expect(page.locator(".entry.answer .words").last).to_have_text("Here I am.")
+
+
+def test_what_is_sent_while_the_line_is_slow_follows_in_order(start: Start) -> None:
+    page = start("One.", "Two.").talk()
+    held: list[Route] = []
+    page.route("**/input", lambda route: held.append(route), times=1)
+    page.locator("#attach").set_input_files({"name": "a.txt", "mimeType": "text/plain", "buffer": b"A"})
+    for text in ("First", "Second"):
+        say(page, text)
+        expect(page.locator("#message")).to_have_value("")
+    page.locator("#message").fill("Third")
+    held[0].continue_()
+    expect(page.locator(".entry.answer .words")).to_have_text(["One.", "Two."])
+    expect(page.locator(".entry.user .words")).to_have_text(["First", "Second"])
+    expect(page.locator("#message")).to_have_value("Third")
+
+
+@pytest.mark.long
+def test_stop_gives_back_what_has_not_left_the_page(start: Start) -> None:
+    page = start(HOLD, "One.").talk()
+    say(page, "Wait.")
+    expect(page.locator("#status-text")).to_contain_text("Running")
+    held: list[Route] = []
+    page.route("**/input", lambda route: held.append(route), times=1)
+    for text in ("First", "Second"):
+        say(page, text)
+        expect(page.locator("#message")).to_have_value("")
+    page.keyboard.press("Escape")
+    expect(page.locator("#message")).to_have_value("Second")
+    expect(page.locator("#status-text")).to_have_text("Ready")
+    held[0].continue_()
+    expect(page.locator(".entry.user .words")).to_have_text(["Wait.", "First"])
+    expect(page.locator("#message")).to_have_value("Second")
 
 
 @pytest.mark.long
