@@ -65,8 +65,15 @@ def test_a_lock_that_an_organisation_requires_holds_here(guarded: Machine) -> No
     asked = [guarded.claude("Bash", {"command": "git log"})]
     guarded.forge("lock", str(guarded.policy))
     asked.append(guarded.claude("Bash", {"command": "git log"}))
-    assert [decision for decision, _ in asked] == ["ask", "allow"], asked
+    policy.write_text("requires: {lock: true}\n")
+    asked.append(guarded.claude("Bash", {"command": "git log"}))
+    assert [decision for decision, _ in asked] == ["ask", "allow", "ask"], asked
     assert "guard.lock" in asked[0][1]
+    assert "'requires'; did you mean 'require'?" in asked[2][1]
+    data = json.dumps(guarded.asked("Bash", {"command": "git log"}))
+    own = guarded.run("sh", "-c", "forge guard check || exit 2", text=data)
+    assert (own.returncode, own.stdout) == (2, "")
+    assert "did you mean 'require'?" in own.stderr
 
 
 def test_a_changed_policy_counts_at_once(guarded: Machine) -> None:
