@@ -136,6 +136,7 @@ def test_garbage_is_answered_and_the_next_message_is_heard(server: Callable[...,
         "\x00\xff",
         "x" * 20_000_000,
         {**call_request(8, "peek"), "params": "x"},
+        call_request(10, "echo", text="\ud800"),
         {"jsonrpc": "2.0", "id": 9, "method": "no/such"},
         {"jsonrpc": "2.0", "method": "notifications/nothing", "params": {}},
         {"jsonrpc": "2.0", "id": 99, "result": {}},
@@ -145,10 +146,11 @@ def test_garbage_is_answered_and_the_next_message_is_heard(server: Callable[...,
     assert done.code == 0, done.err
     complaints = [answer["error"]["message"] for answer in answers if answer.get("id", 0) is None]
     assert complaints.count(TOO_LONG) == 1
-    assert complaints.count("this line is not a JSON-RPC message") >= 5
+    assert complaints.count("this line is not a JSON-RPC message") == 4
     found = by_id(answers)
     assert not found[2]["result"].get("isError")
     assert found[9]["error"]["code"] == mcp_types.METHOD_NOT_FOUND
+    assert {found[id]["error"]["code"] for id in (7, 8, 10)} == {mcp_types.PARSE_ERROR}
     assert "Traceback" not in done.err
 
 

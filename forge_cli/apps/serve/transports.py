@@ -80,7 +80,7 @@ class Messages:
                 try:
                     message = jsonrpc_message_adapter.validate_json(line, by_name=False)
                 except (ValueError, RecursionError):
-                    await self._complain(PARSE_ERROR, "this line is not a JSON-RPC message")
+                    await self._complain(PARSE_ERROR, "this line is not a JSON-RPC message", request_id(line))
                     continue
                 if isinstance(message, JSONRPCRequest):
                     self._unanswered.add(message.id)
