@@ -275,7 +275,7 @@ def test_ctrl_c_lets_what_runs_save_itself(start, project: Project) -> None:
     assert {key: after[key] for key in before} == before
 
 
-def test_ctrl_c_while_an_executor_is_not_there_yet_leaves_at_once(install, start, project: Project) -> None:
+def test_ctrl_c_while_an_executor_is_not_there_yet_leaves_at_once(cli, install, start, project: Project) -> None:
     code = """
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -300,6 +300,7 @@ def forge_executors():
     write_items(project, {"a": ""})
     forge = start("batch", "worker.yaml", "items.jsonl", "--executor", "far", PYTHONPATH=str(site))
     _wait_for(project.folder / "opening")
+    assert cli("batch", "status", "items.results.jsonl").code == 1
     forge.signal(signal.SIGINT)
     done = forge.end()
     assert (done.code, "did not end" in done.err) == (130, False)
@@ -319,8 +320,9 @@ def test_two_batches_cannot_work_on_the_same_results(cli, start, project: Projec
     _wait_for(project.folder / "hangs-b")
     done = cli("batch", "worker.yaml", "items.jsonl")
     assert (done.code, f"in use by another forge batch (pid {other.process.pid})" in done.err) == (1, True)
-    status = json.loads(cli("batch", "status", "items.results.jsonl", "--json").out)
-    assert (status["active"], status["counts"]["running"]) == (True, 1)
+    told = cli("batch", "status", "items.results.jsonl", "--json")
+    status = json.loads(told.out)
+    assert (status["active"], status["counts"]["running"], status["exitCode"], told.code) == (True, 1, 1, 1)
 
 
 def test_a_torn_line_is_dropped_and_a_lost_one_is_found_in_its_session(cli, project: Project) -> None:
@@ -402,6 +404,8 @@ def test_results_without_their_journal_are_not_touched(cli, project: Project) ->
     done = cli("batch", "worker.yaml", "items.jsonl")
     assert (done.code, project.read("items.results.jsonl")) == (2, "mine\n")
     assert cli("batch", "status", "items.results.jsonl").code == 3
+    project.write("killed.jsonl.journal", "")
+    assert cli("batch", "status", "killed.jsonl").code == 3
 
 
 def test_a_file_that_was_there_stays_where_nothing_begins(cli, project: Project) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -33,10 +32,11 @@ def status(
     Exit 0: all are completed, 1: not yet, or some have failed, 5: the budget is spent, 10: some are parked.
     """
     journal = journal_of(results)
-    if not os.path.exists(journal) or (has_content(results) and not has_content(journal)):
+    running = _is_running(journal)
+    if not has_content(journal) and (has_content(results) or not running):
         hint = "give the file that forge batch -o names, with its journal beside it"
         raise WorkerError(Mark(str(results)), "there is no batch of this name", hint=hint)
-    record, running = read_record(results), _is_running(journal)
+    record = read_record(results)
     counts = BatchCounts(record.total)
     for item in record.current.values():
         counts.add(item.state)

@@ -52,7 +52,7 @@ class BatchCounts:
         """Of the whole batch; ``spent`` says that nothing is left of its budget."""
         if spent and self.waiting:
             return ExitCode.LIMIT
-        if self.failed or self.waiting:
+        if self.failed or self.waiting or self.running or not self.total:
             return ExitCode.FAILED
         return ExitCode.PARKED if self.parked else ExitCode.DONE
 
