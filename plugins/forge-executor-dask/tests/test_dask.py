@@ -1,6 +1,7 @@
 """Items of a batch on a real cluster of processes."""
 
 import json
+import multiprocessing
 import os
 import re
 import signal
@@ -217,6 +218,23 @@ def test_a_cluster_of_its_own_and_ctrl_c(sorter: Sorter) -> None:
     assert (forge.returncode, sorter.statuses()["b"]) == (130, "interrupted"), err
     assert "Traceback" not in err
     assert "the same command resumes the rest" in err
+
+
+@pytest.mark.anyio
+async def test_a_cluster_that_is_cut_off_while_it_starts_leaves_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    process = multiprocessing.get_context("spawn").Process(target=time.sleep, args=(30,))
+
+    class Starting(AsyncExitStack):
+        async def __aenter__(self) -> Any:
+            process.start()
+            await anyio.sleep_forever()
+
+    monkeypatch.setattr(executor, "LocalCluster", lambda **options: Starting())
+    async with AsyncExitStack() as stack:
+        with anyio.move_on_after(0):
+            await executor._start_cluster(2, Security(), stack)
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
 
 
 @pytest.mark.long

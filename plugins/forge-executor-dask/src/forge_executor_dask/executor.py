@@ -8,6 +8,7 @@ import importlib.metadata
 import json
 import logging
 import math
+import multiprocessing
 import os
 import time
 import uuid
@@ -233,7 +234,12 @@ async def _start_cluster(concurrency: int, security: Security, stack: AsyncExitS
         preload="forge_executor_dask.apart",
         security=security,
     )
-    await stack.enter_async_context(cluster)
+    try:
+        await stack.enter_async_context(cluster)
+    except BaseException:  # cut off while it starts, it leaves processes that the end of this one would wait for
+        for process in multiprocessing.active_children():
+            process.kill()
+        raise
     return str(cluster.scheduler_address)
 
 
