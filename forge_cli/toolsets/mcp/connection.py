@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 from pydantic import FileUrl
@@ -18,7 +17,8 @@ from forge_cli.core.errors import ToolError
 from forge_cli.core.notify import NOT_THERE, Notify
 from forge_cli.core.text import counted, cut, visible
 from forge_cli.files.mcp import McpServer
-from forge_cli.toolsets.mcp.offer import ServerOffer, ServerTool
+from forge_cli.toolsets.mcp.offer import ServerOffer, ServerTool, all_pages
+from forge_cli.toolsets.mcp.request_limits import Callback, RequestLimits
 from forge_cli.toolsets.mcp.transports import mended, noticing
 
 if TYPE_CHECKING:
@@ -38,12 +38,6 @@ BACK_OFF, LONGEST_PAUSE = 0.5, 60.0
 """Seconds before a server is started again, doubled as long as it cannot be connected to."""
 STARTS, PERIOD = 10, 60.0
 """How often it is started in so many seconds, at most."""
-
-
-class Callback(Protocol):
-    """Answers a request of a server, as the SDK calls it."""
-
-    async def __call__(self, context: Any, params: Any) -> Any: ...
 
 
 class Unreachable(Exception):
@@ -100,11 +94,7 @@ class Connection:
         self._keep = keep
         self._sample = sample
         self._elicit = elicit
-        self._limits: set[anyio.CancelScope] = set()
-        """The time limits of requests that wait for an answer."""
-        self._left: dict[anyio.CancelScope, float] = {}
-        """Seconds that each has left, while a request of the server's own is answered."""
-        self._answering = 0
+        self._limits = RequestLimits(server.timeout)
         self._client: Client | None = None
         self._settled = anyio.Event()
         self._ready = anyio.Event()
@@ -254,7 +244,7 @@ class Connection:
         return await self._ask(lambda client: client.call_tool(tool, args, progress_callback=tell))
 
     async def list_resources(self) -> list[mcp_types.Resource]:
-        return await self._ask(lambda client: _pages(lambda at: client.list_resources(cursor=at), "resources"))
+        return await self._ask(lambda client: all_pages(lambda at: client.list_resources(cursor=at), "resources"))
 
     async def read_resource(self, uri: str) -> mcp_types.ReadResourceResult:
         return await self._ask(lambda client: client.read_resource(uri))
@@ -296,12 +286,8 @@ class Connection:
         from mcp_types import CONNECTION_CLOSED, PARSE_ERROR
 
         try:
-            with anyio.fail_after(self.server.timeout) as limit:
-                self._limits.add(limit)
-                try:
-                    return await answer
-                finally:
-                    self._limits.discard(limit)
+            with self._limits.started():
+                return await answer
         except TimeoutError:
             raise ToolError(f"the MCP server {self.name} did not answer within {self.server.timeout:g} s") from None
         except MCPError as error:
@@ -313,26 +299,6 @@ class Connection:
         except Exception as error:  # an answer that is not what it has to be
             problem = f"the MCP server {self.name} gave an answer that is invalid: {first_line(error)}"
             raise ToolError(problem) from None
-
-    def _untimed(self, answer: Callback | None) -> Callback | None:
-        """While the server waits for a person or the model, the time of its calls stands still."""
-        if answer is None:
-            return None
-
-        async def wait(context: Any, params: Any) -> Any:
-            if not self._answering:
-                self._left = {limit: limit.deadline - anyio.current_time() for limit in self._limits}
-            self._answering += 1
-            for limit in self._left:
-                limit.deadline = math.inf
-            try:
-                return await answer(context, params)
-            finally:
-                self._answering -= 1
-                for limit, seconds in ({} if self._answering else self._left).items():
-                    limit.deadline = anyio.current_time() + seconds
-
-        return wait
 
     async def _open(self, stack: AsyncExitStack) -> None:
         from mcp import Client, MCPError
@@ -351,8 +317,8 @@ class Connection:
         client = Client(
             mended(self._transport(), lambda: client.protocol_version),
             list_roots_callback=list_roots,
-            sampling_callback=self._untimed(self._sample),
-            elicitation_callback=self._untimed(self._elicit),
+            sampling_callback=self._limits.stopped(self._sample),
+            elicitation_callback=self._limits.stopped(self._elicit),
             message_handler=hear,
             logging_callback=log,
             log_level="info",
@@ -372,7 +338,7 @@ class Connection:
                 self.latency = time.monotonic() - started - self.connecting
                 if client.server_capabilities.prompts is not None:
                     with suppress(MCPError, ValueError):  # a server that cannot list prompts has none
-                        self.prompts = await _pages(lambda at: client.list_prompts(cursor=at), "prompts")
+                        self.prompts = await all_pages(lambda at: client.list_prompts(cursor=at), "prompts")
                 self._client = client
         except TimeoutError:
             problem = f"it did not answer within {self.server.connect_timeout:g} s"
@@ -394,7 +360,7 @@ class Connection:
         with suppress(ListenNotSupportedError):
             while tools and tools.list_changed:
                 next_time = anyio.current_time() + LONGEST_PAUSE
-                with suppress(SubscriptionLost, MCPError):
+                with suppress(SubscriptionLost, MCPError, TimeoutError):
                     async with client.listen(tools_list_changed=True) as changes:
                         async for _ in changes:
                             self.changed = True
@@ -414,21 +380,11 @@ class Connection:
         """Ask for what it offers, and keep that."""
         has, tools = client.server_capabilities, []
         if has.tools is not None:
-            tools = await _pages(lambda at: client.list_tools(cursor=at, cache_mode="refresh"), "tools")
+            tools = await all_pages(lambda at: client.list_tools(cursor=at, cache_mode="refresh"), "tools")
         told = tuple(ServerTool.of(tool, self.server.identity) for tool in tools)
         now = datetime.now(UTC).isoformat(timespec="seconds")
         self.offer = ServerOffer(told, client.instructions, has.resources is not None, now)
         self._keep(self.offer)
-
-
-async def _pages(ask: Callable[[str | None], Awaitable[Any]], part: str) -> list[Any]:
-    """All of a list that comes in pages; one that never ends meets the time limit."""
-    page = await ask(None)
-    found = list(getattr(page, part))
-    while page.next_cursor is not None:
-        page = await ask(page.next_cursor)
-        found += getattr(page, part)
-    return found
 
 
 def first_line(error: BaseException) -> str:

@@ -6,7 +6,7 @@ import difflib
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -236,3 +236,13 @@ def _hinted_effects(tool: ServerTool) -> frozenset[Effect] | None:
     if not tool.read_only:
         return None
     return frozenset({Effect.READ, Effect.NETWORK} if tool.open_world else {Effect.READ})
+
+
+async def all_pages(ask: Callable[[str | None], Awaitable[Any]], part: str) -> list[Any]:
+    """All of a list that comes in pages; one that never ends meets the time limit."""
+    page = await ask(None)
+    found = list(getattr(page, part))
+    while page.next_cursor is not None:
+        page = await ask(page.next_cursor)
+        found += getattr(page, part)
+    return found

@@ -1,0 +1,57 @@
+"""The time limits of requests to a server, which stand still while the server itself waits for an answer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import anyio
+
+
+class Callback(Protocol):
+    """Answers a request of a server, as the SDK calls it."""
+
+    async def __call__(self, context: Any, params: Any) -> Any: ...
+
+
+class RequestLimits:
+    """The limits of the requests that wait for an answer."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._limits: set[anyio.CancelScope] = set()
+        self._left: dict[anyio.CancelScope, float] = {}
+        """Seconds that each has left, while a request of the server's own is answered."""
+        self._answering = 0
+
+    @contextmanager
+    def started(self) -> Iterator[None]:
+        """Limit the time of a request; a TimeoutError where it is over."""
+        with anyio.fail_after(self._seconds) as limit:
+            self._limits.add(limit)
+            try:
+                yield
+            finally:
+                self._limits.discard(limit)
+
+    def stopped(self, answer: Callback | None) -> Callback | None:
+        """The same answer to a server: while it waits for a person or the model, the time of its calls stands still."""
+        if answer is None:
+            return None
+
+        async def wait(context: Any, params: Any) -> Any:
+            if not self._answering:
+                self._left = {limit: limit.deadline - anyio.current_time() for limit in self._limits}
+            self._answering += 1
+            for limit in self._left:
+                limit.deadline = math.inf
+            try:
+                return await answer(context, params)
+            finally:
+                self._answering -= 1
+                for limit, seconds in ({} if self._answering else self._left).items():
+                    limit.deadline = anyio.current_time() + seconds
+
+        return wait
