@@ -70,7 +70,7 @@ def find_brought(place: Path, *, strict: bool = True) -> list[Brought]:
     if os.path.isdir(folder) and not os.access(folder, os.X_OK):
         raise UsageError(f"{folder}: you may not read this folder", hint="check its owner and mode")
     if strict and not os.path.exists(place):
-        raise UsageError(f"{place}: no such file or folder")
+        raise UsageError(f"{place}: no such file or folder", hint="check the path; forge trust --list has the others")
     found = list(_find(folder, strict)) if os.path.isdir(folder) else []
     settings = next((each for each in found if each.kind == "settings"), None)
     return [each for each in found if _is_at(settings if each.kind == "hook" and settings else each, place, folder)]

@@ -78,7 +78,7 @@ def test_the_name_may_stand_anywhere_before_its_arguments(cli, tester) -> None:
         (["echo", "--worker"], 2, "--worker needs a value"),
         (["echo", *W, "--approval-mode", "yolo"], 2, "use interactive, approve_all or auto_deny"),
         (["echo", *W, "-y", "--approval-mode", "auto_deny", "text=a"], 2, "contradict each other"),
-        (["echo", *W, "word"], 2, "'word' is neither KEY=VALUE nor --KEY VALUE"),
+        (["echo", *W, "word"], 2, "nor --KEY VALUE\n  forge tools show echo names its parameters"),
         (["echo", *W, "text=a", "times=x"], 2, "invalid input for echo: times: must be an integer, got 'x'"),
         (["echo", *W, "text=a", "nosuch=1"], 2, "nosuch"),
         (["echo", *W], 2, "text"),

@@ -106,7 +106,8 @@ def read_args(invocation: Invocation, schema: JsonObject) -> JsonObject:
     """The args that argv describes, over that of ``--json-input``."""
     plain, options = parse_arguments(invocation.argv, boolean_options(schema))
     if plain:
-        raise UsageError(f"'{visible(plain[0])}' is neither KEY=VALUE nor --KEY VALUE")
+        hint = f"forge tools show {invocation.tool} names its parameters"
+        raise UsageError(f"'{visible(plain[0])}' is neither KEY=VALUE nor --KEY VALUE", hint=hint)
     return {**json_object(invocation.json_input), **args_from(options, schema)}
 
 
