@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from types import ModuleType
 from typing import Any, TypeVar
 
 import anyio
@@ -13,6 +14,12 @@ from msgspec import Struct
 from forge_cli.core.errors import ExitCode
 from forge_cli.core.text import counted
 from forge_cli.core.wire import error_text
+
+sniffio: ModuleType | None
+try:
+    import sniffio
+except ModuleNotFoundError:  # it comes with other packages; without it, anyio asks asyncio itself
+    sniffio = None
 
 LOAD_LIMIT = 30.0
 """Seconds for opening something, such as a toolset or a model; also for imports, unless ``import_timeout`` is set."""
@@ -192,7 +199,7 @@ async def run_in_thread(function: Callable[..., T], *args: Any, **more: Any) -> 
 
 
 def start_loop(function: Callable[..., Awaitable[T]], *args: object) -> T:
-    """Run an async function to its end.
+    """Run an async function to its end; what anyio needs for it is loaded only where something of anyio is used.
 
     At its end asyncio cancels the tasks that are left, and waits for them and for threads, for ever: after a grace
     the loop is stopped.
@@ -202,6 +209,7 @@ def start_loop(function: Callable[..., Awaitable[T]], *args: object) -> T:
     stopped = False
 
     async def work() -> None:
+        _name_loop()
         try:
             results.append(await function(*args))
         except BaseException as error:
@@ -218,10 +226,16 @@ def start_loop(function: Callable[..., Awaitable[T]], *args: object) -> T:
         loop.stop()
 
     try:
-        anyio.run(work)
+        asyncio.run(work())
     except RuntimeError:
         if not stopped:
             raise
         if errors:
             raise errors[0] from None
     return results[0]
+
+
+def _name_loop() -> None:
+    """Say which loop this is, as ``anyio.run`` does: callbacks belong to no task, by which it could be known."""
+    if sniffio is not None:
+        sniffio.current_async_library_cvar.set("asyncio")
