@@ -186,6 +186,14 @@ def test_a_verdict_needs_neither_a_session_nor_a_turn(tmp_path: Path) -> None:
     others = ("forge_cli.record", "forge_cli.engine.turns", "forge_cli.models")
     others += ("forge_cli.sandbox.patches.", "forge_cli.sandbox.search.", "forge_cli.sandbox.trial.")
     assert not {name for name in modules if name.startswith(others)}
+    assert "anyio._backends._asyncio" not in modules  # a tenth of the command's time
+
+
+@pytest.mark.parametrize("args", [["approve", WORKER, "calculate_fibonacci", "n=3"], ["worker", "check", WORKER]])
+def test_the_engine_is_loaded_in_the_child_where_the_worker_names_code(tmp_path: Path, args: list[str]) -> None:
+    """Not in both processes, one after the other."""
+    modules = imported_by(tmp_path, *args)
+    assert not modules & {"forge_cli.engine.runtime.assemble", "forge_cli.engine.gate.judge", "forge_cli.toolsets"}
 
 
 def test_what_others_do_at_exit_is_done_and_no_module_is_taken_apart() -> None:
@@ -218,9 +226,9 @@ def test_checking_a_worker_needs_no_table_of_prices(tmp_path: Path, monkeypatch:
 
 
 def test_a_worker_loads_only_the_toolsets_that_it_names(tmp_path: Path) -> None:
-    modules = imported_by(tmp_path, "worker", "check", WORKER)
+    modules = imported_by(tmp_path, "worker", "check", WRITER)
     loaded = {name.split(".")[2] for name in modules if name.startswith("forge_cli.toolsets.")}
-    assert loaded == {"custom"}
+    assert loaded == {"filesystem"}
 
 
 def test_a_conversation_without_a_terminal_needs_no_line_editor(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from forge_cli.core.events import SessionStart, ToolStarted
 from forge_cli.core.phrases import has_mark
 from forge_cli.core.text import counted, visible
 from forge_cli.core.wire import JsonObject, both_spellings
-from forge_cli.engine.gate.answer import VerdictAnswer
+from forge_cli.engine.gate.outlook import VerdictAnswer
 from forge_cli.engine.replay.drift import described
 from forge_cli.files.worker import Worker, load_worker
 from forge_cli.inspection.past import CHANGES, Rejudged, rejudge

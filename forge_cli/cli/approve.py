@@ -19,7 +19,7 @@ from forge_cli.cli.output import data_output
 from forge_cli.core.errors import UsageError
 from forge_cli.core.text import visible
 from forge_cli.core.wire import JsonObject
-from forge_cli.engine.gate.answer import VerdictAnswer, answer_of
+from forge_cli.engine.gate.outlook import VerdictAnswer, answer_of
 from forge_cli.files.places import wrong_path
 from forge_cli.inspection.gate import judging
 from forge_cli.process.signals import in_loop

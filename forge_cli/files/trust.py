@@ -214,11 +214,8 @@ def _named_files(worker: Worker) -> Iterator[Path]:
         yield from _tree(worker.folder / "skills")
     if isinstance(worker.config.output_schema, str):
         yield worker.folder / worker.config.output_schema
-    for section in worker.config.toolsets.values():
-        for part in section if isinstance(section, list) else [section]:
-            module = part.get("module") if isinstance(part, Mapping) else None
-            if isinstance(module, str):
-                yield from imported_beside(worker.folder / module)
+    for module in worker.modules:
+        yield from imported_beside(module)
 
 
 def _digest(path: Path) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -157,6 +157,15 @@ class Worker:
     def folder(self) -> Path:
         """The folder that its file is in."""
         return self.path.parent
+
+    @property
+    def modules(self) -> Iterator[Path]:
+        """The Python files that its toolsets name."""
+        for section in self.config.toolsets.values():
+            for part in section if isinstance(section, list) else [section]:
+                module = part.get("module") if isinstance(part, Mapping) else None
+                if isinstance(module, str):
+                    yield self.folder / module
 
     def content(self) -> bytes:
         """Equal where its settings are: the bytes of its file, if it has one."""

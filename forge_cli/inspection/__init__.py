@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from forge_cli.core.lazy import lazy_modules
 
 if TYPE_CHECKING:
+    from forge_cli.inspection import left_out as left_out
     from forge_cli.inspection import loading_child as loading_child
     from forge_cli.inspection import trying as trying
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from forge_cli import files
 from forge_cli.core.bounds import is_of_forge
@@ -140,19 +139,11 @@ def _files_of_worker(worker: Worker, workspace: Path) -> Iterator[Path]:
     yield worker.folder
     for entry in worker.config.plugins:
         yield (worker.folder / entry).parent if entry.endswith(".py") else worker.folder / entry
-    for section in worker.config.toolsets.values():
-        for module in _modules(section):
-            yield (worker.folder / module).parent
-            yield from imported_beside(worker.folder / module)
+    for module in worker.modules:
+        yield module.parent
+        yield from imported_beside(module)
     with suppress(ForgeError):
         yield from (zone.path for zone in declared_zones(worker, workspace))
-
-
-def _modules(section: Any) -> Iterator[str]:
-    for part in section if isinstance(section, list) else [section]:
-        module = part.get("module") if isinstance(part, Mapping) else None
-        if isinstance(module, str):
-            yield module
 
 
 def _read(worker: str | Path) -> Worker | None:

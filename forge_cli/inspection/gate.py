@@ -6,20 +6,20 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from forge_cli import engine, inspection, schema
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.thirdparty import deny_third_party, needs_third_party, watching
 from forge_cli.core.wire import JsonObject
-from forge_cli.engine.gate.answer import Outlook, answer_of, verdict_on
-from forge_cli.engine.gate.offer import Offer
-from forge_cli.engine.gate.steps import Caller
-from forge_cli.engine.runtime.assemble import Assembly
-from forge_cli.engine.runtime.without_model import opened
-from forge_cli.files.worker import load_worker
+from forge_cli.engine.gate.outlook import Outlook, answer_of
+from forge_cli.files.worker import Worker, load_worker
 from forge_cli.inspection.inspector import Inspector
-from forge_cli.inspection.left_out import why_missing
-from forge_cli.schema.forms import OptionValue, args_from
+
+if TYPE_CHECKING:
+    from forge_cli.engine.gate.offer import Offer
+    from forge_cli.engine.runtime.assemble import Assembly
+    from forge_cli.schema.forms import OptionValue
 
 _GATES: dict[str, tuple[AbstractAsyncContextManager[Assembly], Assembly]] = {}
 """Resources that a child has opened; it ends with them open."""
@@ -35,11 +35,13 @@ async def judging(worker: str, workspace: Path, user_text: str | None = None) ->
 
     ``user_text`` takes the place of the user's config.yaml.
     """
+    found = load_worker(worker)
     try:
-        with watching(deny_third_party):
-            async with _opened(worker, workspace, user_text) as assembly:
-                yield partial(_judge, assembly)
-                return
+        if not any(found.modules):
+            with watching(deny_third_party):
+                async with _opened(found, workspace, user_text) as assembly:
+                    yield partial(_judge, assembly)
+                    return
     except BaseException as error:
         if not needs_third_party(error):
             raise
@@ -48,12 +50,12 @@ async def judging(worker: str, workspace: Path, user_text: str | None = None) ->
         yield partial(inspector.in_child, judge_in_child, worker)
 
 
-def _opened(worker: str, workspace: Path, user_text: str | None) -> AbstractAsyncContextManager[Assembly]:
-    return opened(load_worker(worker), workspace=workspace, make_zones=False, user_text=user_text)
+def _opened(worker: Worker, workspace: Path, user_text: str | None) -> AbstractAsyncContextManager[Assembly]:
+    return engine.runtime.without_model.opened(worker, workspace=workspace, make_zones=False, user_text=user_text)
 
 
 async def open_gate(worker: str, workspace: str, user_text: str | None) -> None:
-    entered = _opened(worker, Path(workspace), user_text)
+    entered = _opened(load_worker(worker), Path(workspace), user_text)
     _GATES[worker] = (entered, await entered.__aenter__())
 
 
@@ -66,12 +68,13 @@ async def _judge(
     tool: str,
     args: JsonObject | str,
     typed: Mapping[str, OptionValue],
-    caller: str = Caller.MODEL.value,
+    caller: str = "model",
 ) -> Outlook:
     guard = assembly.guard
-    if tool not in guard.judge.offers and (why := why_missing(assembly.toolbox, tool)):
+    if tool not in guard.judge.offers and (why := inspection.left_out.why_missing(assembly.toolbox, tool)):
         return Outlook(answer_of(tool, "refused", why))
-    return await verdict_on(guard, call_of(guard.judge.offers.get(tool), tool, args, typed), Caller(caller))
+    call = call_of(guard.judge.offers.get(tool), tool, args, typed)
+    return await engine.gate.answer.verdict_on(guard, call, engine.gate.steps.Caller(caller))
 
 
 def call_of(offer: Offer | None, tool: str, args: JsonObject | str, typed: Mapping[str, OptionValue]) -> ToolCall:
@@ -79,6 +82,6 @@ def call_of(offer: Offer | None, tool: str, args: JsonObject | str, typed: Mappi
 
     ``typed`` is read with the tool's schema; JSON is judged as it is, for a model's call would be.
     """
-    options = args_from(typed, offer.tool.schema.json_schema) if offer else {}
+    options = schema.forms.args_from(typed, offer.tool.schema.json_schema) if offer else {}
     unreadable = args if isinstance(args, str) else None
     return ToolCall("approve", tool, {} if isinstance(args, str) else {**args, **options}, unreadable)

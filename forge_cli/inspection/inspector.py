@@ -24,10 +24,14 @@ async def inspect(
     worker: str | Path | None = None,
     folder: Path | None = None,
     calls_tools: bool = False,
+    names_code: bool = False,
 ) -> T:
-    """The result of one function, found without third-party code in this process."""
+    """The result of one function, found without third-party code in this process.
+
+    Where the worker ``names_code``, there is no use in trying without it.
+    """
     async with Inspector(worker, folder, calls_tools=calls_tools) as inspector:
-        return await inspector(function, *args)
+        return await (inspector.in_child(function, *args) if names_code else inspector(function, *args))
 
 
 class Inspector:

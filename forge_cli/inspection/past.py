@@ -16,7 +16,7 @@ from forge_cli.core.errors import ForgeError
 from forge_cli.core.phrases import MARKS, has_mark
 from forge_cli.core.text import counted
 from forge_cli.core.wire import JsonObject
-from forge_cli.engine.gate.answer import Outlook, VerdictAnswer, answer_of
+from forge_cli.engine.gate.outlook import Outlook, VerdictAnswer, answer_of
 from forge_cli.engine.gate.steps import Caller
 from forge_cli.files.trust import with_children
 from forge_cli.files.worker import load_worker

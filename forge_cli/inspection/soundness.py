@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from forge_cli import engine
 from forge_cli.core.bus import EventBus
-from forge_cli.engine.runtime.assemble import Assembly
-from forge_cli.engine.runtime.without_model import opened
 from forge_cli.files.allowed import allowed_by, find_allowed
 from forge_cli.files.worker import Worker, load_worker
 from forge_cli.inspection.left_out import servers_left_out
 from forge_cli.inspection.model_names import check_model
 from forge_cli.ui.warnings import warn_of_events
+
+if TYPE_CHECKING:
+    from forge_cli.engine.runtime.assemble import Assembly
 
 
 async def open_all(path: str, workspace: str) -> tuple[tuple[int, int, list[str]], list[str]]:
@@ -23,7 +25,7 @@ async def open_all(path: str, workspace: str) -> tuple[tuple[int, int, list[str]
     """
     bus, odd, seen = EventBus(), list[str](), set[Path]()
     warn_of_events(bus)
-    open_worker = partial(opened, workspace=Path(workspace), bus=bus, make_zones=False)
+    open_worker = partial(engine.runtime.without_model.opened, workspace=Path(workspace), bus=bus, make_zones=False)
 
     async def look(worker: Worker, parent: Assembly | None, depth: int = 0) -> tuple[int, int, list[str]]:
         seen.add(worker.path.resolve())

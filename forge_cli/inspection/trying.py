@@ -11,8 +11,9 @@ from forge_cli.core.events import StatusEvent
 from forge_cli.core.results import Text
 from forge_cli.core.tool import Preview
 from forge_cli.core.wire import JsonObject
-from forge_cli.engine.gate.answer import VerdictAnswer, verdict_on
+from forge_cli.engine.gate.answer import verdict_on
 from forge_cli.engine.gate.consent import Consent
+from forge_cli.engine.gate.outlook import VerdictAnswer
 from forge_cli.engine.gate.steps import Caller
 from forge_cli.engine.runtime.without_model import opened
 from forge_cli.files.worker import load_worker

@@ -1,6 +1,6 @@
 """``forge approve``: the gate's word on a call, with no model and nothing executed.
 
-Covers forge_cli.inspection.gate, forge_cli.engine.gate.answer.
+Covers forge_cli.inspection.gate, forge_cli.engine.gate.answer, forge_cli.engine.gate.outlook.
 """
 
 import json

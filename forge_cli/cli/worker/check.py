@@ -77,7 +77,10 @@ def _forbidden(path: str, folder: Path) -> list[WorkerError]:
 def check_worker(path: str, folder: Path) -> tuple[JsonObject, list[Grant]]:
     """The parts of a sound worker, and what it grants itself; what is odd is said on standard error."""
     found = load_worker(path)
-    counts, odd = in_loop(partial(inspect, open_all, path, str(folder), worker=path, folder=folder))
+    names_code = any(found.modules)
+    counts, odd = in_loop(
+        partial(inspect, open_all, path, str(folder), worker=path, folder=folder, names_code=names_code)
+    )
     toolsets, tools, unseen = counts
     for sentence in odd:
         sys.stderr.write(f"warning: {visible(sentence)}\n")

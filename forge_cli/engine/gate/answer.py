@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from msgspec import Struct
-
-from forge_cli.core.approval import Approval, GrantOffer
+from forge_cli.core.approval import Approval
 from forge_cli.core.calls import ToolCall
 from forge_cli.engine.gate.grants import offers_for
+from forge_cli.engine.gate.outlook import Outlook, VerdictAnswer, answer_of
 from forge_cli.engine.gate.steps import Caller, Judged, Refusal
 
 if TYPE_CHECKING:
@@ -16,19 +15,6 @@ if TYPE_CHECKING:
 
 TRIES = {True: "without an effect it does not ask", False: "it asks in any case, with what it did there"}
 """By whether nothing has been said of it."""
-VerdictAnswer = dict[str, Any]
-
-
-class Outlook(Struct, frozen=True):
-    """The outlook of a call: the verdict, what a prompt would offer, and where the rules stand that it met."""
-
-    answer: VerdictAnswer
-    offers: tuple[GrantOffer, ...] = ()
-    met: tuple[str, ...] = ()
-
-    @property
-    def verdict(self) -> str:
-        return str(self.answer["verdict"])
 
 
 async def verdict_on(guard: Guard, call: ToolCall, caller: Caller) -> Outlook:
@@ -66,8 +52,3 @@ def outlook_of(guard: Guard, judged: Judged) -> Outlook:
         **({"tries": TRIES[verdict.unruled]} if verdict.tried_first and verdict.approval is Approval.ASK else {}),
     )
     return Outlook(answer, offers, tuple(met))
-
-
-def answer_of(tool: Any, verdict: str, reason: str, **more: Any) -> VerdictAnswer:
-    empty = {"rule": None, "where": None, "by": None, "risk": None}
-    return {"tool": tool, "verdict": verdict, "reason": reason, **empty, **more}

@@ -14,5 +14,6 @@ if TYPE_CHECKING:
     from forge_cli.engine.runtime import requests as requests
     from forge_cli.engine.runtime import runtime as runtime
     from forge_cli.engine.runtime import runtime_spec as runtime_spec
+    from forge_cli.engine.runtime import without_model as without_model
 
 __getattr__ = lazy_modules(__name__)

@@ -16,8 +16,9 @@ from forge_cli.core.calls import ToolCall, ToolOutcome
 from forge_cli.core.events import OTHER_TOOLS, Event, SessionEnd, SessionStart, SessionUpdate, ToolResult, ToolStarted
 from forge_cli.core.results import Text
 from forge_cli.core.wire import JsonObject
-from forge_cli.engine.gate.answer import VerdictAnswer, outlook_of, refused
+from forge_cli.engine.gate.answer import outlook_of, refused
 from forge_cli.engine.gate.guard import Guard
+from forge_cli.engine.gate.outlook import VerdictAnswer
 from forge_cli.engine.gate.steps import Caller, Judged, Refusal
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.scan import file_stamp
