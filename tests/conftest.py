@@ -5,11 +5,12 @@ import re
 import signal
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -19,7 +20,7 @@ from forge_cli.engine.plugins.scan import LOAD_PLUGINS
 from forge_cli.inspection.loading_child import LoadingChild
 from forge_cli.testing import Project
 
-from .warm import CONFINED_LOOKS, Warm, know_distributions, warm_looks
+from .warm import CONFINED_LOOKS, Warm, know_distributions, started, warm_looks
 
 CALM = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 settings.register_profile("ci", CALM, max_examples=10, derandomize=True)
@@ -35,6 +36,7 @@ for number in (signal.SIGHUP, signal.SIGQUIT):
 
 
 _FOLDERS = count()
+SHARED = pytest.StashKey[Warm]()
 
 
 @pytest.fixture
@@ -59,11 +61,23 @@ def _own_environment(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pyte
     monkeypatch.setenv("FORGE_HOME", str(home / ".forge"))
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Let the processes of pytest-xdist have one warm process; it is about to be ready when the first test wants it."""
+    if SHARED not in node.config.stash:
+        stack = ExitStack()
+        node.config.stash[SHARED] = stack.enter_context(started())
+        node.config.add_cleanup(stack.close)
+    node.workerinput["warm"] = str(node.config.stash[SHARED].place)
+
+
 @pytest.fixture(scope="session")
-def warm() -> Iterator[Warm]:
+def warm(request: pytest.FixtureRequest) -> Iterator[Warm]:
     """forge in processes of its own that start at once; started for the first test that wants one."""
-    with closing(Warm()) as started:
-        yield started
+    shared = getattr(request.config, "workerinput", {}).get("warm")
+    with nullcontext(Warm(Path(shared))) if shared else started() as found:
+        found.wait()
+        yield found
 
 
 @pytest.fixture(autouse=True)

@@ -27,7 +27,7 @@ import termios
 import threading
 import types
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -84,28 +84,33 @@ SITE = [place for place in sys.path if place.endswith("site-packages")]
 class Warm:
     """``forge``, ``python -m forge_cli`` and ``python -c`` as programs that start at once."""
 
-    def __init__(self, *modules: str) -> None:
-        self.place = Path(tempfile.mkdtemp(prefix="warm-"))
-        address = str(self.place / "socket")
-        self.forge, self.python = (self._program(name, address) for name in ("bin/forge", "python"))
-        command = [sys.executable, __file__, address, *modules]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
-        assert self._process.stdout
-        assert self._process.stdout.readline() == b"ready\n"
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self.forge, self.python = place / "bin" / "forge", place / "python"
 
-    def _program(self, name: str, address: str) -> Path:
-        path = self.place / name
+    def wait(self) -> None:
+        """Wait until everything is imported."""
+        subprocess.run([self.python, "-c", ""], check=True, stdin=subprocess.DEVNULL, timeout=120)
+
+
+@contextmanager
+def started(*modules: str) -> Iterator[Warm]:
+    """Start the process from which the others come; it ends by itself if the tests are killed."""
+    warm = Warm(Path(tempfile.mkdtemp(prefix="warm-")))
+    address = str(warm.place / "socket")
+    for path in (warm.forge, warm.python):
         path.parent.mkdir(exist_ok=True)
         path.write_text(CLIENT.format(python=sys.executable, address=address))
         path.chmod(0o755)
-        return path
-
-    def close(self) -> None:
-        """End the process from which the others come; it ends by itself if the tests are killed."""
-        with self._process:
-            assert self._process.stdin
-            self._process.stdin.close()
-        shutil.rmtree(self.place)
+    command = [sys.executable, __file__, address, *modules]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+    with process:
+        assert process.stdin
+        assert process.stdout
+        assert process.stdout.readline() == b"listening\n"
+        yield warm
+        process.stdin.close()
+    shutil.rmtree(warm.place)
 
 
 class LookingChildren:
@@ -163,6 +168,15 @@ def know_distributions() -> None:
 
 def serve(address: str, *modules: str) -> None:
     """Fork a process for each request, until nobody can ask any more; returns early in such a process, once done."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(address)
+        listener.listen(64)
+        os.write(1, b"listening\n")
+        _import_everything(address, *modules)
+        _answer(listener)
+
+
+def _import_everything(address: str, *modules: str) -> None:
     for module in (*LATE, *modules):
         importlib.import_module(module)
     package = importlib.import_module("forge_cli")
@@ -175,19 +189,58 @@ def serve(address: str, *modules: str) -> None:
     know_distributions()
     importlib.import_module("forge_cli.engine.plugins.scan").installed(Path(address).parent / "scanned" / "cache")
     gc.freeze()
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(address)
-        listener.listen(64)
-        os.write(1, b"ready\n")
-        while 0 not in (ready := select.select([0, listener], [], [])[0]):
-            if ready:
-                connection, _ = listener.accept()
-                if os.fork() == 0:
-                    listener.close()
-                    carry_out(connection)
-                    return
+
+
+def _answer(listener: socket.socket) -> None:
+    waking, wake = os.pipe()
+    os.set_blocking(wake, False)
+    signal.signal(signal.SIGCHLD, lambda number, frame: None)
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    waiting: dict[int, socket.socket] = {}
+    while 0 not in (ready := select.select([0, listener, waking, *waiting.values()], [], [])[0]):
+        if listener in ready:
+            connection, _ = listener.accept()
+            try:
+                request, streams = _receive(connection)
+            except (EOFError, OSError):  # killed before it could ask
                 connection.close()
-            _reap()
+                continue
+            child = os.fork()
+            if child == 0:
+                for each in (listener, connection, *waiting.values()):
+                    each.close()
+                signal.set_wakeup_fd(-1)
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                os.close(waking)
+                os.close(wake)
+                become(*request, streams)
+                return
+            waiting[child] = connection
+            for stream in streams:
+                os.close(stream)
+        for child in [child for child, connection in waiting.items() if connection in ready]:
+            _pass_on(child, waiting)
+        if waking in ready:
+            os.read(waking, 4096)
+            _tell_ends(waiting)
+
+
+def _pass_on(child: int, waiting: dict[int, socket.socket]) -> None:
+    """Pass a signal of a client on; one that has left takes its child along."""
+    number = waiting[child].recv(1)
+    os.kill(child, number[0] if number else signal.SIGKILL)
+    if not number:
+        waiting.pop(child).close()
+
+
+def _tell_ends(waiting: dict[int, socket.socket]) -> None:
+    """Tell how children have ended to those who wait for them."""
+    with suppress(ChildProcessError):
+        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+            child, status = ended
+            if child in waiting:
+                with waiting.pop(child) as connection, suppress(BrokenPipeError):  # whoever wanted to know has gone
+                    connection.sendall(status.to_bytes(8, "big"))
 
 
 def _complete(model: Any) -> None:
@@ -196,32 +249,6 @@ def _complete(model: Any) -> None:
         if each.__module__.startswith("forge_cli."):
             each.model_rebuild(raise_errors=False)
         _complete(each)
-
-
-def _reap() -> None:
-    with suppress(ChildProcessError):
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
-
-
-def carry_out(connection: socket.socket) -> None:
-    """Let a child do what is asked and tell how it ended; a client that leaves takes it along."""
-    request, streams = _receive(connection)
-    child = os.fork()
-    if child == 0:
-        connection.close()
-        become(*request, streams)
-        return
-    for stream in streams:
-        os.close(stream)
-    if hasattr(os, "pidfd_open"):
-        ended = os.pidfd_open(child)
-        while ended not in select.select([ended, connection], [], [])[0]:
-            os.kill(child, (connection.recv(1) or bytes([signal.SIGKILL]))[0])
-    _, status = os.waitpid(child, 0)
-    with suppress(BrokenPipeError):  # whoever wanted to know has gone
-        connection.sendall(status.to_bytes(8, "big"))
-    os._exit(0)
 
 
 def _receive(connection: socket.socket) -> tuple[Request, list[int]]:

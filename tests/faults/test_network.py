@@ -8,7 +8,6 @@ import socket
 import ssl
 import subprocess
 from collections.abc import Iterator, Mapping
-from contextlib import closing
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from forge_cli.testing import Project
 
 from ..models.anthropic.server import say, tool_use
 from ..models.openai.server import calls, says
-from ..warm import Warm
+from ..warm import Warm, started
 from .effects import TOOLS
 from .network import (
     CHUNKED,
@@ -229,8 +228,8 @@ DRAWN = {"reset after the request", "429, come back soon", "a chunk that drips",
 
 @pytest.fixture(scope="session")
 def warm() -> Iterator[Warm]:
-    with closing(Warm("anthropic", "faults.hasty")) as started:
-        yield started
+    with started("anthropic", "faults.hasty") as found:
+        yield found
 
 
 @pytest.fixture(scope="session")

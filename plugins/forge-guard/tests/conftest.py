@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from forge_guard.command import app
+from typer.testing import CliRunner
 
 LIMIT = 60.0
 
@@ -40,9 +42,17 @@ class Machine:
             check=False,
         )
 
-    def forge(self, *args: str, text: str = "") -> str:
-        done = self.run("forge", *args, text=text)
+    def forge(self, *args: str) -> str:
+        done = self.run("forge", *args)
         assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def guard(self, *args: str) -> str:
+        """``forge guard``, in this process."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(self.project)
+            done = CliRunner().invoke(app, args, env={**dict.fromkeys(os.environ), **self.env})
+        assert done.exit_code == 0, done.exception
         return done.stdout
 
     @property

@@ -32,7 +32,7 @@ SHOWS_NOTHING = [
 
 
 def test_every_kind_of_call_gets_its_answer(machine: Machine) -> None:
-    machine.forge("guard", "install", "claude", "--project")
+    machine.guard("install", "claude", "--project")
     file = str(machine.project / "a.txt")
     outside = str(machine.home / "b.txt")
     expected = [
@@ -82,7 +82,7 @@ def test_every_kind_of_call_gets_its_answer(machine: Machine) -> None:
 
 
 def test_commands_ask_where_files_were_written_that_git_takes_for_a_repository(machine: Machine) -> None:
-    machine.forge("guard", "install", "claude", "--project")
+    machine.guard("install", "claude", "--project")
     for name in ("HEAD", "objects/x"):
         file = str(machine.project / name)
         assert machine.claude("Write", {"file_path": file, "content": "x"})[0] == "allow"
@@ -96,7 +96,7 @@ def test_commands_ask_where_files_were_written_that_git_takes_for_a_repository(m
 
 @pytest.mark.long
 def test_files_are_found_through_a_link_to_the_project(machine: Machine) -> None:
-    machine.forge("guard", "install", "claude", "--project")
+    machine.guard("install", "claude", "--project")
     link = machine.home / "link"
     link.symlink_to(machine.project)
     (machine.project / ".env").symlink_to("other.txt")

@@ -20,7 +20,7 @@ POLICY = """
 @pytest.fixture
 def guarded(machine: Machine) -> Machine:
     for tool in ("claude", "codex", "gemini"):
-        machine.forge("guard", "install", tool, "--project")
+        machine.guard("install", tool, "--project")
     text = machine.policy.read_text()
     machine.policy.write_text(text.partition("\n  guard:\n")[0] + POLICY)
     return machine

@@ -117,7 +117,7 @@ def test_a_real_tool_does_what_the_policy_says(machine: Machine, tool: Tool) -> 
     ]
     with serving(*calls) as script:
         command = tool.prepare(machine, script)
-        machine.forge("guard", "install", tool.name, "--project")
+        machine.guard("install", tool.name, "--project")
         policy = machine.policy.read_text()
         machine.policy.write_text(policy.replace("\ntoolsets:\n", POLICY, 1))
         done = subprocess.run(

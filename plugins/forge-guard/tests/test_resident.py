@@ -32,7 +32,7 @@ def has_ended(process: int) -> bool:
 
 @pytest.fixture
 def guarded(machine: Machine) -> Machine:
-    machine.forge("guard", "install", "claude", "--project")
+    machine.guard("install", "claude", "--project")
     return machine
 
 
@@ -124,7 +124,7 @@ def test_a_dead_socket_is_replaced(guarded: Machine) -> None:
 @pytest.mark.long
 def test_nobody_gets_an_allow_where_forge_cannot_be_started(guarded: Machine) -> None:
     for tool in ("codex", "gemini"):
-        guarded.forge("guard", "install", tool, "--project")
+        guarded.guard("install", tool, "--project")
     events = {"claude": "PreToolUse", "codex": "PreToolUse", "gemini": "BeforeTool"}
     said = {}
     for tool, event in events.items():

@@ -37,7 +37,7 @@ async def decided(machine: Machine, asked: list[dict[str, Any]]) -> list[tuple[s
 
 
 def test_it_says_what_forge_approve_says(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    machine.forge("guard", "install", "claude", "--project")
+    machine.guard("install", "claude", "--project")
     monkeypatch.setenv("HOME", str(machine.home))
     monkeypatch.delenv("FORGE_HOME", raising=False)
     calls = [("shell", {"command": line}) for line in commands()]
@@ -49,7 +49,7 @@ def test_it_says_what_forge_approve_says(machine: Machine, monkeypatch: pytest.M
         more = {"content": "x"} if name == "write_file" else {}
         asked.append(machine.asked("Read" if name == "read_file" else "Write", {"file_path": path, **more}))
     batch = "".join(json.dumps({"tool": name, "input": given}) + "\n" for name, given in calls)
-    told = machine.forge("approve", str(machine.policy), "--batch", "-", text=batch)
+    told = machine.run("forge", "approve", str(machine.policy), "--batch", "-", text=batch).stdout
     expected = [json.loads(line) for line in told.splitlines()]
     said = asyncio.run(decided(machine, asked))
     assert len(said) == len(expected) > 300

@@ -57,15 +57,15 @@ def test_an_installation_is_shown_and_removed_without_a_trace(machine: Machine) 
     before = sorted(path for path in machine.project.rglob("*") if ".git/" not in str(path))
     tools = ("claude", "codex", "gemini", "opencode")
     for tool in tools:
-        shown = machine.forge("guard", "install", tool, "--project")
+        shown = machine.guard("install", tool, "--project")
         assert "\n+" in shown
         assert not [line for line in shown.splitlines() if line.startswith("-") and not line.startswith("---")][1:]
-    assert "asks forge already" in machine.forge("guard", "install", "claude", "--project")
-    stands = [line.split()[:3] for line in machine.forge("guard", "status").splitlines()[1:]]
+    assert "asks forge already" in machine.guard("install", "claude", "--project")
+    stands = [line.split()[:3] for line in machine.guard("status").splitlines()[1:]]
     assert stands == [[tool, place, says] for tool in tools for place, says in (("user", "-"), ("project", "asks"))]
     for tool in tools:
-        machine.forge("guard", "uninstall", tool, "--project")
-    assert "does not ask forge" in machine.forge("guard", "uninstall", "claude", "--project")
+        machine.guard("uninstall", tool, "--project")
+    assert "does not ask forge" in machine.guard("uninstall", "claude", "--project")
     assert settings.read_text() == text
     assert sorted(path for path in machine.project.rglob("*") if ".git/" not in str(path)) == before
 
@@ -80,13 +80,13 @@ def test_a_link_stays_and_so_do_settings_that_were_there_before(machine: Machine
     gemini.write_text("{}\n")
     for text in (None, "{}", '{"a": 1}'):
         kept.unlink(missing_ok=True) if text is None else kept.write_text(text)
-        shown = machine.forge("guard", "install", "claude", "--project")
+        shown = machine.guard("install", "claude", "--project")
         assert "\nwritten to" in shown
         assert "forge_guard" in kept.read_text()
-        machine.forge("guard", "uninstall", "claude", "--project")
+        machine.guard("uninstall", "claude", "--project")
         assert (claude.is_symlink(), kept.read_text()) == (True, text or "{}")
-    machine.forge("guard", "install", "gemini", "--project")
-    machine.forge("guard", "uninstall", "gemini", "--project")
+    machine.guard("install", "gemini", "--project")
+    machine.guard("uninstall", "gemini", "--project")
     assert gemini.read_text() == "{}\n"
 
 
@@ -100,10 +100,10 @@ def test_an_empty_folder_outlives_what_was_installed_in_it(machine: Machine, pla
     machine.extra["FORGE_HOME"] = str(machine.project.parent / "forge")
     named = place.removeprefix("--")
     for tool in ("claude", "codex", "gemini", "opencode"):
-        machine.forge("guard", "install", tool, place)
-        (row,) = machine.forge("guard", "status", tool, place).splitlines()[1:]
+        machine.guard("install", tool, place)
+        (row,) = machine.guard("status", tool, place).splitlines()[1:]
         assert row.split()[:3] == [tool, named, "asks"]
-        machine.forge("guard", "uninstall", tool, place)
+        machine.guard("uninstall", tool, place)
     assert [path.name for path in machine.project.iterdir()] == []
     assert [path for path in machine.home.rglob("*") if path.is_file()] == []
     assert machine.home.is_dir()
