@@ -18,7 +18,7 @@ from forge_cli.core.wire import error_text
 sniffio: ModuleType | None
 try:
     import sniffio
-except ModuleNotFoundError:  # it comes with other packages; without it, anyio asks asyncio itself
+except ModuleNotFoundError:  # it comes with others; without it, anyio asks asyncio
     sniffio = None
 
 LOAD_LIMIT = 30.0
@@ -209,7 +209,8 @@ def start_loop(function: Callable[..., Awaitable[T]], *args: object) -> T:
     stopped = False
 
     async def work() -> None:
-        _name_loop()
+        if sniffio:  # callbacks belong to no task, by which anyio could know the loop
+            sniffio.current_async_library_cvar.set("asyncio")
         try:
             results.append(await function(*args))
         except BaseException as error:
@@ -233,9 +234,3 @@ def start_loop(function: Callable[..., Awaitable[T]], *args: object) -> T:
         if errors:
             raise errors[0] from None
     return results[0]
-
-
-def _name_loop() -> None:
-    """Say which loop this is, as ``anyio.run`` does: callbacks belong to no task, by which it could be known."""
-    if sniffio is not None:
-        sniffio.current_async_library_cvar.set("asyncio")

@@ -167,6 +167,11 @@ class Worker:
                 if isinstance(module, str):
                     yield self.folder / module
 
+    @property
+    def names_code(self) -> bool:
+        """Whether it needs code that lies beside it."""
+        return bool(self.config.plugins) or any(self.modules)
+
     def content(self) -> bytes:
         """Equal where its settings are: the bytes of its file, if it has one."""
         if not self.path.is_file():

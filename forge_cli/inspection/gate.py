@@ -37,7 +37,7 @@ async def judging(worker: str, workspace: Path, user_text: str | None = None) ->
     """
     found = load_worker(worker)
     try:
-        if not any(found.modules):
+        if not found.names_code:
             with watching(deny_third_party):
                 async with _opened(found, workspace, user_text) as assembly:
                     yield partial(_judge, assembly)

@@ -77,10 +77,8 @@ def _forbidden(path: str, folder: Path) -> list[WorkerError]:
 def check_worker(path: str, folder: Path) -> tuple[JsonObject, list[Grant]]:
     """The parts of a sound worker, and what it grants itself; what is odd is said on standard error."""
     found = load_worker(path)
-    names_code = any(found.modules)
-    counts, odd = in_loop(
-        partial(inspect, open_all, path, str(folder), worker=path, folder=folder, names_code=names_code)
-    )
+    look = partial(inspect, open_all, path, str(folder), worker=path, folder=folder, names_code=found.names_code)
+    counts, odd = in_loop(look)
     toolsets, tools, unseen = counts
     for sentence in odd:
         sys.stderr.write(f"warning: {visible(sentence)}\n")
