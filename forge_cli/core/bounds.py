@@ -5,21 +5,15 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from types import ModuleType
 from typing import Any, TypeVar
 
 import anyio
 from msgspec import Struct
+from sniffio import current_async_library_cvar
 
 from forge_cli.core.errors import ExitCode
 from forge_cli.core.text import counted
 from forge_cli.core.wire import error_text
-
-sniffio: ModuleType | None
-try:
-    import sniffio
-except ModuleNotFoundError:  # it comes with others; without it, anyio asks asyncio
-    sniffio = None
 
 LOAD_LIMIT = 30.0
 """Seconds for opening something, such as a toolset or a model; also for imports, unless ``import_timeout`` is set."""
@@ -209,8 +203,7 @@ def start_loop(function: Callable[..., Awaitable[T]], *args: object) -> T:
     stopped = False
 
     async def work() -> None:
-        if sniffio:  # callbacks belong to no task, by which anyio could know the loop
-            sniffio.current_async_library_cvar.set("asyncio")
+        current_async_library_cvar.set("asyncio")  # callbacks belong to no task, by which anyio could know the loop
         try:
             results.append(await function(*args))
         except BaseException as error:
