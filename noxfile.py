@@ -25,8 +25,8 @@ NEW_PLUGINS = {
 }
 """The packages that ``forge plugins new`` makes, which have to pass as they are."""
 WITH_BYTECODE = {"PYTHONDONTWRITEBYTECODE": None}
-PARALLEL = ["-n", str((os.cpu_count() or 1) + 1), "--dist", "worksteal", "--durations", "25"]
-"""One process more than cores, because tests wait; each has one stretch of the suite, and starts its servers once."""
+PARALLEL = ["-n", str((os.cpu_count() or 1) + 2), "--dist", "worksteal", "--durations", "25"]
+"""Two processes more than cores, because tests wait; each has one stretch of the suite, and starts its servers once."""
 READ_A_PAGE = """
 from forge_tools_web.fetch import Page
 from forge_tools_web.reading import read
