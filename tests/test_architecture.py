@@ -366,6 +366,14 @@ def test_one_place_executes_tools() -> None:
     assert references(FORGE, {"*"}, "execute") == ["forge_cli/engine/gate/execution.py"]
 
 
+def test_one_place_asks_people() -> None:
+    """So that every hook hears each question; a program that uses the bus as methods asks for itself."""
+    own = "forge_cli/ui/runtime_ui.py"
+    assert set(references(FORGE, {"*"}, "ask_input")) == {"forge_cli/engine/runtime/requests.py", own}
+    asking = [each.path for each in FORGE if "bus.ask(" in each.text and each.path != own]
+    assert asking == ["forge_cli/engine/gate/controller.py"]
+
+
 def test_one_place_starts_the_event_loop() -> None:
     assert len(references(FORGE, {"anyio", "asyncio"}, "run")) == 1
     assert [m.path for m in FORGE for _, name in m.imports() if name in {"anyio.run", "asyncio.run"}] == []

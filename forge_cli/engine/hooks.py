@@ -35,6 +35,7 @@ from forge_cli.record.line import Line
 from forge_cli.sandbox.isolation.worker import WorkerProcesses
 
 if TYPE_CHECKING:
+    from forge_cli.engine.gate.controller import Given
     from forge_cli.engine.plugins.host import PluginHost
 
 SECONDS = 10.0
@@ -220,18 +221,23 @@ class Hooks(Struct, frozen=True, kw_only=True, dict=True):
             self._warn_late(hook, await self._ask(hook, told, outcome.call.id), outcome.call.id)
 
     async def while_asked(
-        self, judged: Judged, request: ApprovalRequest, ask: Callable[[], Awaitable[ApprovalDecision]]
-    ) -> ApprovalDecision:
+        self, request: ApprovalRequest, names: Sequence[str], ask: Callable[[], Awaitable[Given]], *, form: bool
+    ) -> Given | ApprovalDecision:
         """The answer to a request, while ``approval`` hooks tell of it elsewhere; one of them may deny it."""
-        hooks = self.matching("approval", *judged.names)
+        hooks = self.matching("approval", *names)
         if not hooks:
             return await ask()
-        told = replace(self._call("approval", judged), request=request.request_id)
-        answers, failures, denials = list[ApprovalDecision](), list[Exception](), list[ApprovalDecision]()
+        answerable = None if form else request.request_id
+        told = self._told(
+            "approval", tool=request.tool_name, args=request.args, verdict=Approval.ASK.value, request=answerable
+        )
+        answers: list[Given] = []
+        failures: list[Exception] = []
+        denials: list[ApprovalDecision] = []
 
         async def tell() -> None:
             for hook in hooks:
-                said = await self._ask(hook, told, judged.call.id)
+                said = await self._ask(hook, told, request.tool_call_id)
                 if said.answer.verdict == "blocked":
                     note = f"the hook {hook.title} says no: {said.answer.note or 'it does not say why'}"
                     denials.append(ApprovalDecision(False, note=note, by="rule"))

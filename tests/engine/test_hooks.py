@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forge_cli import ApprovalDecision, WorkerRuntime, load_worker
+from forge_cli import ApprovalDecision, EventBus, WorkerRuntime, load_worker
 from forge_cli.core.approval import Approval, ApprovalRequest, Verdict
 from forge_cli.core.errors import ExitCode, ForgeError, Mark, WorkerError
-from forge_cli.core.events import ApprovalDecided, StatusEvent
+from forge_cli.core.events import ApprovalDecided, Event, InputPrompt, NetworkAccess, StatusEvent
 from forge_cli.engine import hooks as hooks_module
 from forge_cli.engine.hooks import Heard, HookFailed, read_finished, tighten
 from forge_cli.events import OnAsk
@@ -315,6 +315,161 @@ def test_a_parked_request_is_told_and_answered_elsewhere(hooked: Project) -> Non
     assert hooked.forge(*run, "-r", request["session"]).stdout == "acted\n"
     hooked.run(calls(call("risky")), "done", on_ask=OnAsk.DENY)
     assert len(told(hooked)) == 1
+
+
+GET = """\
+import sys, urllib.error, urllib.request
+try:
+    urllib.request.urlopen(sys.argv[1], timeout=60)
+except urllib.error.HTTPError as error:
+    print(error.code)
+"""
+FETCHER = """\
+name: w
+sandbox: {network: [api.example.org]}
+toolsets: {shell: {try: "off", rules: [{pattern: python3 get.py, approval: preApproved}]}}
+"""
+
+
+def fetch(project: Project, **options: Any) -> Seen:
+    project.write("get.py", GET)
+    project.write("worker.yaml", FETCHER)
+    line = "python3 get.py http://unlisted.invalid:8080/"
+    return project.run(calls(call("shell", command=line)), "done", timeout=60, **options)
+
+
+def asked_of(seen: Seen) -> tuple[str, dict]:
+    (request,) = seen.asked
+    return request.request_id, dict(request.args)
+
+
+@pytest.mark.needs("bwrap")
+@pytest.mark.parametrize("match", ["", "network", "net*"])
+def test_a_connection_is_heard_as_a_call_is(hooked: Project, match: str) -> None:
+    script(hooked, KEEP)
+    hooks(hooked, on("approval", match))
+    seen = fetch(hooked, answers=[False])
+    request, args = asked_of(seen)
+    (heard,) = told(hooked)
+    assert args == {"host": "unlisted.invalid", "port": 8080, "command": "python3 get.py http://unlisted.invalid:8080/"}
+    assert (heard["tool"], heard["input"], heard["verdict"], heard["request"]) == ("network", args, "ask", request)
+
+
+@pytest.mark.needs("bwrap")
+def test_a_hook_denies_a_connection_and_cannot_allow_one(hooked: Project) -> None:
+    script(hooked, "echo 'no way' >&2; exit 2")
+    hooks(hooked, on("approval"))
+    seen = fetch(hooked, approval_callback=lambda request: anyio.sleep_forever())
+    assert [(each.allowed, each.by) for each in seen.of(NetworkAccess)] == [(False, "rule")]
+    assert "the hook check.sh says no: no way" in seen.result.denials[0]["reason"]
+    script(hooked, """echo '{"verdict": "preApproved"}'""")
+    seen = fetch(hooked, answers=[False])
+    assert [(each.allowed, each.by) for each in seen.of(NetworkAccess)] == [(False, "user")]
+
+
+@pytest.mark.needs("bwrap")
+@pytest.mark.parametrize("options", [{}, {"approval_mode": "auto_deny"}, {"on_ask": OnAsk.PARK}])
+def test_a_connection_that_nobody_is_asked_about_is_not_told(hooked: Project, options: dict) -> None:
+    script(hooked, KEEP)
+    hooks(hooked, on("approval"))
+    assert [each.allowed for each in fetch(hooked, **options).of(NetworkAccess)] == [False]
+    assert not (hooked.folder / "told.jsonl").exists()
+
+
+SERVER = str(Path(__file__).parents[1] / "toolsets" / "mcp" / "server.py")
+
+
+def serve(project: Project, mode: str) -> None:
+    server = {"command": sys.executable, "args": [SERVER, mode], "sampling": True, "elicitation": True}
+    section = {"servers": {"s": server}, "approval": {"default": "preApproved"}}
+    project.write("worker.yaml", json.dumps({"name": "w", "toolsets": {"mcp": section}}))
+
+
+def ask_server(project: Project, *lines: str, **options: Any) -> tuple[Seen, Any]:
+    """Work with somebody there who types these lines; the answer of the session to the server."""
+    bus, left = EventBus(), list(lines)
+
+    def type_line(event: Event) -> None:
+        if isinstance(event, InputPrompt):
+            bus.answer_input(event.request_id, left.pop(0))
+
+    bus.subscribe(type_line, answers=True)
+    seen = project.run(calls(call("s__echo", text="x")), "hi", "done", bus=bus, **options)
+    return seen, json.loads(seen.outcomes[0].value.text())
+
+
+@pytest.mark.parametrize("mode", ["samples", "elicits"])
+def test_what_a_server_asks_is_heard_as_a_call_is(hooked: Project, mode: str) -> None:
+    serve(hooked, mode)
+    script(hooked, KEEP)
+    hooks(hooked, on("approval"))
+    seen, _ = ask_server(hooked, "3", "", answers=[True])
+    request, args = asked_of(seen)
+    name = "sampling" if mode == "samples" else "elicitation"
+    assert told(hooked) == [
+        {
+            "event": "approval",
+            "session": seen.result.session_id,
+            "worker": "w",
+            "tool": name,
+            "input": args,
+            "verdict": "ask",
+            "request": request,
+        }
+    ]
+    decided = [event for event in seen.of(ApprovalDecided) if event.request_id == request]
+    assert [(event.approved, event.by, event.rule) for event in decided] == [(True, "user", f"toolsets.mcp.{name}")]
+
+
+@pytest.mark.parametrize("mode", ["samples", "elicits"])
+def test_a_hook_denies_what_a_server_asks(hooked: Project, mode: str) -> None:
+    serve(hooked, mode)
+    script(hooked, "echo 'not today' >&2; exit 2")
+    hooks(hooked, on("approval", "sampling" if mode == "samples" else "elicitation"))
+    seen, answer = ask_server(hooked, approval_callback=lambda request: anyio.sleep_forever())
+    assert "not today" in answer["message"] if mode == "samples" else answer == {"action": "decline"}
+    notes = [event.reason for event in seen.of(ApprovalDecided) if event.by == "rule"]
+    assert notes[-1].endswith("the hook check.sh says no: not today")
+
+
+def test_a_form_without_a_yes_before_it_is_heard_too(hooked: Project) -> None:
+    serve(hooked, "elicits")
+    script(hooked, KEEP)
+    hooks(hooked, on("approval"))
+    _, answer = ask_server(hooked, "3", "", approval_mode="approve_all")
+    assert answer == {"action": "accept", "content": {"size": 3, "colour": "red"}}
+    assert [(each["tool"], "request" in each) for each in told(hooked)] == [("elicitation", False)]
+    script(hooked, "exit 2")
+    assert ask_server(hooked, approval_mode="approve_all")[1] == {"action": "decline"}
+
+
+def test_a_form_is_declined_where_the_mode_denies(hooked: Project) -> None:
+    serve(hooked, "elicits")
+    assert ask_server(hooked, approval_mode="auto_deny")[1] == {"action": "decline"}
+
+
+ASKING = """
+from forge_cli import ToolContext, tool
+
+@tool(needs_approval=False)
+async def look(context: ToolContext) -> str:
+    \"\"\"Ask.\"\"\"
+    schema = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+    return str(await context.ask("Who?", schema))
+"""
+
+
+def test_the_form_of_a_tool_is_heard_and_denied(hooked: Project) -> None:
+    hooked.write("tools.py", ASKING)
+    hooked.write("worker.yaml", WORKER.replace("[look, act, risky]", "[look]"))
+    script(hooked, f"{KEEP}exit 2")
+    hooks(hooked, on("approval"))
+    bus = EventBus()
+    bus.subscribe(lambda event: None, answers=True)
+    seen = hooked.run(calls(call("look")), "done", bus=bus)
+    assert [outcome.value.text() for outcome in seen.outcomes] == ["None"]
+    (heard,) = told(hooked)
+    assert heard["input"] == {"asker": "the tool look", "message": "Who?", "fields": ["name"]}
 
 
 # Whose they are

@@ -170,7 +170,12 @@ class ServedWorker:
     async def _work(self, call: ServedCall) -> None:
         guard = replace(
             self._assembly.guard,
-            controller=ApprovalController(self._mode, call.ask if call.can_ask else None, bus=self.bus),
+            controller=ApprovalController(
+                self._mode,
+                call.ask if call.can_ask else None,
+                bus=self.bus,
+                hooks=self._assembly.guard.judge.hooks,
+            ),
             interrupt=call.interrupt,
             before_result=self.redactor.redact_ahead,
         )

@@ -129,19 +129,14 @@ class Consent:
         return Consented(judged, stamp, preview.tried if preview and stamp else None)
 
     async def _put(self, judged: Judged, request: ApprovalRequest, asked: AskedCall) -> ApprovalDecision:
-        """Ask for the answer to a request; hooks are told of one that can be answered, now or later."""
-        controller, hooks = self._controller, self._judge.hooks
-        ask = partial(
-            controller.request_approval,
+        return await self._controller.request_approval(
             request,
             asked.fingerprint,
             needs=asked.needs,
             changed=asked.changed,
             may_park=judged.call.parent is None,
+            names=judged.names,
         )
-        if hooks is None or not (controller.attended or controller.parks):
-            return await ask()
-        return await hooks.while_asked(judged, request, ask)
 
     def _parked_answer(self, request: ApprovalRequest, pending: Pending | None) -> ApprovalDecision | None:
         """The answer that came while the session was parked; a yes counts only if the call is still what was shown."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import inspect
 import reprlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import anyio
 from msgspec.structs import replace
@@ -30,6 +30,18 @@ if TYPE_CHECKING:
 Answer = ApprovalDecision | bool | Mapping[str, Any]
 """A program's answer to a request; a mapping has the fields of a decision."""
 ApprovalCallback = Callable[[ApprovalRequest], Answer | Awaitable[Answer]]
+Given = TypeVar("Given")
+"""The answer to a question: a decision, or the values of a form."""
+
+
+class RequestHooks(Protocol):
+    """Hears every question that reaches somebody, and may deny it."""
+
+    async def while_asked(
+        self, request: ApprovalRequest, names: Sequence[str], ask: Callable[[], Awaitable[Given]], *, form: bool
+    ) -> Given | ApprovalDecision:
+        """Return what ``ask`` gives, or the decision of a hook that denies it; ``names`` are what a hook may match."""
+        ...
 
 
 class ApprovalController:
@@ -43,12 +55,14 @@ class ApprovalController:
         bus: EventBus | None = None,
         parks: bool = False,
         parent: ApprovalController | None = None,
+        hooks: RequestHooks | None = None,
     ) -> None:
         """With ``parks`` a request that reaches no person waits on disk; ``parent`` is that of the parent worker."""
         self.mode = ApprovalMode(mode)
         self.callback = approval_callback
         self.bus = bus or EventBus()
         self.parks = parks
+        self.hooks = hooks
         self._parent = parent
         self._session_mode: SessionMode = "ask"
 
@@ -104,11 +118,13 @@ class ApprovalController:
         needs: Needs = (),
         changed: GrantOffer | None = None,
         may_park: bool = True,
+        names: Sequence[str] = (),
     ) -> ApprovalDecision:
-        """Settle a request, asking where it must be asked; one prompt at a time.
+        """Settle a request, asking where it must be asked; one prompt at a time, of which every hook hears.
 
         ``fingerprint`` is what a yes for the session is remembered by, that of the request unless another is given, or
         one of its tool and args; ``needs`` are the rules that would allow the call, ``changed`` is where it was tried.
+        Hooks match ``names``, or the name of the request.
         """
         fingerprint = None if request.once else fingerprint or request.fingerprint or _fingerprint(request)
         call = gate.grants.AskedCall(fingerprint, needs, changed)
@@ -117,13 +133,27 @@ class ApprovalController:
             if decision is not None:
                 return decision
             self._grants.note(call)
-            decision = await self._ask(request, parks=self.parks and may_park)
+            parks = self.parks and may_park
+            ask = partial(self._ask, request, parks=parks)
+            if self.hooks and (self.attended or parks):
+                decision = await self.hooks.while_asked(request, names or (request.tool_name,), ask, form=False)
+            else:
+                decision = await ask()
         if not decision.approved or decision.remember != "session":
             return replace(decision, grant=None)
         given = self._grants.give(decision.grant, call, request)
         if given:
             self._tell_grants()
         return replace(decision, grant=given)
+
+    async def request_form(
+        self, request: ApprovalRequest, fill_in: Callable[[], Awaitable[Given]]
+    ) -> Given | ApprovalDecision:
+        """Have a form filled in that needs no yes before; hooks hear of it as of a request, and one may deny it."""
+        async with self._one_prompt:
+            if self.hooks:
+                return await self.hooks.while_asked(request, (request.tool_name,), fill_in, form=True)
+            return await fill_in()
 
     @property
     def grants(self) -> tuple[SessionGrant, ...]:

@@ -209,7 +209,8 @@ class Assembler(Struct, frozen=True, kw_only=True):
         await self._open_toolsets(toolbox, make_env)
         if lock:
             await lock.check_tools(self.worker, toolbox, self.notify)
-        judge = replace(guard.judge, hooks=self._hooks(processes))
+        hooks = self.controller.hooks = self._hooks(processes)
+        judge = replace(guard.judge, hooks=hooks)
         return Assembly(toolbox, replace(guard, judge=judge), at_hand, lock)
 
     def _open_zones(self) -> LateSandbox:

@@ -68,6 +68,7 @@ async def reopen_worker(
     """Open a worker again in the middle of its session, as ``spec`` has it now; model, history and grants stay."""
     folder, controller = spec.prepare().within(old.folder.workspace), old.assembly.guard.controller
     mode = controller.mode
+    hooks = controller.hooks
     spec = spec.required_by(folder.organisation)
     try:
         controller.mode = approval_mode_of(spec, folder.settings)
@@ -75,6 +76,7 @@ async def reopen_worker(
         loop = await make_loop(spec, folder, old.model, assembly, notify, old.loop)
     except BaseException:
         controller.mode = mode
+        controller.hooks = hooks
         raise
     return replace(old, spec=spec, folder=folder, assembly=assembly, loop=loop)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import anyio
@@ -33,6 +33,7 @@ if TYPE_CHECKING:  # commands that only look open workers as well, and take no t
 
 SAMPLING = "sampling"
 """The name of such a request in place of a tool."""
+ELICITATION = "elicitation"
 UNANSWERED = "it was interrupted before anybody answered"
 TRIES = 3
 SHOWN = 2000
@@ -45,6 +46,7 @@ class WorkerRequests:
     def __init__(self, guard: Guard, at_hand: Callable[[], Work | None]) -> None:
         """``at_hand`` gives the work that what servers ask counts in, once there is some."""
         self._guard, self._bus, self._interrupt, self._at_hand = guard, guard.bus, guard.interrupt, at_hand
+        self._controller = guard.controller
         self._allowed: set[str] = set()
 
     @cached_property
@@ -89,33 +91,41 @@ class WorkerRequests:
         """Ask once in a session for each asker; a yes holds until it ends."""
         if wanted.asker in self._allowed:
             return
-        request = self._approval_request(wanted, model)
-        decision = self._guard.controller.settled(AskedCall(None))
-        if decision is None:
-            decision = ApprovalDecision(False, note=UNANSWERED, by="headless")
-            with self._interrupt.scope():
-                decision = await self._guard.controller.request_approval(request, may_park=False)
-        self._bus.emit(settled_request(request, decision))
+        decision = await self._decide(self._approval_request(wanted, model))
         if not decision.approved:
             raise ToolError(f"the model was not asked: {decision.note or 'the user said no'}")
         self._allowed.add(wanted.asker)
+
+    async def _decide(self, request: ApprovalRequest) -> ApprovalDecision:
+        """Settle a request that cannot wait on disk, and put the decision on record."""
+        decision = self._controller.settled(AskedCall(None))
+        if decision is None:
+            decision = ApprovalDecision(False, note=UNANSWERED, by="headless")
+            with self._interrupt.scope():
+                decision = await self._controller.request_approval(request, may_park=False)
+        self._bus.emit(settled_request(request, decision))
+        return decision
 
     def _approval_request(self, wanted: SampleRequest, model: str) -> ApprovalRequest:
         said = "\n".join(f"{message.role}: {message.text}" for message in wanted.messages)
         system = {"system": cut(wanted.system, SHOWN)} if wanted.system else {}
         args = {"asker": wanted.asker, **system, "messages": cut(said, SHOWN)}
+        reason = "the server reads the answer; a yes holds for whatever it asks of the model in this session"
+        return self._request(SAMPLING, wanted.asker, args, f"{wanted.asker} wants {model} to answer", reason)
+
+    def _request(self, kind: str, asker: str, args: JsonObject, description: str, reason: str) -> ApprovalRequest:
         worker = self._guard.judge.worker
         return ApprovalRequest(
             request_id=new_id("approval"),
-            tool_call_id=new_id(SAMPLING),
-            tool_name=SAMPLING,
+            tool_call_id=new_id(kind),
+            tool_name=kind,
             args=args,
-            description=f"{wanted.asker} wants {model} to answer",
-            reason="the server reads the answer; a yes holds for whatever it asks of the model in this session",
+            description=description,
+            reason=reason,
             risk=risk_of(frozenset({Effect.NETWORK})),
-            rule="toolsets.mcp.sampling",
+            rule=f"toolsets.mcp.{kind}",
             where=None,
-            fingerprint=fingerprint(worker=worker, source=wanted.asker, digest=None, tool=SAMPLING, args=args),
+            fingerprint=fingerprint(worker=worker, source=asker, digest=None, tool=kind, args=args),
             once=True,
         )
 
@@ -133,15 +143,23 @@ class WorkerRequests:
             form, fitting = derive_fields(schema), InputSchema.of(schema)
         except SchemaError as error:
             raise ToolError(f"its form is unsound: {error}") from None
+        question = f"{asker} asks: {visible(message)}"
+        args: JsonObject = {"asker": asker, "message": message, "fields": [visible(field.name) for field in form]}
+        request = self._request(ELICITATION, asker, args, question, f"{asker} reads what you answer")
         with self._interrupt.scope():
             async with self._one_at_a_time:
-                question = f"{asker} asks: {visible(message)}"
                 if consent:
-                    agreed = await self._bus.ask_input(f"{question} Answer it? [y/N] ", ("yes", "no"))
-                    if (agreed or "").strip().lower() not in ("y", "yes"):
+                    decision = await self._decide(request)
+                    if not decision.approved:
                         return None
+                    if decision.by == "user":  # hooks heard the question, of which the form is the rest
+                        return await self._put_form("", form, fitting)
                 lead = f"{question}{'' if question.endswith(('.', '?', '!', ':')) else ':'} "
-                return await self._put_form("" if consent else lead, form, fitting)
+                given = await self._controller.request_form(request, partial(self._put_form, lead, form, fitting))
+                if isinstance(given, ApprovalDecision):
+                    self._bus.emit(StatusEvent("warning", f"{asker} is not answered: {given.note}"))
+                    return None
+                return given
         return None
 
     async def _put_form(self, lead: str, form: list[FormField], schema: InputSchema) -> JsonObject | None:

@@ -16,7 +16,15 @@ import pytest
 from forge_cli import ApprovalDecision, EventBus, WorkerRuntime, load_worker
 from forge_cli.core.actions import CommandEvent
 from forge_cli.core.errors import ToolError
-from forge_cli.core.events import ApprovalDecided, Event, InputPrompt, ManualToolsAvailable, MessageEvent, StatusEvent
+from forge_cli.core.events import (
+    ApprovalDecided,
+    ApprovalRequired,
+    Event,
+    InputPrompt,
+    ManualToolsAvailable,
+    MessageEvent,
+    StatusEvent,
+)
 from forge_cli.core.requests import NoSession, PromptArgument, PromptSpec, SampleRequest
 from forge_cli.schema.toolset import Toolset
 from forge_cli.testing import Project, Seen, call, calls, scripted_model
@@ -39,10 +47,13 @@ def answered(seen: Seen, index: int = 0) -> Any:
 
 
 def attended(project: Project, *turns: Any, lines: list[str], **options: Any) -> tuple[Seen, list[str]]:
-    """Work with somebody there who types these lines."""
+    """Work with somebody there who types these lines; ``y`` or ``n`` for a request."""
     bus, prompts = EventBus(), list[str]()
 
     def type_line(event: Event) -> None:
+        if isinstance(event, ApprovalRequired):
+            prompts.append(event.request.description)
+            bus.answer(event.request.request_id, ApprovalDecision(lines.pop(0) == "y"))
         if isinstance(event, InputPrompt):
             prompts.append(event.prompt)
             bus.answer_input(event.request_id, lines.pop(0))
@@ -115,12 +126,12 @@ def test_a_form_is_filled_in_line_by_line(project: Project) -> None:
     seen, prompts = attended(project, ECHO, "done", lines=["y", "0", "blue", "3"])
     assert answered(seen) == {"action": "accept", "content": {"size": 3, "colour": "blue"}}
     asked = ["size, How large (a number; required): ", "colour (red|blue; empty: 'red'): "]
-    assert prompts == ["the MCP server s asks: Which one? Answer it? [y/N] ", *asked, asked[0]]
-    assert [event.options for event in seen.of(InputPrompt)][:3] == [("yes", "no"), None, ("red", "blue")]
+    assert prompts == ["the MCP server s asks: Which one?", *asked, asked[0]]
+    assert [event.options for event in seen.of(InputPrompt)][:2] == [None, ("red", "blue")]
     assert any("that does not fit" in event.message for event in seen.of(StatusEvent))
 
 
-@pytest.mark.parametrize("lines", [["n"], [""], ["y", ""]])
+@pytest.mark.parametrize("lines", [["n"], ["y", ""]])
 def test_a_form_is_declined(project: Project, lines: list[str]) -> None:
     worker(project, "elicits", elicitation=True)
     seen, _ = attended(project, ECHO, "done", lines=lines)
@@ -131,14 +142,16 @@ def test_the_time_of_a_call_stands_still_while_a_person_answers(project: Project
     worker(project, "elicits", elicitation=True, timeout=1)
     bus = EventBus()
 
-    async def think(event: InputPrompt) -> None:
+    async def think(event: Any) -> None:
         await anyio.sleep(1.5)
-        bus.answer_input(event.request_id, "n")
+        bus.answer(event.request.request_id, ApprovalDecision(False))
 
     async def go() -> Seen:
         seen = Seen()
         async with anyio.create_task_group() as tasks:
-            bus.subscribe(lambda e: tasks.start_soon(think, e) if isinstance(e, InputPrompt) else None, answers=True)
+            bus.subscribe(
+                lambda e: tasks.start_soon(think, e) if isinstance(e, ApprovalRequired) else None, answers=True
+            )
             model = scripted_model(ECHO, "done")
             loaded = load_worker(project.folder / "worker.yaml")
             options: dict[str, Any] = {"workspace": project.folder, "bus": bus, "on_event": seen.events.append}
@@ -190,9 +203,9 @@ server.run()
 def test_a_server_of_the_newer_protocol_asks_for_both_at_once(project: Project) -> None:
     project.write("modern.py", MODERN)
     worker(project, "", args=["modern.py"], sampling=True, elicitation=True)
-    seen, prompts = attended(project, ECHO, "hi", "done", lines=["y", "4"], approval_callback=lambda request: YES)
+    seen, prompts = attended(project, ECHO, "hi", "done", lines=["4"], approval_callback=lambda request: YES)
     assert (seen.statuses, answered(seen)) == (["success"], {"result": "4 hi"})
-    assert len(prompts) == 2
+    assert len(prompts) == 1
 
 
 PUSHING = """
