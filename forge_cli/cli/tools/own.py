@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 import typer
 from rich.console import RenderableType
 
+from forge_cli.cli.notices import warn
 from forge_cli.cli.options import new_app
 from forge_cli.core.errors import ForgeError, ToolError, UsageError
 from forge_cli.core.results import Diff
@@ -51,6 +52,8 @@ def new(
         folder = tools.make(planned)
     except ToolError as error:
         raise ForgeError(str(error), hint="make room, or a folder that you can write to; FORGE_HOME names it") from None
+    if planned.warning:
+        warn(planned.warning.removeprefix("WARNING: "))
     sys.stdout.write(visible(_next_steps(planned, folder), keep="\n") + "\n")
 
 

@@ -46,6 +46,13 @@ class Policy(Struct, frozen=True, dict=True):
             caution,
         )
 
+    def replacing(self, toolset: str) -> Policy:
+        """The same for a tool that takes the place of one of another toolset: no default approves it."""
+        if self.default is None or self.default.approval is not Approval.PRE_APPROVED:
+            return self
+        reason = f"it replaces the tool of that name of '{toolset}', so it asks unless approval.tools names it"
+        return replace(self, default=Verdict(Approval.ASK, reason, by="rule"))
+
     def combine(self, own: Verdict | None, paths: Sequence[Verdict] = ()) -> Verdict:
         """The strictest of what tool and worker say of the call, and of what zones say of its paths.
 

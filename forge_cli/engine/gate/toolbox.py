@@ -8,7 +8,7 @@ from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from forge_cli import sandbox
 from forge_cli.core.bounds import CALL_LIMIT, call_within, fault_text, wait_within
@@ -283,13 +283,13 @@ def choose(toolbox: Toolbox, first: Offer, second: Offer, opened: OpenToolset) -
 
 
 def _winner(toolbox: Toolbox, first: Offer, second: Offer, opened: OpenToolset) -> Offer:
-    """The tool that is of a kind which may replace others."""
+    """The tool that is of a kind which may replace others; it asks unless the worker approves it by its name."""
     replacing = {other.name for other in toolbox.toolsets if other.toolset.replaces}
     if (first.toolset in replacing) == (second.toolset in replacing):
         raise _clash(first, second, opened.where)
     winner, loser = (first, second) if first.toolset in replacing else (second, first)
     opened.warn(None, f"'{winner.tool.name}' of {winner.toolset} replaces the one of {loser.toolset}", toolbox.notify)
-    return winner
+    return structs.replace(winner, policy=winner.policy.replacing(loser.toolset))
 
 
 def _clash(first: Offer, second: Offer, where: Mark | None) -> WorkerError:

@@ -31,6 +31,14 @@ LANGUAGES: Mapping[str, str] = {"go": GO, "sh": SHELL, "py": PYTHON}
 CREATE: Final = "create_custom_tool"
 RUN: Final = "run_custom_tool"
 RESERVED = frozenset({CREATE, RUN})
+BUILT_IN = frozenset(
+    (
+        *("read_file", "write_file", "edit_file", "list_files", "delete_file", "file_exists", "file_info", "list_dir"),
+        *("grep_files", "apply_patch", "shell", "exec_command", "write_stdin", "update_plan", "load_skill"),
+        *("get_memory", "save_memory", "list_mcp_resources", "read_mcp_resource"),
+    )
+)
+"""Tools of forge's other toolsets, whose place a program of the same name takes."""
 
 _BLOCK = re.compile(r"(?m)^# /// script\n(?P<content>(?:^#(?:| .*)\n)+)^# ///$")
 _BEGIN = re.compile(r"(?m)^# /// script$")

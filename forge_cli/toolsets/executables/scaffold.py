@@ -20,7 +20,7 @@ from forge_cli.files.home import make_private
 from forge_cli.files.regular import sync_folder
 from forge_cli.files.replace import replace_file
 from forge_cli.toolsets.executables.manifest import FILE, Parameter, parse_manifest
-from forge_cli.toolsets.executables.registry import LANGUAGES, RESERVED
+from forge_cli.toolsets.executables.registry import BUILT_IN, LANGUAGES, RESERVED
 from forge_cli.toolsets.executables.stats import Stats
 
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
@@ -46,9 +46,20 @@ class Scaffold(Struct, frozen=True):
     def source(self) -> str:
         return f"{self.name}{LANGUAGES[self.language]}"
 
+    @property
+    def warning(self) -> str:
+        """What people and the model have to know of its name; empty for most."""
+        if self.name not in BUILT_IN:
+            return ""
+        return (
+            f"WARNING: forge has a tool called {self.name}. This one takes its place in every worker that uses "
+            "executables, gets what is meant for it, and asks at each call unless approval.tools names it."
+        )
+
     def text(self, root: Path) -> str:
         """Every file with its whole content, for the approval."""
-        return "\n".join(f"{root / self.name / file}\n{_indented(content)}" for file, content in self.files.items())
+        parts = [f"{root / self.name / file}\n{_indented(content)}" for file, content in self.files.items()]
+        return "\n".join(filter(None, (self.warning, *parts)))
 
     def write(self, root: Path) -> None:
         """Make the folder as a whole; one that is already there stays as it is."""
@@ -105,6 +116,7 @@ def next_steps(made: Scaffold, root: Path) -> str:
             f"2. Keep parameters, usage and examples in /tools/{made.name}/tool.yaml in step with the source.",
             f"3. From the next turn on {made.name} is a tool; a source in Go is compiled when it is first called, and "
             "what the compiler has to say comes back as the error of that call.",
+            *filter(None, [made.warning]),
         ]
     )
 
