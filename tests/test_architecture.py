@@ -90,7 +90,7 @@ SHARED = ("call_ids", "failures", "http", "json_body", "windows")
 PHRASES = [text for name, text in vars(phrases).items() if name.isupper() and isinstance(text, str)]
 OUR_WORDS_ELSEWHERE = re.compile(
     r"AGENTS\.(override\.)?md|(user|ssh|gpg)-agent|agent[- ]client[- ]protocol|openai-agents"
-    r"|agent-shell[\w-]*|agent\.json|gen_ai\.agent\.name"
+    r"|agent-shell[\w-]*|agent\.json|gen_ai\.agent\.name|(\.|\.github/)agents?/|AGENT\.md"
     r"|PermissionError|permission denied",
     re.IGNORECASE,
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import pairwise
 
 from msgspec import Struct
 
@@ -28,14 +27,20 @@ _SECRET = ProtectedNames("it may hold secrets, and shells and programs load it",
 TABLE = (
     ProtectedNames("forge obeys it", (".forge/", *sorted(WORKERS), f"*{WORKER_SUFFIX}")),
     _SECRET,
-    ProtectedNames("git runs what it names", (".git/", ".gitconfig", ".husky/")),
+    ProtectedNames("git runs what it names", (".git/", ".gitconfig", ".husky/", ".config/git/")),
     ProtectedNames(
         "git, or a hook of git, obeys it",
         (
             *(".gitattributes", ".gitmodules", ".pre-commit-config.*", "prek.toml"),
             *("lefthook.*", ".lefthook.*", "lefthook-local.*", ".lefthook-local.*"),
+            *(".huskyrc", ".huskyrc.*", ".lintstagedrc", ".lintstagedrc.*", "lint-staged.config.*"),
+            *(".overcommit.yml", ".git-hooks/", ".simple-git-hooks.*", "simple-git-hooks.*"),
         ),
         of_packages=False,
+    ),
+    ProtectedNames(
+        "other version control runs what it names",
+        (".hg/hgrc", ".hg/hgrc-not-shared", ".hgrc", ".jj/repo/config.toml", ".jj/config.toml", ".config/jj/"),
     ),
     ProtectedNames("other assistants start what it names", (".mcp.json", "mcp.json")),
     ProtectedNames(
@@ -45,12 +50,22 @@ TABLE = (
             *(".kiro/", ".amazonq/", ".junie/", ".clinerules", ".cursorrules", ".windsurfrules", ".goosehints"),
             *("AGENTS.md", "AGENTS.override.md", "CLAUDE.md", "CLAUDE.local.md", "GEMINI.md", "opencode.json"),
             *(".aider.conf.yml", "opencode.jsonc", ".github/copilot-instructions.md", ".github/instructions/"),
+            *(".github/prompts/", ".github/chatmodes/", ".github/agents/", ".github/hooks/", ".github/skills/"),
+            *(".agents/", ".agent/", "AGENT.md", ".rules", ".augment/", ".augment-guidelines", ".cline/"),
+            *(".crush/", ".crush.json", "crush.json", "CRUSH.md", ".factory/", ".goose/", ".kilocode/"),
+            *(".kilocodemodes", ".roomodes", ".openhands/", ".qwen/", "QWEN.md", ".trae/", ".warp/", "WARP.md"),
+            *(".aiexclude", ".aiderignore", ".cursorignore", ".cursorindexingignore", ".geminiignore", ".rooignore"),
         ),
         of_packages=False,
     ),
     ProtectedNames(
         "editors start what it names",
-        (".vscode/", ".idea/", ".devcontainer/", ".devcontainer.json", ".zed/", ".fleet/"),
+        (
+            *(".vscode/", ".idea/", ".devcontainer/", ".devcontainer.json", ".zed/", ".fleet/", ".run/", ".vs/"),
+            *(".nova/", ".helix/", ".externalToolBuilders/", "*.code-workspace", "*.sublime-project", ".yarn/sdks/"),
+            *(".exrc", ".vimrc", ".gvimrc", ".nvim.lua", ".nvimrc", ".lvimrc", ".emacs", ".emacs.d/"),
+            *(".dir-locals.el", ".dir-locals-2.el", ".gitpod.yml", ".idx/", ".replit", ".codesandbox/"),
+        ),
         of_packages=False,
     ),
     ProtectedNames(
@@ -59,6 +74,8 @@ TABLE = (
             *(".github/workflows/", ".github/actions/", ".gitea/workflows/", ".forgejo/workflows/", ".gitlab-ci.yml"),
             *(".circleci/", ".buildkite/", ".woodpecker/", ".woodpecker.*", ".travis.yml", ".drone.*", ".cirrus.*"),
             *(".appveyor.yml", "appveyor.yml", "azure-pipelines.*", "bitbucket-pipelines.yml", "Jenkinsfile"),
+            *(".semaphore/", ".teamcity/", ".harness/", ".tekton/", ".builds/", ".build.yml", "codemagic.yaml"),
+            *("cloudbuild.*", "buildspec.*", ".readthedocs.*"),
         ),
         of_packages=False,
     ),
@@ -68,12 +85,32 @@ TABLE = (
             *(".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".inputrc"),
             *(".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".mkshrc", ".cshrc", ".tcshrc"),
             *(".login", ".logout", "config.fish", "mise.toml", ".mise.toml", "mise.local.toml", ".mise.local.toml"),
+            *(".mise/", "mise/config.toml", ".config/mise/", ".config/mise.toml", ".tmux.conf", ".screenrc"),
         ),
     ),
     ProtectedNames(
+        "a debugger or an interactive program runs it when it starts",
+        (
+            *(".gdbinit", ".gdbearlyinit", ".lldbinit", ".pdbrc", ".pdbrc.py", ".Rprofile", ".Renviron", ".irbrc"),
+            *(".pryrc", ".ghci", ".iex.exs", ".erlang", ".octaverc", ".radare2rc", ".sqliterc", ".psqlrc", ".my.cnf"),
+            *(".pythonrc", ".pythonrc.py", ".ipython/", ".jupyter/", ".lessfilter", ".curlrc", ".wgetrc"),
+        ),
+    ),
+    ProtectedNames(
+        "builds, tests and containers load it without being told to",
+        (
+            *(".mvn/", ".bazelrc", ".bazeliskrc", "user.bazelrc", ".buckconfig", ".buckconfig.local", ".jvmopts"),
+            *(".sbtopts", "gradle/wrapper/", ".rspec", ".rspec-local", "compose.override.*"),
+            *("docker-compose.override.*",),
+        ),
+        of_packages=False,
+    ),
+    ProtectedNames("searches obey it, and may then read what holds secrets", (".ignore", ".rgignore"), False),
+    ProtectedNames(
         "it names programs, keys, or where code comes from",
         (
-            *(".cargo/", ".npmrc", ".pnpmfile.*", ".yarnrc", ".yarnrc.yml", ".pypirc", ".netrc"),
+            *(".cargo/", ".npmrc", ".pnpmfile.*", ".yarnrc", ".yarnrc.yml", ".yarn/releases/", ".yarn/plugins/"),
+            *(".pypirc", ".netrc", "pip.conf", ".condarc", ".gemrc", ".bundle/config", ".ssh/", ".gnupg/"),
             *("rust-toolchain", "rust-toolchain.toml", ".tool-versions"),
         ),
     ),
@@ -85,7 +122,7 @@ PACKAGES = frozenset({"node_modules", "bower_components", "site-packages", "dist
 """Folders of installed packages."""
 
 _ROWS = {folded(name.rstrip("/")): row for row in TABLE for name in row.names}
-PAIRED = frozenset(name.partition("/")[0] for name in _ROWS if "/" in name)
+PAIRED = frozenset(folder for name in _ROWS for folder in name.split("/")[:-1])
 """Folders in which only some names are protected."""
 
 
@@ -97,7 +134,8 @@ def is_secret(name: str) -> bool:
 def is_protected(name: str, around: str = "", *, in_packages: bool = False) -> bool:
     """Whether a file or folder of that name is written or deleted only after asking, wherever it is.
 
-    ``around`` is the name of the folder that it lies in, ``in_packages`` whether that belongs to an installed package.
+    ``around`` is the name of the folder that it lies in, or of two (``.jj/repo``), ``in_packages`` whether that belongs
+    to an installed package.
     """
     row = _row(name, around)
     return row is not None and (row.of_packages or not in_packages)
@@ -105,9 +143,13 @@ def is_protected(name: str, around: str = "", *, in_packages: bool = False) -> b
 
 def protected_among(parts: Iterable[str], around: str = "") -> tuple[str, str] | None:
     """The first protected name on a way that begins in the folder ``around``, and why it is."""
-    for folder, name in pairwise((around, *parts)):
-        if row := _row(name, folder):
-            return (name if _row(name) else f"{folder}/{name}"), row.why
+    folders: tuple[str, ...] = (around,)
+    for name in parts:
+        ways = ("", folders[-1], "/".join(folders))
+        for way in ways:
+            if row := _row(name, way):
+                return (f"{way}/{name}" if way else name), row.why
+        folders = (*folders, name)[-2:]
     return None
 
 
@@ -117,4 +159,7 @@ def _row(name: str, around: str = "") -> ProtectedNames | None:
         return _SECRET
     stem, _, suffix = key.rpartition(".")
     found = _ROWS.get(key) or _ROWS.get(f"{stem}.*") or _ROWS.get(f"*.{suffix}")
-    return found or (_ROWS.get(f"{folded(around)}/{key}") if around else None)
+    if found or not around:
+        return found
+    folders = folded(around)
+    return _ROWS.get(f"{folders}/{key}") or _ROWS.get(f"{folders.rpartition('/')[2]}/{key}")

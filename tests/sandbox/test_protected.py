@@ -39,9 +39,52 @@ def test_a_name_in_a_folder_counts_only_there() -> None:
     assert not is_protected("workflows")
 
 
+def test_a_name_in_two_folders_counts_only_there() -> None:
+    why = "other version control runs what it names"
+    assert protected_among(["a", ".jj", "repo", "config.toml"]) == (".jj/repo/config.toml", why)
+    assert protected_among([".JJ", "Repo", "Config.toml"]) == (".JJ/Repo/Config.toml", why)
+    assert protected_among(["repo", "config.toml"]) is None
+    assert protected_among([".jj", "repo", "store", "config.toml"]) is None
+    assert is_protected("config.toml", ".jj/repo")
+    assert not is_protected("config.toml", "repo")
+
+
+EVERYDAY = (
+    *("src/app.py", "conftest.py", "tests/conftest.py", "Makefile", "pyproject.toml", "package.json", "setup.py"),
+    *(".gitignore", ".dockerignore", "compose.yaml", "docker-compose.yml", "Dockerfile", ".python-version", ".nvmrc"),
+    *("tsconfig.json", ".eslintrc.json", ".prettierrc", ".editorconfig", "build.gradle", "pom.xml", "go.mod"),
+    *(
+        "gradle/libs.versions.toml",
+        ".yarn/cache/x.zip",
+        ".hg/store/x",
+        "run/main.py",
+        "docs/rules.md",
+        "repo/config.toml",
+    ),
+    *("Cargo.toml", "vite.config.ts", "README.md", ".github/dependabot.yml", ".github/ISSUE_TEMPLATE/bug.md", "mise/x"),
+)
+
+
+@each_row("name", EVERYDAY)
+def test_sources_that_people_edit_all_day_do_not_ask(name: str) -> None:
+    assert protected_among(name.split("/")) is None
+
+
 @each_row("name", ["lefthook.yaml", ".lefthook.toml", ".devcontainer.json", ".pre-commit-config.yml", ".pnpmfile.cjs"])
 def test_other_spellings_of_a_name_that_programs_read_are_protected(name: str) -> None:
     assert is_protected(name)
+
+
+STARTED = (
+    *(".hg/hgrc", ".mvn/extensions.xml", ".bazelrc", ".gdbinit", ".pdbrc", ".Rprofile", ".exrc", ".nvim.lua", ".rspec"),
+    *(".yarn/releases/yarn.cjs", "compose.override.yaml", "docker-compose.override.yml", ".run/x.run.xml", ".rules"),
+    *(".github/prompts/a.md", ".config/git/config", ".ignore", ".irbrc", ".lldbinit", "a.code-workspace", ".ssh/rc"),
+)
+
+
+@each_row("name", STARTED)
+def test_files_that_programs_run_by_themselves_are_protected(name: str) -> None:
+    assert protected_among(["deep", *name.split("/")]) is not None
 
 
 @each_row(("name", "secret"), [(".env", True), (".ENV.local", True), (".environment", True), ("env", False)])

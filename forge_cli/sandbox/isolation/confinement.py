@@ -169,7 +169,7 @@ class Confinement:
             yield ReachRule(folder, Reach.PINNED)
             yield from _existing([folder / INFO], Reach.PINNED)  # it must not be moved away with the setting in it
             yield from _existing(hooks_in(folder), Reach.PROTECTED)
-        around = {os.path.dirname(name) for name in names}
+        around = {folder for name in names for folder in _two_around(name)}
         pinned = (folder for folder in around if folded(os.path.basename(folder)) in PAIRED)
         yield from _existing((*self._ways(writable), *pinned), Reach.PINNED)
 
@@ -321,6 +321,11 @@ def _matters(reach: Reach, around: Reach | None) -> bool:
             return not writable
         case Reach.PINNED | Reach.PROTECTED:
             return writable
+
+
+def _two_around(name: str) -> tuple[str, str]:
+    folder = os.path.dirname(name)
+    return folder, os.path.dirname(folder)
 
 
 def _existing(paths: Iterable[str | Path], reach: Reach) -> Iterator[ReachRule]:

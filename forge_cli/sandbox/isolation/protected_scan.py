@@ -81,8 +81,11 @@ def _number(folder: str) -> int:
 def _read(path: str, stamp: tuple[int, int, int], *, in_packages: bool) -> _Folder:
     folders: list[str] = []
     protected: list[str] = []
-    own = os.path.basename(path)
+    above, own = os.path.split(path)
+    outer = os.path.basename(above)
     around = own if folded(own) in PAIRED else ""
+    if around and folded(outer) in PAIRED:
+        around = f"{outer}/{own}"
     with os.scandir(path) as entries:
         for entry in entries:
             if _protects(entry.name, around, in_packages=in_packages):

@@ -48,7 +48,7 @@ class Scaffold(Struct, frozen=True):
 
     @property
     def warning(self) -> str:
-        """What people and the model have to know of its name; empty for most."""
+        """A sentence for people and the model where its name is that of a built-in tool; else empty."""
         if self.name not in BUILT_IN:
             return ""
         return (
