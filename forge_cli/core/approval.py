@@ -69,11 +69,16 @@ class GrantOffer(OnWire, frozen=True):
     """How many calls of this session it would have allowed so far."""
     written: str | None = None
     """The file that the rules were written to."""
+    trials: bool | None = None
+    """True where the calls are tried again, and applied unasked only if they change no more than was shown."""
+    lasting: bool | None = None
+    """True where the rules can be written to a file, but are not granted for a session."""
 
     def __eq__(self, other: object) -> bool:
+        """Return True if both allow the same calls, in whatever words."""
         if not isinstance(other, GrantOffer):
             return False
-        return (self.text, self.rules, self.below) == (other.text, other.rules, other.below)
+        return (self.rules, self.below) == (other.rules, other.below)
 
     @classmethod
     def of(cls, rules: Iterable[GrantRule]) -> GrantOffer:
@@ -83,6 +88,8 @@ class GrantOffer(OnWire, frozen=True):
 
 
 THIS_CALL = GrantOffer("this exact call")
+ON_A_COPY = ", on a copy; it asks if anything else changes"
+"""The end of the text of an offer that allows trials only."""
 
 
 def unique(things: Iterable[Any]) -> Iterator[Any]:

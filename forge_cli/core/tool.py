@@ -15,7 +15,7 @@ from forge_cli.core.results import ResultValue
 from forge_cli.core.wire import JsonObject
 
 if TYPE_CHECKING:
-    from forge_cli.core.trial import CommandTried
+    from forge_cli.core.trial import CommandTried, TrialExtent
 
 Args = dict[str, Any]
 OwnVerdict = bool | str | Approval | Verdict
@@ -62,6 +62,8 @@ class Preview:
     """The result of a trial; without an effect no person need be asked, unless a rule says so."""
     changed: GrantOffer | None = None
     """The folder in which it changed something, where a yes may be remembered for that."""
+    extent: TrialExtent | None = None
+    """The places that a complete trial changed: what is granted for it allows no more to later trials."""
 
 
 Execute = Callable[[Args, ToolContext], Awaitable[Any]]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar, Literal
 
+from msgspec import Struct
+
 from forge_cli.core.events import Event
 from forge_cli.core.wire import OnWire
 
@@ -27,6 +29,41 @@ class TriedWant(OnWire, frozen=True):
     """A host and port, or a path, as far as it is known."""
     why: str | None = None
     """The reason that keeps a trial from it."""
+
+
+class TrialExtent(Struct, frozen=True):
+    """The places that a complete trial changed: what is granted for one trial is compared with those of a later one."""
+
+    paths: frozenset[str] = frozenset()
+    """All that is there afterwards, but for records of git."""
+    deleted: frozenset[str] = frozenset()
+    """All that was there before and is gone, or is something of another kind now."""
+    folders: frozenset[str] = frozenset()
+    """Folders that were made, with all that is below them."""
+    repositories: frozenset[str] = frozenset()
+    """Repositories of git whose history changed."""
+    protected: bool = False
+    """Whether a protected name is among the changes: these are never applied unasked."""
+
+    def lies_within(self, granted: TrialExtent) -> bool:
+        """Return True if nothing was changed or deleted that the granted extent does not name."""
+        if self.protected or not self.deleted <= granted.deleted or not self.repositories <= granted.repositories:
+            return False
+        return all(path in granted.paths or _is_below(path, granted.folders) for path in self.paths)
+
+    def __or__(self, other: TrialExtent) -> TrialExtent:
+        """Return an extent that has the places of both."""
+        return TrialExtent(
+            self.paths | other.paths,
+            self.deleted | other.deleted,
+            self.folders | other.folders,
+            self.repositories | other.repositories,
+        )
+
+
+def _is_below(path: str, folders: frozenset[str]) -> bool:
+    above = path.split("/")[:-1]
+    return any("/".join(above[:length]) in folders for length in range(1, len(above) + 1))
 
 
 def describe_wanted(wanted: Iterable[TriedWant]) -> list[str]:

@@ -33,7 +33,7 @@ from forge_cli.core.trial import CommandTried
 from forge_cli.core.wire import jsonable
 from forge_cli.engine import gate
 from forge_cli.engine.gate.execution import perform_within
-from forge_cli.engine.gate.grants import AskedCall
+from forge_cli.engine.gate.grants import AskedCall, ShownTrial
 from forge_cli.engine.gate.resumed import ResumedCalls
 from forge_cli.engine.gate.steps import Caller, CallingTool, Consented, Judged, Refusal, Requested, decided
 from forge_cli.schema.tool import Tool
@@ -95,8 +95,9 @@ class Consent:
 
     async def park(self, judged: Judged) -> None:
         """Put the request of a call on record, while an earlier call waits."""
-        request = self._request(judged, await self.preview(judged))
-        await self._put(judged, request, AskedCall(request.fingerprint, self._needs(judged)))
+        preview = await self.preview(judged)
+        request = self._request(judged, preview)
+        await self._put(judged, request, AskedCall(request.fingerprint, self._needs(judged), ShownTrial.of(preview)))
 
     async def _ask(self, requested: Requested, judged: Judged) -> Consented:
         pending = self._reopened.take_pending(judged.call)
@@ -115,7 +116,7 @@ class Consent:
                 request_id = request_id if decision is None else None
             if decision is None:
                 since = time.monotonic()
-                asked = replace(asked, changed=preview.changed if preview else None)
+                asked = replace(asked, trial=ShownTrial.of(preview))
                 decision = await self._put(judged, request, asked)
                 requested.waited += time.monotonic() - since
         self._bus.emit(judged.decided(decision, request_id))
@@ -133,7 +134,7 @@ class Consent:
             request,
             asked.fingerprint,
             needs=asked.needs,
-            changed=asked.changed,
+            trial=asked.trial,
             may_park=judged.call.parent is None,
             names=judged.names,
         )
@@ -155,7 +156,9 @@ class Consent:
         self._bus.emit(preview.tried)
         if preview.tried.outcome == "noEffect" and judged.verdict.unruled:
             return ApprovalDecision(True, note=preview.tried.sentence(), by="tool")
-        return self._controller.settled(AskedCall(None, changed=preview.changed))
+        once = preview.once or self._judge.may_have_run(judged)
+        key = None if once else judged.fingerprint
+        return self._controller.settled(AskedCall(key, self._needs(judged), ShownTrial.of(preview)))
 
     def _needs(self, judged: Judged) -> Needs:
         """The rules that would allow a call; none for one that may have had its effect already."""
@@ -166,7 +169,8 @@ class Consent:
         preview = preview or Preview(None)
         once = preview.once or self._judge.may_have_run(judged)
         key = judged.fingerprint
-        offers = self._controller.offers(AskedCall(None if once else key, self._needs(judged), preview.changed))
+        asked = AskedCall(None if once else key, self._needs(judged), ShownTrial.of(preview))
+        offers = self._controller.offers(asked)
         return ApprovalRequest(
             request_id=request_id or new_id("approval"),
             tool_call_id=judged.call.id,

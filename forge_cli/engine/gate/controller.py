@@ -25,7 +25,7 @@ from forge_cli.engine import gate
 
 if TYPE_CHECKING:
     from forge_cli.core.approval import Needs
-    from forge_cli.engine.gate.grants import AskedCall, SessionGrants
+    from forge_cli.engine.gate.grants import AskedCall, SessionGrants, ShownTrial
 
 Answer = ApprovalDecision | bool | Mapping[str, Any]
 """A program's answer to a request; a mapping has the fields of a decision."""
@@ -116,18 +116,18 @@ class ApprovalController:
         fingerprint: str | None = None,
         *,
         needs: Needs = (),
-        changed: GrantOffer | None = None,
+        trial: ShownTrial | None = None,
         may_park: bool = True,
         names: Sequence[str] = (),
     ) -> ApprovalDecision:
         """Settle a request, asking where it must be asked; one prompt at a time, of which every hook hears.
 
         ``fingerprint`` is what a yes for the session is remembered by, that of the request unless another is given, or
-        one of its tool and args; ``needs`` are the rules that would allow the call, ``changed`` is where it was tried.
+        one of its tool and args; ``needs`` are the rules that would allow the call, ``trial`` is what was tried.
         Hooks match ``names``, or the name of the request.
         """
         fingerprint = None if request.once else fingerprint or request.fingerprint or _fingerprint(request)
-        call = gate.grants.AskedCall(fingerprint, needs, changed)
+        call = gate.grants.AskedCall(fingerprint, needs, trial)
         async with self._one_prompt:
             decision = self.settled(call)
             if decision is not None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from functools import reduce
+from operator import or_
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from forge_cli.core.approval import (
+    ON_A_COPY,
     THIS_CALL,
     ApprovalRequest,
     GrantOffer,
@@ -20,6 +23,8 @@ from forge_cli.core.approval import (
 )
 from forge_cli.core.events import SessionGrant
 from forge_cli.core.text import cut
+from forge_cli.core.tool import Preview
+from forge_cli.core.trial import TrialExtent
 from forge_cli.core.wire import jsonable
 from forge_cli.schema.tool import Tool
 
@@ -62,13 +67,33 @@ def offers_for(needs: Needs) -> list[GrantOffer]:
     return list(unique(GrantOffer.of(need[min(level, len(need) - 1)] for need in needs) for level in levels))
 
 
+class ShownTrial(Struct, frozen=True):
+    """The trial that a question shows: what is granted then allows trials, and never more than this one changed."""
+
+    below: GrantOffer | None = None
+    """The folder that holds all changes, where that can be allowed."""
+    extent: TrialExtent | None = None
+    """None where the trial was incomplete, so that a yes runs the call for real."""
+
+    @classmethod
+    def of(cls, preview: Preview | None) -> ShownTrial | None:
+        """Return what a preview shows of a trial; None if the call was not tried."""
+        if preview is None or preview.tried is None:
+            return None
+        return cls(preview.changed, preview.extent)
+
+
 class AskedCall(Struct, frozen=True):
     """The essence of a call that asks: its identity (None where it cannot be remembered), and what would allow it."""
 
     fingerprint: str | None
     needs: Needs = ()
-    changed: GrantOffer | None = None
-    """The folder in which a trial of it changed something, where that can be allowed."""
+    trial: ShownTrial | None = None
+
+    @property
+    def below(self) -> GrantOffer | None:
+        """The folder in which a trial of it changed something."""
+        return self.trial.below if self.trial else None
 
 
 class Given(Struct, frozen=True):
@@ -77,16 +102,22 @@ class Given(Struct, frozen=True):
     grant: SessionGrant
     keys: frozenset[str] = frozenset()
     below: GrantOffer | None = None
+    extent: TrialExtent | None = None
+    """The most that a trial may change to be applied unasked; None where the grant was given without a trial."""
 
     @classmethod
     def of(cls, offer: GrantOffer, call: AskedCall, request: ApprovalRequest) -> Given:
         if offer.below:
             return cls(SessionGrant(request.tool_name, offer.text), below=offer)
+        extent = call.trial.extent if call.trial and not offer.written else None
         if offer.rules:
             rules = tuple(str(rule) for rule in offer.rules)
-            return cls(SessionGrant(request.tool_name, offer.text, rules), frozenset(_keys(offer.rules)))
+            granted = SessionGrant(request.tool_name, offer.text, rules)
+            return cls(granted, frozenset(_keys(offer.rules)), extent=extent)
         args = " ".join(f"{name}={json.dumps(jsonable(value))}" for name, value in request.args.items())
-        return cls(SessionGrant(request.tool_name, cut(args, _ARGS, "end")), frozenset([str(call.fingerprint)]))
+        text = cut(args, _ARGS, "end")
+        granted = SessionGrant(request.tool_name, text if extent is None else f"{text}{ON_A_COPY}")
+        return cls(granted, frozenset([str(call.fingerprint)]), extent=extent)
 
 
 class SessionGrants(Struct):
@@ -98,30 +129,47 @@ class SessionGrants(Struct):
 
     @property
     def _given(self) -> set[str]:
-        return {key for each in self.all for key in each.keys}
+        """The keys of grants that allow calls for real."""
+        return {key for each in self.all if each.extent is None for key in each.keys}
 
     def covering(self, call: AskedCall) -> GrantOffer | None:
-        """The grant that allows a call: of this call itself, or of a rule for everything about it that asks."""
-        given = self._given
-        rules = [next((rule for rule in need if rule.key in given), None) for need in call.needs]
-        found = [rule for rule in rules if rule is not None]
-        if found and len(found) == len(rules):
-            return GrantOffer.of(found)
-        if call.fingerprint in given:
-            return THIS_CALL
-        return next((each.below for each in self.all if each.below and _is_below(call.changed, each.below)), None)
+        """The grant that allows a call: of this call itself, or of a rule for everything about it that asks.
+
+        A grant that was given at a trial allows a trial only, and if that changed no more than was granted.
+        """
+        if found := _met(call, self._given):
+            return found
+        if call.trial is None:
+            return None
+        below = next((each.below for each in self.all if each.below and _is_below(call.below, each.below)), None)
+        return below or self._covering_trial(call, call.trial)
+
+    def _covering_trial(self, call: AskedCall, trial: ShownTrial) -> GrantOffer | None:
+        wanted = {str(call.fingerprint), *(rule.key for need in call.needs for rule in need)}
+        used = [each for each in self.all if each.extent is not None and not wanted.isdisjoint(each.keys)]
+        found = _met(call, self._given.union(*(each.keys for each in used)))
+        granted = reduce(or_, (each.extent for each in used if each.extent is not None), TrialExtent())
+        if found is None or trial.extent is None or not trial.extent.lies_within(granted):
+            return None
+        return replace(found, trials=True)
 
     def offers(self, call: AskedCall) -> tuple[GrantOffer, ...]:
         """Grants that could be given for a call, narrowest first, each with how many calls it would have covered."""
         given = self._given
         missing = [need for need in call.needs if given.isdisjoint(_keys(need))]
         own = [THIS_CALL] if call.fingerprint else []
-        own += [call.changed] if call.changed else []
-        return tuple(replace(offer, covers=self._covers(offer, call)) for offer in (*own, *offers_for(missing)))
+        own += [call.below] if call.below else []
+        offers = (*own, *offers_for(missing))
+        if call.trial:
+            offers = tuple(_at_trial(offers, call.trial))
+        return tuple(replace(offer, covers=self._covers(offer, call)) for offer in offers)
 
-    def _covers(self, offer: GrantOffer, call: AskedCall) -> int:
+    def _covers(self, offer: GrantOffer, call: AskedCall) -> int | None:
+        """How many calls so far a grant would have covered; not known where that depends on what they changed."""
         if offer.below:
             return sum(_is_below(changed, offer) for _, _, changed in self._asked)
+        if offer.trials or offer.lasting:
+            return None
         if not offer.rules:
             return sum(fingerprint == call.fingerprint for fingerprint, _, _ in self._asked)
         given = self._given
@@ -130,7 +178,7 @@ class SessionGrants(Struct):
 
     def note(self, call: AskedCall) -> None:
         """Somebody is asked about a call."""
-        self._asked.append((call.fingerprint, [_keys(need) for need in call.needs], call.changed))
+        self._asked.append((call.fingerprint, [_keys(need) for need in call.needs], call.below))
 
     def revoke(self, gone: Callable[[int, SessionGrant], bool]) -> list[SessionGrant]:
         """Take back every grant of which this is true, by its number from 1 on."""
@@ -141,11 +189,38 @@ class SessionGrants(Struct):
     def give(self, offer: GrantOffer | None, call: AskedCall, request: ApprovalRequest) -> GrantOffer | None:
         """Remember an offer, or identical calls where none is named; what was not offered is not remembered."""
         offered = request.offers or ()
-        chosen = next((each for each in offered if each == (offer or THIS_CALL)), None if offer else THIS_CALL)
+        otherwise = None if offer or call.trial else THIS_CALL
+        chosen = next((each for each in offered if each == (offer or THIS_CALL)), otherwise)
         if chosen is None or not (chosen.rules or chosen.below or call.fingerprint):
             return None
+        if offer and offer.written:
+            chosen = replace(GrantOffer.of(chosen.rules), written=offer.written)
+        elif chosen.lasting:
+            return None
         self.all.append(Given.of(chosen, call, request))
-        return replace(chosen, covers=None, written=offer.written if offer else None)
+        return replace(chosen, covers=None)
+
+
+def _met(call: AskedCall, given: Set[str]) -> GrantOffer | None:
+    """The grant of these keys that allows a call."""
+    rules = [next((rule for rule in need if rule.key in given), None) for need in call.needs]
+    found = [rule for rule in rules if rule is not None]
+    if found and len(found) == len(rules):
+        return GrantOffer.of(found)
+    return THIS_CALL if call.fingerprint in given else None
+
+
+def _at_trial(offers: Iterable[GrantOffer], trial: ShownTrial) -> Iterator[GrantOffer]:
+    """The offers as they hold at a trial; those that could never be used are left out."""
+    extent = trial.extent
+    for offer in offers:
+        if offer.below:
+            yield offer
+        elif extent is None or extent.protected or (extent.repositories and not offer.rules):
+            if offer.rules:
+                yield replace(offer, lasting=True)
+        else:
+            yield replace(offer, text=f"{offer.text}{ON_A_COPY}", trials=True)
 
 
 def _is_below(changed: GrantOffer | None, granted: GrantOffer) -> bool:

@@ -22,7 +22,7 @@ from forge_cli.core.processes import Finished
 from forge_cli.core.results import Text
 from forge_cli.core.text import counted, cut, visible
 from forge_cli.core.tool import Args, Preview
-from forge_cli.core.trial import CommandTried, TriedChange, TriedWant, describe_wanted
+from forge_cli.core.trial import CommandTried, TrialExtent, TriedChange, TriedWant, describe_wanted
 from forge_cli.files.difference import unified_diff
 from forge_cli.files.replace import replace_file
 from forge_cli.sandbox.processes.outcome import describe_end
@@ -118,6 +118,23 @@ def changed_folder(tried: Tried, workspace: Path) -> GrantOffer | None:
     if path == changes[0].zone:
         return None
     return GrantOffer(f"changes below {_shown(Path(path), workspace)}/ of tried commands", below=path)
+
+
+def extent_of(tried: Tried) -> TrialExtent | None:
+    """Return the places that a trial changed, which bound what a grant of it allows; None if it was incomplete."""
+    if not tried.complete:
+        return None
+    records = [change for change in tried.changes.changes if _record(change)]
+    others = [change for change in tried.changes.changes if not _record(change)]
+    gone = {str(change.path) for change in others if change.what in ("deleted", "replaced")}
+    made = (change for change in others if change.before is None and change.after and change.after.kind == "folder")
+    return TrialExtent(
+        paths=frozenset(str(change.path) for change in others if change.after is not None),
+        deleted=frozenset(gone),
+        folders=frozenset(str(change.path) for change in made),
+        repositories=frozenset(str(change.path).rpartition("/.git/")[0] for change in records),
+        protected=any(map(_why_protected, others)),
+    )
 
 
 def _is_folder(change: PathChange) -> bool:
@@ -236,6 +253,7 @@ class KeptTrials:
             runs=runs,
             tried=told(tried, call_id, self.workspace),
             changed=changed_folder(tried, self.workspace),
+            extent=extent_of(tried),
         )
 
     def take(self, args: Args, stamp: str | None, keep: Keep | None) -> Finished | None:

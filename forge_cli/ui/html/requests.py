@@ -54,7 +54,9 @@ def chosen_offers(request: ApprovalRequest) -> dict[str, GrantOffer]:
 
 def session_offers(request: ApprovalRequest) -> Sequence[GrantOffer]:
     """All that may be remembered, the narrowest first."""
-    return request.offers if request.offers is not None else () if request.once else (THIS_CALL,)
+    if request.offers is None:
+        return () if request.once else (THIS_CALL,)
+    return [offer for offer in request.offers if not offer.lasting]
 
 
 def _rules(offer: GrantOffer) -> JsonObject:

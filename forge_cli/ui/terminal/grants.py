@@ -33,14 +33,15 @@ def session_offer(request: ApprovalRequest) -> GrantOffer | None:
     """The grant of ``s``: a folder, else the narrowest rule, or this exact call where there is none."""
     if request.offers is None:
         return None if request.once else THIS_CALL
-    others = [offer for offer in request.offers if offer != edits_offer(request)]
+    others = [offer for offer in request.offers if offer != edits_offer(request) and not offer.lasting]
     return next((offer for offer in others if offer.below or offer.rules), others[0] if others else None)
 
 
 def lasting_offer(request: ApprovalRequest) -> GrantOffer | None:
     """The rule that ``a`` writes into a file, where there is a file for it."""
     offers = [each for each in (edits_offer(request), session_offer(request), *(request.offers or ())) if each]
-    return next((offer for offer in offers if any(True for _ in _files(request, offer))), None)
+    lasting = next((offer for offer in offers if any(True for _ in _files(request, offer))), None)
+    return GrantOffer.of(lasting.rules) if lasting else None
 
 
 def say_offers(request: ApprovalRequest) -> Iterator[str]:

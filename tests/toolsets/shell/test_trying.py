@@ -297,16 +297,99 @@ def test_a_session_that_is_parked_keeps_what_was_seen(shell: Project) -> None:
     assert not kept.exists()
 
 
-def test_a_yes_for_the_session_is_for_the_line(shell: Project) -> None:
+GEN = "mkdir -p @1 @2; echo a > @1/a; echo b > @2/b\n"
+CONNECT = "python3 -c 'import socket; socket.socket().connect_ex((\"127.0.0.1\", 9))'"
+CHANGED_SCRIPTS = {
+    "the same": (GEN, "unasked"),
+    "other content": ("mkdir -p @1 @2; echo evil > @1/a; echo b > @2/b\n", "unasked"),
+    "less": ("mkdir -p @1; echo b > @1/a\n", "unasked"),
+    "nothing": ("true\n", "unasked"),
+    "more in a folder that was made": ("mkdir -p @1/x; echo a > @1/x/y\n", "unasked"),
+    "a new file": ("mkdir -p @1; echo b > @1/a; echo c > @c\n", "asks"),
+    "another file": ("echo c >> notes.txt\n", "asks"),
+    "a name that begins alike": ("mkdir @11; echo c > @11/a\n", "asks"),
+    "deletes what it made": ("rm -rf @1\n", "asks"),
+    "deletes another": ("rm notes.txt\n", "asks"),
+    "a file in the place of a folder": ("rm -r @1; echo a > @1\n", "asks"),
+    "a link in the place of a file": ("ln -sf ../notes.txt @1/a; rm @2/b\n", "asks"),
+    "a protected name": ("echo T=1 > @1/.env\n", "asks"),
+    "wants the network": (f"echo b > @1/a; {CONNECT}\n", "asks"),
+    "the mode of another": ("chmod 700 notes.txt\n", "asks"),
+}
+
+
+def test_a_grant_for_this_call_allows_trials_that_change_no_more(shell: Project) -> None:
+    """The words are the same each time, but not the script behind them."""
+    asked: list[str] = []
+    scripts = {f"gen{number}": (f"d{number}_", *row) for number, row in enumerate(CHANGED_SCRIPTS.values())}
+
+    def answer(request: ApprovalRequest) -> ApprovalDecision:
+        name = request.args["command"].removeprefix("sh ")
+        asked.append(name)
+        if asked.count(name) > 1:
+            return ApprovalDecision(False)
+        folder, script, _ = scripts[name]
+        shell.write(name, script.replace("@", folder))
+        assert [offer.text for offer in request.offers or ()] == [
+            "this exact call, on a copy; it asks if anything else changes"
+        ]
+        return ApprovalDecision(True, remember="session")
+
+    for name, (folder, _, _) in scripts.items():
+        shell.write(name, GEN.replace("@", folder))
+    turns = [calls(call("shell", command=f"sh {name}")) for name in scripts for _ in range(2)]
+    seen = shell.run(*turns, "done", approval_callback=answer, timeout=180)
+    found = ["asks" if asked.count(name) > 1 else "unasked" for name in scripts]
+    assert dict(zip(CHANGED_SCRIPTS, found, strict=True)) == {name: row[1] for name, row in CHANGED_SCRIPTS.items()}
+    assert len(seen.of(CommandTried)) >= len(turns)
+    assert shell.read("d1_1/a") == "evil\n"
+
+
+RULED = "name: w\ntoolsets: {shell: {rules: [{pattern: touch, approval: preApproved}]}}\n"
+
+
+def test_a_rule_that_is_granted_at_a_trial_allows_trials_of_such_lines(shell: Project) -> None:
+    def answer(request: ApprovalRequest) -> ApprovalDecision:
+        asked.append(request.args["command"])
+        rules = [offer for offer in request.offers or () if offer.rules]
+        return ApprovalDecision(len(asked) == 1, remember="session", grant=rules[0])
+
+    asked: list[str] = []
+    lines = ["make a", "make a", "touch other && make a", "make b", "make c", "make d"]
+    shell.write("makefile", "a:\n\techo a > made\nb:\n\techo b > made\nc:\n\trm made\nd:\n\techo >> notes.txt\n")
+    shell.write("worker.yaml", RULED)
+    turns = [calls(call("shell", command=line)) for line in lines]
+    seen = shell.run(*turns, "done", approval_callback=answer, timeout=120)
+    assert asked == ["make a", "touch other && make a", "make b", "make c", "make d"]
+    assert status(seen) == "success"
+
+
+def test_what_is_not_tried_is_granted_as_before(shell: Project) -> None:
+    shell.write("worker.yaml", "name: w\ntoolsets: {shell: {try: off}}\n")
+    again = calls(call("shell", command="./build.sh"))
     seen = shell.run(
-        calls(call("shell", command="./build.sh")),
-        calls(call("shell", command="./build.sh")),
+        again,
+        calls(call("shell", command="touch old")),
+        again,
         "done",
-        answers=[ApprovalDecision(True, remember="session")],
+        answers=[ApprovalDecision(True, remember="session"), True],
         timeout=60,
     )
-    assert [result.status for result in seen.of(ToolResult)] == ["success", "success"]
-    assert [event.applied for event in seen.of(CommandTried)] == [False, True]
+    assert [result.status for result in seen.of(ToolResult)] == ["success", "success", "success"]
+
+
+def test_where_a_trial_lacked_something_nothing_is_remembered_but_what_is_written(shell: Project) -> None:
+    def answer(request: ApprovalRequest) -> ApprovalDecision:
+        asked.append(request)
+        return ApprovalDecision(True, remember="session")
+
+    asked: list[ApprovalRequest] = []
+    again = calls(call("shell", command="make net"))
+    shell.write("makefile", f"net:\n\t@{CONNECT}\n")
+    seen = shell.run(again, again, "done", approval_callback=answer, timeout=60)
+    assert [each.outcome for each in seen.of(CommandTried)] == ["incomplete", "incomplete"]
+    assert len(asked) == 2
+    assert all(offer.lasting and offer.rules for offer in asked[0].offers or ())
 
 
 BELOW_DIST = [
