@@ -1,4 +1,8 @@
-"""Access to the page: with the secret, and from the page itself; no other page, name or neighbour gets through."""
+"""Access to the page: with a token, and from the page itself; no other page, name or neighbour gets through.
+
+The files of the page hold nothing private, and everyone who reaches the server by its own name may load them. All else
+needs a token, which is no cookie: browsers send the cookies of one port to every other port of the same host.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import hmac
 import html
 import secrets
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -36,8 +40,12 @@ HEADERS = {
 }
 """Part of every response."""
 REFUSAL_PAGE = Path(__file__).with_name("refusal.html")
-"""The page of a refusal; styles would need the secret."""
+"""The page of a refusal, for browsers that came by a wrong name."""
+PRIVATE = "/api/"
+"""The beginning of the paths that need a token."""
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+UNKNOWN = "open the address that forge web has printed: the secret is missing or wrong"
+USED = "this address was used before, and is good once: open the one that forge web has printed last"
 METHODS = frozenset({"GET", "HEAD", "POST"})
 OWN_SITES = frozenset({"same-origin", "none"})
 """Values of a header of requests that come from the page itself, or from the address bar."""
@@ -58,12 +66,15 @@ class _TooLarge(Exception):
 
 
 class PageAccess:
-    """The secret and the names that a request has to give."""
+    """The secret of the printed address, the tokens that were given for it, and the names a request may come by."""
 
     def __init__(self, port: int, host: str = "127.0.0.1", secret: str | None = None) -> None:
         self.port, self.host = port, host
         self.secret = secret or secrets.token_urlsafe(32)
-        self.cookie = f"forge-{port}"
+        """Good once: for a token, or as the token of the program that has read the address."""
+        self._tokens: set[str] = set()
+        self._used: set[str] = set()
+        """Secrets that were exchanged, which are refused with a sentence of their own."""
 
     @property
     def url(self) -> str:
@@ -71,8 +82,8 @@ class PageAccess:
         host = "127.0.0.1" if _is_every_address(self.host) else self.host
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/?secret={self.secret}"
 
-    def refuse(self, method: str, headers: Headers, secret: str | None = None) -> RefusedRequest | None:
-        """Why a request is refused, if it is; ``secret`` is the one in its address."""
+    def refuse(self, method: str, path: str, headers: Headers) -> RefusedRequest | None:
+        """Why a request is refused, if it is."""
         if method not in METHODS:
             return RefusedRequest(403, f"{visible(method)} is not used here")
         hosts = headers.get("host", [])
@@ -82,13 +93,30 @@ class PageAccess:
             return RefusedRequest(403, "no other page may use this server")
         if not OWN_SITES.issuperset(headers.get("sec-fetch-site", [])):
             return RefusedRequest(403, "no other page may use this server")
-        if not any(map(self._is_secret, self._given(headers, secret))):
-            return RefusedRequest(403, "open the address that forge web has printed: the secret is missing or wrong")
+        if path.startswith(PRIVATE):
+            given = list(_bearers(headers))
+            if not any(map(self._is_known, given)):
+                return RefusedRequest(403, USED if self._used.intersection(given) else UNKNOWN)
         if method == "POST" and not _is_json(headers):
             return RefusedRequest(403, "a request needs the header Content-Type: application/json")
         if any(not size.isdecimal() or int(size) > BODY_MAX for size in headers.get("content-length", [])):
             return TOO_LARGE
         return None
+
+    def exchange(self, secret: str) -> str | None:
+        """Return a token for the secret, if it is still good, and take another secret for the next address."""
+        if not _equal(secret, self.secret) or secret in self._tokens:
+            return None
+        token = secrets.token_urlsafe(32)
+        self._tokens.add(token)
+        self._used.add(self.secret)
+        self.secret = secrets.token_urlsafe(32)
+        return token
+
+    def _is_known(self, given: str) -> bool:
+        if _equal(given, self.secret):
+            self._tokens.add(given)  # a program that uses the secret itself keeps it, and no one else can exchange it
+        return any(_equal(given, token) for token in self._tokens)
 
     def _is_own_host(self, host: str) -> bool:
         name, colon, port = host.rpartition(":")
@@ -99,46 +127,30 @@ class PageAccess:
         # the owner of a name can make it lead here, an address cannot
         return _is_every_address(self.host) and _is_address(name.strip("[]"))
 
-    def _given(self, headers: Headers, secret: str | None) -> Iterable[str]:
-        """The secrets that a request has brought."""
-        if secret is not None:
-            yield secret
-            return
-        for pair in (pair for line in headers.get("cookie", []) for pair in line.split(";")):
-            name, _, value = pair.strip().partition("=")
-            if name == self.cookie:
-                yield value
-        for line in headers.get("authorization", []):
-            scheme, _, value = line.partition(" ")
-            if scheme.lower() == "bearer":
-                yield value.strip()
-
-    def _is_secret(self, given: str) -> bool:
-        return hmac.compare_digest(given.encode("utf-8", "replace"), self.secret.encode())
-
 
 class AccessGate:
     """Lets the requests through that may be made, bounds their bodies, and adds the headers of every response."""
 
-    def __init__(self, app: Any, access: PageAccess) -> None:
-        self._app, self._access = app, access
+    def __init__(self, app: Any, access: PageAccess, on_exchange: Callable[[], None] = lambda: None) -> None:
+        self._app, self._access, self._on_exchange = app, access, on_exchange
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
             return
-        headers, secret = read_headers(scope), _secret_in(scope)
-        if refused := self._access.refuse(scope["method"], headers, secret):
+        headers, path = read_headers(scope), scope["path"]
+        if refused := self._access.refuse(scope["method"], path, headers):
             is_page = any("text/html" in kinds.lower() for kinds in headers.get("accept", []))
-            response = _refusal(refused, as_page=is_page and not scope["path"].startswith("/api/"))
+            response = _refusal(refused, as_page=is_page and not path.startswith(PRIVATE))
             await response(scope, receive, send)
             return
-        let_in(scope)
-        await (self._pass_on if secret is None else self._welcome())(scope, receive, send)
-
-    def _welcome(self) -> Response:
-        """Put the secret into a cookie, and take it out of the address."""
-        cookie = f"{self._access.cookie}={self._access.secret}; HttpOnly; SameSite=Strict; Path=/"
-        return Response(status_code=303, headers={**HEADERS, "Location": "/", "Set-Cookie": cookie})
+        secret = _secret_in(scope)
+        token = self._access.exchange(secret) if secret is not None else None
+        if token:
+            scope["state"]["token"] = token
+            self._on_exchange()
+        if token or path.startswith(PRIVATE):
+            let_in(scope)
+        await self._pass_on(scope, receive, send)
 
     async def _pass_on(self, scope: Any, receive: Any, send: Any) -> None:
         size, started = 0, False
@@ -178,12 +190,24 @@ def _refusal(refused: RefusedRequest, *, as_page: bool = False) -> Response:
     return JSONResponse({"error": refused.sentence}, refused.status, HEADERS)
 
 
+def _bearers(headers: Headers) -> Iterable[str]:
+    """The secrets and tokens that a request has brought."""
+    for line in headers.get("authorization", []):
+        scheme, _, value = line.partition(" ")
+        if scheme.lower() == "bearer":
+            yield value.strip()
+
+
+def _equal(given: str, known: str) -> bool:
+    return hmac.compare_digest(given.encode("utf-8", "replace"), known.encode())
+
+
 def _secret_in(scope: Any) -> str | None:
-    """The secret in the address of the page, where there is one."""
-    if scope["path"] != "/" or b"secret=" not in scope["query_string"]:
+    """The secret in the address of the page, if there is one."""
+    if scope["method"] != "GET" or scope["path"] != "/" or b"secret=" not in scope["query_string"]:
         return None
-    given = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True).get("secret", [""])
-    return given[0] if len(given) == 1 else ""
+    given = parse_qs(scope["query_string"].decode("latin-1")).get("secret", [])
+    return given[0] if len(given) == 1 else None
 
 
 def _is_json(headers: Headers) -> bool:

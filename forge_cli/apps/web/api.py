@@ -172,7 +172,10 @@ async def _page(request: Request) -> Response:
     path = known.get(str(request.path_params.get("name", "index.html")))
     if path is None or path.suffix not in MEDIA_TYPES:
         return JSONResponse(NOTHING_HERE, 404)
-    return Response(path.read_bytes(), media_type=MEDIA_TYPES[path.suffix])
+    content = path.read_bytes()
+    if token := getattr(request.state, "token", None):
+        content = content.replace(b"</head>", b'<meta name="forge-token" content="%b">\n</head>' % token.encode())
+    return Response(content, media_type=MEDIA_TYPES[path.suffix])
 
 
 async def _nothing_here(scope: Any, receive: Any, send: Any) -> None:

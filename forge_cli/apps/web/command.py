@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 app = new_app()
 HOST = "127.0.0.1"
+NEXT = "forge: {url}\n  for another browser; the address before has been used\n"
 REMOTE = """forge: everybody who can reach {host} and has the address may run what your workers may run,
   and others on the network can read along: there is no encryption
 """
@@ -64,8 +65,9 @@ def web(
 ) -> None:
     """Talk with workers in a browser, and watch them there.
 
-    The address is printed on standard error, with a secret in it: all who have it may use the page. Calls that ask wait
-    until a tab answers; with --on-ask park those are parked that ask while no tab is open. Ctrl+C ends everything.
+    The address is printed on standard error, with a secret that is good once: it lets one browser in, and the next
+    address is printed then. Calls that ask wait until a tab answers; with --on-ask park those are parked that ask while
+    no tab is open. Ctrl+C ends everything.
     """
     if host != HOST and not allow_remote:
         hint = "add --allow-remote if others may connect who know the address"
@@ -114,7 +116,12 @@ class Serving:
         self, listener: socket.socket, access: PageAccess, open_page: Callable[[str], object] | None = None
     ) -> None:
         """Serve until the end; then the sessions end first, the tabs after them."""
-        server = ui.server.new_server(AccessGate(PageRoutes(self.sessions).router(), access))
+
+        def print_next() -> None:
+            sys.stderr.write(NEXT.format(url=access.url))
+            sys.stderr.flush()
+
+        server = ui.server.new_server(AccessGate(PageRoutes(self.sessions).router(), access, print_next))
         self._tasks.start_soon(self._end_server, server)
         if self._asked.worker:
             await self._start_first()

@@ -1,6 +1,7 @@
 """A page server in the loop of a test, and tabs that keep what the page itself would show."""
 
 import json
+import re
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -21,6 +22,8 @@ from forge_cli.ui.http import open_socket
 
 WAIT = 60.0
 """Seconds for anything that a test waits for."""
+TOKEN = re.compile(r'<meta name="forge-token" content="([^"]+)">')
+"""What the page finds that was opened by an address with a secret."""
 Json = dict[str, Any]
 
 
@@ -168,8 +171,9 @@ async def serving_page(project: Project, worker: str = "", **options: Any) -> As
             base = f"http://127.0.0.1:{access.port}"
             limits = httpx2.Limits(max_connections=50)
             async with httpx2.AsyncClient(base_url=base, timeout=WAIT, limits=limits, trust_env=False) as client:
-                welcome = await client.get(access.url)
-                assert welcome.status_code == 303
+                token = TOKEN.search((await client.get(access.url)).text)
+                assert token
+                client.headers["Authorization"] = f"Bearer {token[1]}"
                 yield Browser(client, serving, access, tasks)
                 serving.end("interrupted")
                 await eventually(lambda: not (serving.sessions and serving.sessions.live))

@@ -26,22 +26,22 @@ HELD = {
     "half a line": "GET / HT",
     "a line": "GET / HTTP/1.1\r\n",
     "half a header": "GET / HTTP/1.1\r\nHost: {host}\r\nX-Slow: ",
-    "all but the end": "GET / HTTP/1.1\r\nHost: {host}\r\nCookie: forge-{port}={secret}\r\n",
+    "all but the end": "GET / HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {secret}\r\n",
     "an older protocol": "GET / HTTP/1.0\r\nX-A: b\r\n",
     "half a form": "POST /api/sessions HTTP/1.1\r\nHost: {host}\r\nContent-Le",
 }
 """What a sender may have said who then says no more, before a request is complete."""
 REFUSED = {
     "an empty line": "\r\n",
-    "no secret": "GET / HTTP/1.1\r\nHost: {host}\r\n\r\n",
-    "a wrong secret": "GET /?secret=x HTTP/1.1\r\nHost: {host}\r\n\r\n",
-    "a wrong cookie": "GET /api/state HTTP/1.1\r\nHost: {host}\r\nCookie: forge-{port}=x\r\n\r\n",
+    "no secret": "GET /api/state HTTP/1.1\r\nHost: {host}\r\n\r\n",
+    "a wrong secret": "GET /api/state HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer x\r\n\r\n",
+    "a cookie": "GET /api/state HTTP/1.1\r\nHost: {host}\r\nCookie: forge-{port}={secret}\r\n\r\n",
     "another name": "GET / HTTP/1.1\r\nHost: evil.example\r\nAuthorization: Bearer {secret}\r\n\r\n",
     "a body that is awaited": "POST / HTTP/1.1\r\nHost: {host}\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n",
     "a body that never comes": "POST / HTTP/1.1\r\nHost: {host}\r\nContent-Length: 9999\r\n\r\nabc",
     "chunks that never end": "POST / HTTP/1.1\r\nHost: {host}\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n",
-    "one and a half": "GET / HTTP/1.1\r\nHost: {host}\r\n\r\nGET / HTTP/1.1\r\nHo",
-    "two": "GET / HTTP/1.1\r\nHost: {host}\r\n\r\nGET / HTTP/1.1\r\nHost: {host}\r\n\r\n",
+    "one and a half": "GET /api/ HTTP/1.1\r\nHost: {host}\r\n\r\nGET / HTTP/1.1\r\nHo",
+    "two": "GET /api/ HTTP/1.1\r\nHost: {host}\r\n\r\nGET /api/ HTTP/1.1\r\nHost: {host}\r\n\r\n",
     "another method": "OPTIONS / HTTP/1.1\r\nHost: {host}\r\n\r\n",
 }
 """Requests that are answered, whose sender then stays."""
@@ -60,7 +60,7 @@ class Host:
 
     port: int
     secret: str
-    path: str = "/"
+    path: str = "/api/state"
 
     async def connect(self, said: str = "") -> SocketStream:
         stream = await anyio.connect_tcp("127.0.0.1", self.port)

@@ -858,7 +858,7 @@ def test_a_tab_that_does_not_read_is_let_go_and_the_others_are_not_held_up(
         slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         slow.connect(("127.0.0.1", browser.access.port))
         head = f"GET /api/sessions/{session}/events HTTP/1.1\r\nHost: 127.0.0.1:{browser.access.port}\r\n"
-        slow.sendall(f"{head}Authorization: Bearer {browser.access.secret}\r\n\r\n".encode())
+        slow.sendall(f"{head}Authorization: {browser.client.headers['authorization']}\r\n\r\n".encode())
         shown = (await browser.serving.sessions.look(session)).tabs
         await eventually(lambda: len(shown) == 2)
         with slow:

@@ -12,27 +12,29 @@ from forge_cli.apps.web.access import BODY_MAX, PageAccess, RefusedRequest
 from forge_cli.testing import Project
 
 from ...rows import each_row
-from .pages import Browser, play
+from .pages import TOKEN, Browser, play
 
 SECRET = "s" * 43
 
 
 def headers(**more: str | list[str]) -> dict[str, list[str]]:
-    given = {"host": "127.0.0.1:8000", "cookie": f"forge-8000={SECRET}", **more}
+    given = {"host": "127.0.0.1:8000", "authorization": f"Bearer {SECRET}", **more}
     found = {name.replace("_", "-"): [value] if isinstance(value, str) else value for name, value in given.items()}
     return {name: values for name, values in found.items() if values}
 
 
-def refused(method: str = "GET", host: str = "127.0.0.1", **more: str | list[str]) -> RefusedRequest | None:
-    return PageAccess(8000, host, SECRET).refuse(method, headers(**more))
+def refused(
+    method: str = "GET", host: str = "127.0.0.1", path: str = "/api/state", **more: str | list[str]
+) -> RefusedRequest | None:
+    return PageAccess(8000, host, SECRET).refuse(method, path, headers(**more))
 
 
 def test_the_page_itself_gets_through() -> None:
     assert refused() is None
     for host in ("127.0.0.1:8000", "localhost:8000", "[::1]:8000"):
-        assert PageAccess(8000, secret=SECRET).refuse("GET", headers(host=host, origin=f"http://{host}")) is None
-    assert refused(cookie=f"other=1; forge-8000={SECRET}; more=2") is None
-    assert refused(cookie=[], authorization=f"Bearer {SECRET}") is None
+        access = PageAccess(8000, secret=SECRET)
+        assert access.refuse("GET", "/api/state", headers(host=host, origin=f"http://{host}")) is None
+    assert refused(authorization=f"bearer  {SECRET} ") is None
     assert refused("POST", content_type="application/json; charset=utf-8", sec_fetch_site="same-origin") is None
     assert refused(sec_fetch_site="none") is None
 
@@ -55,20 +57,82 @@ def test_the_page_itself_gets_through() -> None:
         {"origin": "null"},
         {"sec_fetch_site": "cross-site"},
         {"sec_fetch_site": "same-site"},
-        {"cookie": []},
-        {"cookie": "forge-8000="},
-        {"cookie": f"forge-8000={SECRET}x"},
-        {"cookie": f"forge-8001={SECRET}"},
-        {"cookie": "forge-8000=\u00fc\u00ff"},
-        {"cookie": [], "authorization": SECRET},
-        {"cookie": [], "authorization": f"Basic {SECRET}"},
-        {"cookie": [], "authorization": "Bearer "},
+        {"authorization": []},
+        {"authorization": [], "cookie": f"forge-8000={SECRET}"},
+        {"authorization": SECRET},
+        {"authorization": f"Basic {SECRET}"},
+        {"authorization": "Bearer "},
+        {"authorization": f"Bearer {SECRET}x"},
+        {"authorization": "Bearer \u00fc\u00ff"},
     ],
 )
 def test_whatever_is_not_the_page_is_refused(given: dict[str, Any]) -> None:
-    found = PageAccess(8000, secret=SECRET).refuse("GET", headers(**given))
+    for path in ("/api/state", "/api/sessions/x/events"):
+        found = PageAccess(8000, secret=SECRET).refuse("GET", path, headers(**given))
+        assert found
+        assert found.status == 403
+
+
+@each_row("path", ["/", "/static/app.js", "/nowhere"])
+def test_the_files_of_the_page_need_no_token_but_their_own_name(path: str) -> None:
+    assert refused(path=path, authorization=[]) is None
+    for given in ({"host": "evil.example:8000"}, {"origin": "http://evil.example"}, {"sec_fetch_site": "same-site"}):
+        assert PageAccess(8000).refuse("GET", path, headers(authorization=[], **given))
+
+
+def ask(access: PageAccess, secret: str) -> RefusedRequest | None:
+    return access.refuse("GET", "/api/state", headers(authorization=f"Bearer {secret}"))
+
+
+def test_a_secret_is_exchanged_once_and_is_no_token_then() -> None:
+    access = PageAccess(8000, secret=SECRET)
+    for wrong in ("", SECRET[1:], f"{SECRET}x", "\u00fc"):
+        assert access.exchange(wrong) is None
+    token = access.exchange(SECRET)
+    assert token
+    assert SECRET not in (token, access.secret)
+    assert SECRET not in access.url
+    assert ask(access, token) is None
+    assert access.exchange(SECRET) is access.exchange(token) is None
+    found = ask(access, SECRET)
     assert found
-    assert found.status == 403
+    assert "good once" in found.sentence
+    assert access.exchange(access.secret)
+    assert ask(access, token) is None
+
+
+def test_the_program_that_uses_a_secret_keeps_it_for_itself() -> None:
+    access = PageAccess(8000, secret=SECRET)
+    assert ask(access, SECRET) is None
+    assert access.exchange(SECRET) is None
+    assert ask(access, SECRET) is None
+
+
+ADDRESSES = [
+    "/?secret={s}&secret=x",
+    "/?secret=",
+    "/?secret=x",
+    "/?Secret={s}",
+    "/index.html?secret={s}",
+    "/x?secret={s}",
+]
+
+
+def test_only_the_address_that_was_printed_gives_a_token(project: Project) -> None:
+    async def story(browser: Browser) -> None:
+        secret = browser.access.secret
+        async with httpx2.AsyncClient(base_url=browser.client.base_url, trust_env=False) as stranger:
+            for address in ADDRESSES:
+                assert "forge-token" not in (await stranger.get(address.format(s=secret))).text
+            assert (await stranger.head(browser.access.url)).status_code == 200
+            got = [TOKEN.search((await stranger.get(f"/?secret={secret}")).text) for _ in range(2)]
+            assert got[0]
+            assert got[1] is None
+            assert secret != browser.access.secret
+            bearer = {"Authorization": f"Bearer {got[0][1]}"}
+            assert (await stranger.get("/api/state", headers=bearer)).status_code == 200
+
+    play(project, story)
 
 
 @pytest.mark.few(2)
@@ -96,13 +160,13 @@ def test_a_body_is_bounded_by_what_it_says() -> None:
 
 def test_another_address_is_reached_by_its_own_name_only() -> None:
     away = PageAccess(8000, "192.168.1.5", SECRET)
-    assert away.refuse("GET", headers(host="192.168.1.5:8000")) is None
-    assert away.refuse("GET", headers(host="192.168.1.6:8000"))
+    assert away.refuse("GET", "/api/state", headers(host="192.168.1.5:8000")) is None
+    assert away.refuse("GET", "/api/state", headers(host="192.168.1.6:8000"))
     assert "http://192.168.1.5:8000/?secret=" in away.url
     everywhere = PageAccess(8000, "0.0.0.0", SECRET)
-    assert everywhere.refuse("GET", headers(host="192.168.1.6:8000")) is None
-    assert everywhere.refuse("GET", headers(host="[fe80::1]:8000")) is None
-    assert everywhere.refuse("GET", headers(host="evil.example:8000"))
+    assert everywhere.refuse("GET", "/api/state", headers(host="192.168.1.6:8000")) is None
+    assert everywhere.refuse("GET", "/api/state", headers(host="[fe80::1]:8000")) is None
+    assert everywhere.refuse("GET", "/api/state", headers(host="evil.example:8000"))
     assert "http://127.0.0.1:8000/?secret=" in everywhere.url
     assert "http://[::1]:8000/?secret=" in PageAccess(8000, "::1", SECRET).url
 
@@ -123,14 +187,12 @@ def test_a_real_server_refuses_and_reaches_nothing(project: Project) -> None:
         bearer = {"Authorization": f"Bearer {browser.access.secret}"}
         async with stranger:
             tries: list[tuple[str, str, dict[str, str]]] = [
-                ("GET", "/", {}),
-                ("GET", "/static/app.js", {}),
-                ("GET", "/?secret=wrong", {}),
-                ("GET", "/?secret=", {}),
-                ("GET", f"/?secret={browser.access.secret}&secret=x", {}),
                 ("GET", f"/?secret={browser.access.secret}", {"Host": f"evil.example:{port}"}),
                 ("GET", f"/?secret={browser.access.secret}", {"Sec-Fetch-Site": "cross-site"}),
                 ("GET", "/api/state", {}),
+                ("GET", f"/api/state?secret={browser.access.secret}", {}),
+                ("GET", "/api/state", {"Cookie": f"forge-{port}={browser.access.secret}"}),
+                ("GET", "/api/state", {"Authorization": "Bearer wrong"}),
                 ("GET", "/api/state", {**bearer, "Host": f"evil.example:{port}"}),
                 ("GET", "/api/state", {**bearer, "Origin": "http://evil.example"}),
                 ("POST", "/api/sessions", own),
@@ -153,7 +215,6 @@ def test_a_real_server_refuses_and_reaches_nothing(project: Project) -> None:
 STRANGERS = [
     ("/", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", True),
     ("/", "TEXT/HTML", True),
-    ("/?secret=wrong", "text/html", True),
     ("/?secret=", "application/xml, text/html;q=0.5", True),
     ("/static/app.js", "text/html", True),
     ("/sessions/x", "text/html", True),
@@ -163,24 +224,21 @@ STRANGERS = [
     ("/api/state", "text/html", False),
     ("/api/sessions/x/events", "text/event-stream", False),
 ]
-"""A path, what the client takes, and whether it is shown a page."""
+"""A path, what a client takes that comes from another site, and whether it is shown a page."""
 
 
-def test_a_browser_without_the_secret_is_told_what_to_do(project: Project) -> None:
+def test_a_browser_that_comes_from_elsewhere_is_told_what_to_do(project: Project) -> None:
     async def story(browser: Browser) -> None:
         async with httpx2.AsyncClient(base_url=browser.client.base_url, trust_env=False) as stranger:
             for path, accept, is_page in STRANGERS:
-                answer = await stranger.get(path, headers={"Accept": accept})
+                from_elsewhere = {"Accept": accept, "Sec-Fetch-Site": "cross-site"}
+                answer = await stranger.get(path, headers=from_elsewhere)
                 assert (answer.status_code, browser.access.secret in answer.text) == (403, False)
                 assert "default-src 'self'" in answer.headers["content-security-policy"]
                 shown = answer.headers["content-type"], answer.text[:15]
                 assert (shown == ("text/html; charset=utf-8", "<!doctype html>")) is is_page, (path, accept)
-                told = (
-                    "terminal where <code>forge web</code> runs"
-                    if is_page
-                    else "the address that forge web has printed"
-                )
-                assert told in answer.text, (path, accept)
+                assert "no other page may use this server" in answer.text, (path, accept)
+                assert ("terminal where <code>forge web</code> runs" in answer.text) is is_page, (path, accept)
 
     play(project, story)
 
@@ -235,14 +293,9 @@ def test_every_response_forbids_what_the_page_does_not_need(project: Project) ->
             assert answer.headers["referrer-policy"] == "no-referrer"
             assert answer.headers["cache-control"] == "no-store"
             assert "server" not in answer.headers
+            assert "set-cookie" not in answer.headers
         assert (await browser.client.get("/nowhere")).status_code == 404
         assert (await browser.client.post("/api/state", json={})).status_code == 405
-        welcome = await browser.client.get(browser.access.url)
-        assert welcome.headers["location"] == "/"
-        cookie = welcome.headers["set-cookie"]
-        assert all(
-            part in cookie for part in ("HttpOnly", "SameSite=Strict", "Path=/", f"forge-{browser.access.port}=")
-        )
 
     play(project, story)
 

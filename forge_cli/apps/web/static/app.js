@@ -1,5 +1,6 @@
 // The page: which view is shown, and what each event of the session in view does to it.
 
+import { enter } from "./access.js";
 import { $, announce, get } from "./dom.js";
 import { Cards } from "./cards.js";
 import { Composer } from "./composer.js";
@@ -213,7 +214,6 @@ addEventListener("forge-waiting", (event) => {
 });
 addEventListener("focus", recount);
 log.onRetry = (button) => composer.retry(button);
-addEventListener("hashchange", route);
 const wide = matchMedia("(min-width: 60rem)");
 const fold = () => ($("margin").open = wide.matches);
 wide.addEventListener("change", fold);
@@ -232,6 +232,11 @@ async function findModels() {
   if (shown) composer.offer({ ...about, models });
 }
 
+await enter((hadSecret) => {
+  show("locked", "Not let in");
+  $("locked-why").hidden = !hadSecret;
+});
+addEventListener("hashchange", route);
 findModels();
 const first = await refresh();
 if (!location.hash && first?.session) location.replace(`#/session/${encodeURIComponent(first.session)}`);

@@ -1,5 +1,7 @@
 // Small tools that every part of the page uses: elements, requests to the server, and what a screen reader is told.
 
+import { send } from "./access.js";
+
 export const $ = (id) => document.getElementById(id);
 
 /** An element with properties and children; text is always text, never markup. */
@@ -34,7 +36,7 @@ export class Refusal extends Error {
 async function request(path, options) {
   let answer;
   try {
-    answer = await fetch(path, { cache: "no-store", ...options });
+    answer = await send(path, options);
   } catch {
     throw new Refusal(0, { error: "The server cannot be reached; nothing was sent." });
   }
@@ -43,22 +45,19 @@ async function request(path, options) {
   return body;
 }
 
-/** Why the server does not answer a request that has no end; null where it does. */
-export async function refusalOf(path) {
-  const stop = new AbortController();
-  try {
-    const answer = await fetch(path, { cache: "no-store", signal: stop.signal });
-    return answer.ok ? null : new Refusal(answer.status, await answer.json().catch(() => ({})));
-  } catch {
-    return new Refusal(0, {});
-  } finally {
-    stop.abort();
-  }
-}
-
 export const get = (path) => request(path, {});
 export const post = (path, body = {}) =>
   request(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+/** A file of the server, saved under the name that the server gives it. */
+export async function download(path) {
+  const answer = await send(path);
+  if (!answer.ok) throw new Refusal(answer.status, await answer.json().catch(() => ({})));
+  const [, name] = answer.headers.get("Content-Disposition").match(/filename="(.*)"/);
+  const href = URL.createObjectURL(await answer.blob());
+  el("a", { href, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(href), 60_000); // a browser may still be asking where to save it
+}
+
 export const session = (id, part) => `/api/sessions/${encodeURIComponent(id)}/${part}`;
 
 let saying;

@@ -1,6 +1,6 @@
 // The margin of a conversation: what it has used, its tree of workers, and what can be done with the session.
 
-import { $, act, el, get, post, session } from "./dom.js";
+import { $, act, download, el, get, post, session } from "./dom.js";
 
 const number = (value) => value.toLocaleString("en");
 
@@ -65,7 +65,12 @@ export function showActions({ id, live }, go, enter) {
     const [label, title] = ACTIONS[name];
     return el("button", { type: "button", title, "data-act": name, onclick: (event) => act(event.currentTarget, said, doing[name]) }, label);
   };
-  const exports = ["html", "markdown", "jsonl"].map((format) => el("a", { href: session(id, `export?format=${format}`), download: "" }, format));
+  // The address of an export alone would be refused: it needs the token.
+  const save = (event, format) => {
+    event.preventDefault();
+    act(event.currentTarget, said, () => download(session(id, `export?format=${format}`)));
+  };
+  const exports = ["html", "markdown", "jsonl"].map((format) => el("a", { href: location.hash, onclick: (event) => save(event, format) }, format));
   $("session-actions").replaceChildren(
     ...(live ? ["undo", "compact", "fork", "verify", "close"] : ["verify"]).map(button),
     el("p", { className: "exports" }, "Export: ", ...exports.flatMap((link, index) => (index ? [", ", link] : [link]))),

@@ -1,6 +1,7 @@
 // The events of one session as they arrive: in order, in pieces that leave the page usable, again after a break.
 
-import { refusalOf, session } from "./dom.js";
+import { send } from "./access.js";
+import { Refusal, session } from "./dom.js";
 
 const BUDGET = 12; // milliseconds of one frame
 const LOADING = 50; // the same while the past is loaded, of which nothing is shown yet
@@ -20,39 +21,47 @@ export class Stream {
     this.connect();
   }
 
-  connect() {
+  async connect() {
+    const stop = (this.stop = new AbortController());
     const after = this.last === null ? "" : `?after=${encodeURIComponent(this.last)}`;
-    this.source = new EventSource(session(this.id, `events${after}`));
-    this.source.onopen = () => {
+    const answer = await send(session(this.id, `events${after}`), { signal: stop.signal }).catch(() => null);
+    const body = answer?.ok ? null : await answer?.json().catch(() => ({}));
+    if (stop.signal.aborted) return;
+    if (answer?.status === 400) {
+      this.missing(new Refusal(400, body).message);
+      return;
+    }
+    if (answer?.ok) {
       this.queue.push({ type: "connected" });
       this.schedule();
       this.state("open");
-    };
-    this.source.onmessage = (message) => {
-      if (message.lastEventId) this.last = message.lastEventId;
-      for (const event of JSON.parse(message.data)) this.queue.push(event);
-      this.schedule();
-    };
-    this.source.onerror = () => {
-      // Where the server answers, but with a refusal, EventSource gives up for good.
-      if (this.source.readyState === EventSource.CLOSED) this.retry(this.last === null ? 0 : RETRY);
-      else this.state("gone");
-    };
+      await this.read(answer.body.pipeThrough(new TextDecoderStream()).getReader());
+      if (stop.signal.aborted) return;
+    }
+    this.state(answer?.status === 403 ? "stranger" : "gone");
+    this.timer = setTimeout(() => this.connect(), RETRY);
   }
 
-  retry(wait = RETRY) {
-    if (this.closed) return;
-    clearTimeout(this.timer);
-    this.timer = setTimeout(async () => {
-      const refusal = await refusalOf(session(this.id, "events"));
-      if (this.closed) return;
-      if (!refusal) this.connect();
-      else if (refusal.status === 400) this.missing(refusal.message);
-      else {
-        this.state(refusal.status === 403 ? "stranger" : "gone");
-        this.retry();
-      }
-    }, wait);
+  /** Take messages until the connection ends or breaks. */
+  async read(reader) {
+    let text = "";
+    for (;;) {
+      const { value, done } = await reader.read().catch(() => ({ done: true }));
+      if (done) return;
+      text += value;
+      if (!value.includes("\n")) continue; // in the middle of a long message
+      const messages = text.split("\n\n");
+      text = messages.pop();
+      for (const message of messages) this.hear(message);
+    }
+  }
+
+  hear(message) {
+    for (const line of message.split("\n")) {
+      if (line.startsWith("id: ")) this.last = line.slice(4);
+      else if (line.startsWith("data: ")) this.queue.push(...JSON.parse(line.slice(6)));
+    }
+    this.schedule();
   }
 
   schedule() {
@@ -77,7 +86,7 @@ export class Stream {
   /** Let the connection go; `resume` takes up where it was. */
   pause() {
     clearTimeout(this.timer);
-    this.source.close();
+    this.stop.abort();
     this.isPaused = true;
   }
 

@@ -87,12 +87,16 @@ class Site:
             command, cwd=self.project.folder, env=given, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
         )
         self.said: list[str] = []
-        addresses: queue.Queue[re.Match[str] | None] = queue.Queue()
-        threading.Thread(target=self._read, args=(self.process, addresses), daemon=True).start()
-        found = addresses.get(timeout=SECONDS * 2)
+        self._addresses: queue.Queue[re.Match[str] | None] = queue.Queue()
+        threading.Thread(target=self._read, args=(self.process, self._addresses), daemon=True).start()
+        self.wait_for_address()
+        return self
+
+    def wait_for_address(self) -> None:
+        """Take the next address that the server prints: each is good once."""
+        found = self._addresses.get(timeout=SECONDS * 2)
         assert found, f"forge web said {self.said}"
         self.secret_url, self.origin, self.port = found[0], found[1].rstrip("/"), int(found[2])
-        return self
 
     def _read(self, process: subprocess.Popen[str], addresses: queue.Queue[re.Match[str] | None]) -> None:
         assert process.stderr
@@ -130,6 +134,7 @@ class Site:
         """A tab at the address that the server printed."""
         page = (context or self.context(**options)).new_page()
         page.goto(self.secret_url)
+        self.wait_for_address()
         return page
 
     def talk(self, context: BrowserContext | None = None, **options: Any) -> Page:

@@ -38,6 +38,45 @@ def test_a_task_is_sent_with_enter_and_its_answer_is_drawn(start: Start) -> None
     assert "secret" not in page.url
 
 
+def test_the_printed_address_lets_one_browser_in_and_every_tab_of_it(start: Start) -> None:
+    site = start("Hello.", "Again.")
+    context = site.context()
+    page = site.talk(context)
+    say(page, "Hi")
+    expect(page.locator(".entry.answer .words")).to_have_text("Hello.")
+    page.reload()
+    expect(page.locator(".entry.answer .words")).to_have_text("Hello.")
+    ways = (site.secret_url, page.url, f"{site.origin}/")
+    for way in ways:
+        other = context.new_page()
+        other.goto(way)
+        expect(other.locator(".entry.answer .words")).to_have_text("Hello.")
+        assert "secret" not in other.url
+    with context.expect_page() as opened:
+        page.get_by_role("link", name="Sessions", exact=True).click(modifiers=["ControlOrMeta"])
+    expect(opened.value.locator("#session-list li")).to_have_count(1)
+    say(other, "Once more")
+    expect(page.locator(".entry.answer .words").last).to_have_text("Again.")
+
+    elsewhere = site.context().new_page()
+    elsewhere.goto(site.secret_url)
+    expect(elsewhere.locator("#locked-why")).to_contain_text("This address was used before")
+    site.wait_for_address()
+    elsewhere.goto(site.secret_url)
+    expect(elsewhere.locator(".entry.answer .words").last).to_have_text("Again.")
+
+
+def test_a_page_that_was_opened_too_early_goes_on_once_another_tab_is_let_in(start: Start) -> None:
+    site = start("Hello.")
+    context = site.context()
+    early = context.new_page()
+    early.goto(f"{site.origin}/#/sessions")
+    expect(early.locator("#locked")).to_be_visible()
+    site.talk(context)
+    expect(early.locator("#session-list li")).to_have_count(1)
+    expect(early.locator("#locked")).to_be_hidden()
+
+
 @pytest.mark.long
 def test_a_session_is_whole_after_a_reload_in_the_middle(start: Start) -> None:
     site = start(HOLD, "It is open.")

@@ -84,7 +84,7 @@ def test_another_page_in_the_same_browser_reaches_nothing(start: Start, evil: Th
     other = context.new_page()
     answers: list[tuple[str, int]] = []
     other.on("response", lambda answer: answers.append((answer.url, answer.status)))
-    # Another port of 127.0.0.1 is the same site for a browser, and gets the cookie; localhost is another site.
+    # Another port of 127.0.0.1 is the same site for a browser, and would get a cookie; localhost is another site.
     for host in ("127.0.0.1", "localhost"):
         for leave in ("document.forms[0].submit()", "document.links[0].click()"):
             other.goto(f"http://{host}:{evil.server_port}/")
@@ -113,12 +113,57 @@ def test_another_name_for_this_machine_is_refused(start: Start) -> None:
         connection.close()
 
 
-def test_a_browser_without_the_secret_sees_nothing(start: Start) -> None:
+def test_a_browser_without_the_secret_sees_nothing_and_is_told_what_to_do(start: Start) -> None:
     site = start("Hello.")
-    page = site.context().new_page()
-    answer = page.goto(f"{site.origin}/")
-    assert answer
-    assert answer.status == 403
+    for address in ("/", "/?secret=wrong", "/#/sessions", "/#/inbox"):
+        page = site.context().new_page()
+        answers: list[tuple[str, int]] = []
+        page.on("response", lambda answer, answers=answers: answers.append((answer.url, answer.status)))
+        page.goto(f"{site.origin}{address}")
+        expect(page.locator("#locked")).to_be_visible()
+        expect(page.locator("#locked")).to_contain_text("the last line that begins with forge: http://")
+        assert [view.get_attribute("id") for view in page.locator(".view").all() if view.is_visible()] == ["locked"]
+        assert {status for url, status in answers if "/api/" in url} <= {403}
+        assert page.url == f"{site.origin}{address}".replace("?secret=wrong", "")
+
+
+def test_other_servers_of_this_machine_are_sent_nothing(start: Start) -> None:
+    """Cookies know no port: what the browser keeps for the page may not be one, whoever else it looks at."""
+    site = start("Hello.", "Again.")
+    secret = site.secret_url.partition("secret=")[2]
+    context = site.context()
+    page = site.talk(context)
+    heard: list[str] = []
+
+    class Listener(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            heard.append(f"{self.requestline}\n{self.headers}")
+            self.send_response(200)
+            self.send_header("content-type", "text/html")
+            self.end_headers()
+            self.wfile.write(f"<a href='{site.origin}/'>page</a>".encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Listener) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            say(page, "Hi")
+            expect(page.locator(".entry.answer .words")).to_have_text("Hello.")
+            token = page.evaluate("sessionStorage.getItem('forge-token')")
+            other = context.new_page()
+            other.goto(f"http://127.0.0.1:{server.server_port}/typed")
+            kept = "[document.cookie, JSON.stringify(localStorage), JSON.stringify(sessionStorage)]"
+            assert other.evaluate(kept) == ["", "{}", "{}"]
+        finally:
+            server.shutdown()
+            thread.join(SECONDS)
+    assert "GET /typed" in heard[0]
+    assert len(token) >= 43
+    assert [word for word in (token, secret, "Cookie", "Authorization") if word in "".join(heard)] == []
+    assert context.cookies() == []
 
 
 @pytest.mark.long
