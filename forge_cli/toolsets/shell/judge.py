@@ -200,7 +200,8 @@ class LineJudge:
         why = timed_by_name(command, match) or match.row.misfit(fed, match.reach, self._readable)
         if why or fed is command.words:
             return why
-        return command_hazard(fed[match.start :], match.reach - match.start)
+        strict = match.row.needs_known_options
+        return command_hazard(fed[match.start :], match.reach - match.start, known_only=strict)
 
     def _part(self, command: Simple, place: CommandPlace) -> CommandPart:
         words = tuple(command.texts)
@@ -245,7 +246,8 @@ class LineJudge:
             redirect_hazard(redirect, place.writable, moved=moved, unsure=unsure) for redirect in command.redirects
         )
         starts_none = row is not None and (row.vouched or command.words[0].text == "xargs")
-        why = None if starts_none else command_hazard(command.words, reach)
+        strict = row is not None and row.needs_known_options
+        why = None if starts_none else command_hazard(command.words, reach, known_only=strict)
         why = why or next(filter(None, hazards), None)
         why = why or secret_hazard(command.words, reach)
         words = command.texts

@@ -38,8 +38,11 @@ _NEVER_ALONE = names(
 """Programs whose name alone does not tell what would be lost."""
 
 
-def command_hazard(words: Sequence[ShellWord], reach: int) -> str | None:
-    """The objection to pre-approving these words by a pattern of ``reach`` tokens, or None."""
+def command_hazard(words: Sequence[ShellWord], reach: int, *, known_only: bool = False) -> str | None:
+    """The objection to pre-approving these words by a pattern of ``reach`` tokens, or None.
+
+    With ``known_only`` an option asks that no table knows, of whatever program.
+    """
     if words[0].glob:
         return "the name of the program is a glob"
     options = (word.text for word in words if word.glob and word.text.startswith("-"))
@@ -49,8 +52,8 @@ def command_hazard(words: Sequence[ShellWord], reach: int) -> str | None:
     for _ in range(_TOOLS_AT_MOST):
         start, why = innermost(argv.words, reach)
         argv, reach = _behind(argv, start, argv.words[start]), reach - start
-        why = why or program_hazard(program(argv.words[0]), argv, reach)
         tool = named_tool(argv.words)
+        why = why or program_hazard(program(argv.words[0]), argv, reach, known_only=known_only and tool is None)
         if why or tool is None:
             return why
         argv, reach = _behind(argv, *tool), reach - tool[0]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from forge_cli.toolsets.shell.programs.git import git_hazard
+from forge_cli.toolsets.shell.programs.git import git_hazard, git_options
 from forge_cli.toolsets.shell.programs.options import known_options, options_of
 from forge_cli.toolsets.shell.programs.subcommands import runner_named, starts_commands, subcommand_hazard
 from forge_cli.toolsets.shell.programs.table import KnownProgram, names, program, program_named
@@ -51,6 +51,7 @@ _AWK_HAZARD = re.compile(r"system|getline|(?<!\|)\|(?!\|)|print.*>|@|\bclose\b|\
 """Behind ``print`` an angle bracket may open a file; before it, it compares."""
 _CURL_COOKIE = re.compile(r"-[A-Za-z#0-9]*b|--cook?i?e?")
 _CURL_FORMAT = re.compile(r"-[A-Za-z#0-9]*w|--w[a-z-]*=?")
+_DENO_PERMITS = re.compile(r"-[AcP].*|--(?:allow|perm|preload|require|import-map|config|unstable|env-file).*")
 _LAUNCHER_VERSION = re.compile(r"-[23][.0-9]*(?:-\d+)?")
 _INLINE_MODULES = frozenset({""}) | names(
     "timeit code asyncio pdb sqlite3 pickle webbrowser idlelib turtledemo imaplib"
@@ -60,7 +61,7 @@ _OPTION_WRITES = names("cProfile profile zipapp trace")
 _NO_FILE = ("/dev/", "/proc/")
 
 
-def program_hazard(name: str, argv: Argv, reach: int) -> str | None:
+def program_hazard(name: str, argv: Argv, reach: int, *, known_only: bool = False) -> str | None:
     """Why this call is not covered by a rule with ``reach`` tokens of it; None when nothing speaks against it."""
     found = program_named(name)
     if "state" in found.kind:
@@ -70,16 +71,16 @@ def program_hazard(name: str, argv: Argv, reach: int) -> str | None:
     if argv.globs and _minds_names(name, found) and not _format_is_given(found, argv):
         return f"file names may become words that tell {name} something else"
     why = options_of(name).used(argv.words[1:]) or subcommand_hazard(name, argv.words, reach)
-    why = why or _runner_hazard(name, found, argv.words, reach)
+    why = why or _runner_hazard(name, found, argv.words, reach, known_only=known_only)
     for row in () if why else found.rows:
         why = why or (CHECKS[row.check](argv) if row.check else None)
     return why if why or found.judged else unknown_option(argv.words, reach)
 
 
-def _runner_hazard(name: str, found: KnownProgram, words: list[str], reach: int) -> str | None:
+def _runner_hazard(name: str, found: KnownProgram, words: list[str], reach: int, *, known_only: bool) -> str | None:
     """Why a rule for a program that runs or loads files does not cover words that it does not spell."""
-    known = known_options(name)
-    if "runner" in found.kind and (other := known.unknown(words, reach)):
+    known = git_options(words) if name == "git" and known_only else known_options(name)
+    if (known_only or "runner" in found.kind) and (other := known.unknown(words, reach, numbers=known_only)):
         return (
             f"{other} is none of the options of {name} that are known to start and write nothing; a rule can spell it"
         )
@@ -154,10 +155,13 @@ def _has_letter(words: Sequence[str], letter: str) -> bool:
 def _interpreter(argv: Argv) -> str | None:
     name = program(argv.words[0])
     letters = {flag[1:] for flag in program_named(name).words("flags")}
-    for word in argv.words[1:]:
+    for place, word in enumerate(argv.words[1:], 2):
         if word in ("--version", "--help"):
             return None
         if not word.startswith("-"):
+            permits = next(filter(_DENO_PERMITS.fullmatch, argv.words[place:]), None)
+            if name == "deno" and word != "run" and permits:
+                return f"{permits} lets what it finds do more, or loads something"
             inline = word in ("eval", "repl") and name == "deno"
             return _INLINE if inline else _STDIN if word.startswith(_NO_FILE) else None
         if word == "-" or not all(letter in letters for letter in word[1:]):

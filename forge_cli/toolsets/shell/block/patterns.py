@@ -167,7 +167,7 @@ def _comes_to(
             todo += [] if passed and wanted[:1] == "-" else [(pos + 1, token + 1, False)]
         if is_option:
             todo += [(pos + width, token, passed) for width in spelling.passed(words[pos])]
-        elif between[token > 0] or (token == 0 and word in spelling.groups):
+        elif between[token > 0] or (token == 0 and not spelling.groups.isdisjoint({word, f"{word}/{wanted}"})):
             todo.append((pos + 1, token, True))
     return False
 
@@ -208,6 +208,7 @@ class Spelling(Struct, frozen=True):
     aliases: Mapping[str, str] = field(default_factory=dict)
     groups: frozenset[str] = frozenset()
     """Words that may stand before a subcommand: ``docker image push`` is ``docker push``."""
+    # "compose/push" may stand only before "push"
     targets: bool = False
     """Each operand is a target, maybe with a path or arguments: ``make ./x``, ``gradle :app:x``, ``rake x[y]``."""
 

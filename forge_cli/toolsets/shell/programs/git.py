@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-from forge_cli.toolsets.shell.programs.options import Options, options_of
+from forge_cli.toolsets.shell.programs.options import KnownOptions, Options, options_of
 from forge_cli.toolsets.shell.programs.table import ProgramRow, below, program, program_named
 
 _CONFIG_READS = frozenset({"--get", "--get-all", "--get-regexp", "--get-urlmatch", "--list", "-l"})
@@ -64,6 +64,12 @@ def git_rows(subcommand: str) -> Iterator[ProgramRow]:
 
 def git_is(subcommand: str, kind: str) -> bool:
     return any(kind in row.kind.split() for row in git_rows(subcommand))
+
+
+def git_options(words: Sequence[str]) -> KnownOptions:
+    """The options of git and of the subcommand among these words that do nothing but what it is for."""
+    subcommand = "".join(words[(place := GitWords(words).subcommand(0)) : place + 1])
+    return KnownOptions.of((*program_named("git").rows, *git_rows(subcommand)))
 
 
 def git_hazard(words: Sequence[str], *, globs: bool = False) -> str | None:

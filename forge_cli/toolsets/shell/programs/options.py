@@ -11,6 +11,8 @@ from msgspec import Struct, field
 
 from forge_cli.toolsets.shell.programs.table import ProgramRow, program_named
 
+_NUMBER = re.compile(r"-[0-9]+")
+"""How many lines or how much around them, of programs that take such a thing at all."""
 _CLUSTER_MAX = 8
 """The first letter that takes a value takes all behind it; a few more are looked at in case it is none."""
 
@@ -168,14 +170,17 @@ class KnownOptions(Struct, frozen=True):
             else:
                 pos += self.taken(word, "".join(words[pos + 1 : pos + 2])) or 1
 
-    def unknown(self, words: Sequence[str], reach: int) -> str | None:
-        """The first option behind the words of a rule that is none of these, or has another value."""
+    def unknown(self, words: Sequence[str], reach: int, *, numbers: bool = False) -> str | None:
+        """The first option behind the words of a rule that is none of these, or has another value.
+
+        With ``numbers`` a number is one of them: ``head -5``.
+        """
         pos = 1
         while pos < len(words) and words[pos] != "--":
             taken: int | None = 1
             if words[pos].startswith("-") and words[pos] != "-":
                 taken = self.taken(words[pos], "".join(words[pos + 1 : pos + 2]))
-            if taken is None and pos >= reach:
+            if taken is None and pos >= reach and not (numbers and _NUMBER.fullmatch(words[pos])):
                 return words[pos]
             pos += taken or 1
         return None

@@ -6,6 +6,7 @@ import posixpath
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import takewhile
 from pathlib import Path
 from typing import Literal
 
@@ -38,6 +39,7 @@ class SetRow(Struct, frozen=True):
     takes: Literal["", "names", "text"] = ""
     known: int = 0
     options: str = ""
+    passed: str = ""
     flags: str = ""
     values: str = ""
     scripts: str = ""
@@ -47,6 +49,16 @@ class SetRow(Struct, frozen=True):
     vouched: bool = False
     match: str = ""
     not_match: str = ""
+
+    @property
+    def knows_options(self) -> bool:
+        """Whether the row says itself which options may stand behind its patterns; else the tables of programs do."""
+        return bool(self.options or self.flags or self.values or self.scripts)
+
+    @property
+    def needs_known_options(self) -> bool:
+        """Whether an option asks that the tables of programs do not know; what is only printed is no option."""
+        return not self.knows_options and self.operands not in ("text", "test")
 
     def tokens(self) -> Iterator[tuple[str, ...]]:
         return (tuple(line.split()) for line in self.patterns.splitlines())
@@ -62,7 +74,8 @@ class SetRow(Struct, frozen=True):
         if why := _unsure_start(words[:reach]) or self._unknown_misfit(words[reach:], words[0].text):
             return why
         texts = [word.text for word in words[reach:]]
-        known = self.options.split()
+        if unknown := self._unknown_option(texts, passed_on="--" in (word.text for word in words[:reach])):
+            return f"{unknown} is none of the options that are known to do no more"
         for text in texts:
             if any(never.startswith(text.partition("=")[0]) for never in self.never.split() if len(text) > 2):
                 return f"{text} names files in a file"
@@ -71,8 +84,6 @@ class SetRow(Struct, frozen=True):
             option = text.startswith("-") and text != "-"
             if option and self.vouched and self.operands == "none":
                 return f"with {text} it may do more"
-            if option and known and not _is_known(text, known):
-                return f"{text} is none of the options that are known to only read"
             if not option and (self.operands == "none" or (self.operands == "format" and not text.startswith("+"))):
                 return f"with {text} it may do more"
         if self.operands in ("files", "script"):
@@ -83,6 +94,22 @@ class SetRow(Struct, frozen=True):
             if (found := next(outside, None)) is not None:
                 return f"{found} may lie outside the zones"
         return None
+
+    def _unknown_option(self, texts: Sequence[str], *, passed_on: bool) -> str | None:
+        """The first option that the row does not list, or that is ``passed_on`` to another program."""
+        end = 0 if passed_on else texts.index("--") if "--" in texts else len(texts)
+        if self.knows_options:
+            alone = frozenset(f"{self.options} {self.flags} {self.scripts}".split())
+            valued = frozenset(f"{self.values} {self.scripts}".split())
+            unknown = (text for text in texts[:end] if _is_option(text) and not _is_known(text, alone, valued))
+            if (found := next(unknown, None)) is not None:
+                return found
+            behind = texts[end:] if self.operands == "none" else ()
+        else:
+            behind = texts[end:] if passed_on else texts[end + 1 :]
+        if self.passed and re.fullmatch(self.passed, " ".join(behind)):
+            return None
+        return next(filter(_is_option, behind), None)
 
     def _unknown_misfit(self, words: Sequence[ShellWord], name: str) -> str | None:
         """Why the row does not take a word that is not known before the line runs, where it stands."""
@@ -147,10 +174,18 @@ class SetRow(Struct, frozen=True):
                 yield text
 
 
-def _is_known(option: str, known: Sequence[str]) -> bool:
-    """Is it one of these options, a cluster of them, or a number?"""
-    letters = option[1:]
-    return option.partition("=")[0] in known or letters.isdigit() or all(f"-{letter}" in known for letter in letters)
+def _is_option(text: str) -> bool:
+    return text.startswith("-") and text != "-"
+
+
+def _is_known(option: str, alone: frozenset[str], valued: frozenset[str]) -> bool:
+    """Is it one of these options, a cluster of them, or a number? A value may stand right behind its letter."""
+    name, letters = option.partition("=")[0], option[1:]
+    if name in alone or name in valued or letters.isdigit():
+        return True
+    flags = list(takewhile(lambda letter: f"-{letter}" in alone and f"-{letter}" not in valued, letters))
+    rest = letters[len(flags) :]
+    return not option.startswith("--") and (not rest or f"-{rest[0]}" in valued)
 
 
 def _unsure_start(words: Sequence[ShellWord]) -> str | None:
