@@ -23,7 +23,7 @@ def boss(writer: Project, script) -> Project:
 def test_the_prompt_shows_the_path_of_workers(terminal, boss) -> None:
     keyboard = terminal("run", "boss.yaml", "go")
     assert "boss wants to call writer (risk: high)" in keyboard.asked()
-    keyboard.type("s\n")
+    keyboard.type("s2\n")
     assert "boss > writer wants to call echo (risk: high)" in keyboard.asked()
     keyboard.type("y\n")
     assert keyboard.end() == 0

@@ -16,8 +16,8 @@ from forge_cli.core.events import ApprovalDecided, ApprovalRequired, Event, Inpu
 from forge_cli.core.text import visible
 from forge_cli.core.wire import error_text
 from forge_cli.record.places import SessionLost
-from forge_cli.ui.html.requests import session_offers
 from forge_cli.ui.terminal.calls import CallKey, call_key
+from forge_cli.ui.terminal.grants import all_offers
 
 PATIENCE = 3600.0
 """Seconds for the answer to a question; after that it is a no."""
@@ -73,11 +73,11 @@ class EditorQuestions:
                     self._bus.answer(request.request_id, decision)
 
     async def _decide(self, request: ApprovalRequest) -> ApprovalDecision:
-        (call, redacted), offers = self.shown[request.request_id], session_offers(request)
+        (call, redacted), offers = self.shown[request.request_id], all_offers(request)
         options = [_option("once", "Allow once", "allow_once")]
         options += [
             _option(f"session:{number}", f"Allow for this session: {visible(offer.text)}", "allow_always")
-            for number, offer in enumerate(session_offers(redacted))
+            for number, offer in enumerate(all_offers(redacted))
         ]
         options.append(_option("no", "Reject", "reject_once"))
         if self._client.can_fill_forms:

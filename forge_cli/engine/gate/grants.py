@@ -212,11 +212,12 @@ def _met(call: AskedCall, given: Set[str]) -> GrantOffer | None:
 
 def _at_trial(offers: Iterable[GrantOffer], trial: ShownTrial) -> Iterator[GrantOffer]:
     """The offers as they hold at a trial; those that could never be used are left out."""
-    extent = trial.extent
+    offers, extent = list(offers), trial.extent
+    has_rules = any(offer.rules for offer in offers)
     for offer in offers:
         if offer.below:
             yield offer
-        elif extent is None or extent.protected or (extent.repositories and not offer.rules):
+        elif extent is None or extent.protected or (extent.repositories and not has_rules):
             if offer.rules:
                 yield replace(offer, lasting=True)
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 
-from forge_cli.core.approval import THIS_CALL, ApprovalRequest, CommandRun, GrantOffer, JudgedPart
+from forge_cli.core.approval import ApprovalRequest, CommandRun, GrantOffer, JudgedPart
 from forge_cli.core.results import Diff
 from forge_cli.core.text import counted, visible
 from forge_cli.core.trial import CommandTried, describe_wanted
@@ -14,11 +14,9 @@ from forge_cli.files.difference import recap_differences
 from forge_cli.ui.html.markdown import draw_code, element, many_lines, one_line
 from forge_cli.ui.html.results import draw_view
 from forge_cli.ui.terminal.command import HIDDEN
-from forge_cli.ui.terminal.grants import edits_offer, session_offer
+from forge_cli.ui.terminal.grants import edits_offer, session_offers
 from forge_cli.ui.terminal.prompts import RISKS
 from forge_cli.ui.views import FindRenderer, no_renderers, short_place, view_of
-
-_LABELS = {"edits": "Allow edits", "session": "Allow for session"}
 
 
 def draw_request(request: ApprovalRequest, find: FindRenderer = no_renderers, tried: CommandTried | None = None) -> str:
@@ -39,7 +37,7 @@ def list_choices(request: ApprovalRequest, *, parked: bool = False) -> list[Json
     return [
         {"value": "once", "key": "y", "label": "Allow once"},
         *(
-            {"value": name, "key": name[0], "label": _LABELS[name], "about": visible(offer.text), **_rules(offer)}
+            {"value": name, **_key_and_label(name), "about": visible(offer.text), **_rules(offer)}
             for name, offer in offers.items()
         ),
         {"value": "no", "key": "n", "label": "Deny"},
@@ -47,16 +45,22 @@ def list_choices(request: ApprovalRequest, *, parked: bool = False) -> list[Json
 
 
 def chosen_offers(request: ApprovalRequest) -> dict[str, GrantOffer]:
-    """Grants that a yes may give, by the name of the choice."""
-    offers = {"edits": edits_offer(request), "session": session_offer(request)}
-    return {name: offer for name, offer in offers.items() if offer}
+    """Grants that a yes may give, by the name of the choice; ``session2`` is a wider one than ``session``."""
+    offers = {"edits": edits} if (edits := edits_offer(request)) else {}
+    for number, offer in enumerate(session_offers(request), 1):
+        offers["session" if number == 1 else f"session{number}"] = offer
+    return offers
 
 
-def session_offers(request: ApprovalRequest) -> Sequence[GrantOffer]:
-    """All that may be remembered, the narrowest first."""
-    if request.offers is None:
-        return () if request.once else (THIS_CALL,)
-    return [offer for offer in request.offers if not offer.lasting]
+def _key_and_label(name: str) -> JsonObject:
+    """The digit of a wider grant counts behind ``s``, as on a terminal."""
+    match name.removeprefix("session"):
+        case "edits":
+            return {"key": "e", "label": "Allow edits"}
+        case "":
+            return {"key": "s", "label": "Allow for session"}
+        case number:
+            return {"key": number, "label": "Allow this rule", "behind": "s"}
 
 
 def _rules(offer: GrantOffer) -> JsonObject:

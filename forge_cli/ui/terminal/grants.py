@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -29,42 +29,65 @@ def edits_offer(request: ApprovalRequest) -> GrantOffer | None:
     return None
 
 
-def session_offer(request: ApprovalRequest) -> GrantOffer | None:
-    """The grant of ``s``: a folder, else the narrowest rule, or this exact call where there is none."""
+def all_offers(request: ApprovalRequest) -> Sequence[GrantOffer]:
+    """All grants that a yes may give, the narrowest first."""
     if request.offers is None:
-        return None if request.once else THIS_CALL
-    others = [offer for offer in request.offers if offer != edits_offer(request) and not offer.lasting]
-    return next((offer for offer in others if offer.below or offer.rules), others[0] if others else None)
+        return () if request.once else (THIS_CALL,)
+    return [offer for offer in request.offers if not offer.lasting]
+
+
+def session_offers(request: ApprovalRequest) -> Sequence[GrantOffer]:
+    """The grants of ``s``, the narrowest first: this exact call, then wider ones, which a digit chooses."""
+    edits = edits_offer(request)
+    return [offer for offer in all_offers(request) if offer != edits]
 
 
 def lasting_offer(request: ApprovalRequest) -> GrantOffer | None:
     """The rule that ``a`` writes into a file, where there is a file for it."""
-    offers = [each for each in (edits_offer(request), session_offer(request), *(request.offers or ())) if each]
+    offers = [each for each in (edits_offer(request), *(request.offers or ())) if each]
     lasting = next((offer for offer in offers if any(True for _ in _files(request, offer))), None)
     return GrantOffer.of(lasting.rules) if lasting else None
 
 
 def say_offers(request: ApprovalRequest) -> Iterator[str]:
-    """The grants of ``e`` and ``s``, a line each."""
-    for letter, offer in (("e", edits_offer(request)), ("s", session_offer(request))):
-        if offer:
-            covered = f" (would have covered {counted(offer.covers, 'call')} so far)" if offer.covers else ""
-            yield f"{letter}  for this session: {offer.text}{covered}"
+    """The grants of ``e`` and ``s``, a line each, behind the keys that take them."""
+    for keys, offer in _keyed_offers(request):
+        covered = f" (would have covered {counted(offer.covers, 'call')} so far)" if offer.covers else ""
+        yield f"{keys:<3}for this session: {offer.text}{covered}"
+
+
+def _keyed_offers(request: ApprovalRequest) -> Iterator[tuple[str, GrantOffer]]:
+    """Each grant with the keys that take it: ``e``, ``s``, and ``s2`` for the second of ``s``."""
+    if edits := edits_offer(request):
+        yield "e", edits
+    for number, offer in enumerate(session_offers(request), 1):
+        yield ("s" if number == 1 else f"s{number}"), offer
 
 
 def explain_grants(request: ApprovalRequest) -> Iterator[str]:
     """The effects of ``e``, ``s`` and ``a``, a line each."""
-    edits, session, lasting = edits_offer(request), session_offer(request), lasting_offer(request)
-    if not (edits or session):
+    keyed, lasting = list(_keyed_offers(request)), lasting_offer(request)
+    if not keyed:
         yield "(a yes to this call is good for once, and cannot be remembered)"
-    if edits:
-        yield f"e       yes, and for this session: {edits.text}"
-    if session:
-        yield f"s       yes, and for this session: {session.text}"
+    for keys, offer in keyed:
+        yield f"{keys:<8}yes, and for this session: {offer.text}"
     if lasting:
         yield f"a       yes, and always: {lasting.text}; the file and the line are shown first"
         name, _ = next(_files(request, lasting))
         yield from (f"          {line}" for line in lines_to_paste(lasting.rules, user=name == "user").split("\n"))
+
+
+def offer_question(offers: Sequence[GrantOffer]) -> str:
+    """The question behind ``s`` if there are several grants: Enter takes the first, a digit any of them."""
+    first = THIS_CALL.text if offers[0] == THIS_CALL else "the first"
+    others = " or ".join(f"[{number}]" for number in range(2, len(offers) + 1))
+    return f"for this session: [Enter] {first}, {others} as listed > "
+
+
+def chosen_offer(key: str, offers: Sequence[GrantOffer]) -> GrantOffer | None:
+    """The grant that an answer to that question means; None for one that means nothing."""
+    key = key.strip() or "1"
+    return offers[int(key) - 1] if key.isascii() and key.isdecimal() and 0 < int(key) <= len(offers) else None
 
 
 def grant(offer: GrantOffer, console: Console) -> ApprovalDecision:

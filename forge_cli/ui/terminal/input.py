@@ -55,17 +55,24 @@ class LineReader:
         return _is_terminal(self._stream or sys.stdin) and can_draw(cast(TextIO, self.console.file))
 
     async def ask_key(
-        self, prompt: str, show_again: Redraw = _do_nothing, means: Callable[[str], bool] = bool
+        self,
+        prompt: str,
+        show_again: Redraw = _do_nothing,
+        means: Callable[[str], bool] = bool,
+        *,
+        follows: bool = False,
     ) -> str | None:
         """One key without Enter, pressed after the prompt stood there; None at the end of input.
 
-        What was on its way, what was pasted, and a key that ``means`` nothing does not count. QuestionLeft is raised
+        What was on its way, what was pasted, and a key that ``means`` nothing does not count. Where the question
+        ``follows`` from the key before, a key that was pressed right behind that one counts. QuestionLeft is raised
         at Esc and Ctrl+C.
         """
-        self._forget_typed()
+        if not follows:
+            self._forget_typed()
         self._keys = KeyReader(self.console, (self._stream or sys.stdin).fileno())
         try:
-            return await self._keys.ask(visible(prompt, keep="\n"), show_again, means)
+            return await self._keys.ask(visible(prompt, keep="\n"), show_again, means, follows=follows)
         finally:
             self._keys = None
 

@@ -22,6 +22,8 @@ SETTLE = 0.25
 """Seconds without a key before a question takes one: what was on its way when it appeared is not an answer."""
 _LFLAG, _CC = 3, 6
 _STOP, _LEAVE, _ESCAPE, _SUSPEND = b"\x03", b"\x04", b"\x1b", "\x1a"
+_MARK_PASTES, _LEAVE_PASTES = "\x1b[?2004h", "\x1b[?2004l"
+_PASTE_BEGINS, _PASTE_ENDS = b"\x1b[200~", b"\x1b[201~"
 
 
 class QuestionLeft(Exception):
@@ -41,20 +43,27 @@ class KeyReader:
         self._prompt: str | None = None
         self._drawn = ""
         self._taken_away = False
+        self._pasting = False
+        self._last_bytes = b""
+        """The end of what was read: the mark of a paste may come in two pieces."""
 
     @property
     def shows_prompt(self) -> bool:
         return self._prompt is not None and not self._taken_away
 
-    async def ask(self, prompt: str, show_again: Callable[[], None], means: Callable[[str], bool]) -> str | None:
+    async def ask(
+        self, prompt: str, show_again: Callable[[], None], means: Callable[[str], bool], *, follows: bool = False
+    ) -> str | None:
         """The key that was pressed after the prompt stood there, Enter as a newline; None at the end of input.
 
-        One that ``means`` nothing does nothing. QuestionLeft is raised at Esc and Ctrl+C. ``show_again`` draws what
-        the prompt is about, when the screen was somebody else's in between.
+        One that ``means`` nothing does nothing. A question that ``follows`` from the last key takes what was pressed
+        since. QuestionLeft is raised at Esc and Ctrl+C. ``show_again`` draws what the prompt is about, when the screen
+        was somebody else's in between.
         """
         try:
             with self._one_by_one() as before:
-                await self._settle()
+                if not follows:
+                    await self._settle()
                 self._prompt, self._taken_away = prompt, False
                 self.draw()
                 while (text := await self._key()) and (text == _SUSPEND or not means(text)):
@@ -93,8 +102,13 @@ class KeyReader:
     async def _key(self) -> str:
         """One key, or nothing at the end of input; sequences, pastes and keys that came together do nothing."""
         while True:
+            pasted = self._pasting
             piece = await self._piece()
-            if piece in (b"", _LEAVE):
+            if piece == b"":
+                return ""
+            if pasted or self._pasting:
+                continue
+            if piece == _LEAVE:
                 return ""
             quiet = await self._is_quiet(ESCAPE)
             if quiet and piece.endswith(_ESCAPE):
@@ -120,7 +134,16 @@ class KeyReader:
             piece += key
         if piece.endswith(_STOP):
             raise QuestionLeft(ctrl_c=True)
+        self._note_paste(piece)
         return piece
+
+    def _note_paste(self, piece: bytes) -> None:
+        """Keep in mind whether a paste is under way: however slowly it comes, no letter of it is a key."""
+        seen = self._last_bytes + piece
+        begin, end = seen.rfind(_PASTE_BEGINS), seen.rfind(_PASTE_ENDS)
+        if begin != end:
+            self._pasting = begin > end
+        self._last_bytes = seen[-len(_PASTE_BEGINS) + 1 :]
 
     async def _is_quiet(self, seconds: float) -> bool:
         with anyio.move_on_after(seconds):
@@ -136,10 +159,12 @@ class KeyReader:
         ours[_CC][termios.VMIN], ours[_CC][termios.VTIME] = 1, 0
 
         def give_back() -> None:
-            with suppress(termios.error, OSError):
+            with suppress(termios.error, OSError, ValueError):
                 termios.tcsetattr(self._fd, termios.TCSANOW, before)
+                self._write(_LEAVE_PASTES)
 
         termios.tcsetattr(self._fd, termios.TCSANOW, ours)
+        self._write(_MARK_PASTES)
         try:
             with terminal_taken(give_back):
                 yield before
@@ -150,8 +175,14 @@ class KeyReader:
         """Stop as a shell wants it."""
         ours = termios.tcgetattr(self._fd)
         termios.tcsetattr(self._fd, termios.TCSANOW, before)  # type: ignore[arg-type]
+        self._write(_LEAVE_PASTES)
         os.kill(0, signal.SIGTSTP)
         termios.tcsetattr(self._fd, termios.TCSANOW, ours)
+        self._write(_MARK_PASTES)
+
+    def _write(self, sequence: str) -> None:
+        self._console.file.write(sequence)
+        self._console.file.flush()
 
 
 async def read_piece(fd: int, size: int = 4096) -> bytes:

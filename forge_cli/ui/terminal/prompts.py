@@ -16,7 +16,7 @@ from msgspec import Struct
 from rich.console import Console, Group, RenderableType
 from rich.segment import Segment, Segments
 
-from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
+from forge_cli.core.approval import ApprovalDecision, ApprovalRequest, GrantOffer
 from forge_cli.core.results import Diff
 from forge_cli.core.text import counted, visible
 from forge_cli.core.wire import jsonable
@@ -24,12 +24,14 @@ from forge_cli.files.difference import recap_differences
 from forge_cli.ui.terminal.command import draw_command, draw_lines, draw_parts, draw_place
 from forge_cli.ui.terminal.console import new_console
 from forge_cli.ui.terminal.grants import (
+    chosen_offer,
     edits_offer,
     explain_grants,
     grant,
     lasting_offer,
+    offer_question,
     say_offers,
-    session_offer,
+    session_offers,
     write_grant,
 )
 from forge_cli.ui.terminal.input import LineReader
@@ -57,6 +59,7 @@ WIDTH = 160
 BELL_AFTER = 10.0
 """Seconds of waiting after which the terminal rings, once."""
 
+_NUMBERED = re.compile(r"(s|session) ?([1-9])", re.IGNORECASE)
 _NO = re.compile(r"no?(?:[\s,.:;-]+(.*))?", re.IGNORECASE | re.DOTALL)
 RISKS = {
     "low": "it only reads",
@@ -70,6 +73,8 @@ class Answer(Struct, frozen=True):
 
     kind: AnswerKind
     note: str | None = None
+    number: str = ""
+    """Of a grant that was chosen on the same line."""
 
 
 def cli_approval_callback(
@@ -151,13 +156,42 @@ class _Prompt:
                 return await self._tell()
             case "edits" if offer := edits_offer(self._request):
                 return grant(offer, self._console)
-            case "session" if offer := session_offer(self._request):
-                return grant(offer, self._console)
+            case "session":
+                return await self._grant_session(answer.number)
             case "always":
                 return await write_grant(self._request, self._ask, self._console)
             case _:
                 explain(self._request, self._console)
                 return None
+
+    async def _grant_session(self, number: str) -> ApprovalDecision | None:
+        """Give the only grant at once, or the one that is chosen of several."""
+        offers = session_offers(self._request)
+        if len(offers) > 1 and not number:
+            try:
+                chosen = await self._choose(offers)
+            except QuestionLeft as left:
+                if left.ctrl_c:
+                    raise
+                return None
+            if chosen is None:
+                return ApprovalDecision(False)
+            number = chosen
+        if offer := chosen_offer(number, offers):
+            return grant(offer, self._console)
+        self._say(f"not understood: Enter, or a number from 1 to {len(offers)}")
+        return None
+
+    async def _choose(self, offers: Sequence[GrantOffer]) -> str | None:
+        """The number of a grant, or an empty line for the first; None at the end of input."""
+        question = offer_question(offers)
+        if not self._lines.takes_keys:
+            return await self._lines.ask(question, self._show_page)
+
+        def means(key: str) -> bool:
+            return chosen_offer(key, offers) is not None
+
+        return await self._lines.ask_key(question, self._show_page, means, follows=True)
 
     async def _tell(self) -> ApprovalDecision | None:
         try:
@@ -238,7 +272,7 @@ def _pages(lines: Sequence[Row], width: int, height: int) -> Iterator[list[Row]]
 
 def offered_answers(request: ApprovalRequest) -> list[AnswerKind]:
     """Answers that make sense."""
-    offers = {"edits": edits_offer, "session": session_offer, "always": lasting_offer}
+    offers = {"edits": edits_offer, "session": session_offers, "always": lasting_offer}
     return [kind for kind in ANSWERS if kind not in offers or offers[kind](request)]
 
 
@@ -249,6 +283,8 @@ def parse_answer(line: str, offered: Collection[AnswerKind] = tuple(ANSWERS)) ->
         return Answer("no")
     if refused := _NO.fullmatch(answer):
         return Answer("no", _one_note(refused[1]))
+    if "session" in offered and (numbered := _NUMBERED.fullmatch(answer)):
+        return Answer("session", number=numbered[2])
     meant = [kind for kind in offered if answer.lower() in (kind, _letter(kind))]
     return Answer(meant[0]) if meant else None
 

@@ -125,6 +125,16 @@ async def test_a_silent_tool_may_be_allowed_as_the_worker_could(gate: OpenGate) 
     assert act.executed == [{"text": "a"}, {"text": "b"}]
 
 
+@pytest.mark.parametrize("yes", [{"approved": True, "remember": "session"}, granted(THIS_CALL)], ids=["dict", "offer"])
+async def test_a_program_that_remembers_a_yes_remembers_the_very_call(gate: OpenGate, yes: Any) -> None:
+    act = Recorded()
+    opened = gate(act.tool, answers=[yes, False], policy=policy())
+    for text in "aab":
+        await opened("act", text=text)
+    assert [request.args for request in opened.asked] == [{"text": "a"}, {"text": "b"}]
+    assert act.executed == [{"text": "a"}, {"text": "a"}]
+
+
 async def test_what_was_given_is_in_the_log_as_text_and_as_data(gate: OpenGate) -> None:
     opened = gate(Recorded().tool, answers=choosing(1), policy=policy())
     await opened("act", text="a")

@@ -436,7 +436,8 @@ def test_the_choices_are_those_that_make_sense() -> None:
     rule = GrantRule(("toolsets", "shell", "-"), "ls", "commands that begin with ls")
     offers = (GrantOffer("this exact call"), GrantOffer.of([rule]))
     choices = list_choices(request("x", offers=offers))
-    assert [choice["value"] for choice in choices] == ["once", "session", "no"]
-    assert (choices[1]["key"], choices[1]["rule"]) == ("s", "toolsets.shell: [ls]")
+    assert [choice["value"] for choice in choices] == ["once", "session", "session2", "no"]
+    assert (choices[1]["key"], choices[1]["about"], "rule" in choices[1]) == ("s", "this exact call", False)
+    assert (choices[2]["key"], choices[2]["behind"], choices[2]["rule"]) == ("2", "s", "toolsets.shell: [ls]")
     assert [each["value"] for each in list_choices(request("x", once=True))] == ["once", "no"]
     assert [each["value"] for each in list_choices(request("x", offers=offers), parked=True)] == ["once", "no"]

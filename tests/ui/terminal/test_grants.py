@@ -3,11 +3,12 @@
 import json
 import os
 
+import pexpect
 import pytest
 
 from forge_cli.core.approval import THIS_CALL, ApprovalRequest, GrantOffer, GrantRule
 from forge_cli.ui.terminal.console import new_console
-from forge_cli.ui.terminal.grants import edits_offer, explain_grants, grant, lasting_offer, session_offer
+from forge_cli.ui.terminal.grants import edits_offer, explain_grants, grant, lasting_offer, session_offers
 
 RUN = ("run", "worker.yaml", "go", "--trace", "quiet")
 WORKER = """
@@ -48,11 +49,13 @@ def tail(keyboard, after: str) -> list[str]:
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("columns", [80, 50])
-def test_s_takes_the_rule_that_is_shown(terminal, script, coder, columns: int) -> None:
+def test_a_wider_rule_is_chosen_by_a_digit(terminal, script, coder, columns: int) -> None:
     script(*shell("ls -l", "ls -a"), "{text: done}")
     keyboard = terminal(*RUN, columns=columns)
-    assert "s  for this session: commands that begin with ls" in keyboard.asked()
+    assert "s2 for this session: commands that begin with ls" in keyboard.asked()
     keyboard.type("s\n")
+    keyboard.expect("[2] as")
+    keyboard.type("2\n")
     assert keyboard.end() == 0
     assert "granted for this session: commands that begin with ls" in keyboard.text
     assert keyboard.seen.count("wants to call") == 1
@@ -66,7 +69,7 @@ def test_an_offer_tells_how_much_it_would_have_saved(terminal, script, coder) ->
         "commands that begin with wc (would have covered 1 call so far)",
         "commands that begin with git add and commands that begin with git commit",
     ):
-        assert f"s for this session: {offer}" in " ".join(keyboard.asked().split())
+        assert f"s2 for this session: {offer}" in " ".join(keyboard.asked().split())
         keyboard.type("n\n")
     assert keyboard.end() == 0
 
@@ -101,7 +104,7 @@ def test_a_written_rule_keeps_what_was_granted(terminal, script, coder) -> None:
     script(*shell("wc x", "ls -l", "wc y"), "{text: done}")
     keyboard = terminal(*RUN, columns=120)
     keyboard.asked()
-    keyboard.type("s\n")
+    keyboard.type("s2\n")
     keyboard.asked()
     keyboard.type("a\n")
     keyboard.expect(WRITES)
@@ -188,13 +191,107 @@ def test_the_log_shows_what_was_given_and_what_it_covered(terminal, script, code
     script(*shell("ls -l", "ls -a", "ls"), "{text: done}")
     keyboard = terminal(*RUN)
     keyboard.asked()
-    keyboard.type("s\n")
+    keyboard.type("s2\n")
     assert keyboard.end() == 0
     session = next(name for name in os.listdir(coder.home / "sessions") if name.endswith(".jsonl"))
     shown = coder.forge("sessions", "show", session.removesuffix(".jsonl"), env={"COLUMNS": "200"}).stdout
     rule = "toolsets.shell.rules: [{pattern: ls, approval: preApproved}]"
     assert shown.count(f"allowed in this session by {rule}") == 2
     assert shown.endswith(f"-- allowed for the session: {rule}; 2 calls covered\n")
+
+
+# --- tools without a verdict of their own: the very call first, and every call only where it is chosen
+
+
+REFUNDS = [f"{{calls: [{{tool: echo, input: {{text: {name}}}}}]}}" for name in ("ana", "ana", "ben")]
+KEYS = {"TERM": "xterm-256color", "NO_COLOR": "1"}
+EVERY = "every call of echo"
+WHICH = "for this session: [Enter] this exact call, [2] as listed > "
+
+
+@pytest.mark.few(3)
+@pytest.mark.parametrize(
+    ("keys", "granted", "asked"),
+    [
+        (["s", "\r"], "this exact call", 2),
+        (["s", "1"], "this exact call", 2),
+        (["s", "x", "9", "\x1b[A", "\r"], "this exact call", 2),
+        (["s", "2"], EVERY, 1),
+        (["s", "\x1b", "s", "2"], EVERY, 1),
+    ],
+    ids=repr,
+)
+def test_every_call_of_a_tool_has_to_be_chosen(terminal, script, keys, granted: str, asked: int) -> None:
+    script(*REFUNDS, "{text: done}")
+    keyboard = terminal(*RUN, **KEYS)
+    shown = keyboard.asked()
+    assert shown.index("s  for this session: this exact call") < shown.index(f"s2 for this session: {EVERY}")
+    for key in keys:
+        keyboard.type(key)
+        if key == "s":
+            keyboard.expect(WHICH)
+        elif key == "\x1b":
+            keyboard.asked()
+        elif key != keys[-1]:
+            with pytest.raises(pexpect.TIMEOUT):
+                keyboard.child.expect_exact("granted", timeout=0.5)
+    keyboard.expect(f"granted for this session: {granted}")
+    if asked > 1:
+        assert "ben" in keyboard.asked()
+        keyboard.type("n")
+    assert keyboard.end() == 0
+    assert keyboard.seen.count("wants to call") == asked
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize(
+    ("lines", "granted", "asked"),
+    [
+        (["s\n", "\n"], "this exact call", 2),
+        (["s\n", "2\n"], EVERY, 1),
+        (["s2\n"], EVERY, 1),
+        (["session 1\n"], "this exact call", 2),
+        (["s\n", "3\n", "s 2\n"], EVERY, 1),
+    ],
+    ids=repr,
+)
+def test_the_same_by_lines_where_there_are_no_keys(terminal, script, lines, granted: str, asked: int) -> None:
+    script(*REFUNDS, "{text: done}")
+    keyboard = terminal(*RUN)
+    keyboard.asked()
+    for line in lines:
+        keyboard.type(line)
+        if line == "s\n":
+            keyboard.expect(WHICH)
+        elif line != lines[-1]:
+            keyboard.asked()
+    keyboard.expect(f"granted for this session: {granted}")
+    if asked > 1:
+        keyboard.asked()
+        keyboard.type("n\n")
+    assert keyboard.end() == 0
+    assert keyboard.seen.count("wants to call") == asked
+
+
+def test_the_end_of_input_behind_s_is_a_no(terminal, script) -> None:
+    script(REFUNDS[0], '{text: "{result}"}')
+    keyboard = terminal(*RUN)
+    keyboard.asked()
+    keyboard.type("s\n")
+    keyboard.expect(WHICH)
+    keyboard.type("\x04")
+    assert keyboard.end() == 0
+    assert "the user said no" in keyboard.text
+
+
+def test_one_grant_needs_one_key(terminal, script) -> None:
+    script(*["{calls: [{tool: careful, input: {what: odd}}]}"] * 2, "{text: done}")
+    keyboard = terminal(*RUN, **KEYS)
+    assert "s2" not in keyboard.asked()
+    keyboard.type("s")
+    keyboard.expect("granted for this session: this exact call")
+    assert keyboard.end() == 0
+    assert keyboard.seen.count("wants to call") == 1
 
 
 # --- without a terminal
@@ -217,10 +314,10 @@ REQUEST = ApprovalRequest(
 
 
 def test_what_may_be_remembered_and_what_may_be_written() -> None:
-    assert session_offer(REQUEST) == GrantOffer.of([RULE])
+    assert session_offers(REQUEST) == [THIS_CALL, GrantOffer.of([RULE])]
     assert edits_offer(REQUEST) is None
     assert lasting_offer(REQUEST) is None, "the rule has no place in the user's file, and there is no worker's"
-    assert [line.split()[0] for line in explain_grants(REQUEST)] == ["s"]
+    assert [line.split()[0] for line in explain_grants(REQUEST)] == ["s", "s2"]
 
 
 def test_what_a_rule_says_cannot_repaint_the_screen(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,6 +10,7 @@ import sys
 import termios
 
 import anyio
+import pexpect
 import pytest
 
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
@@ -48,11 +49,13 @@ def test_what_an_answer_means() -> None:
     meant: dict[str, Answer | None] = {
         **dict.fromkeys(("y\n", "Y\n", "yes\n", " y \n"), Answer("yes")),
         **dict.fromkeys(("s\n", "SESSION\n"), Answer("session")),
+        **dict.fromkeys(("s2\n", "s 2\n", "Session 2"), Answer("session", number="2")),
         **dict.fromkeys(("t\n", "text\n"), Answer("text")),
         **dict.fromkeys(("?\n", "why\n", " Why \n"), Answer("why")),
         **dict.fromkeys(("n\n", "no\n", "\n", "  \n"), Answer("no")),
         **{line: Answer("no", note) for line, note in notes.items()},
-        **dict.fromkeys(("nothing", "now", "y please", "yes please", "yy", "sure", "1", "\x1b[A", "ｙ", "??", "s all")),
+        **dict.fromkeys(("nothing", "now", "y please", "yes please", "yy", "sure", "1", "\x1b[A", "ｙ", "??")),
+        **dict.fromkeys(("s all", "s0", "s22", "2s")),
     }
     failures = [(line, found) for line, answer in meant.items() if (found := parse_answer(line)) != answer]
     assert failures == []
@@ -282,6 +285,7 @@ def test_a_line_that_wraps_cannot_imitate_a_line_of_ours(terminal, script) -> No
         ours = (
             "writer wants",
             "  s  for this session: ",
+            "  s2 for this session: ",
             "  text: ",
             "  what: ",
             "why: it is x",
@@ -525,6 +529,24 @@ def test_keys_that_mean_nothing_or_come_together_do_nothing(terminal, script, wr
     keyboard.type("n")
     assert keyboard.end() == 0
     assert "the user said no" in keyboard.seen
+
+
+def test_a_paste_answers_nothing_however_slowly_it_comes(terminal, script, writer) -> None:
+    script(WRITE, TOLD)
+    keyboard = terminal(*RUN, **EDITED)
+    keyboard.asked()
+    assert keyboard.seen.rindex("\x1b[?2004h") > keyboard.seen.rindex("why: "), "pastes are marked"
+    for piece in ("\x1b[2", "00~", "y", "\r", "\x04", "s", "\x1b[201", "~"):
+        keyboard.type(piece)
+        with pytest.raises(pexpect.TIMEOUT):
+            keyboard.child.expect(".", timeout=0.4)
+    keyboard.press("?", "yes, this once")
+    keyboard.asked()
+    assert not (writer.folder / "output" / "a.md").exists()
+    keyboard.type("n")
+    assert keyboard.end() == 0
+    assert "the user said no" in keyboard.seen
+    assert keyboard.seen.rindex("\x1b[?2004l") > keyboard.seen.rindex("\x1b[?2004h")
 
 
 def test_a_text_is_edited_before_it_counts(terminal, script) -> None:

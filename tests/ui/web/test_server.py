@@ -350,6 +350,30 @@ def test_a_yes_for_the_session_covers_the_next_call(tester: Project) -> None:
     assert play(tester, story).count("request") == 1
 
 
+@pytest.mark.parametrize(("choice", "asked"), [("session", 2), ("session2", 1)])
+def test_every_call_of_a_tool_is_a_choice_of_its_own(tester: Project, choice: str, asked: int) -> None:
+    tester.write("worker.yaml", WORKER.replace("{default: preApproved, tools: {add: ask}}", "{}"))
+    script(tester, calls(("add", {"a": 1})), calls(("add", {"a": 2})), "over")
+
+    async def story(browser: Browser) -> list[str]:
+        session = await browser.start()
+        tab = await browser.open(session)
+        await browser.act(session, "input", text="go")
+        request = await tab.request()
+        offered = [(each["value"], each["about"]) for each in request["choices"] if "about" in each]
+        assert offered == [("session", "this exact call"), ("session2", "every call of add")]
+        await browser.act(session, "answer", 400, request=request["request"], choice="session3")
+        await browser.act(session, "answer", request=request["request"], choice=choice)
+        if asked > 1:
+            await tab.wait(lambda tab: tab.types().count("request") == 2)
+            again = await tab.request()
+            await browser.act(session, "answer", request=again["request"], choice="no")
+        await tab.until("over")
+        return tab.types()
+
+    assert play(tester, story).count("request") == asked
+
+
 def test_the_first_answer_counts_and_every_tab_sees_it(tester: Project) -> None:
     async def story(browser: Browser) -> None:
         session = await browser.start()

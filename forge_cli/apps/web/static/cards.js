@@ -107,10 +107,16 @@ addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.repeat || event.target.matches(TYPING)) return;
   if (document.querySelector("dialog[open]")) return;
   const card = event.target.closest(".card") || [...document.querySelectorAll(".card")].find(isInSight);
-  const button = card?.querySelector(`[data-key="${CSS.escape(event.key.toLowerCase())}"]`);
+  const key = CSS.escape(event.key.toLowerCase());
+  const button = card?.querySelector(`[data-key="${key}"]`);
   if (!button || performance.now() - card.shownAt < GRACE) return;
+  const { behind } = button.dataset;
+  if (behind && card.dataset.chosen !== behind) return;
   event.preventDefault();
-  button.click();
+  if (!card.querySelector(`[data-behind="${key}"]`)) return button.click();
+  // There are wider grants behind this key: Enter takes the narrow one, a digit another.
+  card.dataset.chosen = key;
+  button.focus();
 });
 
 const keyed = (key) => ({ "data-key": key, "aria-keyshortcuts": key });
@@ -131,16 +137,20 @@ export function requestCard({ title, tool, path = [], risk, html, choices }, ans
   const inside = el("div", { className: "drawn" }, drawn(html));
   dress(inside);
   const give = (button, choice, feedback = "") => act(button, said, () => answer(choice, feedback));
-  const buttons = choices.map(({ value, key, label, about, rule }) => {
+  const newButton = ({ value, key, label, about, rule, behind }) => {
     const kind = value === "no" ? "no" : value === "once" ? "primary" : "";
     const choose = (event) => {
       // The second half of a double click was meant for the card before this one.
       if (event.detail < 2) give(event.currentTarget, value);
     };
     const hint = [about && `for this session: ${about}`, rule].filter(Boolean).join(" – ");
-    return el("button", { type: "button", className: kind, onclick: choose, title: hint, "data-choice": value, ...keyed(key) }, label, kbd(key));
-  });
-  const offers = choices.filter((each) => each.about).map(({ label, about }) => el("li", {}, `${label}: ${about}, until the session ends`));
+    const keys = behind ? { "data-key": key, "data-behind": behind } : keyed(key);
+    return el("button", { type: "button", className: kind, onclick: choose, title: hint, "data-choice": value, ...keys }, label, kbd(`${behind || ""}${key}`));
+  };
+  const buttons = choices.filter((each) => !each.behind).map(newButton);
+  const offers = choices
+    .filter((each) => each.about)
+    .map((each) => el("li", {}, `${each.behind ? "or" : each.label}: ${each.about}, until the session ends `, each.behind ? newButton(each) : ""));
   const reason = el("input", { "aria-label": "Reason for the model", placeholder: "Reason for the model", autocomplete: "off" });
   const form = el("form", { className: "why-not", hidden: true }, reason, el("button", { type: "submit", className: "no" }, "Deny"));
   form.addEventListener("submit", (event) => {
@@ -159,6 +169,12 @@ export function requestCard({ title, tool, path = [], risk, html, choices }, ans
   buttons.push(el("button", { type: "button", className: "plain", onclick: tell, ...keyed("t") }, "Deny, and say why", kbd("t")));
   const about = [path.length > 1 ? el("span", { className: "path" }, path.join(" › ")) : "", risk ? el("span", { className: `risk ${risk}` }, `risk: ${risk}`) : ""];
   const card = newCard(title || `${tool} asks`, about, inside);
+  card.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || !card.dataset.chosen) return;
+    event.preventDefault(); // it only goes back, and does not stop the worker
+    delete card.dataset.chosen;
+    card.focus();
+  });
   if (offers.length) card.append(el("ul", { className: "offers" }, ...offers));
   card.append(el("div", { className: "decide" }, form, said, el("div", { className: "choices" }, ...buttons)));
   return card;

@@ -81,6 +81,28 @@ def test_calls_are_decided_by_the_keys_of_the_terminal(start: Start) -> None:
     assert answers == [True, False, True, True]
 
 
+def test_a_wider_grant_is_chosen_behind_its_key(start: Start) -> None:
+    refunds = [calls(call("refund", customer=customer, amount=1)) for customer in ("Ana", "Ben", "Cleo")]
+    site = start(refunds[0], refunds[0], refunds[1], refunds[2], "Paid.")
+    page = site.talk()
+    say(page, "Pay.")
+    expect(card(page)).to_contain_text("Ana")
+    expect(card(page).locator(".offers li")).to_have_count(2)
+    press(page, "2")  # means nothing before s
+    press(page, "s")
+    expect(page.locator(".card [data-choice=session]")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(card(page)).to_be_focused()
+    assert decisions(site) == []
+    press(page, "s")
+    page.keyboard.press("Enter")  # the very call: its second time is not asked about
+    expect(card(page)).to_contain_text("Ben")
+    press(page, "s")
+    page.keyboard.press("2")
+    expect(page.locator(".entry.answer .words")).to_have_text("Paid.")
+    assert [each["cached"] for each in decisions(site)] == [False, True, False, True]
+
+
 @pytest.mark.long
 def test_a_double_click_decides_one_request(start: Start) -> None:
     refunds = (calls(call("refund", customer=customer, amount=1)) for customer in ("Ana", "Ben"))
