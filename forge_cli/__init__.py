@@ -33,37 +33,15 @@ _ROOMS = {
     "ui.terminal.trace": "trace_formatter",
 }
 """The room in which each name of this module is made."""
-_MOVED = {
-    "embedding": "ApprovalController Drift ExecutablesToolset FilesystemToolset FormField Gate Limits"
-    " MemoryToolset OpenSession PlanToolset Sandbox ShellToolset forge_home"
-    " is_manual_tool llm_tools manual_tools open_gate open_session replay",
-    "errors": "BlockedError ExitCode Mark ModelError Stale ToolInterrupted ToolTimeout UsageError WorkerError",
-    "events": "ApprovalDecided ApprovalMode ApprovalRequired ApprovalResponse Attachment CallResult CommandEvent"
-    " CommandRun CommandTried ContextUsage Denial GrantOffer GrantRule GrantsEvent InputPrompt Interrupt"
-    " JsonObject JudgedPart Line ManualToolInvoke ManualToolsAvailable Message MessageEvent ModeChanged"
-    " NetworkAccess OnAsk Origin OtherEvent OutcomeStatus SessionEnd SessionGrant SessionStart"
-    " SessionUpdate StatusEvent StopReason Streaming Summary ToolCall ToolOutcome ToolOutput ToolResult"
-    " ToolStarted TurnEndEvent TurnStart Usage UserInput WorkerUpdate",
-    "executors": "BatchItem Executor ExecutorEnv ExecutorFactory ItemEnd ItemHost RemoteWork Taken missing_here",
-    "hooks": "Access ApprovalConfig CallContext Delegation Delta FileInfo Finished FolderEntry HookAnswer HookCall"
-    " InnerCalls ListedModel LockEntry ManualExecution ModelEnv ModelFactory ModelProvider ModelRequest"
-    " NeedsApproval Notify Observer PathUse Piece ProcessStream Processes PromptArgument PromptSpec"
-    " ProviderKey Renderer Restart SampleReply SampleRequest SandboxView SessionRequests Source TextDelta"
-    " ToolSpec ToolsetEnv ToolsetPlaces TurnEnd Validated ZoneApproval ZoneMode find_key",
-    "results": "Blob DisplayHints FileContent FileList ResultValue is_valid_kind is_well_known_kind",
-    "terminal": "ClassifiedCommand ParsedCommand TerminalUI is_command",
-}
-"""Names that were here, by the modules that have them now; they are found for one version more."""
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names.split()}
-_MOVED_TO = {name: place for place, names in _MOVED.items() for name in names.split()}
 _PACKAGES = frozenset(
     {
         *("apps", "cli", "core", "engine", "files", "inspection", "models", "process"),
         *("record", "sandbox", "schema", "toolsets", "ui"),
-        *_MOVED,
+        *("embedding", "errors", "events", "executors", "hooks", "results", "terminal", "testing"),
     }
 )
-"""Packages that ``from forge_cli import core`` looks for here before it loads them."""
+"""Names that the import system looks up here before it loads them as modules; they need no hint."""
 
 __all__ = ["__version__", *sorted(_ROOM_OF)]
 
@@ -71,18 +49,12 @@ __all__ = ["__version__", *sorted(_ROOM_OF)]
 def __getattr__(name: str) -> object:
     from importlib import import_module
 
-    if name in _MOVED_TO:
-        import warnings
-
-        place = f"{__name__}.{_MOVED_TO[name]}"
-        warnings.warn(f"import {name} from {place}; {__name__} has it until 0.5", DeprecationWarning, stacklevel=2)
-        return getattr(import_module(place), name)
     if name not in _ROOM_OF:
-        if not name.startswith("_") and name not in _PACKAGES:
-            from forge_cli.renamed import not_found
+        if name in _PACKAGES or name.startswith("_"):
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from forge_cli.homes import missing
 
-            raise not_found(name, (*_ROOM_OF, *_MOVED_TO))
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise missing(__name__, name)
     value = getattr(import_module(f"forge_cli.{_ROOM_OF[name]}"), name)
     globals()[name] = value
     return value

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.replay.drift import Drift
@@ -44,3 +46,11 @@ __all__ = [
     "open_session",
     "replay",
 ]
+
+
+if not TYPE_CHECKING:  # a type checker would take any name for one of this module
+
+    def __getattr__(name: str) -> None:
+        from forge_cli.homes import missing
+
+        raise missing(__name__, name)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from forge_cli.core.actions import ApprovalResponse, CommandEvent, Interrupt, ManualToolInvoke, UserInput
 from forge_cli.core.approval import ApprovalMode, CommandRun, GrantOffer, GrantRule, JudgedPart, OnAsk
 from forge_cli.core.calls import Denial, OutcomeStatus, ToolCall, ToolOutcome
@@ -88,3 +90,11 @@ __all__ = [
     "UserInput",
     "WorkerUpdate",
 ]
+
+
+if not TYPE_CHECKING:  # a type checker would take any name for one of this module
+
+    def __getattr__(name: str) -> None:
+        from forge_cli.homes import missing
+
+        raise missing(__name__, name)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from forge_cli.core.executors import BatchItem, Executor, ExecutorEnv, ExecutorFactory, ItemEnd, RemoteWork, Taken
 from forge_cli.engine.batch.parcel import ItemHost, missing_here
 
@@ -16,3 +18,11 @@ __all__ = [
     "Taken",
     "missing_here",
 ]
+
+
+if not TYPE_CHECKING:  # a type checker would take any name for one of this module
+
+    def __getattr__(name: str) -> None:
+        from forge_cli.homes import missing
+
+        raise missing(__name__, name)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from forge_cli.core.context import CallContext, Delegation, InnerCalls
 from forge_cli.core.hookspecs import Renderer, hookimpl
 from forge_cli.core.locking import LockEntry
@@ -78,3 +80,11 @@ __all__ = [
     "find_key",
     "hookimpl",
 ]
+
+
+if not TYPE_CHECKING:  # a type checker would take any name for one of this module
+
+    def __getattr__(name: str) -> None:
+        from forge_cli.homes import missing
+
+        raise missing(__name__, name)

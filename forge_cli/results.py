@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from forge_cli.core.media import Blob, DisplayHints, Image
 from forge_cli.core.results import (
     Custom,
@@ -29,3 +31,11 @@ __all__ = [
     "is_valid_kind",
     "is_well_known_kind",
 ]
+
+
+if not TYPE_CHECKING:  # a type checker would take any name for one of this module
+
+    def __getattr__(name: str) -> None:
+        from forge_cli.homes import missing
+
+        raise missing(__name__, name)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import anyio
 from anyio.from_thread import BlockingPortal, start_blocking_portal
@@ -295,7 +295,7 @@ async def check_executor(factory: ExecutorFactory, project: Project, address: st
             with anyio.move_on_after(0):
                 ends.append(await executor.next_end())
             ends += [await executor.next_end() for _ in range(8 - len(ends))]
-            answers = {end.key: (end.result["response"], end.result["session_id"]) for end in ends}
+            answers = {end.key: (end.result["response"], end.result["sessionId"]) for end in ends}
             _expect(answers, {str(n): (f"Done: task {n}", f"contract-{n}") for n in range(8)})
             with anyio.move_on_after(0.1):
                 raise AssertionError(f"an item ended twice: {await executor.next_end()}")
@@ -306,11 +306,11 @@ async def check_executor(factory: ExecutorFactory, project: Project, address: st
                 if status == "interrupted":
                     executor.cancel("interrupted")
                 end = await executor.next_end()
-                _expect((end.key, end.result["status"], end.result["session_id"]), ("w", status, "contract-w"))
+                _expect((end.key, end.result["status"], end.result["sessionId"]), ("w", status, "contract-w"))
         async with factory.make(address, executor_env(ItemPerformer(replace(work, model="none:x")), 4)) as executor:
             executor.submit(_executor_item(project, "bad"))
             end = await executor.next_end()
-            _expect((end.opened, end.result["status"], end.result["exit_code"]), (False, "failed", 3))
+            _expect((end.opened, end.result["status"], end.result["exitCode"]), (False, "failed", 3))
 
 
 def _expect(found: object, wanted: object) -> None:
@@ -329,3 +329,24 @@ def _person(answers: list[ApprovalDecision | bool] | None, seen: Seen) -> Callab
         return ApprovalDecision(decision) if isinstance(decision, bool) else decision
 
     return answer
+
+
+__all__ = [
+    "OpenForTest",
+    "Project",
+    "Seen",
+    "WorkerCalls",
+    "call",
+    "calls",
+    "check_executor",
+    "scripted_model",
+    "value_of",
+]
+
+
+if not TYPE_CHECKING:  # a type checker would take any name for one of this module
+
+    def __getattr__(name: str) -> None:
+        from forge_cli.homes import missing
+
+        raise missing(__name__, name)

@@ -1,7 +1,6 @@
 """The house rules that a reader relies on: who imports whom, and what stands in one place only."""
 
 import ast
-import importlib
 import re
 import tomllib
 import warnings
@@ -10,10 +9,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-import pytest
-
 import forge_cli
 from forge_cli.core import phrases
+from forge_cli.homes import public_homes
 
 from .rows import each_row
 
@@ -40,7 +38,9 @@ COMMAND_MODULES = frozenset(
 )
 PUBLIC = frozenset({"embedding", "errors", "events", "executors", "hooks", "results", "terminal"})
 """Modules that are nothing but the public API."""
-ABOVE_ALL = frozenset({"__main__", "__init__", "apps", "cli", "pytest_plugin", "renamed", "testing", *PUBLIC})
+ABOVE_ALL = frozenset({"__main__", "__init__", "apps", "cli", "homes", "pytest_plugin", "testing", *PUBLIC})
+TOP = "forge_cli"
+HOMES = public_homes()
 ROOMS = frozenset(MAY_IMPORT) | ABOVE_ALL
 HEAVY = frozenset(
     {
@@ -50,6 +50,7 @@ HEAVY = frozenset(
         "ctypes",
         "docstring_parser",
         "forge_cli.engine.batch.parcel",
+        "forge_cli.homes",
         "forge_cli.sandbox.isolation.bubblewrap",
         "forge_cli.sandbox.isolation.landlock",
         "forge_cli.sandbox.network.proxy",
@@ -195,7 +196,7 @@ def plugins_use_the_public_api(module: Module) -> Iterator[str]:
         package, member, *deeper = [*name.split("."), ""]
         if package != "forge_cli" or (member == "testing" and in_tests) or (member in PUBLIC and len(deeper) < 3):
             continue
-        if member in ROOMS or member in forge_cli._MOVED_TO or len(deeper) > 1:
+        if member in ROOMS or HOMES.get(member, TOP) != TOP or len(deeper) > 1:
             yield module.at(node, f"{name} is not the public API")
 
 
@@ -565,12 +566,6 @@ def test_what_a_program_around_a_worker_needs_stays_at_the_top() -> None:
         assert [name for name in names.split() if not callable(getattr(forge_cli, name))] == []
 
 
-def test_what_was_at_the_top_is_found_there_for_one_version_more() -> None:
-    for name, place in forge_cli._MOVED_TO.items():
-        with pytest.warns(DeprecationWarning, match=f"import {name} from forge_cli.{place}"):
-            assert getattr(forge_cli, name) is getattr(importlib.import_module(f"forge_cli.{place}"), name)
-
-
 def test_what_plugins_and_examples_import_is_where_it_is_public() -> None:
     """Also in the templates and documents from which people copy."""
     paths = [
@@ -585,6 +580,6 @@ def test_what_plugins_and_examples_import_is_where_it_is_public() -> None:
         str(path): name
         for path, lines in found.items()
         for name in re.findall(r"\w+", " ".join(lines))
-        if name in forge_cli._MOVED_TO
+        if HOMES.get(name, TOP) != TOP
     }
     assert moved == {}

@@ -36,6 +36,7 @@ from forge_cli.core.wire import camel_case
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.files.settings import Settings
 from forge_cli.files.worker import WorkerConfig
+from forge_cli.homes import PUBLIC_MODULES
 from forge_cli.models.script import ScriptFile
 from forge_cli.record.line import Line
 from forge_cli.record.recorder import Recorder
@@ -253,7 +254,7 @@ def results() -> Iterator[Needed]:
 
 
 def public_names() -> Iterator[Needed]:
-    modules = [forge_cli, *(importlib.import_module(f"forge_cli.{name}") for name in forge_cli._MOVED)]
+    modules = [forge_cli, *(map(importlib.import_module, PUBLIC_MODULES[1:-1]))]
     yield from (Needed(name) for module in modules for name in module.__all__)
 
 

@@ -44,4 +44,4 @@ def test_nothing_is_imported_from_the_working_directory(project: Project) -> Non
 def test_a_signal_while_forge_is_loaded_waits_for_what_has_to_be_printed(start: str, number: int) -> None:
     argv = ["-c", INTERRUPTED + start, "run", "worker.yaml", "go", "--output-format", "json", str(number)]
     done = subprocess.run([sys.executable, *argv], capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, json.loads(done.stdout)["exit_code"], done.stderr) == (128 + number, 128 + number, "")
+    assert (done.returncode, json.loads(done.stdout)["exitCode"], done.stderr) == (128 + number, 128 + number, "")

@@ -23,11 +23,12 @@ from pydantic import BaseModel
 import forge_cli
 import forge_cli.testing
 from forge_cli import tool
+from forge_cli.homes import PUBLIC_MODULES
 
 from .test_docs import blocks
 
 ROOT = Path(__file__).parent.parent
-PLACES = [forge_cli, *(importlib.import_module(f"forge_cli.{name}") for name in forge_cli._MOVED)]
+PLACES = [forge_cli, *(map(importlib.import_module, PUBLIC_MODULES[1:]))]
 PUBLIC = {name: getattr(place, name) for place in PLACES for name in place.__all__ if name != "__version__"}
 DEFINES = re.compile(r"@tool|\bTool\(|\bTool\.from_function|\(Toolset\b|async def stream\(")
 OTHERS = "frameworks.md"

@@ -90,8 +90,8 @@ def attempt(task: Task, worker: Path, options: Sequence[str], max_time: float) -
         task.name,
         ok=not failure,
         turns=result["turns"],
-        calls=result["tool_calls"],
-        seconds=result["duration_ms"] / 1000,
+        calls=result["toolCalls"],
+        seconds=result["durationMs"] / 1000,
         note=note if failure else "",
     )
 

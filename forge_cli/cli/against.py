@@ -14,7 +14,7 @@ from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.events import SessionStart, ToolStarted
 from forge_cli.core.phrases import has_mark
 from forge_cli.core.text import counted, visible
-from forge_cli.core.wire import JsonObject, both_spellings
+from forge_cli.core.wire import JsonObject, camel_keys
 from forge_cli.engine.gate.outlook import VerdictAnswer
 from forge_cli.engine.replay.drift import described
 from forge_cli.files.worker import Worker, load_worker
@@ -59,7 +59,7 @@ def _object(session: str, worker: Worker, calls: Sequence[Rejudged], others: int
         "unchanged": sum(call.change is None for call in calls),
         "other_workers": others,
     }
-    return both_spellings(found)
+    return camel_keys(found)
 
 
 def _prompts(calls: Sequence[Rejudged]) -> tuple[int, int]:

@@ -72,9 +72,9 @@ class OnWire(Struct, frozen=True):
         return wire(self)
 
 
-def both_spellings(found: Mapping[str, Any]) -> dict[str, Any]:
-    """An object with its keys in camelCase beside those of before, which go with the next version."""
-    return {**found, **{camel_case(key): value for key, value in found.items()}}
+def camel_keys(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an object with its keys in camelCase, as JSON has them everywhere."""
+    return {camel_case(key): value for key, value in found.items()}
 
 
 def own_reader(kind: Any, function: Callable[[Any], Any]) -> None:

@@ -14,7 +14,7 @@ from msgspec.structs import asdict
 from forge_cli.core.approval import Approval, ApprovalMode, Verdict
 from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import ForgeError
-from forge_cli.core.wire import both_spellings
+from forge_cli.core.wire import camel_keys
 from forge_cli.core.zones import Zone
 from forge_cli.engine.gate.guard import Guard
 from forge_cli.engine.gate.judged_as import blocked_by_parent, same_tool
@@ -61,8 +61,7 @@ def facts_of(worker: Worker, assembly: Assembly, settings: Settings | None) -> F
         "description": config.description,
         "model": config.model or (settings.model if settings else None),
         "approvalMode": _mode(worker, settings),
-        "approval_mode": _mode(worker, settings),  # the spelling of before
-        "limits": both_spellings(limits.model_dump(exclude_none=True)),
+        "limits": camel_keys(limits.model_dump(exclude_none=True)),
         "zones": [_zone(zone) for zone in sandbox.zones],
         "isolation": {"level": sandbox.isolation.level.value, "network": hosts},
         "toolsets": _toolsets(assembly),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from forge_cli.core.wire import snake_case
 from forge_cli.engine.gate.policy import BY_RULE, BY_ZONE
 from forge_cli.inspection.facts import Facts
 
@@ -22,8 +23,8 @@ def lines_of_tree(node: Facts, indent: str = "") -> Iterator[str]:
 
 
 def limits_in_words(node: Facts) -> str:
-    """The limits under the names that a worker gives them."""
-    return ", ".join(f"{name} {value:g}" for name, value in node["limits"].items() if "_" in name)
+    """Return the limits under the names that a worker gives them."""
+    return ", ".join(f"{snake_case(name)} {value:g}" for name, value in node["limits"].items())
 
 
 def _abilities(node: Facts) -> Iterator[str]:

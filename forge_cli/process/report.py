@@ -9,7 +9,7 @@ import time
 from typing import Any, TextIO
 
 from forge_cli.core.phrases import INTERRUPTED_ANSWER
-from forge_cli.core.wire import both_spellings
+from forge_cli.core.wire import camel_keys
 
 END = "sessionEnd"
 _TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
@@ -65,11 +65,11 @@ class ResultReport:
             "turns": 0,
             "tool_calls": 0,
             "denials": [],
-            "usage": both_spellings(dict.fromkeys(_TOKENS, 0)),
+            "usage": camel_keys(dict.fromkeys(_TOKENS, 0)),
             "cost": None,
             "duration_ms": round((time.monotonic() - self._since) * 1000),
         }
-        return both_spellings(found if error is None else {**found, "error": error})
+        return camel_keys(found if error is None else {**found, "error": error})
 
     def _line(self, result: dict[str, Any]) -> dict[str, Any]:
         """The last line of a session: chained to the one before it, if there was one."""

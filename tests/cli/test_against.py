@@ -83,8 +83,7 @@ def test_the_same_as_json(cli: Cli, clerk: Project) -> None:
     found = json.loads(done.out)
     assert (done.code, found["worker"], found["calls"], found["unchanged"]) == (0, "clerk", 5, 3)
     assert found["prompts"] == {"before": 1, "after": 0}
-    assert [len(found[f"newly_{kind}"]) for kind in ("blocked", "allowed", "asking", "refused")] == [1, 1, 0, 0]
-    assert {found[f"newly{kind}"] == found[f"newly_{kind.lower()}"] for kind in ("Blocked", "Allowed")} == {True}
+    assert [len(found[f"newly{kind}"]) for kind in ("Blocked", "Allowed", "Asking", "Refused")] == [1, 1, 0, 0]
     blocked = found["newlyBlocked"][0]
     assert (blocked["tool"], blocked["input"]) == ("delete_file", {"path": "/notes/a.txt"})
     assert (blocked["before"]["verdict"], blocked["after"]["verdict"]) == ("preApproved", "blocked")
@@ -94,7 +93,7 @@ def test_the_same_as_json(cli: Cli, clerk: Project) -> None:
 def test_a_tool_that_is_gone_is_refused(cli: Cli, clerk: Project) -> None:
     change(clerk, "{filesystem: {}}", "{filesystem: {tools: [read_file]}}")
     found = json.loads(cli("approve", "worker.yaml", "--against", "record.jsonl", "--json").out)
-    assert [entry["tool"] for entry in found["newly_refused"]] == ["write_file", "write_file", "delete_file"]
+    assert [entry["tool"] for entry in found["newlyRefused"]] == ["write_file", "write_file", "delete_file"]
     assert found["unchanged"] == 2
 
 

@@ -96,7 +96,6 @@ def test_what_waits_is_told_with_everything_that_is_needed_to_decide(clerk, cli,
         "preview": None,
         "distribution": None,
         "pid": None,
-        "held_secret": False,
         "heldSecret": False,
         "answer": None,
     }

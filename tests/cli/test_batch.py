@@ -40,7 +40,7 @@ def test_every_item_is_a_session_and_has_a_line(cli, project: Project) -> None:
     assert {line["key"]: line["result"]["response"] for line in lines} == {key: f"done {key}" for key in "abc"}
     assert {line["key"]: line["input"] for line in lines}["b"] == {"id": "b", "task": "b"}
     kept = {path.stem for path in (project.home / "sessions").glob("*.jsonl")}
-    assert {line["result"]["session_id"] for line in lines} == kept
+    assert {line["result"]["sessionId"] for line in lines} == kept
     shown = json.loads(cli("run", "worker.yaml", "x", "--output-format", "json").out)
     assert list(lines[0]["result"]) == list(shown)
 
@@ -108,7 +108,7 @@ def test_what_is_parked_is_taken_up_once_it_is_answered(cli, project: Project) -
     done = cli(*words)
     assert (done.code, statuses(project)) == (10, {"a": "parked", "b": "parked", "c": "completed"})
     assert cli("batch", "status", "items.results.jsonl").code == 10
-    answered = next(line["result"]["session_id"] for line in results(project) if line["key"] == "b")
+    answered = next(line["result"]["sessionId"] for line in results(project) if line["key"] == "b")
     waiting = json.loads(cli("approvals", "list", "--json").out)
     request = next(row for row in waiting if row["session"] == answered)
     assert cli("approvals", "answer", answered, request["request"], "yes").code == 0
@@ -151,7 +151,7 @@ def test_one_budget_for_all_items_and_the_rest_later(cli, project: Project) -> N
     words = ("batch", "worker.yaml", "items.jsonl", "--max-tokens", "70", "--concurrency", "2", "--json")
     done = cli(*words)
     last = events(done.out)[-1]
-    assert (done.code, last["type"], last["exit_code"]) == (5, "batchEnd", 5)
+    assert (done.code, last["type"], last["exitCode"]) == (5, "batchEnd", 5)
     assert 70 <= last["usage"]["inputTokens"] + last["usage"]["outputTokens"] <= 90  # a turn under way ends
     assert "the budget is spent" in done.err
     status = cli("batch", "status", "items.results.jsonl", "--json")
@@ -178,9 +178,9 @@ def test_events_tell_what_happens_with_counts(cli, project: Project) -> None:
     assert [event["type"] for event in seen] == kinds
     assert [event["counts"]["running"] for event in seen] == [0, 1, 0, 1, 0, 0]
     assert [event["cost"] for event in seen] == [None] * 6, "nobody knows what a script costs"
-    assert seen[2]["retry_in"] >= 0
+    assert seen[2]["retryIn"] >= 0
     assert [event.get("attempt") for event in seen] == [None, 1, 1, 2, 2, None]
-    assert seen[1]["session_id"] == seen[3]["session_id"] == seen[4]["result"]["session_id"]
+    assert seen[1]["sessionId"] == seen[3]["sessionId"] == seen[4]["result"]["sessionId"]
 
 
 def test_without_a_terminal_there_is_a_line_every_few_seconds(cli, project: Project, monkeypatch) -> None:
@@ -268,9 +268,9 @@ def test_ctrl_c_lets_what_runs_save_itself(start, project: Project) -> None:
     assert "the same command resumes the rest" in done.err
     assert statuses(project) == {"a": "completed", "b": "interrupted", "c": "interrupted"}
     project.write("released", "")
-    before = {line["key"]: line["result"]["session_id"] for line in results(project)}
+    before = {line["key"]: line["result"]["sessionId"] for line in results(project)}
     assert project.forge("batch", "worker.yaml", "items.jsonl").returncode == 0
-    after = {line["key"]: line["result"]["session_id"] for line in results(project)}
+    after = {line["key"]: line["result"]["sessionId"] for line in results(project)}
     assert set(statuses(project).values()) == {"completed"}
     assert {key: after[key] for key in before} == before
 

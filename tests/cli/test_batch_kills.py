@@ -59,7 +59,7 @@ def try_it(cli, start, project: Project, number: int, seed: int) -> None:
     assert completed == Counter(dict.fromkeys(items, 1))
     for name in ("notes.txt", "paid.txt"):
         assert max(Counter(effects(project, name)).values(), default=0) <= 1, name
-    sessions = Counter(line["result"]["session_id"] for line in results(project))
+    sessions = Counter(line["result"]["sessionId"] for line in results(project))
     assert set(sessions) == {path.stem for path in (project.home / "sessions").glob("*.jsonl")}
     assert cli("batch", "status", "items.results.jsonl").code == 0
     assert cli("sessions", "verify").code == 0

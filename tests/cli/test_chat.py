@@ -84,7 +84,7 @@ def test_turns_and_calls_are_counted_alike_in_every_view(talker, cli) -> None:
     talker.write("script.yaml", "turns: []\n")
     told = json.loads(cli("run", "worker.yaml", "go", "--output-format", "json").out)
     rows = json.loads(cli("sessions", "list", "--json").out)
-    assert [(row["turns"], row["tool_calls"]) for row in rows] == [(told["turns"], told["tool_calls"]), (3, 2)]
+    assert [(row["turns"], row["toolCalls"]) for row in rows] == [(told["turns"], told["toolCalls"]), (3, 2)]
     assert told["turns"] == 1
 
 

@@ -144,7 +144,7 @@ def signal_early(start, command: tuple[str, ...], number: signal.Signals, delay:
     assert "Traceback" not in done.err, told
     if "json" in command and done.code >= 0:
         assert done.out, told
-        assert json.loads(done.out)["exit_code"] == done.code, told
+        assert json.loads(done.out)["exitCode"] == done.code, told
 
 
 @pytest.mark.few(1)
@@ -159,7 +159,7 @@ def test_in_the_first_second(tester, start, number: signal.Signals) -> None:
 @pytest.mark.parametrize("number", SIGNALS)
 def test_after_the_result(tester, start, number: signal.Signals) -> None:
     forge = start("run", "worker.yaml", "go", "--output-format", "json")
-    told = json.loads(forge.process.stdout.readline())["exit_code"]
+    told = json.loads(forge.process.stdout.readline())["exitCode"]
     forge.signal(number)
     assert forge.end().code in (told, -number)
 

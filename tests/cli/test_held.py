@@ -81,7 +81,7 @@ def test_a_call_that_holds_the_event_loop_ends_the_run_and_is_named(project: Pro
     prepare(project, "time.sleep(1000)", options="timeout=1")
     done = project.forge(*ARGV)
     result = json.loads(done.stdout)
-    assert (done.returncode, result["status"], result["tool_calls"]) == (1, "failed", 1)
+    assert (done.returncode, result["status"], result["toolCalls"]) == (1, "failed", 1)
     assert result["error"] == "the tool act did not end within 1 second"
     assert "forge: the tool act did not end within 1 second\n" in done.stderr
     assert statuses(project) == ["timeout"]
@@ -96,7 +96,7 @@ def test_a_deadline(project: Project, body: str) -> None:
     prepare(project, body)
     done = project.forge(*ARGV, "--max-time", "1")
     result = json.loads(done.stdout)
-    assert (done.returncode, result["exit_code"], result["status"]) == (5, 5, "limit")
+    assert (done.returncode, result["exitCode"], result["status"]) == (5, 5, "limit")
     assert result["error"].startswith("the limit of 1 second was reached")
     assert set(statuses(project)) == {"interrupted"}
     assert "Traceback" not in done.stderr
@@ -120,7 +120,7 @@ def test_one_signal_ends_it_within_seconds(
     done = started.end()
     took, result, ended = time.monotonic() - sent, json.loads(done.out), statuses(project)
     code = 128 + number
-    assert (done.code, result["exit_code"], result["status"]) == (code, code, "interrupted")
+    assert (done.code, result["exitCode"], result["status"]) == (code, code, "interrupted")
     assert ended == ["interrupted"] * len(ended)
     assert "Traceback" not in done.err
     assert took < 20  # 5, and a machine that has much else to do
@@ -156,7 +156,7 @@ def test_a_module_that_is_never_imported(project: Project) -> None:
     done = project.forge(*ARGV, env={"FORGE_IMPORT_TIMEOUT": "1"})
     result = json.loads(done.stdout)
     problem = f"{project.folder.resolve() / 'tools.py'}: its import did not end within 1 second"
-    assert (done.returncode, result["exit_code"], result["error"]) == (3, 3, problem)
+    assert (done.returncode, result["exitCode"], result["error"]) == (3, 3, problem)
     assert f"forge: {problem}\n" in done.stderr
     assert list((project.home / "sessions").glob("*.jsonl")) == []
 
@@ -175,7 +175,7 @@ def test_a_deadline_and_a_signal_during_an_import(project: Project, start: Calla
     assert (limited.returncode, ended.code) == (5, 143)
     results = [json.loads(each) for each in (limited.stdout, ended.out.splitlines()[-1])]
     assert [
-        (each["status"], each["exit_code"], each["session_id"], "error" in each)
+        (each["status"], each["exitCode"], each["sessionId"], "error" in each)
         for each in (result.get("result", result) for result in results)
     ] == [("limit", 5, "", True), ("interrupted", 143, "", True)]
     assert "resume with" not in limited.stderr + ended.err

@@ -196,7 +196,7 @@ def test_a_call_that_drifts_has_its_result_and_no_other_is_made(cli: Cli, adder:
     made, other = [line for line in lines if line["type"] == "toolResult"]
     assert (made["toolName"], made["value"]["data"]) == ("add", 6)
     assert (other["toolName"], other["status"]) == ("note", "interrupted")
-    assert (done.code, lines[-1]["result"]["exit_code"]) == (9, 9)
+    assert (done.code, lines[-1]["result"]["exitCode"]) == (9, 9)
     assert adder.read("noted.txt") == "x"
 
 

@@ -91,7 +91,7 @@ def test_every_failure_prints_its_result(place, cli, monkeypatch, failure: str, 
         last = Line.read(lines[-1].encode())
         assert (last.type, last.intact) == ("sessionEnd", True)
         result = last.data["result"]
-    assert result["exit_code"] == code
+    assert result["exitCode"] == code
     assert result["status"] in ("failed", "limit")
     assert {**dict.fromkeys(WIRE), **result}.keys() == WIRE.keys()
     assert list(result) == list(WIRE)
@@ -100,14 +100,14 @@ def test_every_failure_prints_its_result(place, cli, monkeypatch, failure: str, 
     named = {"no model": "bare", "missing script": "tester", "missing folder": "worker.yaml", "unknown option": ""}
     assert result["worker"] == named.get(failure, result["worker"])
     kept = {file.stem for file in (place.home / "sessions").glob("*.jsonl")}
-    assert {result["session_id"]} - {""} == kept  # a session is named where it exists
+    assert {result["sessionId"]} - {""} == kept  # a session is named where it exists
     assert ("resume with" in done.err) <= bool(kept)
 
 
 def test_a_bug_before_the_work_begins(tester, cli, monkeypatch) -> None:
     monkeypatch.setattr("forge_cli.cli.run_options.load_settings", lambda *given: 1 / 0)
     done = cli("run", "worker.yaml", "go", "--output-format", "json")
-    assert (done.code, json.loads(done.out)["exit_code"]) == (1, 1)
+    assert (done.code, json.loads(done.out)["exitCode"]) == (1, 1)
     assert json.loads(done.out)["error"].startswith("internal error: ZeroDivisionError")
 
 
@@ -115,7 +115,7 @@ def test_a_bug_before_the_work_begins(tester, cli, monkeypatch) -> None:
 def test_an_answer_that_cannot_be_written(tester, cli) -> None:
     done = cli("run", "worker.yaml", "go", "--output-format", "json", "-o", "/dev/full")
     result = json.loads(done.out)
-    assert (done.code, result["exit_code"], result["status"]) == (1, 1, "failed")
+    assert (done.code, result["exitCode"], result["status"]) == (1, 1, "failed")
     assert result["error"] == "-o /dev/full: the answer could not be written: No space left on device"
 
 
@@ -127,7 +127,7 @@ def test_a_failure_in_the_middle_continues_the_lines_of_the_session(tester, cli,
     lines = [Line.read(line.encode()) for line in cli("run", "worker.yaml", "go", "--json").out.splitlines()]
     assert [line.type for line in lines][0 :: len(lines) - 1] == ["sessionStart", "sessionEnd"]
     assert (lines[-1].prev, lines[-1].seq, lines[-1].intact) == (lines[-2].hash, lines[-2].seq + 1, True)
-    assert lines[-1].data["result"]["session_id"] == lines[0].session
+    assert lines[-1].data["result"]["sessionId"] == lines[0].session
     assert lines[-1].data["result"]["error"].startswith("internal error: RuntimeError: a bug")
 
 

@@ -144,7 +144,7 @@ def test_a_copy_leaves_the_original_alone(keeper, cli) -> None:
     first = last(keeper)
     before = first.read_bytes(), first.stat().st_mtime_ns
     done = cli("run", "worker.yaml", "-r", first.stem[:15], "--fork", "more", "--output-format", "json")
-    assert json.loads(done.out)["session_id"] == last(keeper).stem != first.stem
+    assert json.loads(done.out)["sessionId"] == last(keeper).stem != first.stem
     assert (first.read_bytes(), first.stat().st_mtime_ns) == before
     copied = lines(keeper)
     assert {line.session for line in copied} == {last(keeper).stem}
@@ -452,7 +452,7 @@ def test_killed_in_the_middle_of_a_call(keeper, start, cli) -> None:
     forge.end()
     assert kept(keeper) == ["a", "x"]
     row = json.loads(cli("sessions", "list", "--json").out)[0]
-    assert (row["status"], row["pid"], row["tool_calls"]) == ("interrupted", None, 2)
+    assert (row["status"], row["pid"], row["toolCalls"]) == ("interrupted", None, 2)
     done = cli("run", "worker.yaml", "-c")
     assert done.code == 0
     why = "hold was not called; denied: forge could not ask (not interactive)"
@@ -528,13 +528,13 @@ def test_a_parked_call_that_held_a_secret_is_denied(keeper, cli, monkeypatch) ->
     monkeypatch.setenv("SHOP_TOKEN", secret)
     script(keeper, calls(call("risk", text=secret), call("risk", text="plain")), "{results[0]} / {results[1]}")
     assert cli("run", "worker.yaml", "go", "--on-ask", "park").code == 10
-    assert [(row["args"], row["held_secret"]) for row in pending(cli)] == [
+    assert [(row["args"], row["heldSecret"]) for row in pending(cli)] == [
         ({"text": "[redacted:SHOP_TOKEN]"}, True),
         ({"text": "plain"}, False),
     ]
     for row in pending(cli):
         done = cli("approvals", "answer", row["session"], row["request"], "yes")
-        assert ("it will be denied" in done.out) is row["held_secret"]
+        assert ("it will be denied" in done.out) is row["heldSecret"]
     done = cli("run", "worker.yaml", "-c", "-y")
     why = "risk was not called; denied: its input held a secret, which the session does not keep"
     assert (done.code, done.out) == (0, f"{why} / kept plain\n")
@@ -753,4 +753,4 @@ def test_an_unfinished_task_still_has_to_fit_its_schema(keeper, cli) -> None:
 def test_calls_that_wait_are_counted(keeper, cli) -> None:
     script(keeper, THREE, TOLD)
     done = cli("run", "worker.yaml", "go", "--on-ask", "park", "--output-format", "json")
-    assert (json.loads(done.out)["tool_calls"], done.code) == (3, 10)
+    assert (json.loads(done.out)["toolCalls"], done.code) == (3, 10)

@@ -16,20 +16,19 @@ from ..models.openai.server import ChatServer, Reply
 
 KEYS = [
     "status",
-    "exit_code",
+    "exitCode",
     "response",
     "output",
-    "session_id",
+    "sessionId",
     "worker",
     "model",
     "turns",
-    "tool_calls",
+    "toolCalls",
     "denials",
     "usage",
     "cost",
-    "duration_ms",
+    "durationMs",
 ]
-CAMEL = ["exitCode", "sessionId", "toolCalls", "durationMs"]
 
 HEADLESS = "echo was not called; denied: forge could not ask (not interactive)"
 
@@ -68,28 +67,24 @@ def test_no_answer_prints_nothing(cli, tester) -> None:
 def test_json_is_one_object(cli, tester) -> None:
     done = cli("run", "worker.yaml", "hello", "--output-format", "json")
     found = json.loads(done.out)
-    assert list(found) == [*KEYS, *CAMEL]
+    assert list(found) == KEYS
     assert done.out.count("\n") == 1
     assert found == {
         "status": "completed",
-        "exit_code": 0,
+        "exitCode": 0,
         "response": "Last words: hello",
         "output": None,
-        "session_id": found["session_id"],
+        "sessionId": found["sessionId"],
         "worker": "tester",
         "model": "script:script.yaml",
         "turns": 2,
-        "tool_calls": 1,
+        "toolCalls": 1,
         "denials": [],
         "usage": found["usage"],
         "cost": None,
-        "duration_ms": found["duration_ms"],
-        "exitCode": 0,
-        "sessionId": found["session_id"],
-        "toolCalls": 1,
-        "durationMs": found["duration_ms"],
+        "durationMs": found["durationMs"],
     }
-    assert isinstance(found["duration_ms"], int)
+    assert isinstance(found["durationMs"], int)
     assert all(isinstance(tokens, int) for tokens in found["usage"].values())
 
 
@@ -117,7 +112,7 @@ def test_the_result_is_the_same_object_in_both_formats_also_where_a_secret_was_i
     told = json.loads(cli("run", "worker.yaml", "very-much-a-secret", "--output-format", "json").out)
     last = json.loads(cli("run", "worker.yaml", "very-much-a-secret", "--json").out.splitlines()[-1])["result"]
     for result in (told, last):
-        del result["session_id"], result["duration_ms"], result["sessionId"], result["durationMs"]
+        del result["sessionId"], result["durationMs"]
     assert told == last
     assert told["denials"][0]["input"] == {"text": "[redacted:SOME_API_KEY]"}
 
@@ -130,7 +125,7 @@ def test_denials_are_counted_and_told(cli, tester) -> None:
     )
     done = cli("run", "worker.yaml", "go", "--output-format", "json")
     found = json.loads(done.out)
-    assert (done.code, found["status"], found["exit_code"], found["tool_calls"]) == (0, "completed", 0, 3)
+    assert (done.code, found["status"], found["exitCode"], found["toolCalls"]) == (0, "completed", 0, 3)
     assert found["denials"] == [
         {
             "tool": "echo",
@@ -171,9 +166,9 @@ def test_stream_json_is_the_record_and_ends_with_the_result(cli, tester, flags: 
         "sessionEnd",
     ]
     assert lines[-1]["type"] == "sessionEnd"
-    assert list(lines[-1]["result"]) == [*KEYS, *CAMEL]
+    assert list(lines[-1]["result"]) == KEYS
     assert lines[-1]["result"]["response"] == "Last words: hello"
-    assert {line["session"] for line in lines} == {lines[-1]["result"]["session_id"]}
+    assert {line["session"] for line in lines} == {lines[-1]["result"]["sessionId"]}
     assert all("seq" not in line and "hash" not in line for line in lines if line["type"] == "streaming")
 
 
@@ -358,7 +353,7 @@ def test_the_smaller_limit_counts(cli, tester, of_worker: bool) -> None:
         stream.write("limits: {max_turns: 1}\n")
     done = cli("run", "worker.yaml", "go", "--max-turns", "2", "--output-format", "json")
     found = json.loads(done.out)
-    assert (done.code, found["status"], found["exit_code"], found["turns"]) == (5, "limit", 5, 1)
+    assert (done.code, found["status"], found["exitCode"], found["turns"]) == (5, "limit", 5, 1)
     assert found["error"] == "the limit of 1 turn was reached"
 
 
@@ -409,7 +404,7 @@ def test_exit_codes(cli, tester, code: int) -> None:
     if code == 4:
         assert done.err.endswith(f"forge: {HEADLESS}; why it asked: the worker says ask (worker.yaml:18:21)\n")
         found = json.loads(cli(*CODES[code], "--output-format", "json").out)
-        assert (found["status"], found["exit_code"], found["tool_calls"]) == ("denied", 4, 2)
+        assert (found["status"], found["exitCode"], found["toolCalls"]) == ("denied", 4, 2)
 
 
 def test_a_blocked_call_stops_the_work_too_when_asking_fails_it(cli, tester) -> None:

@@ -80,12 +80,12 @@ def test_a_list_of_sessions(writer, cli) -> None:
     cli("run", "worker.yaml", "Read the\nfile, please, " + "and then think about it " * 5)
     cli("run", "other.yaml", "two", "--max-turns", "1")
     rows = json.loads(cli("sessions", "list", "--json").out)
-    assert [(row["worker"], row["status"], row["turns"], row["tool_calls"]) for row in rows] == [
+    assert [(row["worker"], row["status"], row["turns"], row["toolCalls"]) for row in rows] == [
         *(("other", "limit", 1, 1), ("writer", "completed", 2, 1))
     ]
     assert [row["session"] for row in rows] == [path.stem for path in sessions(writer)]
     assert rows[1]["task"].startswith("Read the\nfile, please")
-    assert (rows[1]["workspace"], rows[1]["worker_file"]) == (str(writer.folder), str(writer.folder / "worker.yaml"))
+    assert (rows[1]["workspace"], rows[1]["workerFile"]) == (str(writer.folder), str(writer.folder / "worker.yaml"))
     assert rows[1]["started"] <= rows[1]["ended"]
     head, *table = cli("sessions", "list").out.splitlines()
     assert head.split() == ["session", "started", "worker", "status", "turns", "calls", "task"]
@@ -349,7 +349,7 @@ def test_a_conversation_with_a_worker_further_down(project: Project, cli) -> Non
     assert "  helper:" in shown
     assert "    Helped." in shown
     row = json.loads(cli("sessions", "list", "--json").out)[0]
-    assert (row["turns"], row["tool_calls"]) == (2, 2)
+    assert (row["turns"], row["toolCalls"]) == (2, 2)
     assert shown[-1] == "-- completed: 2 turns, 2 calls"
 
 

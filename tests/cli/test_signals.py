@@ -64,7 +64,7 @@ def test_while_the_model_thinks(tester, start, install, number: signal.Signals, 
     done = forge.end()
     last = json.loads(done.out.splitlines()[-1])
     assert done.code == code
-    assert (last["type"], last["result"]["status"], last["result"]["exit_code"]) == ("sessionEnd", "interrupted", code)
+    assert (last["type"], last["result"]["status"], last["result"]["exitCode"]) == ("sessionEnd", "interrupted", code)
     assert (last["result"]["response"], last["result"]["cost"]) == ("[Interrupted]", None)
     assert tester.read("said") == "Thinking\n"
     assert "Traceback" not in done.err
@@ -181,7 +181,7 @@ def test_while_the_tools_are_still_loading(tester, start, number: signal.Signals
     done = forge.end()
     last = json.loads(done.out)
     assert (done.code, last["type"], last["result"]["status"]) == (code, "sessionEnd", "interrupted")
-    assert last["result"]["exit_code"] == code
+    assert last["result"]["exitCode"] == code
     assert "Traceback" not in done.err
 
 
@@ -195,7 +195,7 @@ def test_before_any_command_has_begun(tester, start, install, number: signal.Sig
     forge.wait_for("loading")
     forge.signal(number)
     done = forge.end()
-    assert (done.code, json.loads(done.out)["exit_code"]) == (code, code)
+    assert (done.code, json.loads(done.out)["exitCode"]) == (code, code)
     assert done.err == ""
 
 

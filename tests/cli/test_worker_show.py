@@ -79,8 +79,8 @@ def test_the_users_own_settings_count(cli, workers) -> None:
     config = "model: script:mine.yaml\napproval: {mode: auto_deny}\nlimits: {max_turns: 3, max_cost: 2}\n"
     (workers.home / "config.yaml").write_text(config)
     found = json.loads(cli("worker", "show", "workers/leaf.yaml", "--json").out)
-    assert (found["model"], found["approvalMode"], found["approval_mode"]) == ("script:mine.yaml", *["auto_deny"] * 2)
-    assert found["limits"] == {"maxTurns": 3, "maxCost": 2, "max_turns": 3, "max_cost": 2}
+    assert (found["model"], found["approvalMode"], found["approvalMode"]) == ("script:mine.yaml", *["auto_deny"] * 2)
+    assert found["limits"] == {"maxTurns": 3, "maxCost": 2}
     assert json.loads(cli("worker", "show", "boss.yaml", "--json").out)["model"] == "script:nowhere.yaml"
 
 

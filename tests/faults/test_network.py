@@ -272,7 +272,7 @@ def check_end(project: Project, done: "subprocess.CompletedProcess[str]", code: 
     """What holds for every end: the exit code, the object, one sentence, a log that can be read."""
     told = f"{done.stdout}\n{done.stderr}"
     result = json.loads(done.stdout)
-    assert (done.returncode, result["exit_code"]) == (code, code), told
+    assert (done.returncode, result["exitCode"]) == (code, code), told
     assert ("Traceback" in told, "internal error" in told, KEY in told) == (False, False, False), told
     if code:
         assert (result["status"], says in result["error"]) == ("failed", True), told
@@ -282,7 +282,7 @@ def check_end(project: Project, done: "subprocess.CompletedProcess[str]", code: 
     assert (verified.returncode, verified.stderr) == (0, "")
     (log,) = (project.home / "sessions").glob("*.jsonl")
     lines = [json.loads(line) for line in log.read_text().splitlines()]
-    assert (lines[-1]["type"], lines[-1]["result"]["exit_code"]) == ("sessionEnd", code)
+    assert (lines[-1]["type"], lines[-1]["result"]["exitCode"]) == ("sessionEnd", code)
 
 
 def survive(project: Project, way: str, fault: Fault, tls: ssl.SSLContext | None, place: str | None = None) -> None:

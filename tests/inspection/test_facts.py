@@ -43,7 +43,7 @@ def look(project: Project) -> tuple[Any, ...]:
 
 def test_the_tree_has_every_worker_that_may_be_called_and_ends_at_a_cycle(project: Project) -> None:
     facts, policy, tree = look(project)
-    assert (facts["name"], facts["limits"]) == ("boss", {"maxTurns": 7, "max_turns": 7})
+    assert (facts["name"], facts["limits"]) == ("boss", {"maxTurns": 7})
     assert facts["toolsets"] == {"plan": ["update_plan"], "workers": ["helper"]}
     assert {tool["tool"]: tool["verdict"] for tool in policy["tools"]} == tree["tools"]
     (helper,) = tree["workers"]

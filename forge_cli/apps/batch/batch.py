@@ -131,7 +131,7 @@ class EveryItemFails(ForgeError):
 
     def __init__(self, end: ItemEnd) -> None:
         super().__init__(str(end.result.get("error")))
-        self.exit_code = ExitCode(end.result["exit_code"])
+        self.exit_code = ExitCode(end.result["exitCode"])
 
 
 class ItemFolders(Struct, frozen=True):
@@ -350,7 +350,7 @@ class Batch:
         self._say(
             "itemFinished",
             key=end.key,
-            session=end.result["session_id"],
+            session=end.result["sessionId"],
             attempt=attempt.number,
             result=end.result,
             retry_in=retry_in,

@@ -14,7 +14,7 @@ from forge_cli.apps.batch.store import BatchCounts, BatchRecord, has_content, jo
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.core.errors import ExitCode, Mark, WorkerError
 from forge_cli.core.text import counted, dollars, visible
-from forge_cli.core.wire import both_spellings
+from forge_cli.core.wire import camel_keys
 from forge_cli.files.lock import locked
 from forge_cli.ui.table import print_json, print_table
 
@@ -46,7 +46,7 @@ def status(
         failed = [{"key": key, "error": record.items[key].error} for key in record.in_state("failed")]
         facts = {"worker": record.worker, "active": running, "counts": counts.wire()}
         ends = {"cost": record.spending.cost, "failed": failed, "parked": _parked(record), "exit_code": int(code)}
-        print_json(both_spellings({**facts, "usage": both_spellings(asdict(record.spending.usage)), **ends}))
+        print_json(camel_keys({**facts, "usage": camel_keys(asdict(record.spending.usage)), **ends}))
     else:
         _print(record, counts, running=running)
     raise typer.Exit(code)
@@ -64,7 +64,7 @@ def _is_running(journal: Path) -> bool:
 
 
 def _parked(record: BatchRecord) -> list[dict[str, str]]:
-    return [both_spellings({"key": key, "session_id": record.items[key].session}) for key in record.in_state("parked")]
+    return [camel_keys({"key": key, "session_id": record.items[key].session}) for key in record.in_state("parked")]
 
 
 def _print(record: BatchRecord, counts: BatchCounts, *, running: bool) -> None:

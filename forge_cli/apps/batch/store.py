@@ -19,7 +19,7 @@ from msgspec.structs import asdict
 
 from forge_cli.core.errors import ExitCode, ForgeError, Mark, UsageError, WorkerError
 from forge_cli.core.messages import Usage
-from forge_cli.core.wire import JsonObject, both_spellings
+from forge_cli.core.wire import JsonObject, camel_case, camel_keys
 from forge_cli.files.lock import FileSpoilt, LineFile, locked
 from forge_cli.files.regular import open_regular
 
@@ -72,8 +72,9 @@ class Spending:
         return sum(asdict(self.usage).values())
 
     def add(self, result: Mapping[str, Any]) -> None:
-        used, cost = result.get("usage") or {}, result.get("cost")
-        usage = Usage(**{name: used.get(name, 0) for name in asdict(Usage())})
+        used = camel_keys(result.get("usage") or {})
+        cost = result.get("cost")
+        usage = Usage(**{name: used.get(camel_case(name), 0) for name in asdict(Usage())})
         self.usage += usage
         self.unknown = self.unknown or (cost is None and usage != Usage())
         if cost is not None or self.unknown:
@@ -105,8 +106,8 @@ class BatchEvent(Struct, frozen=True):
         }
         named |= {"retry_in": self.retry_in, "exit_code": self.exit_code}
         found |= {name: value for name, value in named.items() if value is not None}
-        usage = both_spellings(asdict(self.spending.usage))
-        return both_spellings({**found, "counts": self.counts.wire(), "usage": usage, "cost": self.spending.cost})
+        usage = camel_keys(asdict(self.spending.usage))
+        return camel_keys({**found, "counts": self.counts.wire(), "usage": usage, "cost": self.spending.cost})
 
 
 VERSION = 1
@@ -184,7 +185,7 @@ def item_state(result: Mapping[str, Any], *, cut: bool = False) -> ItemState:
 
 def is_resumed(result: Mapping[str, Any]) -> bool:
     """Is the session of an item resumed when it is tried again? Otherwise it starts over."""
-    return result.get("status") in ("parked", "interrupted", "limit") or result.get("exit_code") == RESUMED_EXIT
+    return result.get("status") in ("parked", "interrupted", "limit") or result.get("exitCode") == RESUMED_EXIT
 
 
 def read_record(results: Path) -> BatchRecord:
@@ -221,8 +222,9 @@ def read_record(results: Path) -> BatchRecord:
         key, result = line.get("key"), line.get("result")
         if not isinstance(key, str) or not isinstance(result, dict) or not _is_counted(record.spending, result):
             raise WorkerError(Mark(str(results)), "this is not a results file of forge batch")
+        result = camel_keys(result)  # version 0.2 wrote both spellings, and 0.1 only the one with underscores
         item = record.items.get(key)
-        if offset < max(all_from, key_from.get(key, 0)) or item is None or item.session != result.get("session_id"):
+        if offset < max(all_from, key_from.get(key, 0)) or item is None or item.session != result.get("sessionId"):
             continue
         item.state, item.resumes = item_state(result, cut=key in cut), is_resumed(result)
         item.error = result.get("error")

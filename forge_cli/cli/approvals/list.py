@@ -9,7 +9,7 @@ from forge_cli.cli.notices import warn
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.output import data_output
 from forge_cli.core.phrases import has_mark
-from forge_cli.core.wire import both_spellings
+from forge_cli.core.wire import camel_keys
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.record.pending import Waiting, waiting_requests
 from forge_cli.ui.table import print_json
@@ -24,7 +24,7 @@ def list_approvals(as_json: JsonOption = False) -> None:
     """List the requests that wait for an answer, of parked sessions and of those at work."""
     found = list(waiting_requests(warn))
     if as_json:
-        print_json([both_spellings(request_row(path.stem, waiting)) for path, waiting in found])
+        print_json([camel_keys(request_row(path.stem, waiting)) for path, waiting in found])
         return
     if not found:
         sys.stderr.write("nothing waits for an answer\n")

@@ -13,7 +13,7 @@ from forge_cli.cli.options import DirectoryOption, JsonOption, new_app, work_fol
 from forge_cli.cli.output import data_output
 from forge_cli.core.errors import ExitCode, WorkerError
 from forge_cli.core.text import visible
-from forge_cli.core.wire import both_spellings
+from forge_cli.core.wire import camel_keys
 from forge_cli.engine.runtime.without_model import opened
 from forge_cli.files.home import forge_home
 from forge_cli.files.lookup import is_path, named_workers
@@ -45,7 +45,7 @@ def connect_and_list(
     with data_output():
         rows = in_loop(connect, worker, folder)
     if as_json:
-        print_json(list(map(both_spellings, rows)))
+        print_json(list(map(camel_keys, rows)))
     else:
         columns = ["protocol", "connected", "latency", "confined"]
         shown = [{**row, "tools": _tools(row)} for row in rows]

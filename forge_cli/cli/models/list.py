@@ -11,7 +11,7 @@ from typing import Any
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.output import data_output
 from forge_cli.core.text import visible
-from forge_cli.core.wire import both_spellings
+from forge_cli.core.wire import camel_keys
 from forge_cli.engine.turns.prices import price_of
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import Settings, load_settings
@@ -47,7 +47,7 @@ def list_models(as_json: JsonOption = False) -> None:
     windows = {row["model"]: row["context"] for row in offered}
     rows = [*_aliases(settings, windows), *_configured(settings, windows), *offered]
     if as_json:
-        print_json(list(map(both_spellings, rows)))
+        print_json(list(map(camel_keys, rows)))
         return
     print_table(COLUMNS, list(map(_cells, rows)))
     for line in map(visible, _provider_notes(providers)):

@@ -13,7 +13,7 @@ import typer
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.sessions.common import shorten_ids
 from forge_cli.core.text import counted, cut, local_time
-from forge_cli.core.wire import both_spellings
+from forge_cli.core.wire import camel_keys
 from forge_cli.record.log import session_files
 from forge_cli.record.overview import session_index, session_row
 from forge_cli.ui.table import Column, print_json, print_table
@@ -51,7 +51,7 @@ def list_sessions(
     found = found if as_json else _fold_batches(found)
     rows = found[: number or (RECENT if on_terminal else None)]
     if as_json:
-        print_json(list(map(both_spellings, rows)))
+        print_json(list(map(camel_keys, rows)))
     elif on_terminal:
         _print_short(rows)
         if number is None and len(rows) < len(found):

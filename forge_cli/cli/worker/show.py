@@ -65,7 +65,7 @@ def _print_facts(found: Facts) -> None:
     if found["description"]:
         _line(f"  {found['description']}")
     _line(f"  model:     {found['model'] or 'none is named'}")
-    _line(f"  approval:  {found['approval_mode']}")
+    _line(f"  approval:  {found['approvalMode']}")
     _line(f"  limits:    {limits_in_words(found)}")
     _line(f"  isolation: {found['isolation']['level']}, {_describe_network(found['isolation']['network'])}")
     _line("zones:")

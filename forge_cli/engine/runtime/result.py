@@ -15,7 +15,7 @@ from forge_cli.core.errors import ExitCode, ForgeError, ModelError
 from forge_cli.core.interrupt import Ended, Interrupted, ResultStatus
 from forge_cli.core.messages import Usage
 from forge_cli.core.phrases import INTERRUPTED_ANSWER
-from forge_cli.core.wire import both_spellings
+from forge_cli.core.wire import camel_keys
 from forge_cli.engine.turns.limits import OUT_OF_TIME, Budget, LimitReached
 from forge_cli.engine.turns.loop import Tally
 
@@ -91,11 +91,11 @@ class WorkerResult(Struct, frozen=True, kw_only=True):
             "turns": self.turns,
             "tool_calls": self.tool_calls,
             "denials": [dict(denial) for denial in self.denials],
-            "usage": both_spellings(asdict(self.usage)),
+            "usage": camel_keys(asdict(self.usage)),
             "cost": self.cost,
             "duration_ms": self.duration_ms,
         }
-        return both_spellings(found if self.error is None else {**found, "error": self.error})
+        return camel_keys(found if self.error is None else {**found, "error": self.error})
 
 
 class Ending(Struct, frozen=True):

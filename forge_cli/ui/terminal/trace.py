@@ -19,7 +19,7 @@ from forge_cli.core.result_forms import from_wire
 from forge_cli.core.results import Custom, Diff, FileContent, FileList, ResultValue
 from forge_cli.core.text import counted, cut, dollars, visible
 from forge_cli.core.trial import CommandTried
-from forge_cli.core.wire import jsonable
+from forge_cli.core.wire import camel_keys, jsonable
 from forge_cli.files.settings import TraceLevel
 from forge_cli.sandbox.secrets import own_redactor
 from forge_cli.ui.terminal.calls import (
@@ -149,7 +149,7 @@ class Trace:
                 took = "" if event.refresh_ms is None else f" (found in {event.refresh_ms:g} ms)"
                 self._line(3, f"turn {event.turn}: request {event.request_digest[:12]}, tools{took}: {tools}", "dim")
             case events.TurnEndEvent():
-                used = format_tokens(asdict(event.usage))
+                used = format_tokens(camel_keys(asdict(event.usage)))
                 self._line(3, f"turn {event.turn} ended ({event.stop}){used and f': {used}'}", "dim")
             case events.ContextUsage():
                 if event.origin is None:
@@ -168,7 +168,7 @@ class Trace:
                 self._announce((event.within, event.tool_call_id))
                 self._line(2, f"{event.status} by {event.parent}", "cyan")
             case events.WorkerUpdate():
-                used = format_tokens(asdict(event.usage or Usage()))
+                used = format_tokens(camel_keys(asdict(event.usage or Usage())))
                 facts = [] if event.error else [counted(event.turns or 0, "turn"), used]
                 ended = f"{event.status}: {event.error}" if event.error else event.status
                 self._line(
@@ -339,11 +339,11 @@ def summarize(result: Mapping[str, Any], used: int, window: int | None, *, width
     parts = {
         "status": str(result["status"]),
         "turns": counted(result["turns"], "turn"),
-        "calls": counted(result["tool_calls"], "call") + (f" ({denied} refused)" if denied else ""),
+        "calls": counted(result["toolCalls"], "call") + (f" ({denied} refused)" if denied else ""),
         "tokens": format_tokens(result.get("usage", {})),
         "cost": "" if cost is None else dollars(cost),
         "window": f"{used / window:.0%}".replace("%", " %") + " of the window" if window and used else "",
-        "time": duration(result["duration_ms"] / 1000),
+        "time": duration(result["durationMs"] / 1000),
     }
     for count in range(len(_LEFT_OUT) + 1):
         line = SEPARATOR.join(text for name, text in parts.items() if text and name not in _LEFT_OUT[:count])
@@ -354,7 +354,7 @@ def summarize(result: Mapping[str, Any], used: int, window: int | None, *, width
 
 def format_tokens(usage: Mapping[str, int]) -> str:
     """The tokens sent and received; those of the provider's cache count as sent. Empty where there are none."""
-    cached = usage.get("cache_read_tokens", 0)
-    sent = usage.get("input_tokens", 0) + cached + usage.get("cache_write_tokens", 0)
-    of_it, received = f" ({compact(cached)} cached)" if cached else "", usage.get("output_tokens", 0)
+    cached = usage.get("cacheReadTokens", 0)
+    sent = usage.get("inputTokens", 0) + cached + usage.get("cacheWriteTokens", 0)
+    of_it, received = f" ({compact(cached)} cached)" if cached else "", usage.get("outputTokens", 0)
     return f"{compact(sent)} in{of_it}, {compact(received)} out" if sent or received else ""

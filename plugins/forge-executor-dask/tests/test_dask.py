@@ -82,7 +82,7 @@ def test_what_a_lost_machine_did_is_not_done_again(sorter: Sorter) -> None:
     machines = Counter(path.name.split("-")[0] for path in (sorter.folder / "seen").iterdir())
     assert machines["l"] == 2  # another machine took it up
     kept = {path.stem for path in (sorter.project.home / "sessions").glob("*.jsonl")}
-    assert kept == {result["session_id"] for result in sorter.results().values()}
+    assert kept == {result["sessionId"] for result in sorter.results().values()}
     assert sorter.project.forge("sessions", "verify").returncode == 0
 
 

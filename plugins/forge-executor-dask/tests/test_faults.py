@@ -77,7 +77,7 @@ def try_it(sorter: Sorter, number: int, kills: int, seed: int) -> None:
     for name in ("notes.txt", "paid.txt"):
         assert max(Counter(sorter.effects(name)).values(), default=0) <= 1, name
     kept = {path.stem for path in (sorter.project.home / "sessions").glob("*.jsonl")}
-    assert kept == {line["result"]["session_id"] for line in sorter.lines()}
+    assert kept == {line["result"]["sessionId"] for line in sorter.lines()}
     assert sorter.project.forge("batch", "status", "items.results.jsonl").returncode == 0
     assert sorter.project.forge("sessions", "verify").returncode == 0
 

@@ -48,7 +48,7 @@ async def run(folder: Path, perform: Perform, interrupt: InterruptSignal) -> tup
 
 
 def ended(item: BatchItem, status: str = "completed") -> ItemEnd:
-    return ItemEnd(item.key, {"status": status, "session_id": item.session, "exit_code": 0, "usage": {}, "cost": 0.0})
+    return ItemEnd(item.key, {"status": status, "sessionId": item.session, "exitCode": 0, "usage": {}, "cost": 0.0})
 
 
 async def test_one_that_takes_its_time_to_open_keeps_no_other_waiting(tmp_path: Path) -> None:

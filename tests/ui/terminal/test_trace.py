@@ -49,7 +49,7 @@ from forge_cli.ui.terminal.trace import format_tokens, summarize
 from ...approval import new_request
 from ...rows import each_row
 
-RESULT = {"status": "completed", "turns": 2, "tool_calls": 1, "denials": [], "duration_ms": 1234}
+RESULT = {"status": "completed", "turns": 2, "toolCalls": 1, "denials": [], "durationMs": 1234}
 DECIDED = ApprovalDecided(
     "c1", verdict="ask", approved=False, by="user", rule="r", where=Mark("w.yaml", 3, 5), reason="because", cached=False
 )
@@ -61,12 +61,12 @@ EVENTS: list[tuple[Event, int, str]] = [
     (StatusEvent("warning", "take care"), 1, "warning: take care\n"),
     (StatusEvent("info", "by the way"), 1, "by the way\n"),
     (
-        SessionEnd({**RESULT, "usage": {"input_tokens": 5, "output_tokens": 7}}),
+        SessionEnd({**RESULT, "usage": {"inputTokens": 5, "outputTokens": 7}}),
         1,
         "completed · 2 turns · 1 call · 5 in, 7 out · 1.2 s\n",
     ),
     (
-        SessionEnd({**RESULT, "turns": 1, "tool_calls": 3, "denials": [{}, {}]}),
+        SessionEnd({**RESULT, "turns": 1, "toolCalls": 3, "denials": [{}, {}]}),
         1,
         "completed · 1 turn · 3 calls (2 refused) · 1.2 s\n",
     ),
@@ -264,11 +264,11 @@ def test_nothing_in_a_result_is_obeyed_or_leaves_its_frame(value: ResultValue, l
 END = {
     "status": "completed",
     "turns": 3,
-    "tool_calls": 5,
+    "toolCalls": 5,
     "denials": [],
-    "usage": {"input_tokens": 1600, "output_tokens": 112, "cache_read_tokens": 800, "cache_write_tokens": 68},
+    "usage": {"inputTokens": 1600, "outputTokens": 112, "cacheReadTokens": 800, "cacheWriteTokens": 68},
     "cost": 0.91,
-    "duration_ms": 14_200,
+    "durationMs": 14_200,
 }
 WHOLE = "completed · 3 turns · 5 calls · 2.5k in (800 cached), 112 out · $0.91 · 12 % of the window · 14 s"
 
@@ -296,4 +296,4 @@ def test_the_least_important_is_left_out_first(width: int, line: str) -> None:
 def test_what_is_not_known_is_not_told() -> None:
     unknown = {**END, "usage": {}, "cost": None, "denials": [{}]}
     assert summarize(unknown, 0, None) == "completed · 3 turns · 5 calls (1 refused) · 14 s"
-    assert format_tokens({"output_tokens": 3}) == "0 in, 3 out"
+    assert format_tokens({"outputTokens": 3}) == "0 in, 3 out"
