@@ -70,8 +70,10 @@ NEEDS = {
     "Landlock": Need(lambda: mechanism("Landlock"), more="the kernel has to allow it"),
     "cgroups": Need(groups_around, more="a control group (v2) with memory and pids that one may make others in"),
     "chromium": Need(find_chromium, "chromium"),
+    "curl": program("curl", "curl"),
     "dash": program("dash", "dash"),
     "fish": program("fish", "fish"),
+    "gcc": program("gcc", "gcc"),
     "git": program("git", "git"),
     "go": program("go", "golang-go"),
     "npm-servers": Need(

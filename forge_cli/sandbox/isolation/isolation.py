@@ -92,6 +92,11 @@ class Confined(Struct, frozen=True):
     """Mounts over all others."""
     confined: ClassVar[bool] = True
 
+    @property
+    def opens_sockets(self) -> bool:
+        """Whether a unix socket is named that commands may use: then the kernel lets them make any."""
+        return any(path.is_socket() for path in (*self.readable, *self.confinement.shown))
+
     def appeared(self) -> list[str]:
         """The protected names that were not there when they were looked up; hooks are as they were before.
 
@@ -128,10 +133,9 @@ class Confined(Struct, frozen=True):
         if self.mechanism.shows_names:
             rules += self.confinement.rules_by_name(rules)
         rules += [ReachRule(path, Reach.WRITE) for path in self.shared]
-        named = any(path.is_socket() for path in (*self.readable, *self.confinement.shown))
         network, room = self.confinement.network, self.confinement.room
         placed = rules if self.place is None else [self.place(rule) for rule in rules]
-        reach = CommandReach(rules=placed, network=network, sockets=named, room=room)
+        reach = CommandReach(rules=placed, network=network, sockets=self.opens_sockets, room=room)
         return self.mechanism.wrap(argv, cwd, reach)
 
 

@@ -15,15 +15,15 @@ from functools import cache
 from msgspec import Struct
 from msgspec.structs import replace
 
-_LOAD, _EQUAL, _AT_LEAST, _HAS_ANY, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-_NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT, _SECOND_ARGUMENT = 0, 4, 16, 24
-_ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
-_AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
-_X32 = 0x40000000
+LOAD, EQUAL, AT_LEAST, HAS_ANY, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+NUMBER, ARCHITECTURE, FIRST_ARGUMENT = 0, 4, 16
+ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
+AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
+X32 = 0x40000000
 _CLONE3 = 435
-_DATAGRAM = 0b10
+DATAGRAM = 0b10
 """The bit that the kinds of sockets have which can write to any other, although they are one of a pair."""
-_NEW_NAMESPACES, _EVERY_BIT = 0x7E020000, 0xFFFFFFFF
+_NEW_NAMESPACES, EVERY_BIT = 0x7E020000, 0xFFFFFFFF
 
 
 class Architecture(Struct, frozen=True):
@@ -68,10 +68,10 @@ def seccomp_filter(
     other programs are refused, as are the limits of other processes. ``truncate`` goes by a name: it is refused where
     nothing else looks at that.
     """
-    found = _ARCHITECTURES.get(machine or os.uname().machine)
+    found = architecture(machine)
     if found is None:
         return None
-    families = [_AF_NETLINK, *([_AF_INET, _AF_INET6] if internet else []), *([_AF_UNIX] if unix_sockets else [])]
+    families = [_AF_NETLINK, *([_AF_INET, _AF_INET6] if internet else []), *([AF_UNIX] if unix_sockets else [])]
     refused = [
         *found.keyring,
         *([] if namespaces else [found.setns, *found.ipc]),
@@ -80,55 +80,66 @@ def seccomp_filter(
     return b"".join(_program(found, families, refused, namespaces=namespaces))
 
 
+def architecture(machine: str = "") -> Architecture | None:
+    """The numbers of this machine, or of another; None where they are not known."""
+    return _ARCHITECTURES.get(machine or os.uname().machine)
+
+
 def _program(
     found: Architecture, families: Sequence[int], refused: Sequence[int], *, namespaces: bool
 ) -> Iterator[bytes]:
-    yield _step(_LOAD, _ARCHITECTURE)
-    yield _step(_EQUAL, found.audit, then=1)
+    yield step(LOAD, ARCHITECTURE)
+    yield step(EQUAL, found.audit, then=1)
     yield _refuse(errno.ENOSYS)
-    yield _step(_LOAD, _NUMBER)
-    yield _step(_AT_LEAST, _X32, otherwise=1)
+    yield step(LOAD, NUMBER)
+    yield step(AT_LEAST, X32, otherwise=1)
     yield _refuse(errno.ENOSYS)
     # clone3 has its flags in memory, where no filter can see them; programs that lack it use clone
     for number in (*found.io_uring, *(() if namespaces else (_CLONE3,))):
-        yield from _unless(number, _refuse(errno.ENOSYS))
+        yield from unless(number, _refuse(errno.ENOSYS))
     for number in refused:
-        yield from _unless(number, _refuse(errno.EPERM))
+        yield from unless(number, _refuse(errno.EPERM))
     if not namespaces:
         for number in found.namespaces:
-            yield from _unless_any(number, _FIRST_ARGUMENT, _NEW_NAMESPACES)
-        yield from _unless_any(found.prlimit, _FIRST_ARGUMENT, _EVERY_BIT)
-    if _AF_UNIX not in families:
-        yield from _unless_any(found.socketpair, _SECOND_ARGUMENT, _DATAGRAM)
-    yield _step(_EQUAL, found.socket, then=1)
-    yield _step(_RETURN, _ALLOW)
-    yield _step(_LOAD, _FIRST_ARGUMENT)
+            yield from _unless_any(number, FIRST_ARGUMENT, _NEW_NAMESPACES)
+        yield from _unless_any(found.prlimit, FIRST_ARGUMENT, EVERY_BIT)
+    if AF_UNIX not in families:
+        yield from _unless_any(found.socketpair, argument_at(1), DATAGRAM)
+    yield step(EQUAL, found.socket, then=1)
+    yield step(RETURN, ALLOW)
+    yield step(LOAD, FIRST_ARGUMENT)
     for family in families:
-        yield from _unless(family, _step(_RETURN, _ALLOW))
-    yield from _unless(_AF_UNIX, _refuse(errno.EPERM))
+        yield from unless(family, step(RETURN, ALLOW))
+    yield from unless(AF_UNIX, _refuse(errno.EPERM))
     for family in (_AF_INET, _AF_INET6):
-        yield from _unless(family, _refuse(errno.ENETUNREACH))
+        yield from unless(family, _refuse(errno.ENETUNREACH))
     yield _refuse(errno.EAFNOSUPPORT)
 
 
-def _unless(value: int, last: bytes) -> Iterator[bytes]:
+def argument_at(number: int) -> int:
+    """The place of the lower half of an argument."""
+    return FIRST_ARGUMENT + 8 * number
+
+
+def unless(value: int, last: bytes) -> Iterator[bytes]:
     """Continue unless what was loaded is the value."""
-    yield _step(_EQUAL, value, otherwise=1)
+    yield step(EQUAL, value, otherwise=1)
     yield last
 
 
 def _unless_any(number: int, argument: int, bits: int) -> Iterator[bytes]:
     """Allow a call unless the argument has one of the bits."""
-    yield _step(_EQUAL, number, otherwise=4)
-    yield _step(_LOAD, argument)
-    yield _step(_HAS_ANY, bits, otherwise=1)
+    yield step(EQUAL, number, otherwise=4)
+    yield step(LOAD, argument)
+    yield step(HAS_ANY, bits, otherwise=1)
     yield _refuse(errno.EPERM)
-    yield _step(_RETURN, _ALLOW)
+    yield step(RETURN, ALLOW)
 
 
 def _refuse(number: int) -> bytes:
-    return _step(_RETURN, _ERRNO | number)
+    return step(RETURN, _ERRNO | number)
 
 
-def _step(code: int, value: int, *, then: int = 0, otherwise: int = 0) -> bytes:
+def step(code: int, value: int, *, then: int = 0, otherwise: int = 0) -> bytes:
+    """One instruction, with how many to skip when a comparison holds, and when not."""
     return struct.pack("=HBBI", code, then, otherwise, value)

@@ -26,7 +26,7 @@ _SET = "user.overlay.overlay."
 """By which an overlay writes down what a command sets of the same name as its own attributes."""
 _KEPT = ("user.", "system.posix_acl_")
 _CHUNK = 1 << 18
-_SCRATCH = frozenset(
+SCRATCH = frozenset(
     (
         *("__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", ".phpunit.cache"),
         *("node_modules/.cache", ".eslintcache", ".turbo", ".parcel-cache", ".tsbuildinfo"),
@@ -41,7 +41,7 @@ What = Literal["made", "changed", "deleted", "replaced", "mode", "times", "linke
 
 def is_scratch(parts: Sequence[str]) -> bool:
     """Whether a path is, or lies in, what is always dropped."""
-    return any(f"{around}/{name}" in _SCRATCH or name in _SCRATCH for around, name in pairwise(("", *parts)))
+    return any(f"{around}/{name}" in SCRATCH or name in SCRATCH for around, name in pairwise(("", *parts)))
 
 
 def says_the_same(one: Path, other: Path) -> bool:

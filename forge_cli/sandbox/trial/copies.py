@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, cached_property
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar, Literal
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -21,21 +21,28 @@ from forge_cli.core.errors import Stale, ToolError
 from forge_cli.core.processes import Finished
 from forge_cli.core.zones import ZoneMode
 from forge_cli.sandbox.isolation.bubblewrap import LATE
-from forge_cli.sandbox.isolation.confinement import Reach, ReachRule
+from forge_cli.sandbox.isolation.confinement import Confinement, Reach, ReachRule
 from forge_cli.sandbox.isolation.isolation import Confined
+from forge_cli.sandbox.isolation.seccomp import seccomp_filter
+from forge_cli.sandbox.isolation.watching import watch_filter
 from forge_cli.sandbox.processes.command import Command
 from forge_cli.sandbox.trial import enter
 from forge_cli.sandbox.trial.apply import ChangeSet, apply, read_again, upper_folder
-from forge_cli.sandbox.trial.changes import UnknownChange, read_changes
+from forge_cli.sandbox.trial.changes import SCRATCH, UnknownChange, read_changes
+from forge_cli.sandbox.trial.watch import MAX_WRITES
 
 _REPORT, _START = "report", "start"
 _LONGEST, _AGAIN = 30, 3
-_RUN = "import sys; sys.path.append(sys.argv[1]); import enter; enter.run(int(sys.argv[2]))"
+_RUN = "import sys; sys.path.append(sys.argv[1]); import enter, watch; enter.run(int(sys.argv[2]), None, watch.Watch)"
 _RUN_WITHOUT_NETWORK = (
-    "import sys; sys.path.append(sys.argv[1]); import enter, destinations;"
-    " enter.run(int(sys.argv[2]), destinations.Destinations())"
+    "import sys; sys.path.append(sys.argv[1]); import enter, destinations, watch;"
+    " enter.run(int(sys.argv[2]), destinations.Destinations(), watch.Watch)"
 )
 """Imported, since Python compiles a file again that it is started with."""
+
+
+SocketState = Literal["there", "absent", "own", "unknown"]
+"""Whether a unix socket that a command wanted is there on this machine, or would have been the command's own."""
 
 
 class Report(Struct, frozen=True):
@@ -49,6 +56,31 @@ class Report(Struct, frozen=True):
     """Its destinations, as far as they are known: hosts, most of them with a port."""
 
 
+class Reached(Struct, frozen=True):
+    """Things that a command reached for in vain, as the kernel showed them, whatever the command said of it."""
+
+    sockets: Sequence[tuple[str, SocketState]]
+    """Unix sockets that it wanted to use, all of which are refused: paths, abstract ones behind an @, or nothing where
+    it is not known which. Those by which the C library asks for names of users and hosts are left out."""
+    addresses: Sequence[str]
+    """Addresses with a port that it wanted to connect to, but for those of this machine."""
+    writes: Sequence[str]
+    """Paths in read-only places that it wanted to make or change, but for caches such as ``__pycache__``, the first 200
+    of them; only with ``writes``."""
+    programs: Sequence[str]
+    """Programs that it started, the first 200; only with ``programs``."""
+
+    def refused_writes(self, around: Confinement) -> list[str]:
+        """The writes that may have made a difference: not those to folders that are hidden, such as the home.
+
+        Programs keep logs and caches there by themselves, and do without where that fails.
+        """
+        zones = tuple(f"{zone.path}/" for zone in around.zones)
+        hidden = tuple(f"{path}/" for path in (*around.homes, *around.hidden))
+        found = [path for path in self.writes if path.startswith(zones) or not path.startswith(hidden)]
+        return [*found, f"more than {MAX_WRITES} files"] if len(self.writes) == MAX_WRITES else found
+
+
 class Copies(Struct, frozen=True, dict=True):
     """Starts an argv on copies of the zones, in a folder that keeps what it writes; one command each."""
 
@@ -57,6 +89,10 @@ class Copies(Struct, frozen=True, dict=True):
     network: bool = True
     """Whether it has the network that ``wrap`` gives; else one with nothing in it."""
     room: int | None = None
+    writes: bool = False
+    """Whether ``reached`` tells what it wanted to change in read-only places."""
+    programs: bool = False
+    """Whether ``reached`` tells which programs it started."""
     confined: ClassVar[bool] = True
 
     @contextmanager
@@ -75,6 +111,8 @@ class Copies(Struct, frozen=True, dict=True):
                     inner[at] = len(opens)
                     opens.append(item.removeprefix(LATE))
             plan: dict[str, object] = {
+                "mounts": True,
+                "watch": self._watch(inner),
                 "overlays": [self._places(zone) for zone in self.zones],
                 "opens": opens,
                 "argv": inner,
@@ -83,6 +121,27 @@ class Copies(Struct, frozen=True, dict=True):
             }
             with _planned(plan, network=self.network) as (start, descriptor):
                 yield replace(command, argv=start, descriptors=(*command.descriptors, descriptor))
+
+    def _watch(self, argv: Sequence[str | int]) -> dict[str, object] | None:
+        """The part of the plan by which the first program sees what the command reaches for.
+
+        The filter of the mechanism refuses unix sockets. Only where they are seen does the first program take that out
+        of it, because the kernel would not even show a call that another filter refuses.
+        """
+        found = watch_filter(writes=self.writes, programs=self.programs)
+        relaxed = seccomp_filter(unix_sockets=True)
+        if found is None or relaxed is None or self.wrap.opens_sockets or "--seccomp" not in argv:
+            return None
+        return {
+            "filter": found.program,
+            "seccomp": found.seccomp,
+            "calls": found.calls,
+            "paths": found.paths,
+            "program": argv[0],
+            "programs": self.programs,
+            "scratch": SCRATCH,
+            "inner": (int(argv[argv.index("--seccomp") + 1]), relaxed),
+        }
 
     def appeared(self) -> Sequence[str]:
         return ()
@@ -116,10 +175,23 @@ class Copies(Struct, frozen=True, dict=True):
 
     def report(self) -> Report | None:
         """The report on it, once everything had ended; None where that never happened."""
+        found = self._reported()
+        return Report(found["network"], found["exceeded"], found["reached"]) if found else None
+
+    def reached(self) -> Reached | None:
+        """Things that it reached for in vain; None where that could not be seen, or where it has not ended.
+
+        To see it needs Linux 5.9, and no other program that watches this process in the same way.
+        """
+        found = self._reported()
+        return Reached(**found["seen"]) if found and found["seen"] is not None else None
+
+    def _reported(self) -> dict[str, Any] | None:
         try:
-            return Report(**marshal.loads((self.folder / _REPORT).read_bytes()))  # noqa: S302
+            written = (self.folder / _REPORT).read_bytes()
         except FileNotFoundError:
             return None
+        return marshal.loads(written) if written else None  # noqa: S302
 
     def read(self, *, scratch: bool = False) -> ChangeSet:
         """The changes of the command, kept in the folder; with ``scratch`` also those that can be dropped."""
@@ -188,7 +260,15 @@ def overlay_problem(home: Path) -> str | None:
             os.mkdir(place)
         true = shutil.which("true", path=os.defpath) or "/bin/true"
         report = f"{folder}/report"
-        plan = {"overlays": [places], "opens": [], "room": None, "report": report, "argv": [true]}
+        plan = {
+            "mounts": True,
+            "watch": None,
+            "overlays": [places],
+            "opens": [],
+            "room": None,
+            "report": report,
+            "argv": [true],
+        }
         with _planned(plan, network=False) as (argv, descriptor):
             done = subprocess.run(argv, pass_fds=[descriptor], capture_output=True, timeout=_LONGEST, check=False)
     said = done.stderr.decode(errors="replace").strip().removeprefix(f"forge: {enter.NOTHING}: ")

@@ -1,8 +1,9 @@
 """The first program of a command on copies: it mounts overlays, starts the command, and waits until all of it is gone.
 
 It has a mount namespace of its own, and for a trial a network with nothing in it. When everything has ended it writes
-down whether the command wanted a network, and where to, or passed its room. A bare interpreter imports it, for each
-command again: so it stands on what is built in, since ``ctypes`` and ``os`` alone take longer than all the mounts.
+down whether the command wanted a network, and where to, what ``watch`` saw, or that it passed its room. A bare
+interpreter imports it, for each command again: so it uses only what is built in, since ``ctypes`` and ``os`` alone
+take longer than all the mounts.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
     from forge_cli.sandbox.trial.destinations import Destinations
+    from forge_cli.sandbox.trial.watch import Watch
 
 NOT_STARTED, NOT_MOUNTED = 127, 125
 NOTHING = "nothing was started"
@@ -107,11 +109,24 @@ def _counters() -> Iterator[tuple[str, int]]:
 
 
 def start(argv: list[str]) -> int:
-    """Start the command with the signals and the environment that it would have without Python in between."""
+    """Start the command with the signals and the environment that it would have without Python in between.
+
+    By a fork: while ``posix_spawn`` waits for the new program no other thread of Python runs, and that start itself may
+    have to be seen by ``watch``.
+    """
     with open("/proc/self/environ", "rb") as given:
         entries = [entry.partition(b"=") for entry in given.read().split(b"\0")]
     environment = {name: value for name, sign, value in entries if sign}
-    return os.posix_spawn(argv[0], argv, environment, setsigmask=(), setsigdef=(signal.SIGPIPE, signal.SIGXFSZ))
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        os.execve(argv[0], argv, environment)
+    finally:
+        os._exit(NOT_STARTED)
 
 
 def wait_for_all(pid: int, uppers: list[str], room: int | None, destinations: Destinations | None) -> tuple[int, bool]:
@@ -158,12 +173,13 @@ def _size_of(folder: str) -> int:
     return total
 
 
-def main(plan: dict[str, Any], destinations: Destinations | None) -> int:
+def main(plan: dict[str, Any], destinations: Destinations | None, watching: type[Watch] | None) -> int:
     """Do it, with the network that there is, or one in which it is seen where somebody wants to go."""
     _prctl(_PR_SET_CHILD_SUBREAPER, _Long(1), 0, 0, 0)
     signal.pthread_sigmask(signal.SIG_BLOCK, _NEWS)
     try:
-        enter_namespaces(network=destinations is None)
+        if plan["mounts"]:
+            enter_namespaces(network=destinations is None)
         _prctl(_PR_SET_PDEATHSIG, _Long(signal.SIGKILL), 0, 0, 0)  # new namespaces forget it
         for places in plan["overlays"]:
             mount_overlay(*places)
@@ -176,23 +192,38 @@ def main(plan: dict[str, Any], destinations: Destinations | None) -> int:
     for descriptor in opened:
         os.set_inheritable(descriptor, True)
     argv = [str(opened[item]) if isinstance(item, int) else item for item in plan["argv"]]
-    try:
-        pid = start(argv)
-    except OSError as error:
-        sys.stderr.write(f"forge: {argv[0]} cannot be started: {error.strerror}\n")
+    if not os.access(argv[0], os.X_OK):
+        sys.stderr.write(f"forge: {argv[0]} cannot be started\n")
         return NOT_STARTED
-    code, exceeded = wait_for_all(pid, [upper for _, upper, _, _ in plan["overlays"]], plan["room"], destinations)
-    reached = destinations.reached() if destinations else []
-    network = destinations is not None and (bool(reached) or destinations.was_asked or wanted_network())
-    with open(plan["report"], "wb") as file:
-        marshal.dump({"network": network, "exceeded": exceeded, "reached": reached}, file)
+    with open(plan["report"], "wb") as report:
+        watch = _watch(plan["watch"], watching)
+        pid = start(argv)
+        code, exceeded = wait_for_all(pid, [upper for _, upper, _, _ in plan["overlays"]], plan["room"], destinations)
+        reached = destinations.reached() if destinations else []
+        network = destinations is not None and (bool(reached) or destinations.was_asked or wanted_network())
+        seen = watch.found() if watch else None
+        marshal.dump({"network": network, "exceeded": exceeded, "reached": reached, "seen": seen}, report)
     return code
 
 
-def run(descriptor: int, destinations: Destinations | None = None) -> NoReturn:
+def _watch(plan: dict[str, Any] | None, watching: type[Watch] | None) -> Watch | None:
+    """See what the command reaches for; where that cannot be, the filter of its mechanism refuses it unseen."""
+    if plan is None or watching is None:
+        return None
+    try:
+        watch = watching(plan)
+    except OSError:
+        return None
+    descriptor, relaxed = plan["inner"]
+    os.ftruncate(descriptor, len(relaxed))
+    os.pwrite(descriptor, relaxed, 0)
+    return watch
+
+
+def run(descriptor: int, destinations: Destinations | None = None, watching: type[Watch] | None = None) -> NoReturn:
     """Do what the plan says that lies behind a descriptor, and leave without any of Python's own ceremony."""
     with open(descriptor, "rb") as given:
         plan = marshal.load(given)  # noqa: S302
-    code = main(plan, destinations)
+    code = main(plan, destinations, watching)
     sys.stderr.flush()
     os._exit(code)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from hashlib import sha256
@@ -23,7 +24,7 @@ from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.processes.command import Wrap
 from forge_cli.sandbox.trial.apply import ChangeSet
 from forge_cli.sandbox.trial.changes import UnknownChange
-from forge_cli.sandbox.trial.copies import Copies, mounted_below
+from forge_cli.sandbox.trial.copies import Copies, SocketState, mounted_below
 from forge_cli.sandbox.trial.enter import NOT_MOUNTED, NOTHING
 from forge_cli.sandbox.trial.view import OUTSIDE, SECRETS_AT_MOST, TrialView, Watched
 
@@ -33,8 +34,22 @@ UNTRIED = "commands are not tried on a copy first"
 AGAIN = 3
 """How often a command is tried whose files somebody else changes meanwhile."""
 _STAND_INS = "stand-ins"
+_REFUSED_SOCKETS: Mapping[SocketState, str] = {
+    "there": "is a unix socket",
+    "absent": "is a unix socket, and not there",
+    "own": "is a unix socket of its own, which no command may make",
+    "unknown": "no command may make",
+}
 LISTED = 5
 """Places, of each kind that a trial wanted, that are named."""
+
+
+_SOCKET_PROGRAMS = re.compile(
+    r"(?<![\w.-])(?:docker|docker-compose|podman|buildah|nerdctl|ctr|kubectl|minikube|psql|pg_\w+|mysql\w*|mariadb\w*"
+    r"|redis-cli|ssh(?:-\w+)?|gpg2?|gpg-\w+|systemctl|journalctl|loginctl|busctl|dbus-\w+|tmux|screen|emacsclient"
+    r"|supervisorctl|virsh|lxc|snap|adb|watchman)(?![\w.-])"
+)
+"""Programs that talk to others by a unix socket; only where the kernel cannot show which ones are wanted."""
 
 
 class NotTried(Exception):
@@ -64,6 +79,11 @@ class Tried(Struct, frozen=True):
     def stamp(self) -> str:
         """The identity of what was seen, which a yes is bound to."""
         return sha256(repr(self.changes.changes).encode(errors="surrogateescape")).hexdigest()
+
+
+def want_of(socket: str, state: SocketState) -> TriedWant:
+    """The want of a unix socket, all of which are refused."""
+    return TriedWant("read", socket or "a unix socket", _REFUSED_SOCKETS[state])
 
 
 def copies_problem(wrap: Confined) -> str | None:
@@ -109,12 +129,12 @@ class Trials:
         """Do a command on copies in a folder of its own; what is ``withheld`` besides may make it fail."""
         for _ in range(AGAIN):
             shutil.rmtree(folder, ignore_errors=True)
-            tried = await self._run(folder, run, writable)
+            tried = await self._run(argv, folder, run, writable)
             if tried is not None:
                 return self._doubted(tried, argv, cwd, withheld)
         raise NotTried("somebody keeps changing the files that it changes")
 
-    async def _run(self, folder: Path, run: Run, writable: Iterable[Path]) -> Tried | None:
+    async def _run(self, argv: Sequence[str], folder: Path, run: Run, writable: Iterable[Path]) -> Tried | None:
         """One attempt; None where somebody else changed a file meanwhile."""
         with self._watched(folder) as watched:
             names = self._names
@@ -122,7 +142,7 @@ class Trials:
             wrap = replace(self._wrap, writable=tuple(opened), names=names, covers=watched.rules)
             copies = Copies(folder, wrap, network=False, room=self._room)
             done = await run(copies)
-            report, secrets = copies.report(), watched.opened()
+            report, reached, secrets = copies.report(), copies.reached(), watched.opened()
         if report is None and not done.timed_out and done.exceeded is None:
             if done.exit_code == NOT_MOUNTED:
                 raise NotTried(done.stderr.strip().removeprefix(f"forge: {NOTHING}: ") or "it did not start")
@@ -137,7 +157,10 @@ class Trials:
         if report and report.network:
             places = report.reached[:LISTED] or ["an address that it knows"]
             wanted[:0] = [TriedWant("network", place) for place in places]
+        wanted += [want_of(name, state) for name, state in (reached.sockets if reached else ())][:LISTED]
         unsure = None
+        if report and not reached and (programs := _SOCKET_PROGRAMS.search(argv[-1])):
+            unsure = f"{programs[0]} may have wanted a unix socket, which cannot be seen on this machine"
         if report and report.exceeded:
             unsure = "it was stopped: it wrote more than a trial may"
         elif done.timed_out or done.exit_code is None or report is None:

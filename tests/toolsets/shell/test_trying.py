@@ -234,6 +234,22 @@ def test_what_no_command_gets_is_wanted_where_the_line_names_it(shell: Project) 
     assert dict(zip(lines, found, strict=True)) == {line: table[line] for line in lines}
 
 
+def test_a_socket_that_is_refused_is_wanted_although_nothing_says_so(shell: Project) -> None:
+    """What such a line prints is never given to the model as its result."""
+    connect = "python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect(\"%s\")'"
+    table = {
+        f"{connect % '/var/run/docker.sock'} 2>/dev/null || echo no containers": "/var/run/docker.sock",
+        f"{connect % '/run/user/1000/bus'} 2>&1 | grep -c PASS": "/run/user/1000/bus",
+        "python3 -c 'import socket; socket.socket(socket.AF_UNIX)'": "a unix socket",
+    }
+    turns = [calls(call("shell", command=line)) for line in table]
+    seen = shell.run(*turns, "done", approval_callback=lambda request: False, timeout=120)
+    events = seen.of(CommandTried)
+    assert [event.outcome for event in events] == ["incomplete"] * 3
+    assert [[each.what for each in event.wanted] for event in events] == [[path] for path in table.values()]
+    assert "no containers" not in str(seen.of(ToolResult)[0].value)
+
+
 GARBAGE = r"""
 import random, socket
 asked = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
