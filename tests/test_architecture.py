@@ -274,6 +274,41 @@ def foreign_words(text: str) -> list[str]:
     return re.findall(r"(?i)\b(?:agent|permission)s?\b", OUR_WORDS_ELSEWHERE.sub("", text))
 
 
+def sentences_decide_nothing(module: Module) -> Iterator[str]:
+    """Readers look at the fields of a status, never at its words, which anybody may choose."""
+    if not module.path.startswith(("forge_cli/ui/", "forge_cli/apps/", "forge_cli/record/", "forge_cli/cli/")):
+        return
+    for node in module.nodes:
+        match node:
+            case ast.match_case(pattern=pattern, guard=ast.expr() as guard):
+                looked_at = {each.id for each in ast.walk(guard) if isinstance(each, ast.Name)} & _messages(pattern)
+                if looked_at or (_is_status(pattern) and any(map(_is_message, ast.walk(guard)))):
+                    yield module.at(pattern, "a guard looks at the words of a status")
+            case ast.Call(func=ast.Attribute(attr="startswith" | "endswith" | "find" | "count", value=owner)):
+                if _is_message(owner):
+                    yield module.at(node, "this looks at the words of an event")
+            case ast.Compare(left=left, comparators=others) if any(map(_is_message, (left, *others))):
+                yield module.at(node, "this compares the words of an event")
+
+
+def _is_status(pattern: ast.AST) -> bool:
+    return isinstance(pattern, ast.MatchClass) and ast.unparse(pattern.cls).endswith("StatusEvent")
+
+
+def _messages(pattern: ast.pattern) -> set[str]:
+    """The names that a pattern gives the message of a status."""
+    found: set[str] = set()
+    for each in filter(_is_status, ast.walk(pattern)):
+        assert isinstance(each, ast.MatchClass)
+        given = dict(zip(each.kwd_attrs, each.kwd_patterns, strict=True)).get("message")
+        found |= {str(inner.name) for inner in ast.walk(given) if isinstance(inner, ast.MatchAs)} if given else set()
+    return found
+
+
+def _is_message(node: ast.AST) -> bool:
+    return isinstance(node, ast.Attribute) and ast.unparse(node) == "event.message"
+
+
 Rule = Callable[[Module], Iterator[str]]
 
 RULES: dict[Rule, list[Module]] = {
@@ -290,6 +325,7 @@ RULES: dict[Rule, list[Module]] = {
     nothing_is_left_for_later: FORGE + PLUGINS + SCRIPTS + DOCUMENTS,
     strings_use_our_words: FORGE + PLUGIN_SOURCES,
     texts_for_models_stand_in_phrases: FORGE,
+    sentences_decide_nothing: FORGE,
     documents_use_our_words: DOCUMENTS,
 }
 
@@ -443,6 +479,18 @@ BROKEN = [
     (strings_use_our_words, "forge_cli/core/x.py", 'raise ToolError(f"{x}: no permission")'),
     (texts_for_models_stand_in_phrases, "forge_cli/core/x.py", f"say({phrases.RESUME_INTERRUPTED!r})"),
     (documents_use_our_words, "README.md", "Two agents and AGENTS.md."),
+    (sentences_decide_nothing, "forge_cli/ui/x.py", "event.message.startswith('commands: ')"),
+    (sentences_decide_nothing, "forge_cli/apps/x.py", "'commands: ' in event.message"),
+    (
+        sentences_decide_nothing,
+        "forge_cli/ui/x.py",
+        "match event:\n    case events.StatusEvent(message=m) if read(m):\n        pass",
+    ),
+    (
+        sentences_decide_nothing,
+        "forge_cli/record/x.py",
+        "match event:\n    case StatusEvent(level='info') if read(event.message):\n        pass",
+    ),
 ]
 
 KEPT = [
@@ -477,6 +525,12 @@ KEPT = [
     (strings_use_our_words, "forge_cli/core/x.py", "headers = {'User-Agent': 'forge'}\nexcept_ = PermissionError"),
     (texts_for_models_stand_in_phrases, "forge_cli/core/phrases.py", f"TEXT = {phrases.RESUME_INTERRUPTED!r}"),
     (documents_use_our_words, "README.md", "`agents_md: true` reads AGENTS.md, a reagent."),
+    (
+        sentences_decide_nothing,
+        "forge_cli/ui/x.py",
+        "match event:\n    case events.StatusEvent(about='retry', message=m) if live:\n        print(m, event.message)",
+    ),
+    (sentences_decide_nothing, "forge_cli/engine/x.py", "event.message.startswith('x')"),
 ]
 
 

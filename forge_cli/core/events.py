@@ -11,6 +11,7 @@ from forge_cli.core.approval import ApprovalRequest, DecidedBy, GrantOffer, Sess
 from forge_cli.core.calls import OutcomeStatus
 from forge_cli.core.errors import Mark, StatusLevel
 from forge_cli.core.messages import Message, StopReason, ToolSpec, Usage
+from forge_cli.core.notify import About, RetryNotice, StatusNotice
 from forge_cli.core.results import ResultValue
 from forge_cli.core.wire import JsonObject, OnWire, read, wire
 
@@ -158,6 +159,20 @@ class StatusEvent(Event, frozen=True):
     message: str
     tool_call_id: str | None = None
     progress: float | None = None
+    about: About | None = None
+    """Its subject, which forge alone says; no reader looks at the words."""
+    retry: RetryNotice | None = None
+    """The facts of one about a ``retry``."""
+    urgent: bool | None = None
+    """True for what is told even where warnings are not."""
+
+    @classmethod
+    def of(cls, level: StatusLevel, message: str) -> Self:
+        """The event of a sentence that was told."""
+        if isinstance(message, StatusNotice):
+            urgent = message.urgent or None
+            return cls(level, str(message), about=message.about, retry=message.retry, urgent=urgent)
+        return cls(level, str(message))
 
 
 class ToolStarted(Event, frozen=True):

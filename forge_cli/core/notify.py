@@ -1,29 +1,27 @@
-"""How plugins tell a person something while a worker runs: a level and a sentence."""
+"""How plugins tell a person something while a worker runs: a level and a sentence; and what forge's own are about."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from typing import Self
+from typing import Literal
 
 from msgspec import Struct
 
 from forge_cli.core.errors import StatusLevel
 
 Notify = Callable[[StatusLevel, str], None]
+About = Literal["confinement", "prompt", "retry", "void", "server"]
+"""The subject of a status: what confines commands, how far the model has read the prompt, that a request is sent again,
+that a partial answer does not count, and that an MCP server is not there."""
 
 COMMANDS = "commands: "
 """How the line begins that says what confines child processes."""
 UNCONFINED_RULES = "commands that rules pre-approve run unconfined: install bubblewrap (bwrap), or say 'isolation: off'"
 """Told even where warnings are not: no person is asked, and nothing holds back what runs."""
-NOT_THERE = " is not there: "
-READING = "the model reads the prompt: "
-"""How the line begins that says how far a slow model is, which is shown in place."""
-_RETRY = re.compile(r"(.*); trying again(?: in ([\d.]+) s)? \((\d+) of (\d+)\)", re.DOTALL)
 
 
 class RetryNotice(Struct, frozen=True):
-    """A notice before something is tried again."""
+    """A request failed and is sent again."""
 
     problem: str
     wait: float
@@ -35,13 +33,28 @@ class RetryNotice(Struct, frozen=True):
         pause = f" in {self.wait:{'.2g' if self.wait < 10 else '.0f'}} s" if self.wait else ""
         return f"{self.problem}; trying again{pause} ({self.attempt} of {self.attempts})"
 
+
+class StatusNotice(str):
+    """A sentence of forge itself that also says what it is about.
+
+    ``Notify`` takes text, and plugins have nothing but text to give: so readers can trust the subject, and need not
+    look at the words, which anybody may have chosen.
+    """
+
+    about: About
+    retry: RetryNotice | None
+    urgent: bool
+    """Whether it is told even where warnings are not."""
+
+    def __new__(
+        cls, text: str, about: About, *, retry: RetryNotice | None = None, urgent: bool = False
+    ) -> StatusNotice:
+        notice = super().__new__(cls, text)
+        notice.about = about
+        notice.retry = retry
+        notice.urgent = urgent
+        return notice
+
     @classmethod
-    def read(cls, message: str) -> Self | None:
-        """The notice that a message is."""
-        found = _RETRY.fullmatch(message)
-        return found and cls(found[1], float(found[2] or 0), int(found[3]), int(found[4]))
-
-
-def is_always_told(warning: str) -> bool:
-    """Whether a warning is told even where warnings are not: also that the worker does without a server."""
-    return warning == UNCONFINED_RULES or (warning.startswith("the MCP server ") and NOT_THERE in warning)
+    def of_retry(cls, retry: RetryNotice) -> StatusNotice:
+        return cls(str(retry), "retry", retry=retry)

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from forge_cli.core.errors import ModelError
 from forge_cli.core.messages import current_pace
-from forge_cli.core.notify import Notify, RetryNotice
+from forge_cli.core.notify import Notify, RetryNotice, StatusNotice
 from forge_cli.core.text import cut, visible
 
 ATTEMPTS, ATTEMPTS_IN_SILENCE = 5, 2
@@ -205,7 +205,7 @@ class Retry(Struct, frozen=True):
             text, why = f"{self.model}: {problem}{tried}", failure
             raise ModelError(text, hint=why.hint, too_long=why.too_long, refused=why.refused)
         delay = min(delay, DELAY_REFUSED) if failure.quick else delay
-        told = str(RetryNotice(f"{self.model}: {problem}", delay, attempt + 1, attempts))
+        told = StatusNotice.of_retry(RetryNotice(f"{self.model}: {problem}", delay, attempt + 1, attempts))
         self.notify("warning", told)
         if pace:
             pace.tell(told)

@@ -123,7 +123,7 @@ class Facts:
             case events.ManualToolsAvailable():
                 self.manual_tools = {tool.name: tool for tool in map(ManualTool.of, event.tools)}
                 self.prompts = {str(prompt["name"]): prompt for prompt in event.prompts or ()}
-            case events.StatusEvent(message=message) if message.startswith(COMMANDS):
+            case events.StatusEvent(about="confinement", message=message, urgent=None):
                 self.confinement = message.removeprefix(COMMANDS)
             case events.ModeChanged():
                 self.mode = event.mode

@@ -27,6 +27,7 @@ from forge_cli.core.events import (
     TurnStart,
 )
 from forge_cli.core.messages import Attachment, Message, Usage
+from forge_cli.core.notify import RetryNotice, StatusNotice
 from forge_cli.core.results import Json, Text
 from forge_cli.core.trial import CommandTried, TriedChange, TriedWant
 
@@ -66,6 +67,19 @@ PAYLOADS: list[tuple[Event, dict[str, Any]]] = [
     (
         StatusEvent("info", "half", "c1", 0.5),
         {"level": "info", "message": "half", "toolCallId": "c1", "progress": 0.5},
+    ),
+    (
+        StatusEvent.of("warning", StatusNotice.of_retry(RetryNotice("it broke", 0.5, 2, 5))),
+        {
+            "level": "warning",
+            "message": "it broke; trying again in 0.5 s (2 of 5)",
+            "about": "retry",
+            "retry": {"problem": "it broke", "wait": 0.5, "attempt": 2, "attempts": 5},
+        },
+    ),
+    (
+        StatusEvent.of("warning", StatusNotice("gone", "server", urgent=True)),
+        {"level": "warning", "message": "gone", "about": "server", "urgent": True},
     ),
     (
         ToolStarted("c1", "add", {"a": 1, "b": float("inf")}),

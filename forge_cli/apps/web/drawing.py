@@ -20,7 +20,6 @@ from forge_cli.core import events
 from forge_cli.core.actions import Interrupt, UserInput
 from forge_cli.core.approval import MODE_TITLES, GrantOffer
 from forge_cli.core.event_kinds import AnyEvent
-from forge_cli.core.notify import RetryNotice
 from forge_cli.core.trial import CommandTried
 from forge_cli.core.wire import JsonObject
 from forge_cli.record.line import BadLine, Line
@@ -181,7 +180,7 @@ class SessionDrawing:
                 self._changed("usage")
             case events.WorkerUpdate():
                 self._changed("tree")
-            case events.StatusEvent(level="warning", message=message) if RetryNotice.read(message):
+            case events.StatusEvent(about="retry"):
                 self._give_up_answer(line)
                 self._set_activity("retrying")
             case events.StatusEvent(level="error"):

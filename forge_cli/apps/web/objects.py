@@ -10,7 +10,6 @@ from forge_cli.core.actions import ApprovalResponse
 from forge_cli.core.approval import ApprovalRequest
 from forge_cli.core.event_kinds import AnyEvent
 from forge_cli.core.events import ApprovalDecided, InputPrompt, ToolResult
-from forge_cli.core.notify import RetryNotice
 from forge_cli.core.text import visible
 from forge_cli.core.trial import CommandTried
 from forge_cli.core.wire import JsonObject
@@ -139,7 +138,7 @@ class PlacedEntry:
     @property
     def passes(self) -> bool:
         """Is it a note that counts only until something follows?"""
-        return isinstance(self.entry, Noted) and RetryNotice.read(self.entry.text) is not None
+        return isinstance(self.entry, Noted) and self.entry.about == "retry"
 
     @property
     def source(self) -> str | None:

@@ -34,7 +34,7 @@ from forge_cli.process.signals import in_loop, interruptible
 from forge_cli.process.stdin import is_interactive
 from forge_cli.sandbox.processes.requests import call_through, pipes_of_caller
 from forge_cli.schema.forms import args_from, boolean_options
-from forge_cli.toolsets.executables.toolset import LEFT_OUT
+from forge_cli.toolsets.executables.toolset import ToolLeftOut
 from forge_cli.ui.terminal.console import new_console
 from forge_cli.ui.terminal.forms import fill_form
 from forge_cli.ui.terminal.input import LineReader
@@ -130,7 +130,7 @@ async def call_tool(invocation: Invocation, worker: Worker, workspace: Path, out
         bus=bus,
         mode=mode or ApprovalMode.INTERACTIVE,
         interrupt=signal,
-        is_told=lambda message: not message.endswith(LEFT_OUT),  # of this one unknown_tool says it
+        is_told=lambda message: not isinstance(message, ToolLeftOut),  # of this one unknown_tool says it
     )
     calling = False
     with interruptible(lambda reason: bus.emit(Interrupt(reason)), lambda: calling):

@@ -37,7 +37,7 @@ class Announcer:
         self._offered: tuple[tuple[dict[str, Any], ...], tuple[Mapping[str, Any], ...]] = (), ()
 
     def notify(self, level: StatusLevel, message: str) -> None:
-        status = StatusEvent(level, str(message))
+        status = StatusEvent.of(level, message)
         if self._held is None:
             self._bus.emit(status)
         else:

@@ -56,7 +56,7 @@ async def opened(
             folder=folder,
             controller=ApprovalController(mode, bus=bus),
             interrupt=interrupt or InterruptSignal(),
-            notify=lambda level, message: bus.emit(StatusEvent(level, message)) if is_told(message) else None,
+            notify=lambda level, message: bus.emit(StatusEvent.of(level, message)) if is_told(message) else None,
             stack=stack,
             parent=parent,
             make_zones=make_zones,

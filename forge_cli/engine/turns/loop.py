@@ -289,7 +289,7 @@ class Loop:
                             case Restart():
                                 text, calls, joiner = "", [], TextJoiner()
                                 shown, told = RedactedStream(self.redactor), 0
-                                self.bus.emit(StatusEvent("info", f"{VOID}{delta.reason}"))
+                                self.bus.emit(StatusEvent("info", f"{VOID}{delta.reason}", about="void"))
                             case TurnEnd():
                                 end = delta
         except ForgeError:

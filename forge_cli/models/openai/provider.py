@@ -9,7 +9,7 @@ from itertools import count
 from operator import is_
 
 from forge_cli.core.messages import Delta, Message, ModelRequest, Restart, TextDelta, ToolSpec, TurnEnd, let_others_go
-from forge_cli.core.notify import READING, Notify
+from forge_cli.core.notify import Notify, StatusNotice
 from forge_cli.core.text import visible
 from forge_cli.core.wire import JsonObject
 from forge_cli.models.failures import DECLINED, DELAYS, NO_WORDS, ProviderFailure, Retry
@@ -91,7 +91,7 @@ class OpenAIModel:
         for progress in (chunk[PROGRESS] for chunk in chunks if isinstance(chunk.get(PROGRESS), dict)):
             done, total = progress.get("processed"), progress.get("total")
             if isinstance(done, int) and isinstance(total, int) and 0 < done < total:
-                told = f"{READING}{10 * (10 * done // total)} %"
+                told = StatusNotice(f"the model reads the prompt: {10 * (10 * done // total)} %", "prompt")
                 if told != self._told:
                     self._told = told
                     self._notify("info", told)

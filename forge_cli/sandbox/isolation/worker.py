@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from forge_cli.core.errors import StatusLevel, ToolError, WorkerError
-from forge_cli.core.notify import UNCONFINED_RULES
+from forge_cli.core.notify import UNCONFINED_RULES, StatusNotice
 from forge_cli.core.processes import CommandOptions, Finished, Processes
 from forge_cli.files.home import user_homes
 from forge_cli.sandbox import trial
@@ -240,7 +240,7 @@ class WorkerProcesses(Processes):
             if wanted.level is IsolationLevel.AUTO:
                 self._say("warning", NOT_CONFINED)
             return UNCONFINED
-        self._say("warning" if found.weakness else "debug", describe_confinement(found))
+        self._say("warning" if found.weakness else "debug", StatusNotice(describe_confinement(found), "confinement"))
         return Confined(found, self._confinement(wanted.read), tell=self._tell, proxy=self._proxy)
 
     def _confinement(self, read: Iterable[Path]) -> Confinement:
@@ -292,7 +292,7 @@ class WorkerProcesses(Processes):
         """Say once that commands which rules pre-approve are not confined, in place of the plainer sentence."""
         wanted = self._sandbox.isolation
         if wanted.level is IsolationLevel.AUTO and isolation(wanted.level, where=wanted.where) is None:
-            self._say("warning", UNCONFINED_RULES)
+            self._say("warning", StatusNotice(UNCONFINED_RULES, "confinement", urgent=True))
             self._sandbox.notified.add(NOT_CONFINED)
 
     def _say(self, level: StatusLevel, sentence: str) -> None:

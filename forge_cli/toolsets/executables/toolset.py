@@ -83,8 +83,10 @@ _RUN_INPUT: JsonObject = {
     },
     "required": ["tool_name"],
 }
-LEFT_OUT = (" is left out)", "; forge tools list shows why")
-"""How a warning ends that something in the folder is not a tool, and that several are not."""
+
+
+class ToolLeftOut(str):
+    """A warning that something in the folder is not a tool, or that several are not."""
 
 
 class ExecutablesConfig(ToolsetConfig):
@@ -190,10 +192,11 @@ class ExecutablesToolset(Toolset):
         news = {name: why for name, why in problems.items() if self._told_problems.get(name) != why}
         self._told_problems = problems
         for name, problem in news.items() if len(news) == 1 else ():
-            self.env.notify("warning", f"{visible(problem, keep=chr(10))} (the tool '{visible(name)}'{LEFT_OUT[0]}")
+            told = f"{visible(problem, keep=chr(10))} (the tool '{visible(name)}' is left out)"
+            self.env.notify("warning", ToolLeftOut(told))
         if len(news) > 1:
             which = f"{counted(len(news), 'tool')} in {visible(str(self.root))} are left out"
-            self.env.notify("warning", f"{which}{LEFT_OUT[1]}")
+            self.env.notify("warning", ToolLeftOut(f"{which}; forge tools list shows why"))
 
     def _tool(self, program: Program) -> Tool:
         """A program that did not change is still the same tool."""

@@ -14,7 +14,7 @@ import anyio
 from pydantic import FileUrl
 
 from forge_cli.core.errors import ToolError
-from forge_cli.core.notify import NOT_THERE, Notify
+from forge_cli.core.notify import Notify, StatusNotice
 from forge_cli.core.text import counted, cut, visible
 from forge_cli.files.mcp import McpServer
 from forge_cli.toolsets.mcp.offer import ServerOffer, ServerTool, all_pages
@@ -151,10 +151,8 @@ class Connection:
             self._settled.set()
             if was_connected:
                 lost = True
-                self._tell(
-                    "warning",
-                    f"the MCP server {self.name}{NOT_THERE}{self.failure}{self._quote()}; it is started again",
-                )
+                problem = f"the MCP server {self.name} is not there: {self.failure}{self._quote()}; it is started again"
+                self._tell("warning", StatusNotice(problem, "server", urgent=True))
             failed = 0 if was_connected else failed + 1
             pause = min(BACK_OFF * 2 ** min(failed, 10), LONGEST_PAUSE)
             if len(starts) == STARTS:
@@ -175,7 +173,7 @@ class Connection:
                 self._ready.set()
                 self._settled.set()
                 if again:
-                    self._tell("info", f"the MCP server {self.name} is there again")
+                    self._tell("info", StatusNotice(f"the MCP server {self.name} is there again", "server"))
                 await self._wake.wait()
         except Unreachable as error:
             self.failure = str(error)

@@ -21,7 +21,7 @@ from forge_cli.core.context import ToolContext
 from forge_cli.core.errors import ExitCode, ForgeError, ToolError, WorkerError
 from forge_cli.core.hookspecs import hookimpl
 from forge_cli.core.locking import LockEntry
-from forge_cli.core.notify import NOT_THERE
+from forge_cli.core.notify import StatusNotice
 from forge_cli.core.requests import PromptArgument, PromptSpec
 from forge_cli.core.results import ResultValue
 from forge_cli.core.source import Source
@@ -163,7 +163,9 @@ class McpToolset(Toolset):
                 wish, remedy = self._login(each)
                 raise ServerMissing(f"the MCP server {each.name} {wish}", where=where, hint=remedy)
             if each.server.required:
-                problem = f"the MCP server {each.name} is required, and{NOT_THERE}{visible(each.failure or TOO_SLOW)}"
+                problem = (
+                    f"the MCP server {each.name} is required, and is not there: {visible(each.failure or TOO_SLOW)}"
+                )
                 raise ServerMissing(problem, where=where, hint=f"see forge mcp test {self._target(each.name)}")
 
     def _auth(self, url: str) -> OAuthClientProvider | None:
@@ -190,8 +192,9 @@ class McpToolset(Toolset):
         for connection in self._in_use:
             await connection.refresh()
             if connection.failure and not connection.offer.when:
-                problem = ": " if is_inspecting() else NOT_THERE
-                self._warn(f"the MCP server {connection.name}{problem}{visible(connection.failure)}")
+                state = "" if is_inspecting() else " is not there"
+                problem = f"the MCP server {connection.name}{state}: {visible(connection.failure)}"
+                self._warn(StatusNotice(problem, "server", urgent=not is_inspecting()))
                 self._left_out[connection.name] = Source("mcp", connection.name), visible(connection.failure)
             found += self._tools_of(connection)
         return found + resource_tools(self._in_use)

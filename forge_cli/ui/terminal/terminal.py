@@ -21,8 +21,7 @@ from forge_cli.core import events
 from forge_cli.core.actions import Interrupt, ManualToolInvoke, UserInput
 from forge_cli.core.approval import ApprovalRequest
 from forge_cli.core.bus import EventBus
-from forge_cli.core.notify import READING, RetryNotice
-from forge_cli.core.phrases import VOID
+from forge_cli.core.notify import RetryNotice
 from forge_cli.core.results import Diff
 from forge_cli.core.text import counted, readable, visible
 from forge_cli.files.settings import TraceLevel
@@ -163,16 +162,14 @@ class TerminalUI:
             case events.Streaming() if self._stream_text:
                 if event.origin is None:
                     self._stream(event)
-            case events.StatusEvent(level="warning") if self._live and RetryNotice.read(event.message):
+            case events.StatusEvent(about="retry") if self._live:
                 if self._trace.level == "debug":
                     self._trace(event)
-            case events.StatusEvent(message=message) if message.startswith(READING) and self._trace.level != "debug":
+            case events.StatusEvent(about="prompt") if self._trace.level != "debug":
                 pass
-            case events.StatusEvent(message=message) if message.startswith(VOID) and (
-                event.origin or not self._stream_text
-            ):
+            case events.StatusEvent(about="void") if event.origin or not self._stream_text:
                 pass  # nothing of that answer was shown
-            case events.StatusEvent(message=message) if self._markdown and message.startswith(VOID):
+            case events.StatusEvent(about="void") if self._markdown:
                 self._markdown.drop()
                 if self._markdown.begun or not self._live:
                     self._trace(event)
@@ -197,9 +194,9 @@ class TerminalUI:
         match event:
             case events.SessionStart():
                 status.model = visible(event.model)
-            case events.StatusEvent(level="warning") if retry := RetryNotice.read(event.message):
+            case events.StatusEvent(retry=RetryNotice() as retry):
                 status.wait(replace(retry, problem=visible(retry.problem)))
-            case events.StatusEvent(message=message) if message.startswith(READING):
+            case events.StatusEvent(about="prompt", message=message):
                 status.activity = f"{who}{visible(message)}"
             case events.TurnStart():
                 status.wait(None)

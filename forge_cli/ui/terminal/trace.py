@@ -14,7 +14,6 @@ from rich.text import Text as Styled
 from forge_cli.core import events
 from forge_cli.core.approval import MODE_TITLES
 from forge_cli.core.messages import Usage
-from forge_cli.core.notify import COMMANDS, is_always_told
 from forge_cli.core.result_forms import from_wire
 from forge_cli.core.results import Custom, Diff, FileContent, FileList, ResultValue
 from forge_cli.core.text import counted, cut, dollars, visible
@@ -115,11 +114,11 @@ class Trace:
             case events.StatusEvent(level="error"):
                 self._line(0, f"error: {event.message}", "red")
             case events.StatusEvent(level="warning"):
-                self._line(0 if is_always_told(event.message) else 1, f"warning: {event.message}", "yellow")
+                self._line(0 if event.urgent else 1, f"warning: {event.message}", "yellow")
             case events.StatusEvent(level="debug"):
                 self._line(3, event.message, "dim")
             case events.StatusEvent(tool_call_id=None):
-                self._line(2 if event.message.startswith(COMMANDS) else 1, event.message, "dim")
+                self._line(2 if event.about == "confinement" else 1, event.message, "dim")
             case events.StatusEvent(tool_call_id=str() as call_id):
                 self._progress(event, call_key(event, call_id))
             case events.ToolStarted():

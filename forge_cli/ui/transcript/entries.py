@@ -14,6 +14,7 @@ from forge_cli.core.actions import ApprovalResponse, CommandEvent, Interrupt, Ma
 from forge_cli.core.approval import MODE_TITLES, GrantOffer
 from forge_cli.core.errors import Mark
 from forge_cli.core.event_kinds import OtherEvent
+from forge_cli.core.notify import About
 from forge_cli.core.phrases import COMMAND_OF_USER, INTERRUPTED_ANSWER, INTERRUPTED_CALL, UNCERTAIN_CALL, is_own
 from forge_cli.core.results import Diff, ResultValue
 from forge_cli.core.text import counted, local_time
@@ -31,7 +32,6 @@ _TASK = "userInput"
 TOLD = frozenset({_TASK, "add-dir", "mcp", "reload", "revoke", "rewind", "undo"})
 """Commands whose sentences are part of a transcript, and what comes before a message, such as that an edited worker was
 read again; what the others do, other events tell."""
-WAITS = "waits for an answer"
 PATCHES = ("*** Begin Patch", "diff --git ", "--- ")
 
 
@@ -63,11 +63,8 @@ class Called:
     """Was it called by hand?"""
     started: bool = False
     """Was it taken up?"""
-
-    @property
-    def waits(self) -> bool:
-        """Is what it asks not answered yet?"""
-        return self.verdict.endswith(WAITS)
+    waits: bool = field(default=False, compare=False)
+    """Is what it asks not answered yet?"""
 
     @property
     def shown(self) -> ResultValue | None:
@@ -78,7 +75,8 @@ class Called:
     def ending(self, shown: str = "") -> str:
         """How it ended and why, each said once: what is ``shown`` of a command may say its exit code already."""
         why = (self.error or "").removeprefix(f"{self.tool} was not called; ").removeprefix(f"{self.tool} is ")
-        why = "it may have run" if why == UNCERTAIN_CALL else why.replace(INTERRUPTED_CALL, "").strip()
+        if self.status == "interrupted":
+            why = "it may have run" if why == UNCERTAIN_CALL else why.replace(INTERRUPTED_CALL, "").strip()
         if not why or why == self.status or why in shown.split("\n"):
             return self.status
         return why if why.startswith(f"{self.status}:") else f"{self.status}: {why}"
@@ -96,6 +94,7 @@ class Noted(Struct, frozen=True):
     text: str
     depth: int = 0
     level: Literal["", "warning", "error"] = ""
+    about: About | None = None
 
 
 @dataclass
@@ -193,9 +192,9 @@ class TranscriptReader:
                 self.note(line, f"{line.worker} {event.status}{why}")
             case (events.NetworkAccess() | CommandTried()) as event:
                 self.note(line, event.sentence())
-            case events.StatusEvent(level=level, message=message):
+            case events.StatusEvent(level=level, message=message, about=about):
                 if level in ("warning", "error"):
-                    self.add(Noted(f"{level}: {message}", _depth(line), level))
+                    self.add(Noted(f"{level}: {message}", _depth(line), level, about))
                 elif self.command in TOLD:
                     self.note(line, message)
             case Interrupt(reason=reason):
@@ -284,7 +283,9 @@ class TranscriptReader:
                 call.call.name, call.call.args, _depth(line), by_person=call.call.id.startswith(MANUAL)
             )
             self.told.entries.append(called)
-        called.verdict, called.started = _verdict(call), call.started is not None
+        called.waits = _decision_on(call) is None and call.asked is not None and not call.answer and not call.result
+        called.verdict = _verdict(call)
+        called.started = call.started is not None
         if result := call.result:
             called.status, called.value, called.error = result.status, result.value, result.error
             called.distribution = result.distribution
@@ -307,10 +308,17 @@ def _depth(line: Line) -> int:
     return min(max(line.depth, 0), DEEPEST)
 
 
-def _verdict(call: CallState) -> str:
+def _decision_on(call: CallState) -> events.ApprovalDecided | None:
+    """The decision that counts, which is none that came before the call asked again."""
     asked, decided = call.asked, call.decided
     if decided and not (asked and asked.line.seq > decided.line.seq):
-        said = decided.event
+        return decided.event
+    return None
+
+
+def _verdict(call: CallState) -> str:
+    asked = call.asked
+    if said := _decision_on(call):
         via = f" ({said.via})" if said.via else ""
         return f"{said.verdict} -> {_yes_or_no(said.approved)} by {said.by}{via}: {said.reason}{_place(said.where)}"
     if asked is None:
@@ -318,7 +326,7 @@ def _verdict(call: CallState) -> str:
     request, answer = asked.event.request, call.answer
     asks = f"asks: {request.reason}{_place(request.where)}"
     if answer is None:
-        return f"{asks}; {request.request_id} {'was not answered' if call.result else WAITS}"
+        return f"{asks}; {request.request_id} {'was not answered' if call.result else 'waits for an answer'}"
     return f"{asks}; answered {_yes_or_no(answer.approved)}{f': {answer.note}' if answer.note else ''}"
 
 

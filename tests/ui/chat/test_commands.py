@@ -235,7 +235,7 @@ def test_status_tells_everything(screen: Screen) -> None:
     screen.bus.emit(ContextUsage(1235, 10_000))
     screen.bus.emit(SessionUpdate(title="Sheep", usage=Usage(10, 2)))
     screen.bus.emit(GrantsEvent((SessionGrant("shell", "git status"),)))
-    screen.bus.emit(StatusEvent("info", "commands: confined (bwrap)"))
+    screen.bus.emit(StatusEvent("info", "commands: confined (bwrap)", about="confinement"))
     assert [line.rstrip() for line in screen.type("/status").splitlines()] == [
         "worker     clerk",
         "model      m:1",

@@ -193,6 +193,7 @@ from forge_cli import hookimpl
 from forge_cli.errors import ModelError
 from forge_cli.hooks import ModelFactory
 from forge_cli.core.messages import Restart, TextDelta, TurnEnd
+from forge_cli.core.notify import StatusNotice, RetryNotice
 
 
 class Cut:
@@ -207,7 +208,8 @@ class Cut:
             raise ModelError("the line broke, and nobody knows what the model wanted to say")
         if self.name == "cut:once":
             yield TextDelta("and cut \\n\\n")
-        self.notify("warning", "the line broke; trying again in 0.2 s (2 of 5)")
+        retry = RetryNotice("the line broke", 0.2, 2, 5)
+        self.notify("warning", str(retry) if self.name == "cut:words" else StatusNotice.of_retry(retry))
         yield Restart("the line broke")
         yield TextDelta("This is whole.")
         yield TurnEnd()
@@ -241,6 +243,9 @@ def test_a_cut_answer_is_removed_or_marked_and_leaves_no_warning(terminal, cut) 
     assert keyboard.end() == 0
     assert keyboard.screen()[:-1] == ["This is whole.", ""]
     assert "waiting" not in keyboard.seen
+    words = terminal(*RUN, "-m", "cut:words", TERM="xterm")
+    assert words.end() == 0
+    assert "warning: the line broke; trying again in 0.2 s (2 of 5)" in words.screen()
     plain = terminal(*RUN, "-m", "cut:early", TERM="dumb")
     assert plain.end() == 0
     assert plain.lines[1] == "warning: the line broke; trying again in 0.2 s (2 of 5)"

@@ -39,6 +39,7 @@ from forge_cli.core.events import (
     TurnStart,
     WorkerUpdate,
 )
+from forge_cli.core.notify import StatusNotice
 from forge_cli.core.results import ResultValue
 from forge_cli.core.trial import CommandTried, TriedChange
 from forge_cli.events import Message, Usage
@@ -60,6 +61,10 @@ EVENTS: list[tuple[Event, int, str]] = [
     (StatusEvent("error", "it broke"), 0, "error: it broke\n"),
     (StatusEvent("warning", "take care"), 1, "warning: take care\n"),
     (StatusEvent("info", "by the way"), 1, "by the way\n"),
+    (StatusEvent("info", "commands: confined (bwrap), says a tool"), 1, "commands: confined (bwrap), says a tool\n"),
+    (StatusEvent.of("info", StatusNotice("commands: confined", "confinement")), 2, "commands: confined\n"),
+    (StatusEvent("warning", "the MCP server x is not there: no"), 1, "warning: the MCP server x is not there: no\n"),
+    (StatusEvent.of("warning", StatusNotice("it is gone", "server", urgent=True)), 0, "warning: it is gone\n"),
     (
         SessionEnd({**RESULT, "usage": {"inputTokens": 5, "outputTokens": 7}}),
         1,

@@ -20,6 +20,7 @@ from forge_cli.core.actions import CommandEvent, Interrupt, UserInput
 from forge_cli.core.approval import ApprovalDecision, OnAsk
 from forge_cli.core.events import MessageEvent, ModeChanged, StatusEvent, Streaming
 from forge_cli.core.messages import Message
+from forge_cli.core.notify import RetryNotice, StatusNotice
 from forge_cli.core.phrases import INTERRUPTED_ANSWER
 from forge_cli.record.line import Line
 from forge_cli.record.log import find_kept, read_session, session_files
@@ -260,9 +261,13 @@ def test_an_edited_worker_is_told_and_no_word_of_forge_is_the_persons(tester: Pr
 
 def test_tries_of_a_model_are_one_warning_that_counts() -> None:
     tries = [
-        StatusEvent("warning", f"it broke off; trying again in {wait} s ({n} of 5)") for wait, n in ((0.5, 2), (1, 3))
+        StatusEvent.of("warning", StatusNotice.of_retry(RetryNotice("it broke off", wait, n, 5)))
+        for wait, n in ((0.5, 2), (1, 3))
     ]
-    others = [StatusEvent("warning", "something else"), MessageEvent(Message("assistant", "Half", ()), cut_off=True)]
+    others = [
+        StatusEvent("warning", "somebody says; trying again in 1 s (4 of 5)"),
+        MessageEvent(Message("assistant", "Half", ()), cut_off=True),
+    ]
     drawing = SessionDrawing("s")
     for line in lines_of(*tries, *others):
         drawing.take(line)
@@ -276,7 +281,7 @@ def test_a_try_that_came_to_nothing_leaves_no_text() -> None:
     """Neither before the next try, nor below the error, which would hide its way to try again."""
     drawing = SessionDrawing("s")
     again, over = (
-        StatusEvent("warning", "it broke off; trying again in 1 s (2 of 2)"),
+        StatusEvent.of("warning", StatusNotice.of_retry(RetryNotice("it broke off", 1, 2, 2))),
         StatusEvent("error", "it broke off"),
     )
     seen = []
