@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -26,7 +26,8 @@ from forge_cli.sandbox.trial.apply import ChangeSet
 from forge_cli.sandbox.trial.changes import UnknownChange
 from forge_cli.sandbox.trial.copies import Copies, SocketState, mounted_below
 from forge_cli.sandbox.trial.enter import NOT_MOUNTED, NOTHING
-from forge_cli.sandbox.trial.view import OUTSIDE, SECRETS_AT_MOST, TrialView, Watched
+from forge_cli.sandbox.trial.masked import Masks, TooManySecrets, masked
+from forge_cli.sandbox.trial.view import OUTSIDE, TrialView
 
 Run = Callable[[Wrap], Awaitable[Finished]]
 
@@ -136,13 +137,13 @@ class Trials:
 
     async def _run(self, argv: Sequence[str], folder: Path, run: Run, writable: Iterable[Path]) -> Tried | None:
         """One attempt; None where somebody else changed a file meanwhile."""
-        with self._watched(folder) as watched:
+        with self._masked(folder) as masks:
             names = self._names
             opened = self._wrap.confinement.opened(writable)
-            wrap = replace(self._wrap, writable=tuple(opened), names=names, covers=watched.rules)
+            wrap = replace(self._wrap, writable=tuple(opened), names=names, covers=tuple(masks.rules))
             copies = Copies(folder, wrap, network=False, room=self._room)
             done = await run(copies)
-            report, reached, secrets = copies.report(), copies.reached(), watched.opened()
+            report, reached, secrets = copies.report(), copies.reached(), masks.opened()
         if report is None and not done.timed_out and done.exceeded is None:
             if done.exit_code == NOT_MOUNTED:
                 raise NotTried(done.stderr.strip().removeprefix(f"forge: {NOTHING}: ") or "it did not start")
@@ -168,20 +169,16 @@ class Trials:
         return Tried(done, changes, tuple(wanted), unsure)
 
     @contextmanager
-    def _watched(self, folder: Path) -> Iterator[Watched]:
-        secrets = list(dict.fromkeys(self._view.secrets(self._names)))
-        if len(secrets) > SECRETS_AT_MOST:
-            raise NotTried(f"the zones have more than {SECRETS_AT_MOST} files that may hold secrets")
-        try:
-            folder.mkdir(mode=0o700, parents=True)
-            watched = Watched.over(secrets, folder / _STAND_INS)
-        except OSError as error:
-            raise NotTried(f"no copy can be made: {error.strerror}") from None
-        try:
-            yield watched
-        finally:
-            watched.close()
-            shutil.rmtree(folder / _STAND_INS, ignore_errors=True)
+    def _masked(self, folder: Path) -> Iterator[Masks]:
+        with ExitStack() as opened:
+            try:
+                folder.mkdir(mode=0o700, parents=True)
+                masks = opened.enter_context(masked(self._view.secrets(self._names), folder / _STAND_INS))
+            except TooManySecrets as error:
+                raise NotTried(str(error)) from None
+            except OSError as error:
+                raise NotTried(f"no copy can be made: {error.strerror}") from None
+            yield masks
 
     @property
     def _names(self) -> tuple[str, ...]:

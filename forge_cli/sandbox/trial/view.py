@@ -6,24 +6,22 @@ and the programs and libraries of the system; other folders of the machine are h
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 import re
 import stat
-import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
 from forge_cli.core.trial import TriedWant
-from forge_cli.sandbox.isolation.confinement import Confinement, Reach, ReachRule
+from forge_cli.sandbox.isolation.confinement import Confinement
 from forge_cli.sandbox.isolation.protected_scan import ProtectedScan
 from forge_cli.sandbox.isolation.toolchains import toolchains
 from forge_cli.sandbox.protected import is_secret
+from forge_cli.sandbox.trial.masked import SecretScan
 
-SECRETS_AT_MOST = 200
 _SYSTEM = frozenset(
     ("bin", "dev", "etc", "lib", "lib32", "lib64", "libx32", "nix", "proc", "run", "sbin", "sys", "tmp", "usr")
 )
@@ -33,8 +31,6 @@ _DEVICES = frozenset(f"/dev/{name}" for name in ("full", "null", "ptmx", "random
 _ETC, _DEPTH = "/etc", 4
 OUTSIDE = "lies outside the zones"
 _PATH = re.compile(r"(?<![\w.~$-])(?:/|\.\.?/)[^\s'\"‘’`;|&<>(){},:]*")
-_IN_OPEN, _IN_NONBLOCK, _IN_CLOEXEC = 0x20, 0o4000, 0o2000000
-_EVENT = struct.Struct("iIII")
 
 
 @dataclass
@@ -46,6 +42,7 @@ class TrialView:
     named: tuple[Path, ...] = ()
     """The paths of ``sandbox.read``."""
     _protected_scan: ProtectedScan = field(default_factory=ProtectedScan)
+    _secret_scan: SecretScan = field(default_factory=SecretScan)
 
     def confinement(self) -> Confinement:
         found = self.around
@@ -64,14 +61,10 @@ class TrialView:
         """The files and folders in zones that may hold secrets; ``names`` are the protected ones of writable zones."""
         roots = [self.around.workspace, *(zone.path for zone in self.around.zones)]
         for name in (*names, *self._protected_scan.names(map(str, roots), frozenset())):
-            path = Path(name)
-            if is_secret(path.name):
-                real = Path(os.path.realpath(path))
+            for found in [name] if is_secret(os.path.basename(name)) else self._secret_scan.secrets(name):
+                real = Path(os.path.realpath(found))
                 if real.exists() and any(real.is_relative_to(root) and real != root for root in roots):
                     yield real
-            elif path.name != ".git" and path.is_dir():
-                for folder, _, files in os.walk(path):
-                    yield from (Path(folder, file) for file in files if is_secret(file))
 
     def lacks(self, text: str, folder: Path) -> Iterator[str]:
         """The paths in a text that exist, and that a trial does not see."""
@@ -132,60 +125,3 @@ def _unreadable(folder: str, depth: int) -> Iterator[str]:
             yield entry.path
         elif stat.S_ISDIR(info.st_mode) and depth:
             yield from _unreadable(entry.path, depth - 1)
-
-
-@dataclass
-class Watched:
-    """Stands for secrets: files of the same size with nothing in them, and who opened one is known."""
-
-    rules: tuple[ReachRule, ...]
-    _names: dict[int, str]
-    _queue: int
-
-    @classmethod
-    def over(cls, secrets: Sequence[Path], folder: Path) -> Watched:
-        """Stand-ins for these, in a folder; an OSError where they cannot be watched."""
-        folder.mkdir(mode=0o700)
-        libc = ctypes.CDLL(None, use_errno=True)
-        queue = libc.inotify_init1(_IN_NONBLOCK | _IN_CLOEXEC)
-        if queue < 0:
-            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-        rules, names = [], {}
-        for number, path in enumerate(secrets):
-            stand_in = folder / str(number)
-            _make_like(stand_in, path)
-            watch = libc.inotify_add_watch(queue, os.fsencode(stand_in), ctypes.c_uint32(_IN_OPEN))
-            if watch < 0:
-                os.close(queue)
-                raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-            names[watch] = str(path)
-            rules.append(ReachRule(path, Reach.PROTECTED, source=stand_in))
-        return cls(tuple(rules), names, queue)
-
-    def opened(self) -> list[str]:
-        """The secrets that somebody wanted to read."""
-        found: dict[str, None] = {}
-        while True:
-            try:
-                data = os.read(self._queue, 65536)
-            except BlockingIOError:
-                return list(found)
-            at = 0
-            while at < len(data):
-                watch, _, _, length = _EVENT.unpack_from(data, at)
-                at += _EVENT.size + length
-                found[self._names.get(watch, "files that may hold secrets")] = None
-
-    def close(self) -> None:
-        os.close(self._queue)
-
-
-def _make_like(stand_in: Path, path: Path) -> None:
-    info = path.lstat()
-    if stat.S_ISDIR(info.st_mode):
-        stand_in.mkdir(mode=0o755)
-        return
-    with open(stand_in, "wb") as file:
-        file.truncate(info.st_size)
-    stand_in.chmod(0o444)
-    os.utime(stand_in, ns=(info.st_mtime_ns, info.st_mtime_ns))

@@ -216,6 +216,14 @@ def test_what_a_trial_lacks_is_said_and_a_yes_runs_it_for_real(shell: Project) -
     assert seen.of(ToolResult)[0].value.data["stdout"] == "TOKEN=abc\n\n"  # type: ignore[union-attr]
 
 
+def test_a_secret_among_the_records_of_git_is_masked_as_elsewhere(shell: Project) -> None:
+    shell.write(".git/x/.env", "TOKEN=abc\n")
+    seen = run(shell, """python3 -c 'print(open(chr(46) + "git/x/.en" + "v").read())'""", answers=[False])
+    assert tried(seen).outcome == "incomplete"
+    assert tried(seen).wanted == (TriedWant("read", str(shell.folder / ".git/x/.env"), "may hold secrets"),)
+    assert "abc" not in shown(seen)
+
+
 def test_what_no_command_gets_is_wanted_where_the_line_names_it(shell: Project) -> None:
     os.mknod(shell.folder / "app.sock", stat.S_IFSOCK | 0o600)
     common = ("null", "zero", "full", "random", "urandom", "tty", "ptmx")
