@@ -34,7 +34,8 @@ from forge_cli.core.events import (
     WorkerUpdate,
 )
 from forge_cli.core.messages import Attachment, CallResult, Message, StopReason, Summary, Usage
-from forge_cli.core.trial import CommandTried, TriedChange, TriedWant
+from forge_cli.core.notify import RetryNotice
+from forge_cli.core.trial import CommandTried, TrialExtent, TriedChange, TriedWant
 from forge_cli.core.wire import JsonObject
 from forge_cli.record.line import Line
 
@@ -69,6 +70,7 @@ __all__ = [
     "Origin",
     "OtherEvent",
     "OutcomeStatus",
+    "RetryNotice",
     "SessionEnd",
     "SessionGrant",
     "SessionStart",
@@ -82,6 +84,7 @@ __all__ = [
     "ToolOutput",
     "ToolResult",
     "ToolStarted",
+    "TrialExtent",
     "TriedChange",
     "TriedWant",
     "TurnEndEvent",

@@ -81,6 +81,8 @@ class Tool:
     """The effects on the world; None is unknown, and unknown is high risk."""
     delegates: bool = False
     """It only gives work to other workers, whose own calls are judged: a read-only session lets it through."""
+    parallel: int = 1
+    """How many calls of one turn may run at the same time although they have effects, as child workers may."""
     bound_to_zones: bool = True
     """False where its author knows nothing of zones: it reaches any file, and the prompt says so."""
     lasting: bool = False

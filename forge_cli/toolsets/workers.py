@@ -51,6 +51,8 @@ class WorkersConfig(ToolsetConfig):
 
     allowed: Annotated[list[str], Field(min_length=1)]
     """Workers that it may call: paths, or names beside this one or in workers/."""
+    parallel: Annotated[int, Field(ge=1, le=64)] = 4
+    """How many calls of child workers in one turn may run at the same time; 1 is one after the other."""
 
 
 class WorkersToolset(Toolset):
@@ -98,6 +100,7 @@ class WorkersToolset(Toolset):
             input_schema=_INPUT,
             execute=partial(self._delegate, worker.path, digest),
             delegates=True,
+            parallel=self.config.parallel,
             digest=digest,
         )
 

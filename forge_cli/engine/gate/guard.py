@@ -140,14 +140,24 @@ class Guard(Struct, frozen=True, kw_only=True):
         if self.interrupt.interrupted:
             raise Refusal("interrupted", INTERRUPTED_CALL)
 
-    async def judge_parallel(self, call: ToolCall) -> Judged | None:
-        """The verdict on a call of the model that only reads and needs no consent; None for any other."""
+    async def judge_parallel(self, call: ToolCall, *, may_ask: bool = False) -> Judged | None:
+        """Return the verdict on a call of the model that may run beside others, or None if it has to run alone.
+
+        A call that only reads may, if it needs no consent. A tool with ``parallel`` may have effects; with ``may_ask``
+        its call may need consent, too: the questions are put one at a time.
+        """
         offer = self.judge.offers.get(call.name)
-        if offer is None or not offer.tool.read_only or self.is_reopened(call) or self.repeated:
+        if offer is None or self.is_reopened(call) or self.repeated:
+            return None
+        has_effects = offer.tool.parallel > 1
+        if not (offer.tool.read_only or has_effects):
             return None
         with self.interrupt.scope(), suppress(Refusal):
             judged = await self.judge.decide(call, Caller.MODEL)
-            return judged if judged.verdict.approval is Approval.PRE_APPROVED else None
+            if judged.verdict.approval is Approval.PRE_APPROVED:
+                return judged
+            if judged.verdict.approval is Approval.ASK and has_effects and may_ask:
+                return judged
         return None
 
     async def park(self, call: ToolCall) -> bool:

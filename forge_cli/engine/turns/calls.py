@@ -52,8 +52,9 @@ class Turn(Struct):
             return []
         found: list[Judged] = []
         for call in queue:
-            judged = await self.guard.judge_parallel(call)
-            if judged is None:
+            # Where a refusal ends the work, what comes after a question may never be wanted: it is asked alone.
+            judged = await self.guard.judge_parallel(call, may_ask=not self.stop_on_refusal)
+            if judged is None or (found and _limit(judged) != _limit(found[0])):
                 break
             found.append(judged)
         return found
@@ -61,7 +62,7 @@ class Turn(Struct):
     async def _together(self, judged: Sequence[Judged]) -> None:
         outcomes: dict[int, ToolOutcome] = {}
         failures: list[Exception] = []
-        limiter, running = anyio.CapacityLimiter(SIDE_BY_SIDE), set[anyio.CancelScope]()
+        limiter, running = anyio.CapacityLimiter(_limit(judged[0])), set[anyio.CancelScope]()
 
         async def take(index: int, each: Judged) -> None:
             async with limiter:
@@ -124,3 +125,8 @@ class Turn(Struct):
         self._check_failure(outcome)
         if self.stop_on_refusal and (outcome.status in ("denied", "blocked") or outcome.denials):
             self.refused = self.refused or outcome
+
+
+def _limit(judged: Judged) -> int:
+    """Return how many calls such as this one may run at the same time."""
+    return SIDE_BY_SIDE if judged.tool.read_only else judged.tool.parallel

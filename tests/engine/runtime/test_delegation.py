@@ -65,6 +65,7 @@ def test_worker_updates_tell_depth_and_parent_and_what_was_used(tree: Tree) -> N
 
 
 def test_several_delegations_of_one_turn_are_done_in_order(tree: Tree) -> None:
+    tree.boss("workers: {allowed: [helper], parallel: 1, approval: {default: preApproved}}")
     tree.worker("helper", calls(call("note", text="{task}")), "helped {task}", toolsets=(custom("note"),))
     turn = calls(*(call("helper", input=f"task {number}") for number in range(3)))
     seen = tree.run(turn, "{results[0]}, {results[1]}, {results[2]}")

@@ -271,9 +271,8 @@ def test_a_turn_that_starts_again_counts_only_from_there(worker: Project) -> Non
     seen = worker.run(model=Listener(half))
     assert ended(seen) == ("completed", 0, "Whole.", None)
     assert seen.of(ToolStarted) == []
-    assert (
-        StatusEvent("info", "ignore the partial answer above, it is asked for again: the line was cut") in seen.events
-    )
+    voided = "ignore the partial answer above, it is asked for again: the line was cut"
+    assert StatusEvent("info", voided, about="void") in seen.events
 
 
 @pytest.mark.parametrize("second", ["a", ""])

@@ -141,7 +141,7 @@ def test_a_run_without_a_server_that_is_required_is_exit_7(project: Project, mod
     servers(project, {"s": definition(mode, more=", required: true, connect_timeout: 3"), "t": definition("plain")})
     project.write("script.yaml", "turns: [{text: done}]\n")
     done = project.forge("run", "worker.yaml", "go", "-m", "script:script.yaml", "-p", "--output-format", "json")
-    assert (done.returncode, json.loads(done.stdout)["exit_code"]) == (7, 7)
+    assert (done.returncode, json.loads(done.stdout)["exitCode"]) == (7, 7)
     assert "worker.yaml:6:7: the MCP server s is required, and is not there: " in done.stderr
     assert "see forge mcp test worker.yaml" in done.stderr
     tried = project.forge("mcp", "test", "worker.yaml", "--json")
