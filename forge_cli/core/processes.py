@@ -14,6 +14,8 @@ from msgspec import Struct
 
 from forge_cli.core.text import cut, visible
 
+OWN_SOCKET = " of its own"
+"""The end of what is told of a socket that a command wanted to listen at."""
 LISTED = 1000
 """Characters of a list of what a command did, or did in vain."""
 
@@ -45,10 +47,21 @@ class Finished(Struct, frozen=True):
     of a confined command."""
     refused: tuple[str, ...] = ()
     """Hosts with ports that it was not allowed to reach, each with the reason; only with a list ``sandbox.network``."""
+    sockets: tuple[str, ...] = ()
+    """Unix sockets that it was not allowed to use; only of a confined command, as far as the kernel shows them."""
 
     def refusals(self) -> str:
         """A line for the model about connections that were refused; empty where none was."""
         return f"\nconnections refused: {visible(cut(', '.join(self.refused), LISTED))}" if self.refused else ""
+
+    def refused_sockets(self) -> str | None:
+        """A part of a sentence about unix sockets that were refused, also where the command said nothing of it."""
+        if not self.sockets:
+            return None
+        names = visible(cut(", ".join(self.sockets), LISTED))
+        if any(name.startswith("/") and not name.endswith(OWN_SOCKET) for name in self.sockets):
+            return f"refused the unix socket {names}; commands may use one that sandbox.read names"
+        return f"refused the unix socket {names}; no confined command may use it"
 
     def hint(self, output: str) -> str | None:
         """A likely cause of a failure, where the output suggests one."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import tempfile
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
@@ -107,12 +108,13 @@ class WorkerProcesses(Processes):
         watch: Callable[[str], None] | None = None,
         interrupted: Callable[[Finished], Exception] | None = None,
         undoable: Undoable | None = None,
+        seen: bool = False,
         **options: Unpack[CommandOptions],
     ) -> Finished:
         """The command asks for what ``pipes`` answers; with ``names`` it may make protected names.
 
         ``watch`` and ``interrupted`` are as for ``ChildProcesses.run``. Where it is ``undoable`` it works on copies,
-        if that is possible.
+        if that is possible. Where it is ``seen`` or ``undoable`` its result says which unix sockets it was refused.
         """
         run = partial(self.children.run, argv, together=together, watch=watch, interrupted=interrupted)
         wrap = self.wrap(options.get("readable", ()), options.get("writable", ()), names=names)
@@ -128,13 +130,20 @@ class WorkerProcesses(Processes):
                     ran, stderr=f"{ran.stderr.rstrip()}\nforge: {NOT_RENAMED}; run the line again\n".lstrip()
                 )
             if copies.started(ran):
-                return ran
+                return replace(ran, sockets=tuple(copies.sockets))
             self._copies = False
+        if (seen or undoable) and isinstance(wrap, Confined) and wrap.mechanism.name == "bwrap":
+            return await self._run_seen(partial(run, **self._options(argv, wrap, options)), wrap)
         if pipes and isinstance(wrap, Confined):
             wrap = replace(wrap, shared=pipes.paths)
         started = self._options(argv, wrap, options)
         started["companions"] = (pipes,) if pipes else ()
         return await run(**started)
+
+    async def _run_seen(self, run: Callable[..., Awaitable[Finished]], wrap: Confined) -> Finished:
+        with tempfile.TemporaryDirectory(prefix="forge-") as folder:
+            seen = trial.copies.InPlace(Path(folder, "seen"), wrap)
+            return replace(await run(wrap=seen), sockets=tuple(seen.sockets))
 
     async def run_as_person(self, argv: Sequence[str], *, input: str, timeout: float) -> Finished:
         """Run what the person's own config names: with the person's whole environment, and never confined."""

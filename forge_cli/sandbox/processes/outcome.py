@@ -39,6 +39,7 @@ def value_of(kind: str, command: str | None, done: Finished, state: str, told: s
         "truncated": done.truncated,
         "timedOut": done.timed_out,
         "durationMs": done.duration_ms,
+        **({"refusedSockets": list(done.sockets)} if done.sockets else {}),
     }
     errors = f"\nstderr:\n{done.stderr}" if done.stderr else ""
     read = cut(f"{told}\n{done.stdout}{errors}", READ_AT_ONCE)
@@ -68,5 +69,5 @@ def render(value: Custom) -> ResultValue:
     """The output of a command, and how it ended where that matters."""
     data = value.data
     said = "".join(str(data.get(name) or "") for name in ("stdout", "stderr", "output")).removesuffix("\n")
-    state = [] if data.get("exitCode") == 0 else [str(value.summary)]
+    state = [str(value.summary)] if data.get("exitCode") != 0 or data.get("refusedSockets") else []
     return Text("\n".join(filter(None, [said, *state])) or "(no output)")

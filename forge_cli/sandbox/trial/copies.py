@@ -18,7 +18,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from forge_cli.core.errors import Stale, ToolError
-from forge_cli.core.processes import Finished
+from forge_cli.core.processes import OWN_SOCKET, Finished
 from forge_cli.core.zones import ZoneMode
 from forge_cli.sandbox.isolation.bubblewrap import LATE
 from forge_cli.sandbox.isolation.confinement import Confinement, Reach, ReachRule
@@ -111,7 +111,7 @@ class Copies(Struct, frozen=True, dict=True):
                     inner[at] = len(opens)
                     opens.append(item.removeprefix(LATE))
             plan: dict[str, object] = {
-                "mounts": True,
+                "mounts": bool(self.zones) or not self.network,
                 "watch": self._watch(inner),
                 "overlays": [self._places(zone) for zone in self.zones],
                 "opens": opens,
@@ -167,7 +167,7 @@ class Copies(Struct, frozen=True, dict=True):
 
     def _on_copy(self, rule: ReachRule) -> ReachRule:
         """A rule for what can be written, on its copy."""
-        if rule.reach not in (Reach.WRITE, Reach.PINNED):
+        if rule.reach not in (Reach.WRITE, Reach.PINNED) or not self.zones:
             return rule
         zone = max((zone for zone in self.zones if rule.path.is_relative_to(zone)), key=lambda zone: len(zone.parts))
         merged = upper_folder(self.folder, str(zone)).with_name("merged")
@@ -185,6 +185,15 @@ class Copies(Struct, frozen=True, dict=True):
         """
         found = self._reported()
         return Reached(**found["seen"]) if found and found["seen"] is not None else None
+
+    def refused_sockets(self) -> Iterator[str]:
+        """The unix sockets that it would have used without confinement; those that are not there fail anyway."""
+        reached = self.reached()
+        for name, state in reached.sockets if reached else ():
+            if state == "own":
+                yield f"{name}{OWN_SOCKET}"
+            elif state == "there":
+                yield name if name.startswith("/") else f"{name} (abstract)"
 
     def _reported(self) -> dict[str, Any] | None:
         try:
@@ -209,6 +218,21 @@ class Copies(Struct, frozen=True, dict=True):
         return any(entry.changed >= begun for entry in before if entry and entry.kind != "folder")
 
 
+class InPlace(Copies, frozen=True):
+    """Starts an argv where it is, on no copies, and knows afterwards which unix sockets it was refused."""
+
+    sockets: list[str] = field(default_factory=list)
+
+    @cached_property
+    def zones(self) -> list[Path]:
+        return []
+
+    def appeared(self) -> Sequence[str]:
+        self.sockets.extend(self.refused_sockets())
+        drop(self.folder)
+        return self.wrap.appeared()
+
+
 class AppliedCopies(Copies, frozen=True):
     """Copies for a command that was approved: what it did is applied as soon as it has ended, however it has."""
 
@@ -216,8 +240,11 @@ class AppliedCopies(Copies, frozen=True):
     """Gets what will be changed, before it is."""
     problems: list[str] = field(default_factory=list)
     """Why it could not be."""
+    sockets: list[str] = field(default_factory=list)
+    """The unix sockets that it was refused."""
 
     def appeared(self) -> Sequence[str]:
+        self.sockets.extend(self.refused_sockets())
         try:
             self._apply(self.read(scratch=True))
         except (ToolError, UnknownChange, OSError) as error:

@@ -232,8 +232,11 @@ class ShellToolset(Toolset):
                 watch=context.show,
                 interrupted=partial(outcome.interrupted, RESULT, command),
                 undoable=self._undoable(command, context.call_id),
+                seen=self._policy.verdict(command).risk != "low",
             )
         state = outcome.describe_end(done, seconds)
+        if refused := done.refused_sockets():
+            state = f"{state}; {refused}"
         told = outcome.with_hint(state, done, done.stderr)
         return outcome.result(outcome.value_of(RESULT, command, done, state, told), done, state)
 
