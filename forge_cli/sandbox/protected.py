@@ -10,6 +10,7 @@ from forge_cli.sandbox.names import folded
 
 DOT_ENV = ".env"
 """The beginning of the names of files that may hold secrets."""
+_TEMPLATES = (".example", ".sample", ".template", ".dist")
 TOOLS, WORKER_SUFFIX = "tools.py", ".worker"
 WORKERS = frozenset({"worker.yaml", "worker.yml", "worker.md"})
 
@@ -129,6 +130,11 @@ PAIRED = frozenset(folder for name in _ROWS for folder in name.split("/")[:-1])
 def is_secret(name: str) -> bool:
     """Whether a file of that name is read only after asking; a search skips it."""
     return folded(name).startswith(DOT_ENV)
+
+
+def is_env_template(name: str) -> bool:
+    """Whether a file of that name only shows which settings there are, so that searches may read it."""
+    return folded(name).startswith(DOT_ENV) and folded(name).endswith(_TEMPLATES)
 
 
 def is_protected(name: str, around: str = "", *, in_packages: bool = False) -> bool:

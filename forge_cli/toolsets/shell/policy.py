@@ -34,9 +34,9 @@ from forge_cli.toolsets.shell.judge import CommandPart, LineJudge, LineVerdict, 
 from forge_cli.toolsets.shell.lint import check_examples, lint_rules
 from forge_cli.toolsets.shell.programs.readers import leaves_operands_alone, only_reads
 from forge_cli.toolsets.shell.programs.table import below
-from forge_cli.toolsets.shell.rules import RuleList, ShellRule
+from forge_cli.toolsets.shell.rules import RuleList, ShellRule, behind_xargs
 from forge_cli.toolsets.shell.sets.listings import fitting, listed
-from forge_cli.toolsets.shell.sets.secrets import FilesBelow, followed, hidden_reads, hook_folders
+from forge_cli.toolsets.shell.sets.secrets import FilesBelow, followed, hidden_reads, hook_folders, searches_quietly
 
 TrySetting = Literal["auto", "off", "required"]
 _DESCRIPTOR = re.compile(r"[0-9]+-?|-")
@@ -233,10 +233,10 @@ class ShellPolicy(Struct, frozen=True, dict=True):
             words = _innermost(simple)
             folders = [self.workspace / place for place in places]
             names = [word for word in words[1:] if self._may_name_file(word)]
-            reads, links = (hidden_reads(words, names), followed(words, names)) if words else (None, None)
-            found = reads.find_secret(folders) if reads else None
-            found = found or (links.find_way_out(folders) if links else None)
-            for listing in _listings(simple):
+            listings = list(_listings(simple))
+            names += [root for listing in listings for root in listing.roots or (".",)]  # a listing may name folders
+            found = _read_below(words, names, folders) if words else None
+            for listing in listings:
                 found = found or listing.find_odd(folders, may_read)
             if found:
                 yield f"it would read {found}"
@@ -328,9 +328,20 @@ def _redirected(simple: Simple, places: Sequence[str]) -> Iterator[PathUse]:
             yield from (PathUse(os.path.normpath(os.path.join(place, target.text)), access) for place in places)
 
 
+def _read_below(words: Sequence[str], names: Sequence[str], folders: Sequence[Path]) -> str | None:
+    """A file of secrets, or a link that leads to one or elsewhere, that a command meets below what it is given."""
+    reads, links, searched = hidden_reads(words, names, folders), followed(words, names), searches_quietly(words, names)
+    found = reads.find_secret(folders) if reads else None
+    found = found or (links.find_way_out(folders) if links else None)
+    return found or (searched.find_whitelisted_secret(folders) if searched else None)
+
+
 def _innermost(simple: Simple) -> list[str]:
-    """The words of a command behind its wrappers."""
-    return simple.texts[innermost(simple.texts, len(simple.words))[0] :] if simple.words else []
+    """The words of a command behind its wrappers, and behind ``xargs`` as a rule set reads it."""
+    if not simple.words:
+        return []
+    words = simple.texts[innermost(simple.texts, len(simple.words))[0] :]
+    return words[behind_xargs(tuple(words)) or 0 :]
 
 
 def _listings(command: Simple) -> Iterator[FilesBelow]:

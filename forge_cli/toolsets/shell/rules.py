@@ -120,7 +120,7 @@ def first_of(by_name: Mapping[str, list[Match]], words: tuple[str, ...], after: 
 
 def first_inside(by_name: Mapping[str, list[Match]], words: tuple[str, ...], after: int = -1) -> Match | None:
     """The verdict of a rule set on a command that only has its time limited or taken, or gets words by xargs."""
-    start = _behind_timer(words) if words[0] in _TIMED else _behind_xargs(words)
+    start = _behind_timer(words) if words[0] in _TIMED else behind_xargs(words)
     found = first_of(by_name, words[start:], after) if start else None
     if found is None or found.row is None or start is None:
         return None
@@ -136,7 +136,7 @@ def _behind_timer(words: tuple[str, ...]) -> int | None:
     return start if start < len(words) and not words[start].startswith("-") else None
 
 
-def _behind_xargs(words: tuple[str, ...]) -> int | None:
+def behind_xargs(words: tuple[str, ...]) -> int | None:
     """The beginning of the command that xargs starts, if its options only say how often and where words are put."""
     options = _XARGS.match(" ".join(words)) if words[0] == "xargs" else None
     start = len(options[0].split()) if options else len(words)

@@ -231,3 +231,74 @@ def test_a_link_that_the_line_itself_may_make_asks(repository: Project) -> None:
     plain = ["mkdir x && cat a.txt", "cat a.txt && ln -s a.txt z", "cp a.txt c.txt && git status", "ln -s a.txt b; pwd"]
     found = verdicts(repository, [*lines, *plain], "worker.yaml")
     assert [said for said, _ in found.values()] == ["ask"] * 4 + ["preApproved"] * 4, found
+
+
+def _asks(found: dict[str, tuple[str, str]]) -> list[str]:
+    return [line for line, (verdict, _) in found.items() if verdict == "ask"]
+
+
+def test_a_search_that_reads_hidden_files_asks_however_it_is_spelled(repository: Project) -> None:
+    repository.write("sub/.env", "KEY=1\n")
+    os.symlink("../sub/.env", repository.folder / "src/visible.txt")
+    asking = [
+        "rg -0uu KEY sub",
+        "rg -uu0 KEY sub",
+        "rg -n0. KEY sub",
+        "rg -A1uu KEY sub",
+        "rg --hid KEY sub",
+        "rg -L KEY src",
+        "rg -nL KEY src",
+        "rg --fol KEY src",
+        "fd -L x src",
+        "timeout 5 rg -0uu KEY",
+    ]
+    free = ["rg -n KEY", "rg -L KEY tests", "rg KEY src"]
+    assert _asks(verdicts(repository, [*asking, *free])) == asking
+
+
+def test_a_folder_that_a_listing_names_is_looked_into(repository: Project) -> None:
+    repository.write("sub/.env", "KEY=1\n")
+    asking = [
+        "find . -name sub | xargs rg -uu KEY",
+        "find . -type d -name sub | xargs -n1 grep -r KEY",
+        "ls | xargs -I{} rg -uu KEY {}",
+        "find . -type d -name sub | xargs diff -rN tests",
+        "diff -rN tests $(find . -name sub)",
+        'for d in *; do diff -rN tests "$d"; done',
+        'for d in s*; do grep -r KEY "$d"; done',
+    ]
+    free = ["find src -name '*.py' | xargs grep -n KEY", "find . -name sub | xargs ls", "ls | xargs rg KEY"]
+    assert _asks(verdicts(repository, [*asking, *free])) == asking
+
+
+@pytest.mark.parametrize("name", [".ignore", ".gitignore", ".rgignore", ".git/info/exclude", "sub/.ignore"])
+@pytest.mark.parametrize("pattern", ["!.env*", "!*", "!sub/.env", "!/sub/.[e]nv", "!.ENV  "])
+def test_a_search_asks_where_a_file_takes_secrets_back(repository: Project, name: str, pattern: str) -> None:
+    repository.write("sub/.env", "KEY=1\n")
+    repository.write(name, f"x\n{pattern}\n")
+    asking = ["rg KEY", "rg -l KEY | xargs cat", "rg --files | xargs cat", "fd . | xargs rg KEY", "rg KEY sub"]
+    assert _asks(verdicts(repository, [*asking, "rg KEY src"])) == asking
+
+
+def test_an_example_of_settings_may_be_searched(repository: Project) -> None:
+    repository.write(".env.example", "KEY=\n")
+    repository.write(".gitignore", ".env*\n!.env.example\nbuild\n")
+    assert _asks(verdicts(repository, ["rg KEY", "rg --files"])) == []
+
+
+def test_git_compares_plain_folders_outside_of_a_repository(project: Project) -> None:
+    for file in ("one/.env", "one/a.txt", "two/a.txt", "repo/src/.env", "repo/a.txt"):
+        project.write(file, "KEY=1\n")
+    subprocess.run(["git", "init", "-q", "repo"], cwd=project.folder, check=True)
+    (project.folder / "empty/.git").mkdir(parents=True)
+    asking = [
+        "git diff one two",
+        "git diff . two",
+        "git --no-pager diff one two",
+        "git diff --stat one two",
+        "ls | xargs git diff",
+        "cd repo && git diff src {}/one",
+    ]
+    free = ["git diff two/a.txt one/a.txt", "cd repo && git diff src", "git status"]
+    lines = [line.replace("{}", str(project.folder)) for line in (*asking, *free)]
+    assert _asks(verdicts(project, lines)) == lines[: len(asking)]

@@ -11,20 +11,21 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from forge_cli.sandbox.protected import is_secret
+from forge_cli.sandbox.protected import is_env_template, is_secret
 from forge_cli.toolsets.shell.programs.table import program
 
 FILES_AT_MOST = 50_000
 """A larger tree cannot be searched in time."""
 _GREP = re.compile(r"-[A-Za-z0-9]*[dRr].*|--[dr].*")
 """Options may be abbreviated; one that means something else only costs a look."""
-_RG = re.compile(
-    r"-[A-Za-z]*[u.][A-Za-z]*|--(?:hidden|unrestricted|no-ignore.*|type-add.*)|--type=(?:all|sh)|-t(?:all|sh)"
-)
+_RG = re.compile(r"-[^-].*[u.].*|-[u.].*|--(?:hid|unr|no-ig|type-a).*|--type=(?:all|sh)|-[^-]*t(?:all|sh)", re.DOTALL)
+_IGNORES = (".ignore", ".rgignore", ".gitignore")
+_TAKEN_BACK = re.compile(r"^!(.*?)\s*$", re.MULTILINE)
+"""The patterns by which such a file takes names back, hidden ones as well."""
 _RG_GLOB = re.compile(r"-[A-Za-z]*g(.*)|--i?glob(?:=(.*))?")
 _LINKS = {
     "grep egrep fgrep zgrep": r"-[A-Za-z0-9]*R.*|--de.*",
-    "rg fd fdfind": r"-[A-Za-z0-9.]*L.*|--follow",
+    "rg fd fdfind": r"-[^-]*L.*|--fol.*",
     "ls dir du": r"-[A-Za-z0-9]*L.*|--deref.*",
     "find": r"-L|-follow",
     "tree": r"-[A-Za-z]*l.*",
@@ -33,6 +34,8 @@ _LINKS = {
 """Options with which a program goes on behind the links that it meets."""
 _FOLLOWS = {name: re.compile(options) for programs, options in _LINKS.items() for name in programs.split()}
 _GIT = ("--no-index", "--untracked", "--no-exclude-standard")
+_READS_FOLDERS = frozenset(("diff", "grep"))
+"""Subcommands of git that read plain folders outside of a repository."""
 _EXPANDS = re.compile(r"[{\[\\]")
 _ODD_NAME = re.compile(r"[-@(!~+].*|.*[\s\x00-\x1f'\"\\*?\[$`].*", re.DOTALL)
 """A name that a program or the shell may take for something else: an option, several words, a glob."""
@@ -58,9 +61,30 @@ class FilesBelow(Struct, frozen=True):
         return self._first(places, lambda entry, _: is_secret(entry.name))
 
     def find_way_out(self, places: Iterable[Path]) -> str | None:
-        """A link that leads elsewhere than to what is below the same folder."""
+        """A link that leads elsewhere than to what is below the same folder, or to a file of secrets."""
         found = self._first(places, _leads_out)
         return f"what is behind {found}" if found else None
+
+    def find_whitelisted_secret(self, places: Sequence[Path]) -> str | None:
+        """A file of secrets that a search reads, because a file beside or above it takes its name back."""
+        above = (folder for place in places for folder in (place, *place.parents))
+        globs = [
+            glob for folder in above for name in (*_IGNORES, ".git/info/exclude") for glob in _whitelist(folder / name)
+        ]
+        secrets: list[str] = []
+
+        def look(entry: os.DirEntry[str], _: str) -> bool:
+            if entry.name in _IGNORES:
+                globs.extend(_whitelist(Path(entry.path)))
+            elif is_secret(entry.name) and not is_env_template(entry.name):
+                secrets.append(entry.name)
+            return False
+
+        if too_many := self._first(places, look):
+            return too_many
+        taken = (name for name in secrets for glob in globs if _EXPANDS.search(glob) or _fits_glob(name, glob))
+        name = next(taken, None)
+        return name and f"{name}, which may hold secrets and is no longer ignored"
 
     def find_odd(self, places: Sequence[Path], may_read: Callable[[str], bool]) -> str | None:
         """One that is not a plain name of a file that may be read."""
@@ -107,13 +131,13 @@ class FilesBelow(Struct, frozen=True):
 
     def _fits(self, name: str) -> bool:
         ends = [glob.rsplit("/", 1)[-1] for glob in self.globs]
-        return not ends or any(_EXPANDS.search(end) or fnmatchcase(name.lower(), end.lower()) for end in ends)
+        return not ends or any(_EXPANDS.search(end) or _fits_glob(name, end) for end in ends)
 
 
-def hidden_reads(words: Sequence[str], names: Iterable[str]) -> FilesBelow | None:
+def hidden_reads(words: Sequence[str], names: Iterable[str], places: Iterable[Path]) -> FilesBelow | None:
     """Files that a command reads and no word names; None where it skips hidden files, or reads none.
 
-    ``names`` are those of its words that may be paths.
+    ``names`` are those of its words that may be paths, ``places`` the folders in which it may run.
     """
     folders = tuple(names)
     match program(words[0]):
@@ -126,7 +150,31 @@ def hidden_reads(words: Sequence[str], names: Iterable[str]) -> FilesBelow | Non
             return FilesBelow(folders, here=any("$" in word for word in words))
         case "git" if any(len(word) > 3 and option.startswith(word) for word in words for option in _GIT):
             return FilesBelow(folders)
+        case "git" if not _READS_FOLDERS.isdisjoint(words) and _leaves_repository(folders, places):
+            return FilesBelow(folders, here=not folders)
     return None
+
+
+def _leaves_repository(names: Sequence[str], places: Iterable[Path]) -> bool:
+    """Whether a command of git may be outside of a repository, or is given a path that is."""
+    for place in places:
+        around = (folder for folder in (place, *place.parents) if _is_repository(folder / ".git"))
+        root = next(around, None)
+        if root is None:
+            return True
+        paths = (os.path.realpath(place / name) for name in names)
+        if any(os.path.commonpath([os.path.realpath(root), path]) != os.path.realpath(root) for path in paths):
+            return True
+    return False
+
+
+def _is_repository(path: Path) -> bool:
+    return path.is_file() or ((path / "HEAD").exists() and (path / "objects").is_dir())
+
+
+def searches_quietly(words: Sequence[str], names: Iterable[str]) -> FilesBelow | None:
+    """Folders that a command searches but for hidden files, unless an ignore file takes these back."""
+    return FilesBelow(tuple(names)) if program(words[0]) in ("rg", "fd", "fdfind") else None
 
 
 def followed(words: Sequence[str], names: Iterable[str]) -> FilesBelow | None:
@@ -136,8 +184,19 @@ def followed(words: Sequence[str], names: Iterable[str]) -> FilesBelow | None:
 
 
 def _leads_out(entry: os.DirEntry[str], folder: str) -> bool:
-    root = os.path.realpath(folder)
-    return entry.is_symlink() and os.path.commonpath([root, os.path.realpath(entry.path)]) != root
+    if not entry.is_symlink():
+        return False
+    root, real = os.path.realpath(folder), os.path.realpath(entry.path)
+    return os.path.commonpath([root, real]) != root or is_secret(os.path.basename(real))
+
+
+def _whitelist(file: Path) -> list[str]:
+    """The last names in the patterns that a file for searches takes back."""
+    return [found.rstrip("/").rpartition("/")[2] for found in _TAKEN_BACK.findall(_read(file))]
+
+
+def _fits_glob(name: str, glob: str) -> bool:
+    return fnmatchcase(name.lower(), glob.lower())
 
 
 def _values(words: Sequence[str], option: str) -> Iterator[str]:
