@@ -22,6 +22,7 @@ from forge_cli.toolsets.shell.block.frames import FoundCommand
 from forge_cli.toolsets.shell.block.patterns import CommandWords, Patterns
 from forge_cli.toolsets.shell.block.quoting import restore
 from forge_cli.toolsets.shell.block.search import Hit, Search
+from forge_cli.toolsets.shell.programs.discarding import bare_stash
 from forge_cli.toolsets.shell.programs.table import names
 from forge_cli.toolsets.shell.rules import (
     Match,
@@ -41,6 +42,7 @@ _NOTHING = "there is no command in it"
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@%+,=-]+")
 _LINKERS = names("ln link cp mv rsync tar bsdtar unzip cpio 7z")
 """Programs that may make links; others that may do so run code, which could read by itself."""
+_PUSH = ShellWord("push")
 _CODE_WORD = re.compile(r"[\w./:@%+=-]+")
 
 
@@ -271,13 +273,14 @@ class LineJudge:
             return LineVerdict(self._unsure, _NOTHING)
         known: dict[tuple[object, ...], CommandPart] = {}
         parts, places = [], []
+        written, commands = commands, [_with_push(command) for command in commands]
         for at, (command, beside) in enumerate(zip(commands, links_beside(commands), strict=True)):
             place = place.after(commands[at - 1]) if at else place
             here = replace(place, unsure=beside) if beside and not place.unsure else place
             said = (*command.words, *command.redirects, command.fed, command.piped, command.nested)
             key = (*said, here.folders.possible, here.unsure)
             if key not in known:
-                known[key] = self._part(command, here)
+                known[key] = replace(self._part(command, here), text=_shown(written[at]))
             parts.append(known[key])
             places.append(here)
         approval = Approval.strictest(*(part.approval for part in parts))
@@ -344,6 +347,12 @@ class LineJudge:
         match, approval = self._strictest(self.matching(words))
         approval = Approval.strictest(approval, self._unsure) if why else approval
         return CommandPart(_found_text(command, found), words, match, approval, why, found.nested, why is not None)
+
+
+def _with_push(command: Simple) -> Simple:
+    """The command as git takes it: ``git stash -u`` is ``git stash push -u``."""
+    at = None if any(word.unknown for word in command.words) else bare_stash(command.texts)
+    return command if at is None else replace(command, words=[*command.words[:at], _PUSH, *command.words[at:]])
 
 
 def _base(word: str) -> str:

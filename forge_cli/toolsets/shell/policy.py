@@ -32,6 +32,7 @@ from forge_cli.toolsets.shell.allow.redirects import names_secret
 from forge_cli.toolsets.shell.allow.values import Simple
 from forge_cli.toolsets.shell.judge import CommandPart, LineJudge, LineVerdict, starts_any
 from forge_cli.toolsets.shell.lint import check_examples, lint_rules
+from forge_cli.toolsets.shell.programs.discarding import commands_of, possible_files
 from forge_cli.toolsets.shell.programs.readers import leaves_operands_alone, only_reads
 from forge_cli.toolsets.shell.programs.table import below
 from forge_cli.toolsets.shell.rules import RuleList, ShellRule, behind_xargs
@@ -134,6 +135,7 @@ class ShellPolicy(Struct, frozen=True, dict=True):
                 return replace(verdict, approval=approval, reason=reason, rule=word.rule, where=word.where)
         uses_set = any(part.match and part.match.row for part in found.parts)
         doubts = chain(self._secrets(placed), self._reads(placed) if uses_set else (), self._written(placed))
+        doubts = chain(doubts, self._checked_out(placed))
         if (doubt := next(doubts, None)) is None:
             return verdict
         unsure = Approval.strictest(Approval.ASK, self.worker.default)
@@ -258,6 +260,13 @@ class ShellPolicy(Struct, frozen=True, dict=True):
                 path = os.path.relpath(found, self.workspace)
                 yield f"'{words[0]}' may run {path}, which is written without asking"
 
+    def _checked_out(self, placed: Iterable[_Placed]) -> Iterator[str]:
+        """Files for which git checkout takes a word that could be a branch."""
+        for simple, places in placed:
+            for word in possible_files(_innermost(simple)):
+                if any(os.path.lexists(self.workspace / place / word) for place in places):
+                    yield f"{word} is a file here, whose changes git checkout may throw away"
+
     def _placed(self, command: str, moved: str) -> Iterator[_Placed]:
         """The commands of a plain line, with the folders in which each may run."""
         place = CommandPlace(folders=Folders(root=str(self.workspace)), is_link=self._is_link)
@@ -284,11 +293,11 @@ class ShellPolicy(Struct, frozen=True, dict=True):
         inside = os.path.realpath(self.workspace) + os.sep
         return names_secret(real.removeprefix(inside)) or self.sandbox.hides(Path(real))
 
-    def _grants(self, files: Iterable[PathUse], found: LineVerdict, placed: Iterable[_Placed]) -> Needs:
+    def _grants(self, files: Iterable[PathUse], found: LineVerdict, placed: Sequence[_Placed]) -> Needs:
         """The rules that would pre-approve a line; none for what is protected, or where zones ask for a file."""
         if not found.grantable or any(map(_is_protected, (word for part in found.parts for word in part.words))):
             return ()
-        if any(map(self._always_asks, self._operands(placed))):
+        if any(map(self._always_asks, self._operands(placed))) or any(self._checked_out(placed)):
             return ()
         if any(self._zone_verdict(file).approval is not Approval.PRE_APPROVED for file in files):
             return ()
@@ -357,7 +366,7 @@ def _is_in_any(path: str, folders: Iterable[str]) -> bool:
 
 def _pattern_rule(pattern: str) -> GrantRule:
     says = {"pattern": pattern, "approval": PRE_APPROVED}
-    return GrantRule(_RULES, says, f"commands that begin with {pattern}", user_at=_RULES)
+    return GrantRule(_RULES, says, commands_of(pattern), user_at=_RULES)
 
 
 def _is_protected(word: str) -> bool:

@@ -262,6 +262,40 @@ def test_commands_that_begin_alike(coder: Project) -> None:
     ]
 
 
+FORMS = {
+    "git checkout -b x": "git checkout -b",
+    "git switch -c x": "git switch -c",
+    "git stash push -m x": "git stash push",
+    "git stash -u": "git stash push",
+    "git branch x": "git branch",
+    "git pull": "git pull",
+    "git commit -m x": "git commit",
+    "git -C sub checkout -b x": "git -C sub checkout -b",
+}
+DISCARDING = [
+    *("git checkout -- a.txt", "git checkout a.txt", "git checkout .", "git checkout -f x", "git checkout -B x"),
+    *("git checkout -b x -f", "git checkout HEAD a.txt", "git restore a.txt", "git reset --hard", "git clean -fd"),
+    *("git rebase main", "git stash pop", "git stash drop", "git stash clear", "git switch -C x", "git switch -f x"),
+    *("git switch -c x --discard-changes", "git switch --discard-changes x", "git branch -D x", "git branch -f x y"),
+    *("git branch -m x y", "git pull --rebase", "git pull origin +x:x", "git commit --amend -m x", "git tag -f x"),
+    *("git push --force", "git push origin +main", "git push origin :x", "git push --mirror", "git push -d o x"),
+    *("git -C sub checkout .", "git -C sub checkout -b x -f", "git -C sub reset --hard", "git -c alias.x=reset x"),
+    *("env A=1 git checkout -f x", "git checkout -b x; git checkout .", "git stash && git stash drop"),
+]
+
+
+@pytest.mark.parametrize("line", FORMS)
+def test_for_git_the_form_is_offered_and_what_discards_asks_each_time(coder: Project, line: str) -> None:
+    (coder.folder / "sub").mkdir()
+    (coder.folder / "worker.yaml").write_text("name: coder\ntoolsets: {shell: {try: off}}\n")
+    seen = run(coder, shell(line), *map(shell, DISCARDING), choose=[1, *[None] * len(DISCARDING)])
+    first, *others = map(texts, seen.asked)
+    stash = FORMS[line] == "git stash push"
+    more = "or with git stash and no subcommand" if stash else "but for forms that discard or rewrite"
+    assert first == ["this exact call", f"commands that begin with {FORMS[line]}, {more}"]
+    assert others == [["this exact call"]] * len(DISCARDING)
+
+
 def test_what_is_blocked_or_asks_by_a_rule_stays_so(coder: Project) -> None:
     made = [shell("git status"), shell("git push"), shell("git tag x"), shell("git status; git push"), shell("git $x")]
     seen = run(coder, *made, choose=[1, None, None, None])

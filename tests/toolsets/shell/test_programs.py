@@ -1,6 +1,7 @@
 """The data files: every row does what the lines beside it say, in every spelling of what it names.
 
 Covers forge_cli.toolsets.shell.allow.programs, forge_cli.toolsets.shell.programs.git,
+forge_cli.toolsets.shell.programs.discarding,
 forge_cli.toolsets.shell.programs.subcommands, forge_cli.toolsets.shell.programs.table,
 forge_cli.toolsets.shell.programs.options, forge_cli.toolsets.shell.programs.readers,
 forge_cli.toolsets.shell.block.patterns.

@@ -9,10 +9,12 @@ from itertools import pairwise
 
 from forge_cli.toolsets.shell.allow.lexer import ShellWord
 from forge_cli.toolsets.shell.allow.programs import Argv, program_hazard
+from forge_cli.toolsets.shell.programs.discarding import discards, git_form
 from forge_cli.toolsets.shell.programs.subcommands import (
     Wrapper,
     known_paths,
     named_tool,
+    path_ends,
     runner_named,
     starts_commands,
     wrapper_named,
@@ -129,6 +131,8 @@ def _own_words(words: Sequence[str]) -> int:
     """How many words after the program say what it is called for."""
     name, rest = program(words[0]), words[1:]
     found, known = program_named(name), known_paths(name)
+    if name == "git":
+        return git_form(words, lambda behind: _subcommands(behind, found.words("nested")))
     if "subcommands" in found.kind:
         return _subcommands(rest, found.words("nested"))
     if known:
@@ -161,11 +165,14 @@ def grantable_pattern(words: Sequence[ShellWord]) -> str | None:
     """The pattern that a person may be offered for a command: what would cover it.
 
     There is none for what starts any other program, and none that says nothing but that a program destroys or runs
-    what it is told: ``git stash`` alone would cover ``git stash clear``, too.
+    what it is told, nor for forms that discard or rewrite: they ask each time.
     """
     texts = [word.text for word in words]
     name = program(texts[0])
     found = program_named(name)
+    inner = texts[innermost(texts, len(texts))[0] :]
+    if discards(inner) or any(path_ends(inner, 0, program_named(program(inner[0])).words("ungranted"))):
+        return None
     if not _NAME.fullmatch(texts[0]) or starts_commands(found) or not found.kind.isdisjoint(_NEVER_GRANTED):
         return None
     cover = suggestion_for(words)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
+from forge_cli.toolsets.shell.programs.discarding import discard_hazard
 from forge_cli.toolsets.shell.programs.git import git_hazard, git_options
 from forge_cli.toolsets.shell.programs.options import known_options, options_of
 from forge_cli.toolsets.shell.programs.subcommands import runner_named, starts_commands, subcommand_hazard
@@ -71,6 +72,7 @@ def program_hazard(name: str, argv: Argv, reach: int, *, known_only: bool = Fals
     if argv.globs and _minds_names(name, found) and not _format_is_given(found, argv):
         return f"file names may become words that tell {name} something else"
     why = options_of(name).used(argv.words[1:]) or subcommand_hazard(name, argv.words, reach)
+    why = why or discard_hazard(name, argv.words, reach)
     why = why or _runner_hazard(name, found, argv.words, reach, known_only=known_only)
     for row in () if why else found.rows:
         why = why or (CHECKS[row.check](argv) if row.check else None)
