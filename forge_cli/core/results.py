@@ -19,6 +19,8 @@ from forge_cli.core.wire import OnWire, clean_text, decode_text, jsonable, own_r
 
 VALUE_LIMIT = 1024 * 1024
 MODEL_LIMIT = 20_000
+TRIAL_LIMIT = 4 * VALUE_LIMIT
+"""Characters that a trial may show: nothing of it is cut, and what does not fit is not applied."""
 OUTPUT_LIMIT = VALUE_LIMIT - 1000
 """Bytes that a process may have written, so that a result holds them and what stands beside, such as the exit code."""
 ORIGINAL_LIMIT = 100_000

@@ -19,6 +19,9 @@ class TriedChange(OnWire, frozen=True):
     bytes: int = 0
     """The size of a file, for a deleted one what it was."""
     renamed_from: str | None = None
+    """The path of a file with the same contents that is gone, which is among the changes as well."""
+    mode: str | None = None
+    """The mode that is applied, in octal digits, where it changes or is not that of every new file."""
 
 
 class TriedWant(OnWire, frozen=True):

@@ -27,7 +27,7 @@ from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.calls import ToolOutcome
 from forge_cli.core.errors import ToolError
 from forge_cli.core.events import ApprovalDecided, StatusEvent
-from forge_cli.core.results import Text, as_result, bounded
+from forge_cli.core.results import TRIAL_LIMIT, VALUE_LIMIT, Text, as_result, bounded
 from forge_cli.core.tool import TIME_LIMIT, Args, Preview
 from forge_cli.core.trial import CommandTried
 from forge_cli.core.wire import jsonable
@@ -227,7 +227,7 @@ def _bounded_preview(preview: Preview) -> Preview:
     if preview.value is None:
         return preview
     whole = as_result(preview.value)
-    value = bounded(whole)
+    value = bounded(whole, TRIAL_LIMIT if preview.tried else VALUE_LIMIT)
     return dataclasses.replace(preview, value=value, shows=preview.shows if value == whole else ())
 
 

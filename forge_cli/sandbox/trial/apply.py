@@ -24,7 +24,7 @@ from forge_cli.core.text import counted
 from forge_cli.files.home import make_private
 from forge_cli.files.replace import fill, replace_file
 from forge_cli.sandbox.names import shown
-from forge_cli.sandbox.trial.changes import Entry, PathChange, dump_change, hash_of, load_change
+from forge_cli.sandbox.trial.changes import Entry, PathChange, dump_change, hash_of, load_change, without_set_id
 from forge_cli.sandbox.trial.walk import BEFORE, FOLDER, Side, ZoneWalk
 
 _CHANGES, _JOURNAL = "changes.json", "journal"
@@ -71,8 +71,10 @@ def upper_folder(folder: Path, zone: str) -> Path:
 def apply(changes: ChangeSet, keep: Callable[[ChangeSet], None] | None = None) -> None:
     """Carry out all changes, if everything is still as the command found it; else Stale, and nothing is changed.
 
-    ``keep`` is called before anything is changed, with what was there in its place.
+    ``keep`` is called before anything is changed, with what was there in its place. The bits by which a file runs as
+    another user or group are never applied.
     """
+    changes = replace(changes, changes=tuple(map(without_set_id, changes.changes)))
     with _locked(changes.folder), changes.walk() as walk:
         changes = _hashed(changes, walk)
         walk.check_all(changes.changes)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from forge_cli.core.sandbox import READ_MAX
 
@@ -26,6 +26,7 @@ _SET = "user.overlay.overlay."
 """By which an overlay writes down what a command sets of the same name as its own attributes."""
 _KEPT = ("user.", "system.posix_acl_")
 _CHUNK = 1 << 18
+_SET_ID = stat.S_ISUID | stat.S_ISGID
 SCRATCH = frozenset(
     (
         *("__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", ".phpunit.cache"),
@@ -291,11 +292,11 @@ def _let_owner_in(upper: Path, info: os.stat_result) -> None:
 
 def _check_attributes(lower: Path, upper: Path) -> None:
     """UnknownChange where a command has set attributes of something that it left as it was: these are not applied."""
-    if _attributes_of(lower) != _attributes_of(upper):
+    if attributes_of(lower) != attributes_of(upper):
         raise UnknownChange(f"it set attributes of {upper.name}")
 
 
-def _attributes_of(path: Path) -> dict[str, bytes]:
+def attributes_of(path: Path) -> dict[str, bytes]:
     """The extended attributes of the file's owner, without those that an overlay sets for itself."""
     try:
         names = os.listxattr(path, follow_symlinks=False)
@@ -329,6 +330,28 @@ def _lstat(path: Path | None) -> os.stat_result | None:
         return None if path is None else os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
+
+
+def without_set_id(change: PathChange) -> PathChange:
+    """The change as it is applied: no file and no folder gets the right to run as another user or group.
+
+    A file keeps the bits that it had if its contents stay, and a new folder the group of those around it.
+    """
+    before, after = change.before, change.after
+    if after is None or not after.mode & _SET_ID:
+        return change
+    had = 0
+    if before and before.kind == after.kind and (before.size, before.detail) == (after.size, after.detail):
+        had = before.mode & _SET_ID
+    elif before is None and after.kind == "folder":
+        had = _inherited(change.path)
+    return replace(change, after=replace(after, mode=(after.mode & ~_SET_ID) | (after.mode & had)))
+
+
+def _inherited(path: Path) -> int:
+    """The bit that the kernel gives a folder by itself, as the nearest one that is there has it."""
+    around = next((info for folder in path.parents if (info := _lstat(folder))), None)
+    return around.st_mode & stat.S_ISGID if around else 0
 
 
 def dump_change(change: PathChange) -> dict[str, Any]:

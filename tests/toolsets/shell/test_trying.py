@@ -88,13 +88,13 @@ def test_a_yes_applies_what_was_shown(shell: Project) -> None:
     told = [type(event) for event in seen.events if isinstance(event, kinds)]
     assert told == [CommandTried, ApprovalDecided, CommandTried, ToolResult]
     assert [(each.path, each.change, each.bytes) for each in tried(seen).changed] == [
-        ("dist", "created", 0),
-        ("dist/out", "created", 6),
         ("notes.txt", "changed", 10),
         ("old", "deleted", 4),
+        ("dist", "created", 0),
+        ("dist/out", "created", 6),
     ]
     text = shown(seen)
-    assert "made     dist/out (6 bytes)\nchanged  notes.txt (10 bytes)\ndeleted  old\n" in text
+    assert "changed  notes.txt (10 bytes)\ndeleted  old\nmade     dist/\nmade     dist/out (6 bytes)\n" in text
     assert "\n+++ dist/out\n" in text
     assert "-hello\n+bye\n" in text
     assert "  done\n" in text
@@ -124,6 +124,7 @@ def test_each_change_has_its_kind(shell: Project) -> None:
     found = [(each.path, each.change, each.renamed_from) for each in tried(run(shell, RENAMES, answers=[True])).changed]
     assert found == [
         ("build.sh", "mode", None),
+        ("notes.txt", "deleted", None),
         ("old", "mode", None),
         ("sub", "created", None),
         ("sub/a", "created", None),

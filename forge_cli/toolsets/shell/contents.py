@@ -1,0 +1,234 @@
+"""The contents of a file before and after a trial: their kind, and all that differs, hidden characters too."""
+
+from __future__ import annotations
+
+import mmap
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from forge_cli.core.text import visible
+from forge_cli.files.difference import unified_diff
+
+MADE_AT_MOST = 256 * 1024
+"""Bytes of a made or deleted file that are shown; a larger one is told by its size and kind."""
+CHANGED_AT_MOST = 1024 * 1024
+"""Bytes that differ in a file that was there before, on either side."""
+_HEAD, _CHARACTER = 4096, 4
+_CHUNK = 1 << 20
+_CONTEXT_LINES, _CONTEXT_BYTES = 3, 60
+_WRITTEN = "\t\n\r\f\b\x1b"
+_ODD_PARTS, _NULS = 10, 10
+"""One part in so many of a text may be what no text has: it is shown, escaped. NULs may even be so many times as much,
+since a few of them in a Makefile must not hide the rest."""
+_SIGNATURES = {
+    b"\x7fELF": "program",
+    b"\xca\xfe\xba\xbe": "program",
+    b"\xcf\xfa\xed\xfe": "program",
+    b"MZ": "program",
+    b"\x89PNG\r\n\x1a\n": "PNG image",
+    b"\xff\xd8\xff": "JPEG image",
+    b"GIF8": "GIF image",
+    b"%PDF-": "PDF",
+    b"PK\x03\x04": "zip archive",
+    b"\x1f\x8b": "gzip archive",
+    b"BZh": "bzip2 archive",
+    b"\xfd7zXZ\0": "xz archive",
+    b"\x28\xb5\x2f\xfd": "zstd archive",
+    b"SQLite format 3\0": "SQLite database",
+    b"!<arch>\n": "library",
+    b"DIRC": "index of git",
+    b"PACK": "pack of git",
+}
+_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
+_HUNK = re.compile(r"@@ -(\d+)((?:,\d+)?) \+(\d+)((?:,\d+)?) @@")
+
+
+class FileContents(Struct, frozen=True):
+    """The contents of one path, as far as the row of its change tells of them."""
+
+    kind: str
+    """``text``, or more exactly what it is."""
+    difference: Sequence[str] = ()
+    """All that differs, as a unified diff; nothing where the contents are not shown."""
+    shown: bool = True
+    """False where a person sees the size and the kind only."""
+
+
+def compare_files(
+    before: Path | None, after: Path | None, old_name: str, new_name: str, at_most: int = MADE_AT_MOST
+) -> FileContents:
+    """Return the difference of two files, None for one that is not there; OSError if one cannot be read."""
+    with _Bytes(before) as old, _Bytes(after) as new:
+        kind = _kind(new if after else old)
+        if before and after and (was := _kind(old)) != kind:
+            kind = f"{kind}, was {was}"
+        if max(len(old.data), len(new.data)) > at_most:
+            if before is None or after is None:
+                return FileContents(kind, shown=False)
+            return _compare_large(old, new, kind, (old_name, new_name))
+        texts = (_text(bytes(old.data)), _text(bytes(new.data)))
+        if texts[0] is None or texts[1] is None:
+            return FileContents(kind, shown=False)
+        lines = unified_diff(texts[0], texts[1], old_name, new_name)
+        return FileContents(kind, lines)
+
+
+class _Bytes:
+    """The bytes of a file without reading all of a large one; none for a file that is not there."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self.data: bytes | mmap.mmap = b""
+
+    def __enter__(self) -> _Bytes:
+        if self._path is not None:
+            with self._path.open("rb") as file:
+                size = file.seek(0, 2)
+                file.seek(0)
+                self.data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size > _CHUNK else file.read()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if isinstance(self.data, mmap.mmap):
+            self.data.close()
+
+
+def _kind(file: _Bytes) -> str:
+    head = bytes(file.data[: MADE_AT_MOST if len(file.data) <= MADE_AT_MOST else _HEAD])
+    for signature, kind in _SIGNATURES.items():
+        if head.startswith(signature):
+            return kind
+    if head[:2] in _MARKS:
+        return "UTF-16 text"
+    text = _text(head)
+    if text is None:
+        return "binary"
+    if "\0" in text:
+        return "text with NUL"
+    if len(head) < len(file.data):
+        text = text[:-_CHARACTER]  # the head of a large file may end inside of one
+    return "text that is not UTF-8" if any("\udc80" <= char <= "\udcff" for char in text) else "text"
+
+
+def _text(data: bytes) -> str | None:
+    """Return bytes as text, those that are not UTF-8 as what is escaped later; None if they are no text at all."""
+    if encoding := _MARKS.get(data[:2]):
+        try:
+            return data.decode(encoding)
+        except UnicodeDecodeError:
+            return None
+    text = data.decode(errors="surrogateescape")
+    letters = len(text) - text.count("\0")
+    odd = sum(1 for char in text if ("\0" < char < " " and char not in _WRITTEN) or "\udc80" <= char <= "\udcff")
+    is_text = odd * _ODD_PARTS <= letters and len(text) <= letters * _NULS
+    return text if is_text else None
+
+
+def _compare_large(old: _Bytes, new: _Bytes, kind: str, names: tuple[str, str]) -> FileContents:
+    """Compare what lies between the bytes that both begin and end with."""
+    head = _same_head(old.data, new.data)
+    if head == len(old.data) == len(new.data):
+        return FileContents(kind)
+    tail = _same_tail(old.data, new.data, head)
+    ends = (len(old.data) - tail, len(new.data) - tail)
+    if max(ends) - head > CHANGED_AT_MOST or _text(bytes(old.data[:_HEAD])) is None:
+        return FileContents(kind, shown=False)
+    start = _lines_before(old.data, head)
+    windows = [
+        bytes(file.data[start : _lines_behind(file.data, end)]) for file, end in zip((old, new), ends, strict=True)
+    ]
+    if max(map(len, windows)) <= CHANGED_AT_MOST + MADE_AT_MOST:
+        return _compare_windows(windows, kind, names, _count_lines(old.data, start))
+    return _compare_stretches((old, new), head, ends, kind, names)
+
+
+def _cut_out(file: _Bytes, start: int, end: int) -> bytes:
+    """Return what differs, with lines of context behind it."""
+    return bytes(file.data[start : _lines_behind(file.data, end)])
+
+
+def _compare_windows(windows: Sequence[bytes], kind: str, names: tuple[str, str], lines_above: int) -> FileContents:
+    """Compare whole lines, and number them as they are in the files."""
+    before, after = map(_text, windows)
+    if before is None or after is None:
+        return FileContents(kind, shown=False)
+
+    def moved(place: re.Match[str]) -> str:
+        return f"@@ -{int(place[1]) + lines_above}{place[2]} +{int(place[3]) + lines_above}{place[4]} @@"
+
+    lines = [_HUNK.sub(moved, line, count=1) for line in unified_diff(before, after, *names)]
+    return FileContents(kind, lines)
+
+
+def _compare_stretches(
+    files: Sequence[_Bytes], head: int, ends: Sequence[int], kind: str, names: tuple[str, str]
+) -> FileContents:
+    """Show what differs inside of lines that are themselves too long to be shown."""
+    start = max(0, head - _CONTEXT_BYTES)
+    lines = [f"--- {visible(names[0])}", f"+++ {visible(names[1])}", f"@@ inside of a long line, byte {head} @@"]
+    for sign, file, end in zip("-+", files, ends, strict=True):
+        text = bytes(file.data[start : end + _CONTEXT_BYTES]).decode(errors="surrogateescape")
+        if _text(bytes(file.data[start : end + _CONTEXT_BYTES])) is None:
+            return FileContents(kind, shown=False)
+        lines += [f"{sign}{visible(line, keep=chr(9))}" for line in text.split("\n")]
+    return FileContents(kind, lines)
+
+
+def _same_head(one: bytes | mmap.mmap, other: bytes | mmap.mmap) -> int:
+    """Return how many bytes both begin with."""
+    at, most = 0, min(len(one), len(other))
+    while at < most:
+        size = min(_CHUNK, most - at)
+        left, right = one[at : at + size], other[at : at + size]
+        if left != right:
+            return at + _first_difference(left, right)
+        at += size
+    return most
+
+
+def _same_tail(one: bytes | mmap.mmap, other: bytes | mmap.mmap, head: int) -> int:
+    """Return how many bytes both end with, behind what they begin with."""
+    at, most = 0, min(len(one), len(other)) - head
+    while at < most:
+        size = min(_CHUNK, most - at)
+        left = one[len(one) - at - size : len(one) - at]
+        right = other[len(other) - at - size : len(other) - at]
+        if left != right:
+            return at + _first_difference(left[::-1], right[::-1])
+        at += size
+    return most
+
+
+def _first_difference(one: bytes, other: bytes) -> int:
+    low, high = 0, len(one)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[:middle] == other[:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _lines_before(data: bytes | mmap.mmap, at: int) -> int:
+    """Return where the lines of context above a place begin."""
+    for _ in range(_CONTEXT_LINES + 1):
+        at = data.rfind(b"\n", 0, at)
+        if at < 0:
+            return 0
+    return at + 1
+
+
+def _lines_behind(data: bytes | mmap.mmap, at: int) -> int:
+    for _ in range(_CONTEXT_LINES + 1):
+        at = data.find(b"\n", at) + 1
+        if at == 0:
+            return len(data)
+    return at
+
+
+def _count_lines(data: bytes | mmap.mmap, end: int) -> int:
+    return sum(data[at : min(end, at + _CHUNK)].count(b"\n") for at in range(0, end, _CHUNK))

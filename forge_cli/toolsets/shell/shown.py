@@ -1,0 +1,284 @@
+"""The effect of a trial as people see it before they answer: every change, and nothing is applied that is not here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct
+
+from forge_cli.core.results import TRIAL_LIMIT
+from forge_cli.core.text import counted, visible
+from forge_cli.core.trial import TriedChange
+from forge_cli.sandbox.protected import protected_among
+from forge_cli.sandbox.trial.apply import ChangeSet
+from forge_cli.sandbox.trial.changes import Entry, PathChange, What, attributes_of, hash_of, without_set_id
+from forge_cli.sandbox.trial.walk import Side
+from forge_cli.toolsets.shell.contents import CHANGED_AT_MOST, MADE_AT_MOST, FileContents, compare_files
+
+SHOWN_AT_MOST = TRIAL_LIMIT - 100_000
+"""Characters of all rows and differences; the rest is for what a command said."""
+_RECORDS = frozenset(
+    {"COMMIT_EDITMSG", "FETCH_HEAD", "HEAD", "ORIG_HEAD", "index", "logs", "objects", "packed-refs", "refs"}
+)
+"""Folders in which git keeps the history; nothing of it is run, unlike hooks and what the config names."""
+_CHANGES: Mapping[What, Literal["created", "changed", "deleted", "mode"]] = {
+    "made": "created",
+    "changed": "changed",
+    "replaced": "changed",
+    "deleted": "deleted",
+    "mode": "mode",
+    "times": "mode",
+    "linked": "mode",
+}
+_WORDS: Mapping[What, str] = {"times": "touched", "linked": "linked"}
+_ACL = "system.posix_acl_"
+
+
+class ShownEffect(Struct, frozen=True):
+    """All changes of a trial in words; what a yes applies is taken from here."""
+
+    text: str
+    """A row for each change, then the contents of files."""
+    changed: tuple[TriedChange, ...]
+    """The rows for programs."""
+    paths: frozenset[Path]
+    """Every path of which there is a row."""
+    unseen: int
+    """Files of which the contents are not shown, because they are binary or large."""
+    protected: int
+    """Changes of protected names."""
+    fits: bool
+    """False where files that were there before differ in more than can be shown."""
+
+    def of(self, changes: ChangeSet) -> ChangeSet:
+        """Return only those changes that were shown."""
+        return ChangeSet(
+            changes.folder, tuple(change for change in changes.changes if change.path in self.paths), changes.roots
+        )
+
+    @property
+    def stamp(self) -> str:
+        """The identity of what was shown."""
+        return sha256(self.text.encode(errors="surrogateescape")).hexdigest()
+
+
+def show_changes(changes: ChangeSet, workspace: Path) -> ShownEffect:
+    """Describe all changes: first those of what was there before, with their differences, then what was made."""
+    return _Describer(changes, workspace).describe()
+
+
+def why_protected(change: PathChange) -> str | None:
+    """The reason why the name of a change is protected; None if it is not."""
+    found = protected_among(change.parts)
+    return found and found[1]
+
+
+def record_of(change: PathChange) -> str | None:
+    """The records of git that a change belongs to; None for all else, what names another store of objects included."""
+    _, git, inside = "/".join(("", *change.parts)).rpartition("/.git/")
+    first = inside.partition("/")[0]
+    return first if git and first in _RECORDS and not inside.startswith("objects/info/") else None
+
+
+def name_from(path: Path, workspace: Path) -> str:
+    """The path as it is from the working directory, or whole where it lies elsewhere."""
+    return os.path.relpath(path, workspace) if path.is_relative_to(workspace) else str(path)
+
+
+class _Row(Struct):
+    """One change with what is known of it."""
+
+    change: PathChange
+    contents: FileContents | None = None
+    """None where no file has other contents than before."""
+    details: list[str] = []
+
+
+class _Describer:
+    def __init__(self, changes: ChangeSet, workspace: Path) -> None:
+        self._changes, self._workspace = changes, workspace
+        self._first: dict[tuple[str, int], PathChange] = {}
+        """By the number of a file on disk: the first of its names."""
+        self._left, self._fits = SHOWN_AT_MOST, True
+        self._paths: set[Path] = set()
+
+    def describe(self) -> ShownEffect:
+        changes = sorted(self._changes.changes, key=_place_of)
+        records = [change for change in changes if record_of(change)]
+        rows = [self._row(change) for change in changes if not record_of(change)]
+        lines = [self._line(row) for row in rows]
+        if records:
+            names = ", ".join(sorted({str(record_of(change)) for change in records}))
+            lines.append(f"git      {counted(len(records), 'change')} in its records ({names})")
+            self._paths.update(change.path for change in records)
+        for row in rows:
+            if row.contents and row.contents.difference:
+                lines += ["", *row.contents.difference]
+        text = "\n".join(lines)
+        return ShownEffect(
+            text,
+            changed=tuple(self._told(changes)),
+            paths=frozenset(self._paths),
+            unseen=sum(1 for row in rows if row.contents and not row.contents.shown),
+            protected=sum(1 for row in rows if why_protected(row.change)),
+            fits=self._fits and len(text) <= SHOWN_AT_MOST,
+        )
+
+    def _row(self, change: PathChange) -> _Row:
+        row = _Row(change, self._contents(change))
+        row.details = list(self._details(change, row.contents))
+        return row
+
+    def _contents(self, change: PathChange) -> FileContents | None:
+        """The contents of a file that was made, changed or deleted, as far as there is room for them."""
+        if change.what in ("mode", "times", "linked"):
+            return None
+        files = [entry for entry in (change.before, change.after) if entry and entry.kind == "file"]
+        if not files:
+            return None
+        is_old, is_new = (bool(entry and entry.kind == "file") for entry in (change.before, change.after))
+        name = name_from(change.path, self._workspace)
+        at_most = CHANGED_AT_MOST if why_protected(change) else MADE_AT_MOST
+        try:
+            found = compare_files(
+                change.path if is_old else None,
+                self._changes.source(change, "after") if is_new else None,
+                name if is_old else "/dev/null",
+                name if is_new else "/dev/null",
+                at_most,
+            )
+        except OSError as error:
+            return FileContents(f"cannot be read: {error.strerror}", shown=False)
+        size = sum(len(line) + 1 for line in found.difference)
+        if size <= self._left:
+            self._left -= size
+            return found
+        if is_old and is_new:
+            self._fits = False
+        return FileContents(found.kind, shown=False)
+
+    def _details(self, change: PathChange, contents: FileContents | None) -> Iterator[str]:
+        """All that the row says in brackets."""
+        before, after = change.before, change.after
+        if change.what == "replaced" and before and after:
+            yield f"{_described(before)} before"
+        entry = after or before
+        if after and after.kind == "link":
+            yield from self._link(change, before, after)
+        elif after and after.kind == "pipe":
+            yield "pipe"
+        if entry and entry.kind == "file" and contents and (after or not contents.shown):
+            yield counted(entry.size, "byte")
+        if contents and contents.kind != "text":
+            yield contents.kind
+        if contents and not contents.shown:
+            yield "not shown"
+        yield from self._modes(change)
+        if after and after.kind == "file":
+            first = self._first.setdefault((change.zone, after.number), change)
+            if first is not change:
+                yield f"the same file as {name_from(first.path, self._workspace)}"
+        if after and change.what in ("made", "changed", "replaced"):
+            yield from self._attributes(change)
+
+    def _link(self, change: PathChange, before: Entry | None, after: Entry) -> Iterator[str]:
+        was = f", before to {before.detail}" if before and before.kind == "link" else ""
+        leads = os.path.normpath(change.path.parent / after.detail)
+        outside = "" if Path(leads).is_relative_to(change.zone) else ", outside the zone"
+        yield f"link to {after.detail}{was}{outside}"
+
+    def _modes(self, change: PathChange) -> Iterator[str]:
+        """The mode and owner, where they change, or are not what every new file gets."""
+        before, after = change.before, change.after
+        if after is None or after.kind == "link":
+            return
+        applied = without_set_id(change).after
+        if before and before.kind == after.kind:
+            if before.mode != after.mode:
+                name = "" if change.what == "mode" else "mode "
+                yield f"{name}{before.mode:o} to {after.mode:o}"
+        elif after.mode & ~0o2000 != _new_mode(after.kind):
+            yield f"mode {after.mode:o}"
+        if applied and applied.mode != after.mode:
+            yield f"applied as {applied.mode:o}"
+        if before and before.owner != after.owner:
+            yield f"owner {before.owner[0]}:{before.owner[1]} to {after.owner[0]}:{after.owner[1]}"
+
+    def _attributes(self, change: PathChange) -> Iterator[str]:
+        """The names of extended attributes that a file or folder gets."""
+        try:
+            names = sorted(attributes_of(self._changes.source(change, "after")))
+        except OSError:
+            return
+        if names:
+            yield f"attributes {', '.join('ACL' if name.startswith(_ACL) else name for name in names)}"
+
+    def _line(self, row: _Row) -> str:
+        """The row of one change, which counts as shown from here on."""
+        change = row.change
+        self._paths.add(change.path)
+        what = _WORDS.get(change.what, change.what)
+        details = f" ({', '.join(row.details)})" if row.details else ""
+        protected = f" PROTECTED: {why}" if (why := why_protected(change)) else ""
+        return visible(f"{what:<8} {self._name(change)}{details}{protected}")
+
+    def _name(self, change: PathChange) -> str:
+        name, kind = name_from(change.path, self._workspace), (change.after or change.before)
+        return f"{name}/" if kind and kind.kind == "folder" else name
+
+    def _told(self, changes: Sequence[PathChange]) -> Iterator[TriedChange]:
+        """The same for programs: a file with the contents of one that is gone names that, which is a row of its own."""
+        gone: dict[str, list[PathChange]] = {}
+        for change in changes:
+            if change.after is None and (look := self._look(change, "before")):
+                gone.setdefault(look, []).append(change)
+        for change in changes:
+            entry, kind = change.after or change.before, _CHANGES[change.what]
+            path, size = name_from(change.path, self._workspace), entry.size if entry else 0
+            found = gone.get(self._look(change, "after") or "", []) if change.before is None else []
+            same = [each for each in found if self._hash(each, "before") == self._hash(change, "after")]
+            mode = self._told_mode(change)
+            if same:
+                yield TriedChange(path, "renamed", size, name_from(same[0].path, self._workspace), mode)
+            else:
+                yield TriedChange(path, kind, size, mode=mode)
+
+    def _told_mode(self, change: PathChange) -> str | None:
+        after = without_set_id(change).after
+        if after is None or not any(True for _ in self._modes(change)):
+            return None
+        return f"{after.mode:o}"
+
+    def _look(self, change: PathChange, side: Side) -> str | None:
+        """By which a file may be known again under another name; None for what is not a file."""
+        entry = change.before if side == "before" else change.after
+        return f"{entry.size} {entry.mode:o}" if entry and entry.kind == "file" and entry.size else None
+
+    def _hash(self, change: PathChange, side: Side) -> str | None:
+        path = change.path if side == "before" else self._changes.source(change, "after")
+        try:
+            return hash_of(path, path.lstat().st_size)
+        except OSError:
+            return None
+
+
+def _place_of(change: PathChange) -> tuple[bool, bool, str, tuple[str, ...]]:
+    """The order of rows: first of changes to what was there before, and of protected names before others."""
+    return change.before is None, why_protected(change) is None, change.zone, change.parts
+
+
+def _described(entry: Entry) -> str:
+    return f"link to {entry.detail}" if entry.kind == "link" else entry.kind
+
+
+@cache
+def _new_mode(kind: str) -> int:
+    """The mode that a new file or folder gets by the umask, which commands have from this process."""
+    with open("/proc/self/status") as facts:
+        masks = [int(line.split()[1], 8) for line in facts if line.startswith("Umask:")]
+    return (0o777 if kind == "folder" else 0o666) & ~(masks[0] if masks else 0o022)
