@@ -18,13 +18,13 @@ from forge_cli.record.changes import ChangedFile, change_log
 from forge_cli.record.log import find_kept, read_readable
 from forge_cli.record.overview import last_below
 from forge_cli.record.places import lock, unlock
-from forge_cli.record.undo import Undoing, commands_for_real, find_calls, look, undo
+from forge_cli.record.undo import Undoing, commands_for_real, find_calls, plan, undo
 from forge_cli.sandbox.trial.left import finish_trials
 from forge_cli.ui.table import print_json
 
 app = new_app()
 
-_DONE = {"restore": "restored", "remove": "removed", "nothing": "as it was"}
+_DONE = {"restore": "restored", "remove": "removed", "move": "moved", "nothing": "as it was"}
 
 
 @app.command("undo")
@@ -52,7 +52,7 @@ def undo_session(
     held = lock(path, hint="end that process, or wait for it; /undo restores files in its conversation")
     try:
         finish_trials(path.parent, lambda _, sentence: warn(sentence))
-        found = [look(file) for file in log.changed(calls)] if only_list else undo(log, _confirm, calls)
+        found = plan(log, calls) if only_list else undo(log, _confirm, calls)
     finally:
         unlock(path, held)
     if as_json:
@@ -79,18 +79,26 @@ def _line(undoing: Undoing, only_list: bool) -> str:
     name = _name(undoing.file)
     if undoing.left:
         return f"left      {name}: {visible(undoing.left)}"
-    if only_list:
-        return f"{undoing.action:<9} {name}{f': {visible(undoing.newer)}; you are asked' if undoing.newer else ''}"
-    return f"{_DONE[undoing.action]:<9} {name}"
+    word = undoing.action if only_list else _DONE[undoing.action]
+    if only_list and undoing.newer:
+        return f"{word:<9} {name}: {visible(undoing.newer)}; you are asked"
+    if undoing.action == "move" and undoing.other:
+        return f"{word:<9} {name}: back to {_shown(undoing.other)}"
+    return f"{word:<9} {name}"
 
 
 def _name(file: ChangedFile) -> str:
+    return _shown(file.path)
+
+
+def _shown(path: Path) -> str:
     here = Path(os.path.realpath("."))
-    return visible(str(file.path.relative_to(here) if file.path.is_relative_to(here) else file.path))
+    return visible(str(path.relative_to(here) if path.is_relative_to(here) else path))
 
 
 def _confirm(file: ChangedFile, why: str) -> bool:
     """Ask the person before anything newer is overwritten; where no person can be asked it stays."""
     if not is_interactive():
         return False
-    return ask(f"{_name(file)}: {why}. Overwrite it? [y]es, [n]o > ").lower() in ("y", "yes")
+    question = "Remove it" if file.before is None else "Overwrite it"
+    return ask(f"{_name(file)}: {visible(why)}. {question}? [y]es, [n]o > ").lower() in ("y", "yes")

@@ -10,9 +10,9 @@ from msgspec import Struct
 from forge_cli.core.errors import StatusLevel
 
 Notify = Callable[[StatusLevel, str], None]
-About = Literal["confinement", "prompt", "retry", "void", "server"]
+About = Literal["confinement", "prompt", "retry", "void", "server", "undo"]
 """The subject of a status: what confines commands, how far the model has read the prompt, that a request is sent again,
-that a partial answer does not count, and that an MCP server is not there."""
+that a partial answer does not count, that an MCP server is not there, and that a file will not be restored."""
 
 COMMANDS = "commands: "
 """How the line begins that says what confines child processes."""

@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import threading
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -21,8 +21,9 @@ from msgspec.structs import asdict, replace
 
 from forge_cli.core.context import current_call
 from forge_cli.core.errors import ForgeError
-from forge_cli.core.notify import Notify
+from forge_cli.core.notify import Notify, StatusNotice
 from forge_cli.core.sandbox import READ_MAX
+from forge_cli.core.text import counted, visible
 from forge_cli.files.home import make_private
 from forge_cli.files.lock import LineFile
 from forge_cli.files.regular import read_regular
@@ -41,6 +42,7 @@ SESSION_MAX = 100 * 1024 * 1024
 COMMANDS_MAX = 1024 * 1024 * 1024
 """The same for what commands change, of which another name is enough."""
 _INDEX = "changes.jsonl"
+_FOLDER_SUFFIX = ".undo"
 _DIGEST = 64
 """Characters of the name of what is kept by its content; that of a clone has more."""
 
@@ -80,6 +82,8 @@ class ChangedFile(Struct, frozen=True):
     after: State = None
     mode: int = 0
     owner: tuple[int, int] = (0, 0)
+    size: int = 0
+    """Bytes of the file that was there."""
     made: int = 0
     """How many of the folders above the path the session made."""
     unkept: str | None = None
@@ -128,7 +132,7 @@ class ChangeLog:
 
     @cached_property
     def folder(self) -> Path:
-        return self.log.with_suffix(".undo")
+        return self.log.with_suffix(_FOLDER_SUFFIX)
 
     @property
     def trials(self) -> Path:
@@ -156,6 +160,7 @@ class ChangeLog:
         with self._lock:
             known = self._load()
             entries = [self._of_command(changes, change) for change in changes.changes]
+            self._warn_unkept(entries)
             for entry in entries:
                 earlier = known.get((entry.path, entry.call))
                 known[entry.path, entry.call] = earlier.then(entry) if earlier else entry
@@ -163,12 +168,26 @@ class ChangeLog:
 
     def changed(self, calls: Container[str | None] | None = None) -> list[ChangedFile]:
         """Files that the session, or these calls, changed and left different, in the order of the first changes."""
+        return [entry for entry in self._touched(calls) if entry.differs]
+
+    def passing(self, calls: Container[str | None] | None = None) -> list[ChangedFile]:
+        """Files that the session, or these calls, made and removed again, with folders that were made for them."""
+        return [entry for entry in self._touched(calls) if not entry.differs and entry.made]
+
+    def _touched(self, calls: Container[str | None] | None) -> Iterable[ChangedFile]:
         found: dict[Path, ChangedFile] = {}
         for entry in self._load().values():
             if calls is None or entry.call in calls:
                 first = found.get(entry.path)
                 found[entry.path] = first.then(entry) if first else entry
-        return [entry for entry in found.values() if entry.differs]
+        return found.values()
+
+    def has(self, file: ChangedFile) -> bool:
+        """Is the content from before kept, be it for another path?"""
+        if file.before is None:
+            return False
+        digest = file.before[1]
+        return (self.folder / digest).exists() or self._clone_of(file.path, digest).exists()
 
     @contextmanager
     def kept(self, file: ChangedFile, digest: str) -> Iterator[bytes | BufferedReader]:
@@ -194,6 +213,9 @@ class ChangeLog:
         for path, call in list(known):
             if path in paths and (calls is None or call in calls):
                 del known[path, call]
+        if calls is None:  # what was made and removed again has nothing to restore
+            left = {entry.path for entry in self.changed()}
+            self._known = known = {key: entry for key, entry in known.items() if entry.path in left}
         if any(entry.differs for entry in known.values()):
             replace_file(self.folder / _INDEX, "".join(map(_dump, known.values())), mode=0o600)
         else:
@@ -215,10 +237,31 @@ class ChangeLog:
         state, data = _look(held)
         owner = place.info.st_uid, place.info.st_gid
         entry = replace(entry, before=state, after=state, mode=place.info.st_mode & 0o7777, owner=owner)
+        if state and state[0] == "file":
+            entry = replace(entry, size=place.info.st_size)
         unkept = held.unkept or (self._store(held, state, data) if state and data is not None else None)
-        if unkept and self.notify:
-            self.notify("warning", f"forge undo will not restore {entry.path}: {unkept}")
-        return replace(entry, unkept=unkept)
+        entry = replace(entry, unkept=unkept)
+        self._warn_unkept([entry])
+        return entry
+
+    def _warn_unkept(self, entries: Sequence[ChangedFile]) -> None:
+        """Warn of the files that will not be restored; where the session has moved one, it can be moved back."""
+        if self.notify is None or not any(entry.unkept for entry in entries):
+            return
+        last = {each.path: each.after for each in (*self._load().values(), *entries)}
+        places: dict[State, set[Path]] = {}
+        for path, state in last.items():
+            places.setdefault(state, set()).add(path)
+        by_reason: dict[str, list[Path]] = {}
+        for entry in entries:
+            if entry.unkept and not places.get(entry.before, set()) - {entry.path}:
+                by_reason.setdefault(entry.unkept, []).append(entry.path)
+        for unkept, paths in by_reason.items():
+            files = visible(str(paths[0]))
+            if len(paths) > 1:
+                files += f" and {counted(len(paths) - 1, 'other file')}"
+            sentence = f"forge undo will not restore {files}: {unkept}"
+            self.notify("warning", StatusNotice(sentence, "undo", urgent=True))
 
     def _of_command(self, changes: ChangeSet, change: PathChange) -> ChangedFile:
         """One change of a command; the content from before is taken from where it was kept."""
@@ -230,15 +273,13 @@ class ChangeLog:
             after=_state(after),
             mode=before.mode if before else 0,
             owner=before.owner if before else (0, 0),
+            size=before.size if before else 0,
             call=current_call(),
             after_mode=after.mode if before and after and after.kind != "link" else None,
         )
         if before is None or before.kind != "file" or before.detail == (after and after.detail):
             return entry
-        unkept = self._adopt(changes.source(change, "before"), before)
-        if unkept and self.notify:
-            self.notify("warning", f"forge undo will not restore {entry.path}: {unkept}")
-        return replace(entry, unkept=unkept)
+        return replace(entry, unkept=self._adopt(changes.source(change, "before"), before))
 
     def _adopt(self, source: Path, before: Entry) -> str | None:
         """Keep a file of which there is another name, or a copy, for this purpose; why that was not possible."""
@@ -314,6 +355,17 @@ class ChangeLog:
 def change_log(session: str) -> ChangeLog:
     """The log of what was kept of a session's files."""
     return ChangeLog(session_file(session))
+
+
+def logs_of_others(log: ChangeLog) -> list[ChangeLog]:
+    """Return the logs of the other sessions that took some content from its path without keeping it."""
+    found: list[ChangeLog] = []
+    for index in sorted(log.log.parent.glob(f"*{_FOLDER_SUFFIX}/{_INDEX}")):
+        other = ChangeLog(index.parent.with_suffix(log.log.suffix))
+        with suppress(OSError):
+            if other.log != log.log and b'"unkept"' in read_regular(index):
+                found.append(other)
+    return found
 
 
 def _state(entry: Entry | None) -> State:

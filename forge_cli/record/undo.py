@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Container, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Container, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -16,18 +15,19 @@ from forge_cli.core.errors import ForgeError, ToolError, UsageError
 from forge_cli.core.events import ContextUsage, MessageEvent, TurnStart
 from forge_cli.core.results import Custom
 from forge_cli.core.text import counted
-from forge_cli.core.zones import Access, Zone, ZoneMode
 from forge_cli.record.changes import ChangedFile, ChangeLog, state_of
 from forge_cli.record.line import Line
+from forge_cli.record.moved import Moved, Whereabouts, find_moved
+from forge_cli.record.restoring import hold, move, parking_place, put_back, reason, remove, remove_folders, restore
 from forge_cli.record.state import CallState, fold
 from forge_cli.sandbox.files.held import HeldFile
-from forge_cli.sandbox.files.place import make_parent
-from forge_cli.sandbox.files.sandbox import Sandbox
-from forge_cli.sandbox.files.virtual import virtual
+from forge_cli.sandbox.files.place import NotAFolder
+from forge_cli.sandbox.names import shown
 
 Confirm = Callable[[ChangedFile, str], bool]
 """Whether to overwrite a file all the same; gets it, and why one might not want to."""
-Action = Literal["restore", "remove", "nothing"]
+Action = Literal["restore", "remove", "move", "nothing"]
+"""``move`` is for a file that the session made, and that goes back to where its content was."""
 
 
 class Undoing(Struct, frozen=True):
@@ -39,6 +39,8 @@ class Undoing(Struct, frozen=True):
     """Why what is there now is not the session's alone."""
     left: str | None = None
     """Why it is left as it is."""
+    other: Path | None = None
+    """The file that its content is moved back from, or to."""
 
 
 def find_calls(lines: Iterable[Line], *, call: int | None = None, turn: int | None = None) -> frozenset[str]:
@@ -50,34 +52,69 @@ def find_calls(lines: Iterable[Line], *, call: int | None = None, turn: int | No
     return frozenset(each.call.id for each in state.calls if number == (each.turn if call is None else each.number))
 
 
-def look(file: ChangedFile) -> Undoing:
-    """Look at what undoing would do to a file, by what is there now."""
-    action: Action = "remove" if file.before is None else "restore"
-    if file.unkept:
-        return Undoing(file, action, left=file.unkept)
-    if file.before and file.before[0] == "special":
-        return Undoing(file, action, left="it was a pipe, and these are not made again")
-    try:
-        with _held(file, Access.INFO) as held:
-            return _judge(file, held, action)
-    except (ToolError, OSError) as error:
-        return Undoing(file, action, left=str(error))
-
-
-def undo(log: ChangeLog, confirm: Confirm, calls: Container[str | None] | None = None) -> list[Undoing]:
-    """Restore every file that the session changed, or these calls of it, the last change first.
+def plan(log: ChangeLog, calls: Container[str | None] | None = None) -> list[Undoing]:
+    """Return what undoing would do to each file that the session changed, or these calls of it, the last one first.
 
     What was made goes before anything comes back, and a folder comes back before what lies in it.
     """
-    last_first = log.changed(calls)[::-1]
-    last_first.sort(key=lambda file: 0 if file.before is None else len(file.parts))
-    done = [_undo_one(log, look(file), confirm) for file in last_first]
-    log.forget((each.file.path for each in done if each.left is None), calls)
+    files = log.changed(calls)[::-1]
+    files.sort(key=lambda file: 0 if file.before is None else len(file.parts))
+    moved = find_moved(log, files, calls)
+    return [_look(log, file, moved) for file in files]
+
+
+def undo(log: ChangeLog, confirm: Confirm, calls: Container[str | None] | None = None) -> list[Undoing]:
+    """Restore every file that the session changed, or these calls of it.
+
+    Content that was not kept is first moved from where the session has moved it to a place where it waits: nothing else
+    that is undone can be in its way, nor it in the way of others.
+    """
+    files = log.changed(calls)[::-1]
+    files.sort(key=lambda file: 0 if file.before is None else len(file.parts))
+    moved = find_moved(log, files, calls)
+    refused: dict[Path, Undoing] = {}
+    for file in files:
+        if (plan := _park(log, file, moved, confirm)) is not None:
+            refused[file.path] = plan
+    if refused:
+        back = {path: each for path, each in moved.back.items() if path not in refused}
+        missing = (*moved.missing, *(each.file for each in refused.values()))
+        moved = replace(moved, back=back, missing=missing)
+    done = [refused.get(file.path) or _undo_one(log, _look(log, file, moved), moved, confirm) for file in files]
+    for file in log.passing(calls):
+        remove_folders(file)
+    missing_states = {file.before for file in moved.missing}
+    restored = (each.file for each in done if each.left is None)
+    log.forget((file.path for file in restored if file.after not in missing_states), calls)
     return done
 
 
-def _judge(file: ChangedFile, held: HeldFile, action: Action) -> Undoing:
+def _look(log: ChangeLog, file: ChangedFile, moved: Whereabouts) -> Undoing:
+    """Look at what undoing would do to a file, by what is there now."""
+    action: Action = "remove" if file.before is None else "restore"
+    if file.before and file.before[0] == "special":
+        return Undoing(file, action, left="it was a pipe, and these are not made again")
+    try:
+        with hold(file) as held:
+            plan = _judge(file, held, action, moved)
+    except NotAFolder:
+        plan = Undoing(file, "nothing" if file.before is None else action)
+    except (ToolError, OSError) as error:
+        return Undoing(file, action, left=reason(error))
+    if plan.action == "nothing" or _is_only_mode(file):
+        return plan
+    if file.path in moved.back:
+        return replace(plan, other=moved.back[file.path].file.path)
+    if file.unkept and not log.has(file):
+        return Undoing(file, action, left=file.unkept)
+    return plan
+
+
+def _judge(file: ChangedFile, held: HeldFile, action: Action, moved: Whereabouts) -> Undoing:
     now = state_of(held)
+    target = moved.target_of(file.path)
+    if target is not None and file.before is None and now in (file.after, None):
+        return Undoing(file, "move", other=target)
     if now == file.before and not _has_other_mode(file, held):
         return Undoing(file, "nothing")
     if now == file.before == file.after:
@@ -86,79 +123,77 @@ def _judge(file: ChangedFile, held: HeldFile, action: Action) -> Undoing:
         return Undoing(file, action, newer="it was changed after the session")
     if file.others:
         return Undoing(file, action, newer="somebody else changed it during the session")
-    return Undoing(file, action)
+    return Undoing(file, action, newer=None if target else moved.doubt(file, held, now))
 
 
-def _undo_one(log: ChangeLog, plan: Undoing, confirm: Confirm) -> Undoing:
+def _is_only_mode(file: ChangedFile) -> bool:
+    return file.before == file.after
+
+
+def _park(log: ChangeLog, file: ChangedFile, moved: Whereabouts, confirm: Confirm) -> Undoing | None:
+    """Move the content that a file gets back to where it waits; the result if that is not possible, or not wanted."""
+    if file.path not in moved.back:
+        return None
+    plan = _look(log, file, moved)
+    source = moved.back[file.path]
+    if plan.left:
+        return plan
+    if plan.newer and not confirm(file, plan.newer):
+        where = f"; what it was is in {shown(str(source.file.path))}"
+        return replace(plan, left=plan.newer + where)
+    try:
+        if not source.is_parked:
+            move(source.file, parking_place(file))
+    except (ForgeError, ToolError, OSError) as error:
+        return replace(plan, left=reason(error))
+    return None
+
+
+def _undo_one(log: ChangeLog, plan: Undoing, moved: Whereabouts, confirm: Confirm) -> Undoing:
     file = plan.file
     if plan.left:
         return plan
-    if plan.action == "nothing":
-        _remove_folders(file)
+    if plan.action in ("nothing", "move"):
+        remove_folders(file)
         return plan
+    if file.path in moved.back:
+        return _put_back(plan, moved.back[file.path])
     if plan.newer and not confirm(file, plan.newer):
-        return Undoing(file, plan.action, plan.newer, left=plan.newer)
+        return replace(plan, left=plan.newer)
     try:
         if file.before:
-            _restore(file, *file.before, log)
+            restore(file, *file.before, log)
         else:
-            with _held(file, Access.DELETE) as held:
-                held.delete()
-            _remove_folders(file)
+            remove(file)
     except (ForgeError, ToolError, OSError) as error:
-        return Undoing(file, plan.action, plan.newer, left=str(error))
+        return replace(plan, left=reason(error))
     return plan
+
+
+def _put_back(plan: Undoing, moved: Moved) -> Undoing:
+    """Move content from where it waits to its path, and where that is not possible to where it was."""
+    parked = parking_place(plan.file)
+    try:
+        put_back(parked, plan.file)
+    except (ForgeError, ToolError, OSError) as error:
+        left = f"{reason(error)}; what it was is in {shown(str(_put_aside(parked, moved).path))}"
+        return replace(plan, left=left)
+    return plan
+
+
+def _put_aside(parked: ChangedFile, moved: Moved) -> ChangedFile:
+    """Move content that cannot come back to where the session had moved it, or leave it where it waits."""
+    if not moved.is_parked:
+        with suppress(ForgeError, ToolError, OSError):
+            move(parked, moved.file)
+            return moved.file
+    return parked
 
 
 def _has_other_mode(file: ChangedFile, held: HeldFile) -> bool:
     """Did a command change the mode, which is not back?"""
     info = held.place.info
     return file.after_mode not in (None, file.mode) and info is not None and info.st_mode & 0o7777 != file.mode
-
-
-def _restore(file: ChangedFile, kind: str, detail: str, log: ChangeLog) -> None:
-    with _held(file, Access.INFO) as held:
-        if state_of(held) == file.before:
-            os.chmod(held.place.name, file.mode, dir_fd=held.place.folder)
-            return
-        gives_way = held.kind == "directory" and kind != "directory"
-    if gives_way:
-        with _held(file, Access.DELETE) as held:
-            held.delete()
-    with _held(file, Access.WRITE if kind == "file" else Access.DELETE) as held:
-        if kind == "file":
-            with log.kept(file, detail) as data:
-                held.restore(data, file.attributes)
-            return
-        if held.kind is not None:
-            held.delete()
-        with make_parent(held.place) as folder:
-            if kind == "link":
-                os.symlink(detail, held.place.name, dir_fd=folder)
-            else:
-                os.mkdir(held.place.name, dir_fd=folder)
-                os.chmod(held.place.name, file.mode, dir_fd=folder)
-
-
-def _remove_folders(file: ChangedFile) -> None:
-    """Delete the folders that the session made for a file, if nothing is in them."""
-    for folder in list(file.path.parents)[: file.made]:
-        with suppress(ToolError, OSError):
-            _sandbox(file).delete(str(folder))
-
-
-@contextmanager
-def _held(file: ChangedFile, access: Access) -> Iterator[HeldFile]:
-    """The very place that the session changed: a path that leads elsewhere by now is refused."""
-    if os.path.realpath(file.zone) != file.zone:
-        raise ToolError(f"{file.zone} leads elsewhere now")
-    sandbox = _sandbox(file)
-    with sandbox.hold(str(file.path), access, virtual(sandbox.zones[0], file.parts), follow=False) as held:
-        yield held
-
-
-def _sandbox(file: ChangedFile) -> Sandbox:
-    return Sandbox([Zone("forge-undo", Path(file.zone), ZoneMode.RW)])
 
 
 _OF_COMMANDS = frozenset({"shell.result", "shell.session", "executable.run"})

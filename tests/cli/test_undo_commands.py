@@ -121,7 +121,7 @@ def test_what_cannot_be_undone_is_left_and_said(builder: Project, cli) -> None:
     said = dict(line.split(": ", 1) if ": " in line else (line, "") for line in done.out.splitlines())
     assert (done.code, sorted(said)) == (
         1,
-        ["left      line\\nbreak", "left      new", "left      pipe", "removed   plain"],
+        ["left      new", "left      pipe", "removed   plain", "restored  line\\nbreak"],
     )
     assert said["left      pipe"] == "it was a pipe, and these are not made again"
     assert not (builder.folder / "pipe").exists()

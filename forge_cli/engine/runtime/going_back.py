@@ -15,13 +15,18 @@ from forge_cli.engine.gate.steps import Caller, Refusal
 from forge_cli.record.changes import ChangeLog
 from forge_cli.record.log import read_readable
 from forge_cli.record.resume import read_past
-from forge_cli.record.undo import SaidMessage, Undoing, calls_since, find_calls, look, said_messages, undo
+from forge_cli.record.undo import SaidMessage, Undoing, calls_since, find_calls, plan, said_messages, undo
 
 if TYPE_CHECKING:
     from forge_cli.engine.runtime.runtime import WorkerRuntime
 
-_DONE = {"restore": "restored", "remove": "removed", "nothing": "was as before"}
-_WOULD = {"restore": "would be restored", "remove": "would be removed", "nothing": "is as before"}
+_DONE = {"restore": "restored", "remove": "removed", "move": "moved back", "nothing": "was as before"}
+_WOULD = {
+    "restore": "would be restored",
+    "remove": "would be removed",
+    "move": "would be moved back",
+    "nothing": "is as before",
+}
 _SHOWN, _NAMED = 60, 5
 """Characters of a message or a call, and calls, that are shown."""
 
@@ -88,7 +93,7 @@ class GoingBack:
     async def undo(self, args: Sequence[str]) -> None:
         log, only_list = self._changes, "--list" in args
         calls = self._undone_calls([arg for arg in args if arg != "--list"], log)
-        found = [look(file) for file in log.changed(calls)] if only_list else undo(log, lambda file, why: False, calls)
+        found = plan(log, calls) if only_list else undo(log, lambda file, why: False, calls)
         for each in found:
             self._say(_describe(each, only_list), "warning" if each.left else "info")
         if not only_list:

@@ -1,0 +1,143 @@
+"""Restoring one path: each step walks to the very place that the session changed, whatever its name is."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from hashlib import sha256
+from pathlib import Path
+
+from forge_cli.core.errors import ForgeError, ToolError
+from forge_cli.core.zones import Access, Zone, ZoneMode
+from forge_cli.files.regular import sync_folder
+from forge_cli.files.replace import replace_in
+from forge_cli.record.changes import ChangedFile, ChangeLog, State, state_of
+from forge_cli.sandbox.files.consent import check
+from forge_cli.sandbox.files.held import HeldFile
+from forge_cli.sandbox.files.place import NotAFolder, Place, locate, make_parent
+from forge_cli.sandbox.files.virtual import ParsedPath
+from forge_cli.sandbox.names import shown
+
+_PARKED = ".forge-undo-"
+"""How the name of a file begins while it is moved back; what begins with .forge- and ends with .tmp is swept away."""
+
+
+@contextmanager
+def hold(file: ChangedFile, access: Access = Access.INFO) -> Iterator[HeldFile]:
+    """Hold the very place that the session changed: a path that leads elsewhere by now is refused.
+
+    Commands give files names that file tools refuse, so the path is not read as one that somebody wrote.
+    """
+    if os.path.realpath(file.zone) != file.zone:
+        raise ToolError(f"{shown(file.zone)} leads elsewhere now")
+    zone = Zone("forge-undo", Path(file.zone), ZoneMode.RW)
+    asked = ParsedPath(str(file.path), zone.path, file.parts)
+    place = locate(asked, zone.path, [zone], through_last=False)
+    try:
+        if place.parts != file.parts:
+            raise ToolError(f"{asked} leads elsewhere now")
+        check(asked, place, access, [zone])
+        yield HeldFile(asked, place, _ignore)
+    finally:
+        os.close(place.folder)
+
+
+def _ignore(place: Place, info: os.stat_result | None) -> None:
+    """Take no notice of a change."""
+
+
+def state_now(file: ChangedFile) -> State:
+    """Return what is at the path now; None as well where something on the way is not a folder."""
+    try:
+        with hold(file) as held:
+            return state_of(held)
+    except NotAFolder:
+        return None
+
+
+def reason(error: Exception) -> str:
+    """Return the reason of a failed step, for a person."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
+def restore(file: ChangedFile, kind: str, detail: str, log: ChangeLog) -> None:
+    """Give a path the content and the attributes that it had before."""
+    with hold(file) as held:
+        if state_of(held) == file.before:
+            os.chmod(held.place.name, file.mode, dir_fd=held.place.folder)
+            return
+    _make_way(file, kind)
+    with hold(file, Access.WRITE if kind == "file" else Access.DELETE) as held:
+        if kind == "file":
+            with log.kept(file, detail) as data:
+                held.restore(data, file.attributes)
+            return
+        if held.kind is not None:
+            held.delete()
+        with make_parent(held.place) as folder:
+            if kind == "link":
+                os.symlink(detail, held.place.name, dir_fd=folder)
+            else:
+                os.mkdir(held.place.name, dir_fd=folder)
+                os.chmod(held.place.name, file.mode, dir_fd=folder)
+
+
+def _make_way(file: ChangedFile, kind: str) -> None:
+    """Delete a folder that is where something else comes back."""
+    with hold(file) as held:
+        gives_way = held.kind == "directory" and kind != "directory"
+    if gives_way:
+        with hold(file, Access.DELETE) as held:
+            held.delete()
+
+
+def remove(file: ChangedFile) -> None:
+    """Delete what the session made, with the folders that it made for it."""
+    with hold(file, Access.DELETE) as held:
+        held.delete()
+    remove_folders(file)
+
+
+def remove_folders(file: ChangedFile) -> None:
+    """Delete the folders that the session made for a file, if nothing is in them."""
+    for count in range(1, min(file.made, len(file.parts) - 1) + 1):
+        folder = ChangedFile(file.zone, file.parts[:-count])
+        with suppress(ForgeError, ToolError, OSError), hold(folder, Access.DELETE) as held:
+            held.delete()
+
+
+def parking_place(file: ChangedFile) -> ChangedFile:
+    """Return the place where the content of a file waits while it is moved back.
+
+    It is the same for every undo of this path, so an undo that was killed is finished by the next one, and in the
+    folder of the zone, which is there whatever happens to the folders below.
+    """
+    return ChangedFile(file.zone, (_PARKED + sha256(os.fsencode(file.path)).hexdigest()[:16],))
+
+
+def move(source: ChangedFile, target: ChangedFile) -> None:
+    """Move a file, by a copy between two file systems; a file that is at the target is replaced."""
+    with hold(source) as old, hold(target) as new, make_parent(new.place) as folder:
+        try:
+            os.rename(old.place.name, new.place.name, src_dir_fd=old.place.folder, dst_dir_fd=folder)
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+            with open(old.open(), "rb") as content:
+                replace_in(folder, new.place.name, content, like=old.place.info)
+            os.unlink(old.place.name, dir_fd=old.place.folder)
+        sync_folder(".", within=folder)
+        sync_folder(".", within=old.place.folder)
+
+
+def put_back(parked: ChangedFile, file: ChangedFile) -> None:
+    """Move the content of a file from where it waits to its path, and give it the attributes that it had."""
+    _make_way(file, "file")
+    move(parked, file)
+    with hold(file) as held:
+        name, folder = held.place.name, held.place.folder
+        with suppress(OSError):
+            os.chown(name, *file.owner, dir_fd=folder, follow_symlinks=False)
+        os.chmod(name, file.mode, dir_fd=folder)
