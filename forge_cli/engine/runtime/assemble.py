@@ -240,7 +240,7 @@ class Assembler(Struct, frozen=True, kw_only=True):
                 workspace=self.workspace,
                 protected=protected,
                 isolation=isolation,
-                own=None if outer else prepared.own_files,
+                own=sandbox.files.consent.OwnFiles(protected, lambda: engine.runtime.loaded.loaded_files(zones)),
                 no_default=why,
                 home=prepared.home,
             )

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from forge_cli.engine.organisation import Organisation
     from forge_cli.engine.plugins.host import PluginHost
     from forge_cli.record.recorder import Sink
-    from forge_cli.sandbox.files.consent import OwnFiles
     from forge_cli.sandbox.secrets import Redactor
     from forge_cli.sandbox.zones.config import SandboxConfig
 
@@ -167,10 +166,6 @@ class PreparedWorker:
     def protected(self) -> tuple[Path, ...]:
         """The files that say what the worker may do, whether or not they exist."""
         return tuple(protected_files(self.worker, self.host))
-
-    @cached_property
-    def own_files(self) -> OwnFiles:
-        return sandbox.files.consent.OwnFiles(self.protected)
 
     @cached_property
     def digest(self) -> str:

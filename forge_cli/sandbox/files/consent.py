@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -14,6 +13,7 @@ from forge_cli.core.errors import ToolError
 from forge_cli.core.zones import Access, Zone, ZoneMode
 from forge_cli.sandbox.files.place import NotAFolder, Place, open_for_listing
 from forge_cli.sandbox.files.virtual import ParsedPath
+from forge_cli.sandbox.loaded import Find, LoadedFiles, fits, folded_parts
 from forge_cli.sandbox.names import folded, lookalike_key, shown
 from forge_cli.sandbox.protected import FOLDERS, TOOLS, WORKER_SUFFIX, WORKERS, is_secret, protected_among
 
@@ -87,8 +87,8 @@ def _verdicts(place: Place, access: Access, own: OwnFiles) -> Iterator[Verdict]:
     if protected := protected_in(place):
         name, why = protected
         yield _ask(f"{shown(name)} is a protected name: {why}", "protected names")
-    if place in own:
-        yield _ask("it is one of the worker's own files", "protected names: the worker's own files")
+    if found := own.why(place):
+        yield _ask(*found)
     if access is Access.WRITE:
         yield from _write_verdicts(place)
 
@@ -186,19 +186,35 @@ class OwnFiles:
     A ``*`` in a path stands for any name, of files that are still to be made as well.
     """
 
-    def __init__(self, paths: Iterable[Path]) -> None:
+    def __init__(self, paths: Iterable[Path], loaded: Find = LoadedFiles) -> None:
+        """``loaded`` gives what else may be written only after asking, as of now."""
+        self.loaded = loaded
         given = [Path(os.path.abspath(path)) for path in paths]
         real = [Path(os.path.realpath(path)) for path in given]
         named = dict.fromkeys((*given, *real))
         self._paths = tuple(path for path in named if "*" not in str(path))
-        self._folded = {tuple(map(folded, path.parts)) for path in self._paths}
-        self._patterns = {tuple(map(folded, path.parts)) for path in named if "*" in str(path)}
+        self._folded = {folded_parts(path) for path in self._paths}
+        self._patterns = {folded_parts(path) for path in named if "*" in str(path)}
+
+    def why_changed(self, path: Path) -> str | None:
+        """Why a change of a real path counts, although no protected name is on its way."""
+        way = folded_parts(path)
+        if any(way[: len(own)] == own for own in self._folded):
+            return "it is one of the worker's own files"
+        return self.loaded().why([way])
+
+    def why(self, place: Place) -> tuple[str, str] | None:
+        """Why a place asks, and the rule behind that; None where it is not one of them."""
+        if place in self:
+            return "it is one of the worker's own files", "protected names: the worker's own files"
+        found = self.loaded().why(_ways(place))
+        return (found, "protected names: the files that forge loads") if found else None
 
     def __contains__(self, place: Place) -> bool:
-        ways = [tuple(map(folded, path.parts)) for path in (place.real, *place.links)]
+        ways = _ways(place)
         if any(way[: len(own)] == own for way in ways for own in self._folded):
             return True
-        if any(_fits(way, pattern) for way in ways for pattern in self._patterns):
+        if any(fits(way, pattern) for way in ways for pattern in self._patterns):
             return True
         return place.info is not None and any(self._is(path, place.info) for path in self._paths)
 
@@ -210,15 +226,6 @@ class OwnFiles:
             return False
 
 
-def _fits(way: tuple[str, ...], pattern: tuple[str, ...]) -> bool:
-    return len(way) == len(pattern) and all(map(fnmatchcase, way, pattern))
-
-
-def existing_files(paths: Iterable[Path]) -> Iterator[Path]:
-    """The files that the worker's own paths name right now."""
-    for path in paths:
-        if "*" not in str(path):
-            yield path
-            continue
-        first = next(index for index, part in enumerate(path.parts) if "*" in part)
-        yield from Path(*path.parts[:first]).glob("/".join(path.parts[first:]))
+def _ways(place: Place) -> list[tuple[str, ...]]:
+    """The folded parts of a place, and of the links that led there."""
+    return [folded_parts(path) for path in (place.real, *place.links)]

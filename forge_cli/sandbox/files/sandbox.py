@@ -89,7 +89,7 @@ class Sandbox:
         self.written: set[str] = set()
         """Real paths that calls have held for writing, with consent."""
         self.open_changes: Callable[[], ChangeKeeper] | None = None
-        self._own = own or OwnFiles(self.protected)
+        self.own = own or OwnFiles(self.protected)
 
     @classmethod
     def of(cls, zones: Iterable[Zone], *, workspace: Path | str | None = None) -> Sandbox:
@@ -127,7 +127,7 @@ class Sandbox:
             with self._locate(asked, follow=access is not Access.DELETE) as place:
                 access = access if use.kind == "file" else _access_by_kind(place, access)
                 files.consent.check(asked, place, access, self._zones)
-                verdict = files.consent.consent(place, access, self._own)
+                verdict = files.consent.consent(place, access, self.own)
                 return JudgedPath(use, place.virtual, files.place.state_of(place.info), verdict)
         except files.place.NotAFolder as nothing:
             if access is not Access.INFO:
@@ -345,7 +345,7 @@ class CallSandbox(Sandbox):
             workspace=around.workspace,
             protected=around.protected,
             isolation=around.isolation,
-            own=around._own,
+            own=around.own,
             no_default=around.no_default,
             home=around._home,
         )
@@ -366,7 +366,7 @@ class CallSandbox(Sandbox):
             raise Stale(f"{asked} led to {shown(declared)} when it was judged, and to {shown(place.virtual)} now")
         if access not in _DECLARATIONS:
             return
-        verdict = files.consent.consent(place, access, self._own)
+        verdict = files.consent.consent(place, access, self.own)
         if verdict.approval is Approval.PRE_APPROVED:
             return
         state, accesses = self._granted.get(place.virtual, (None, set[Access]()))

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from dataclasses import replace as replace_fields
 from enum import IntEnum
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.sandbox.files.virtual import innermost_zone
 from forge_cli.sandbox.isolation.protected_scan import ProtectedScan
 from forge_cli.sandbox.isolation.toolchains import links, toolchains
+from forge_cli.sandbox.loaded import ImportFolder, LoadedFiles, existing_files
 from forge_cli.sandbox.names import folded
 from forge_cli.sandbox.protected import FOLDERS, PAIRED
 
@@ -110,7 +112,19 @@ class Confinement:
     """Bytes that fit into each private folder, which lies in memory."""
     private: tuple[Path, ...] = ()
     """Of the hidden folders those that can be filled, in memory."""
+    import_folders: tuple[ImportFolder, ...] = ()
+    """Folders in which some names are protected, whether or not they are there."""
     protected_scan: ProtectedScan = field(default_factory=ProtectedScan, compare=False, repr=False)
+
+    def protecting(self, loaded: LoadedFiles) -> Confinement:
+        """The same with more that is protected: what forge loads may be other files than for the last command."""
+        paths = tuple(existing_files(each.path for each in loaded.paths))
+        return replace_fields(
+            self,
+            protected=tuple(dict.fromkeys((*self.protected, *map(_real, paths)))),
+            loose={**self.loose, **dict(_loose(paths, self._writable()))},
+            import_folders=(*self.import_folders, *loaded.folders),
+        )
 
     def rules(
         self, readable: Iterable[Path] = (), writable: Iterable[Path] = (), names: Sequence[str] | None = None
@@ -191,7 +205,8 @@ class Confinement:
         around it elsewhere: that is found afterwards.
         """
         apart = frozenset(str(path) for path in (*self.hidden, *(zone.path for zone in self.zones)))
-        return (*self.protected_scan.names(map(str, self._writable()), apart), *self.made())
+        imported = (str(path) for folder in self.import_folders for path in folder.existing())
+        return (*self.protected_scan.names(map(str, self._writable()), apart), *self.made(), *imported)
 
     def made(self) -> dict[str, None]:
         """The file that was made in place of an own one that was missing or a link: itself, or a link on its way."""

@@ -19,11 +19,11 @@ from forge_cli.core.notify import UNCONFINED_RULES, StatusNotice
 from forge_cli.core.processes import CommandOptions, Finished, Processes
 from forge_cli.files.home import user_homes
 from forge_cli.sandbox import trial
-from forge_cli.sandbox.files.consent import existing_files
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.isolation.confinement import Confinement, KeptHooks, confinement_for
 from forge_cli.sandbox.isolation.isolation import Confined, describe_confinement, isolation
 from forge_cli.sandbox.isolation.protected_scan import with_folders
+from forge_cli.sandbox.loaded import existing_files
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.network.access import INTERNET, NEVER_ASKS, NetworkGate, Outside
 from forge_cli.sandbox.processes.child import Child
@@ -214,15 +214,17 @@ class WorkerProcesses(Processes):
             raise ToolError(f"nothing was started: {error}") from None
         if isinstance(wrap, Unconfined):
             return wrap
-        opened, found = wrap.confinement.opened(writable), wrap.confinement.names()
+        confinement = wrap.confinement.protecting(self._sandbox.own.loaded())
+        opened, found = confinement.opened(writable), confinement.names()
         return replace(
             wrap,
+            confinement=confinement,
             readable=tuple(readable),
             writable=tuple(opened),
             hooks=KeptHooks(opened) if opened else None,
             names=found,
             seen=with_folders(found),
-            accepts=partial(self._keep, wrap.confinement) if names or opened else self._is_kept,
+            accepts=partial(self._keep, confinement) if names or opened else self._is_kept,
         )
 
     def _keep(self, confinement: Confinement, name: str) -> bool:
@@ -279,7 +281,7 @@ class WorkerProcesses(Processes):
             return None
         view = trial.view.TrialView(self._confinement(()), tuple(wanted.read))
         confined = Confined(wrap.mechanism, view.confinement())
-        return trial.trials.Trials(confined, view, room=wanted.limits.file_size)
+        return trial.trials.Trials(confined, view, own=self._sandbox.own, room=wanted.limits.file_size)
 
     async def run_wrapped(
         self,

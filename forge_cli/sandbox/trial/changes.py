@@ -115,6 +115,8 @@ class PathChange(Struct, frozen=True):
     parts: tuple[str, ...]
     before: Entry | None
     after: Entry | None
+    loaded: str | None = None
+    """Why its path asks although no name on it is protected: forge loads or obeys what is there."""
 
     @property
     def path(self) -> Path:
@@ -357,14 +359,14 @@ def _inherited(path: Path) -> int:
 def dump_change(change: PathChange) -> dict[str, Any]:
     """A change as JSON; names that are not UTF-8 stay what they are."""
     entries = {name: asdict(entry) for name in ("before", "after") if (entry := getattr(change, name)) is not None}
-    return {"zone": change.zone, "parts": change.parts, **entries}
+    return {"zone": change.zone, "parts": change.parts, "loaded": change.loaded, **entries}
 
 
 def load_change(data: dict[str, Any]) -> PathChange:
     entries = [
         Entry(**{**data[name], "owner": tuple(data[name]["owner"])}) if name in data else None for name in _SIDES
     ]
-    return PathChange(data["zone"], tuple(data["parts"]), *entries)
+    return PathChange(data["zone"], tuple(data["parts"]), entries[0], entries[1], data.get("loaded"))
 
 
 _SIDES = ("before", "after")

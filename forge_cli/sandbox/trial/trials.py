@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from forge_cli.core.processes import Finished
 from forge_cli.core.trial import TriedWant
+from forge_cli.sandbox.files.consent import OwnFiles
 from forge_cli.sandbox.isolation.bubblewrap import Bubblewrap
 from forge_cli.sandbox.isolation.isolation import Confined
 from forge_cli.sandbox.names import shown
@@ -105,8 +106,9 @@ def may_lack_rename(done: Finished) -> bool:
 class Trials:
     """The trials of one worker's commands."""
 
-    def __init__(self, wrap: Confined, view: TrialView, *, room: int | None) -> None:
+    def __init__(self, wrap: Confined, view: TrialView, *, own: OwnFiles, room: int | None) -> None:
         self._wrap = wrap
+        self._own = own
         self._view = view
         self._room = room
 
@@ -138,9 +140,11 @@ class Trials:
     async def _run(self, argv: Sequence[str], folder: Path, run: Run, writable: Iterable[Path]) -> Tried | None:
         """One attempt; None where somebody else changed a file meanwhile."""
         with self._masked(folder) as masks:
-            names = self._names
-            opened = self._wrap.confinement.opened(writable)
-            wrap = replace(self._wrap, writable=tuple(opened), names=names, covers=tuple(masks.rules))
+            confinement = self._wrap.confinement.protecting(self._own.loaded())
+            names, opened = confinement.names(), confinement.opened(writable)
+            wrap = replace(
+                self._wrap, confinement=confinement, writable=tuple(opened), names=names, covers=tuple(masks.rules)
+            )
             copies = Copies(folder, wrap, network=False, room=self._room)
             done = await run(copies)
             report, reached, secrets = copies.report(), copies.reached(), masks.opened()
@@ -166,23 +170,27 @@ class Trials:
             unsure = "it was stopped: it wrote more than a trial may"
         elif done.timed_out or done.exit_code is None or report is None:
             unsure = "it did not finish"
-        return Tried(done, changes, tuple(wanted), unsure)
+        return Tried(done, self._marked(changes), tuple(wanted), unsure)
+
+    def _marked(self, changes: ChangeSet) -> ChangeSet:
+        """The changes, with the reason at each of a file that forge loads or obeys."""
+        marked = (replace(change, loaded=self._own.why_changed(change.path)) for change in changes.changes)
+        found = replace(changes, changes=tuple(marked))
+        found.save()
+        return found
 
     @contextmanager
     def _masked(self, folder: Path) -> Iterator[Masks]:
         with ExitStack() as opened:
             try:
                 folder.mkdir(mode=0o700, parents=True)
-                masks = opened.enter_context(masked(self._view.secrets(self._names), folder / _STAND_INS))
+                secrets = self._view.secrets(self._wrap.confinement.names())
+                masks = opened.enter_context(masked(secrets, folder / _STAND_INS))
             except TooManySecrets as error:
                 raise NotTried(str(error)) from None
             except OSError as error:
                 raise NotTried(f"no copy can be made: {error.strerror}") from None
             yield masks
-
-    @property
-    def _names(self) -> tuple[str, ...]:
-        return self._wrap.confinement.names()
 
     def _doubted(self, tried: Tried, argv: Sequence[str], cwd: Path, withheld: Sequence[str]) -> Tried:
         """The trial, with what its words show that it lacked."""

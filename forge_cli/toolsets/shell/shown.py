@@ -73,9 +73,9 @@ def show_changes(changes: ChangeSet, workspace: Path) -> ShownEffect:
 
 
 def why_protected(change: PathChange) -> str | None:
-    """The reason why the name of a change is protected; None if it is not."""
+    """The reason why the name of a change is protected, or its path; None if neither is."""
     found = protected_among(change.parts)
-    return found and found[1]
+    return found[1] if found else change.loaded
 
 
 def record_of(change: PathChange) -> str | None:

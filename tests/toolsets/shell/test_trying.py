@@ -465,3 +465,12 @@ def test_a_rule_that_asks_is_not_granted_by_a_folder(shell: Project) -> None:
     (asked,) = seen.of(ApprovalRequired)
     assert tried(seen).outcome == "effects"
     assert [offer for offer in asked.request.offers or () if offer.below] == []  # type: ignore[union-attr]
+
+
+def test_what_forge_would_import_is_marked(shell: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(shell.folder))
+    text = shown(run(shell, "touch sitecustomize.py other.py", answers=[False]))
+    assert text.split("\n")[1:3] == [
+        "made     sitecustomize.py (0 bytes) PROTECTED: forge imports it",
+        "made     other.py (0 bytes)",
+    ]

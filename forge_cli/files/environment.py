@@ -1,0 +1,83 @@
+"""The Python environment that forge itself runs in, and what the next forge imports from there."""
+
+from __future__ import annotations
+
+import os
+import site
+import sys
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from pathlib import Path
+
+from forge_cli.files.module import PREFIX as _LOCAL
+
+INSTALLED = frozenset({"site-packages", "dist-packages"})
+CUSTOM = frozenset({"sitecustomize", "usercustomize"})
+"""Modules that Python imports by itself whenever it starts, from anywhere on its path."""
+_NEVER = frozenset({"test", "tests", "idlelib", "lib2to3", "turtle", "turtledemo", "tkinter", "this", "antigravity"})
+"""Names of the standard library that forge does not import, and that projects have as well."""
+
+
+def environment_folders() -> Iterator[Path]:
+    """The folders of which everything belongs to the interpreter: environments, libraries and programs."""
+    for prefix in dict.fromkeys((sys.prefix, sys.exec_prefix, sys.base_prefix)):
+        if any(os.path.exists(os.path.join(prefix, name)) for name in ("pyvenv.cfg", "conda-meta")):
+            yield Path(prefix)
+    yield Path(os.__file__).parent
+    for program in (sys.executable, os.path.realpath(sys.executable)):
+        if program:
+            yield Path(program)
+    if site.ENABLE_USER_SITE:
+        yield Path(site.getusersitepackages())
+    yield from (path for path in _search_path() if path.name in INSTALLED or path.suffix in (".zip", ".egg"))
+
+
+def search_folders() -> Iterator[tuple[Path, frozenset[str]]]:
+    """The other folders on the path, each with the first names of modules that it would be asked for."""
+    libraries = {path for path in environment_folders() if path.suffix == ""}
+    first = True
+    for path in _search_path():
+        if any(path.is_relative_to(folder) for folder in libraries):
+            first = False
+        elif path.suffix not in (".zip", ".egg"):
+            # behind the standard library and what is installed, a module of the same name is not found
+            yield path, _names(libraries) if first else CUSTOM
+
+
+def _search_path() -> list[Path]:
+    return list(dict.fromkeys(Path(os.path.realpath(entry)) for entry in sys.path if isinstance(entry, str)))
+
+
+def _names(libraries: Iterable[Path]) -> frozenset[str]:
+    found = {*sys.stdlib_module_names, *CUSTOM}
+    for folder in libraries:
+        if folder.name in INSTALLED and folder.is_dir():
+            found.update(name.partition(".")[0] for name in os.listdir(folder) if "-" not in name)
+    return frozenset(found - _NEVER)
+
+
+def imported_from(folder: Path) -> frozenset[str]:
+    """The first names of modules that this process has imported from a folder."""
+    return frozenset(name for name, place in _imported() if _real(os.path.dirname(place)) == str(folder))
+
+
+def imported_folders() -> Iterator[Path]:
+    """The packages that this process has imported from elsewhere than the path: of editable installs, by a finder."""
+    known = {str(path) for path in _search_path()}
+    yield from (Path(place) for _, place in _imported() if _real(os.path.dirname(place)) not in known)
+
+
+def _imported() -> Iterator[tuple[str, str]]:
+    """The modules that have been imported, by their first names, each with its file or folder."""
+    for name, module in list(sys.modules.items()):
+        if "." in name or name.startswith(_LOCAL):
+            continue
+        spec = getattr(module, "__spec__", None)
+        places = list((spec and spec.submodule_search_locations) or ())
+        file = getattr(module, "__file__", None)
+        if not places and isinstance(file, str):
+            places = [file]
+        yield from ((name, place) for place in places if isinstance(place, str))
+
+
+_real = lru_cache(maxsize=4096)(os.path.realpath)

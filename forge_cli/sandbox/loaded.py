@@ -1,0 +1,144 @@
+"""Files that forge, or a program that it starts unconfined, loads or obeys: who writes one decides what runs there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
+from functools import cached_property
+from pathlib import Path
+
+from msgspec import Struct
+
+from forge_cli.sandbox.names import folded
+
+Parts = tuple[str, ...]
+_MODULE_SUFFIXES = frozenset({"py", "pyc", "so", "pyd"})
+_METADATA = (".dist-info", ".egg-info", ".egg", ".egg-link")
+"""Folders and files that tell Python what is installed, and so which plugins there are."""
+
+
+class LoadedPath(Struct, frozen=True, dict=True):
+    """A file, or a folder with all that lies in it; a ``*`` in a name stands for anything."""
+
+    path: Path
+    why: str
+
+    @cached_property
+    def _parts(self) -> Parts:
+        return folded_parts(self.path)
+
+    def holds(self, way: Parts) -> bool:
+        """Whether a path, given by its folded parts, is this one or lies in it."""
+        return fits(way[: len(self._parts)], self._parts)
+
+
+class ImportFolder(Struct, frozen=True, dict=True):
+    """A folder in which Python looks for modules, and in which other files lie as well."""
+
+    path: Path
+    whole: frozenset[str]
+    """First names of modules that are imported from there: all that belongs to one counts."""
+    names: frozenset[str]
+    """First names that would be imported from there if there were such a module."""
+    why: str
+
+    @cached_property
+    def _parts(self) -> Parts:
+        return folded_parts(self.path)
+
+    def holds(self, way: Parts) -> bool:
+        """Whether a path, given by its folded parts, would be imported from this folder, or be read as metadata."""
+        size = len(self._parts)
+        return len(way) > size and way[:size] == self._parts and self._loads(way[size:])
+
+    def _loads(self, inside: Parts) -> bool:
+        first = inside[0]
+        if first.endswith(_METADATA):
+            return True
+        name, dot, rest = first.partition(".")
+        if name in self.whole:
+            return not dot or _is_module(rest)
+        if name not in self.names:
+            return False
+        if dot:
+            return len(inside) == 1 and _is_module(rest)
+        return len(inside) == 2 and inside[1].partition(".")[0] == "__init__"
+
+    def existing(self) -> Iterator[Path]:
+        """The files and folders of that kind that are there now."""
+        try:
+            found = os.listdir(self.path)
+        except OSError:
+            return
+        for entry in found:
+            name, inner = folded(entry), self.path / entry
+            if self._loads((name,)):
+                yield inner
+            elif name in self.names and inner.is_dir():
+                yield from (inner / each for each in os.listdir(inner) if self._loads((name, folded(each))))
+
+
+def _is_module(suffixes: str) -> bool:
+    return suffixes.rpartition(".")[2] in _MODULE_SUFFIXES
+
+
+class LoadedFiles(Struct, frozen=True):
+    """All of them, as far as they lie in the zones of a worker."""
+
+    paths: tuple[LoadedPath, ...] = ()
+    folders: tuple[ImportFolder, ...] = ()
+
+    @classmethod
+    def within(cls, roots: Sequence[Path], paths: Iterable[LoadedPath], folders: Iterable[ImportFolder]) -> LoadedFiles:
+        """Those that lie in one of the folders ``roots``, or around one; of the latter it is the root that is held."""
+        found: list[LoadedPath] = []
+        for each in paths:
+            for path in dict.fromkeys(Path(find(each.path)) for find in (os.path.abspath, os.path.realpath)):
+                inside = any(path.is_relative_to(root) for root in roots)
+                found += [LoadedPath(path, each.why)] if inside else []
+                found += [LoadedPath(root, each.why) for root in roots if root != path and root.is_relative_to(path)]
+        near = (folder for folder in folders if any(_is_near(folder.path, root) for root in roots))
+        return cls(tuple(dict.fromkeys(found)), tuple(near))
+
+    def why(self, ways: Iterable[Parts]) -> str | None:
+        """Why a file counts that is found by these paths, given by their folded parts; None where it does not."""
+        for way in ways:
+            for path in self.paths:
+                if path.holds(way):
+                    return path.why
+            for folder in self.folders:
+                if folder.holds(way):
+                    return folder.why
+        return None
+
+
+Find = Callable[[], LoadedFiles]
+"""Gives what is loaded as of now."""
+
+
+def _is_near(path: Path, root: Path) -> bool:
+    return path.is_relative_to(root) or root.is_relative_to(path)
+
+
+def folded_parts(path: Path) -> Parts:
+    return tuple(map(folded, path.parts))
+
+
+def fits(way: Parts, pattern: Parts) -> bool:
+    """Whether the names of a path are those of a pattern, in which ``*`` stands for anything within a name."""
+    return len(way) == len(pattern) and all(map(_is_alike, way, pattern))
+
+
+def _is_alike(name: str, pattern: str) -> bool:
+    return fnmatchcase(name, pattern.replace("[", "[[]").replace("?", "[?]")) if "*" in pattern else name == pattern
+
+
+def existing_files(paths: Iterable[Path]) -> Iterator[Path]:
+    """The files that paths name right now, in which a ``*`` stands for any name."""
+    for path in paths:
+        if "*" not in str(path):
+            yield path
+            continue
+        first = next(index for index, part in enumerate(path.parts) if "*" in part)
+        yield from Path(*path.parts[:first]).glob("/".join(path.parts[first:]))
