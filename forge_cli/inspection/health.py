@@ -28,6 +28,14 @@ from forge_cli.sandbox.trial.copies import overlay_problem
 from forge_cli.toolsets.executables.manage import ExecutableManager
 
 OLDEST = (3, 11)
+_SOCKETS = (
+    "/var/run/docker.sock",
+    "/run/podman/podman.sock",
+    "/run/postgresql/.s.PGSQL.5432",
+    "/run/mysqld/mysqld.sock",
+)
+_SOCKET_VARIABLES = ("DOCKER_HOST", "SSH_AUTH_SOCK", "DBUS_SESSION_BUS_ADDRESS")
+"""They name the sockets of daemons: of Docker's with ``unix:`` before it, of the bus with ``path=`` as well."""
 
 
 class DoctorCheck(Struct, frozen=True):
@@ -43,7 +51,7 @@ class DoctorCheck(Struct, frozen=True):
 async def check_health(*, interactive: bool) -> list[DoctorCheck]:
     """Everything that forge needs or could use on this machine; no third-party code is run in this process."""
     own = [_python(), _home(forge_home()), _config(), _terminal(interactive), _confinement(), _trial()]
-    own += [*_servers(), *_locks(Path.cwd())]
+    own += [*_sockets(), *_servers(), *_locks(Path.cwd())]
     return [*own, *await _models(), *await _plugins(), *_executables(ExecutableManager(forge_home()))]
 
 
@@ -107,6 +115,17 @@ def _trial() -> DoctorCheck:
         return DoctorCheck("trial", True, "commands that would ask are tried on a copy first")
     remedy = "use Linux 5.11 or newer with bubblewrap, where users may mount overlays in namespaces"
     return DoctorCheck("trial", False, f"commands are not tried on a copy: {problem}", remedy, essential=False)
+
+
+def _sockets() -> list[DoctorCheck]:
+    """The daemons of this machine that people's commands use by a unix socket, and that confined ones may not use."""
+    named = {name: os.environ.get(name, "").partition(",")[0].removeprefix("unix:") for name in _SOCKET_VARIABLES}
+    paths = [*map(Path, _SOCKETS), *(Path(path.removeprefix("path=")) for path in named.values() if path)]
+    found = [str(path) for path in dict.fromkeys(paths) if path.is_absolute() and path.is_socket()]
+    if not found or mechanism() is None:
+        return []
+    told = f"commands may not use {', '.join(found)}: a yes at a trial opens one for one command"
+    return [DoctorCheck("sockets", True, f"{told}, sandbox.read in a worker for all of them")]
 
 
 def _servers() -> list[DoctorCheck]:

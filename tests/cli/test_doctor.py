@@ -5,7 +5,9 @@ Covers forge_cli.inspection.health.
 
 import json
 import re
+import socket
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -102,6 +104,20 @@ def test_for_people(cli, project: Project) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.needs("bwrap")
+@pytest.mark.parametrize("value", ["{}", "unix://{}", "unix:path={},guid=1"])
+def test_sockets_that_commands_may_not_use_are_listed(cli, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as server:
+        path = f"{folder}/s"
+        server.bind(path)
+        monkeypatch.setenv("SSH_AUTH_SOCK", value.format(path))
+        monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:1")
+        row = checks(cli("doctor", "--json"))["sockets"]
+    assert row["ok"]
+    assert path in row["detail"]
+    assert "sandbox.read" in row["detail"]
+
+
 def test_keys_are_seen_and_never_shown(cli, monkeypatch: pytest.MonkeyPatch) -> None:
     absent = checks(cli("doctor", "--json"))
     assert not absent["model.anthropic"]["ok"]

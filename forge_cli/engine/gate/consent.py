@@ -127,7 +127,8 @@ class Consent:
             unchanged = ", and nothing was changed" if preview and preview.tried else ""
             sentence = f"{judged.call.name} was not called; {who}{unchanged}{note}"
             raise Refusal("denied", sentence, by=decision.by, rule=why)
-        return Consented(judged, stamp, preview.tried if preview and stamp else None)
+        applies = preview is not None and stamp is not None and preview.extent is not None
+        return Consented(judged, stamp, preview.tried if preview and applies else None)
 
     async def _put(self, judged: Judged, request: ApprovalRequest, asked: AskedCall) -> ApprovalDecision:
         return await self._controller.request_approval(

@@ -67,6 +67,8 @@ class Tried(Struct, frozen=True):
     """Things that it reached for, and that the command would have, unlike a trial."""
     unsure: str | None = None
     """Why it may have ended otherwise than the command would, though it was not seen to reach for anything."""
+    sockets: tuple[str, ...] = ()
+    """Unix sockets among the wants that are there on this machine, which a yes lets the command use."""
 
     @property
     def complete(self) -> bool:
@@ -79,8 +81,9 @@ class Tried(Struct, frozen=True):
 
     @property
     def stamp(self) -> str:
-        """The identity of what was seen, which a yes is bound to."""
-        return sha256(repr(self.changes.changes).encode(errors="surrogateescape")).hexdigest()
+        """The identity of what was seen, which a yes is bound to: what it applies, or lets the command use."""
+        bound = self.changes.changes if self.complete else self.sockets
+        return sha256(repr(bound).encode(errors="surrogateescape")).hexdigest()
 
 
 def want_of(socket: str, state: SocketState) -> TriedWant:
@@ -115,8 +118,6 @@ class Trials:
     @cached_property
     def problem(self) -> str | None:
         """Why nothing can be tried, as far as that is known before."""
-        if any(path.is_socket() for path in self._view.named):
-            return "sandbox.read names a socket, and forge cannot tell what a command does through it"
         return copies_problem(self._wrap)
 
     async def run(
@@ -162,15 +163,17 @@ class Trials:
         if report and report.network:
             places = report.reached[:LISTED] or ["an address that it knows"]
             wanted[:0] = [TriedWant("network", place) for place in places]
-        wanted += [want_of(name, state) for name, state in (reached.sockets if reached else ())][:LISTED]
+        found = reached.sockets[:LISTED] if reached else ()
+        wanted += [want_of(name, state) for name, state in found]
+        sockets = tuple(name for name, state in found if state == "there" and name.startswith("/"))
         unsure = None
-        if report and not reached and (programs := _SOCKET_PROGRAMS.search(argv[-1])):
-            unsure = f"{programs[0]} may have wanted a unix socket, which cannot be seen on this machine"
+        if report and not reached:
+            unsure = self._unseen(argv[-1])
         if report and report.exceeded:
             unsure = "it was stopped: it wrote more than a trial may"
         elif done.timed_out or done.exit_code is None or report is None:
             unsure = "it did not finish"
-        return Tried(done, self._marked(changes), tuple(wanted), unsure)
+        return Tried(done, self._marked(changes), tuple(wanted), unsure, sockets)
 
     def _marked(self, changes: ChangeSet) -> ChangeSet:
         """The changes, with the reason at each of a file that forge loads or obeys."""
@@ -178,6 +181,14 @@ class Trials:
         found = replace(changes, changes=tuple(marked))
         found.save()
         return found
+
+    def _unseen(self, line: str) -> str | None:
+        """Why a line may have wanted a unix socket, where the kernel does not show that."""
+        if programs := _SOCKET_PROGRAMS.search(line):
+            return f"{programs[0]} may have wanted a unix socket, which cannot be seen on this machine"
+        if named := next((path for path in self._view.named if path.is_socket()), None):
+            return f"it may have wanted {shown(str(named))}, which cannot be seen on this machine"
+        return None
 
     @contextmanager
     def _masked(self, folder: Path) -> Iterator[Masks]:
@@ -202,7 +213,7 @@ class Trials:
         wanted = (*tried.wanted, *outside[:LISTED])
         unsure = tried.unsure
         if unsure is None and done.exit_code:
-            silent = [*withheld, *map(str, self._view.named)]
+            silent = [*withheld, *(str(path) for path in self._view.named if not path.is_socket())]
             if may_lack_rename(done):
                 unsure = "a folder cannot be moved on a copy, so it may have failed only there"
             elif silent:

@@ -25,6 +25,7 @@ from forge_cli.sandbox.trial.masked import SecretScan
 _SYSTEM = frozenset(
     ("bin", "dev", "etc", "lib", "lib32", "lib64", "libx32", "nix", "proc", "run", "sbin", "sys", "tmp", "usr")
 )
+_RUN = (Path("/run"), Path("/var/run"))
 _SHOWN = ("/var/lib/dpkg", "/var/lib/rpm", "/var/cache/fontconfig")
 _DEVICES = frozenset(f"/dev/{name}" for name in ("full", "null", "ptmx", "random", "tty", "urandom", "zero"))
 """Those that every command has."""
@@ -76,15 +77,26 @@ class TrialView:
                 yield str(path)
 
     def refuses(self, line: str, said: str, folder: Path) -> Iterator[TriedWant]:
-        """The paths that a line names and no command gets: devices, sockets, and what it could not write outside."""
-        complaints = "\n".join(text for text in said.splitlines() if os.strerror(errno.EROFS) in text)
-        unwritable = list(_paths(complaints, folder))
+        """The paths that a line names and no command gets: devices, sockets, and what it could not write outside.
+
+        Those in ``/run`` are hidden from all commands, also where only a complaint names them.
+        """
+        unwritable = list(_paths(_complaints(said, errno.EROFS), folder))
+        for path in _paths(f"{line}\n{_complaints(said, errno.ENOENT)}", folder):
+            in_run = any(map(path.is_relative_to, _RUN)) and path not in _RUN
+            if in_run and os.path.lexists(path) and not _special_kind(path):
+                yield TriedWant("read", str(path), "no command sees")
         for path in _paths(line, folder):
             inside = any(path.is_relative_to(zone.path) for zone in self.around.zones)
             if kind := _special_kind(path):
                 yield TriedWant("read", str(path), f"is a {kind}")
             elif not inside and any(path.is_relative_to(place) for place in unwritable):
                 yield TriedWant("write", str(path), OUTSIDE)
+
+
+def _complaints(said: str, number: int) -> str:
+    """The lines in which a program names an error."""
+    return "\n".join(text for text in said.splitlines() if os.strerror(number).lower() in text.lower())
 
 
 def _paths(text: str, folder: Path) -> Iterator[Path]:

@@ -217,10 +217,12 @@ class ShellToolset(Toolset):
         """Run a command line with bash in the working directory, and wait for its end."""
         seconds = timeout or self.config.timeout
         done = None
+        sockets: list[Path] = []
+        tried = self._tried_args({"command": command, "timeout": timeout})
         if context.stamp is not None:
             keeper = self._keeper
-            tried = self._tried_args({"command": command, "timeout": timeout})
             done = self._trials.take(tried, context.stamp, keeper.keep if keeper else None)
+            sockets = self._trials.sockets(tried, context.stamp)
         if done is None:
             done = await self._processes.run(
                 bash(command),
@@ -231,7 +233,9 @@ class ShellToolset(Toolset):
                 together=OUTPUT_LIMIT - len(command),
                 watch=context.show,
                 interrupted=partial(outcome.interrupted, RESULT, command),
-                undoable=self._undoable(command, context.call_id),
+                readable=sockets,
+                # a daemon sees the files themselves, and no copies
+                undoable=None if sockets else self._undoable(command, context.call_id),
                 seen=self._policy.verdict(command).risk != "low",
             )
         state = outcome.describe_end(done, seconds)

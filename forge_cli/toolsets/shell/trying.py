@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
@@ -34,6 +34,11 @@ from forge_cli.toolsets.shell.shown import ShownEffect, name_from, record_of, sh
 OUTPUT = 2_000
 """Characters of the output that are shown."""
 TOO_MUCH = "it changed more than can be shown"
+_ALL_POWERFUL = (
+    *("docker.sock", "podman.sock", "containerd.sock", "crio.sock", "libvirt-sock", "lxd/unix.socket", "snapd.socket"),
+    *("incus/unix.socket", "/run/systemd/private"),
+)
+"""The ends of paths of sockets whose daemons start anything for those who ask."""
 _TRIED = "tried.json"
 
 Try = Callable[[Path], Awaitable[Tried]]
@@ -48,6 +53,8 @@ def describe(tried: Tried, shown: ShownEffect) -> Text:
 
 def recap(tried: Tried, shown: ShownEffect) -> str:
     """The meaning of a yes."""
+    if tried.sockets and not tried.complete:
+        return _recap_of_sockets(tried.sockets)
     if not tried.complete:
         return "yes runs it for real; nothing of the trial is kept"
     if not tried.changes.changes:
@@ -55,6 +62,13 @@ def recap(tried: Tried, shown: ShownEffect) -> str:
     more = [f"{shown.protected} of protected names"] if shown.protected else []
     more += [f"the contents of {counted(shown.unseen, 'file')} are not shown"] if shown.unseen else []
     return "; ".join([f"yes applies {counted(len(tried.changes.changes), 'change')}", *more])
+
+
+def _recap_of_sockets(sockets: Sequence[str]) -> str:
+    names = ", ".join(map(visible, sockets))
+    all_powerful = any(name.endswith(_ALL_POWERFUL) for name in sockets)
+    power = ", so that it can do anything on this machine" if all_powerful else ""
+    return f"yes runs it for real and lets it use {names}{power}"
 
 
 def changed_folder(tried: Tried, workspace: Path) -> GrantOffer | None:
@@ -118,9 +132,11 @@ class KeptTrial(Struct, frozen=True):
 
     @property
     def stamp(self) -> str | None:
-        """The identity of what a yes applies; None where it runs the line for real."""
+        """The identity of what a yes applies, or lets the line use; None where it just runs the line for real."""
+        if not self.tried.complete:
+            return self.tried.stamp if self.tried.sockets else None
         both = f"{self.tried.stamp} {self.shown.stamp}"
-        return sha256(both.encode()).hexdigest() if self.tried.complete else None
+        return sha256(both.encode()).hexdigest()
 
 
 @dataclass
@@ -170,6 +186,14 @@ class KeptTrials:
             apply(kept.shown.of(kept.tried.changes), keep)
         return kept.tried.done
 
+    def sockets(self, args: Args, stamp: str | None) -> list[Path]:
+        """Return the unix sockets that a line may use, because somebody said yes to a trial that wanted them."""
+        kept = self._known.get(_key(args))
+        if kept is None or stamp is None or kept.tried.complete or kept.stamp != stamp:
+            return []
+        paths = (Path(os.path.realpath(name)) for name in kept.tried.sockets)
+        return [path for path in paths if path.is_socket()]
+
     def forget(self, args: Args) -> None:
         """The call has its outcome; one that was parked may have been tried by an earlier process."""
         self._known.pop(_key(args), None)
@@ -184,12 +208,19 @@ class KeptTrials:
             check(changes)
         except (FileNotFoundError, Stale):
             return None
-        kept["done"] = Finished(**{**kept["done"], "appeared": (), "refused": ()})
-        return Tried(changes=changes, **{**kept, "wanted": tuple(TriedWant(**each) for each in kept["wanted"])})
+        kept["done"] = Finished(**{**kept["done"], "appeared": (), "refused": (), "sockets": ()})
+        kept["wanted"] = tuple(TriedWant(**each) for each in kept["wanted"])
+        kept["sockets"] = tuple(kept.get("sockets", ()))
+        return Tried(changes=changes, **kept)
 
 
 def _save(tried: Tried) -> None:
-    kept = {"done": asdict(tried.done), "wanted": [asdict(each) for each in tried.wanted], "unsure": tried.unsure}
+    kept = {
+        "done": asdict(tried.done),
+        "wanted": [asdict(each) for each in tried.wanted],
+        "unsure": tried.unsure,
+        "sockets": tried.sockets,
+    }
     replace_file(tried.changes.folder / _TRIED, json.dumps(kept), mode=0o600)
 
 

@@ -3,18 +3,21 @@
 Covers forge_cli.sandbox.trial.copies, forge_cli.toolsets.shell.toolset, forge_cli.sandbox.processes.outcome.
 """
 
+import json
 import os
 import socket
 import tempfile
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
 import pytest
 
-from forge_cli.core.events import ToolResult
+from forge_cli import ApprovalRequest
+from forge_cli.core.events import ApprovalRequired, ToolResult
+from forge_cli.core.trial import CommandTried
 from forge_cli.testing import Project, Seen, call, calls
 
 pytestmark = pytest.mark.needs("overlay")
@@ -48,8 +51,22 @@ def greet(server: socket.socket) -> None:
 @pytest.fixture
 def daemon() -> Iterator[Path]:
     """A socket outside the zones that somebody listens at; in a folder whose path is short enough for an address."""
-    with tempfile.TemporaryDirectory(prefix="forge-") as folder, socket.socket(socket.AF_UNIX) as server:
-        path = Path(os.path.realpath(folder), "d.sock")
+    with (
+        tempfile.TemporaryDirectory(prefix="forge-") as folder,
+        listening(Path(os.path.realpath(folder), "d.sock")) as path,
+    ):
+        yield path
+
+
+@contextmanager
+def other_daemon(daemon: Path) -> Iterator[Path]:
+    with listening(daemon.with_name("other.sock")) as path:
+        yield path
+
+
+@contextmanager
+def listening(path: Path) -> Iterator[Path]:
+    with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(path))
         server.listen()
         Thread(target=greet, args=(server,), daemon=True).start()
@@ -134,3 +151,74 @@ def test_one_that_is_named_is_used(shell: Project, daemon: Path) -> None:
     status, data, _ = ended(run(shell, f"./docker {daemon}"))
     assert (status, data["stdout"]) == ("success", "hello\n")
     assert "refusedSockets" not in data
+
+
+def tried(project: Project, *lines: str, **options: Any) -> Seen:
+    """Run lines that are tried first."""
+    worker(project, shell=options.pop("shell", ""), read=options.pop("read", None))
+    turns = [calls(call("shell", command=line)) for line in lines]
+    return project.run(*turns, "done", timeout=120, **options)
+
+
+def recaps(seen: Seen) -> list[str | None]:
+    return [each.request.recap for each in seen.of(ApprovalRequired) if isinstance(each.request, ApprovalRequest)]
+
+
+def test_a_yes_to_a_trial_that_wanted_a_socket_lets_the_line_use_it(shell: Project, daemon: Path) -> None:
+    line = f"./docker {daemon} > made; cat made"
+    seen = tried(shell, line, line, answers=[True, False])
+    assert [event.outcome for event in seen.of(CommandTried)] == ["incomplete"] * 2
+    assert recaps(seen) == [f"yes runs it for real and lets it use {daemon}"] * 2
+    first, second = seen.of(ToolResult)
+    assert first.value.data["stdout"] == "hello\n"  # type: ignore[union-attr]
+    assert shell.read("made") == "hello\n"
+    assert second.status == "denied"
+    assert "permission denied" not in str(second.value)
+
+
+def test_a_yes_opens_what_was_shown_and_nothing_else(shell: Project, daemon: Path) -> None:
+    with other_daemon(daemon) as other:
+        shell.write("run.sh", f"test -e flag && ./docker {other}; touch flag; ./docker {daemon}\n")
+        seen = tried(shell, "sh run.sh; :", "sh run.sh; :", answers=[True, True])
+    assert recaps(seen) == [f"yes runs it for real and lets it use {each}" for each in (daemon, f"{other}, {daemon}")]
+    assert [each.value.data["stdout"] for each in seen.of(ToolResult)] == ["hello\n", "hello\nhello\n"]  # type: ignore[union-attr]
+
+
+def test_who_rules_the_machine_by_a_socket_is_said(shell: Project, daemon: Path) -> None:
+    powerful = daemon.with_name("docker.sock")
+    daemon.rename(powerful)
+    (asked,) = recaps(tried(shell, f"./docker {powerful}", answers=[False]))
+    assert asked == f"yes runs it for real and lets it use {powerful}, so that it can do anything on this machine"
+
+
+def test_a_yes_that_comes_later_does_not_open_another_socket(shell: Project, daemon: Path) -> None:
+    with other_daemon(daemon) as other:
+        shell.write("run.sh", f"./docker {daemon}\n")
+        turns = [calls(call("shell", command="sh run.sh")), {"text": "done"}]
+        shell.write("script.yaml", json.dumps({"turns": turns}))
+        worker(shell, shell="")
+        options = ("-p", "--on-ask", "park", "-m", "script:script.yaml")
+        parked = shell.forge("run", "worker.yaml", "go", *options)
+        assert parked.returncode == 10, parked
+        (waiting,) = json.loads(shell.forge("approvals", "list", "--json").stdout)
+        shell.write("run.sh", f"./docker {other} > other; ./docker {daemon} > out\n")
+        assert shell.forge("approvals", "answer", "last", "yes").returncode == 0
+        done = shell.forge("run", "worker.yaml", "-r", waiting["session"], *options)
+    assert (done.returncode, done.stdout) == (0, "done\n"), done
+    assert (shell.read("other"), shell.read("out")) == ("", "hello\n")
+
+
+def test_where_a_socket_is_named_lines_are_tried_as_ever(shell: Project, daemon: Path) -> None:
+    seen = tried(
+        shell, f"./docker {daemon} | head -1", "python3 -c 'print(1)'", "python3 -c 1/0", read=daemon, answers=[True]
+    )
+    assert [event.outcome for event in seen.of(CommandTried)] == ["incomplete", "noEffect", "noEffect"]
+    assert [each.value.data["stdout"] for each in seen.of(ToolResult)] == ["hello\n", "1\n", ""]  # type: ignore[union-attr]
+
+
+def test_what_lies_in_run_is_wanted_where_a_line_or_an_error_names_it(shell: Project) -> None:
+    name = "/run/adduser" if os.path.exists("/run/adduser") else next(str(each) for each in Path("/run").iterdir())
+    lines = [f"cat {name}; true", f"cat $(echo {name}) 2>&1 || true", "ls /run/nothing-of-that-name; true"]
+    seen = tried(shell, *lines, approval_callback=lambda request: False)
+    found = [[(each.kind, each.what) for each in event.wanted] for event in seen.of(CommandTried)]
+    assert found == [[("read", name)], [("read", name)], []]
