@@ -52,6 +52,12 @@ def mechanism(name: str) -> Mechanism | None:
     return next((found for found in mechanisms() if found.name == name and confines(found)), None)
 
 
+def can_mount() -> bool:
+    """Whether a process of this user may have mounts that nobody else sees."""
+    code = "from forge_cli.sandbox.trial.enter import enter_namespaces; enter_namespaces(network=True)"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
+
+
 def find_chromium() -> str | None:
     return next(filter(None, (shutil.which(name, path=PATH) for name in ("chromium", "chromium-browser"))), None)
 
@@ -90,6 +96,7 @@ NEEDS = {
     "uv": program("uv", "uv"),
     "zsh": program("zsh", "zsh"),
     "linux": Need(lambda: LINUX),
+    "mounts": Need(lambda: LINUX and can_mount(), more="the kernel has to let processes have mounts of their own"),
     "loop": Need(lambda: LINUX and os.geteuid() == 0 and os.path.exists("/dev/loop-control"), more="and root"),
     "root": Need(lambda: os.geteuid() == 0, more="only root can make a file that belongs to root"),
     "user": Need(lambda: os.geteuid() != 0, more="root may read and write everything"),

@@ -20,6 +20,7 @@ from forge_cli.engine.plugins.scan import LOAD_PLUGINS
 from forge_cli.inspection.loading_child import LoadingChild
 from forge_cli.testing import Project
 
+from .layouts import homes
 from .warm import CONFINED_LOOKS, Warm, know_distributions, started, warm_looks
 
 CALM = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
@@ -48,6 +49,14 @@ def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     return folder
 
 
+@pytest.fixture
+def kept_path(tmp_path: Path) -> Path:
+    """A folder for what forge keeps; in some layouts it is in another file system than ``tmp_path``."""
+    folder = homes(tmp_path.parent) / f"kept-{tmp_path.name}"
+    folder.mkdir(mode=0o700)
+    return folder
+
+
 @pytest.fixture(autouse=True)
 def _own_environment(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep the developer's home, settings and terminal out of the tests, and the tests out of them."""
@@ -55,7 +64,7 @@ def _own_environment(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pyte
         if name in {"CI", "NO_COLOR", "FORCE_COLOR"} or name.startswith("FORGE_"):
             monkeypatch.delenv(name)
     monkeypatch.setenv(LOAD_PLUGINS, "")
-    home = tmp_path_factory.getbasetemp() / f"home-{next(_FOLDERS)}"
+    home = homes(tmp_path_factory.getbasetemp()) / f"home-{next(_FOLDERS)}"
     home.mkdir(mode=0o700)
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("FORGE_HOME", str(home / ".forge"))
@@ -96,6 +105,10 @@ class WarmProject(Project):
     """A project whose command line is a process of its own that starts at once."""
 
     find: Callable[[], Warm]
+
+    @property
+    def home(self) -> Path:
+        return homes(self.folder.parent) / f"{self.folder.parent.name}-home"
 
     def forge(
         self, *words: str, stdin: str | None = None, env: Mapping[str, str] | None = None

@@ -5,13 +5,13 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
-import shutil
 import stat
 import time
 from contextlib import suppress
 from io import BufferedReader
 from pathlib import Path
 
+from forge_cli.files.copying import copy_content
 from forge_cli.files.home import make_private
 from forge_cli.files.regular import sync_data, sync_folder
 
@@ -19,7 +19,6 @@ _FLAGS = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXE
 _PREFIX, _SUFFIX = ".forge-", ".tmp"
 _STALE = 60.0
 """Seconds after which a temporary file that is not locked was left by a process that was killed."""
-_FICLONE = 0x40049409
 _swept = set[tuple[int, int]]()
 """Folders that this process has looked through."""
 
@@ -63,7 +62,7 @@ def replace_in(
                     os.fchown(descriptor, like.st_uid, like.st_gid)
                 os.fchmod(descriptor, like.st_mode & 0o777)
             if isinstance(data, BufferedReader):
-                fill(descriptor, data)
+                copy_content(data.fileno(), descriptor)
             else:
                 rest = memoryview(data)
                 while rest:
@@ -103,19 +102,3 @@ def _remove_stale(folder: int, name: str) -> None:
                 os.unlink(name, dir_fd=folder)
         finally:
             os.close(descriptor)
-
-
-def clone(source: int, target: int) -> bool:
-    """Give an empty file the content of another, of any size and at once; False where the two cannot share blocks."""
-    try:
-        fcntl.ioctl(target, _FICLONE, source)
-    except OSError:
-        return False
-    return True
-
-
-def fill(target: int, source: BufferedReader) -> None:
-    """Clone a file, or copy it where that is not possible."""
-    if not clone(source.fileno(), target):
-        with open(target, "wb", closefd=False) as file:
-            shutil.copyfileobj(source, file)

@@ -24,10 +24,11 @@ from forge_cli.core.errors import ForgeError
 from forge_cli.core.notify import Notify, StatusNotice
 from forge_cli.core.sandbox import READ_MAX
 from forge_cli.core.text import counted, visible
+from forge_cli.files.copying import clone
 from forge_cli.files.home import make_private
 from forge_cli.files.lock import LineFile
 from forge_cli.files.regular import read_regular
-from forge_cli.files.replace import clone, replace_file
+from forge_cli.files.replace import replace_file
 from forge_cli.record.overview import read_overview
 from forge_cli.record.places import lock, session_file, unlock
 from forge_cli.sandbox.files.held import KEPT_MAX, HeldFile
@@ -294,7 +295,8 @@ class ChangeLog:
                 try:
                     os.link(source, file)
                 except OSError:
-                    shutil.copyfile(source, file)
+                    with open(source, "rb") as content:
+                        replace_file(file, content, mode=0o600)
                 self._size = self._kept() + before.size
         except OSError as error:
             return f"it could not be kept: {error.strerror}"
@@ -405,7 +407,8 @@ def _lines(file: Path) -> list[bytes]:
 
 
 def _dump(entry: ChangedFile) -> str:
-    return json.dumps({name: value for name, value in asdict(entry).items() if value not in (None, 0, False)}) + "\n"
+    said = {name: value for name, value in asdict(entry).items() if value is not None and value is not False}
+    return json.dumps(said) + "\n"
 
 
 def _parse(line: bytes) -> ChangedFile:

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forge_cli.core.zones import Zone
-from forge_cli.files import replace as replacing
+from forge_cli.files import copying
 from forge_cli.record import changes
 from forge_cli.record.changes import ChangeLog
 from forge_cli.record.undo import undo
@@ -181,7 +181,7 @@ def clones(folder: Path) -> bool:
     with TemporaryFile(dir=folder) as source, TemporaryFile(dir=folder) as target:
         source.write(b"x")
         source.flush()
-        return replacing.clone(source.fileno(), target.fileno())
+        return copying.clone(source.fileno(), target.fileno())
 
 
 def test_where_files_can_be_cloned_a_vast_one_is_restored(coder: Project, cli) -> None:
@@ -203,7 +203,7 @@ def test_clones_are_kept_by_path_and_restored_with_all_that_is_in_them(coder: Pr
         os.sendfile(target, source, 0, os.fstat(source).st_size)
         return True
 
-    for module in (changes, replacing):
+    for module in (changes, copying):
         monkeypatch.setattr(module, "clone", copy)
     alike = b"x" * (held.KEPT_MAX + 5)
     ends = {name: alike + name.encode() + b"\n" for name in ("a", "b", "c")}

@@ -5,6 +5,8 @@ Covers forge_cli.sandbox.trial.left.
 
 import json
 import os
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -156,6 +158,47 @@ def test_a_folder_is_renamed_by_the_second_attempt_and_from_then_on_nothing_is_u
     assert builder.read("later") == "x\n"
     assert cli("undo").out == "removed   made\n"
     assert (builder.folder / "later").exists()
+
+
+REAL = {
+    "moved": "mv data.bin kept.bin",
+    "moved with its folder": "mkdir archive; mv data.bin old archive/",
+    "one of each": "echo n > new; rm data.bin; echo x >> app.py",
+    "a repository": "git init -q . && git add app.py && git -c user.name=a -c user.email=a@b.c commit -qm first",
+    "made": "echo hi > new",
+    "empty": "touch new",
+    "many": "for n in $(seq 40); do echo $n > n$n; done; rm mode",
+    "sparse": "truncate -s 5M vast; echo end >> vast; cp --sparse=always vast again",
+    "in place": "sed -i s/one/1/ app.py; printf x | dd of=data.bin seek=5 bs=1 conv=notrunc status=none",
+    "links": "ln app.py second; ln -s app.py third; echo more >> second",
+    "unpacked": "tar cf all.tar old mode; rm -r old mode; tar xf all.tar",
+    "closed": "mkdir shut; echo x > shut/x; chmod 500 shut; chmod 0 mode",
+}
+"""What commands of every day do."""
+
+
+@pytest.mark.needs("git")
+@pytest.mark.parametrize("line", REAL.values(), ids=REAL)
+def test_a_command_does_what_it_does_without_copies_and_is_undone(builder: Project, cli, line: str) -> None:
+    (builder.folder / "data.bin").write_bytes(bytes(range(256)) * 200)
+    before = own(builder.folder)
+    real = builder.folder.with_name("real")
+    shutil.copytree(builder.folder, real, symlinks=True)
+    work(builder, cli, calls(shell(f"({line}) && echo well")))
+    assert "well" in sessions(builder)[0].read_text()
+    subprocess.run(["bash", "-c", line], cwd=real, check=True, timeout=60)
+    assert told_apart(own(builder.folder)) == told_apart(own(real))
+    assert list(builder.folder.rglob(".forge-*")) == []
+    cli("undo")
+    assert own(builder.folder) == before
+    assert list(builder.folder.rglob(".forge-*")) == []
+    assert not sessions(builder)[0].with_suffix(".trials").exists()
+
+
+def told_apart(found: dict[str, object]) -> dict[str, object]:
+    """A tree without what is another one each time."""
+    differing = (".git/index", ".git/logs", ".git/objects", ".git/refs", ".tar")
+    return {name: said for name, said in found.items() if not any(each in name for each in differing)}
 
 
 @pytest.mark.long

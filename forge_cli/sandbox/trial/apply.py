@@ -6,6 +6,7 @@ out, again after the next start if need be. Where one fails, the same steps the 
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -21,13 +22,20 @@ from msgspec.structs import replace
 
 from forge_cli.core.errors import ToolError
 from forge_cli.core.text import counted
+from forge_cli.files.copying import copy_content
 from forge_cli.files.home import make_private
-from forge_cli.files.replace import fill, replace_file
+from forge_cli.files.regular import sync_data, sync_folder
+from forge_cli.files.replace import replace_file
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.trial.changes import Entry, PathChange, dump_change, hash_of, load_change, without_set_id
-from forge_cli.sandbox.trial.walk import BEFORE, FOLDER, Side, ZoneWalk
+from forge_cli.sandbox.trial.walk import BEFORE, FOLDER, Side, ZoneWalk, sync_file_system
 
 _CHANGES, _JOURNAL = "changes.json", "journal"
+_SIDES: tuple[Side, Side] = ("before", "after")
+_SYNCED_EACH = 32
+"""Files that are synced one by one; of more than that, their file system is."""
+_BY_OTHERS = frozenset({errno.EEXIST, errno.EISDIR, errno.ELOOP, errno.ENOENT, errno.ENOTDIR, errno.ENOTEMPTY})
+"""Errors that come of what somebody else has made or deleted meanwhile."""
 
 
 class ChangeSet(Struct, frozen=True):
@@ -82,8 +90,18 @@ def apply(changes: ChangeSet, keep: Callable[[ChangeSet], None] | None = None) -
         if keep:
             keep(changes)
         changes.save(durable=True)
-        replace_file(changes.folder / _JOURNAL, "", mode=0o600)
+        _sync_sources(changes)
+        try:
+            replace_file(changes.folder / _JOURNAL, "", mode=0o600)
+        except OSError:
+            (changes.folder / _JOURNAL).unlink(missing_ok=True)
+            raise
         _carry_out(changes, walk)
+
+
+def is_begun(folder: Path) -> bool:
+    """Whether changes in this folder, or in one of those in it, count and are not done yet: it has to stay."""
+    return (folder / _JOURNAL).exists() or any(folder.glob(f"*/{_JOURNAL}"))
 
 
 def read_again(changes: ChangeSet) -> ChangeSet:
@@ -119,26 +137,94 @@ def finish(folder: Path) -> str | None:
             return None
         changes = ChangeSet.load(folder)
         with changes.walk() as walk:
+            _clean(walk, changes.changes)
             unknown = [change for change in changes.changes if not walk.is_ours(change)]
-            if not unknown:
+            if unknown:
+                known = [change for change in changes.changes if change not in unknown]
+                _steps(walk, known, "before", changes.source, around=changes.changes, beside_others=True)
+                _clean(walk, changes.changes)
+                _end(changes, walk)
+                name = shown(str(unknown[0].path))
+                return f"changes that were cut off are taken back, but for {name}: it was changed since"
+            try:
                 _carry_out(changes, walk)
-                return f"{counted(len(changes.changes), 'change')} that were cut off are done now"
-            with suppress(OSError):  # as much as somebody else's changes let us
-                _steps(walk, [change for change in changes.changes if change not in unknown], "before", changes.source)
-            (folder / _JOURNAL).unlink()
-        return f"changes that were cut off are taken back, but for {shown(str(unknown[0].path))}: it was changed since"
+            except TakenBack as error:
+                return f"changes that were cut off are taken back: {error.why}"
+        return f"{counted(len(changes.changes), 'change')} that were cut off are done now"
+
+
+class TakenBack(ToolError):
+    """A step failed, and everything is as it was before."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"nothing was changed: {why}")
+        self.why = why
 
 
 def _carry_out(changes: ChangeSet, walk: ZoneWalk) -> None:
-    """Do every step; where one fails the others are taken back."""
+    """Do every step; where one fails the others are taken back.
+
+    Where that fails as well, the journal and all that is kept stay for the next start.
+    """
     try:
         _steps(walk, changes.changes, "after", changes.source)
+        _end(changes, walk)
     except OSError as error:
-        _steps(walk, changes.changes, "before", changes.source)
-        (changes.folder / _JOURNAL).unlink()
-        raise ToolError(f"nothing was changed: {shown(str(error.filename or ''))}: {error.strerror}") from None
+        why = describe(error)
+        try:
+            _clean(walk, changes.changes)
+            _steps(walk, changes.changes, "before", changes.source)
+            _end(changes, walk)
+        except OSError as again:
+            kept = f"what was there is kept in {shown(str(changes.folder))}"
+            raise ToolError(
+                f"{why}, and what was done by then could not be taken back: {describe(again)}; {kept}, "
+                "and the next start of forge completes it"
+            ) from None
+        raise TakenBack(why) from None
+
+
+def describe(error: OSError) -> str:
+    """Why something failed, with the path."""
+    reason = error.strerror or str(error)
+    return f"{shown(str(error.filename))}: {reason}" if error.filename else reason
+
+
+def _end(changes: ChangeSet, walk: ZoneWalk) -> None:
+    """Nothing is left to do: from here on the journal is not needed, and neither is what it would need."""
     walk.sync(changes.folder)
     (changes.folder / _JOURNAL).unlink()
+    sync_folder(changes.folder)
+
+
+def _clean(walk: ZoneWalk, changes: Sequence[PathChange]) -> None:
+    depths = _stage_depths(changes)
+    for change in changes:
+        walk.clean(change, depths[change.path])
+
+
+def _sync_sources(changes: ChangeSet) -> None:
+    """See that what the journal will count on is on disk: what is to be written, and what was there before."""
+    wanted: list[Path] = []
+    for change in changes.changes:
+        for side in _SIDES:
+            entry = getattr(change, side)
+            if entry and entry.kind == "file" and not _is_kept_by(change):
+                wanted.append(changes.source(change, side))
+    folder = os.open(changes.folder, FOLDER)
+    try:
+        if len(wanted) > _SYNCED_EACH:
+            sync_file_system(folder, str(changes.folder))
+            return
+        for path in wanted:
+            with open(path, "rb", opener=_open_source) as source:
+                sync_data(source.fileno())
+    finally:
+        os.close(folder)
+
+
+def _open_source(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC)
 
 
 def _hashed(changes: ChangeSet, walk: ZoneWalk) -> ChangeSet:
@@ -183,36 +269,101 @@ def _keep(parent: int, name: str, target: Path) -> None:
     with open(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent), "rb") as source:
         descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with open(descriptor, "wb") as copy:
-            fill(copy.fileno(), source)
+            copy_content(source.fileno(), copy.fileno())
 
 
 def _steps(
-    walk: ZoneWalk, changes: Sequence[PathChange], side: Side, source: Callable[[PathChange, Side], Path]
+    walk: ZoneWalk,
+    changes: Sequence[PathChange],
+    side: Side,
+    source: Callable[[PathChange, Side], Path],
+    *,
+    around: Sequence[PathChange] = (),
+    beside_others: bool = False,
 ) -> None:
-    """Make every path what it is to be; a step that was done already changes nothing."""
+    """Make every path what it is to be; a step that was done already changes nothing.
+
+    What files are to hold is written first, before anything is deleted. ``around`` are all changes, where these are
+    only some of them; ``beside_others`` leaves out what somebody else's changes do not let us do.
+    """
     wanted: Entry | None
+    steps = _Stepping(beside_others)
     for change in changes:
         if any(entry and entry.kind == "folder" for entry in (change.before, change.after)):
-            walk.open_folder(change, getattr(change, side))
+            with steps(change):
+                walk.open_folder(change, getattr(change, side))
+    depths = _stage_depths(around or changes)
+    links = _second_names(changes) if side == "after" else {}
+    for change in changes:
+        wanted = getattr(change, side)
+        if wanted and wanted.kind == "file" and change.path not in links and not _is_kept_by(change):
+            with steps(change):
+                walk.stage(change, wanted, source(change, side), depths[change.path])
     for change in reversed(changes):
         wanted = getattr(change, side)
         now = walk.look(change) if wanted is None or change.what == "replaced" else None
         if now is not None and (wanted is None or wanted.kind != now.kind):
-            walk.remove(change, now)
-    linked: dict[tuple[str, int], PathChange] = {}
+            with steps(change):
+                walk.remove(change, now)
     for change in changes:
         wanted = getattr(change, side)
         if wanted is None:
             continue
-        first = linked.setdefault((change.zone, wanted.number), change) if wanted.kind != "folder" else change
-        if first is not change and side == "after":
-            walk.link(first, change)
-        else:
-            walk.make(change, wanted, source(change, side))
+        with steps(change):
+            if first := links.get(change.path):
+                walk.link(first, change)
+            else:
+                walk.make(change, wanted, source(change, side))
     for change in reversed(changes):
         wanted = getattr(change, side)
         if wanted is not None and wanted.kind == "folder":
-            walk.set_attributes(change, wanted)
+            with steps(change):
+                walk.set_attributes(change, wanted)
+
+
+def _second_names(changes: Sequence[PathChange]) -> dict[Path, PathChange]:
+    """The paths that are to be another name of a file that comes before them, with that one."""
+    firsts: dict[tuple[str, int], PathChange] = {}
+    found: dict[Path, PathChange] = {}
+    for change in changes:
+        if change.after is not None and change.after.kind != "folder":
+            first = firsts.setdefault((change.zone, change.after.number), change)
+            if first is not change:
+                found[change.path] = first
+    return found
+
+
+class _Stepping(Struct, frozen=True):
+    """Around each step: an error names the path, and one that somebody else's changes make may be passed over."""
+
+    beside_others: bool
+
+    @contextmanager
+    def __call__(self, change: PathChange) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            if not self.beside_others or error.errno not in _BY_OTHERS:
+                raise OSError(error.errno, error.strerror, str(change.path)) from None
+
+
+def _stage_depths(changes: Sequence[PathChange]) -> dict[Path, int]:
+    """How deep in its zone the folder is, for each path, that is there before the changes and after them."""
+    passing: set[Path] = set()
+    for change in changes:
+        if not all(entry and entry.kind == "folder" for entry in (change.before, change.after)):
+            passing.add(change.path)
+    depths: dict[Path, int] = {}
+    for change in changes:
+        depth = 0
+        place = Path(change.zone)
+        for name in change.parts[:-1]:
+            place /= name
+            if place in passing:
+                break
+            depth += 1
+        depths[change.path] = depth
+    return depths
 
 
 @contextmanager

@@ -25,9 +25,10 @@ from forge_cli.sandbox.isolation.confinement import Confinement, Reach, ReachRul
 from forge_cli.sandbox.isolation.isolation import Confined
 from forge_cli.sandbox.isolation.seccomp import seccomp_filter
 from forge_cli.sandbox.isolation.watching import watch_filter
+from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.processes.command import Command
 from forge_cli.sandbox.trial import enter
-from forge_cli.sandbox.trial.apply import ChangeSet, apply, read_again, upper_folder
+from forge_cli.sandbox.trial.apply import ChangeSet, apply, describe, is_begun, read_again, upper_folder
 from forge_cli.sandbox.trial.changes import SCRATCH, UnknownChange, read_changes
 from forge_cli.sandbox.trial.watch import MAX_WRITES
 
@@ -97,6 +98,8 @@ class Copies(Struct, frozen=True, dict=True):
 
     @contextmanager
     def __call__(self, argv: Sequence[str], cwd: Path) -> Iterator[Command]:
+        if is_begun(self.folder):
+            raise ToolError(f"changes of the same line were cut off, and are still in {shown(str(self.folder))}")
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for zone in self.zones:
             self._make_folders(zone)
@@ -247,7 +250,9 @@ class AppliedCopies(Copies, frozen=True):
         self.sockets.extend(self.refused_sockets())
         try:
             self._apply(self.read(scratch=True))
-        except (ToolError, UnknownChange, OSError) as error:
+        except OSError as error:
+            self.problems.append(f"nothing was changed: {describe(error)}")
+        except (ToolError, UnknownChange) as error:
             self.problems.append(str(error))
         drop(self.folder)
         return self.wrap.appeared()
@@ -266,7 +271,12 @@ class AppliedCopies(Copies, frozen=True):
 
 
 def drop(folder: Path) -> None:
-    """Forget what a command wrote; what it made unreadable for its owner goes as well."""
+    """Forget what a command wrote, unless it is needed to complete changes that were begun.
+
+    What it made unreadable for its owner goes as well.
+    """
+    if is_begun(folder):
+        return
     for around, folders, _ in os.walk(folder):
         for name in folders:
             path = os.path.join(around, name)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-import shutil
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
@@ -23,9 +22,9 @@ from forge_cli.sandbox.isolation.bubblewrap import Bubblewrap
 from forge_cli.sandbox.isolation.isolation import Confined
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.processes.command import Wrap
-from forge_cli.sandbox.trial.apply import ChangeSet
+from forge_cli.sandbox.trial.apply import ChangeSet, is_begun
 from forge_cli.sandbox.trial.changes import UnknownChange
-from forge_cli.sandbox.trial.copies import Copies, SocketState, mounted_below
+from forge_cli.sandbox.trial.copies import Copies, SocketState, drop, mounted_below
 from forge_cli.sandbox.trial.enter import NOT_MOUNTED, NOTHING
 from forge_cli.sandbox.trial.masked import Masks, TooManySecrets, masked
 from forge_cli.sandbox.trial.view import OUTSIDE, TrialView
@@ -132,7 +131,9 @@ class Trials:
     ) -> Tried:
         """Do a command on copies in a folder of its own; what is ``withheld`` besides may make it fail."""
         for _ in range(AGAIN):
-            shutil.rmtree(folder, ignore_errors=True)
+            drop(folder)
+            if is_begun(folder):
+                raise NotTried(f"changes of the same line were cut off, and are still in {shown(str(folder))}")
             tried = await self._run(argv, folder, run, writable)
             if tried is not None:
                 return self._doubted(tried, argv, cwd, withheld)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import stat
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Literal, Self
 
 from forge_cli.core.errors import Stale
-from forge_cli.files.replace import clone
+from forge_cli.files.copying import copy_content
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.trial.changes import Entry, PathChange, entry_of
 
@@ -33,6 +34,9 @@ class ZoneWalk:
         ``roots`` has the numbers of the zones' own folders on disk, as far as somebody knows them.
         """
         self._zones: dict[str, int] = {}
+        self._moves: dict[str, bool] = {}
+        self._staged: dict[Path, int] = {}
+        self._copied: set[str] = set()
         self._last: tuple[tuple[str, tuple[str, ...]], int] | None = None
         self._id = sha256(os.fsencode(folder)).hexdigest()[:12]
         try:
@@ -55,9 +59,9 @@ class ZoneWalk:
 
     def sync(self, beside: Path) -> None:
         """See that all is on disk before the journal goes; a file system keeps the order of its own changes itself."""
-        for descriptor in self._zones.values():
-            if os.fstat(descriptor).st_dev != os.stat(beside).st_dev:
-                _libc.syncfs(descriptor)
+        for zone, descriptor in self._zones.items():
+            if zone in self._copied or os.fstat(descriptor).st_dev != os.stat(beside).st_dev:
+                sync_file_system(descriptor, zone)
 
     @contextmanager
     def parent(self, change: PathChange) -> Iterator[int]:
@@ -74,9 +78,10 @@ class ZoneWalk:
             os.close(self._last[1])
             self._last = None
 
-    def _open(self, change: PathChange) -> int:
+    def _open(self, change: PathChange, depth: int | None = None) -> int:
+        """The folder that a path lies in, or the one above it that is so deep in the zone."""
         descriptor = os.dup(self._zones[change.zone])
-        for name in change.parts[:-1]:
+        for name in change.parts[:-1] if depth is None else change.parts[:depth]:
             try:
                 below = os.open(name, FOLDER, dir_fd=descriptor)
             finally:
@@ -152,8 +157,62 @@ class ZoneWalk:
         finally:
             os.close(source)
 
+    def stage(self, change: PathChange, wanted: Entry, source: Path, depth: int) -> None:
+        """Write what a file is to hold beside its place, unless it can be moved there: what can fail fails here.
+
+        The folder at this ``depth`` of the zone is there before the changes and after them.
+        """
+        now = self.look(change)
+        if now and (now.kind, now.size) == (wanted.kind, wanted.size):  # of another size it holds something else
+            now = self.look(change, content=True)
+            if now and (now.kind, now.detail) == (wanted.kind, wanted.detail):
+                return
+        folder = self._open(change, depth)
+        try:
+            if not self._can_move(change, source, folder):
+                self._write(folder, change, source)
+                self._staged[change.path] = depth
+        finally:
+            os.close(folder)
+
+    def clean(self, change: PathChange, depth: int) -> None:
+        """Remove what an attempt that was cut off, or has failed, left beside a path."""
+        self._staged.pop(change.path, None)
+        for each in {depth, len(change.parts) - 1}:
+            with suppress(FileNotFoundError, NotADirectoryError):
+                folder = self._open(change, each)
+                try:
+                    self._temporary(folder, change)
+                finally:
+                    os.close(folder)
+
+    def _can_move(self, change: PathChange, source: Path, folder: int) -> bool:
+        """Whether the file itself can be put in its place; tried, since file systems may be mounted more than once."""
+        if source.parent.name == BEFORE or os.stat(source).st_dev != os.fstat(folder).st_dev:
+            return False
+        if change.zone not in self._moves:
+            name = self._temporary(folder, change)
+            self._moves[change.zone] = True
+            try:
+                os.link(source, name, dst_dir_fd=folder, follow_symlinks=False)
+                os.unlink(name, dir_fd=folder)
+            except OSError:
+                self._moves[change.zone] = False
+        return self._moves[change.zone]
+
+    def _write(self, folder: int, change: PathChange, source: Path) -> None:
+        """Write the content of a file under its temporary name."""
+        self._copied.add(change.zone)
+        temporary = self._temporary(folder, change)
+        descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder)
+        with open(descriptor, "r+b") as target, open(source, "rb") as content:
+            copy_content(content.fileno(), target.fileno())
+            _copy_attributes(content.fileno(), target.fileno())
+
     def make(self, change: PathChange, wanted: Entry, source: Path) -> None:
-        name, now = _name(change), self.look(change, content=wanted.kind == "file")
+        name = _name(change)
+        is_staged = change.path in self._staged
+        now = None if is_staged else self.look(change, content=wanted.kind == "file")
         with self.parent(change) as parent:
             match wanted.kind:
                 case "folder":
@@ -174,16 +233,19 @@ class ZoneWalk:
     def _file(self, parent: int, change: PathChange, now: Entry | None, wanted: Entry, source: Path) -> None:
         name = _name(change)
         if now is None or (now.kind, now.detail) != (wanted.kind, wanted.detail):
-            if self._move(source, parent, name, wanted):
+            depth = self._staged.pop(change.path, None)
+            if depth is None and self._move(source, parent, name, wanted):
                 return
-            temporary = self._temporary(parent, change)
-            descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=parent)
-            with open(descriptor, "r+b") as target, open(source, "rb") as content:
-                if not clone(content.fileno(), target.fileno()):
-                    _copy_sparse(content.fileno(), target.fileno(), wanted.size)
-                _copy_attributes(content.fileno(), target.fileno())
-            self._attributes(parent, temporary, wanted)
-            os.rename(temporary, name, src_dir_fd=parent, dst_dir_fd=parent)
+            if depth is None:
+                depth = len(change.parts) - 1
+                self._write(parent, change, source)
+            folder = self._open(change, depth)
+            try:
+                temporary = self._temporary_name(change)
+                self._attributes(folder, temporary, wanted)
+                os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=parent)
+            finally:
+                os.close(folder)
         else:
             self._attributes(parent, name, wanted)
 
@@ -200,6 +262,10 @@ class ZoneWalk:
         try:
             self._attributes(folder, source.name, wanted)
             os.rename(source.name, name, src_dir_fd=folder, dst_dir_fd=parent)
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+            return False
         finally:
             os.close(folder)
         return True
@@ -218,12 +284,16 @@ class ZoneWalk:
         if wanted.kind != "folder":
             _set_times(parent, name, wanted)
 
-    def _temporary(self, parent: int, change: PathChange) -> str:
-        """A name that is the same after the next start, where what was left of it goes away."""
-        name = f".forge-{self._id}-{sha256(os.fsencode(_name(change))).hexdigest()[:12]}.tmp"
+    def _temporary(self, folder: int, change: PathChange) -> str:
+        """A temporary name in a folder, where nothing has it."""
+        name = self._temporary_name(change)
         with suppress(FileNotFoundError):
-            os.unlink(name, dir_fd=parent)
+            os.unlink(name, dir_fd=folder)
         return name
+
+    def _temporary_name(self, change: PathChange) -> str:
+        """A name that is the same after the next start, so that what was left of it goes away then."""
+        return f".forge-{self._id}-{sha256(os.fsencode(change.path)).hexdigest()[:12]}.tmp"
 
 
 def _name(change: PathChange) -> str:
@@ -249,19 +319,8 @@ def _copy_attributes(source: int, target: int) -> None:
                 os.setxattr(target, name, os.getxattr(source, name))
 
 
-def _copy_sparse(source: int, target: int, size: int) -> None:
-    """Copy what is written of a file, and leave its holes."""
-    os.truncate(target, size)
-    at = 0
-    while at < size:
-        try:
-            begin = os.lseek(source, at, os.SEEK_DATA)
-        except OSError:  # nothing but a hole behind
-            return
-        end = os.lseek(source, begin, os.SEEK_HOLE)
-        at = begin
-        while at < end:
-            sent = os.copy_file_range(source, target, end - at, at, at)
-            if not sent:
-                return
-            at += sent
+def sync_file_system(descriptor: int, place: str) -> None:
+    """Wait until all that was written to a file system is on its disk."""
+    if _libc.syncfs(descriptor) < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), place)

@@ -3,6 +3,7 @@
 Covers forge_cli.sandbox.trial.apply.
 """
 
+import errno
 import os
 import shutil
 import signal
@@ -16,6 +17,7 @@ from msgspec.structs import replace
 from forge_cli.core.errors import Stale, ToolError
 from forge_cli.sandbox.trial.apply import ChangeSet, apply, finish
 from forge_cli.sandbox.trial.changes import entry_of
+from forge_cli.sandbox.trial.copies import drop
 
 from .trees import on_copies, tree
 
@@ -23,7 +25,8 @@ pytestmark = pytest.mark.needs("overlay")
 
 CALLS = (
     *("open", "close", "link", "rename", "unlink", "rmdir", "mkdir", "symlink", "chmod", "chown", "utime", "mkfifo"),
-    *("stat", "lstat", "dup", "truncate", "copy_file_range", "lseek", "listxattr", "fsync", "replace", "fstat"),
+    *("stat", "lstat", "dup", "ftruncate", "copy_file_range", "sendfile", "lseek", "listxattr", "fsync", "fdatasync"),
+    *("replace", "fstat"),
 )
 LINES = [
     ("write", "./made/deep/file", "", 7),
@@ -49,9 +52,9 @@ def zone(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def changes(zone: Path, tmp_path: Path) -> ChangeSet:
+def changes(zone: Path, kept_path: Path) -> ChangeSet:
     async def run() -> ChangeSet:
-        copies, done = await on_copies(zone, tmp_path / "trial", LINES)
+        copies, done = await on_copies(zone, kept_path / "trial", LINES)
         assert (done.exit_code, done.stderr) == (0, "")
         return copies.read()
 
@@ -82,33 +85,33 @@ def killed_at(number: int, folder: Path) -> bool:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
 
 
-def found_anew(zone: Path, changes: ChangeSet, tmp_path: Path) -> ChangeSet:
+def found_anew(zone: Path, changes: ChangeSet, kept_path: Path) -> ChangeSet:
     """The same changes to a zone that was made anew."""
     shutil.rmtree(zone, ignore_errors=True)
-    shutil.rmtree(tmp_path / "again", ignore_errors=True)
-    shutil.copytree(tmp_path / "kept", zone, symlinks=True)
-    subprocess.run(["cp", "-a", changes.folder, tmp_path / "again"], check=True, timeout=60)
+    shutil.rmtree(kept_path / "again", ignore_errors=True)
+    shutil.copytree(zone.with_name("kept"), zone, symlinks=True)
+    subprocess.run(["cp", "-a", changes.folder, kept_path / "again"], check=True, timeout=60)
     fresh = [
         replace(change, before=change.before and entry_of(change.path, os.lstat(change.path)))
         for change in changes.changes
     ]
-    again = ChangeSet(tmp_path / "again", tuple(fresh), {str(zone): zone.stat().st_ino})
+    again = ChangeSet(kept_path / "again", tuple(fresh), {str(zone): zone.stat().st_ino})
     again.save()
     return again
 
 
-def kill_everywhere(zone: Path, changes: ChangeSet, tmp_path: Path, step: int) -> int:
+def kill_everywhere(zone: Path, changes: ChangeSet, kept_path: Path, step: int) -> int:
     """Kill it at one call after the other; how many there were."""
-    shutil.copytree(zone, tmp_path / "kept", symlinks=True)
+    shutil.copytree(zone, zone.with_name("kept"), symlinks=True)
     before = tree(zone)
-    apply(found_anew(zone, changes, tmp_path))
+    apply(found_anew(zone, changes, kept_path))
     after, failures, ends = tree(zone), [], set()
     number = 0
-    while killed_at(number, found_anew(zone, changes, tmp_path).folder):
-        said = finish(tmp_path / "again")
+    while killed_at(number, found_anew(zone, changes, kept_path).folder):
+        said = finish(kept_path / "again")
         left = tree(zone)
         ends.add("nothing" if left == before else "all")
-        if left not in (before, after) or (tmp_path / "again/journal").exists():
+        if left not in (before, after) or (kept_path / "again/journal").exists():
             failures.append((number, said, {name for name in left | after if left.get(name) != after.get(name)}))
         number += step
     assert failures == []
@@ -116,13 +119,13 @@ def kill_everywhere(zone: Path, changes: ChangeSet, tmp_path: Path, step: int) -
     return number
 
 
-def test_killed_now_and_then(zone: Path, changes: ChangeSet, tmp_path: Path) -> None:
-    kill_everywhere(zone, changes, tmp_path, step=29)
+def test_killed_now_and_then(zone: Path, changes: ChangeSet, kept_path: Path) -> None:
+    kill_everywhere(zone, changes, kept_path, step=29)
 
 
 @pytest.mark.long
-def test_killed_at_every_call(zone: Path, changes: ChangeSet, tmp_path: Path) -> None:
-    assert kill_everywhere(zone, changes, tmp_path, step=1) > 200
+def test_killed_at_every_call(zone: Path, changes: ChangeSet, kept_path: Path) -> None:
+    assert kill_everywhere(zone, changes, kept_path, step=1) > 200
 
 
 def test_a_change_of_somebody_else_stops_all(zone: Path, changes: ChangeSet) -> None:
@@ -156,3 +159,117 @@ def test_a_step_that_fails_takes_the_others_back(
     assert calls
     assert tree(zone) == before
     assert not (changes.folder / "journal").exists()
+
+
+def left_behind(zone: Path) -> list[Path]:
+    return list(zone.rglob(".forge-*"))
+
+
+def lies_in(folder: Path, descriptor: int) -> bool:
+    return Path(os.readlink(f"/proc/self/fd/{descriptor}")).is_relative_to(folder)
+
+
+def test_a_full_disk_is_met_before_anything_is_deleted(
+    zone: Path, changes: ChangeSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = tree(zone)
+    real = {name: getattr(os, name) for name in ("copy_file_range", "sendfile", "pwrite", "unlink", "rmdir")}
+    deleted: list[str] = []
+
+    def linked(source: Path, target: Path | str, **options: int) -> None:
+        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+
+    def full(name: str):
+        def call(*args: int) -> int:
+            target = args[0] if name in ("pwrite", "sendfile") else args[1]
+            if lies_in(zone, target):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            return real[name](*args)
+
+        return call
+
+    def counted(name: str):
+        def call(path: str, **options: int) -> None:
+            deleted.extend([path] if not str(path).startswith(".forge-") else [])
+            real[name](path, **options)
+
+        return call
+
+    monkeypatch.setattr(os, "link", linked)  # as between two file systems
+    for name in ("copy_file_range", "sendfile", "pwrite"):
+        monkeypatch.setattr(os, name, full(name))
+    for name in ("unlink", "rmdir"):
+        monkeypatch.setattr(os, name, counted(name))
+    with pytest.raises(ToolError, match=r"nothing was changed: .*/zone/\S+': No space left on device"):
+        apply(changes)
+    assert [name for name in deleted if "journal" not in str(name)] == []
+    assert (tree(zone), left_behind(zone), (changes.folder / "journal").exists()) == (before, [], False)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EROFS])
+def test_what_can_be_neither_done_nor_taken_back_is_completed_by_the_next(
+    zone: Path, changes: ChangeSet, monkeypatch: pytest.MonkeyPatch, kept_path: Path, number: int
+) -> None:
+    shutil.copytree(zone, zone.with_name("kept"), symlinks=True)
+    apply(found_anew(zone, changes, kept_path))
+    after = tree(zone)
+    begun = found_anew(zone, changes, kept_path)
+    real = os.rename
+
+    def fail(source: str, target: str, *, src_dir_fd: int | None = None, dst_dir_fd: int | None = None) -> None:
+        if dst_dir_fd is not None and lies_in(zone, dst_dir_fd):
+            raise OSError(number, os.strerror(number))
+        real(source, target, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
+
+    monkeypatch.setattr(os, "rename", fail)
+    with pytest.raises(ToolError, match="could not be taken back") as caught:
+        apply(begun)
+    assert str(begun.folder) in str(caught.value)
+    assert os.strerror(number) in str(caught.value)
+    drop(begun.folder)
+    drop(begun.folder.parent)
+    assert (begun.folder / "journal").exists()
+    with pytest.raises(ToolError, match="could not be taken back"):
+        finish(begun.folder)
+    assert (begun.folder / "before").exists()
+    monkeypatch.setattr(os, "rename", real)
+    assert finish(begun.folder) == f"{len(changes.changes)} changes that were cut off are done now"
+    assert (tree(zone), left_behind(zone)) == (after, [])
+    drop(begun.folder)
+    assert not begun.folder.exists()
+
+
+def test_what_is_taken_back_after_the_next_start_is_told_as_such(
+    zone: Path, changes: ChangeSet, monkeypatch: pytest.MonkeyPatch, kept_path: Path
+) -> None:
+    shutil.copytree(zone, zone.with_name("kept"), symlinks=True)
+    before = tree(zone)
+    assert killed_at(150, found_anew(zone, changes, kept_path).folder)
+    real = os.symlink
+
+    def fail(*args: str, **options: int) -> None:
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(os, "symlink", fail)
+    told = finish(kept_path / "again")
+    monkeypatch.setattr(os, "symlink", real)
+    assert told == f"changes that were cut off are taken back: '{zone}/link': Operation not permitted"
+    assert (tree(zone), left_behind(zone)) == (before, [])
+
+
+def test_what_somebody_else_put_there_does_not_stop_the_rest_from_being_taken_back(
+    zone: Path, changes: ChangeSet, kept_path: Path
+) -> None:
+    shutil.copytree(zone, zone.with_name("kept"), symlinks=True)
+    before = tree(zone)
+    again = found_anew(zone, changes, kept_path)
+    apply(again)
+    (again.folder / "journal").touch()
+    (zone / "made/theirs").write_text("theirs\n")
+    (zone / "swap").write_text("theirs\n")
+    told = finish(again.folder)
+    assert told == f"changes that were cut off are taken back, but for '{zone}/swap': it was changed since"
+    left = tree(zone)
+    theirs = {"swap", "swap/inside", "made", "made/theirs"}
+    assert {name for name in left | before if left.get(name) != before.get(name)} == theirs
+    assert not (again.folder / "journal").exists()

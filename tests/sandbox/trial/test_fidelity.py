@@ -27,7 +27,9 @@ UNDONE_STEPS = [step for step in STEPS if step not in ("pipe", "hard")]
 """What forge undo restores: no pipes, no second names of a file, and no names that the file tools refuse."""
 
 
-async def compare(tmp_path: Path, seed: int, names: list[str] = NAMES, kinds: list[str] = STEPS) -> None:
+async def compare(
+    tmp_path: Path, kept_path: Path, seed: int, names: list[str] = NAMES, kinds: list[str] = STEPS
+) -> None:
     """Fifty sequences, each in a tree of its own, done on copies and for real."""
     chance = random.Random(seed)
     zone, real = tmp_path / "zone", tmp_path / "real"
@@ -38,14 +40,14 @@ async def compare(tmp_path: Path, seed: int, names: list[str] = NAMES, kinds: li
         lines += steps(str(number), chance, names, kinds)
     shutil.copytree(zone, real, symlinks=True)
     before = tree(zone)
-    copies, done = await on_copies(zone, tmp_path / "trial", lines)
+    copies, done = await on_copies(zone, kept_path / "trial", lines)
     assert (done.exit_code, done.stderr) == (0, "")
     assert tree(zone) == before, "nothing happens before it is applied"
     carry_out(real, lines)
-    apply(copies.read(), ChangeLog(tmp_path / "session.jsonl").keep)
+    apply(copies.read(), ChangeLog(kept_path / "session.jsonl").keep)
     wanted, found = tree(real), tree(zone)
     assert {name for name in wanted | found if wanted.get(name) != found.get(name)} == set()
-    undone = undo(ChangeLog(tmp_path / "session.jsonl"), lambda file, why: False)
+    undone = undo(ChangeLog(kept_path / "session.jsonl"), lambda file, why: False)
     if kinds is UNDONE_STEPS:
         assert [each for each in undone if each.left] == []
         assert tree(zone) == before
@@ -53,26 +55,26 @@ async def compare(tmp_path: Path, seed: int, names: list[str] = NAMES, kinds: li
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("seed", range(2))
-async def test_applied_is_the_same_as_done(tmp_path: Path, seed: int) -> None:
-    await compare(tmp_path, seed)
+async def test_applied_is_the_same_as_done(tmp_path: Path, kept_path: Path, seed: int) -> None:
+    await compare(tmp_path, kept_path, seed)
 
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("seed", range(2))
-async def test_what_was_applied_is_undone(tmp_path: Path, seed: int) -> None:
-    await compare(tmp_path, seed, UNDONE_NAMES, UNDONE_STEPS)
+async def test_what_was_applied_is_undone(tmp_path: Path, kept_path: Path, seed: int) -> None:
+    await compare(tmp_path, kept_path, seed, UNDONE_NAMES, UNDONE_STEPS)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(2, 40))
-async def test_two_thousand_sequences(tmp_path: Path, seed: int) -> None:
-    await compare(tmp_path, seed)
+async def test_two_thousand_sequences(tmp_path: Path, kept_path: Path, seed: int) -> None:
+    await compare(tmp_path, kept_path, seed)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(2, 20))
-async def test_a_thousand_sequences_are_undone(tmp_path: Path, seed: int) -> None:
-    await compare(tmp_path, seed, UNDONE_NAMES, UNDONE_STEPS)
+async def test_a_thousand_sequences_are_undone(tmp_path: Path, kept_path: Path, seed: int) -> None:
+    await compare(tmp_path, kept_path, seed, UNDONE_NAMES, UNDONE_STEPS)
 
 
 CLOSED = [
@@ -104,11 +106,11 @@ def do_closed(zone: Path, real: Path) -> None:
         subprocess.run(["sh", "-c", line], cwd=real / str(number), check=True, timeout=60)
 
 
-async def test_what_its_owner_may_not_write_is_applied_as_well(tmp_path: Path) -> None:
+async def test_what_its_owner_may_not_write_is_applied_as_well(tmp_path: Path, kept_path: Path) -> None:
     zone, real = tmp_path / "zone", tmp_path / "real"
     do_closed(zone, real)
     script = "\n".join(f"(cd {number}; {line})" for number, line in enumerate(CLOSED))
-    copies, done = await on_copies(zone, tmp_path / "trial", argv=["sh", "-c", script])
+    copies, done = await on_copies(zone, kept_path / "trial", argv=["sh", "-c", script])
     assert (done.exit_code, done.stderr) == (0, "")
     assert as_owner(lambda: apply(copies.read()))
     assert tree(zone) == tree(real)

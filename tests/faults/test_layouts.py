@@ -1,0 +1,29 @@
+"""The files of a person and the home of forge in two file systems: what is applied, kept and undone is the same."""
+
+import pytest
+
+from ..layouts import LAYOUTS, run_tests
+
+FEW = ["tests/cli/test_undo_commands.py", "-k", "moved or repository or cut_off"]
+ALL = [
+    *("tests/sandbox/trial", "tests/cli/test_undo_commands.py", "tests/cli/test_undo.py"),
+    *("tests/toolsets/shell/test_trying.py", "tests/record", "tests/faults/test_kills.py"),
+]
+pytestmark = [pytest.mark.needs("mounts", "overlay")]
+
+
+def passes(layout: str, *tests: str, timeout: float) -> None:
+    done = run_tests(layout, *tests, timeout=timeout)
+    assert done.returncode == 0, f"{done.stdout[-6000:]}\n{done.stderr[-2000:]}"
+    assert " passed" in done.stdout
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_commands_are_applied_and_undone(layout: str) -> None:
+    passes(layout, *FEW, timeout=110)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_all_of_trials_undo_and_keeping(layout: str) -> None:
+    passes(layout, *ALL, "-m", "not long or long", timeout=3000)
