@@ -11,7 +11,14 @@ from msgspec.structs import replace
 
 from forge_cli.core.approval import Approval
 from forge_cli.core.text import cut, visible
-from forge_cli.toolsets.shell.allow.folders import CommandPlace, Folders, folder_hazard, links_beside, no_links
+from forge_cli.toolsets.shell.allow.folders import (
+    IN_ANOTHER_FOLDER,
+    CommandPlace,
+    Folders,
+    folder_hazard,
+    links_beside,
+    no_links,
+)
 from forge_cli.toolsets.shell.allow.hazards import command_hazard, grantable_pattern, innermost, suggestion_for
 from forge_cli.toolsets.shell.allow.lexer import ShellWord, UnreadableLine
 from forge_cli.toolsets.shell.allow.parser import read_line
@@ -39,6 +46,7 @@ from forge_cli.toolsets.shell.sets.rows import SetRow, is_outside, rows_of
 _SHOWN_MAX = 160
 _NESTED_MAX = 2000
 _NOTHING = "there is no command in it"
+_NO_RULE_THERE = "no rule allows it, and it runs in another folder than rules are for"
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@%+,=-]+")
 _LINKERS = names("ln link cp mv rsync tar bsdtar unzip cpio 7z")
 """Programs that may make links; others that may do so run code, which could read by itself."""
@@ -288,7 +296,7 @@ class LineJudge:
         suggestion = None
         if approval is Approval.ASK and part.match is None and part.why is None:
             if why := self._hazard(commands[at], len(part.words), places[at]):
-                part = parts[at] = replace(part, why=why)
+                part = parts[at] = replace(part, why=_NO_RULE_THERE if why == IN_ANOTHER_FOLDER else why)
             else:
                 suggestion = None if self._leaves(part) else suggestion_for(commands[at].words)
         reason = self._reason(part, len(parts))

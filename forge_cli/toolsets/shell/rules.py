@@ -14,7 +14,7 @@ from pydantic import Field, model_validator
 from forge_cli.core.approval import Approval
 from forge_cli.core.text import visible
 from forge_cli.schema.config import Config
-from forge_cli.toolsets.shell.allow.lexer import SUBSTITUTION, ShellWord, Unknown
+from forge_cli.toolsets.shell.allow.lexer import ADDED_BY_XARGS, ShellWord, Unknown
 from forge_cli.toolsets.shell.allow.values import Simple
 from forge_cli.toolsets.shell.programs.subcommands import wrapper_named
 from forge_cli.toolsets.shell.sets.rows import ANY_PROGRAM, SetName, SetRow
@@ -155,9 +155,9 @@ def fed_words(command: Simple, match: Match) -> Sequence[ShellWord]:
     """The words of a command with those that xargs adds: at the end, or in the place of ``{}``."""
     if command.words[0].text != "xargs":
         return command.words
-    added = ShellWord("$(...)", False, unknown=command.fed or Unknown(SUBSTITUTION))
+    added = ShellWord("$(...)", False, unknown=command.fed or Unknown(ADDED_BY_XARGS))
     before, inner = command.words[: match.start], command.words[match.start :]
     if not any("-I" in word.text for word in before):
         return [*command.words, added]
-    part = added._replace(unknown=Unknown(SUBSTITUTION))
+    part = added._replace(unknown=Unknown(ADDED_BY_XARGS))
     return [*before, *(added if word.text == "{}" else part if "{}" in word.text else word for word in inner)]

@@ -82,6 +82,9 @@ OFFERED = {
     "git branch x": ("git branch",),
     "git -C sub checkout -b x": ("git -C sub checkout -b",),
     "git push origin main": ("git push",),
+    "docker compose down": ("docker compose down",),
+    "docker compose -f x down": ("docker compose -f x down",),
+    "kubectl get po": ("kubectl get",),
     "rake db:migrate": ("rake db:migrate",),
 }
 NEVER_OFFERED = [
@@ -123,6 +126,18 @@ NEVER_OFFERED = [
         "git reflog expire",
     ),
     *("env A=1 git checkout -b x", "git -c alias.x=reset x", "git -C sub reset --hard", "git -C sub checkout ."),
+    *("for x in a b; do break; done", "while ls; do continue; done", "break", "exit 3", "if ls; then exit 1; fi"),
+    *(
+        "curl http://h/x",
+        "curl -s -X DELETE http://h",
+        "wget http://h",
+        "rm -r build",
+        "rm build",
+        "kill term",
+        "mv x y",
+    ),
+    *("chmod go-w x", "docker compose down -v", "docker compose -f x down --volumes", "docker-compose down --rmi all"),
+    *("docker rm x", "docker volume rm x", "docker system prune -af", "docker compose rm x", "kubectl delete pod x"),
     *("mount", "iptables -L", "fdisk -l /dev/sda"),
     *("pytest && python", "ls | sh", "l*", "'a b' c"),
 ]
@@ -134,6 +149,33 @@ def test_what_a_command_is_called_for_is_offered() -> None:
 
 def test_never_for_what_cannot_be_judged_and_for_what_runs_other_things() -> None:
     assert {line: offered for line in NEVER_OFFERED if (offered := grantable(line))} == {}
+
+
+def test_no_rule_is_advised_that_would_not_say_what_it_allows() -> None:
+    lines = ["rm -rf /", "curl -X DELETE http://h/x", "mv a b", "kill 1", "chmod +x a", "for x in a; do break; done"]
+    advised = {
+        line: judge_line(line, [ShellRule(pattern="true", approval=Approval.PRE_APPROVED)], Approval.ASK).suggestion
+        for line in lines
+    }
+    assert advised == dict.fromkeys(lines)
+
+
+REASONS = {
+    "curl -o /dev/null http://h": "no rule allows 'curl -o /dev/null http://h', so you are asked",
+    "cd src && foo": "'foo': no rule allows it, and it runs in another folder than rules are for",
+    "cat list | xargs grep foo": "'xargs grep foo': xargs adds words that are not known",
+    "git checkout -f x": "'git checkout -f x': -f may discard or rewrite what is there; a rule can spell it",
+}
+
+
+def test_reasons_say_what_is_there() -> None:
+    rules = [
+        ShellRule(pattern=pattern, approval=Approval.PRE_APPROVED) for pattern in ("cd src", "cat", "git checkout")
+    ]
+    rules.append(ShellRule(use="reading"))
+    assert {line: judge_line(line, rules, Approval.ASK).reason for line in REASONS} == REASONS
+    assert judge_line("echo .env exists", rules, Approval.ASK).approval is Approval.PRE_APPROVED
+    assert judge_line("echo .en*", rules, Approval.ASK).approval is Approval.ASK
 
 
 def test_what_a_rule_says_explicitly_stays() -> None:

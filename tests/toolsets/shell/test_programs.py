@@ -31,6 +31,7 @@ README = (DATA / "README.md").read_text("utf-8")
 SAID = [
     *("below", "kind", "check", "starts", "writes", "sends", "starts_like", "sends_like", "flags", "values", "takes"),
     *("known", "never", "spelled", "tools", "no_input", "abbreviates", "aliases"),
+    *("discards", "discards_like", "discarding", "ungranted", "forms"),
 ]
 OPTION = re.compile(r"--?[^\s*=]+(?:=\S+)?|\S+\*")
 

@@ -15,6 +15,7 @@ from forge_cli.toolsets.shell.allow.values import Simple
 from forge_cli.toolsets.shell.programs.git import git_folders
 from forge_cli.toolsets.shell.programs.readers import leaves_operands_alone, makes_no_links, only_reads
 
+IN_ANOTHER_FOLDER = "the rules are for the working directory, and it runs in another folder"
 _FOLDERS_AT_MOST = 16
 _PIECES = re.compile(r"[=:,@]")
 
@@ -147,7 +148,7 @@ def folder_hazard(words: Sequence[str], reach: int, place: CommandPlace) -> str 
         return f"{place.unsure} may have made links, so that it may run in any folder"
     if None in folders.possible:
         return "it may run in any folder, and the rules are for the working directory"
-    return None if only_reads(argv) else "the rules are for the working directory, and it runs in another folder"
+    return None if only_reads(argv) else IN_ANOTHER_FOLDER
 
 
 def _operand_hazard(argv: Sequence[str], reach: int, writable: Sequence[str]) -> str | None:

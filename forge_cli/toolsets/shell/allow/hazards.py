@@ -33,11 +33,16 @@ _SUBCOMMAND = re.compile(r"[a-z][a-z0-9:_-]*")
 _RUNS_NEXT = ("run", "run-script")
 """Subcommands whose next word is what they run."""
 _NEVER_GRANTED = frozenset({"state", "interactive"})
-_NEVER_ALONE = names(
+_BY_ITS_WORDS = names(
     "rm rmdir unlink shred dd truncate mv kill pkill killall chmod chown chgrp mount umount fdisk sfdisk parted mkfs "
-    "iptables ip6tables nft ufw sysctl modprobe rmmod useradd usermod userdel crontab"
+    "iptables ip6tables nft ufw sysctl modprobe rmmod useradd usermod userdel crontab curl wget http https xh"
 )
-"""Programs whose name alone does not tell what would be lost."""
+"""Programs of which only all words tell what would be lost, or what would be sent where."""
+_KEYWORDS = names(
+    "if then elif else fi for while until do done case esac select function coproc in time { } ! [[ ]] break continue "
+    "exit return"
+)
+"""Words of the shell itself; what begins with one is no command that a rule could mean."""
 
 
 def command_hazard(words: Sequence[ShellWord], reach: int, *, known_only: bool = False) -> str | None:
@@ -116,7 +121,7 @@ def suggestion_for(words: Sequence[ShellWord]) -> str | None:
     """A pattern for a rule that would pre-approve this command; None when none would."""
     texts = [word.text for word in words]
     start, why = innermost(texts, len(texts))
-    if why:
+    if why or program(texts[start]) in _BY_ITS_WORDS or texts[start] in _KEYWORDS:
         return None
     length = start + 1 + _own_words(texts[start:])
     if texts[length - 1] in _RUNS_NEXT:
@@ -164,7 +169,7 @@ def _subcommands(words: Sequence[str], nested: Sequence[str]) -> int:
 def grantable_pattern(words: Sequence[ShellWord]) -> str | None:
     """The pattern that a person may be offered for a command: what would cover it.
 
-    There is none for what starts any other program, and none that says nothing but that a program destroys or runs
+    There is none for what starts any other program, and none that says nothing but that a program runs
     what it is told, nor for forms that discard or rewrite: they ask each time.
     """
     texts = [word.text for word in words]
@@ -179,4 +184,4 @@ def grantable_pattern(words: Sequence[ShellWord]) -> str | None:
     if cover and "/".join(cover.split()[1:]) in found.words("nested"):
         return None
     told = not found.kind.isdisjoint({"interpreter", "subcommands"}) or runner_named(name) or known_paths(name)
-    return None if cover == texts[0] and (told or name in _NEVER_ALONE) else cover
+    return None if cover == texts[0] and told else cover

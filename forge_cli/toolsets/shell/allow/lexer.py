@@ -73,6 +73,7 @@ class _Heredoc(Struct, frozen=True):
     tabs: bool
 
 
+ADDED_BY_XARGS = "xargs adds words that are not known"
 SUBSTITUTION = "a substitution is replaced by the output of a command"
 ARITHMETIC = "arithmetic can start commands"
 VARIABLE = "a variable is replaced by its value"

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from forge_cli.toolsets.shell.allow.lexer import (
     CONTROL_FLOW,
-    SUBSTITUTION,
     VARIABLE,
     Expanded,
     Lexer,
@@ -149,7 +148,9 @@ class _Parser:
             redirected = any(redirect.operator.startswith("<") for redirect in command.redirects)
             if printers and plain and not redirected:
                 printed_by = tuple(tuple(each.texts) for each in printers)
-                self._commands[place] = replace(command, fed=Unknown(SUBSTITUTION, printed_by=printed_by))
+                self._commands[place] = replace(
+                    command, fed=Unknown("xargs adds words that are not known", printed_by=printed_by)
+                )
 
     @property
     def _in_command(self) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from forge_cli.sandbox.protected import DOT_ENV, is_protected, is_secret
 from forge_cli.toolsets.shell.allow.lexer import ShellWord
 from forge_cli.toolsets.shell.allow.values import Redirect
-from forge_cli.toolsets.shell.programs.table import below
+from forge_cli.toolsets.shell.programs.table import below, program, program_named
 
 CD_LEAVES = "cd may leave the working directory"
 _DESCRIPTOR = re.compile(r"[0-9]+-?|-")
@@ -47,6 +47,8 @@ def redirect_hazard(
 
 def secret_hazard(words: Sequence[ShellWord], reach: int) -> str | None:
     """Why a command may read secrets: it names a file that holds some, and no rule of ``reach`` tokens does."""
+    if "prints" in program_named(program(words[0].text)).kind and not any(word.glob for word in words):
+        return None
     named = next((word.text for word in words[max(reach, 1) :] if names_secret(word.text, glob=word.glob)), None)
     return f"{named} may hold secrets" if named else None
 

@@ -80,14 +80,22 @@ class Options(Struct, frozen=True):
 
     def used(self, words: Sequence[str]) -> str | None:
         """The problem of these arguments."""
-        for word in words:
+        for at, word in enumerate(words):
             if self.starts.has(word):
                 return f"{word} starts or loads something, or changes what is started"
-            if self.writes.has(word):
+            if self.writes.has(word) and not self._writes_nowhere(word, words[at + 1 : at + 2]):
                 return f"{word} writes"
             if self.sends.has(word):
                 return f"{word} may be a file that is read and sent"
         return None
+
+    def _writes_nowhere(self, word: str, after: Sequence[str]) -> bool:
+        """Whether it is ``-o``, whose file is ``/dev/null``, alone or at the end of options that write nothing."""
+        if word in ("-o/dev/null", "-o=/dev/null", "--output=/dev/null"):
+            return True
+        letters = "" if word.startswith("--") else word[1:-1]
+        clustered = word.endswith("o") and not any(letter in self.writes.letters for letter in letters)
+        return list(after) == ["/dev/null"] and (word == "--output" or (word.startswith("-") and clustered))
 
     def arguments(self, words: Sequence[str]) -> Iterator[str]:
         """The programs that these arguments start."""
