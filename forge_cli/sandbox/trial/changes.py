@@ -48,13 +48,13 @@ def is_scratch(parts: Sequence[str]) -> bool:
 def says_the_same(one: Path, other: Path) -> bool:
     """Whether two indexes of git have the same files staged, times aside; in doubt they do not."""
     try:
-        return list(_staged(one.read_bytes())) == list(_staged(other.read_bytes()))
+        return list(staged_entries(one.read_bytes())) == list(staged_entries(other.read_bytes()))
     except (OSError, struct.error, ValueError, IndexError):
         return False
 
 
-def _staged(data: bytes) -> Iterator[tuple[int, bytes, int, int, bytes]]:
-    """Of each entry its mode, object, flags and name (format of git's index, versions 2 to 4, SHA-1)."""
+def staged_entries(data: bytes) -> Iterator[tuple[int, bytes, int, int, bytes]]:
+    """Of each entry in git's index its mode, object, flags, further flags and name (versions 2 to 4, SHA-1)."""
     magic, version, count = struct.unpack_from(">4sII", data)
     if magic != b"DIRC" or version not in (2, 3, _WITHOUT_PADDING):
         raise ValueError("not an index that is known")

@@ -62,26 +62,35 @@ def compare_files(
 ) -> FileContents:
     """Return the difference of two files, None for one that is not there; OSError if one cannot be read."""
     with _Bytes(before) as old, _Bytes(after) as new:
-        kind = _kind(new if after else old)
-        if before and after and (was := _kind(old)) != kind:
-            kind = f"{kind}, was {was}"
-        if max(len(old.data), len(new.data)) > at_most:
-            if before is None or after is None:
-                return FileContents(kind, shown=False)
-            return _compare_large(old, new, kind, (old_name, new_name))
-        texts = (_text(bytes(old.data)), _text(bytes(new.data)))
-        if texts[0] is None or texts[1] is None:
+        return _compare(old, new, old_name, new_name, at_most)
+
+
+def compare_bytes(before: bytes | None, after: bytes | None, old_name: str, new_name: str) -> FileContents:
+    """Return the difference of two contents, None for what is not there."""
+    return _compare(_Bytes(before), _Bytes(after), old_name, new_name, MADE_AT_MOST)
+
+
+def _compare(old: _Bytes, new: _Bytes, old_name: str, new_name: str, at_most: int) -> FileContents:
+    kind = _kind(new if new.is_there else old)
+    if old.is_there and new.is_there and (was := _kind(old)) != kind:
+        kind = f"{kind}, was {was}"
+    if max(len(old.data), len(new.data)) > at_most:
+        if not (old.is_there and new.is_there):
             return FileContents(kind, shown=False)
-        lines = unified_diff(texts[0], texts[1], old_name, new_name)
-        return FileContents(kind, lines)
+        return _compare_large(old, new, kind, (old_name, new_name))
+    texts = (_text(bytes(old.data)), _text(bytes(new.data)))
+    if texts[0] is None or texts[1] is None:
+        return FileContents(kind, shown=False)
+    return FileContents(kind, unified_diff(texts[0], texts[1], old_name, new_name))
 
 
 class _Bytes:
     """The bytes of a file without reading all of a large one; none for a file that is not there."""
 
-    def __init__(self, path: Path | None) -> None:
-        self._path = path
-        self.data: bytes | mmap.mmap = b""
+    def __init__(self, source: Path | bytes | None) -> None:
+        self.is_there = source is not None
+        self._path = source if isinstance(source, Path) else None
+        self.data: bytes | mmap.mmap = source if isinstance(source, bytes) else b""
 
     def __enter__(self) -> _Bytes:
         if self._path is not None:

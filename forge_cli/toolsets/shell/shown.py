@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -19,13 +19,10 @@ from forge_cli.sandbox.trial.apply import ChangeSet
 from forge_cli.sandbox.trial.changes import Entry, PathChange, What, attributes_of, hash_of, without_set_id
 from forge_cli.sandbox.trial.walk import Side
 from forge_cli.toolsets.shell.contents import CHANGED_AT_MOST, MADE_AT_MOST, FileContents, compare_files
+from forge_cli.toolsets.shell.repository import repositories_in
 
 SHOWN_AT_MOST = TRIAL_LIMIT - 100_000
 """Characters of all rows and differences; the rest is for what a command said."""
-_RECORDS = frozenset(
-    {"COMMIT_EDITMSG", "FETCH_HEAD", "HEAD", "ORIG_HEAD", "index", "logs", "objects", "packed-refs", "refs"}
-)
-"""Folders in which git keeps the history; nothing of it is run, unlike hooks and what the config names."""
 _CHANGES: Mapping[What, Literal["created", "changed", "deleted", "mode"]] = {
     "made": "created",
     "changed": "changed",
@@ -52,6 +49,8 @@ class ShownEffect(Struct, frozen=True):
     """Files of which the contents are not shown, because they are binary or large."""
     protected: int
     """Changes of protected names."""
+    records: frozenset[Path]
+    """Paths by which git keeps the history, which have a row for each ref and not for each file."""
     fits: bool
     """False where files that were there before differ in more than can be shown."""
 
@@ -78,13 +77,6 @@ def why_protected(change: PathChange) -> str | None:
     return found[1] if found else change.loaded
 
 
-def record_of(change: PathChange) -> str | None:
-    """The records of git that a change belongs to; None for all else, what names another store of objects included."""
-    _, git, inside = "/".join(("", *change.parts)).rpartition("/.git/")
-    first = inside.partition("/")[0]
-    return first if git and first in _RECORDS and not inside.startswith("objects/info/") else None
-
-
 def name_from(path: Path, workspace: Path) -> str:
     """The path as it is from the working directory, or whole where it lies elsewhere."""
     return os.path.relpath(path, workspace) if path.is_relative_to(workspace) else str(path)
@@ -106,26 +98,35 @@ class _Describer:
         """By the number of a file on disk: the first of its names."""
         self._left, self._fits = SHOWN_AT_MOST, True
         self._paths: set[Path] = set()
+        self._records: set[Path] = set()
 
     def describe(self) -> ShownEffect:
         changes = sorted(self._changes.changes, key=_place_of)
-        records = [change for change in changes if record_of(change)]
-        rows = [self._row(change) for change in changes if not record_of(change)]
-        lines = [self._line(row) for row in rows]
-        if records:
-            names = ", ".join(sorted({str(record_of(change)) for change in records}))
-            lines.append(f"git      {counted(len(records), 'change')} in its records ({names})")
-            self._paths.update(change.path for change in records)
-        for row in rows:
-            if row.contents and row.contents.difference:
-                lines += ["", *row.contents.difference]
+        found = repositories_in(self._changes)
+        records = {change.path for each in found for change in each.records.values()}
+        self._records = records | {change.path for each in found for change in each.kept}
+        rows = [self._row(change) for change in changes if change.path not in records]
+        between = [difference for each in found for difference in each.differences(self._left)]
+        size = sum(len(line) + 1 for difference in between for line in difference)
+        self._fits = self._fits and size <= self._left
+        old = [row for row in rows if row.change.before]
+        new = [row for row in rows if row.change.before is None]
+        lines = [self._line(row) for row in old]
+        for each in found:
+            lines += each.rows(name_from(each.folder, self._workspace))
+        self._paths |= records
+        lines += [self._line(row) for row in new]
+        for difference in (*_contents_of(old), *between, *_contents_of(new)):
+            lines += ["", *difference]
         text = "\n".join(lines)
         return ShownEffect(
             text,
             changed=tuple(self._told(changes)),
             paths=frozenset(self._paths),
-            unseen=sum(1 for row in rows if row.contents and not row.contents.shown),
-            protected=sum(1 for row in rows if why_protected(row.change)),
+            unseen=sum(1 for row in rows if row.contents and not row.contents.shown)
+            + sum(each.unseen for each in found),
+            protected=sum(1 for row in rows if self._why_protected(row.change)),
+            records=frozenset(self._records),
             fits=self._fits and len(text) <= SHOWN_AT_MOST,
         )
 
@@ -224,8 +225,11 @@ class _Describer:
         self._paths.add(change.path)
         what = _WORDS.get(change.what, change.what)
         details = f" ({', '.join(row.details)})" if row.details else ""
-        protected = f" PROTECTED: {why}" if (why := why_protected(change)) else ""
+        protected = f" PROTECTED: {why}" if (why := self._why_protected(change)) else ""
         return visible(f"{what:<8} {self._name(change)}{details}{protected}")
+
+    def _why_protected(self, change: PathChange) -> str | None:
+        return None if change.path in self._records else why_protected(change)
 
     def _name(self, change: PathChange) -> str:
         name, kind = name_from(change.path, self._workspace), (change.after or change.before)
@@ -265,6 +269,12 @@ class _Describer:
             return hash_of(path, path.lstat().st_size)
         except OSError:
             return None
+
+
+def _contents_of(rows: Iterable[_Row]) -> Iterator[Sequence[str]]:
+    for row in rows:
+        if row.contents and row.contents.difference:
+            yield row.contents.difference
 
 
 def _place_of(change: PathChange) -> tuple[bool, bool, str, tuple[str, ...]]:

@@ -29,7 +29,7 @@ from forge_cli.sandbox.trial.apply import ChangeSet, apply, check
 from forge_cli.sandbox.trial.changes import PathChange
 from forge_cli.sandbox.trial.copies import drop
 from forge_cli.sandbox.trial.trials import Tried
-from forge_cli.toolsets.shell.shown import ShownEffect, name_from, record_of, show_changes, why_protected
+from forge_cli.toolsets.shell.shown import ShownEffect, name_from, show_changes, why_protected
 
 OUTPUT = 2_000
 """Characters of the output that are shown."""
@@ -83,12 +83,12 @@ def changed_folder(tried: Tried, workspace: Path) -> GrantOffer | None:
     return GrantOffer(f"changes below {name_from(Path(path), workspace)}/ of tried commands", below=path)
 
 
-def extent_of(tried: Tried) -> TrialExtent | None:
+def extent_of(tried: Tried, shown: ShownEffect) -> TrialExtent | None:
     """Return the places that a trial changed, which bound what a grant of it allows; None if it was incomplete."""
     if not tried.complete:
         return None
-    records = [change for change in tried.changes.changes if record_of(change)]
-    others = [change for change in tried.changes.changes if not record_of(change)]
+    records = [change for change in tried.changes.changes if change.path in shown.records]
+    others = [change for change in tried.changes.changes if change.path not in shown.records]
     gone = {str(change.path) for change in others if change.what in ("deleted", "replaced")}
     made = (change for change in others if change.before is None and change.after and change.after.kind == "folder")
     return TrialExtent(
@@ -172,7 +172,7 @@ class KeptTrials:
             runs=runs,
             tried=told(kept.tried, kept.shown, call_id),
             changed=changed_folder(kept.tried, self.workspace),
-            extent=extent_of(kept.tried),
+            extent=extent_of(kept.tried, kept.shown),
         )
 
     def take(self, args: Args, stamp: str | None, keep: Keep | None) -> Finished | None:

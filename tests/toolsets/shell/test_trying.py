@@ -7,7 +7,6 @@ forge_cli.sandbox.trial.changes, forge_cli.sandbox.trial.destinations, forge_cli
 import json
 import os
 import stat
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -101,14 +100,6 @@ def test_a_yes_applies_what_was_shown(shell: Project) -> None:
     assert (shell.read("notes.txt"), shell.read("dist/out")) == ("bye\nworld\n", "built\n")
     assert not (shell.folder / "old").exists()
     assert seen.of(ToolResult)[0].value.data["stdout"] == "done\n"  # type: ignore[union-attr]
-
-
-def test_what_git_keeps_of_its_history_is_one_row(shell: Project) -> None:
-    for words in ("init -q", "config user.name a", "config user.email a@b.c"):
-        subprocess.run(["git", "-C", shell.folder, *words.split()], check=True, timeout=60)
-    text = shown(run(shell, "touch new && git add old && git commit -qm x", answers=[False]))
-    made, git = text.split("\n")[1:]
-    assert (made, git.partition("(")[2]) == ("made     new (0 bytes)", "COMMIT_EDITMSG, index, logs, objects, refs)")
 
 
 RENAMES = "mv notes.txt told.txt; chmod 700 build.sh; touch old; mkdir sub; echo 1 > sub/a; echo 2 > sub/b"
