@@ -1,7 +1,8 @@
 """forge: give language models tools and stay in control.
 
 What most people need is importable from here; each name is loaded when it is first used. The rest of the public API is
-in ``errors``, ``events``, ``results``, ``hooks``, ``executors``, ``embedding``, ``terminal`` and ``testing``.
+in ``errors``, ``events``, ``results``, ``hooks``, ``executors``, ``embedding``, ``export``, ``terminal`` and
+``testing``.
 """
 
 __version__ = "0.2.0"
@@ -38,7 +39,7 @@ _PACKAGES = frozenset(
     {
         *("apps", "cli", "core", "engine", "files", "inspection", "models", "process"),
         *("record", "sandbox", "schema", "toolsets", "ui"),
-        *("embedding", "errors", "events", "executors", "hooks", "results", "terminal", "testing"),
+        *("embedding", "errors", "events", "executors", "export", "hooks", "results", "terminal", "testing"),
     }
 )
 """Names that the import system looks up here before it loads them as modules; they need no hint."""

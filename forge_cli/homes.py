@@ -15,6 +15,7 @@ PUBLIC_MODULES = (
     "forge_cli.hooks",
     "forge_cli.executors",
     "forge_cli.embedding",
+    "forge_cli.export",
     "forge_cli.terminal",
     "forge_cli.testing",
 )

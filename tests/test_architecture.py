@@ -36,7 +36,7 @@ COMMAND_MODULES = frozenset(
     for name, value in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]["forge"].items()
     if name.startswith("command.")
 )
-PUBLIC = frozenset({"embedding", "errors", "events", "executors", "hooks", "results", "terminal"})
+PUBLIC = frozenset({"embedding", "errors", "events", "executors", "export", "hooks", "results", "terminal"})
 """Modules that are nothing but the public API."""
 ABOVE_ALL = frozenset({"__main__", "__init__", "apps", "cli", "homes", "pytest_plugin", "testing", *PUBLIC})
 TOP = "forge_cli"
@@ -44,12 +44,14 @@ HOMES = public_homes()
 ROOMS = frozenset(MAY_IMPORT) | ABOVE_ALL
 HEAVY = frozenset(
     {
+        "agents",
         "anthropic",
         "anyio.lowlevel",
         "asyncio",
         "ctypes",
         "docstring_parser",
         "forge_cli.engine.batch.parcel",
+        "forge_cli.engine.turns.output_type",
         "forge_cli.homes",
         "forge_cli.sandbox.isolation.bubblewrap",
         "forge_cli.sandbox.isolation.landlock",
@@ -60,10 +62,13 @@ HEAVY = frozenset(
         "idna",
         "importlib.metadata",
         "jsonschema",
+        "langchain_core.tools",
         "llm",
         "mcp",
         "mcp_types",
         "packaging",
+        "pydantic_ai",
+        "pydantic_core",
         "referencing",
         "tomllib",
         "urllib.request",
@@ -90,7 +95,8 @@ LATE = frozenset(
 SHARED = ("call_ids", "failures", "http", "json_body", "windows")
 PHRASES = [text for name, text in vars(phrases).items() if name.isupper() and isinstance(text, str)]
 OUR_WORDS_ELSEWHERE = re.compile(
-    r"AGENTS\.(override\.)?md|(user|ssh|gpg)-agent|agent[- ]client[- ]protocol|openai-agents"
+    r"AGENTS\.(override\.)?md|(user|ssh|gpg)-agent|agent[- ]client[- ]protocol|openai[- ]agents"
+    r"|pydantic_ai import Agent|\bAgent\("
     r"|agent-shell[\w-]*|agent\.json|gen_ai\.agent\.name|(\.|\.github/)agents?/|AGENT\.md"
     r"|PermissionError|permission denied",
     re.IGNORECASE,

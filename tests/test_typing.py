@@ -110,6 +110,45 @@ def test_mistakes_of_an_author_are_found_before_anything_runs(tmp_path: Path) ->
     assert "incompatible type" in said.partition("Zone")[2]
 
 
+TYPED = """
+import asyncio
+from dataclasses import dataclass
+
+from forge_cli import Worker, WorkerResult, WorkerRuntime, run_sync
+
+
+@dataclass
+class City:
+    name: str
+
+
+WORKER = Worker.of(name="w")
+reveal_type(run_sync(WORKER, "go", output_type=City))
+reveal_type(run_sync(WORKER, "go", output_type=City).output.name)
+reveal_type(run_sync(WORKER, "go").output)
+untyped: WorkerResult = run_sync(WORKER, "go")
+
+
+async def main() -> None:
+    async with WorkerRuntime(worker=WORKER, output_type=list[City], read_only=True) as runtime:
+        reveal_type((await runtime.run("go")).output)
+
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.long
+def test_the_output_has_the_type_that_was_wanted(tmp_path: Path) -> None:
+    (tmp_path / "typed.py").write_text(TYPED)
+    said = check_types(tmp_path).replace("builtins.", "")
+    revealed = re.findall(r'Revealed type is "(.*)"', said)
+    assert [re.sub(r"[\w.]+\.(\w+)", r"\1", each) for each in revealed] == [
+        *("WorkerResult[City]", "str", "Any", "list[City]")
+    ]
+    assert "error:" not in said
+
+
 def test_an_editor_completes_every_name_and_knows_what_it_is() -> None:
     for place in PLACES:
         code, path, project = f"import {place.__name__}\n{place.__name__}.", ROOT / "author.py", jedi.Project(str(ROOT))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -234,6 +235,16 @@ def _smol_property(tool: str, name: str, said: JsonObject) -> JsonObject:
     return {"type": listed[0] if len(listed) == 1 else listed, **said}
 
 
+def _crewai(tool: Any) -> Iterator[Any]:
+    async def invoke(args: Args) -> Any:
+        return await run_in_thread(tool.run, **args)
+
+    # Its names are titles, such as "Word Count"; its older versions put the name and the schema before the description.
+    name = re.sub(r"[^a-zA-Z0-9_-]+", "_", str(tool.name)).strip("_").lower()
+    description = str(tool.description).rpartition("Tool Description: ")[2]
+    yield _tool(name, description, _json_schema(tool.args_schema), invoke)
+
+
 def _openai_agents(tool: Any) -> Iterator[Any]:
     async def invoke(args: Args) -> Any:
         text = json.dumps(args, ensure_ascii=False)
@@ -265,6 +276,7 @@ def _llama_index(tool: Any) -> Iterator[Any]:
 
 SHAPES = (
     ToolShape("LangChain", ("name", "description", "args_schema", "ainvoke"), _langchain),
+    ToolShape("CrewAI", ("name", "description", "args_schema", "run", "max_usage_count"), _crewai),
     ToolShape("pydantic-ai", ("name", "takes_ctx", "function_schema"), _pydantic_ai),
     ToolShape("smolagents", ("name", "description", "inputs", "output_type", "forward"), _smolagents),
     ToolShape("openai-agents", ("name", "description", "params_json_schema", "on_invoke_tool"), _openai_agents),

@@ -18,6 +18,8 @@ from forge_cli.core.events import TurnStart
 from forge_cli.testing import Project, call, calls
 from forge_cli.toolsets.external import adapt
 
+from ..listener import Listener
+
 STAND_INS = '''
 """Objects that look like the tools of other frameworks, and have nothing else of them."""
 
@@ -112,6 +114,18 @@ class OpenAI:
         return str(int(text.split(":")[1].strip(" }")) * 2)
 
 
+class Crew:
+    """``BaseTool`` of CrewAI: its name is a title, and older versions put more before the description."""
+
+    args_schema, max_usage_count = Model, None
+
+    def __init__(self, name, description):
+        self.name, self.description = name, description
+
+    def run(self, a):
+        return a * 2
+
+
 class Llama:
     """``FunctionTool``: what it is stands in its metadata, and what it gives in an output."""
 
@@ -144,6 +158,9 @@ bare = LangChain("bare", None, args={"a": {"type": "integer"}})
 hidden = LangChain("hidden", object, tool_call_schema=Model)
 kit, toolset = Kit(), FunctionToolset()
 several, named = [chain, [smol], Spec], {"twice": chain, "again": Smol}
+crew = Crew("Double It!", "Double a number.")
+boilerplate = "Tool Name: Double It\\nTool Arguments: {}\\nTool Description: Double a number."
+old_crew = Crew("Double It", boilerplate)
 with_context, in_workflow, seeing, odd = PydanticAI(True), Llama(True), Seeing(), LangChain("odd", object())
 spaced, strange = LangChain("with a space"), AnythingGoes()
 '''
@@ -180,6 +197,8 @@ NAMES = {
     "Spec": ["llama"],
     "several": ["chain", "smol", "llama"],
     "named": ["twice", "again"],
+    "crew": ["double_it"],
+    "old_crew": ["double_it"],
 }
 
 
@@ -195,6 +214,14 @@ def test_tools_of_other_frameworks_ask_and_work(shaped: Project, name: str) -> N
     assert {(request.risk, request.reason.rpartition("; ")[2]) for request in seen.asked} == {
         ("high", "it is not bound to zones")
     }
+
+
+@pytest.mark.parametrize("name", ["crew", "old_crew"])
+def test_the_description_of_a_crewai_tool_is_its_own_sentence(shaped: Project, name: str) -> None:
+    worker(shaped, name)
+    model = Listener()
+    shaped.run(model=model)
+    assert [tool.description for tool in model.requests[0].tools] == ["Double a number."]
 
 
 def test_args_are_validated_before_the_framework_sees_them(shaped: Project) -> None:

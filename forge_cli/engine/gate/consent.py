@@ -203,6 +203,8 @@ class Consent:
         caller = judged.caller
         if caller is Caller.PERSON:
             return "you want to"
+        if caller is Caller.PROGRAM:
+            return f"the program that runs {workers} wants to"
         return f"{f'the tool {caller.name} of {workers}' if isinstance(caller, CallingTool) else workers} wants to"
 
     async def preview(self, judged: Judged) -> Preview | None:

@@ -32,11 +32,12 @@ GRACE = bounds.CANCEL_GRACE + 1.0
 
 
 class Caller(Enum):
-    """The caller of a tool: the model, the person in a conversation, or the operator at the command line."""
+    """The caller of a tool: the model, the person in a conversation, the operator at the command line, or a program."""
 
     MODEL = "model"
     PERSON = "person"
     OPERATOR = "operator"
+    PROGRAM = "program"
 
     def may_call(self, tool: Tool) -> bool:
         match self:
@@ -44,7 +45,7 @@ class Caller(Enum):
                 return tool.mode in ("llm", "both")
             case Caller.PERSON:
                 return tool.mode in ("manual", "both")
-            case Caller.OPERATOR:
+            case Caller.OPERATOR | Caller.PROGRAM:
                 return True
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Generic
 
 from msgspec import Struct, field
 from msgspec.structs import asdict, replace
+from typing_extensions import TypeVar
 
 from forge_cli.core.bounds import ForcedEnd
 from forge_cli.core.calls import ToolOutcome
@@ -23,7 +24,11 @@ BY_CHILD = "child"
 """The source of the refusal of a call that was stopped because the child worker that it called was."""
 
 
-class WorkerResult(Struct, frozen=True, kw_only=True):
+OutputT = TypeVar("OutputT", default=Any)
+"""The ``output_type`` of a runtime; Any where none is given."""
+
+
+class WorkerResult(Struct, Generic[OutputT], frozen=True, kw_only=True):
     """How a task ended. An interrupted one is not a failure: ``success`` is True and the response says so."""
 
     status: ResultStatus
@@ -38,7 +43,8 @@ class WorkerResult(Struct, frozen=True, kw_only=True):
     denials: tuple[Mapping[str, Any], ...] = ()
     usage: Usage = field(default_factory=Usage)
     cost: float | None = None
-    output: Any = None
+    output: OutputT = None  # type: ignore[assignment]  # it has a value where the task was completed
+    """The value of the final answer where a schema or a type was wanted; None unless the task was completed."""
     duration_ms: int = 0
     error: str | None = None
     refused: bool = False
@@ -84,7 +90,7 @@ class WorkerResult(Struct, frozen=True, kw_only=True):
             "status": self.status,
             "exit_code": int(self.exit_code),
             "response": self.response,
-            "output": self.output,
+            "output": _plain(self.output),
             "session_id": self.session_id,
             "worker": self.worker,
             "model": self.model,
@@ -96,6 +102,15 @@ class WorkerResult(Struct, frozen=True, kw_only=True):
             "duration_ms": self.duration_ms,
         }
         return camel_keys(found if self.error is None else {**found, "error": self.error})
+
+
+def _plain(output: Any) -> Any:
+    """Return an output as JSON data, also where it is a value of an ``output_type``."""
+    if output is None:
+        return None
+    from pydantic_core import to_jsonable_python
+
+    return to_jsonable_python(output, by_alias=True)
 
 
 class Ending(Struct, frozen=True):

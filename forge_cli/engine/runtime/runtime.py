@@ -6,7 +6,7 @@ import asyncio
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, nullcontext, suppress
-from typing import TYPE_CHECKING, Any, Self, Unpack, cast
+from typing import TYPE_CHECKING, Any, Generic, Self, Unpack, cast, overload
 
 from msgspec.structs import replace
 
@@ -22,7 +22,7 @@ from forge_cli.engine.gate.execution import TOOL
 from forge_cli.engine.gate.steps import Caller
 from forge_cli.engine.runtime.announcements import Announcer
 from forge_cli.engine.runtime.open_worker import open_worker
-from forge_cli.engine.runtime.result import Ending, WorkerResult, how_to_answer
+from forge_cli.engine.runtime.result import Ending, OutputT, WorkerResult, how_to_answer
 from forge_cli.engine.runtime.runtime_spec import ConversationHooks, OpenWorker, RuntimeOptions, RuntimeSpec, Wiring
 from forge_cli.engine.turns.limits import OUT_OF_TIME, Budget, deadline, opening_deadline, stated
 from forge_cli.engine.turns.loop import Tally
@@ -41,17 +41,39 @@ if TYPE_CHECKING:
     from forge_cli.schema.tool import Tool
 
 
-class WorkerRuntime:
+class WorkerRuntime(Generic[OutputT]):
     """Runs one worker: ``async with WorkerRuntime(worker=load_worker(path)) as runtime: await runtime.run(task)``.
 
     ``initialize`` and ``aclose`` belong to one task. Without ``approval_callback`` a call that asks goes to the one who
     answers on ``bus``; with no person there it is denied at once.
     """
 
+    @overload
+    def __init__(
+        self: WorkerRuntime[Any],
+        *,
+        worker: Worker,
+        resume: Resumed | None = None,
+        wiring: Wiring | None = None,
+        **options: Unpack[RuntimeOptions],
+    ) -> None: ...
+
+    @overload
     def __init__(
         self,
         *,
         worker: Worker,
+        output_type: type[OutputT],
+        resume: Resumed | None = None,
+        wiring: Wiring | None = None,
+        **options: Unpack[RuntimeOptions],
+    ) -> None: ...
+
+    def __init__(
+        self,
+        *,
+        worker: Worker,
+        output_type: type[OutputT] | None = None,
         resume: Resumed | None = None,
         wiring: Wiring | None = None,
         **options: Unpack[RuntimeOptions],
@@ -60,10 +82,12 @@ class WorkerRuntime:
 
         ``session`` comes from ``open_session``, with what it resumes; ``wiring`` is forge's own, and may change.
 
+        The final answer has to fit ``output_type``, and ``output`` of the result is a value of that type.
+
         With ``read_only`` no tool is called that is not declared to read only, neither here nor in child workers; a
         session that was read-only stays so when it is resumed.
         """
-        self._spec = spec = RuntimeSpec.of(worker, resume, wiring or Wiring(), options)
+        self._spec = spec = RuntimeSpec.of(worker, resume, wiring or Wiring(), options, output_type)
         self._past = spec.past
         self._stack = AsyncExitStack()
         self._announcer = Announcer(spec.bus, is_root=spec.is_root)
@@ -117,9 +141,9 @@ class WorkerRuntime:
         return self._started
 
     @property
-    def result(self) -> WorkerResult | None:
+    def result(self) -> WorkerResult[OutputT] | None:
         """How the last task ended."""
-        return self._result
+        return None if self._result is None else self._typed(self._result)
 
     @property
     def tools(self) -> list[Tool]:
@@ -163,7 +187,7 @@ class WorkerRuntime:
             )
         return self._open
 
-    async def run(self, task: str, attachments: Sequence[Attachment] = ()) -> WorkerResult:
+    async def run(self, task: str, attachments: Sequence[Attachment] = ()) -> WorkerResult[OutputT]:
         """Work on one task; at the root the conversation so far is kept for the next one.
 
         A resumed session may be given no task: then it continues with what it was doing. One task is done at a time:
@@ -174,9 +198,16 @@ class WorkerRuntime:
             raise UsageError("the runtime works on a task already", hint=hint)
         self._working = True
         try:
-            return await self._run(task, attachments)
+            return self._typed(await self._run(task, attachments))
         finally:
             self._working = False
+
+    def _typed(self, result: WorkerResult) -> WorkerResult[OutputT]:
+        """Return a result with the value of the type that was wanted; the record keeps the JSON value."""
+        schema = self._spec.output_schema
+        if schema is None or result.status != "completed" or result.output is None:
+            return result
+        return replace(result, output=schema.convert(result.output))
 
     async def _run(self, task: str, attachments: Sequence[Attachment]) -> WorkerResult:
         opened, task = self.opened, _task(task, self._past)
@@ -248,11 +279,22 @@ class WorkerRuntime:
         return stream
 
     async def invoke(self, tool: str, args: Mapping[str, Any], caller: Caller = Caller.PERSON) -> ToolOutcome:
-        """Call one tool by hand, through the same gate; the model's history does not learn of it."""
+        """Call one tool by hand, through the same gate; the model's history does not learn of it.
+
+        A person may call the tools that are for people; ``call`` is for programs.
+        """
         call = ToolCall(new_id("manual"), tool, dict(args))
         if caller is Caller.PERSON:
             self.bus.emit(ManualToolInvoke(tool, call.args, call.id))
         return await self.opened.loop.guard.call(call, caller)
+
+    async def call(self, tool: str, args: Mapping[str, Any] | None = None) -> ToolOutcome:
+        """Call any tool of the worker as the program itself, through the same gate, and return how that ended.
+
+        What asks, asks; a refusal is an outcome and raises nothing. The model's history does not learn of the call.
+        """
+        call = ToolCall(new_id("program"), tool, dict(args or {}))
+        return await self.opened.loop.guard.call(call, Caller.PROGRAM)
 
     async def converse(self, *, resume: bool = False, **told: Unpack[ConversationHooks]) -> WorkerResult | None:
         """Do what ``userInput``, ``command`` and ``interrupt`` on the bus say.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from msgspec import Struct
 
@@ -13,6 +13,7 @@ from forge_cli import engine
 from forge_cli.core.actions import CommandEvent, UserInput
 from forge_cli.core.approval import ApprovalMode, OnAsk
 from forge_cli.core.bus import EventBus
+from forge_cli.core.errors import UsageError
 from forge_cli.core.events import Event, SessionStart
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.messages import ModelProvider
@@ -124,11 +125,18 @@ class RuntimeSpec(Wiring):
     session: OpenSession | None = None
 
     @classmethod
-    def of(cls, worker: Worker, resume: Resumed | None, wiring: Wiring, options: RuntimeOptions) -> RuntimeSpec:
+    def of(
+        cls,
+        worker: Worker,
+        resume: Resumed | None,
+        wiring: Wiring,
+        options: RuntimeOptions,
+        output_type: type[Any] | None = None,
+    ) -> RuntimeSpec:
         """The parts that were given, with what a resumed session says of them."""
         known = RuntimeOptions.__annotations__
         for name in options.keys() - known.keys():
-            raise TypeError(f"WorkerRuntime has no option {name!r}; they are {', '.join(known)}")
+            raise TypeError(f"WorkerRuntime has no option {name!r}; they are {', '.join(known)}, output_type")
         if not isinstance(worker, Worker):
             raise TypeError(f"worker must be what load_worker(PATH) or Worker.of(...) gives, not {worker!r}")
         given = {each.name: getattr(wiring, each.name) for each in fields(Wiring)}
@@ -138,8 +146,8 @@ class RuntimeSpec(Wiring):
         if session := options.get("session"):
             resume = session.resumed
             given |= {"session_id": session.id, "sinks": (*session.sinks, *wiring.sinks)}
-        if isinstance(schema := given.get("output_schema"), Mapping):
-            given["output_schema"] = engine.turns.output.OutputSchema.load(schema, where=None, folder=worker.folder)
+        if schema := _output_of(given.get("output_schema"), output_type, worker):
+            given["output_schema"] = schema
         given["session_id"] = given["session_id"] or (resume and resume.session_id) or new_session_id()
         given["read_only"] = given.get("read_only", False) or (resume is not None and resume.read_only)
         return cls(worker=worker, resume=resume, **given)
@@ -174,6 +182,21 @@ class RuntimeSpec(Wiring):
             return self
         on_ask, read_only = organisation.required(self.on_ask, self.read_only)
         return replace(self, on_ask=on_ask, read_only=read_only)
+
+
+def _output_of(schema: Any, output_type: type[Any] | None, worker: Worker) -> OutputSchema | None:
+    """Return what the final answer has to fit, as a program says it."""
+    if isinstance(schema, type):
+        raise UsageError("output_schema is a JSON Schema", hint=f"write output_type={schema.__name__} for a type")
+    if output_type is None:
+        if isinstance(schema, Mapping):
+            return engine.turns.output.OutputSchema.load(schema, where=None, folder=worker.folder)
+        return cast("OutputSchema | None", schema)
+    if schema is not None:
+        raise UsageError("output_schema and output_type both say what the answer has to fit", hint="give one of them")
+    from forge_cli.engine.turns.output_type import OutputType
+
+    return OutputType.of(output_type)
 
 
 class OpenWorker(Struct, frozen=True, kw_only=True):

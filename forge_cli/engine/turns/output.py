@@ -45,14 +45,14 @@ class OutputSchema(Struct, frozen=True, eq=False, dict=True):
 
     json_schema: JsonObject
 
-    @classmethod
-    def load(cls, given: str | Mapping[str, Any], *, where: Mark | None, folder: Path) -> OutputSchema:
+    @staticmethod
+    def load(given: str | Mapping[str, Any], *, where: Mark | None, folder: Path) -> OutputSchema:
         """The schema itself, or the path of its file from ``folder``; ``where`` is the place that says so."""
         text = _read(folder / given, where) if isinstance(given, str) else None
         file = str(folder / given) if isinstance(given, str) else ""
         schema = given if text is None else _parse(text, file)
         try:
-            return cls(_check_schema(schema))
+            return OutputSchema(_check_schema(schema))
         except _Unsound as unsound:
             mark = where_in(schema, unsound.loc) or where if text is None else _mark_in(text, unsound.loc, file)
             raise WorkerError(mark, f"output schema: {unsound}") from None
@@ -68,6 +68,10 @@ class OutputSchema(Struct, frozen=True, eq=False, dict=True):
         if problems:
             more = ["and more"] if len(problems) > PROBLEMS else []
             raise Misfit("; ".join([*dict.fromkeys(problems[:PROBLEMS]), *more]))
+        return value
+
+    def convert(self, value: Any) -> Any:
+        """Return what a program gets for the JSON value of an answer."""
         return value
 
     def instructions(self) -> str:

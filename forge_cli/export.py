@@ -1,0 +1,177 @@
+"""The tools of an open worker for programs and for other frameworks: each call passes the gate of the worker.
+
+The frameworks are imported only by the function that is called for one. What ends badly there, a refusal included, is
+the text that the framework's model reads, as it is in a worker of forge.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Unpack
+
+from forge_cli.core.errors import ModelError, ToolError, UsageError
+from forge_cli.engine.runtime.runtime import WorkerRuntime
+
+if TYPE_CHECKING:
+    import agents
+    import langchain_core.tools
+    import pydantic_ai
+
+    from forge_cli.core.messages import Delta, ModelRequest
+    from forge_cli.engine.runtime.runtime_spec import RuntimeOptions
+    from forge_cli.files.worker import Worker
+    from forge_cli.schema.tool import Tool
+
+__all__ = ["functions", "langchain_tools", "open_tools", "openai_agents_tools", "pydantic_ai_tools"]
+
+
+class _NoModel:
+    """Stands for the model of a worker that is opened for its tools only."""
+
+    name = "none"
+    context_window = None
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
+        raise ModelError(
+            "the worker was opened for its tools only", hint="give open_tools a model to run tasks as well"
+        )
+        yield
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
+
+@asynccontextmanager
+async def open_tools(worker: Worker, **options: Unpack[RuntimeOptions]) -> AsyncIterator[WorkerRuntime[Any]]:
+    """Open a worker for its tools; it needs no model, unless ``options``, those of WorkerRuntime, give one."""
+    given: RuntimeOptions = {"model": _NoModel(), **options}
+    async with WorkerRuntime(worker=worker, **given) as runtime:
+        yield runtime
+
+
+def functions(runtime: WorkerRuntime[Any], names: Iterable[str] | None = None) -> list[Callable[..., Awaitable[Any]]]:
+    """Return the tools of a worker as async functions of keyword arguments, or those of them with these names.
+
+    Each has the name, the description and the parameters of its tool. It returns the data of a JSON result, the text of
+    any other, and raises a ToolError for a call that did not succeed, such as one that was denied.
+    """
+    return [_function(runtime, tool) for tool in _chosen(runtime, names)]
+
+
+def langchain_tools(
+    runtime: WorkerRuntime[Any], names: Iterable[str] | None = None
+) -> list[langchain_core.tools.StructuredTool]:
+    """Return the tools of a worker for LangChain and LangGraph, or those of them with these names."""
+    from langchain_core.tools import StructuredTool
+
+    return [
+        StructuredTool(
+            name=tool.name,
+            description=tool.description,
+            args_schema=tool.schema.json_schema,
+            coroutine=_text_of(runtime, tool),
+        )
+        for tool in _chosen(runtime, names)
+    ]
+
+
+def pydantic_ai_tools(
+    runtime: WorkerRuntime[Any], names: Iterable[str] | None = None
+) -> list[pydantic_ai.Tool[object]]:
+    """Return the tools of a worker for pydantic-ai, or those of them with these names."""
+    from pydantic_ai import Tool as PydanticAITool
+
+    return [
+        PydanticAITool.from_schema(_text_of(runtime, tool), tool.name, tool.description, tool.schema.json_schema)
+        for tool in _chosen(runtime, names)
+    ]
+
+
+def openai_agents_tools(runtime: WorkerRuntime[Any], names: Iterable[str] | None = None) -> list[agents.FunctionTool]:
+    """Return the tools of a worker for the OpenAI Agents library, or those of them with these names."""
+    from agents import FunctionTool
+
+    return [
+        FunctionTool(
+            name=tool.name,
+            description=tool.description,
+            params_json_schema=tool.schema.json_schema,
+            on_invoke_tool=_from_json(runtime, tool),
+            strict_json_schema=False,  # strict schemas know no optional fields, which most tools have
+        )
+        for tool in _chosen(runtime, names)
+    ]
+
+
+def _chosen(runtime: WorkerRuntime[Any], names: Iterable[str] | None) -> list[Tool]:
+    """Return the tools that a model may call, or those with these names."""
+    if names is None:
+        return [tool for tool in runtime.tools if tool.mode != "manual"]
+    known = {tool.name: tool for tool in runtime.tools}
+    wanted = [names] if isinstance(names, str) else list(names)
+    for name in wanted:
+        if name not in known:
+            raise UsageError(f"the worker has no tool {name!r}; its tools are {', '.join(sorted(known)) or 'none'}")
+    return [known[name] for name in wanted]
+
+
+def _function(runtime: WorkerRuntime[Any], tool: Tool) -> Callable[..., Awaitable[Any]]:
+    async def call(**args: Any) -> Any:
+        outcome = await runtime.call(tool.name, args)
+        if outcome.status != "success":
+            raise ToolError(outcome.text())
+        data = getattr(outcome.value, "data", None)
+        return outcome.text() if data is None else data
+
+    call.__name__ = call.__qualname__ = tool.name
+    call.__doc__ = tool.description
+    call.__signature__ = _signature(tool)  # type: ignore[attr-defined]
+    return call
+
+
+def _signature(tool: Tool) -> inspect.Signature:
+    """Return the parameters of a tool as Python shows them; names that Python cannot write go into ``**args``."""
+    schema = tool.schema.json_schema
+    required = schema.get("required", [])
+    parameters: list[inspect.Parameter] = []
+    others = False
+    for name, field in schema.get("properties", {}).items():
+        if not name.isidentifier():
+            others = True
+            continue
+        default = inspect.Parameter.empty if name in required else field.get("default") if field is not True else None
+        parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default))
+    if others:
+        parameters.append(inspect.Parameter("args", inspect.Parameter.VAR_KEYWORD))
+    return inspect.Signature(parameters)
+
+
+def _text_of(runtime: WorkerRuntime[Any], tool: Tool) -> Callable[..., Awaitable[str]]:
+    async def call(**args: Any) -> str:
+        return (await runtime.call(tool.name, args)).text()
+
+    return call
+
+
+def _from_json(runtime: WorkerRuntime[Any], tool: Tool) -> Callable[[Any, str], Awaitable[str]]:
+    async def call(context: Any, text: str) -> str:
+        try:
+            args = json.loads(text or "{}")
+        except ValueError as error:
+            return f"the arguments are not JSON: {error}"
+        if not isinstance(args, dict):
+            return "the arguments have to be a JSON object"
+        return (await runtime.call(tool.name, args)).text()
+
+    return call
+
+
+if not TYPE_CHECKING:  # a type checker would take any name for one of this module
+
+    def __getattr__(name: str) -> None:
+        from forge_cli.homes import missing
+
+        raise missing(__name__, name)
