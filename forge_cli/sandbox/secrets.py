@@ -1,14 +1,16 @@
-"""Secrets: known values of the environment and known shapes of keys, taken out of what is stored or sent.
+"""Secrets, taken out of what is stored or sent: known values, known shapes of keys, and what has the name of a secret.
 
-A known value is found as it is, in base64, and written with escapes or over several lines, as `plain_text` reads them.
+A known value is found as it is, in base64 and hex, and with escapes or over several lines, as `plain_text` reads them.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from heapq import heapify, heappop, heapreplace
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,8 @@ from forge_cli import files
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.phrases import MARK
 from forge_cli.files.home import forge_home
-from forge_cli.sandbox.shapes import OPEN, SHAPES, PlainReading, in_base64, only_escapes, plain_text
+from forge_cli.sandbox.named import CONTEXT, NamedSecrets, kind_of
+from forge_cli.sandbox.shapes import OPEN, SHAPES, PlainReading, only_escapes, plain_text, respelled
 
 SHORTEST = 8
 
@@ -36,13 +39,14 @@ _VISIBLE = "".join(map(chr, range(ord("!"), ord("~") + 1)))
 _STARTS = tuple(shape.start for shape in SHAPES if shape.start)
 _LONGEST_START = max(map(len, _STARTS))
 _BEGUN_STARTS = frozenset(start[:length] for start in _STARTS for length in range(1, len(start) + 1))
-_CONTEXT = 16
-"""As many characters as any shape looks at before its beginning."""
+_KEPT = 2 * CONTEXT
+"""As many characters as are looked at before a secret, and as many before where its name begins."""
 _SIGNS = "%\\+\n\r"
 """One of them is in every text that `plain_text` changes."""
 _CUT_OFF = re.compile(r"[%\\][%\\u0-9A-Fa-f]*\Z")
 _LONGEST_ESCAPE = 16
 _SPAN = re.compile("(.+)", re.DOTALL)
+_NONE_NAMED = NamedSecrets("", whole=True)
 _LONG = 4096
 _LARGE = 65_536
 _ROOM, _ENTRY = 4_000_000, 100
@@ -52,8 +56,14 @@ _ROOM, _ENTRY = 4_000_000, 100
 class Redactor:
     """Replaces each secret by a mark that says which one it was."""
 
-    def __init__(self, environ: Mapping[str, str], secrets: Mapping[str, str] | None = None) -> None:
-        """Variables count by their names, or where their value is an address with a password; ``secrets`` always do."""
+    def __init__(
+        self, environ: Mapping[str, str], secrets: Mapping[str, str] | None = None, *, by_name: bool = True
+    ) -> None:
+        """Variables count by their names, or where their value is an address with a password; ``secrets`` always do.
+
+        ``by_name`` also takes out what stands in a text behind a name that says secret.
+        """
+        self._by_name = by_name
         self._values: dict[str, str] = {}
         named = [(name, value, KEY_NAME.search(name) is not None) for name, value in sorted(environ.items())]
         for name, value, is_key in (*((*item, True) for item in sorted((secrets or {}).items())), *named):
@@ -61,7 +71,7 @@ class Redactor:
             passwords = {url["password"], unquote(url["password"])} if url else set()
             for secret in {*passwords, value} if is_key else passwords:
                 if len(secret) >= SHORTEST:
-                    for spelling in (secret, *in_base64(secret)):
+                    for spelling in (secret, *respelled(secret)):
                         self._values.setdefault(spelling, MARK.format(name=name))
         self._known: dict[str, str] = {}
         self._room = _ROOM
@@ -80,14 +90,46 @@ class Redactor:
         if isinstance(value, str):
             return self.redact_text(value)
         if isinstance(value, dict):
-            known = self._known.get
-            return {
-                known(key) or self.redact_text(key): (isinstance(item, str) and known(item)) or self.redact(item)
-                for key, item in value.items()
-            }
+            return self._redact_items(value)
         if isinstance(value, list):
             return [self.redact(item) for item in value]
         return value
+
+    def without_names(self) -> Redactor:
+        """One that knows the same secrets, and takes no value for one because of its name."""
+        other = copy(self)
+        other._by_name, other._known, other._room = False, {}, _ROOM
+        return other
+
+    def knows(self, text: str) -> bool:
+        """Is one of the known values in a text, however it is written?"""
+        return any(value in text for value in self._values) or bool(self._escaped(text, 0))
+
+    def _redact_items(self, value: dict[str, Any]) -> dict[str, Any]:
+        known, redacted, before = self._known.get, dict[str, Any](), None
+        for key, item in value.items():
+            if isinstance(item, str):
+                # what stands behind `"name": "TOKEN"` belongs to that name
+                name = before if key.lower() == "value" and before else key
+                clean = self._redact_named(name, item) if self._by_name and kind_of(name) else None
+                redacted[known(key) or self.redact_text(key)] = clean or known(item) or self.redact_text(item)
+                before = item if key.lower() in ("name", "key") else None
+            else:
+                redacted[known(key) or self.redact_text(key)] = self.redact(item)
+                before = None
+        return redacted
+
+    def _redact_named(self, name: str, value: str) -> str | None:
+        """A value without its secrets, judged as it would be in the text of the same JSON; None if it is none."""
+        begin = f'{{"{name}": '
+        text = begin + json.dumps(value, ensure_ascii=False)
+        found = NamedSecrets(text, whole=True).found
+        if not found or found[0].start < len(begin):
+            return None
+        redacted = self.redact_text(text)
+        with suppress(ValueError):
+            return str(json.loads(redacted[len(begin) :])) if redacted.startswith(begin) else None
+        return MARK.format(name=found[0].kind)
 
     def redact_text(self, text: str) -> str:
         """A text is looked at once, although the record, the history and the model's log all ask for it.
@@ -116,9 +158,10 @@ class Redactor:
         if start == len(text):
             return "", start
         escaped = len(text) if whole else self._begun_with_escapes(text, start)
-        begun = escaped if whole else min(escaped, self._begun(text, start))
+        named = NamedSecrets(text, start, whole=whole) if self._by_name else _NONE_NAMED
+        begun = escaped if whole else min(escaped, named.first_open(start), self._begun(text, start))
         told: list[str] = []
-        for match, mark in self._matches(text, start):
+        for match, mark in self._matches(text, start, named):
             if match.start() >= begun or escaped < match.end():
                 begun = min(begun, match.start())
                 break
@@ -126,7 +169,7 @@ class Redactor:
             told += text[start : match.start()], self.redact_text(lead) if lead else "", mark, close
             start = match.end()
             if begun < start:
-                begun = min(escaped, self._begun(text, start))
+                begun = min(escaped, named.first_open(start), self._begun(text, start))
         return "".join([*told, text[start:begun]]), begun
 
     def _begun(self, text: str, start: int) -> int:
@@ -168,7 +211,7 @@ class Redactor:
                 place = read.plain.find(each, place + 1)
         return found
 
-    def _matches(self, text: str, start: int) -> Iterator[tuple[re.Match[str], str]]:
+    def _matches(self, text: str, start: int, named: NamedSecrets) -> Iterator[tuple[re.Match[str], str]]:
         """Each secret from left to right with its mark; of those that begin at one place the first kind counts.
 
         Only what can be in this text is looked for, and each kind by itself, since the literal text that it starts
@@ -180,6 +223,7 @@ class Redactor:
         found_shapes = (shape for shape in SHAPES if shape.anchor in text)
         shapes = [(re.compile(shape.pattern), MARK.format(name=shape.name)) for shape in found_shapes]
         kinds = [*known, *((None, mark) for _, mark in escaped), *shapes]
+        kinds += [(None, MARK.format(name=each.kind)) for each in named.found]
         if not kinds:
             return
         found = [
@@ -188,6 +232,10 @@ class Redactor:
             if pattern and (match := pattern.search(text, start))
         ]
         found += ((match.start(), len(known) + index, match) for index, (match, _) in enumerate(escaped))
+        first_named = len(kinds) - len(named.found)
+        for kind, each in enumerate(named.found, first_named):
+            if match := _SPAN.match(text, each.start, each.end):
+                found.append((each.start, kind, match))
         heapify(found)
         while found:
             begin, kind, match = found[0]
@@ -195,6 +243,8 @@ class Redactor:
             if begin >= start:
                 yield match, mark
                 start = match.end()
+            elif kind >= first_named:
+                heappop(found)  # part of another secret
             elif later := pattern.search(text, start) if pattern else _SPAN.match(text, start, match.end()):
                 heapreplace(found, (later.start(), kind, later))
             else:
@@ -237,7 +287,7 @@ class RedactedStream:
             return ""
         text = self._before + "".join(self._held)
         told, end = self._redactor.settle(text, len(self._before))
-        self._before, self._held = text[max(0, end - _CONTEXT) : end], [text[end:]]
+        self._before, self._held = text[max(0, end - _KEPT) : end], [text[end:]]
         self._length = len(text) - end
         # what is held for long is looked at less often, or one long run would cost quadratic time
         self._enough = self._length * 5 // 4 if self._length > _LONG else 0

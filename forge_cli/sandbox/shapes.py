@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import binascii
+import html
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -181,6 +182,13 @@ class PlainReading:
 
     def _in_text(self, place: int) -> int:
         return len(self._given[:place].encode("latin-1").translate(None, _CONTINUED))
+
+
+def respelled(value: str) -> Iterator[str]:
+    """A value as programs write it that neither escape nor wrap it: in base64, in hex, and for HTML."""
+    yield from in_base64(value)
+    data = value.encode("utf-8", "surrogatepass")
+    yield from (data.hex(), data.hex().upper(), html.escape(value), html.escape(value, quote=False))
 
 
 def in_base64(value: str) -> Iterator[str]:

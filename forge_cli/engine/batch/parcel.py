@@ -34,7 +34,7 @@ from forge_cli.files.regular import read_regular
 from forge_cli.files.settings import load_settings
 from forge_cli.files.trust import SKIPPED, with_children, worker_files
 from forge_cli.files.worker import Limits, Worker, load_worker
-from forge_cli.sandbox.secrets import Redactor, own_redactor
+from forge_cli.sandbox.secrets import own_redactor
 
 SETTINGS = "config.yaml"
 PASSED_ON = ("FORGE_LOAD_PLUGINS",)
@@ -156,10 +156,9 @@ def _settings() -> bytes | None:
 
 def _refuse_keys(files: Mapping[Path, bytes]) -> None:
     """Keys stay where they are: each machine has its own in its environment."""
-    ours, shapes = own_redactor(), Redactor({})
+    redactor = own_redactor()
     for path, content in files.items():
-        text = content.decode("utf-8", "replace")
-        if ours.redact_text(text) != shapes.redact_text(text):
+        if redactor.knows(content.decode("utf-8", "replace")):
             hint = "take it from the environment instead; other machines need it in theirs"
             raise WorkerError(Mark(str(path)), "a key stands in this file, which would be sent along", hint=hint)
 

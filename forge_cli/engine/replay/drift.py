@@ -245,4 +245,6 @@ def _other_history(turn: RecordedTurn, told: Told | None, request: ModelRequest)
     system, tools = (told.system, told.specs) if told else (request.system, request.tools)
     if request.messages.digest(system, tools) == digest:
         return None
+    if request.messages.without_names().digest(system, tools) == digest:
+        return None  # it was recorded by an older forge
     return Drift("request", f"the {'history' if told else 'request'} differs, and the record does not say in what")

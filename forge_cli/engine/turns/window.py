@@ -59,6 +59,10 @@ class History(list[Message]):
         """A history of its own for these messages, as discreet as this one."""
         return History(messages, self._redactor)
 
+    def without_names(self) -> History:
+        """The same as forge saw it before it took values for secrets because of the names of their keys."""
+        return History(self, self._redactor and self._redactor.without_names())
+
     def digest(self, system: str, tools: Sequence[ToolSpec]) -> str:
         """The hash of a whole request: history, system prompt and tools."""
         new = [_plain(message) for message in self[self._hashed :]]
