@@ -55,6 +55,8 @@ class Report(Struct, frozen=True):
     """It wrote more than it had room for, and was stopped."""
     reached: Sequence[str] = ()
     """Its destinations, as far as they are known: hosts, most of them with a port."""
+    ended_at_name: bool = False
+    """It was ended because it asked for the name of a host."""
 
 
 class Reached(Struct, frozen=True):
@@ -94,6 +96,8 @@ class Copies(Struct, frozen=True, dict=True):
     """Whether ``reached`` tells what it wanted to change in read-only places."""
     programs: bool = False
     """Whether ``reached`` tells which programs it started."""
+    ends_at_name: bool = False
+    """Whether it is ended soon after it asked for the name of a host, which it does not get without the network."""
     confined: ClassVar[bool] = True
 
     @contextmanager
@@ -120,6 +124,7 @@ class Copies(Struct, frozen=True, dict=True):
                 "opens": opens,
                 "argv": inner,
                 "room": self.room,
+                "ends_at_name": self.ends_at_name,
                 "report": str(self.folder / _REPORT),
             }
             with _planned(plan, network=self.network) as (start, descriptor):
@@ -179,7 +184,9 @@ class Copies(Struct, frozen=True, dict=True):
     def report(self) -> Report | None:
         """The report on it, once everything had ended; None where that never happened."""
         found = self._reported()
-        return Report(found["network"], found["exceeded"], found["reached"]) if found else None
+        if not found:
+            return None
+        return Report(found["network"], found["exceeded"], found["reached"], found["ended_at_name"])
 
     def reached(self) -> Reached | None:
         """Things that it reached for in vain; None where that could not be seen, or where it has not ended.
@@ -303,6 +310,7 @@ def overlay_problem(home: Path) -> str | None:
             "overlays": [places],
             "opens": [],
             "room": None,
+            "ends_at_name": False,
             "report": report,
             "argv": [true],
         }

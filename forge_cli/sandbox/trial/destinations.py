@@ -11,6 +11,7 @@ import _socket as socket
 import fcntl
 import posix
 import sys
+import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ class Destinations:
         self._seen: list[socket.socket] = []
         self.was_asked = False
         """Whether anybody said anything to a resolver."""
+        self.asked_at: float | None = None
+        """The time at which somebody first asked for a name, by the clock of ``time.monotonic``."""
 
     def bring_up(self) -> None:
         """Begin; where the machine does not let it, it is only known that something was wanted."""
@@ -122,6 +125,7 @@ class Destinations:
             number = int.from_bytes(socket.inet_aton(_NAMES), "big") + len(self._names) + 1
             known = number.to_bytes(4, "big")
             self._names[known] = name
+            self.asked_at = self.asked_at or time.monotonic()
         has_address = known is not None and asked[at + 1 : at + 3] == _ADDRESS_RECORD.to_bytes(2, "big")
         record = b"\xc0\x0c\0\1\0\1\0\0\0\0\0\4" + known if known and has_address else b""
         return asked[:2] + b"\x81\x80\0\1" + bytes([0, bool(record)]) + bytes(4) + question + record
@@ -158,8 +162,10 @@ def _refused(seen: socket.socket) -> Iterator[tuple[bytes, int]]:
             yield packet[12:16], int.from_bytes(body[:2], "big")
         elif body[0] == _ICMP_UNREACHABLE:
             inner = body[8:]
-            at = (inner[0] & 15) * 4 + 2
-            yield inner[16:20], int.from_bytes(inner[at : at + 2], "big")
+            at = (inner[0] & 15) * 4
+            source, target = (int.from_bytes(inner[place : place + 2], "big") for place in (at, at + 2))
+            if source != _DOMAIN:  # else it is an answer about a name to somebody who has ended meanwhile
+                yield inner[16:20], target
 
 
 class _Byte(_ctypes._SimpleCData):  # type: ignore[type-arg]

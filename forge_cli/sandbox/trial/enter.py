@@ -31,6 +31,8 @@ _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _WANTED = ("Ip:OutNoRoutes", "Tcp:AttemptFails", "Udp:NoPorts", "Udp:RcvbufErrors", "Ip6OutNoRoutes", "Udp6NoPorts")
 """Counters of the kernel that move when somebody wants to reach what is not there, or what did not keep up."""
 _LOOK = 0.25
+_AFTER_NAME = 0.5
+"""Seconds in which a command that asked for a name shows the port, and which others it wants."""
 _NEWS = {signal.SIGCHLD, signal.SIGIO}
 """Something has ended, or somebody asks for a name."""
 
@@ -129,14 +131,19 @@ def start(argv: list[str]) -> int:
         os._exit(NOT_STARTED)
 
 
-def wait_for_all(pid: int, uppers: list[str], room: int | None, destinations: Destinations | None) -> tuple[int, bool]:
-    """Wait for the command and for all that it leaves behind; its exit code, and whether it passed its room."""
-    code, stopped, next_look = NOT_STARTED, False, time.monotonic() + _LOOK
+def wait_for_all(
+    pid: int, uppers: list[str], room: int | None, destinations: Destinations | None, *, ends_at_name: bool
+) -> tuple[int, bool, bool]:
+    """Wait for the command and for all that it leaves behind.
+
+    Gives its exit code, whether it passed its room, and whether it was ended because it asked for a name.
+    """
+    code, stopped, ended_at_name, next_look = NOT_STARTED, False, False, time.monotonic() + _LOOK
     while True:
         try:
             found, status = os.waitpid(-1, os.WNOHANG)
         except ChildProcessError:
-            return code, stopped or _exceeds(uppers, room)
+            return code, stopped or _exceeds(uppers, room), ended_at_name
         if found == pid:
             ended = os.waitstatus_to_exitcode(status)
             code = 128 - ended if ended < 0 else ended
@@ -145,6 +152,10 @@ def wait_for_all(pid: int, uppers: list[str], room: int | None, destinations: De
         if not (destinations and destinations.answer()):
             signal.sigtimedwait(_NEWS, max(0, next_look - time.monotonic()))
         since = time.monotonic()
+        asked_at = destinations.asked_at if destinations and ends_at_name else None
+        if asked_at is not None and not ended_at_name and since >= asked_at + _AFTER_NAME:
+            ended_at_name = True
+            os.kill(pid, signal.SIGKILL)
         if since >= next_look:
             if not stopped and _exceeds(uppers, room):
                 stopped = True
@@ -198,11 +209,15 @@ def main(plan: dict[str, Any], destinations: Destinations | None, watching: type
     with open(plan["report"], "wb") as report:
         watch = _watch(plan["watch"], watching)
         pid = start(argv)
-        code, exceeded = wait_for_all(pid, [upper for _, upper, _, _ in plan["overlays"]], plan["room"], destinations)
+        uppers = [upper for _, upper, _, _ in plan["overlays"]]
+        code, exceeded, ended_at_name = wait_for_all(
+            pid, uppers, plan["room"], destinations, ends_at_name=plan["ends_at_name"]
+        )
         reached = destinations.reached() if destinations else []
         network = destinations is not None and (bool(reached) or destinations.was_asked or wanted_network())
         seen = watch.found() if watch else None
-        marshal.dump({"network": network, "exceeded": exceeded, "reached": reached, "seen": seen}, report)
+        told = {"network": network, "exceeded": exceeded, "reached": reached, "ended_at_name": ended_at_name}
+        marshal.dump({**told, "seen": seen}, report)
     return code
 
 

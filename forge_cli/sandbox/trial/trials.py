@@ -41,6 +41,7 @@ _REFUSED_SOCKETS: Mapping[SocketState, str] = {
     "own": "is a unix socket of its own, which no command may make",
     "unknown": "no command may make",
 }
+ENDED_AT_NAME = "it was ended there, since it does not get far without the network"
 LISTED = 5
 """Places, of each kind that a trial wanted, that are named."""
 
@@ -147,7 +148,7 @@ class Trials:
             wrap = replace(
                 self._wrap, confinement=confinement, writable=tuple(opened), names=names, covers=tuple(masks.rules)
             )
-            copies = Copies(folder, wrap, network=False, room=self._room)
+            copies = Copies(folder, wrap, network=False, room=self._room, ends_at_name=True)
             done = await run(copies)
             report, reached, secrets = copies.report(), copies.reached(), masks.opened()
         if report is None and not done.timed_out and done.exceeded is None:
@@ -165,6 +166,8 @@ class Trials:
             places = report.reached[:LISTED] or ["an address that it knows"]
             wanted[:0] = [TriedWant("network", place) for place in places]
         found = reached.sockets[:LISTED] if reached else ()
+        if report and report.ended_at_name:  # also while it was about to say which one it wants
+            found = [each for each in found if each[1] != "unknown"]
         wanted += [want_of(name, state) for name, state in found]
         sockets = tuple(name for name, state in found if state == "there" and name.startswith("/"))
         unsure = None
@@ -172,6 +175,8 @@ class Trials:
             unsure = self._unseen(argv[-1])
         if report and report.exceeded:
             unsure = "it was stopped: it wrote more than a trial may"
+        elif report and report.ended_at_name:
+            unsure = ENDED_AT_NAME
         elif done.timed_out or done.exit_code is None or report is None:
             unsure = "it did not finish"
         return Tried(done, self._marked(changes), tuple(wanted), unsure, sockets)

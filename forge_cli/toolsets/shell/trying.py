@@ -28,7 +28,7 @@ from forge_cli.sandbox.processes.outcome import describe_end
 from forge_cli.sandbox.trial.apply import ChangeSet, apply, check
 from forge_cli.sandbox.trial.changes import PathChange
 from forge_cli.sandbox.trial.copies import drop
-from forge_cli.sandbox.trial.trials import Tried
+from forge_cli.sandbox.trial.trials import ENDED_AT_NAME, Tried
 from forge_cli.toolsets.shell.shown import ShownEffect, name_from, show_changes, why_protected
 
 OUTPUT = 2_000
@@ -47,6 +47,8 @@ Keep = Callable[[ChangeSet], None]
 
 def describe(tried: Tried, shown: ShownEffect) -> Text:
     """All of it as one text: first how it ended and what it said, then the changes, and then their contents."""
+    if tried.wanted:  # what it did without that says nothing of what it would do
+        return Text(_state(tried))
     lines = [_state(tried), *_said(tried), *([shown.text] if shown.text else [])]
     return Text("\n".join(lines), display=DisplayHints(language="diff"))
 
@@ -105,10 +107,13 @@ def _is_folder(change: PathChange) -> bool:
 
 
 def _state(tried: Tried) -> str:
-    done = tried.done
-    ended = f"tried on a copy, without network: {describe_end(done)} after {done.duration_ms / 1000:.1f} s"
-    wanted = f"\nit wanted {'; '.join(visible(each) for each in describe_wanted(tried.wanted))}" if tried.wanted else ""
-    return f"{ended}{wanted}{f'{chr(10)}{tried.unsure}' if tried.unsure else ''}"
+    done, seconds = tried.done, f"{tried.done.duration_ms / 1000:.1f} s"
+    if tried.wanted:
+        wanted = "; ".join(visible(each) for each in describe_wanted(tried.wanted))
+        sentence = f"tried on a copy, in vain after {seconds}: it wanted {wanted}"
+    else:
+        sentence = f"tried on a copy, without network: {describe_end(done)} after {seconds}"
+    return f"{sentence}\n{tried.unsure}" if tried.unsure and tried.unsure != ENDED_AT_NAME else sentence
 
 
 def _said(tried: Tried) -> list[str]:

@@ -277,10 +277,11 @@ def test_where_a_trial_wants_to_go_is_told_by_host_and_port(shell: Project) -> N
     shell.write("garbage.py", GARBAGE)
     table = {
         "python3 served.py": [],
-        ": < /dev/tcp/one.example/443; : < /dev/tcp/two.example/80; getent ahosts three.example; true": [
-            "the network (one.example:443, two.example:80, three.example)",
+        ": < /dev/tcp/one.example/443; : < /dev/tcp/two.example/80; true": [
+            "the network (one.example:443, two.example:80)"
         ],
-        "echo x > /dev/udp/time.example/123; : < /dev/tcp/127.0.0.1/9; true": [
+        "getent ahosts three.example; true": ["the network (three.example)"],
+        ": < /dev/tcp/127.0.0.1/9; echo x > /dev/udp/time.example/123; true": [
             "the network (time.example:123)",
             "a server on this machine (127.0.0.1:9)",
         ],
@@ -294,6 +295,37 @@ def test_where_a_trial_wants_to_go_is_told_by_host_and_port(shell: Project) -> N
     assert text.startswith("the network (")
     assert "evil2jx.example:8443" in seen.of(CommandTried)[-1].sentence()
     assert text.isprintable()
+
+
+RETRIES = (
+    "for number in $(seq 1000); do getent hosts name.example || sleep 1; echo retried $number; done; echo 1 > made"
+)
+
+
+@pytest.mark.parametrize("line", [RETRIES, f"setsid bash -c '{RETRIES}' & wait", f"({RETRIES}) | cat"])
+def test_a_trial_ends_at_the_first_name_and_shows_nothing_of_it(shell: Project, line: str) -> None:
+    seen = run(shell, line, answers=[False])
+    assert (tried(seen).outcome, tried(seen).wanted) == ("incomplete", (TriedWant("network", "name.example"),))
+    assert tried(seen).duration_ms < 20_000
+    text = shown(seen)
+    assert text.startswith("tried on a copy, in vain after ")
+    assert text.endswith(" s: it wanted the network (name.example)")
+    assert "\n" not in text
+    assert "retried" not in str(seen.of(ToolResult)[0].value)
+
+
+QUIET = ("NO_UPDATE_NOTIFIER", "PIP_DISABLE_PIP_VERSION_CHECK", "npm_config_update_notifier", "GH_NO_UPDATE_NOTIFIER")
+
+
+@pytest.mark.parametrize("options", ["", "try: off, "])
+def test_lines_run_without_the_update_checks_of_programs(
+    shell: Project, monkeypatch: pytest.MonkeyPatch, options: str
+) -> None:
+    monkeypatch.setenv("NO_UPDATE_NOTIFIER", "")
+    monkeypatch.setenv("GH_NO_UPDATE_NOTIFIER", "mine")
+    shell.write("worker.yaml", f"name: w\ntoolsets: {{shell: {{{options}env: [GH_NO_UPDATE_NOTIFIER]}}}}\n")
+    seen = run(shell, f"python3 -c 'import os; print(*map(os.getenv, {json.dumps(QUIET)}))'", answers=[True])
+    assert seen.of(ToolResult)[0].value.data["stdout"] == "1 1 false mine\n"  # type: ignore[union-attr]
 
 
 def test_a_session_that_is_parked_keeps_what_was_seen(shell: Project) -> None:
