@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import atexit
+import sys
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal
 
 from msgspec import Struct
 
+from forge_cli.core.bounds import fault_text
 from forge_cli.core.source import HookName
+from forge_cli.core.text import visible
 from forge_cli.core.wire import JsonObject
 
 
@@ -46,9 +50,29 @@ class HookAnswer(Struct, frozen=True):
 class Observer(Struct, frozen=True):
     """A hook in Python, which ``observer: NAME`` in the config names; it may be async.
 
-    For ``record`` it is called where the line is written, and not awaited: it returns at once, leaves slow work to a
-    thread of its own, and flushes what is left when the process exits. One that raises is told nothing more.
+    For ``record`` it is called where the line is written, and not awaited: it returns at once, and leaves slow work to
+    a thread of its own. One that raises is told nothing more.
     """
 
     name: str
     observe: Callable[[HookCall], HookAnswer | Awaitable[HookAnswer | None] | None]
+    close: Callable[[], object] | None = None
+    """Called once when a process exits that has used it: the time to deliver what is left, in two seconds or so."""
+
+
+_closing: set[Callable[[], object]] = set()
+"""The functions that the exit calls already; a plugin host makes another observer for each of its sessions."""
+
+
+def close_at_exit(observer: Observer) -> None:
+    """Have an observer closed when the process exits."""
+    if observer.close is not None and observer.close not in _closing:
+        _closing.add(observer.close)
+        atexit.register(_close, observer.name, observer.close)
+
+
+def _close(name: str, close: Callable[[], object]) -> None:
+    try:
+        close()
+    except Exception as error:  # third-party code
+        sys.stderr.write(f"forge: the observer {visible(name)} was not closed: {visible(fault_text(error))}\n")

@@ -669,6 +669,55 @@ def test_an_observer_of_the_record_that_fails_is_told_nothing_more(
     assert len(lines) == (1 if name == "crash" else 0)
 
 
+CLOSING = """
+import os
+from pathlib import Path
+
+from forge_cli import hookimpl
+from forge_cli.hooks import Observer
+
+def watch(call):
+    return None
+
+def close():
+    with open(os.environ["CLOSED"], "a") as file:
+        file.write("closed\\n")
+
+def fail():
+    close()
+    raise ValueError("it broke")
+
+@hookimpl
+def forge_observers():
+    return [Observer("watch", watch, close), Observer("failing", watch, fail), Observer("plain", watch)]
+"""
+
+
+@pytest.mark.parametrize(
+    ("stated", "closed", "said"),
+    [
+        (["watch"], 1, ""),
+        (["watch", "watch"], 1, ""),
+        (["failing"], 1, "forge: the observer failing was not closed: ValueError: it broke"),
+        (["plain"], 0, ""),
+    ],
+)
+def test_an_observer_that_was_used_is_closed_once_when_the_process_exits(
+    hooked: Project, tmp_path: Path, stated: list[str], closed: int, said: str
+) -> None:
+    site, file = tmp_path / "site", tmp_path / "closed.txt"
+    entry_points = [f"observer.{name} = closing" for name in ("watch", "failing", "plain")]
+    write_distribution(site, "closing", entry_points, closing=CLOSING)
+    hooks(hooked, *(f"{{on: record, observer: {name}}}" for name in stated))
+    hooked.write("script.yaml", "turns: [{text: Done.}]")
+    env = {"PYTHONPATH": str(site), "CLOSED": str(file)}
+    done = hooked.forge("run", "worker.yaml", "go", "-p", "-m", "script:script.yaml", env=env)
+    assert (done.returncode, done.stdout) == (0, "Done.\n")
+    assert done.stderr.count("was not closed") == bool(said)
+    assert said in done.stderr
+    assert (file.read_text().count("closed") if file.exists() else 0) == closed
+
+
 # Never looser
 
 

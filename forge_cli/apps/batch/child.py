@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import json
 import os
 import shutil
@@ -27,6 +28,8 @@ from forge_cli.record.places import SessionLost, session_file
 from forge_cli.record.recorder import Sink
 from forge_cli.sandbox.processes.tree import kill_children
 
+LAST_DELIVERY = 5.0
+"""Seconds that the end of the process waits for its exit functions; less than the process above waits for the end."""
 PATIENCE = 60.0
 """Seconds in which the process that started the batch confirms that consent is kept; else no call is made."""
 
@@ -71,6 +74,11 @@ class HostedItems:
                     loop.call_soon_threadsafe(self._note_kept, number)
         kill_children()
         shutil.rmtree(self._folder, ignore_errors=True)
+        # The loop may be held by a tool and never end, so the process cannot exit as Python does. Its exit functions
+        # deliver what observers and libraries have left, such as telemetry; the time for that is limited.
+        closing = threading.Thread(target=atexit._run_exitfuncs, daemon=True)
+        closing.start()
+        closing.join(LAST_DELIVERY)
         os._exit(0)
 
     def _interrupt(self, reason: str) -> None:

@@ -180,8 +180,10 @@ class PluginHost:
         return [plugin.name.removeprefix(OBSERVER) for plugin in self.plugins if plugin.name.startswith(OBSERVER)]
 
     def observer(self, name: str) -> Observer:
-        """The observer behind ``observer: NAME``."""
-        return self.observer_of(self._find_offered(OBSERVER, name, "observers are: {}"))
+        """Return the observer behind ``observer: NAME``, which is closed when the process exits."""
+        observer = self.observer_of(self._find_offered(OBSERVER, name, "observers are: {}"))
+        core.observers.close_at_exit(observer)
+        return observer
 
     def observer_of(self, plugin: Plugin) -> Observer:
         return self._factory(plugin, "forge_observers", core.observers.Observer, lambda observer: observer.name)

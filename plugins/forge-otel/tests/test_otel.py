@@ -253,6 +253,16 @@ def test_each_task_of_a_chat_and_each_item_of_a_batch_is_a_trace(observed: Proje
     assert len({attributes(span)["gen_ai.conversation.id"] for span in agents}) == 3
 
 
+def test_items_of_a_dask_cluster_lose_no_span(observed: Project, collector: Collector) -> None:
+    pytest.importorskip("forge_executor_dask")
+    items = 20
+    observed.write("tasks.jsonl", "".join(f'{{"task": "Task {number}."}}\n' for number in range(items)))
+    argv = ("batch", "boss.yaml", "tasks.jsonl", "--executor", "dask", "--concurrency", "4")
+    done = observed.forge(*argv, env=settings(collector))
+    assert done.returncode == 0, done.stderr
+    assert len(collector.named("invoke_agent boss")) == items
+
+
 @pytest.mark.long
 def test_calls_of_clients_of_a_served_worker(observed: Project, collector: Collector) -> None:
     argv = ["-m", "forge_cli", "serve", "mcp", "helper.yaml"]

@@ -31,6 +31,8 @@ from forge_executor_dask.machine import BEAT, Message, run_item
 
 ANSWER = 15.0
 """Seconds in which a cluster has to answer."""
+DELIVERY = 8.0
+"""Seconds that the end of a batch waits for machines, which deliver what their observers have left."""
 LOOK = 0.1
 """Seconds between two looks for the file of a scheduler."""
 ARRIVAL = 30.0
@@ -55,6 +57,8 @@ class DaskExecutor:
         self._ends: deque[ItemEnd] = deque()
         self._more = anyio.Event()
         self._reason: str | None = None
+        self._closed: set[str] = set()
+        """The boxes of machines that have closed their part of the batch."""
 
     def submit(self, item: BatchItem) -> None:
         self._items[item.key] = item
@@ -103,6 +107,8 @@ class DaskExecutor:
             messages: list[Message] = [await self._queue.get(), *await self._queue.get(batch=True)]
             answers: dict[str, list[Message]] = {}
             for message in messages:
+                if message["type"] == "closed":
+                    self._closed.add(message["from"])
                 answers.setdefault(message["from"], []).extend(self._take(message))
             for box, found in answers.items():
                 await self._tell(box, *found)
@@ -157,8 +163,17 @@ class DaskExecutor:
     async def close(self) -> None:
         with suppress(Exception):
             await self._tell_all({"type": "close"})
+            await self._wait_for_machines()
             self._queue.close()
             self._queue.close()  # counted by the scheduler when it was made, and when it was awaited
+
+    async def _wait_for_machines(self) -> None:
+        """Wait until every machine has closed its part; one that was lost is waited for until the time is over."""
+        with anyio.move_on_after(DELIVERY):
+            while not self._closed.issuperset(self._boxes):
+                for message in [await self._queue.get(), *await self._queue.get(batch=True)]:
+                    if message["type"] == "closed":
+                        self._closed.add(message["from"])
 
 
 @asynccontextmanager

@@ -104,4 +104,6 @@ class Machine:
             self._host.close()
         with self._changed:
             self._changed.notify_all()
+        with suppress(Exception):  # the process that started the batch may be gone
+            self._tell({"type": "closed"})
         self._in.close()

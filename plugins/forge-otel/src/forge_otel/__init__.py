@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 from forge_cli import hookimpl
 from forge_cli.hooks import HookAnswer, HookCall, Observer
@@ -20,6 +21,14 @@ def observe(call: HookCall) -> HookAnswer | None:
     return HookAnswer(note=problem) if problem else None
 
 
+def close() -> None:
+    """Deliver what is left, if there was anything to tell."""
+    if "forge_otel.telemetry" in sys.modules:
+        from forge_otel.telemetry import close_telemetry
+
+        close_telemetry()
+
+
 @hookimpl
 def forge_observers() -> list[Observer]:
-    return [Observer("otel", observe)]
+    return [Observer("otel", observe, close)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import sys
 from collections.abc import Mapping
@@ -57,6 +56,10 @@ def telemetry() -> Telemetry:
     if protocol != "http/protobuf":
         raise ValueError(f"{PROTOCOL} is {protocol}, and this speaks http/protobuf only")
     content = os.environ.get(CONTENT, "").strip().lower() in ("true", "1", "span_only", "span_and_event")
-    made = Telemetry(Delivery(), content=content)
-    atexit.register(made.close)
-    return made
+    return Telemetry(Delivery(), content=content)
+
+
+def close_telemetry() -> None:
+    """Deliver what this process has left; nothing where no session was told of."""
+    if telemetry.cache_info().currsize:
+        telemetry().close()
