@@ -58,17 +58,24 @@ def _names(libraries: Iterable[Path]) -> frozenset[str]:
 
 def imported_from(folder: Path) -> frozenset[str]:
     """The first names of modules that this process has imported from a folder."""
-    return frozenset(name for name, place in _imported() if _real(os.path.dirname(place)) == str(folder))
+    return frozenset(
+        name for name, place in _imported(len(sys.modules)) if _real(os.path.dirname(place)) == str(folder)
+    )
 
 
 def imported_folders() -> Iterator[Path]:
     """The packages that this process has imported from elsewhere than the path: of editable installs, by a finder."""
     known = {str(path) for path in _search_path()}
-    yield from (Path(place) for _, place in _imported() if _real(os.path.dirname(place)) not in known)
+    yield from (Path(place) for _, place in _imported(len(sys.modules)) if _real(os.path.dirname(place)) not in known)
 
 
-def _imported() -> Iterator[tuple[str, str]]:
-    """The modules that have been imported, by their first names, each with its file or folder."""
+@lru_cache(maxsize=1)
+def _imported(count: int) -> list[tuple[str, str]]:
+    """The modules that have been imported, by their first names, each with its file or folder.
+
+    ``count`` is how many there are, which says whether there are others than before.
+    """
+    found: list[tuple[str, str]] = []
     for name, module in list(sys.modules.items()):
         if "." in name or name.startswith(_LOCAL):
             continue
@@ -77,7 +84,8 @@ def _imported() -> Iterator[tuple[str, str]]:
         file = getattr(module, "__file__", None)
         if not places and isinstance(file, str):
             places = [file]
-        yield from ((name, place) for place in places if isinstance(place, str))
+        found += [(name, place) for place in places if isinstance(place, str)]
+    return found
 
 
 _real = lru_cache(maxsize=4096)(os.path.realpath)

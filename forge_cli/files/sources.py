@@ -130,6 +130,14 @@ def importable_beside(path: Path) -> set[Path]:
     return {path, *sources.paths, *sources.absent}
 
 
+def libraries_of(path: Path) -> frozenset[str]:
+    """The first names of modules that a module, and those beside it that it imports, import from elsewhere."""
+    sources = Sources.beside(Path(os.path.realpath(path)))
+    files = [file for file in (sources.main, *sources.files.values()) if file is not None]
+    named = {name[0] for file in files for level, name in _imports(file.content or b"") if level == 0}
+    return frozenset(named - sources.tops)
+
+
 def places(folder: Path, name: Sequence[str]) -> tuple[Path, Path]:
     """Paths of the module of a name: as a package, or as a file."""
     place = folder.joinpath(*name)

@@ -177,7 +177,7 @@ def worker_digest(worker: Worker) -> str:
 
 def worker_files(worker: Worker) -> set[Path]:
     """Every file that a worker and its child workers name, with the modules that their code imports."""
-    return {path for each in with_children(worker) for path in _named_files(each)}
+    return {path for each in with_children(worker) for path in named_files(each)}
 
 
 def content_of(worker: Worker) -> dict[Path, bytes | None]:
@@ -205,7 +205,7 @@ def with_children(worker: Worker) -> Iterator[Worker]:
                     waiting.append(find_allowed(each.folder, entry, None))
 
 
-def _named_files(worker: Worker) -> Iterator[Path]:
+def named_files(worker: Worker) -> Iterator[Path]:
     yield worker.path
     for entry in worker.config.plugins:
         path = worker.folder / entry

@@ -158,12 +158,17 @@ class Worker:
         """The folder that its file is in."""
         return self.path.parent
 
+    def sections_of(self, toolset: str) -> Iterator[Mapping[str, Any]]:
+        """The raw sections of a toolset, which can have several."""
+        section = self.config.toolsets.get(toolset)
+        yield from (part for part in (section if isinstance(section, list) else [section]) if isinstance(part, Mapping))
+
     @property
     def modules(self) -> Iterator[Path]:
         """The Python files that its toolsets name."""
-        for section in self.config.toolsets.values():
-            for part in section if isinstance(section, list) else [section]:
-                module = part.get("module") if isinstance(part, Mapping) else None
+        for toolset in self.config.toolsets:
+            for part in self.sections_of(toolset):
+                module = part.get("module")
                 if isinstance(module, str):
                     yield self.folder / module
 

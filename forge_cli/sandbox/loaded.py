@@ -90,16 +90,17 @@ class LoadedFiles(Struct, frozen=True):
     folders: tuple[ImportFolder, ...] = ()
 
     @classmethod
-    def within(cls, roots: Sequence[Path], paths: Iterable[LoadedPath], folders: Iterable[ImportFolder]) -> LoadedFiles:
+    def within(
+        cls, roots: Sequence[Path], paths: Iterable[LoadedPath], folders: tuple[ImportFolder, ...]
+    ) -> LoadedFiles:
         """Those that lie in one of the folders ``roots``, or around one; of the latter it is the root that is held."""
         found: list[LoadedPath] = []
-        for each in paths:
+        for each in dict.fromkeys(paths):
             for path in dict.fromkeys(Path(find(each.path)) for find in (os.path.abspath, os.path.realpath)):
                 inside = any(path.is_relative_to(root) for root in roots)
                 found += [LoadedPath(path, each.why)] if inside else []
                 found += [LoadedPath(root, each.why) for root in roots if root != path and root.is_relative_to(path)]
-        near = (folder for folder in folders if any(_is_near(folder.path, root) for root in roots))
-        return cls(tuple(dict.fromkeys(found)), tuple(near))
+        return cls(tuple(dict.fromkeys(found)), folders)
 
     def why(self, ways: Iterable[Parts]) -> str | None:
         """Why a file counts that is found by these paths, given by their folded parts; None where it does not."""
@@ -117,7 +118,8 @@ Find = Callable[[], LoadedFiles]
 """Gives what is loaded as of now."""
 
 
-def _is_near(path: Path, root: Path) -> bool:
+def is_near(path: Path, root: Path) -> bool:
+    """Whether one of two folders lies in the other."""
     return path.is_relative_to(root) or root.is_relative_to(path)
 
 

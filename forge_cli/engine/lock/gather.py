@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
@@ -118,7 +118,7 @@ class WorkerParts:
         for origin, plugin in self._used(known):
             wanted.setdefault(plugin.distribution, (origin, []))[1].append(plugin.value.partition(":")[0].strip())
         for worker in self.workers:
-            for part in _sections(worker, "external"):
+            for part in worker.sections_of("external"):
                 package = str(part.get("package"))
                 name = distribution_of(package) or package.partition(".")[0]
                 wanted.setdefault(name, ("toolsets.external", []))[1].append(package)
@@ -190,17 +190,12 @@ def _labelled(label: str, entry: LockEntry) -> LockEntry:
 
 def _sources(worker: Worker) -> Iterator[tuple[str, Sources]]:
     """The code beside a worker, by how its file spells it."""
-    for part in _sections(worker, "custom"):
+    for part in worker.sections_of("custom"):
         if isinstance(module := part.get("module"), str):
             yield module, Sources.beside(Path(os.path.realpath(worker.folder / module)))
     if worker.config.plugins:
         for each in engine.plugins.local.local_plugins(worker):
             yield each.distribution if isinstance(each, Plugin) else each.spelled, each.code.sources
-
-
-def _sections(worker: Worker, toolset: str) -> Iterator[Mapping[str, Any]]:
-    section = worker.config.toolsets.get(toolset)
-    yield from (part for part in (section if isinstance(section, list) else [section]) if isinstance(part, Mapping))
 
 
 def _hash_file(path: Path) -> str:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from forge_cli.engine.gate.controller import ApprovalController
     from forge_cli.engine.hooks import Hooks
     from forge_cli.engine.lock.checking import SessionLock
+    from forge_cli.engine.runtime.loaded import LoadedFinder
     from forge_cli.engine.runtime.prepared import PreparedFolder, PreparedWorker
     from forge_cli.engine.runtime.requests import WorkerRequests
     from forge_cli.engine.turns.limits import Budget
@@ -240,7 +241,7 @@ class Assembler(Struct, frozen=True, kw_only=True):
                 workspace=self.workspace,
                 protected=protected,
                 isolation=isolation,
-                own=sandbox.files.consent.OwnFiles(protected, lambda: engine.runtime.loaded.loaded_files(zones)),
+                own=sandbox.files.consent.OwnFiles(protected, self._find_loaded(zones, outer)),
                 no_default=why,
                 home=prepared.home,
             )
@@ -250,6 +251,17 @@ class Assembler(Struct, frozen=True, kw_only=True):
             return opened
 
         return LateSandbox(zones, isolation, open_sandbox)
+
+    def _find_loaded(self, zones: Sequence[Zone], outer: Sandbox | None) -> LoadedFinder:
+        """The finder of what may be written only after asking, although it is not the worker's own."""
+        return engine.runtime.loaded.LoadedFinder(
+            self.worker,
+            zones,
+            self.folder.settings,
+            workspace=self.workspace,
+            home=self.prepared.home,
+            outer=outer.own.loaded if outer else None,
+        )
 
     def _find_zones(self, outer: Sandbox | None, make: bool, spare: Path | None) -> tuple[Zone, ...]:
         prepared, config, given = self.prepared, self.prepared.sandbox, self.worker.sandbox

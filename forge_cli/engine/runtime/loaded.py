@@ -2,27 +2,145 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path
+from typing import Any
 
+from forge_cli.core.errors import ForgeError
 from forge_cli.core.zones import Zone, ZoneMode
+from forge_cli.engine.plugins.scan import package_places
 from forge_cli.files.environment import environment_folders, imported_folders, imported_from, search_folders
-from forge_cli.sandbox.loaded import ImportFolder, LoadedFiles, LoadedPath
+from forge_cli.files.git_hooks import hook_folders
+from forge_cli.files.home import POLICY_VARIABLE
+from forge_cli.files.lookup import PROJECT
+from forge_cli.files.mcp import McpServer
+from forge_cli.files.mcp_project import project_servers
+from forge_cli.files.programs import started_files
+from forge_cli.files.settings import Settings
+from forge_cli.files.sources import importable_beside, libraries_of
+from forge_cli.files.trust import named_files, with_children
+from forge_cli.files.worker import Worker
+from forge_cli.files.worker_scan import workers_below
+from forge_cli.sandbox.loaded import Find, ImportFolder, LoadedFiles, LoadedPath, is_near
 
 ENVIRONMENT = "it belongs to the Python environment that forge runs in"
 IMPORTED = "forge imports it"
+GIT = "git runs it as a hook"
+_SCRIPT = "script:"
 
 
-def loaded_files(zones: Sequence[Zone]) -> LoadedFiles:
-    """All of them that a tool or a command could write to, as of now."""
-    roots = [zone.path for zone in zones if zone.mode is ZoneMode.RW]
-    return LoadedFiles.within(roots, _paths(), _folders())
+class LoadedFinder:
+    """Finds all of them for one worker, each time as of now: workers and servers may have been added since."""
+
+    def __init__(
+        self,
+        worker: Worker,
+        zones: Sequence[Zone],
+        settings: Settings,
+        *,
+        workspace: Path,
+        home: Path,
+        outer: Find | None = None,
+    ) -> None:
+        """``outer`` is that of the parent worker."""
+        self._worker, self._zones, self._settings = worker, zones, settings
+        self._workspace, self._home, self._outer = workspace, home, outer
+
+    def __call__(self) -> LoadedFiles:
+        if not self._roots:
+            return LoadedFiles()
+        found = LoadedFiles.within(self._roots, self._paths(), tuple(self._folders()))
+        if self._outer is None:
+            return found
+        outer = self._outer()
+        return LoadedFiles((*found.paths, *outer.paths), (*found.folders, *outer.folders))
+
+    @cached_property
+    def _roots(self) -> list[Path]:
+        """The folders that a tool or a command can write to."""
+        return [zone.path for zone in self._zones if zone.mode is ZoneMode.RW]
+
+    def _paths(self) -> Iterator[LoadedPath]:
+        yield from self._environment
+        for path in imported_folders():
+            yield LoadedPath(path, IMPORTED)
+        for worker in self._workers():
+            yield from self._of_worker(worker)
+        for folder in dict.fromkeys((self._workspace, *self._roots)):
+            for path in hook_folders(folder):
+                yield LoadedPath(path, GIT)
+            with suppress(ForgeError, OSError):  # reported where a worker names one of them
+                for project in project_servers(folder):
+                    yield from self._of_servers(project.servers, folder)
+        yield from self._of_servers(self._settings.mcp.servers, self._workspace)
+        for hook in self._settings.hooks:
+            for path in self._started(hook.argv, {}, self._workspace):
+                yield LoadedPath(path, f"the hook {hook.title} runs it")
+        if policy := os.environ.get(POLICY_VARIABLE):
+            yield LoadedPath(Path(policy), "forge obeys it")
+
+    @cached_property
+    def _environment(self) -> list[LoadedPath]:
+        return [LoadedPath(path, ENVIRONMENT) for path in environment_folders()]
+
+    def _folders(self) -> Iterator[ImportFolder]:
+        for path, names in search_folders():
+            if any(is_near(path, root) for root in self._roots):
+                yield ImportFolder(path, imported_from(path), names, IMPORTED)
+
+    def _workers(self) -> Iterator[Worker]:
+        """The worker itself with its children, and all others whose files lie in a zone or in forge's own folder."""
+        places = [*self._roots, self._workspace / PROJECT, self._home / "workers"]
+        places += [zone.path for zone in self._zones if zone.mode is not ZoneMode.RW]
+        seen = set[str]()
+        for worker in (*with_children(self._worker), *workers_below(places)):
+            path = os.path.realpath(worker.path)
+            if path not in seen:
+                seen.add(path)
+                yield worker
+
+    def _of_worker(self, worker: Worker) -> Iterator[LoadedPath]:
+        why = f"the worker {worker.name} loads it"
+        yield LoadedPath(worker.path, "forge obeys it: it is a worker file")
+        yield LoadedPath(worker.path.with_suffix(".lock"), "forge obeys it: it is the lock of a worker")
+        for path in named_files(worker):
+            yield LoadedPath(path, why)
+        for module in self._modules(worker):
+            for path in importable_beside(module):
+                yield LoadedPath(path, why)
+            for library in libraries_of(module):
+                yield from (LoadedPath(Path(place), why) for place in package_places(library))
+        for entry in worker.config.plugins:
+            if (path := worker.folder / entry).is_dir():
+                yield LoadedPath(path, why)
+        for part in worker.sections_of("external"):
+            package = str(part.get("package")).partition(".")[0]
+            yield from (LoadedPath(Path(place), why) for place in package_places(package))
+        if (model := worker.config.model or "").startswith(_SCRIPT):
+            yield LoadedPath(worker.folder / model.removeprefix(_SCRIPT), why)
+        for part in worker.sections_of("mcp"):
+            yield from self._of_servers(dict(_servers(part.get("servers"))), self._workspace)
+
+    @staticmethod
+    def _modules(worker: Worker) -> Iterator[Path]:
+        yield from worker.modules
+        yield from (path for entry in worker.config.plugins if (path := worker.folder / entry).suffix == ".py")
+
+    def _of_servers(self, servers: Mapping[str, McpServer], folder: Path) -> Iterator[LoadedPath]:
+        for name, server in servers.items():
+            if server.command:
+                for path in self._started([server.command, *server.args], server.env, folder):
+                    yield LoadedPath(path, f"the MCP server {name} is started from it")
+
+    def _started(self, argv: Sequence[str], env: Mapping[str, str], folder: Path) -> Iterable[Path]:
+        return started_files(argv, folder, env, self._roots).all
 
 
-def _paths() -> Iterator[LoadedPath]:
-    yield from (LoadedPath(path, ENVIRONMENT) for path in environment_folders())
-    yield from (LoadedPath(path, IMPORTED) for path in imported_folders())
-
-
-def _folders() -> Iterator[ImportFolder]:
-    for path, names in search_folders():
-        yield ImportFolder(path, imported_from(path), names, IMPORTED)
+def _servers(stated: Any) -> Iterator[tuple[str, McpServer]]:
+    """The servers that a section defines, and not those that it only names."""
+    for name, given in stated.items() if isinstance(stated, Mapping) else ():
+        with suppress(ValueError, TypeError):  # reported where the worker is opened
+            yield str(name), McpServer.model_validate(dict(given))

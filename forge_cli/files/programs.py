@@ -1,0 +1,255 @@
+"""Command lines of programs that forge starts unconfined, and the files of a project that these run and obey."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path, PurePath
+
+from msgspec import Struct
+
+from forge_cli.files.sources import Sources, places
+
+_CODE = frozenset(
+    (
+        *(".py", ".pyw", ".pyz", ".pyc", ".so", ".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".jsx", ".tsx", ".node"),
+        *(".sh", ".bash", ".zsh", ".fish", ".rb", ".pl", ".pm", ".php", ".lua", ".r", ".R", ".jl", ".ex", ".exs"),
+        *(".go", ".rs", ".java", ".kt", ".kts", ".scala", ".clj", ".groovy", ".jar", ".war", ".class", ".cs", ".dll"),
+        *(".swift", ".dart", ".wasm", ".hs", ".ml", ".nim", ".zig", ".erl", ".awk", ".sed", ".tcl", ".ps1", ".bat"),
+    )
+)
+_SETTINGS = frozenset((".json", ".jsonc", ".json5", ".toml", ".yaml", ".yml", ".ini", ".cfg", ".conf", ".env", ".xml"))
+_DATA = frozenset((".db", ".sqlite", ".sqlite3", ".duckdb", ".log", ".pid", ".sock", ".csv", ".tsv", ".parquet"))
+"""Files that a program writes to itself."""
+_NODE = (".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".jsx", ".tsx", ".json", ".node")
+_NODE_PROGRAMS = frozenset(("node", "nodejs", "tsx", "ts-node", "nodemon", "npm", "npx", "pnpm", "pnpx", "yarn", "bun"))
+_PYTHON_FILES = ("pyproject.toml", "uv.lock", "uv.toml", "poetry.lock", "poetry.toml", "pdm.lock", ".venv")
+_NODE_FILES = ("package.json", "node_modules", "tsconfig.json", "bunfig.toml")
+_COMPOSE_FILES = ("compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compose.yml", "Dockerfile")
+_OBEYS: Mapping[str, Sequence[str]] = {
+    **dict.fromkeys(("uv", "uvx", "poetry", "pdm", "hatch", "rye", "pixi"), (*_PYTHON_FILES, "pixi.toml")),
+    "pipenv": ("Pipfile", "Pipfile.lock"),
+    **dict.fromkeys((*_NODE_PROGRAMS, "bunx"), _NODE_FILES),
+    "deno": ("deno.json", "deno.jsonc", "import_map.json", *_NODE_FILES),
+    **dict.fromkeys(("make", "gmake"), ("GNUmakefile", "makefile", "Makefile")),
+    "just": ("justfile", ".justfile", "Justfile"),
+    "task": ("Taskfile.yml", "Taskfile.yaml"),
+    "cargo": ("Cargo.toml", "build.rs", "src"),
+    "go": ("go.mod", "go.work"),
+    **dict.fromkeys(("docker", "docker-compose", "podman", "podman-compose"), _COMPOSE_FILES),
+    **dict.fromkeys(("bundle", "rake", "ruby"), ("Gemfile", "Gemfile.lock", "Rakefile")),
+    **dict.fromkeys(("php", "composer"), ("composer.json", "vendor")),
+    **dict.fromkeys(("gradle", "gradlew"), ("build.gradle", "build.gradle.kts", "settings.gradle", "buildSrc")),
+    **dict.fromkeys(("mvn", "mvnw"), ("pom.xml",)),
+}
+"""By the name of a program, the files that it obeys in the folder that it works in."""
+_FOLDER_OPTIONS = frozenset(("--directory", "--project", "--prefix", "--cwd", "--chdir", "--dir", "--from", "-C", "cd"))
+_TAKES_LINE = re.compile("-[A-Za-z]*[cS]")
+"""Words before a whole command line: ``sh -c``, ``bash -lc``, ``env -S``."""
+_MODULE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
+_RELATIVE = re.compile(r"""(?:\bfrom\s*|\bimport\s*\(?\s*|\brequire\s*\(\s*)["'](\.{1,2}/[^"'\n]+)["']""")
+_SEARCHED = ("PYTHONPATH", "NODE_PATH", "RUBYLIB", "PERL5LIB")
+_BARE = re.compile(r"[^-\s][^\s]*")
+"""The path of a file that is not there, and no option or sentence."""
+_DEPTH = 4
+
+
+class StartedFiles(Struct, frozen=True):
+    """The files that a command line starts, imports and obeys."""
+
+    words: frozenset[Path]
+    """Those that it names itself, existing or not."""
+    around: frozenset[Path]
+    """Files, and folders with all that lies in them, that these import from."""
+
+    @property
+    def all(self) -> frozenset[Path]:
+        return self.words | self.around
+
+
+def started_files(
+    argv: Sequence[str], folder: Path, env: Mapping[str, str] | None = None, outer: Iterable[Path] = ()
+) -> StartedFiles:
+    """Those of a command that is started in a folder.
+
+    A folder that a script imports from counts as a whole, unless it is that folder, or one of ``outer``, or lies
+    around one of them: there the files count that the script imports.
+    """
+    found = _Finding(folder, (folder, *outer))
+    found.follow(list(argv))
+    for name, value in (env or {}).items():
+        found.follow_variable(name, value)
+    return StartedFiles(frozenset(found.words), frozenset(found.around))
+
+
+class _Finding:
+    def __init__(self, folder: Path, outer: Iterable[Path]) -> None:
+        self._bases = [folder]
+        self._outer = frozenset(around for each in outer for around in (each, *each.parents))
+        self.words: set[Path] = set()
+        self.around: set[Path] = set()
+
+    def follow(self, words: Sequence[str], depth: int = 0) -> None:
+        """Look at each word of a command line; a program counts wherever it stands, as behind ``timeout 9``."""
+        before = ""
+        for at, word in enumerate(words):
+            if _TAKES_LINE.fullmatch(before) and " " in word and depth < _DEPTH:
+                self.follow(_split(word), depth + 1)
+            elif before == "-m" or (word.startswith("-m") and _is_python(words[:at])):
+                self._follow_module(word.removeprefix("-m"))
+            option, _, value = word.partition("=")
+            if before in _FOLDER_OPTIONS or option in _FOLDER_OPTIONS:
+                self._enter(value if option in _FOLDER_OPTIONS else word)
+            self._follow_program(word)
+            self._follow_word(value if value and (word.startswith("-") or option.isidentifier()) else word, words[:at])
+            before = word
+
+    def follow_variable(self, name: str, value: str) -> None:
+        if name in _SEARCHED:
+            for entry in filter(None, value.split(os.pathsep)):
+                path = self._bases[0] / os.path.expanduser(entry)
+                self.around.update([path] if path.exists() and self._is_apart(path) else [])
+        else:
+            for word in _split(value):
+                self._follow_word(word.rpartition("=")[2], ())
+
+    def _enter(self, name: str) -> None:
+        path = self._bases[0] / os.path.expanduser(name)
+        if path.is_dir() and path not in self._bases:
+            self._bases.append(path)
+            if self._is_apart(path):
+                self.around.add(path)
+
+    def _follow_program(self, word: str) -> None:
+        name = PurePath(word).name.lower().removesuffix(".cmd").removesuffix(".exe")
+        for base in self._bases:
+            self.around.update(path for each in _OBEYS.get(name, ()) if (path := base / each).exists())
+            if name == "go":
+                self.around.update(base.glob("*.go"))
+
+    def _follow_module(self, name: str) -> None:
+        if not _MODULE.fullmatch(name):
+            return
+        for base in self._bases:
+            sources = Sources.below(base, [name])
+            if sources.files:
+                self._follow_sources(sources)
+            else:
+                self.words.update(places(base, name.split(".")))
+
+    def _follow_word(self, word: str, before: Sequence[str]) -> None:
+        """A word that names a file, or would if there were one; one that names a folder is most often data."""
+        if not word or len(word) > 1000 or "\0" in word or "://" in word:
+            return
+        module, colon, _ = word.partition(":")
+        for base in self._bases:
+            path = base / os.path.expanduser(word)
+            if path.is_file():
+                self._follow_file(path)
+            elif colon and (base / module).is_file():
+                self._follow_file(base / module)
+            elif colon and _MODULE.fullmatch(module) and any(map(os.path.isfile, places(base, module.split(".")))):
+                self._follow_module(module)
+            elif before and PurePath(before[-1]).name in _NODE_PROGRAMS and (script := _node_file(path)):
+                self._follow_file(script)
+            elif path.suffix in _CODE | _SETTINGS and _BARE.fullmatch(word) and not path.exists():
+                self.words.add(path)
+
+    def _follow_file(self, path: Path) -> None:
+        if path.suffix in _DATA:
+            return
+        path = Path(os.path.normpath(path))
+        self.words.add(path)
+        real = Path(os.path.realpath(path))
+        environment = path.parent.parent
+        if (environment / "pyvenv.cfg").is_file():
+            self.around.add(environment)
+        elif is_code(path):
+            for each in dict.fromkeys((path, real)):
+                self._follow_code(each)
+
+    def _follow_code(self, path: Path) -> None:
+        """The folder around code, or what it imports where the folder is the whole project."""
+        if self._is_apart(path.parent):
+            self.around.add(path.parent)
+        elif path.suffix in (".py", ".pyw"):
+            self._follow_sources(Sources.beside(path))
+        if path.suffix in _NODE:
+            self.around.update(_required(path))
+            for folder in path.parents:
+                if any(folder.is_relative_to(base) for base in self._bases):
+                    self.around.update(each for name in _NODE_FILES if (each := folder / name).exists())
+
+    def _follow_sources(self, sources: Sources) -> None:
+        for path in (*sources.paths, *sources.absent):
+            first = sources.folder / path.relative_to(sources.folder).parts[0]
+            self.around.add(first if first.is_dir() and (first / "__init__.py").exists() else path)
+
+    def _is_apart(self, folder: Path) -> bool:
+        """Whether a folder is not the project itself, nor around it."""
+        return folder not in self._outer and Path(os.path.realpath(folder)) not in self._outer
+
+
+def is_code(path: Path) -> bool:
+    """Whether a file is a program, by its name, its mode or its first two bytes."""
+    if path.suffix in _CODE:
+        return True
+    try:
+        with open(path, "rb") as file:
+            return file.read(2) == b"#!" or os.access(path, os.X_OK)
+    except OSError:
+        return False
+
+
+def _is_python(words: Sequence[str]) -> bool:
+    return bool(words) and PurePath(words[-1]).name.startswith(("python", "pypy"))
+
+
+def _split(line: str) -> list[str]:
+    read = shlex.shlex(line.replace("`", " "), posix=True, punctuation_chars=True)
+    read.whitespace_split, read.commenters = True, ""
+    try:
+        return list(read)
+    except ValueError:  # a quote that is not closed
+        return line.split()
+
+
+def _node_file(path: Path) -> Path | None:
+    """The file that node finds by a name without a suffix, or by that of a folder."""
+    named = [path.with_name(f"{path.name}{suffix}") for suffix in _NODE] if path.name else []
+    return next((each for each in (*named, *(path / f"index{suffix}" for suffix in _NODE)) if each.is_file()), None)
+
+
+def _required(path: Path) -> set[Path]:
+    """The files that a script of node names by relative paths, and those that they name."""
+    found: set[Path] = set()
+    waiting = [path]
+    while waiting:
+        each = waiting.pop()
+        for name in _relative_names(each, _stamp(each)):
+            place = Path(os.path.normpath(each.parent / name))
+            # a script in TypeScript names the file that it will be compiled to
+            real = place if place.is_file() else _node_file(place) or _node_file(place.with_suffix(""))
+            if real is not None and real not in found:
+                waiting.append(real)
+            found.add(real or place)
+    return found
+
+
+@lru_cache(maxsize=1024)
+def _relative_names(path: Path, stamp: tuple[int, int]) -> tuple[str, ...]:
+    try:
+        return tuple(_RELATIVE.findall(path.read_text("utf-8", errors="replace"))) if stamp else ()
+    except OSError:
+        return ()
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    try:
+        info = path.stat()
+    except OSError:
+        return 0, 0
+    return info.st_mtime_ns, info.st_size
