@@ -208,6 +208,17 @@ class Confinement:
         imported = (str(path) for folder in self.import_folders for path in folder.existing())
         return (*self.protected_scan.names(map(str, self._writable()), apart), *self.made(), *imported)
 
+    def not_held(self, *, weaker: bool) -> tuple[Path, ...]:
+        """The paths that are protected and can be changed all the same, of those in writable zones.
+
+        No mechanism holds a link; one that is ``weaker`` allows everything that lies in a writable folder.
+        """
+        links = [path for path in map(Path, self.loose) if path.is_symlink()]
+        imported = [path for folder in self.import_folders for path in folder.existing()] if weaker else []
+        held = [*self.protected, *imported] if weaker else []
+        roots = self._writable()
+        return (*links, *(path for path in held if any(path.is_relative_to(root) for root in roots)))
+
     def made(self) -> dict[str, None]:
         """The file that was made in place of an own one that was missing or a link: itself, or a link on its way."""
         made = (Path(place) for place, leads in self.loose.items() if _leads(place) not in (None, leads))

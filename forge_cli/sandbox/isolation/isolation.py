@@ -22,6 +22,7 @@ from forge_cli.core.notify import COMMANDS
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.sandbox.isolation.confinement import CommandReach, Confinement, KeptHooks, Reach, ReachRule
 from forge_cli.sandbox.isolation.inherited import inherited
+from forge_cli.sandbox.isolation.kept_files import KeptFiles
 from forge_cli.sandbox.isolation.protected_scan import set_aside, with_folders
 from forge_cli.sandbox.processes.command import Command
 from forge_cli.sandbox.processes.tree import ProcessTree, adopt_orphans, marked, new_mark
@@ -81,7 +82,12 @@ class Confined(Struct, frozen=True):
     """The same, each with its folder: one that is held can be moved away with that."""
     accepts: Callable[[str], bool] | None = None
     """Whether somebody else has made a protected name, or may; the others are renamed."""
-    tell: Callable[[Sequence[str]], None] | None = None
+    tell: Callable[[str, Sequence[str]], None] | None = None
+    """Gets what a command did, and to which files."""
+    kept: KeptFiles | None = None
+    """The files that it must not change, where the mechanism cannot hold them."""
+    writes: Callable[[str], bool] | None = None
+    """Whether a call that was approved for it has written a file, and not the command."""
     shared: tuple[Path, ...] = ()
     """Pipes that it can use wherever they lie."""
     proxy: NetworkProxy | None = None
@@ -107,7 +113,15 @@ class Confined(Struct, frozen=True):
             made = with_folders(self.confinement.names()) - self.seen
             found += map(self._settle, sorted(name for name, _ in made))
         if found and self.tell:
-            self.tell(found)
+            self.tell("made protected names", found)
+        return [*found, *self._put_back()]
+
+    def _put_back(self) -> list[str]:
+        if self.kept is None or self.writes is None:
+            return []
+        found = self.kept.restore(self.writes)
+        if found and self.tell:
+            self.tell("changed what it must not", found)
         return found
 
     def _settle(self, name: str) -> str:

@@ -22,6 +22,7 @@ from forge_cli.sandbox import trial
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.isolation.confinement import Confinement, KeptHooks, confinement_for
 from forge_cli.sandbox.isolation.isolation import Confined, describe_confinement, isolation
+from forge_cli.sandbox.isolation.kept_files import FileKeeper
 from forge_cli.sandbox.isolation.protected_scan import with_folders
 from forge_cli.sandbox.loaded import existing_files
 from forge_cli.sandbox.names import shown
@@ -82,6 +83,7 @@ class WorkerProcesses(Processes):
         self._workspace = workspace
         self._home = home
         self._notify = notify
+        self._keeper = FileKeeper()
         self._copies = True
         """Whether commands can work on copies, as far as anybody knows."""
         network = sandbox.isolation.network
@@ -225,6 +227,8 @@ class WorkerProcesses(Processes):
             names=found,
             seen=with_folders(found),
             accepts=partial(self._keep, confinement) if names or opened else self._is_kept,
+            kept=self._keeper.look(confinement.not_held(weaker=bool(wrap.mechanism.weakness))),
+            writes=partial(self._is_written, frozenset(self._sandbox.written)),
         )
 
     def _keep(self, confinement: Confinement, name: str) -> bool:
@@ -237,6 +241,10 @@ class WorkerProcesses(Processes):
     def _is_kept(self, name: str) -> bool:
         """Has a call that was approved for it made this name, and not the command?"""
         return any(path == name or path.startswith(f"{name}/") for path in self._sandbox.written)
+
+    def _is_written(self, before: frozenset[str], name: str) -> bool:
+        """Has a call that was approved for it written this file since then?"""
+        return name not in before and self._is_kept(name)
 
     @cached_property
     def _wrap(self) -> Confined | Unconfined:
@@ -311,7 +319,7 @@ class WorkerProcesses(Processes):
             self._sandbox.notified.add(sentence)
             self._notify(level, sentence)
 
-    def _tell(self, names: Sequence[str]) -> None:
+    def _tell(self, did: str, names: Sequence[str]) -> None:
         """Name to the person what the file tools would have asked for."""
         more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-        self._notify("warning", f"a command has made protected names: {', '.join(map(shown, names[:NAMED]))}{more}")
+        self._notify("warning", f"a command has {did}: {', '.join(map(shown, names[:NAMED]))}{more}")

@@ -1,6 +1,6 @@
 """How a worker's child processes are started: confined as its file says, or not, and then saying so.
 
-Covers forge_cli.sandbox.isolation.confinement.
+Covers forge_cli.sandbox.isolation.confinement and forge_cli.sandbox.isolation.kept_files.
 """
 
 import os
@@ -18,9 +18,11 @@ import pytest
 from forge_cli.core.errors import ExitCode, ToolError, WorkerError
 from forge_cli.core.processes import Finished
 from forge_cli.files.document import read_document
+from forge_cli.sandbox.files.consent import OwnFiles
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.isolation.isolation import Mechanism, mechanism
 from forge_cli.sandbox.isolation.worker import NOT_CONFINED, WorkerProcesses
+from forge_cli.sandbox.loaded import LoadedFiles, LoadedPath
 from forge_cli.sandbox.processes.command import bash
 from forge_cli.sandbox.zones.config import SandboxConfig
 from forge_cli.sandbox.zones.declared import open_zones
@@ -314,6 +316,77 @@ async def test_the_weaker_mechanism_holds_zones_and_the_home_and_reports_protect
     assert said[-1] == f"warning: a command has made protected names: '{appeared}'"
 
 
+WRITES = {
+    "overwrite": "echo evil > code/a.py",
+    "append": "echo evil >> code/a.py",
+    "truncate": ": > code/a.py",
+    "replace": "echo evil > b; mv b code/a.py",
+    "write by another name": "ln code/a.py b && echo evil > b",
+    "write by a link": "ln -s code/a.py b; echo evil > b",
+    "delete": "rm -f code/a.py",
+    "mode": "chmod 777 code/a.py",
+    "link in its place": "echo evil > b; ln -sf ../b code/a.py",
+    "folder in its place": "rm -f code/a.py; mkdir code/a.py; echo evil > code/a.py/__init__.py",
+    "move the folder": "mv code other; mkdir code; echo evil > code/a.py",
+    "remove the folder": "rm -rf code",
+    "link for the folder": "mkdir b; echo evil > b/a.py; mv code c && ln -s b code",
+    "new file": "echo evil > code/new.py",
+    "new folder": "mkdir -p code/new; echo evil > code/new/__init__.py",
+    "compiled": "mkdir -p code/__pycache__; echo evil > code/__pycache__/a.cpython-311.pyc",
+    "single file": "echo evil > one.sh",
+    "link to it": "ln -sf b alias.sh; echo evil > alias.sh",
+    "in the background": "(sleep 0.2; echo evil > code/a.py) & true",
+}
+
+
+@pytest.mark.parametrize("how", WRITES)
+async def test_no_command_changes_what_forge_loads_whatever_confines_it(place: Path, only: Mechanism, how: str) -> None:
+    project = place / "project"
+    (project / "code").mkdir()
+    (project / "code/a.py").write_text("own")
+    (project / "one.sh").write_text("own")
+    (project / "alias.sh").symlink_to("one.sh")
+    (project / "code/a.py").chmod(0o644)
+    loaded = LoadedFiles(tuple(LoadedPath(project / name, "it is loaded") for name in ("code", "one.sh", "alias.sh")))
+    zones = sandbox(place, "isolation: auto").zones
+    made, said = processes(place, Sandbox(zones, own=OwnFiles((), lambda: loaded)))
+    async with made.children:
+        done = await made.run(bash(WRITES[how]), timeout=60)
+        again = await made.run(bash("touch free"), timeout=60)
+
+    files = [path.name for path in (project / "code").rglob("*") if path.is_file()]
+    assert [name for name in files if not name.startswith("removed-by-forge")] == ["a.py"]
+    assert (project / "code/a.py").read_text() == "own"
+    assert (project / "code/a.py").stat().st_mode & 0o777 == 0o644
+    assert [(project / name).read_text() for name in ("one.sh", "alias.sh")] == ["own", "own"]
+    assert os.readlink(project / "alias.sh") == "one.sh"
+    assert not list(project.rglob("*.pyc"))
+    assert (again.appeared, (project / "free").exists()) == ((), True)
+    if only.weakness and how not in ("compiled", "in the background"):
+        assert done.appeared
+        assert said[-1].startswith("warning: a command has changed what it must not: ")
+
+
+async def test_what_a_person_allowed_while_a_command_ran_is_not_put_back(place: Path, only: Mechanism) -> None:
+    project = place / "project"
+    for name in ("a.py", "b.py"):
+        (project / name).write_text("own")
+    loaded = LoadedFiles(tuple(LoadedPath(project / name, "it is loaded") for name in ("a.py", "b.py")))
+    opened = Sandbox(sandbox(place, "isolation: auto").zones, own=OwnFiles((), lambda: loaded))
+    opened.written.add(str(project / "b.py"))  # by a call of before
+    made, _ = processes(place, opened)
+    async with made.children:
+        child = made.start(bash("read line; echo evil > b.py"), cwd=project)
+        (project / "a.py").write_text("allowed")
+        opened.written.add(str(project / "a.py"))
+        assert child.stdin is not None
+        await child.stdin.write(b"go\n")
+        with anyio.fail_after(60):
+            await child.ended.wait()
+
+    assert [(project / name).read_text() for name in ("a.py", "b.py")] == ["allowed", "own"]
+
+
 @pytest.mark.usefixtures("no_mechanism")
 def test_required_is_an_error_with_its_place(place: Path) -> None:
     with pytest.raises(WorkerError) as caught:
@@ -418,6 +491,10 @@ async def test_a_protected_name_that_was_moved_away_and_made_anew_is_put_aside(p
     assert failures == []
 
 
+def _leads_to(place: Path) -> str | None:
+    return os.readlink(place) if place.is_symlink() else None
+
+
 LOOSE = {
     "a missing file": ("touch extra.py", "extra.py"),
     "a missing package": ("mkdir helper; touch helper/__init__.py", "helper/__init__.py"),
@@ -452,9 +529,11 @@ async def test_own_files_that_are_missing_or_links_are_put_aside(place: Path, on
         async with made.children:
             done = await made.run(bash(line), timeout=60, names=names)
             again = await made.run(bash("true"), timeout=60)
+        found = {link: target for link in links if (target := _leads_to(project / link)) is not None}
         told = [each.partition(" (renamed to removed-by-forge.")[0] for each in done.appeared]
-        if told != [f"{project}/{name}"] or name in os.listdir(project) or again.appeared:
-            failures.append((what, done.appeared, again.appeared, done.stderr))
+        expected = [f"{project}/{name}", *([f"{project}/{name} (put back)"] if name in links else [])]
+        if told != expected or found != links or (name not in links and name in os.listdir(project)) or again.appeared:
+            failures.append((what, done.appeared, found, again.appeared, done.stderr))
     assert failures == []
 
 
