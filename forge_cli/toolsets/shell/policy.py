@@ -36,6 +36,7 @@ from forge_cli.toolsets.shell.programs.discarding import commands_of, possible_f
 from forge_cli.toolsets.shell.programs.readers import leaves_operands_alone, only_reads
 from forge_cli.toolsets.shell.programs.table import below
 from forge_cli.toolsets.shell.rules import RuleList, ShellRule, behind_xargs
+from forge_cli.toolsets.shell.sets.folders import unmet_need
 from forge_cli.toolsets.shell.sets.listings import fitting, listed
 from forge_cli.toolsets.shell.sets.secrets import FilesBelow, followed, hidden_reads, hook_folders, searches_quietly
 
@@ -135,7 +136,7 @@ class ShellPolicy(Struct, frozen=True, dict=True):
                 return replace(verdict, approval=approval, reason=reason, rule=word.rule, where=word.where)
         uses_set = any(part.match and part.match.row for part in found.parts)
         doubts = chain(self._secrets(placed), self._reads(placed) if uses_set else (), self._written(placed))
-        doubts = chain(doubts, self._checked_out(placed))
+        doubts = chain(doubts, self._checked_out(placed), self._unmet(found.parts, placed))
         if (doubt := next(doubts, None)) is None:
             return verdict
         unsure = Approval.strictest(Approval.ASK, self.worker.default)
@@ -242,6 +243,19 @@ class ShellPolicy(Struct, frozen=True, dict=True):
                 found = found or listing.find_odd(folders, may_read)
             if found:
                 yield f"it would read {found}"
+
+    def _unmet(self, parts: Sequence[CommandPart], placed: Iterable[_Placed]) -> Iterator[str]:
+        """Reasons why rows of rule sets that need something of the folders do not cover a command there."""
+        matches = {part.words: part.match for part in parts if part.match and part.match.row}
+        for simple, places in placed:
+            match = matches.get(tuple(simple.texts))
+            if match is None or match.row is None or not match.row.needs:
+                continue
+            for place in places:
+                if why := unmet_need(
+                    match.row, match.tokens, simple.texts[match.start :], self.workspace / place, self.workspace
+                ):
+                    yield why
 
     def _written(self, placed: Iterable[_Placed]) -> Iterator[str]:
         """Files that a command runs or loads, by a link or as a hook, and that were written without asking."""

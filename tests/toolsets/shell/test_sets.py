@@ -1,6 +1,7 @@
 """Rule sets that forge keeps: their own lines, everyday lines that do not ask, and harmful ones that do.
 
-Covers forge_cli.toolsets.shell.sets.rows, forge_cli.toolsets.shell.sets.secrets.
+Covers forge_cli.toolsets.shell.sets.folders, forge_cli.toolsets.shell.sets.rows,
+forge_cli.toolsets.shell.sets.secrets.
 """
 
 import json
@@ -302,3 +303,34 @@ def test_git_compares_plain_folders_outside_of_a_repository(project: Project) ->
     free = ["git diff two/a.txt one/a.txt", "cd repo && git diff src", "git status"]
     lines = [line.replace("{}", str(project.folder)) for line in (*asking, *free)]
     assert _asks(verdicts(project, lines)) == lines[: len(asking)]
+
+
+def test_npx_is_covered_where_its_tool_is_installed(repository: Project) -> None:
+    lines = ["npx tsc --noEmit 2>&1 | head -5", "npx eslint src", "npx jest --ci", "pnpm exec vitest run"]
+    before = verdicts(repository, lines)
+    for tool in ("tsc", "eslint", "jest", "vitest"):
+        repository.write(f"node_modules/.bin/{tool}", "x\n")
+    after = verdicts(repository, lines)
+    assert [said for said, _ in before.values()] == ["ask"] * 4, before
+    assert before["npx eslint src"][1] == "eslint is not installed in node_modules, so that it may be downloaded"
+    assert [said for said, _ in after.values()] == ["preApproved"] * 4, after
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ("main.go", "ask"),
+        ("main.go util_test.go testdata/a/b.go vendor/c/c.go", "ask"),
+        ("main.go tools/go.mod tools/t.go", "ask"),
+        ("main.go sys/sys_windows.go", "ask"),
+        ("main.go tagged/only.go", "ask"),
+        ("main.go _old/x.go .git2/y.go", "ask"),
+        ("main.go pkg/a/a.go", "preApproved"),
+        ("pkg/a/a.go pkg/b/b.go", "preApproved"),
+    ],
+)
+def test_go_build_is_covered_where_it_writes_no_program(repository: Project, files: str, said: str) -> None:
+    for file in files.split():
+        repository.write(file, "//go:build ignore\n\npackage x\n" if "tagged" in file else "package x\n")
+    found = verdicts(repository, ["go build ./..."])
+    assert found["go build ./..."][0] == said, found

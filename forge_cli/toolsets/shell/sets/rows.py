@@ -46,6 +46,8 @@ class SetRow(Struct, frozen=True):
     never: str = ""
     programs: str = ""
     refuses: str = ""
+    requires: str = ""
+    needs: Literal["", "installed", "packages"] = ""
     vouched: bool = False
     match: str = ""
     not_match: str = ""
@@ -74,6 +76,8 @@ class SetRow(Struct, frozen=True):
         if why := _unsure_start(words[:reach]) or self._unknown_misfit(words[reach:], words[0].text):
             return why
         texts = [word.text for word in words[reach:]]
+        if self.requires and not any(re.search(self.requires, text) for text in texts):
+            return "it may write a file, as its words do not say that there are several packages"
         if unknown := self._unknown_option(texts, passed_on="--" in (word.text for word in words[:reach])):
             return f"{unknown} is none of the options that are known to do no more"
         for text in texts:
