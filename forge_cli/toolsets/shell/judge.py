@@ -20,7 +20,7 @@ from forge_cli.toolsets.shell.allow.folders import (
     no_links,
 )
 from forge_cli.toolsets.shell.allow.hazards import command_hazard, grantable_pattern, innermost, suggestion_for
-from forge_cli.toolsets.shell.allow.lexer import ShellWord, UnreadableLine
+from forge_cli.toolsets.shell.allow.lexer import ASSIGNMENT, ShellWord, UnreadableLine
 from forge_cli.toolsets.shell.allow.parser import read_line
 from forge_cli.toolsets.shell.allow.programs import is_known
 from forge_cli.toolsets.shell.allow.redirects import CD_LEAVES, redirect_hazard, secret_hazard
@@ -30,7 +30,9 @@ from forge_cli.toolsets.shell.block.patterns import CommandWords, Patterns
 from forge_cli.toolsets.shell.block.quoting import restore
 from forge_cli.toolsets.shell.block.search import Hit, Search
 from forge_cli.toolsets.shell.programs.discarding import bare_stash
-from forge_cli.toolsets.shell.programs.table import names
+from forge_cli.toolsets.shell.programs.subcommands import starts_commands
+from forge_cli.toolsets.shell.programs.table import names, program, program_named
+from forge_cli.toolsets.shell.programs.variables import loading_name
 from forge_cli.toolsets.shell.rules import (
     Match,
     RuleList,
@@ -46,6 +48,7 @@ from forge_cli.toolsets.shell.sets.rows import SetRow, is_outside, rows_of
 _SHOWN_MAX = 160
 _NESTED_MAX = 2000
 _NOTHING = "there is no command in it"
+_NAMES_BECOME_BLOCKED = "file names may become words that are blocked"
 _NO_RULE_THERE = "no rule allows it, and it runs in another folder than rules are for"
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@%+,=-]+")
 _LINKERS = names("ln link cp mv rsync tar bsdtar unzip cpio 7z")
@@ -74,8 +77,8 @@ class CommandPart(Struct, frozen=True):
     why: str | None = None
     """The reason why it is more than its words say, if it is."""
     nested: bool = False
-    hides: bool = False
-    """Whether it may run another command than its words say."""
+    hides: str | None = None
+    """Why it may run another command than its words say, if it may."""
     misfit: str | None = None
     """Why a rule set that knows the command does not cover it."""
 
@@ -192,7 +195,11 @@ class LineJudge:
 
     def _fitting(self, command: Simple) -> tuple[list[Match], str | None]:
         """The first match of each list without those rule sets that do not cover the command; and why one does not."""
-        words, found, why = tuple(command.texts), list[Match](), None
+        words, found, why = command.with_assigned, list[Match](), None
+        if command.assigned:  # what asks without the assignments asks with them
+            without = self.matching(tuple(command.texts))
+            found += [match for match in without if not _pre_approves(match)]
+            why = ASSIGNMENT if len(found) < len(without) else None
         for at in range(len(self._by_name)):
             after = -1
             while match := self._first(words, at, after):
@@ -214,7 +221,7 @@ class LineJudge:
         return command_hazard(fed[match.start :], match.reach - match.start, known_only=strict)
 
     def _part(self, command: Simple, place: CommandPlace) -> CommandPart:
-        words = tuple(command.texts)
+        words = command.with_assigned
         matches, misfit = self._fitting(command)
         match, approval = self._strictest(matches)
         why = None
@@ -226,18 +233,28 @@ class LineJudge:
         if why and approval is Approval.PRE_APPROVED:
             approval = self._unsure
         vouched = match is not None and match.row is not None and why is None
-        hides = not vouched and self._hides(command.words)
+        hides = None if vouched else self._hides(command)
         return CommandPart(_shown(command), words, match, approval, why, command.nested, hides, misfit)
 
-    def _hides(self, words: Sequence[ShellWord]) -> bool:
-        """Whether words are unknown, or start commands that are: what a known program does itself is not a command."""
-        texts = [word.text for word in words]
+    def _hides(self, command: Simple) -> str | None:
+        """Why a command may run another than its words say: what a known program does itself is not a command."""
+        words, texts = command.words, command.texts
+        if name := loading_name(command.assigned):
+            return f"{name} may change what runs"
         if not texts:
-            return False
-        if words[0].glob or any(word.unknown for word in words) or innermost(texts, len(texts))[1]:
-            return True
+            return None
+        if words[0].glob:
+            return "the name of the program is a glob"
+        if unknown := next(filter(None, (_unknown_command(word, texts) for word in words)), None):
+            return unknown
+        if why := innermost(texts, len(texts))[1]:
+            return why
         code = (_CODE_WORD.findall(text) for text in texts[1:] if not _PLAIN.fullmatch(text))
-        return any(map(self._patterns.match_anywhere, code)) or self._near_blocked(words, texts) is not None
+        if any(map(self._patterns.match_anywhere, code)):
+            return "its code names a command that is blocked"
+        if any(word.glob for word in words) and not self._blocked_names.isdisjoint(map(_base, texts[1:])):
+            return _NAMES_BECOME_BLOCKED
+        return self._passes_blocked(texts)
 
     def _strictest(self, matches: Sequence[Match]) -> tuple[Match | None, Approval]:
         if not matches:
@@ -247,6 +264,10 @@ class LineJudge:
 
     def _hazard(self, command: Simple, reach: int, place: CommandPlace, row: SetRow | None = None) -> str | None:
         """The rest of a command that a pattern of ``reach`` tokens leaves; a ``row`` has judged unknown words."""
+        if command.assigned:
+            if reach <= len(command.assigned) or not command.words or loading_name(command.assigned):
+                return ASSIGNMENT
+            reach -= len(command.assigned)
         if not command.words:
             return _NOTHING
         if row is None and (unknown := next((word.unknown for word in command.words if word.unknown), None)):
@@ -271,7 +292,13 @@ class LineJudge:
         if not self._blocked_names:
             return None
         if any(word.glob or word.unknown for word in words) and not self._blocked_names.isdisjoint(map(_base, texts)):
-            return "file names may become words that are blocked"
+            return _NAMES_BECOME_BLOCKED
+        return self._passes_blocked(texts)
+
+    def _passes_blocked(self, texts: Sequence[str]) -> str | None:
+        """Why a program that is not known here may run a blocked command that stands among its words."""
+        if not self._blocked_names:
+            return None
         if not is_known(texts[0]) and self._patterns.match_anywhere(texts[1:]) is not None:
             return f"{texts[0]} is not known here, and some of its words are a command that is blocked"
         return None
@@ -285,7 +312,8 @@ class LineJudge:
         for at, (command, beside) in enumerate(zip(commands, links_beside(commands), strict=True)):
             place = place.after(commands[at - 1]) if at else place
             here = replace(place, unsure=beside) if beside and not place.unsure else place
-            said = (*command.words, *command.redirects, command.fed, command.piped, command.nested)
+            assigned = tuple((word.text, bool(word.pieces)) for word in command.assigned)
+            said = (assigned, *command.words, *command.redirects, command.fed, command.piped, command.nested)
             key = (*said, here.folders.possible, here.unsure)
             if key not in known:
                 known[key] = replace(self._part(command, here), text=_shown(written[at]))
@@ -298,7 +326,7 @@ class LineJudge:
             if why := self._hazard(commands[at], len(part.words), places[at]):
                 part = parts[at] = replace(part, why=_NO_RULE_THERE if why == IN_ANOTHER_FOLDER else why)
             else:
-                suggestion = None if self._leaves(part) else suggestion_for(commands[at].words)
+                suggestion = None if self._leaves(part) else _spelled(commands[at], suggestion_for)
         reason = self._reason(part, len(parts))
         asking = [(commands[at], places[at]) for at, each in enumerate(parts) if each.approval is Approval.ASK]
         open_to_grants = (each.match is None and each.why is None and not self._leaves(each) for each in parts)
@@ -314,7 +342,7 @@ class LineJudge:
         """Rules that would cover each of these commands, by the same look as at those that a rule matches."""
         found: dict[str, None] = {}
         for command, place in asking:
-            pattern = grantable_pattern(command.words) if command.words else None
+            pattern = _grantable_pattern(command)
             if pattern is None or self._hazard(command, len(tokens_of(pattern)), place):
                 return ()
             found[pattern] = None
@@ -354,7 +382,34 @@ class LineJudge:
         words = tuple(map(restore, found.words))
         match, approval = self._strictest(self.matching(words))
         approval = Approval.strictest(approval, self._unsure) if why else approval
-        return CommandPart(_found_text(command, found), words, match, approval, why, found.nested, why is not None)
+        return CommandPart(_found_text(command, found), words, match, approval, why, found.nested, why)
+
+
+def _pre_approves(match: Match) -> bool:
+    return match.rule.approval is Approval.PRE_APPROVED
+
+
+def _grantable_pattern(command: Simple) -> str | None:
+    return _spelled(command, grantable_pattern) if command.words else None
+
+
+def _spelled(command: Simple, pattern_of: Callable[[Sequence[ShellWord]], str | None]) -> str | None:
+    """The pattern for a command with its assignments; none where they hold more than plain text."""
+    if any(word.pieces or word.unknown or not _PLAIN.fullmatch(word.text) for word in command.assigned):
+        return None
+    pattern = pattern_of(command.words)
+    return pattern and " ".join([*(word.text for word in command.assigned), pattern])
+
+
+def _unknown_command(word: ShellWord, texts: Sequence[str]) -> str | None:
+    """Why a word may become a command: operands do not, unless words of the program start others."""
+    unknown = word.unknown
+    if unknown is None:
+        return None
+    found = program_named(program(texts[0]))
+    may_start = starts_commands(found) or any(map(found.says, ("starts", "starts_like", "check")))
+    is_operand = bool(unknown.glob) or not found.kind.isdisjoint({"plain", "reader"})
+    return None if is_operand and not may_start else unknown.why
 
 
 def _with_push(command: Simple) -> Simple:
@@ -378,7 +433,13 @@ def _because(text: str, match: Match) -> str:
 
 def _shown(command: Simple) -> str:
     words = [word.text if word.unknown else _quoted(word.text) for word in command.words]
+    words = [*map(_shown_assignment, command.assigned), *words]
     return visible(" ".join([*words, *map(_shown_redirect, command.redirects)]))
+
+
+def _shown_assignment(word: ShellWord) -> str:
+    name, _, value = word.text.partition("=")
+    return f"{name}={value if word.pieces or not value else _quoted(value)}"
 
 
 def _shown_redirect(redirect: Redirect) -> str:

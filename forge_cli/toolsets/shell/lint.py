@@ -14,6 +14,7 @@ from forge_cli.toolsets.shell.allow.hazards import command_hazard
 from forge_cli.toolsets.shell.allow.lexer import ShellWord
 from forge_cli.toolsets.shell.judge import judge_line
 from forge_cli.toolsets.shell.programs.subcommands import ASSIGNMENT
+from forge_cli.toolsets.shell.programs.variables import loading_name
 from forge_cli.toolsets.shell.rules import ShellRule
 
 _ENDINGS = ((), ("x",), ("1p", "x"), ("status",), ("-m", "pytest"), ("run", "x"))
@@ -94,7 +95,7 @@ def _counts(rules: Sequence[ShellRule], index: int) -> bool:
     if rules[index].use:
         return True
     tokens = rules[index].tokens
-    if not tokens or ASSIGNMENT.match(tokens[0]):
+    if not tokens:
         return False
     return _never_approves(tokens) is None and next(_shadows(rules, index), None) is None
 
@@ -106,8 +107,6 @@ def _problems(rules: Sequence[ShellRule], index: int) -> Iterator[str]:
     if not rule.tokens:
         yield "an empty pattern matches nothing"
         return
-    if ASSIGNMENT.match(rule.tokens[0]):
-        yield "an assignment is none of the words that a pattern is compared with; start with the program"
     if odd := next(filter(_NOT_LITERAL.search, rule.tokens), None):
         yield f"a pattern is words without quotes or wildcards; {_shown(odd)} only matches itself"
     if rule.approval is Approval.PRE_APPROVED and (why := _never_approves(rule.tokens)):
@@ -117,6 +116,12 @@ def _problems(rules: Sequence[ShellRule], index: int) -> Iterator[str]:
 
 
 def _never_approves(tokens: tuple[str, ...]) -> str | None:
+    assigned = next((at for at, token in enumerate(tokens) if not ASSIGNMENT.match(token)), len(tokens))
+    if name := loading_name([ShellWord(token) for token in tokens[:assigned]]):
+        return f"{name} may change what runs"
+    tokens = tokens[assigned:]
+    if not tokens:
+        return "no command stands behind the assignment"
     whys = [command_hazard([ShellWord(word) for word in (*tokens, *ending)], len(tokens)) for ending in _ENDINGS]
     return whys[1] if all(whys) else None
 

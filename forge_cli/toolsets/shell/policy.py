@@ -156,9 +156,9 @@ class ShellPolicy(Struct, frozen=True, dict=True):
         unsaid = (shlex.join(part.words) for part in found.parts if part.match is None)
         return not asking or not (_hides(found) or any(starts_any(line, asking) for line in unsaid))
 
-    def may_hide_blocked(self, command: str) -> bool:
-        """Whether a line, as far as it can be read, may run a command that a rule blocks."""
-        return any(self._stating(Approval.BLOCKED)) and _hides(self._judge.judge(command))
+    def may_hide_blocked(self, command: str) -> str | None:
+        """Why a line, as far as it can be read, may run a command that a rule blocks; None if it does not."""
+        return _hides(self._judge.judge(command)) if any(self._stating(Approval.BLOCKED)) else None
 
     def _stating(self, approval: Approval) -> Iterator[ShellRule]:
         return (rule for _, section in self._sections() for rule in section.rules if rule.approval is approval)
@@ -389,9 +389,12 @@ def _is_protected(word: str) -> bool:
     return protected_among(pieces) is not None or any(map(_HIDDEN_GLOB.match, pieces))
 
 
-def _hides(found: LineVerdict) -> bool:
-    """Whether a line may run other commands than those that were judged."""
-    return not found.parts or any(part.hides for part in found.parts)
+def _hides(found: LineVerdict) -> str | None:
+    """Why a line may run other commands than those that were judged; None if it does not."""
+    if not found.parts:
+        return found.reason
+    hiding = next((part for part in found.parts if part.hides), None)
+    return f"'{hiding.text}': {hiding.hides}" if hiding else None
 
 
 def _details(found: LineVerdict) -> tuple[str, ...]:

@@ -36,6 +36,8 @@ _BECOME_SHELLS = frozenset({"sudo", "doas", "shell"})
 """Programs that start one unless they are told what else to start; the variable ``$SHELL`` names one."""
 
 _INPUT = frozenset({"<", "<<", "<<<", "<>"})
+_ANYWHERE = "cd /\n"
+"""In place of lines that may have changed the folder in a way that is not seen."""
 _OWN_INPUT = ("stdin", "/dev/", "/proc/")
 
 
@@ -45,7 +47,7 @@ def is_bare_shell(command: str) -> bool:
         simple = read_line(command)
     except UnreadableLine:
         return False
-    if len(simple) != 1 or simple[0].redirects:
+    if len(simple) != 1 or simple[0].redirects or simple[0].assigned:
         return False
     name, *options = simple[0].texts
     return name == "bash" and set(options) <= _HARMLESS
@@ -167,9 +169,12 @@ def _last_line(text: str) -> str:
 def _moves(text: str) -> str:
     """The text if it may change the folder or make links; what cannot be read may go anywhere."""
     try:
-        return text if any(CommandPlace().after(simple) != CommandPlace() for simple in read_line(text)) else ""
+        commands = read_line(text)
     except UnreadableLine:
-        return "cd /\n"
+        return _ANYWHERE
+    if any(command.assigned for command in commands):  # CDPATH, say
+        return _ANYWHERE
+    return text if any(CommandPlace().after(command) != CommandPlace() for command in commands) else ""
 
 
 def _value(number: int | None, state: str, told: str, output: str, *, running: bool, **more: int | None) -> Custom:
@@ -252,6 +257,8 @@ def _reader(text: str) -> int | None:
 
 
 def _reads_nothing(command: Simple) -> bool:
+    if command.assigned:
+        return False
     if _has_own_input(command):
         return True
     if any(word.unknown for word in command.words):

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 DOES = (Effect.READ, Effect.WRITE, Effect.EXECUTE, Effect.NETWORK)
 BYTES_A_TOKEN = 4
 RESULT = "shell.result"
-_MAY_BE_BLOCKED = "a line that cannot be read in full may run a command that is blocked"
+_MAY_BE_BLOCKED = "this line is not tried on a copy, as it may run a command that is blocked"
 _ELSEWHERE = "the rules are for the working directory, and this is another folder"
 _OTHER_SHELL = "the rules read bash only, and another shell may take the line for something else"
 _READS_ON = "a command in it may read the lines behind it; write them one by one, or start it with < /dev/null"
@@ -298,8 +298,10 @@ class ShellToolset(Toolset):
         place, command = await self._show_place(args, context), args["command"]
         if place.runs is None:
             return place
-        if problem := self._no_trials or (_MAY_BE_BLOCKED if self._may_hide_blocked(command) else None):
+        if problem := self._no_trials:
             return self._untried(place, problem)
+        if why := self._may_hide_blocked(command):
+            return dataclasses.replace(place, value=Text(f"{_MAY_BE_BLOCKED} ({why})"))
         seconds = args.get("timeout") or self.config.timeout
         attempt = partial(self._attempt, command, seconds, context.show)
         try:
@@ -307,10 +309,10 @@ class ShellToolset(Toolset):
         except trial.trials.NotTried as error:
             return self._untried(place, str(error))
 
-    def _may_hide_blocked(self, command: str) -> bool:
-        """Whether a line may run something that this worker or a parent blocks."""
+    def _may_hide_blocked(self, command: str) -> str | None:
+        """Why a line may run something that this worker or a parent blocks; None if it does not."""
         parent = self.env.parent
-        above = isinstance(parent, ShellToolset) and parent._may_hide_blocked(command)
+        above = parent._may_hide_blocked(command) if isinstance(parent, ShellToolset) else None
         return above or self._policy.may_hide_blocked(command)
 
     async def _attempt(self, command: str, seconds: float, watch: Callable[[str], None], folder: Path) -> Tried:

@@ -1,6 +1,6 @@
 """The patterns that a person may be offered for a command line: meaningful ones only, each a rule that would help.
 
-Covers forge_cli.toolsets.shell.allow.hazards.
+Covers forge_cli.toolsets.shell.allow.hazards, forge_cli.toolsets.shell.programs.variables.
 """
 
 import json
@@ -78,6 +78,8 @@ OFFERED = {
     "git switch main": ("git switch main",),
     "git stash push -m x": ("git stash push",),
     "git stash": ("git stash push",),
+    "PYTHONPATH=src python3 -m unittest -v": ("PYTHONPATH=src python3 -m unittest",),
+    "CI=true A= npm test && DEBUG=1 pytest": ("CI=true A= npm test", "DEBUG=1 pytest"),
     "git stash -u": ("git stash push",),
     "git branch x": ("git branch",),
     "git -C sub checkout -b x": ("git -C sub checkout -b",),
@@ -103,7 +105,21 @@ NEVER_OFFERED = [
     *("bash x.sh", "sh -c ls", "env pytest", "sudo ls", "xargs rm", "timeout 5 pytest", "nohup ls", "strace ls"),
     *("npx tsc", "docker run x", "eval ls", "export A=1", "vim x"),
     *("./run.sh", "/bin/ls", "git", "git -c a=b status"),
-    *("ls $(x)", "ls `x`", "ls $X", "FOO=1 ls", "ls > out", "ls &> out", "find . -delete", "sed -i s/a/b/ x"),
+    *(
+        "ls $(x)",
+        "ls `x`",
+        "ls $X",
+        "FOO=$X ls",
+        "FOO='a b' ls",
+        "PATH=x ls",
+        "FOO=1",
+        "FOO=1 rm x",
+        "FOO=1; ls",
+        "ls > out",
+        "ls &> out",
+        "find . -delete",
+        "sed -i s/a/b/ x",
+    ),
     *("case a in a) ls;; esac", "ls; $X", "cd .. && ls", "cd src && pytest", "", "# only a comment", "'unclosed"),
     *("git worktree", "npm run", "yarn run", "rake", "rake 'deploy[x]'"),
     *("git checkout -- a", "git checkout .", "git checkout HEAD a", "git checkout -f main", "git checkout -B x"),

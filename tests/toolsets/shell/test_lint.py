@@ -55,9 +55,12 @@ def test_examples_that_do_not_hold_are_named() -> None:
             "rules[0] 'git push -n': it never counts: rules[1] 'Git Push' blocks all that it matches",
         ),
         (
-            [rule("A=1 git", ASK)],
-            "rules[0] 'A=1 git': "
-            "an assignment is none of the words that a pattern is compared with; start with the program",
+            [rule("A=1 PATH=x ls", PRE)],
+            "rules[0] 'A=1 PATH=x ls': it can never pre-approve: PATH may change what runs",
+        ),
+        (
+            [rule("A=1", PRE)],
+            "rules[0] 'A=1': it can never pre-approve: no command stands behind the assignment",
         ),
         (
             [rule("ls *", PRE)],
@@ -130,5 +133,5 @@ def test_the_narrower_rule_first_is_no_problem() -> None:
 
 def test_what_never_counts_grants_nothing() -> None:
     rules = [rule("git *", PRE), rule("ls", PRE), rule("make", ASK), rule("make x", PRE), rule("", PRE)]
-    rules += [rule("A=1 ls", PRE), rule("rm", BLOCKED), rule("rm x", PRE)]
+    rules += [rule("A=1", PRE), rule("PATH=1 ls", PRE), rule("rm", BLOCKED), rule("rm x", PRE)]
     assert granting_rules(rules) == [rule("ls", PRE)]

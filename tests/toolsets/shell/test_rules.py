@@ -152,3 +152,32 @@ def test_a_pattern_is_suggested_where_one_would_help(line: str, pattern: str | N
 def test_nothing_is_suggested_against_a_rule(judge: Judge) -> None:
     assert judge("git push", ask=["git push"]).suggestion is None
     assert judge("git push", block=["git push"]).suggestion is None
+
+
+@each_row(
+    ("line", "expected"),
+    [
+        ("X=1 ls -l", PRE),
+        ("X=1 ls; git log", PRE),
+        ("ls", ASK),
+        ("X=2 ls", ASK),
+        ("Y=1 X=1 ls", ASK),
+        ("X=1 Y=1 ls", ASK),
+        ("X=1; ls", ASK),
+        ("X=1", ASK),
+        ("env X=1 ls", ASK),
+        ("X=1 git log", ASK),
+        ("X=1 git push", BLOCKED),
+        ("X=1 git fetch", ASK),
+        ("X=1 ls > out", ASK),
+        ("PATH=. git log", ASK),
+    ],
+)
+def test_a_rule_with_assignments_is_for_exactly_these(line: str, expected: Approval) -> None:
+    rules = [rule("git fetch", ASK), rule("git push", BLOCKED), rule("X=1 ls", PRE), rule("git", PRE)]
+    assert LineJudge(lists(rules), ASK).judge(line).approval is expected
+
+
+def test_what_asks_without_assignments_asks_with_them() -> None:
+    rules = [rule("git fetch", ASK), rule("X=1 git fetch", PRE)]
+    assert LineJudge(lists(rules), PRE).judge("X=1 git fetch").approval is ASK

@@ -497,3 +497,49 @@ def test_what_forge_would_import_is_marked(shell: Project, monkeypatch: pytest.M
         "made     sitecustomize.py (0 bytes) PROTECTED: forge imports it",
         "made     other.py (0 bytes)",
     ]
+
+
+BLOCKS = "{rules: [{pattern: git push, approval: blocked}, {pattern: sudo, approval: blocked}]}"
+READABLE = (
+    *(
+        "PYTHONPATH=src python3 -c 'import json'",
+        "DEBUG=1 true",
+        "CI=true A=b true",
+        "FORCE_COLOR= true",
+        "X=a; test $X",
+    ),
+    *("ls *.txt", "wc -l *", "diff *.txt notes.txt", "Y=1 grep hello *.txt", "X=$(date) true", "NODE_ENV=test true"),
+)
+UNREADABLE = {
+    "PATH=.:$PATH ./build.sh": "PATH may change what runs",
+    "LD_PRELOAD=./x.so ls -l": "LD_PRELOAD may change what runs",
+    "GIT_PAGER=./x git log": "GIT_PAGER may change what runs",
+    "NODE_OPTIONS=--require=./x node y": "NODE_OPTIONS may change what runs",
+    "PYTHONSTARTUP=x.py true": "PYTHONSTARTUP may change what runs",
+    "DEBUG=1 find * -name x": "a word that starts with a glob can become an option",
+    "X=git; $X status": "a variable is replaced by its value",
+}
+
+
+@pytest.mark.parametrize("line", READABLE)
+def test_a_line_with_assignments_or_names_of_files_is_tried_beside_blocked_rules(shell: Project, line: str) -> None:
+    shell.write("worker.yaml", f"name: w\ntoolsets: {{shell: {BLOCKS}}}\n")
+    seen = run(shell, line)
+    assert (tried(seen).outcome, seen.of(ApprovalRequired)) == ("noEffect", [])
+
+
+@pytest.mark.parametrize("line", UNREADABLE)
+def test_a_line_that_may_run_something_blocked_says_why_it_is_not_tried(shell: Project, line: str) -> None:
+    shell.write("worker.yaml", f"name: w\ntoolsets: {{shell: {BLOCKS}}}\n")
+    seen = run(shell, line, answers=[False])
+    assert seen.of(CommandTried) == []
+    text = shown(seen)
+    assert text.startswith("this line is not tried on a copy, as it may run a command that is blocked (")
+    assert UNREADABLE[line] in text
+
+
+def test_files_that_a_glob_names_are_deleted_on_a_copy(shell: Project) -> None:
+    shell.write("worker.yaml", f"name: w\ntoolsets: {{shell: {BLOCKS}}}\n")
+    seen = run(shell, "rm -rf build *.txt", answers=[True])
+    assert [(each.path, each.change) for each in tried(seen).changed] == [("notes.txt", "deleted")]
+    assert not (shell.folder / "notes.txt").exists()

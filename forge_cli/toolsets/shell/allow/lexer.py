@@ -79,6 +79,7 @@ ARITHMETIC = "arithmetic can start commands"
 VARIABLE = "a variable is replaced by its value"
 BRACES = "braces can become several words"
 LEADING_GLOB = "a word that starts with a glob can become an option"
+ASSIGNMENT = "an assignment changes what the command does"
 CONTROL_FLOW = "control flow is not analysed"
 _AFTER_DOLLAR = {
     "'": "$'...' is decoded by the shell",

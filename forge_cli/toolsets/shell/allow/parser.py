@@ -9,6 +9,7 @@ from functools import lru_cache
 from msgspec.structs import replace
 
 from forge_cli.toolsets.shell.allow.lexer import (
+    ASSIGNMENT,
     CONTROL_FLOW,
     VARIABLE,
     Expanded,
@@ -56,6 +57,7 @@ _NEXT = {
 _LAST = names("then-fi else-fi do-done")
 _VARIABLE_NAME = re.compile(r"(?!npm_)(?!.*_proxy$)[a-z][a-z0-9_]*")
 """Names that no program looks for in its environment, and that the shell itself does not use."""
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\+?=|\[)")
 _PLAIN_TARGET = re.compile(r"[A-Za-z0-9_/][A-Za-z0-9_./-]*")
 TOKENS_AT_MOST = 16_000
@@ -98,10 +100,13 @@ class _Parser:
         self._piped = False
         self._tokens = 0
         self._descriptor = ""
+        self._assigned: list[ShellToken] = []
+        """Assignments whose command may still come."""
 
     def line(self) -> list[Simple]:
         while (token := self._next()).kind != "end" and not self._ends_substitution(token):
             self._take(token)
+        self._bind()
         unfinished = self._open or self._expect in (_Expect.COMMAND, _Expect.COMMAND_HERE)
         if unfinished or (token.kind == "end") == (self._lexer.depth > 0):
             raise UnreadableLine(_SYNTAX, token.at)
@@ -181,7 +186,7 @@ class _Parser:
 
     def _word(self, token: ShellToken) -> None:
         if self._expect is _Expect.ASSIGNED:
-            self._assign(token)
+            self._first_word(token)
         elif self._in_command:
             self._add(token)
         elif not token.word.bare:
@@ -221,18 +226,34 @@ class _Parser:
         return inner
 
     def _assign(self, token: ShellToken) -> None:
-        """``name=value`` by itself; before a command it would change what that does."""
-        name, equals, value = token.word.text.partition("=")
-        plain = equals and self._lexer.text.startswith(f"{name}=", token.at) and _VARIABLE_NAME.fullmatch(name)
-        if self._piped or not plain:
-            raise UnreadableLine("an assignment changes what the command does", token.at)
+        """``name=value``, by itself or before a command."""
+        name, equals, _ = token.word.text.partition("=")
+        if not (equals and self._lexer.text.startswith(f"{name}=", token.at) and _NAME.fullmatch(name)):
+            raise UnreadableLine(ASSIGNMENT, token.at)
         self._commands += self._substitutes(token.word)
-        sure = len(self._nestings) == 1 and not self._conditional
-        first, *others = token.word.pieces or ("",)
-        pieces = (str(first)[len(name) + 1 :], *others) if token.word.pieces else ()
-        word = token.word._replace(text=value, pieces=pieces)
-        self.bindings.append(Binding(name, (word,), len(self._commands), sure=sure, at=token.at))
+        self._assigned.append(token)
         self._expect = _Expect.ASSIGNED
+
+    def _bind(self) -> None:
+        """Keep assignments without a command: the shell has these values from now on.
+
+        A name that a program may look for in its environment counts as a command that asks.
+        """
+        assigned, self._assigned = self._assigned, []
+        if self._expect is not _Expect.ASSIGNED:
+            return
+        if self._piped:
+            raise UnreadableLine(ASSIGNMENT, assigned[0].at)
+        if not all(_VARIABLE_NAME.fullmatch(token.word.text.partition("=")[0]) for token in assigned):
+            words = [token.word for token in assigned]
+            self._commands.append(Simple(assigned=words, at=assigned[0].at, beside=self._beside()))
+        sure = len(self._nestings) == 1 and not self._conditional
+        for token in assigned:
+            name, _, value = token.word.text.partition("=")
+            first, *others = token.word.pieces or ("",)
+            pieces = (str(first)[len(name) + 1 :], *others) if token.word.pieces else ()
+            word = token.word._replace(text=value, pieces=pieces)
+            self.bindings.append(Binding(name, (word,), len(self._commands), sure=sure, at=token.at))
 
     def _control(self, token: ShellToken) -> None:
         """A word that begins, continues or ends a loop or a condition."""
@@ -297,14 +318,15 @@ class _Parser:
         """The command that a word or redirection belongs to; only redirections belong to a group."""
         if self._expect is _Expect.SEPARATOR and (token.kind == "word" or not self._commands):
             raise UnreadableLine(_SYNTAX, token.at)
-        if self._expect is _Expect.ASSIGNED:
-            raise UnreadableLine("an assignment changes what the command does", token.at)
-        if not self._in_command:
+        if not self._in_command or self._expect is _Expect.ASSIGNED:
             if len(self._commands) == COMMANDS_AT_MOST:
                 raise UnreadableLine(f"it has more than {COMMANDS_AT_MOST} commands", token.at)
             nested = self._lexer.depth > 0
             sure = len(self._nestings) == 1 and not self._conditional and not nested
             here = Simple(at=token.at, piped=self._piped, beside=self._beside(), sure=sure, nested=nested)
+            if self._assigned:
+                here = replace(here, assigned=[each.word for each in self._assigned], at=self._assigned[0].at)
+                self._assigned = []
             self._commands.append(here)
             self._at = len(self._commands) - 1
             self._expect = _Expect.WORD
@@ -336,6 +358,7 @@ class _Parser:
         if not self._in_command:
             raise UnreadableLine(_SYNTAX, token.at)
         assigned = self._expect is _Expect.ASSIGNED
+        self._bind()
         self._expect, self._piped, self._conditional = expect, False, False
         here, count = self._nestings[-1], len(self._commands)
         if token.kind == "&":
@@ -346,7 +369,7 @@ class _Parser:
         if token.kind in ("|", "|&"):
             here.piped = True
             if assigned:
-                raise UnreadableLine("an assignment changes what the command does", token.at)
+                raise UnreadableLine(ASSIGNMENT, token.at)
             if self._commands:
                 self._commands[self._at] = replace(self._commands[self._at], sure=False)
         else:
@@ -376,6 +399,7 @@ class _Parser:
         complete = self._expect is _Expect.COMMAND_OR_END or (kind == ")" and self._in_command)
         if not complete or not self._open or self._open[-1] + kind not in ("()", "{}"):
             raise UnreadableLine(_SYNTAX, token.at)
+        self._bind()
         self._leave(kind, token.at)
 
 
@@ -383,7 +407,7 @@ def _refuse_hidden_prefix(command: Simple, at: int) -> None:
     """Words that are prefixes only after something else: an assignment after a redirection, or after ``time``."""
     texts = command.texts
     if texts and _ASSIGNMENT.match(texts[0]):
-        raise UnreadableLine("an assignment changes what the command does", at)
+        raise UnreadableLine(ASSIGNMENT, at)
     if texts and texts[0] == "time":
         rest = next((text for text in texts[1:] if text not in ("-p", "--")), "")
         if rest in _RESERVED or rest in "{}!" or _ASSIGNMENT.match(rest):

@@ -63,6 +63,8 @@ class Simple(Struct, frozen=True):
 
     words: list[ShellWord] = field(default_factory=list)
     redirects: list[Redirect] = field(default_factory=list)
+    assigned: list[ShellWord] = field(default_factory=list)
+    """Assignments before its words, such as ``CI=1``; without words they hold for the shell."""
     at: int = 0
     piped: bool = False
     """Whether its input is the output of the command before it."""
@@ -80,6 +82,11 @@ class Simple(Struct, frozen=True):
     @property
     def texts(self) -> list[str]:
         return [word.text for word in self.words]
+
+    @property
+    def with_assigned(self) -> tuple[str, ...]:
+        """The words as a pattern of a rule spells them, behind the assignments."""
+        return tuple(word.text for word in (*self.assigned, *self.words))
 
 
 class Binding(Struct, frozen=True):
@@ -194,7 +201,7 @@ def _unknown(word: ShellWord) -> ShellWord:
 def prints_elsewhere(command: Simple) -> bool:
     """Whether something but its words decides what a command prints."""
     silent = all((each.descriptor, each.target.text) == ("2", "/dev/null") for each in command.redirects)
-    return not silent or any(word.pieces or word.unknown for word in command.words)
+    return not silent or bool(command.assigned) or any(word.pieces or word.unknown for word in command.words)
 
 
 def _printed(piece: Expanded) -> ShellWord:

@@ -1,0 +1,36 @@
+"""Variables that are set before a command: those by which a program loads code or settings, or starts another one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from forge_cli.toolsets.shell.allow.lexer import ShellWord
+from forge_cli.toolsets.shell.programs.table import names
+
+_LOADING = names(
+    """
+    path home ifs env shell pwd oldpwd cdpath globignore execignore ps4 prompt_command shellopts bashopts inputrc
+    editor visual pager browser lessopen lessclose classpath
+    pythonhome pythonstartup pythonbreakpoint pythonuserbase pythonwarnings pytest_addopts
+    perl5lib perl5opt perl5db perllib rubylib rubyopt node_options luainit lua_init lua_path lua_cpath phprc
+    makeflags gnumakeflags mflags makefiles rustc rustdoc rustflags goflags goroot gotooldir cc cxx ld ar
+    gconv_path gcc_exec_prefix compiler_path kubeconfig hgrcpath viminit exinit emacsloadpath gem_home gem_path
+    bundle_gemfile openssl_modules
+    """
+)
+_LOADING_PREFIXES = ("ld_", "dyld_", "git_", "bash_", "ssh_", "sudo_", "npm_", "pip_", "coreclr_", "cor_", "ansible_")
+_LOADING_PART = re.compile(
+    r"(?:^|_)(?:config|conf|cfg|rc|init|preload|hooks?|plugins?|wrapper|launcher|runner|linker|command|cmd|editor|pager"
+    r"|browser|shell|askpass|options|opts|opt|addopts|args|startup|exec|executable|rsh|ssh|profile|profiler|proxy)(?:_|\d|$)"
+)
+
+
+def loading_name(assigned: Sequence[ShellWord]) -> str | None:
+    """Return the first name that is set and that may make a program load code or settings, or start another one."""
+    return next(filter(_loads, (word.text.partition("=")[0] for word in assigned)), None)
+
+
+def _loads(name: str) -> bool:
+    name = name.casefold()
+    return name in _LOADING or name.startswith(_LOADING_PREFIXES) or _LOADING_PART.search(name) is not None
