@@ -142,6 +142,14 @@ class Stale(ToolError):
     """The call would no longer touch what was shown at the prompt: the gate asks again."""
 
 
+class NotAsJudged(Stale):
+    """The call was not what its rules took it for, and nothing of it counts: it asks, or is ``blocked``."""
+
+    def __init__(self, reason: str, *, blocked: bool = False) -> None:
+        super().__init__(reason)
+        self.blocked = blocked
+
+
 class Terminated(KeyboardInterrupt):
     """A signal where nothing can be stopped in good order yet; third-party code does not catch it as an Exception."""
 

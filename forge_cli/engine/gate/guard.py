@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from forge_cli.core.approval import Approval, ApprovalDecision, Verdict
 from forge_cli.core.calls import Denial, ToolCall, ToolOutcome
-from forge_cli.core.errors import Stale
+from forge_cli.core.errors import NotAsJudged, Stale
 from forge_cli.core.events import ToolResult, ToolStarted
 from forge_cli.core.interrupt import InterruptSignal, Parked
 from forge_cli.core.phrases import INTERRUPTED_CALL
@@ -132,6 +132,10 @@ class Guard(Struct, frozen=True, kw_only=True):
         again = await self.judge.verdict(judged.call, judged.caller)
         if again.verdict.approval is Approval.BLOCKED:
             return again
+        if isinstance(stale, NotAsJudged):
+            approval = Approval.BLOCKED if stale.blocked else Approval.ASK
+            verdict = Verdict(approval, str(stale), by="tool", parts=again.verdict.parts, unruled=True)
+            return replace(again, verdict=verdict)
         reason = f"{stale}; what was approved no longer holds, so it asks again"
         return replace(again, verdict=Verdict(Approval.ASK, reason, by="tool"))
 

@@ -37,6 +37,7 @@ from forge_cli.sandbox.zones.zones import IsolationLevel
 if TYPE_CHECKING:
     from forge_cli.sandbox.network.proxy import NetworkProxy
     from forge_cli.sandbox.trial.apply import ChangeSet
+    from forge_cli.sandbox.trial.reading import ReadingRuns
     from forge_cli.sandbox.trial.trials import Trials
 
 NOT_CONFINED = f"{describe_confinement(None)}; install bubblewrap (bwrap), or say 'isolation: off'"
@@ -291,6 +292,16 @@ class WorkerProcesses(Processes):
         confined = Confined(wrap.mechanism, view.confinement())
         return trial.trials.Trials(confined, view, own=self._sandbox.own, room=wanted.limits.file_size)
 
+    @cached_property
+    def reading_runs(self) -> ReadingRuns | None:
+        """Runs of commands that should only read; None where nothing confines them so."""
+        wrap = self.wrap()
+        if isinstance(wrap, Unconfined) or not self.can_try:
+            return None
+        named = (path for path in self._sandbox.isolation.read if not path.is_socket())
+        view = trial.view.TrialView(self._confinement(named))
+        return trial.reading.ReadingRuns(Confined(wrap.mechanism, view.confinement()), view)
+
     async def run_wrapped(
         self,
         argv: Sequence[str],
@@ -298,6 +309,7 @@ class WorkerProcesses(Processes):
         *,
         together: int,
         watch: Callable[[str], None],
+        interrupted: Callable[[Finished], Exception] | None = None,
         **options: Unpack[CommandOptions],
     ) -> Finished:
         """Run a command in a way that somebody has prepared."""
@@ -305,7 +317,7 @@ class WorkerProcesses(Processes):
         if self._proxy:  # it is not there, and would stand before the places that a command wants to reach
             hidden = self._proxy.variables().keys() - (options.get("env") or {}).keys()
             started["env"] = {name: value for name, value in started["env"].items() if name not in hidden}
-        return await self.children.run(argv, together=together, watch=watch, **started)
+        return await self.children.run(argv, together=together, watch=watch, interrupted=interrupted, **started)
 
     def warn_of_rules(self) -> None:
         """Say once that commands which rules pre-approve are not confined, in place of the plainer sentence."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import ClassVar, Protocol
@@ -100,8 +100,14 @@ def clean_environment(names: Sequence[str] = ()) -> dict[str, str]:
 
 def _git_settings() -> dict[str, str]:
     """Settings of git above those of every file: plain files in a zone make no repository, and start no program."""
-    found = {"GIT_CONFIG_COUNT": str(len(GIT_SETTINGS))}
-    for number, (key, value) in enumerate(GIT_SETTINGS.items()):
+    return with_git_settings({}, GIT_SETTINGS)
+
+
+def with_git_settings(environment: Mapping[str, str], settings: Mapping[str, str]) -> dict[str, str]:
+    """An environment with more settings of git than it has."""
+    begin = int(environment.get("GIT_CONFIG_COUNT", 0))
+    found = {**environment, "GIT_CONFIG_COUNT": str(begin + len(settings))}
+    for number, (key, value) in enumerate(settings.items(), begin):
         found |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
     return found
 

@@ -146,6 +146,13 @@ class ShellPolicy(Struct, frozen=True, dict=True):
         """Whether every command is one of the rule set that only reads, and nothing speaks against it."""
         return bool(parts) and all(part.match and part.match.rule.use == "reading" and not part.why for part in parts)
 
+    def is_reading(self, command: str) -> bool:
+        """Whether nothing but the rule set that only reads allows a line, so that it can be run as one that does."""
+        if self.verdict(command).risk != "low":
+            return False
+        other = self._judge_without_reading.judge(command, writable=self._writable(), is_link=self._is_link)
+        return other.approval is not Approval.PRE_APPROVED
+
     def _is_unruled(self, command: str, found: LineVerdict) -> bool:
         """Whether a line asks although no rule says so of any command in it, and it names no file of secrets."""
         if found.approval is not Approval.ASK or DOT_ENV in folded(command):
@@ -173,6 +180,13 @@ class ShellPolicy(Struct, frozen=True, dict=True):
         lists = [RuleList(name, section.rules) for name, section in self._sections()]
         readable = [str(zone.path) for zone in self.sandbox.zones]
         return LineJudge(lists, self.worker.default, readable=readable, root=str(self.workspace))
+
+    @cached_property
+    def _judge_without_reading(self) -> LineJudge:
+        sections = (
+            (name, [rule for rule in section.rules if rule.use != "reading"]) for name, section in self._sections()
+        )
+        return LineJudge([RuleList(name, rules) for name, rules in sections], self.worker.default)
 
     @property
     def try_first(self) -> TrySetting:
@@ -387,6 +401,11 @@ def _is_protected(word: str) -> bool:
     """Whether a word of a command names, or could become the name of, a file that always asks."""
     pieces = re.split(r"[/=:,]", word)
     return protected_among(pieces) is not None or any(map(_HIDDEN_GLOB.match, pieces))
+
+
+def named_variable(command: str, names: Iterable[str]) -> str | None:
+    """The first of the variables that a line names, in whatever way."""
+    return next((name for name in names if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", command)), None)
 
 
 def _hides(found: LineVerdict) -> str | None:

@@ -16,11 +16,13 @@ from pydantic import Field
 
 from forge_cli.core.approval import Approval, CommandRun, Effect, Verdict
 from forge_cli.core.context import ToolContext
-from forge_cli.core.errors import ToolError, WorkerError
+from forge_cli.core.errors import NotAsJudged, ToolError, WorkerError
 from forge_cli.core.hookspecs import Renderer, hookimpl
 from forge_cli.core.locking import LockEntry, hash_files
 from forge_cli.core.results import OUTPUT_LIMIT, Custom, Text
+from forge_cli.core.text import visible
 from forge_cli.core.tool import LONGEST, Args, Preview
+from forge_cli.core.trial import describe_wanted
 from forge_cli.core.zones import Access
 from forge_cli.sandbox import trial
 from forge_cli.sandbox.files.sandbox import full_sandbox
@@ -33,12 +35,13 @@ from forge_cli.schema.paths import ReadPath
 from forge_cli.schema.tool import Tool, tool
 from forge_cli.schema.toolset import Toolset, ToolsetPlaces
 from forge_cli.toolsets import shell
-from forge_cli.toolsets.shell.policy import ShellConfig, ShellPolicy, UserRules
+from forge_cli.toolsets.shell.policy import ShellConfig, ShellPolicy, UserRules, named_variable
 from forge_cli.toolsets.shell.sessions import INTERRUPT, SESSION, ProcessSession, Sessions, may_read_itself
 from forge_cli.toolsets.shell.sets.rows import DATA
 
 if TYPE_CHECKING:
     from forge_cli.core.calls import OutcomeStatus
+    from forge_cli.core.processes import Finished
     from forge_cli.sandbox.files.held import ChangeKeeper
     from forge_cli.sandbox.trial.trials import Tried
     from forge_cli.toolsets.shell.trying import KeptTrials
@@ -46,6 +49,8 @@ if TYPE_CHECKING:
 DOES = (Effect.READ, Effect.WRITE, Effect.EXECUTE, Effect.NETWORK)
 BYTES_A_TOKEN = 4
 RESULT = "shell.result"
+READING = "reading"
+"""The basis of a verdict on a line that is run as one that only reads."""
 _MAY_BE_BLOCKED = "this line is not tried on a copy, as it may run a command that is blocked"
 _ELSEWHERE = "the rules are for the working directory, and this is another folder"
 _OTHER_SHELL = "the rules read bash only, and another shell may take the line for something else"
@@ -145,10 +150,22 @@ class ShellToolset(Toolset):
     def _shell_approval(self, args: Args) -> Verdict:
         """The verdict of the rules; only where lines are tried can a trial answer what they leave open."""
         verdict = self._line_approval(args)
+        if verdict.approval is Approval.PRE_APPROVED and self._processes.can_try:
+            verdict = self._as_reading(verdict, args["command"])
         if self._policy.try_first == "off" or not self._processes.can_try:
             return replace(verdict, unruled=False)
         tried = verdict.approval is not Approval.ASK or not self._may_hide_blocked(args["command"])
         return replace(verdict, tried_first=tried, unruled=verdict.unruled and tried)
+
+    def _as_reading(self, verdict: Verdict, command: str) -> Verdict:
+        """The verdict on a pre-approved line: where that is for reading only, it is run as a line that reads."""
+        if not self._policy.is_reading(command):
+            return verdict
+        if named := named_variable(command, self.config.env):
+            return replace(
+                verdict, approval=self._unsure, reason=f"it names ${named}, which a line that only reads lacks"
+            )
+        return replace(verdict, basis=READING)
 
     def _line_approval(self, args: Args) -> Verdict:
         verdict = self.verdict(args["command"])
@@ -216,6 +233,8 @@ class ShellToolset(Toolset):
     ) -> Custom:
         """Run a command line with bash in the working directory, and wait for its end."""
         seconds = timeout or self.config.timeout
+        if context.basis == READING:
+            return self._result(command, await self._read(command, seconds, context.show), seconds)
         done = None
         sockets: list[Path] = []
         tried = self._tried_args({"command": command, "timeout": timeout})
@@ -238,11 +257,41 @@ class ShellToolset(Toolset):
                 undoable=None if sockets else self._undoable(command, context.call_id),
                 seen=self._policy.verdict(command).risk != "low",
             )
+        return self._result(command, done, seconds)
+
+    def _result(self, command: str, done: Finished, seconds: float) -> Custom:
         state = outcome.describe_end(done, seconds)
         if refused := done.refused_sockets():
             state = f"{state}; {refused}"
         told = outcome.with_hint(state, done, done.stderr)
         return outcome.result(outcome.value_of(RESULT, command, done, state, told), done, state)
+
+    async def _read(self, command: str, seconds: float, watch: Callable[[str], None]) -> Finished:
+        """Run a line that is allowed because it only reads; one that wanted more asks, or is refused by the default."""
+        runs = self._processes.reading_runs
+        blocked = self._unsure is Approval.BLOCKED
+        if runs is None:
+            raise NotAsJudged("it cannot be confined as a line that only reads", blocked=blocked)
+        run = partial(
+            self._processes.run_wrapped,
+            bash(command),
+            cwd=self.env.workspace,
+            env=trial.reading.reading_environment(),
+            timeout=seconds,
+            together=OUTPUT_LIMIT - len(command),
+            watch=watch,
+            interrupted=partial(outcome.interrupted, RESULT, command),
+        )
+        try:
+            found = await runs.run(run)
+        except trial.trials.NotTried as error:
+            raise NotAsJudged(f"it cannot be confined as a line that only reads: {error}", blocked=blocked) from None
+        if found.wanted:
+            wanted = "; ".join(visible(each) for each in describe_wanted(found.wanted))
+            raise NotAsJudged(
+                f"a rule set takes it for a line that only reads, and it wanted {wanted}", blocked=blocked
+            )
+        return found.done
 
     @tool(needs_approval="_start_approval", preview="_show_place", effects=DOES, timeout=LONGEST)
     async def exec_command(

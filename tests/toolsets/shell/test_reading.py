@@ -1,0 +1,164 @@
+"""A line that only the rule set for reading allows can print and do nothing else; one that wants more asks.
+
+Covers forge_cli.sandbox.trial.reading.
+"""
+
+import os
+import socket
+import subprocess
+
+import pytest
+
+from forge_cli import ApprovalRequest
+from forge_cli.core.events import ApprovalRequired, ToolResult
+from forge_cli.core.trial import CommandTried
+from forge_cli.testing import Project, Seen, call, calls
+
+pytestmark = pytest.mark.needs("overlay")
+
+WORKER = "name: w\ntoolsets: {shell: {rules: [{use: reading}]%s}}\n"
+
+
+@pytest.fixture
+def reader(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """A worker that may read, in a folder with secrets, and a program there that is asked for its version."""
+    project.write("worker.yaml", WORKER % "")
+    project.write("notes.txt", "hello\n")
+    project.write(".env", "KEY=sekret\n")
+    project.write("sub/.env.local", "KEY=sekret\n")
+    project.write("sub/.env.example", "KEY=\n")
+    monkeypatch.setenv("PATH", f"{project.folder}/bin{os.pathsep}{os.environ['PATH']}")
+    return project
+
+
+def plant(reader: Project, script: str) -> None:
+    reader.write("bin/node", f"#!/bin/bash\n{script}\necho v22\n").chmod(0o755)
+
+
+def run(reader: Project, line: str = "node --version", **options: object) -> Seen:
+    return reader.run(calls(call("shell", command=line)), "done", timeout=60, **options)
+
+
+def result(seen: Seen) -> ToolResult:
+    (found,) = seen.of(ToolResult)
+    return found
+
+
+def printed(seen: Seen) -> str:
+    return str(result(seen).value.data["stdout"])  # type: ignore[union-attr]
+
+
+def reason(seen: Seen) -> str:
+    (asked,) = seen.of(ApprovalRequired)
+    assert isinstance(asked.request, ApprovalRequest)
+    return asked.request.reason
+
+
+def test_what_reads_is_its_result_and_nobody_is_asked(reader: Project) -> None:
+    plant(reader, "cat notes.txt sub/.env.example; stat -c %s .env; touch /tmp/scratch")
+    seen = run(reader)
+    assert printed(seen) == "hello\nKEY=\n11\nv22\n"
+    assert (seen.of(ApprovalRequired), seen.of(CommandTried)) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("script", "wanted"),
+    [
+        ("echo more >> notes.txt", "notes.txt, which is read-only"),
+        ("(echo more >> notes.txt) 2>/dev/null", "notes.txt, which is read-only"),
+        ("rm -f notes.txt 2>&1 | true", "notes.txt, which is read-only"),
+        ("mkdir made 2>/dev/null", "made, which is read-only"),
+        ("chmod 600 notes.txt 2>/dev/null", "notes.txt, which is read-only"),
+        ("cat .env", ".env, which may hold secrets"),
+        ("cat .env >/dev/null 2>&1 & wait", ".env, which may hold secrets"),
+        ("cat */.env.l*", "sub/.env.local, which may hold secrets"),
+        ("(exec 3<>/dev/tcp/reads.example/80) 2>/dev/null", "the network (reads.example:80)"),
+        ("(exec 3<>/dev/tcp/192.0.2.77/80) 2>/dev/null", "the network (192.0.2.77:80)"),
+    ],
+)
+def test_what_wants_more_asks_and_says_so(reader: Project, script: str, wanted: str) -> None:
+    plant(reader, script)
+    seen = run(reader, answers=[False])
+    assert wanted in reason(seen)
+    assert (result(seen).status, reader.read("notes.txt")) == ("denied", "hello\n")
+    assert "sekret" not in str(seen.events)
+
+
+def test_a_yes_runs_it_as_any_other_line(reader: Project) -> None:
+    plant(reader, "echo more >> notes.txt; cat .env")
+    seen = run(reader, answers=[True])
+    assert (result(seen).status, reader.read("notes.txt")) == ("success", "hello\nmore\n")
+    assert "KEY=" in printed(seen)
+
+
+def test_a_yes_applies_what_the_trial_showed(reader: Project) -> None:
+    plant(reader, "echo more >> notes.txt")
+    seen = run(reader, answers=[True])
+    assert [each.path for each in seen.of(CommandTried)[0].changed] == ["notes.txt"]
+    assert reader.read("notes.txt") == "hello\nmore\n"
+
+
+def test_with_everything_else_blocked_it_is_refused(reader: Project) -> None:
+    reader.write("worker.yaml", WORKER % ", default: blocked")
+    plant(reader, "cat .env")
+    seen = run(reader, answers=[True])
+    assert (result(seen).status, seen.of(ApprovalRequired)) == ("blocked", [])
+    assert "it wanted " in str(result(seen).error)
+
+
+def test_headless_it_is_denied_and_changes_nothing(reader: Project) -> None:
+    plant(reader, "echo more >> notes.txt; echo x > sub/.env.local")
+    seen = run(reader)
+    assert (result(seen).status, reader.read("notes.txt")) == ("denied", "hello\n")
+    assert reader.read("sub/.env.local") == "KEY=sekret\n"
+
+
+def test_a_server_of_this_machine_is_not_reached(reader: Project) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        plant(reader, f"(exec 3<>/dev/tcp/127.0.0.1/{server.getsockname()[1]}) 2>/dev/null")
+        assert "it wanted a server on this machine" in reason(run(reader, answers=[False]))
+        server.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            server.accept()
+
+
+def test_variables_of_the_worker_are_not_there(reader: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_SETTING", "ordinary")
+    monkeypatch.setenv("GITHUB_TOKEN", "ghp_0123456789")
+    reader.write("worker.yaml", WORKER % ", env: [GITHUB_TOKEN, MY_SETTING]")
+    plant(reader, "env")
+    assert "GIT_OPTIONAL_LOCKS=0" in printed(seen := run(reader))
+    assert not {"GITHUB_TOKEN", "MY_SETTING"} & {line.partition("=")[0] for line in printed(seen).splitlines()}
+    for line in ("printenv GITHUB_TOKEN", 'echo "$MY_SETTING"', "awk 'BEGIN{print ENVIRON[\"MY_SETTING\"]}'"):
+        seen = run(reader, line, answers=[False])
+        assert (len(seen.of(ApprovalRequired)), result(seen).status) == (1, "denied"), line
+        assert "ghp_0123456789" not in str(seen.events)
+
+
+def test_a_rule_that_allows_it_too_runs_it_as_ever(reader: Project) -> None:
+    reader.write(
+        "worker.yaml", "name: w\ntoolsets: {shell: {rules: [{use: reading}, {pattern: node, approval: preApproved}]}}\n"
+    )
+    plant(reader, "echo more >> notes.txt")
+    assert result(run(reader)).status == "success"
+    assert reader.read("notes.txt") == "hello\nmore\n"
+
+
+def test_git_reads_a_repository_with_settings_of_environments_in_it(reader: Project) -> None:
+    """Git looks at a file again whose times differ from its index: stand-ins are not taken for such."""
+
+    def git(*words: str) -> None:
+        subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b.c", *words], cwd=reader.folder, check=True)
+
+    git("init", "-q")
+    git("add", "-f", ".")
+    git("commit", "-qm", "all")
+    os.utime(reader.folder / ".git/index", (2_000_000_000, 2_000_000_000))
+    for line in ("git status --short", "git diff", "git diff HEAD", "git log --oneline | wc -l", "git ls-files -m"):
+        seen = run(reader, line)
+        assert (seen.of(ApprovalRequired), result(seen).status) == ([], "success"), (
+            line,
+            str(seen.of(ApprovalRequired)),
+        )
+    reader.write("notes.txt", "hello world\n")
+    assert printed(run(reader, "git status --short")) == " M notes.txt\n"
