@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Container
 from pathlib import Path
 from typing import Annotated
 
@@ -14,11 +15,12 @@ from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.core.errors import ExitCode, UsageError
 from forge_cli.core.text import counted, visible
 from forge_cli.process.stdin import is_interactive
-from forge_cli.record.changes import ChangedFile, change_log
+from forge_cli.record.changes import ChangedFile, ChangeLog, change_log
 from forge_cli.record.log import find_kept, read_readable
 from forge_cli.record.overview import last_below
 from forge_cli.record.places import lock, unlock
-from forge_cli.record.undo import Undoing, commands_for_real, find_calls, plan, undo
+from forge_cli.record.redo import plan_redo, redo, undo_for_now
+from forge_cli.record.undo import Undoing, commands_for_real, find_calls, plan
 from forge_cli.sandbox.trial.left import finish_trials
 from forge_cli.ui.table import print_json
 
@@ -36,13 +38,17 @@ def undo_session(
     call: Annotated[int | None, typer.Option("--call", metavar="N", help="Only what its Nth call changed.")] = None,
     turn: Annotated[int | None, typer.Option("--turn", metavar="N", help="Only what its Nth turn changed.")] = None,
     only_list: Annotated[bool, typer.Option("--list", help="Only say what would be restored.")] = False,
+    again: Annotated[bool, typer.Option("--redo", help="Take the last undo back.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Restore the files that a session changed.
 
     That is what its file tools and its commands changed, unless somebody changed it since; what a command did over the
-    network or outside of the zones is not undone. Exit code 1 when something was left as it is.
+    network or outside of the zones is not undone. --redo changes back what the last undo of the session changed. Exit
+    code 1 when something was left as it is.
     """
+    if again and not call is turn is None:
+        raise UsageError("--redo takes back the whole of the last undo, so --call and --turn cannot be given with it")
     if call is not None and turn is not None:
         raise UsageError("only one of --call and --turn may be given")
     path = find_kept(session) if session else last_below(Path.cwd())
@@ -52,7 +58,7 @@ def undo_session(
     held = lock(path, hint="end that process, or wait for it; /undo restores files in its conversation")
     try:
         finish_trials(path.parent, lambda _, sentence: warn(sentence))
-        found = plan(log, calls) if only_list else undo(log, _confirm, calls)
+        found, lost = _redo(log, only_list) if again else _undo(log, calls, only_list)
     finally:
         unlock(path, held)
     if as_json:
@@ -62,12 +68,26 @@ def undo_session(
             sys.stdout.write(f"{_line(each, only_list)}\n")
     left = sum(each.left is not None for each in found)
     if not found:
-        warn(f"nothing to undo in the session {path.stem}: no change is kept")
-    if ran := commands_for_real(lines, calls):
+        what, kept = ("redo", "undo") if again else ("undo", "change")
+        warn(f"nothing to {what} in the session {path.stem}: no {kept} is kept")
+    for file in lost:
+        warn(f"forge undo --redo will not bring back {_name(file)}: {visible(file.unkept or '')}")
+    ran = 0 if again else commands_for_real(lines, calls)
+    if ran:
         warn(f"not undone: what else {counted(ran, 'command')} did, such as over the network")
     if left and not only_list:
         sys.stderr.write(f"forge: {counted(left, 'file')} of {len(found)} left as it is\n")
         raise typer.Exit(ExitCode.FAILED)
+
+
+def _undo(
+    log: ChangeLog, calls: Container[str | None] | None, only_list: bool
+) -> tuple[list[Undoing], list[ChangedFile]]:
+    return (plan(log, calls), []) if only_list else undo_for_now(log, _confirm, calls)
+
+
+def _redo(log: ChangeLog, only_list: bool) -> tuple[list[Undoing], list[ChangedFile]]:
+    return plan_redo(log) if only_list else redo(log, _confirm), []
 
 
 def _row(undoing: Undoing) -> dict[str, str | None]:

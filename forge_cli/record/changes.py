@@ -14,7 +14,7 @@ from hashlib import sha256
 from io import BufferedReader
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec import Struct
 from msgspec.structs import asdict, replace
@@ -44,6 +44,8 @@ COMMANDS_MAX = 1024 * 1024 * 1024
 """The same for what commands change, of which another name is enough."""
 _INDEX = "changes.jsonl"
 _FOLDER_SUFFIX = ".undo"
+REDO_SUFFIX = ".redo"
+"""Of the folder beside a log with what the last undo has taken away."""
 _DIGEST = 64
 """Characters of the name of what is kept by its content; that of a clone has more."""
 
@@ -66,6 +68,7 @@ def remove_session(path: Path) -> None:
         changes = change_log(path.stem)
         changes.remove()
         shutil.rmtree(changes.trials, ignore_errors=True)
+        shutil.rmtree(path.with_suffix(REDO_SUFFIX), ignore_errors=True)
         path.unlink()
     except OSError as error:
         raise ForgeError(f"{path} cannot be removed: {error.strerror}") from None
@@ -120,6 +123,8 @@ class ChangedFile(Struct, frozen=True):
 class ChangeLog:
     """Keeps what a session is about to change; nothing is written before the first change."""
 
+    changed_since: ClassVar[str] = "session"
+    """The end of the sentence about a file that is not as it was left."""
     log: Path
     """The session's own, beside which it is kept."""
     notify: Notify | None = None
@@ -175,6 +180,30 @@ class ChangeLog:
         """Files that the session, or these calls, made and removed again, with folders that were made for them."""
         return [entry for entry in self._touched(calls) if not entry.differs and entry.made]
 
+    def entries(self, calls: Container[str | None] | None = None) -> list[ChangedFile]:
+        """Every change of each of these calls, or of all."""
+        return [entry for entry in self._load().values() if calls is None or entry.call in calls]
+
+    def put_back(self, entries: Iterable[ChangedFile]) -> None:
+        """Take up entries that were forgotten, as those that came first."""
+        with self._lock:
+            known = {(entry.path, entry.call): entry for entry in entries}
+            self._known = known = {**known, **self._load()}
+            replace_file(self.folder / _INDEX, "".join(map(dump_entry, known.values())), mode=0o600)
+
+    def share(self, entry: ChangedFile, folder: Path) -> None:
+        """Give the content from before an entry another name, in the folder of another of these logs."""
+        if entry.before is None or entry.before[0] != "file":
+            return
+        digest = entry.before[1]
+        for kept in (self.folder / digest, self._clone_of(entry.path, digest)):
+            with suppress(FileExistsError, FileNotFoundError):
+                try:
+                    os.link(kept, folder / kept.name)
+                except PermissionError:  # a file system without hard links
+                    with open(kept, "rb") as content:
+                        replace_file(folder / kept.name, content, mode=0o600)
+
     def _touched(self, calls: Container[str | None] | None) -> Iterable[ChangedFile]:
         found: dict[Path, ChangedFile] = {}
         for entry in self._load().values():
@@ -218,7 +247,7 @@ class ChangeLog:
             left = {entry.path for entry in self.changed()}
             self._known = known = {key: entry for key, entry in known.items() if entry.path in left}
         if any(entry.differs for entry in known.values()):
-            replace_file(self.folder / _INDEX, "".join(map(_dump, known.values())), mode=0o600)
+            replace_file(self.folder / _INDEX, "".join(map(dump_entry, known.values())), mode=0o600)
         else:
             self.remove()
 
@@ -334,8 +363,7 @@ class ChangeLog:
     def _load(self) -> dict[tuple[Path, str | None], ChangedFile]:
         if self._known is None:
             self._known = {}
-            for line in _lines(self.folder / _INDEX):
-                entry = _parse(line)
+            for entry in read_entries(self.folder / _INDEX):
                 self._known[entry.path, entry.call] = entry
         return self._known
 
@@ -350,7 +378,7 @@ class ChangeLog:
     def _append(self, entries: Iterable[ChangedFile]) -> None:
         make_private(self.folder)
         with closing(LineFile(self.folder / _INDEX)) as index:
-            index.append("".join(map(_dump, entries)).encode())
+            index.append("".join(map(dump_entry, entries)).encode())
             index.sync()
 
 
@@ -406,7 +434,12 @@ def _lines(file: Path) -> list[bytes]:
         return []
 
 
-def _dump(entry: ChangedFile) -> str:
+def read_entries(file: Path) -> list[ChangedFile]:
+    """Return the entries of an index, the first one first; none where there is no such file."""
+    return [_parse(line) for line in _lines(file)]
+
+
+def dump_entry(entry: ChangedFile) -> str:
     said = {name: value for name, value in asdict(entry).items() if value is not None and value is not False}
     return json.dumps(said) + "\n"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal
@@ -15,7 +15,7 @@ from forge_cli.core.errors import ForgeError, ToolError, UsageError
 from forge_cli.core.events import ContextUsage, MessageEvent, TurnStart
 from forge_cli.core.results import Custom
 from forge_cli.core.text import counted
-from forge_cli.record.changes import ChangedFile, ChangeLog, state_of
+from forge_cli.record.changes import ChangedFile, ChangeLog, State, state_of
 from forge_cli.record.line import Line
 from forge_cli.record.moved import Moved, Whereabouts, find_moved
 from forge_cli.record.restoring import hold, move, parking_place, put_back, reason, remove, remove_folders, restore
@@ -41,6 +41,12 @@ class Undoing(Struct, frozen=True):
     """Why it is left as it is."""
     other: Path | None = None
     """The file that its content is moved back from, or to."""
+    now: State = None
+    """The state of its path."""
+
+
+Before = Callable[[Sequence[Undoing], Whereabouts], None]
+"""Gets what will be done, before anything is."""
 
 
 def find_calls(lines: Iterable[Line], *, call: int | None = None, turn: int | None = None) -> frozenset[str]:
@@ -63,7 +69,9 @@ def plan(log: ChangeLog, calls: Container[str | None] | None = None) -> list[Und
     return [_look(log, file, moved) for file in files]
 
 
-def undo(log: ChangeLog, confirm: Confirm, calls: Container[str | None] | None = None) -> list[Undoing]:
+def undo(
+    log: ChangeLog, confirm: Confirm, calls: Container[str | None] | None = None, before: Before | None = None
+) -> list[Undoing]:
     """Restore every file that the session changed, or these calls of it.
 
     Content that was not kept is first moved from where the session has moved it to a place where it waits: nothing else
@@ -72,6 +80,13 @@ def undo(log: ChangeLog, confirm: Confirm, calls: Container[str | None] | None =
     files = log.changed(calls)[::-1]
     files.sort(key=lambda file: 0 if file.before is None else len(file.parts))
     moved = find_moved(log, files, calls)
+    if before is not None:
+        answers = _Answers(confirm)
+        plans = [_look(log, file, moved) for file in files]
+        wanted = [each for each in plans if not each.left and (not each.newer or answers(each.file, each.newer))]
+        if wanted:
+            before(wanted, moved)
+        confirm = answers
     refused: dict[Path, Undoing] = {}
     for file in files:
         if (plan := _park(log, file, moved, confirm)) is not None:
@@ -89,6 +104,19 @@ def undo(log: ChangeLog, confirm: Confirm, calls: Container[str | None] | None =
     return done
 
 
+class _Answers:
+    """Asks about each file once."""
+
+    def __init__(self, confirm: Confirm) -> None:
+        self._confirm = confirm
+        self._given: dict[Path, bool] = {}
+
+    def __call__(self, file: ChangedFile, why: str) -> bool:
+        if file.path not in self._given:
+            self._given[file.path] = self._confirm(file, why)
+        return self._given[file.path]
+
+
 def _look(log: ChangeLog, file: ChangedFile, moved: Whereabouts) -> Undoing:
     """Look at what undoing would do to a file, by what is there now."""
     action: Action = "remove" if file.before is None else "restore"
@@ -96,7 +124,7 @@ def _look(log: ChangeLog, file: ChangedFile, moved: Whereabouts) -> Undoing:
         return Undoing(file, action, left="it was a pipe, and these are not made again")
     try:
         with hold(file) as held:
-            plan = _judge(file, held, action, moved)
+            plan = _judge(file, held, action, moved, log)
     except NotAFolder:
         plan = Undoing(file, "nothing" if file.before is None else action)
     except (ToolError, OSError) as error:
@@ -110,20 +138,21 @@ def _look(log: ChangeLog, file: ChangedFile, moved: Whereabouts) -> Undoing:
     return plan
 
 
-def _judge(file: ChangedFile, held: HeldFile, action: Action, moved: Whereabouts) -> Undoing:
+def _judge(file: ChangedFile, held: HeldFile, action: Action, moved: Whereabouts, log: ChangeLog) -> Undoing:
     now = state_of(held)
     target = moved.target_of(file.path)
+    found = Undoing(file, action, now=now)
     if target is not None and file.before is None and now in (file.after, None):
-        return Undoing(file, "move", other=target)
+        return replace(found, action="move", other=target)
     if now == file.before and not _has_other_mode(file, held):
-        return Undoing(file, "nothing")
+        return replace(found, action="nothing")
     if now == file.before == file.after:
-        return Undoing(file, action)
+        return found
     if now not in (file.after, None):
-        return Undoing(file, action, newer="it was changed after the session")
+        return replace(found, newer=f"it was changed after the {log.changed_since}")
     if file.others:
-        return Undoing(file, action, newer="somebody else changed it during the session")
-    return Undoing(file, action, newer=None if target else moved.doubt(file, held, now))
+        return replace(found, newer="somebody else changed it during the session")
+    return replace(found, newer=None if target else moved.doubt(file, held, now))
 
 
 def _is_only_mode(file: ChangedFile) -> bool:

@@ -189,10 +189,13 @@ def test_a_command_does_what_it_does_without_copies_and_is_undone(builder: Proje
     subprocess.run(["bash", "-c", line], cwd=real, check=True, timeout=60)
     assert told_apart(own(builder.folder)) == told_apart(own(real))
     assert list(builder.folder.rglob(".forge-*")) == []
+    after = own(builder.folder)
     cli("undo")
     assert own(builder.folder) == before
     assert list(builder.folder.rglob(".forge-*")) == []
     assert not sessions(builder)[0].with_suffix(".trials").exists()
+    again = cli("undo", "--redo")
+    assert (again.code, own(builder.folder)) == (0, after), again
 
 
 def told_apart(found: dict[str, object]) -> dict[str, object]:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from forge_cli.record import changes
+from forge_cli.record import redo as of_redo
 from forge_cli.sandbox.files import held
 from forge_cli.sandbox.trial import changes as of_commands
 from forge_cli.testing import Project, call, calls
@@ -27,7 +28,7 @@ WHY = "files of more than 0 MB are not kept"
 @pytest.fixture
 def mover(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
     """A project in which files of more than a hundred bytes are not kept."""
-    for module in (changes, of_commands):
+    for module in (changes, of_commands, of_redo):
         monkeypatch.setattr(module, "READ_MAX", MAX)
     monkeypatch.setattr(held, "KEPT_MAX", MAX)
     monkeypatch.setattr(changes, "KEPT_MAX", MAX)
@@ -82,12 +83,18 @@ MOVED = {
 def test_what_was_moved_is_moved_back(mover: Project, cli, lines: list[str]) -> None:
     before = own(mover.folder)
     told = work(mover, cli, *lines)
+    after = own(mover.folder)
     assert "will not restore" not in told
     listed = cli("undo", "--list")
     assert "left" not in listed.out
     done = cli("undo")
     assert (done.code, own(mover.folder)) == (0, before), done
     assert not sessions(mover)[0].with_suffix(".undo").exists()
+    again = cli("undo", "--redo")
+    assert (again.code, own(mover.folder)) == (0, after), again
+    assert not sessions(mover)[0].with_suffix(".redo").exists()
+    assert cli("undo").code == 0
+    assert own(mover.folder) == before
 
 
 @pytest.mark.needs("overlay")

@@ -12,10 +12,11 @@ from forge_cli.core.errors import StatusLevel, UsageError
 from forge_cli.core.events import StatusEvent
 from forge_cli.core.text import cut, visible
 from forge_cli.engine.gate.steps import Caller, Refusal
-from forge_cli.record.changes import ChangeLog
+from forge_cli.record.changes import ChangedFile, ChangeLog
 from forge_cli.record.log import read_readable
+from forge_cli.record.redo import plan_redo, redo, undo_for_now
 from forge_cli.record.resume import read_past
-from forge_cli.record.undo import SaidMessage, Undoing, calls_since, find_calls, plan, said_messages, undo
+from forge_cli.record.undo import SaidMessage, Undoing, calls_since, find_calls, plan, said_messages
 
 if TYPE_CHECKING:
     from forge_cli.engine.runtime.runtime import WorkerRuntime
@@ -62,7 +63,7 @@ class GoingBack:
             raise UsageError(f"there is no message '{visible(number)}'", hint="/rewind alone lists them")
         message = said[int(number) - 1]
         since = calls_since(lines, message.seq)
-        for each in undo(log, lambda file, why: False, since.ids):
+        for each in self._undo(log, since.ids):
             self._say(_describe(each, only_list=False), "warning" if each.left else "info")
         await self._say_not_undone(since.unknown)
         before = read_past(line for line in lines if line.seq < message.seq)
@@ -90,10 +91,29 @@ class GoingBack:
         only_files = effects is not None and effects <= {Effect.READ, Effect.WRITE}
         return not (only_files or judged.tool.delegates or judged.verdict.risk == "low")
 
+    def _undo(self, log: ChangeLog, calls: Container[str | None] | None) -> list[Undoing]:
+        done, lost = undo_for_now(log, _leave, calls)
+        for file in lost:
+            self._say(f"/undo --redo will not bring back {file.path}: {file.unkept}", "warning")
+        return done
+
+    def _redo(self, log: ChangeLog, *, only_list: bool) -> None:
+        found = plan_redo(log) if only_list else redo(log, _leave)
+        for each in found:
+            self._say(_describe(each, only_list), "warning" if each.left else "info")
+        if not only_list:
+            self._left.clear()
+        if not found:
+            self._say("nothing to redo: no undo is kept")
+
     async def undo(self, args: Sequence[str]) -> None:
         log, only_list = self._changes, "--list" in args
-        calls = self._undone_calls([arg for arg in args if arg != "--list"], log)
-        found = plan(log, calls) if only_list else undo(log, lambda file, why: False, calls)
+        args = [arg for arg in args if arg != "--list"]
+        if args == ["--redo"]:
+            self._redo(log, only_list=only_list)
+            return
+        calls = self._undone_calls(args, log)
+        found = plan(log, calls) if only_list else self._undo(log, calls)
         for each in found:
             self._say(_describe(each, only_list), "warning" if each.left else "info")
         if not only_list:
@@ -115,8 +135,10 @@ class GoingBack:
                 return None
             case [("--call" | "--turn") as kind, number] if number.isascii() and number.isdecimal():
                 return find_calls(read_readable(log.log).lines, **{kind[2:]: int(number)})
-        hint = "/undo [--list] [--all | --call N | --turn N]"
-        raise UsageError(f"undo takes one of --all, --call N and --turn N, and got '{' '.join(args)}'", hint=hint)
+        hint = "/undo [--list] [--all | --call N | --turn N | --redo]"
+        raise UsageError(
+            f"undo takes one of --all, --call N, --turn N and --redo, and got '{' '.join(args)}'", hint=hint
+        )
 
     def _last_changes(self, log: ChangeLog) -> Container[str | None] | None:
         """The calls since the last message after which something was changed that is neither undone nor left yet."""
@@ -124,6 +146,11 @@ class GoingBack:
         since = (calls_since(lines, message.seq).ids for message in reversed(said_messages(lines)))
         tried = self._left
         return next((ids for ids in since if {(each.path, each.call) for each in log.changed(ids)} - tried), None)
+
+
+def _leave(file: ChangedFile, why: str) -> bool:
+    """Leave what is newer: a conversation has no question about each file."""
+    return False
 
 
 def _beginning(text: str) -> str:

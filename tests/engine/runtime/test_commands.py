@@ -481,19 +481,32 @@ def test_one_undo_goes_back_one_message(worker: Project) -> None:
             worker,
             bus,
             *(*made("a"), *made("b"), "only words", *made("c"), *made("d")),
-            begin=in_turn(bus, *said("a", "b", "talk"), undone(), undone(), undone(), *said("c", "d"), undone("--all")),
+            begin=in_turn(
+                bus,
+                *said("a", "b", "talk"),
+                *(undone("--redo"), undone(), undone("--redo"), undone(), undone(), undone()),
+                *(*said("c", "d"), undone("--all"), undone("--redo", "--list"), undone("--redo")),
+            ),
             session=session,
             approval_mode="approve_all",
             workspace=worker.folder,
         )
     told = [line.removeprefix(f"{worker.folder}/") for line in statuses(ui, "info")]
     assert [line for line in told if ".txt" in line or "nothing" in line] == [
+        "nothing to redo: no undo is kept",
+        "b.txt removed",
+        "b.txt restored",
         "b.txt removed",
         "a.txt removed",
         "nothing to undo: no change is kept",
         "d.txt removed",
         "c.txt removed",
+        "c.txt would be restored",
+        "d.txt would be restored",
+        "c.txt restored",
+        "d.txt restored",
     ]
+    assert sorted(path.name for path in worker.folder.glob("?.txt")) == ["c.txt", "d.txt"]
 
 
 def test_a_session_that_is_not_kept_cannot_be_undone(worker: Project) -> None:

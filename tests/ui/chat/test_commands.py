@@ -163,7 +163,7 @@ def test_help_says_how_each_is_used(screen: Screen, name: str) -> None:
         ("/clear now", "usage: /clear"),
         ("/save --last a.md b.md", "usage: /save [--last] [FILE]"),
         ("/save --last=3 f.md", "usage: /save [--last] [FILE]"),
-        ("/undo --call", "usage: /undo [--list] [--all | --call N | --turn N]"),
+        ("/undo --call", "usage: /undo [--list] [--all | --call N | --turn N | --redo]"),
         ("/undo --call 1 --call 2", "usage: /undo"),
         ("/undo --all 3", "usage: /undo"),
         ("/attach", "usage: /attach FILE"),

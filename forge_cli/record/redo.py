@@ -1,0 +1,223 @@
+"""Undoing so that it can be undone once: what an undo takes away is kept beside the log until the next one.
+
+It is kept in a ``ChangeLog`` of its own, of the same changes the other way round, and redoing is to undo these. The
+entries that an undo takes out of the session's ``ChangeLog`` are kept with it, and come back first: so a redo can be
+undone again, by call and by turn as before. A mark says which of the two was cut off.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Container, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from msgspec.structs import replace
+
+from forge_cli.core.errors import ToolError, UsageError
+from forge_cli.core.sandbox import READ_MAX
+from forge_cli.files.home import make_private
+from forge_cli.files.regular import read_regular, sync_data
+from forge_cli.files.replace import replace_file
+from forge_cli.record.changes import COMMANDS_MAX, REDO_SUFFIX, ChangedFile, ChangeLog, dump_entry, read_entries
+from forge_cli.record.moved import Whereabouts
+from forge_cli.record.restoring import hold, state_now
+from forge_cli.record.undo import Confirm, Undoing, plan, undo
+from forge_cli.sandbox.files.held import HeldFile
+from forge_cli.sandbox.files.place import NotAFolder
+
+_MARK, _UNDONE = "begun", "undone.jsonl"
+Step = Literal["undo", "redo"]
+
+
+@dataclass
+class RedoLog(ChangeLog):
+    """Keeps what an undo takes away."""
+
+    changed_since: ClassVar[str] = "undo"
+
+    @cached_property
+    def folder(self) -> Path:
+        return self.log.with_suffix(REDO_SUFFIX)
+
+    @property
+    def begun(self) -> Step | None:
+        """The step that was cut off."""
+        with suppress(FileNotFoundError, NotADirectoryError):
+            return "redo" if read_regular(self.folder / _MARK) == b"redo" else "undo"
+        return None
+
+    def mark(self, step: Step) -> None:
+        replace_file(self.folder / _MARK, step, mode=0o600)
+
+    def end(self) -> None:
+        (self.folder / _MARK).unlink(missing_ok=True)
+
+    def lost(self) -> list[ChangedFile]:
+        """The files that a redo will not bring back, because they were neither kept nor moved."""
+        changed = self.changed()
+        elsewhere = {file.after for file in changed}
+        return [file for file in changed if file.unkept and file.before not in elsewhere and not self.has(file)]
+
+    def keep_undone(
+        self, log: ChangeLog, plans: Sequence[Undoing], moved: Whereabouts, calls: Container[str | None] | None
+    ) -> None:
+        """Keep what an undo is about to change; one that was cut off is continued, and what it kept stays."""
+        if self.begun is None:
+            self.remove()
+        self.mark("undo")
+        sources = {each.file.path for each in moved.back.values()}
+        found: dict[Path, ChangedFile] = {}
+        for each in sorted(plans, key=lambda each: len(each.file.parts)):
+            for folder in _folders_made(each.file):
+                found.setdefault(folder.path, folder)
+            if each.action != "nothing":
+                found[each.file.path] = self._reverse(each, is_source=each.file.path in sources)
+        for passing in log.passing(calls):
+            for folder in _folders_made(passing):
+                found.setdefault(folder.path, folder)
+        known = self._load()
+        new = [entry for entry in found.values() if not _is_known(known.get((entry.path, None)), entry)]
+        self._keep_entries(log, {each.file.path for each in plans}, calls)
+        self._append(new)
+        known.update({(entry.path, None): entry for entry in new})
+
+    def _keep_entries(self, log: ChangeLog, paths: Container[Path], calls: Container[str | None] | None) -> None:
+        """Keep the entries of these files in the session's own log, with the content that they name."""
+        earlier = read_entries(self.folder / _UNDONE)
+        entries = {(entry.path, entry.call): entry for entry in earlier}
+        for entry in log.entries(calls):
+            if entry.path in paths:
+                entries.setdefault((entry.path, entry.call), entry)
+                log.share(entry, self.folder)
+        replace_file(self.folder / _UNDONE, "".join(map(dump_entry, entries.values())), mode=0o600)
+
+    def give_back(self, log: ChangeLog, plans: Iterable[Undoing]) -> None:
+        """Put the entries of these files back into the session's own log, before the files change."""
+        self.mark("redo")
+        paths = {each.file.path for each in plans}
+        entries = [entry for entry in read_entries(self.folder / _UNDONE) if entry.path in paths]
+        make_private(log.folder)
+        for entry in entries:
+            self.share(entry, log.folder)
+        log.put_back(entries)
+
+    def settle(self, done: Iterable[Undoing]) -> None:
+        """Forget what an undo has left as it was: there is nothing to redo."""
+        left = [each.file.path for each in done if each.left]
+        for entry in self.changed():
+            with suppress(ToolError, OSError):
+                if entry.after is None and entry.before == ("directory", "") and state_now(entry) == entry.before:
+                    left.append(entry.path)
+        self.forget(left)
+        self.end()
+
+    def _reverse(self, undoing: Undoing, *, is_source: bool) -> ChangedFile:
+        """The same change the other way round, with what is there now as what was there before."""
+        file = undoing.file
+        after_mode = file.mode if undoing.now and file.before and file.before[0] != "link" else None
+        entry = ChangedFile(file.zone, file.parts, before=undoing.now, after=file.before, after_mode=after_mode)
+        try:
+            with hold(file) as held:
+                info = held.place.info
+                if info is None or undoing.now is None:
+                    return replace(entry, before=None, made=len(held.place.missing))
+                entry = replace(entry, mode=info.st_mode & 0o7777, owner=(info.st_uid, info.st_gid))
+                if undoing.now[0] != "file":
+                    return entry
+                entry = replace(entry, size=info.st_size)
+                if undoing.now == file.before:  # only its mode comes back
+                    return entry
+                return replace(entry, unkept=self._take(held, undoing.now[1], is_source=is_source))
+        except NotAFolder:
+            return replace(entry, before=None)
+
+    def _take(self, held: HeldFile, digest: str, *, is_source: bool) -> str | None:
+        """Keep a file by another name of it where that is possible, else by a copy; why neither is."""
+        info = held.info()
+        is_vast = info.size > READ_MAX
+        target = self._clone_of(held.place.real, digest) if is_vast else self.folder / digest
+        too_large = f"files of more than {READ_MAX >> 20} MB are not kept"
+        if is_source:  # it is moved, and can be moved again
+            return too_large
+        if target.exists() or _link(held, target):
+            return None
+        if is_vast and not self.can_clone(held):
+            return too_large
+        kept = self._size or 0
+        if not is_vast and kept + info.size > COMMANDS_MAX:
+            return f"{COMMANDS_MAX >> 20} MB of this undo were kept already"
+        try:
+            with os.fdopen(held.open(), "rb") as content:
+                replace_file(target, content, mode=0o600)
+        except OSError as error:
+            return f"it could not be kept: {error.strerror}"
+        self._size = kept + (0 if is_vast else info.size)
+        return None
+
+
+def undo_for_now(
+    log: ChangeLog, confirm: Confirm, calls: Container[str | None] | None = None
+) -> tuple[list[Undoing], list[ChangedFile]]:
+    """Undo what the session, or these calls, changed; gives also the files that a redo will not bring back."""
+    kept = RedoLog(log.log)
+    done = undo(log, confirm, calls, before=lambda plans, moved: kept.keep_undone(log, plans, moved, calls))
+    if kept.begun:
+        kept.settle(done)
+        return done, kept.lost()
+    return done, []
+
+
+def plan_redo(log: ChangeLog) -> list[Undoing]:
+    """Return what redoing would do to each file that the last undo changed."""
+    return plan(_whole(log))
+
+
+def redo(log: ChangeLog, confirm: Confirm) -> list[Undoing]:
+    """Change back what the last undo of this session changed, unless somebody changed it since."""
+    kept = _whole(log)
+    done = undo(kept, confirm, before=lambda plans, _: kept.give_back(log, plans))
+    kept.end()
+    return done
+
+
+def _whole(log: ChangeLog) -> RedoLog:
+    kept = RedoLog(log.log)
+    if kept.begun == "undo":
+        raise UsageError("the last undo was cut off", hint=f"'forge undo {log.log.stem}' completes it; redo it then")
+    return kept
+
+
+def _folders_made(file: ChangedFile) -> Iterable[ChangedFile]:
+    """The folders that the session made for a file, the outermost first: undoing deletes those that become empty."""
+    if file.before is not None:
+        return
+    for count in range(min(file.made, len(file.parts) - 1), 0, -1):
+        folder = ChangedFile(file.zone, file.parts[:-count], before=("directory", ""))
+        with suppress(ToolError, OSError), hold(folder) as held:
+            info = held.place.info
+            if info and held.kind == "directory":
+                yield replace(folder, mode=info.st_mode & 0o7777, owner=(info.st_uid, info.st_gid))
+
+
+def _is_known(earlier: ChangedFile | None, now: ChangedFile) -> bool:
+    """Has an undo that was cut off kept this already, be it undone or not?"""
+    return earlier is not None and now.before in (earlier.before, earlier.after)
+
+
+def _link(held: HeldFile, target: Path) -> bool:
+    """Give a file that has no other name one more: an undo replaces or deletes it, and does not write to it."""
+    place = held.place
+    if place.info is None or place.info.st_nlink != 1:
+        return False
+    try:
+        os.link(place.name, target, src_dir_fd=place.folder, follow_symlinks=False)
+        with open(target, "rb") as kept:
+            sync_data(kept.fileno())
+    except OSError:
+        target.unlink(missing_ok=True)
+        return False
+    return True
