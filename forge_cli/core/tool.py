@@ -62,6 +62,8 @@ class Preview:
     """The result of a trial; without an effect no person need be asked, unless a rule says so."""
     changed: GrantOffer | None = None
     """The folder in which it changed something, where a yes may be remembered for that."""
+    blocked: Verdict | None = None
+    """The verdict that the trial itself gave, where it did what is blocked: no question follows."""
     extent: TrialExtent | None = None
     """The places that a complete trial changed: what is granted for it allows no more to later trials."""
 

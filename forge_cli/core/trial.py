@@ -86,8 +86,9 @@ class CommandTried(Event, frozen=True):
 
     type: ClassVar[str] = "trial"
     tool_call_id: str
-    outcome: Literal["noEffect", "effects", "incomplete"]
-    """``incomplete`` where it lacked something that the command would have, so that a yes runs it for real."""
+    outcome: Literal["noEffect", "effects", "incomplete", "blocked"]
+    """``incomplete`` where it lacked something that the command would have, so that a yes runs it for real;
+    ``blocked`` where it started a command that a rule blocks."""
     exit_code: int | None
     duration_ms: int
     changed: tuple[TriedChange, ...] = ()
@@ -95,6 +96,10 @@ class CommandTried(Event, frozen=True):
     wanted: tuple[TriedWant, ...] = ()
     applied: bool = False
     """Whether the zones have the changes by now."""
+    programs: tuple[str, ...] = ()
+    """Paths of the programs that it started, as far as that is known."""
+    blocked: str | None = None
+    """The command that a rule blocks, and the rule."""
     unsure: str | None = None
     """Why it may have ended otherwise than the command would."""
 
@@ -102,6 +107,8 @@ class CommandTried(Event, frozen=True):
         """The event as a line for people."""
         if self.applied:
             return f"applied: changes: {len(self.changed)}"
+        if self.blocked:
+            return f"tried: {self.blocked}"
         lacked = [*(f"it wanted {each}" for each in describe_wanted(self.wanted)), *filter(None, [self.unsure])]
         found = "no effect" if self.outcome == "noEffect" else "; ".join(lacked) or f"changes: {len(self.changed)}"
         return f"tried: {found} (exit code {self.exit_code}, {self.duration_ms / 1000:.1f} s)"

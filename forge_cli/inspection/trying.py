@@ -18,7 +18,7 @@ from forge_cli.engine.gate.steps import Caller
 from forge_cli.engine.runtime.without_model import opened
 from forge_cli.files.worker import load_worker
 from forge_cli.inspection.gate import call_of
-from forge_cli.sandbox.trial.trials import UNTRIED
+from forge_cli.sandbox.trial.trials import LINE_UNTRIED, UNTRIED
 from forge_cli.schema.forms import OptionValue
 
 
@@ -40,7 +40,7 @@ async def try_line(
         if judged.tool.on_outcome:
             judged.tool.on_outcome(judged.args, "denied")
         if preview is None or preview.tried is None:
-            why = next((text for text in said if text.startswith(UNTRIED)), _ONLY)
+            why = next((text for text in said if text.startswith((UNTRIED, LINE_UNTRIED))), _ONLY)
             return {**answer, "details": [*answer.get("details", ()), f"nothing was tried: {why}"]}
         return {**answer, "trial": _facts(preview)}
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from copy import deepcopy
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from msgspec.structs import replace
 
@@ -63,9 +63,7 @@ class Consent:
         if self._mode_allows(judged):
             return Consented(judged)
         if verdict.approval is Approval.BLOCKED:
-            self._bus.emit(judged.decided(ApprovalDecision(False, by=verdict.by)))
-            sentence = f"{call.name} is blocked: {verdict.reason}"
-            raise Refusal("blocked", sentence, by=verdict.by, rule=_place(judged))
+            self._refuse_blocked(judged)
         if verdict.approval is Approval.PRE_APPROVED and not self._reopened.was_refused(call):
             if not self._reopened.take_approval(call):
                 self._bus.emit(judged.decided(ApprovalDecision(True, by=verdict.by)))
@@ -108,6 +106,7 @@ class Consent:
         preview = None
         if decision is None:
             preview = await self.preview(judged)
+            self._check_trial(judged, preview)
             request = self._request(judged, preview, request_id)
             request_id, stamp = request.request_id, request.stamp
             decision = self._parked_answer(request, pending)
@@ -149,6 +148,20 @@ class Consent:
             self._bus.emit(StatusEvent("warning", sentence, tool_call_id=request.tool_call_id))
             return None
         return replace(pending.answer, grant=None)
+
+    def _check_trial(self, judged: Judged, preview: Preview | None) -> None:
+        """End a call whose trial did what a rule blocks: that is known only now, and no answer allows it."""
+        if preview is None or preview.blocked is None:
+            return
+        if preview.tried is not None:
+            self._bus.emit(preview.tried)
+        self._refuse_blocked(replace(judged, verdict=preview.blocked))
+
+    def _refuse_blocked(self, judged: Judged) -> NoReturn:
+        verdict = judged.verdict
+        self._bus.emit(judged.decided(ApprovalDecision(False, by=verdict.by)))
+        sentence = f"{judged.call.name} is blocked: {verdict.reason}"
+        raise Refusal("blocked", sentence, by=verdict.by, rule=_place(judged))
 
     def _tried(self, judged: Judged, preview: Preview | None) -> ApprovalDecision | None:
         """The answer that a trial gives: a yes where it had no effect, or none but those that were allowed before."""

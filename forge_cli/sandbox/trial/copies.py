@@ -30,14 +30,18 @@ from forge_cli.sandbox.processes.command import Command
 from forge_cli.sandbox.trial import enter
 from forge_cli.sandbox.trial.apply import ChangeSet, apply, describe, is_begun, read_again, upper_folder
 from forge_cli.sandbox.trial.changes import SCRATCH, UnknownChange, read_changes
-from forge_cli.sandbox.trial.watch import MAX_WRITES
+from forge_cli.sandbox.trial.watch import MAX_WORDS, MAX_WRITES
 
 _REPORT, _START = "report", "start"
 _LONGEST, _AGAIN = 30, 3
-_RUN = "import sys; sys.path.append(sys.argv[1]); import enter, watch; enter.run(int(sys.argv[2]), None, watch.Watch)"
+_WATCHED = "lambda plan: watch.Watch(plan, started.StartedPrograms(plan))"
+_RUN = (
+    "import sys; sys.path.append(sys.argv[1]); import enter, started, watch;"
+    f" enter.run(int(sys.argv[2]), None, {_WATCHED})"
+)
 _RUN_WITHOUT_NETWORK = (
-    "import sys; sys.path.append(sys.argv[1]); import enter, destinations, watch;"
-    " enter.run(int(sys.argv[2]), destinations.Destinations(), watch.Watch)"
+    "import sys; sys.path.append(sys.argv[1]); import enter, destinations, started, watch;"
+    f" enter.run(int(sys.argv[2]), destinations.Destinations(), {_WATCHED})"
 )
 """Imported, since Python compiles a file again that it is started with."""
 
@@ -71,7 +75,12 @@ class Reached(Struct, frozen=True):
     """Paths in read-only places that it wanted to make or change, but for caches such as ``__pycache__``, the first 200
     of them; only with ``writes``."""
     programs: Sequence[str]
-    """Programs that it started, the first 200; only with ``programs``."""
+    """Paths of programs that it started, the first 200; only with ``programs``."""
+    commands: Sequence[Sequence[str]] = ()
+    """The words of those that have one of ``names`` among them, also where a link or a script leads to such a program;
+    only with ``programs``."""
+    unlisted: bool = False
+    """Whether there were more of these than can be kept."""
 
     def refused_writes(self, around: Confinement) -> list[str]:
         """The writes that may have made a difference: not those to folders that are hidden, such as the home.
@@ -96,6 +105,8 @@ class Copies(Struct, frozen=True, dict=True):
     """Whether ``reached`` tells what it wanted to change in read-only places."""
     programs: bool = False
     """Whether ``reached`` tells which programs it started."""
+    names: frozenset[str] = frozenset()
+    """Names of programs, in lower case, of which it tells the words as well."""
     ends_at_name: bool = False
     """Whether it is ended soon after it asked for the name of a host, which it does not get without the network."""
     confined: ClassVar[bool] = True
@@ -146,10 +157,23 @@ class Copies(Struct, frozen=True, dict=True):
             "calls": found.calls,
             "paths": found.paths,
             "program": argv[0],
-            "programs": self.programs,
+            **self._wanted_programs(),
             "scratch": SCRATCH,
             "inner": (int(argv[argv.index("--seccomp") + 1]), relaxed),
         }
+
+    def _wanted_programs(self) -> dict[str, object]:
+        """The part of the plan that says of which programs all words are kept."""
+        search = os.environ.get("PATH", os.defpath).split(os.pathsep)
+        files: dict[tuple[int, int], str] = {}
+        for name in self.names:
+            for folder in search:
+                try:
+                    info = os.stat(os.path.join(folder, name))
+                except OSError:
+                    continue
+                files[info.st_dev, info.st_ino] = name
+        return {"names": tuple(self.names), "files": files, "search": tuple(search), "max_words": MAX_WORDS}
 
     def appeared(self) -> Sequence[str]:
         return ()

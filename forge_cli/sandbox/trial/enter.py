@@ -17,7 +17,7 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any, NoReturn
 
     from forge_cli.sandbox.trial.destinations import Destinations
@@ -184,7 +184,9 @@ def _size_of(folder: str) -> int:
     return total
 
 
-def main(plan: dict[str, Any], destinations: Destinations | None, watching: type[Watch] | None) -> int:
+def main(
+    plan: dict[str, Any], destinations: Destinations | None, watching: Callable[[dict[str, Any]], Watch] | None
+) -> int:
     """Do it, with the network that there is, or one in which it is seen where somebody wants to go."""
     _prctl(_PR_SET_CHILD_SUBREAPER, _Long(1), 0, 0, 0)
     signal.pthread_sigmask(signal.SIG_BLOCK, _NEWS)
@@ -221,7 +223,7 @@ def main(plan: dict[str, Any], destinations: Destinations | None, watching: type
     return code
 
 
-def _watch(plan: dict[str, Any] | None, watching: type[Watch] | None) -> Watch | None:
+def _watch(plan: dict[str, Any] | None, watching: Callable[[dict[str, Any]], Watch] | None) -> Watch | None:
     """See what the command reaches for; where that cannot be, the filter of its mechanism refuses it unseen."""
     if plan is None or watching is None:
         return None
@@ -235,7 +237,9 @@ def _watch(plan: dict[str, Any] | None, watching: type[Watch] | None) -> Watch |
     return watch
 
 
-def run(descriptor: int, destinations: Destinations | None = None, watching: type[Watch] | None = None) -> NoReturn:
+def run(
+    descriptor: int, destinations: Destinations | None = None, watching: Callable[[dict[str, Any]], Watch] | None = None
+) -> NoReturn:
     """Do what the plan says that lies behind a descriptor, and leave without any of Python's own ceremony."""
     with open(descriptor, "rb") as given:
         plan = marshal.load(given)  # noqa: S302

@@ -32,6 +32,7 @@ from forge_cli.sandbox.trial.view import OUTSIDE, TrialView
 Run = Callable[[Wrap], Awaitable[Finished]]
 
 UNTRIED = "commands are not tried on a copy first"
+LINE_UNTRIED = "this line is not tried on a copy first"
 AGAIN = 3
 """How often a command is tried whose files somebody else changes meanwhile."""
 _STAND_INS = "stand-ins"
@@ -69,6 +70,10 @@ class Tried(Struct, frozen=True):
     """Why it may have ended otherwise than the command would, though it was not seen to reach for anything."""
     sockets: tuple[str, ...] = ()
     """Unix sockets among the wants that are there on this machine, which a yes lets the command use."""
+    programs: tuple[str, ...] = ()
+    """Paths of the programs that it started, as far as that is known."""
+    commands: tuple[tuple[str, ...], ...] | None = None
+    """The words of those programs that were asked for by name; None where not all of them are known."""
 
     @property
     def complete(self) -> bool:
@@ -129,18 +134,24 @@ class Trials:
         cwd: Path,
         writable: Iterable[Path],
         withheld: Sequence[str],
+        programs: frozenset[str] = frozenset(),
     ) -> Tried:
-        """Do a command on copies in a folder of its own; what is ``withheld`` besides may make it fail."""
+        """Do a command on copies in a folder of its own; what is ``withheld`` besides may make it fail.
+
+        ``programs`` are names, in lower case, of those whose words are recorded when they are started.
+        """
         for _ in range(AGAIN):
             drop(folder)
             if is_begun(folder):
                 raise NotTried(f"changes of the same line were cut off, and are still in {shown(str(folder))}")
-            tried = await self._run(argv, folder, run, writable)
+            tried = await self._run(argv, folder, run, writable, programs)
             if tried is not None:
                 return self._doubted(tried, argv, cwd, withheld)
         raise NotTried("somebody keeps changing the files that it changes")
 
-    async def _run(self, argv: Sequence[str], folder: Path, run: Run, writable: Iterable[Path]) -> Tried | None:
+    async def _run(
+        self, argv: Sequence[str], folder: Path, run: Run, writable: Iterable[Path], programs: frozenset[str]
+    ) -> Tried | None:
         """One attempt; None where somebody else changed a file meanwhile."""
         with self._masked(folder) as masks:
             confinement = self._wrap.confinement.protecting(self._own.loaded())
@@ -148,7 +159,9 @@ class Trials:
             wrap = replace(
                 self._wrap, confinement=confinement, writable=tuple(opened), names=names, covers=tuple(masks.rules)
             )
-            copies = Copies(folder, wrap, network=False, room=self._room, ends_at_name=True)
+            copies = Copies(
+                folder, wrap, network=False, room=self._room, programs=True, names=programs, ends_at_name=True
+            )
             done = await run(copies)
             report, reached, secrets = copies.report(), copies.reached(), masks.opened()
         if report is None and not done.timed_out and done.exceeded is None:
@@ -179,7 +192,15 @@ class Trials:
             unsure = ENDED_AT_NAME
         elif done.timed_out or done.exit_code is None or report is None:
             unsure = "it did not finish"
-        return Tried(done, self._marked(changes), tuple(wanted), unsure, sockets)
+        return Tried(
+            done,
+            self._marked(changes),
+            tuple(wanted),
+            unsure,
+            sockets,
+            programs=tuple(reached.programs) if reached else (),
+            commands=tuple(map(tuple, reached.commands)) if reached and not reached.unlisted else None,
+        )
 
     def _marked(self, changes: ChangeSet) -> ChangeSet:
         """The changes, with the reason at each of a file that forge loads or obeys."""

@@ -23,9 +23,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
+    from forge_cli.sandbox.trial.started import StartedPrograms
+
 MAX_RECORDED = 20
 """Places of each kind that are remembered, so that a command cannot fill the report."""
-MAX_WRITES = MAX_PROGRAMS = 200
+MAX_WRITES = 200
+MAX_WORDS = 4096
+"""Words of one command that are read."""
 _MAX_OPEN_SOCKETS = 1000
 _RECEIVE, _SEND, _ADD_DESCRIPTOR, _IS_VALID = 0xC0502100, 0xC0182101, 0x40182103, 0x40082102
 _SET_FILTER, _NEW_LISTENER, _WAIT_KILLABLE = 1, 0x08, 0x20
@@ -37,6 +41,7 @@ _NONBLOCK, _CLOEXEC = 0o4000, 0o2000000
 _WRITES, _CREATES, _TRUNCATES = 0o3, 0o100, 0o1000
 _OPENAT2, _IN_ROOT, _HERE = 437, 0x10, 0xFFFFFF9C
 _MAX_PATH, _MAX_ADDRESS, _MAX_NAME = 4096, 128, 300
+_MAX_WORDS_SIZE = 1 << 18
 _INTERNET = {int(socket.AF_INET): 4, int(socket.AF_INET6): 16}
 _ELSEWHERE = ("/dev/", "/proc/")
 """Files there are devices of the command itself, or its own descriptors."""
@@ -93,11 +98,11 @@ def _listen(program: bytes, number: int) -> int:
 class Watch:
     """Sees the calls of one command, in a thread of its own."""
 
-    def __init__(self, plan: Mapping[str, Any]) -> None:
+    def __init__(self, plan: Mapping[str, Any], started: StartedPrograms | None = None) -> None:
         """Begin; an OSError where the kernel does not let it, or where somebody watches this process already."""
         self._paths: Mapping[int, Sequence[Any]] = plan["paths"]
         self._program: str = plan["program"]
-        self._all: bool = plan["programs"]
+        self._started = started
         self._scratch = set(plan["scratch"])
         handlers: dict[str, Callable[[int, int, Sequence[int]], int | None]] = {
             "socket": self._socket,
@@ -118,7 +123,6 @@ class Watch:
         self._sockets: dict[str, str] = {}
         self._addresses: dict[str, None] = {}
         self._writes: dict[str, None] = {}
-        self._programs: dict[str, None] = {}
         self._listener = -1
         # a thread that is started later would be under the filter, too, and wait for itself
         beginning = _thread.allocate_lock()
@@ -135,7 +139,7 @@ class Watch:
             "sockets": list(sockets.items()),
             "addresses": list(self._addresses),
             "writes": list(self._writes),
-            "programs": list(self._programs),
+            **(self._started.found() if self._started else {"programs": [], "commands": [], "unlisted": False}),
         }
 
     def _serve(self, beginning: _thread.LockType) -> None:
@@ -254,20 +258,26 @@ class Watch:
             self._unused.pop(int(name[8:-1]), None)
 
     def _start(self, number: int, pid: int, arguments: Sequence[int]) -> None:
-        self._see_program(_text(pid, arguments[0]), pid, None)
+        self._see_program(number, _text(pid, arguments[0]), pid, None, arguments[1])
 
     def _start_at(self, number: int, pid: int, arguments: Sequence[int]) -> None:
-        self._see_program(_text(pid, arguments[1]), pid, arguments[0])
+        self._see_program(number, _text(pid, arguments[1]), pid, arguments[0], arguments[2])
 
-    def _see_program(self, name: str, pid: int, folder: int | None) -> None:
+    def _see_program(self, number: int, name: str, pid: int, folder: int | None, words: int) -> None:
         """The mechanism starts the command; before that nothing is the command's doing."""
         if name == self._program:
             return
         self._begun = True
-        if self._all and len(self._programs) < MAX_PROGRAMS:
-            path = _whole(pid, folder, name)
-            if _exists(pid, path):  # others are asked for on the way along PATH
-                self._programs[path] = None
+        if self._started is None:
+            return
+        path = _whole(pid, folder, name)
+        file = _open_program(pid, path)
+        if file is None:  # others are asked for on the way along PATH
+            return
+        try:
+            self._started.add(path, file, _words(pid, words))
+        finally:
+            posix.close(file)
 
     def _change(self, pid: int, row: Sequence[Any], arguments: Sequence[int]) -> None:
         """Record a change that a read-only place refuses."""
@@ -375,15 +385,37 @@ def _is_socket(pid: int, name: str) -> bool:
     return False
 
 
-def _exists(pid: int, path: str) -> bool:
+def _words(pid: int, place: int) -> list[str]:
+    """The words that a program is started with; as many as are kept."""
+    if not place:
+        return []
+    array = _read(pid, place, 8 * MAX_WORDS)
+    places = [number for (number,) in struct.iter_unpack("=Q", array[: len(array) // 8 * 8])]
+    places = places[: places.index(0)] if 0 in places else places
+    if not places:
+        return []
+    # they mostly lie one behind the other, so that one look is enough
+    first, size = min(places), max(places) - min(places)
+    data = _read(pid, first, size + _MAX_PATH) if size < _MAX_WORDS_SIZE else b""
+    found = []
+    for each in places:
+        word = data[each - first : each - first + _MAX_PATH] if data else _read(pid, each, _MAX_PATH)
+        found.append(_decoded(word.partition(b"\0")[0]))
+    return found
+
+
+def _open_program(pid: int, path: str) -> int | None:
+    """A file that is there to be started, or None."""
     root = posix.open(f"/proc/{pid}/root", posix.O_PATH | posix.O_CLOEXEC)
     try:
-        posix.close(_open_below(root, path, posix.O_PATH))
-    except OSError:
-        return False
+        for flags in (posix.O_RDONLY | posix.O_NONBLOCK, posix.O_PATH):  # not every program may be read
+            try:
+                return _open_below(root, path, flags)
+            except OSError:
+                continue
+        return None
     finally:
         posix.close(root)
-    return True
 
 
 def _is_refused(pid: int, path: str, flags: int, *, follows: bool) -> bool:

@@ -29,6 +29,7 @@ from forge_cli.toolsets.shell.block.frames import FoundCommand
 from forge_cli.toolsets.shell.block.patterns import CommandWords, Patterns
 from forge_cli.toolsets.shell.block.quoting import restore
 from forge_cli.toolsets.shell.block.search import Hit, Search
+from forge_cli.toolsets.shell.block.unwrap import unwrap
 from forge_cli.toolsets.shell.programs.discarding import bare_stash
 from forge_cli.toolsets.shell.programs.subcommands import starts_commands
 from forge_cli.toolsets.shell.programs.table import names, program, program_named
@@ -54,6 +55,12 @@ _PLAIN = re.compile(r"[A-Za-z0-9_./:@%+,=-]+")
 _LINKERS = names("ln link cp mv rsync tar bsdtar unzip cpio 7z")
 """Programs that may make links; others that may do so run code, which could read by itself."""
 _PUSH = ShellWord("push")
+_OF_SHELLS = names(
+    ". : [ alias bg bind break builtin caller cd command compgen complete compopt continue declare dirs disown echo "
+    "enable eval exec exit export false fc fg getopts hash help history jobs kill let local logout mapfile popd printf "
+    "pushd pwd read readarray readonly return set shift shopt source suspend test times trap true type typeset ulimit "
+    "umask unalias unset wait case coproc do for function if select then time until while [[ ! { in elif else"
+)
 _CODE_WORD = re.compile(r"[\w./:@%+=-]+")
 
 
@@ -171,6 +178,27 @@ class LineJudge:
             return self._unreadable(
                 command, search, UnreadableLine(f"it cannot be analysed ({type(error).__name__})", 0)
             )
+
+    def blocked_command(self, words: Sequence[str]) -> LineVerdict | None:
+        """The verdict on the words that a program was started with, if a rule blocks them; no shell reads them."""
+        command = CommandWords(words)
+        for start in unwrap(words, command).starts if words else ():
+            pattern = self._patterns.match(command, start)
+            if pattern is not None:
+                return self._blocked(Hit(pattern, tuple(words[start:]), nested=True), self._blocked_rules[pattern], ())
+        return None
+
+    @property
+    def blocked_names(self) -> frozenset[str]:
+        """The programs of blocked rules, in lower case."""
+        return frozenset(self._blocked_names)
+
+    @property
+    def blocks_unseen(self) -> bool:
+        """Whether a rule blocks what a shell may do without starting a program: its own commands, and scripts."""
+        return any(name in _OF_SHELLS or "." in name for name in self._blocked_names) or any(
+            "/" in match.tokens[0] for match in self._blocked_rules
+        )
 
     def matching(self, words: tuple[str, ...]) -> list[Match]:
         """The first match of each list that has one."""

@@ -45,6 +45,7 @@ _DESCRIPTOR = re.compile(r"[0-9]+-?|-")
 _WORKER, _USER = "toolsets.shell", "policy.shell"
 _RULES = ("rules", NEW_ENTRY)
 _HIDDEN_GLOB = re.compile(r"\.[^/]*[*?\[]")
+_STARTED = "on a copy it started a command that is blocked"
 
 _Placed = tuple[Simple, list[str]]
 
@@ -166,6 +167,23 @@ class ShellPolicy(Struct, frozen=True, dict=True):
     def may_hide_blocked(self, command: str) -> str | None:
         """Why a line, as far as it can be read, may run a command that a rule blocks; None if it does not."""
         return _hides(self._judge.judge(command)) if any(self._stating(Approval.BLOCKED)) else None
+
+    def may_block_unseen(self, command: str) -> str | None:
+        """Why a line may run a blocked command that is no program, so that a trial does not show it."""
+        return self.may_hide_blocked(command) if self._judge.blocks_unseen else None
+
+    @property
+    def blocked_programs(self) -> frozenset[str]:
+        """The names of the programs that rules block, in lower case."""
+        return self._judge.blocked_names
+
+    def verdict_on_started(self, commands: Iterable[Sequence[str]]) -> Verdict | None:
+        """The verdict on programs that a trial has started, if a rule blocks one of them."""
+        found = next(filter(None, map(self._judge.blocked_command, commands)), None)
+        if found is None:
+            return None
+        rule, where = self._rule(found)
+        return Verdict(found.approval, f"{_STARTED}: {found.reason}", rule, where, by="rule", details=_details(found))
 
     def _stating(self, approval: Approval) -> Iterator[ShellRule]:
         return (rule for _, section in self._sections() for rule in section.rules if rule.approval is approval)

@@ -51,7 +51,8 @@ BYTES_A_TOKEN = 4
 RESULT = "shell.result"
 READING = "reading"
 """The basis of a verdict on a line that is run as one that only reads."""
-_MAY_BE_BLOCKED = "this line is not tried on a copy, as it may run a command that is blocked"
+_MAY_BE_BLOCKED = "this line is not tried on a copy, as it may do something that is blocked and is no program"
+_MAY_HAVE_BEEN_BLOCKED = "it may have started a command that is blocked, which cannot be seen here"
 _ELSEWHERE = "the rules are for the working directory, and this is another folder"
 _OTHER_SHELL = "the rules read bash only, and another shell may take the line for something else"
 _READS_ON = "a command in it may read the lines behind it; write them one by one, or start it with < /dev/null"
@@ -154,7 +155,7 @@ class ShellToolset(Toolset):
             verdict = self._as_reading(verdict, args["command"])
         if self._policy.try_first == "off" or not self._processes.can_try:
             return replace(verdict, unruled=False)
-        tried = verdict.approval is not Approval.ASK or not self._may_hide_blocked(args["command"])
+        tried = verdict.approval is not Approval.ASK or not self._may_block_unseen(args["command"])
         return replace(verdict, tried_first=tried, unruled=verdict.unruled and tried)
 
     def _as_reading(self, verdict: Verdict, command: str) -> Verdict:
@@ -348,20 +349,44 @@ class ShellToolset(Toolset):
         if place.runs is None:
             return place
         if problem := self._no_trials:
-            return self._untried(place, problem)
-        if why := self._may_hide_blocked(command):
+            return self._untried(place, f"{trial.trials.UNTRIED}: {problem}")
+        if why := self._may_block_unseen(command):
             return dataclasses.replace(place, value=Text(f"{_MAY_BE_BLOCKED} ({why})"))
         seconds = args.get("timeout") or self.config.timeout
         attempt = partial(self._attempt, command, seconds, context.show)
         try:
-            return await self._trials.preview(self._tried_args(args), context.call_id, place.runs, attempt)
+            preview = await self._trials.preview(
+                self._tried_args(args), context.call_id, place.runs, attempt, self._verdict_on_started
+            )
         except trial.trials.NotTried as error:
-            return self._untried(place, str(error))
+            return self._untried(place, f"{trial.trials.LINE_UNTRIED}: {error}")
+        return preview
+
+    @property
+    def _parent(self) -> ShellToolset | None:
+        parent = self.env.parent
+        return parent if isinstance(parent, ShellToolset) else None
+
+    def _may_block_unseen(self, command: str) -> str | None:
+        """Why a line may do something that this worker or a parent blocks, and that no trial shows."""
+        above = self._parent._may_block_unseen(command) if self._parent else None
+        return above or self._policy.may_block_unseen(command)
+
+    @property
+    def _blocked_programs(self) -> frozenset[str]:
+        above = self._parent._blocked_programs if self._parent else frozenset()
+        return self._policy.blocked_programs | above
+
+    def _verdict_on_started(self, commands: Sequence[Sequence[str]]) -> Verdict | None:
+        """The verdict on what a trial started, if this worker or a parent blocks it."""
+        blocked = self._policy.verdict_on_started(commands)
+        if blocked is None and self._parent is not None:
+            blocked = self._parent._verdict_on_started(commands)
+        return blocked
 
     def _may_hide_blocked(self, command: str) -> str | None:
         """Why a line may run something that this worker or a parent blocks; None if it does not."""
-        parent = self.env.parent
-        above = parent._may_hide_blocked(command) if isinstance(parent, ShellToolset) else None
+        above = self._parent._may_hide_blocked(command) if self._parent else None
         return above or self._policy.may_hide_blocked(command)
 
     async def _attempt(self, command: str, seconds: float, watch: Callable[[str], None], folder: Path) -> Tried:
@@ -380,15 +405,18 @@ class ShellToolset(Toolset):
             watch=watch,
         )
         writable = self._repository(command, cwd)
-        return await trials.run(argv, folder, run, cwd=cwd, writable=writable, withheld=secret)
+        names = self._blocked_programs
+        tried = await trials.run(argv, folder, run, cwd=cwd, writable=writable, withheld=secret, programs=names)
+        if tried.commands is None and tried.unsure is None and self._may_hide_blocked(command):
+            tried = replace(tried, unsure=_MAY_HAVE_BEEN_BLOCKED)
+        return tried
 
-    def _untried(self, place: Preview, problem: str) -> Preview:
+    def _untried(self, place: Preview, sentence: str) -> Preview:
         """Only where it would run; why no more is known is said once, unless somebody switched it off."""
-        if self._policy.try_first != "off" and self._processes.confined:
-            sentence = f"{trial.trials.UNTRIED}: {problem}"
-            if sentence not in (notified := full_sandbox(self.env).notified):
-                notified.add(sentence)
-                self.env.notify("info", sentence)
+        notified = full_sandbox(self.env).notified
+        if self._policy.try_first != "off" and self._processes.confined and sentence not in notified:
+            notified.add(sentence)
+            self.env.notify("info", sentence)
         return place
 
     async def _show_place(self, args: Args, context: ToolContext) -> Preview:

@@ -15,7 +15,7 @@ from anyio import to_thread
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from forge_cli.core.approval import CommandRun, GrantOffer
+from forge_cli.core.approval import CommandRun, GrantOffer, Verdict
 from forge_cli.core.errors import Stale
 from forge_cli.core.media import DisplayHints
 from forge_cli.core.processes import Finished
@@ -43,6 +43,7 @@ _TRIED = "tried.json"
 
 Try = Callable[[Path], Awaitable[Tried]]
 Keep = Callable[[ChangeSet], None]
+JudgeStarted = Callable[[Sequence[Sequence[str]]], Verdict | None]
 
 
 def describe(tried: Tried, shown: ShownEffect) -> Text:
@@ -161,8 +162,8 @@ class KeptTrials:
         if "folder" in vars(self) and self.base is None:
             drop(self.folder)
 
-    async def preview(self, args: Args, call_id: str, runs: CommandRun, attempt: Try) -> Preview:
-        """The effect of a line when it was tried, now or before the session was parked."""
+    async def preview(self, args: Args, call_id: str, runs: CommandRun, attempt: Try, judge: JudgeStarted) -> Preview:
+        """The effect of a line when it was tried, now or before the session was parked; ``judge`` may block it."""
         folder = self.folder / _key(args)
         tried = self._load(folder)
         if tried is None:
@@ -170,12 +171,14 @@ class KeptTrials:
             _save(tried)
         kept = await to_thread.run_sync(KeptTrial.of, tried, self.workspace)
         self._known[folder.name] = kept
+        blocked = judge(kept.tried.commands or ())
         return Preview(
             describe(kept.tried, kept.shown),
             stamp=kept.stamp,
             recap=recap(kept.tried, kept.shown),
             runs=runs,
-            tried=told(kept.tried, kept.shown, call_id),
+            tried=told(kept.tried, kept.shown, call_id, blocked),
+            blocked=blocked,
             changed=changed_folder(kept.tried, self.workspace),
             extent=extent_of(kept.tried, kept.shown),
         )
@@ -216,6 +219,9 @@ class KeptTrials:
         kept["done"] = Finished(**{**kept["done"], "appeared": (), "refused": (), "sockets": ()})
         kept["wanted"] = tuple(TriedWant(**each) for each in kept["wanted"])
         kept["sockets"] = tuple(kept.get("sockets", ()))
+        kept["programs"] = tuple(kept.get("programs", ()))
+        commands = kept.get("commands")
+        kept["commands"] = None if commands is None else tuple(map(tuple, commands))
         return Tried(changes=changes, **kept)
 
 
@@ -225,6 +231,8 @@ def _save(tried: Tried) -> None:
         "wanted": [asdict(each) for each in tried.wanted],
         "unsure": tried.unsure,
         "sockets": tried.sockets,
+        "programs": tried.programs,
+        "commands": tried.commands,
     }
     replace_file(tried.changes.folder / _TRIED, json.dumps(kept), mode=0o600)
 
@@ -233,9 +241,11 @@ def _key(args: Args) -> str:
     return sha256(json.dumps(args, sort_keys=True).encode()).hexdigest()[:32]
 
 
-def told(tried: Tried, shown: ShownEffect, call_id: str) -> CommandTried:
+def told(tried: Tried, shown: ShownEffect, call_id: str, blocked: Verdict | None = None) -> CommandTried:
     """The event for the record."""
     outcome = "noEffect" if tried.no_effect else "effects" if tried.complete else "incomplete"
+    if blocked is not None:
+        outcome = "blocked"
     return CommandTried(
         call_id,
         outcome,  # type: ignore[arg-type]
@@ -243,5 +253,7 @@ def told(tried: Tried, shown: ShownEffect, call_id: str) -> CommandTried:
         tried.done.duration_ms,
         shown.changed,
         tried.wanted,
+        programs=tried.programs,
+        blocked=blocked.reason if blocked else None,
         unsure=tried.unsure,
     )

@@ -153,7 +153,7 @@ async def test_what_libraries_ask_for_by_themselves_is_not_told(zone: Path) -> N
     (zone / "harmless.py").write_text(HARMLESS)
     done, reached = await watched(zone, "python3 harmless.py; ls -l; id; git init -q; git status; whoami")
     assert done.stdout.startswith("2\n2\n2\n2\n[1]\n"), done
-    assert reached == Reached([], [], [], [])
+    assert reached == Reached([], [], [], [], [])
 
 
 RACE = r"""
