@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO
@@ -22,7 +21,7 @@ from forge_cli.inspection.past import CHANGES, Rejudged, rejudge
 from forge_cli.process.signals import in_loop
 from forge_cli.record.calls import past_calls
 from forge_cli.record.log import damage_of, find_record, read_session
-from forge_cli.ui.table import paint
+from forge_cli.ui.table import paint, print_json
 from forge_cli.ui.wrap import wrap_for
 
 
@@ -43,7 +42,7 @@ def judge_again(name: str, session: str, directory: Path | None, *, as_json: boo
         judged = in_loop(rejudge, name, workspace_of(start.workspace, directory), calls)
         others = sum(line.delegation is not None and line.type == ToolStarted.type for line in log.lines)
         if as_json:
-            out.write(json.dumps(_object(first.session, worker, judged, others), ensure_ascii=False, indent=2) + "\n")
+            print_json(_object(first.session, worker, judged, others), out)
         else:
             _print(first.session, judged, others, out)
 

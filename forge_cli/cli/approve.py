@@ -24,7 +24,7 @@ from forge_cli.files.places import wrong_path
 from forge_cli.inspection.gate import judging
 from forge_cli.process.signals import in_loop
 from forge_cli.schema.forms import OptionValue
-from forge_cli.ui.table import paint
+from forge_cli.ui.table import paint, print_json
 from forge_cli.ui.terminal.slash import json_object, parse_arguments
 from forge_cli.ui.wrap import wrap_for
 
@@ -111,7 +111,10 @@ def _options(pairs: list[str]) -> dict[str, OptionValue]:
 
 
 def _tell(answer: VerdictAnswer, out: TextIO, *, as_json: bool) -> None:
-    out.write(json.dumps(answer, ensure_ascii=False) + "\n" if as_json else _sentences(answer, out))
+    if as_json:
+        print_json(answer, out, indent=None)
+    else:
+        out.write(_sentences(answer, out))
     out.flush()
 
 

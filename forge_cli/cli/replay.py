@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from enum import StrEnum
 from typing import Annotated, TextIO
 
@@ -23,13 +22,13 @@ from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.errors import ExitCode, UsageError
 from forge_cli.core.events import ToolResult
 from forge_cli.core.results import Diff
-from forge_cli.core.wire import JsonObject
 from forge_cli.engine.replay.drift import Drift
 from forge_cli.engine.replay.recording import Recording, open_recording
 from forge_cli.engine.replay.repeat import Repetition, ReplayStopped, worker_of
 from forge_cli.engine.replay.replay import Course, Tools
 from forge_cli.process.signals import in_loop, interruptible
 from forge_cli.process.stdin import is_interactive
+from forge_cli.ui.table import print_json
 from forge_cli.ui.terminal.terminal import TerminalUI
 
 app = new_app()
@@ -119,16 +118,13 @@ def _report(recording: Recording, end: Course | Drift | ReplayStopped, as_json: 
             return code
         case Drift():
             if as_json:
-                _print({"session": recording.session, "worker": recording.worker, "drift": end.wire()}, out)
+                print_json({"session": recording.session, "worker": recording.worker, "drift": end.wire()}, out)
                 return ExitCode.DRIFT
             raise end
         case Course():
             if as_json:
-                _print({"session": recording.session, "worker": recording.worker, "drift": None, **counts(end)}, out)
+                data = {"session": recording.session, "worker": recording.worker, "drift": None, **counts(end)}
+                print_json(data, out)
             else:
                 out.write(f"no drift: {summary(end)}\n")
             return ExitCode.DONE
-
-
-def _print(data: JsonObject, out: TextIO) -> None:
-    out.write(json.dumps(data, ensure_ascii=False, indent=2) + "\n")

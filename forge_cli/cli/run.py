@@ -26,7 +26,7 @@ from forge_cli.core.bounds import ForcedEnd
 from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import ExitCode, UsageError
 from forge_cli.core.events import Event, StatusEvent
-from forge_cli.core.text import readable, visible
+from forge_cli.core.text import json_for, readable, visible
 from forge_cli.engine import turns
 from forge_cli.engine.runtime.options import Opened, RunOptions
 from forge_cli.engine.runtime.result import WorkerResult
@@ -293,7 +293,7 @@ def _printing(out: TextIO) -> Sink:
     """Print the lines of the record as they come."""
 
     def printed(line: Line) -> None:
-        out.write(line.text())
+        out.write(json_for(out, line.text()))
         out.flush()
 
     return printed
@@ -310,7 +310,7 @@ def finish(plan: TaskOptions, result: WorkerResult, out: TextIO) -> ExitCode:
         unwritten = None
     match plan.format:
         case OutputFormat.json:
-            out.write(json.dumps(redactor.redact(result.wire()), ensure_ascii=False) + "\n")
+            out.write(json_for(out, json.dumps(redactor.redact(result.wire()), ensure_ascii=False)) + "\n")
         case OutputFormat.text if answer and not plan.streams_text(out):
             shown = redactor.redact_text(answer)
             out.write((readable(shown) if out.isatty() else shown) + "\n")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -34,7 +33,7 @@ from forge_cli.engine.replay.replay import Course
 from forge_cli.files.worker import load_worker
 from forge_cli.process.signals import in_loop, interruptible
 from forge_cli.record.places import SUFFIX
-from forge_cli.ui.table import paint
+from forge_cli.ui.table import paint, print_json
 from forge_cli.ui.wrap import wrap_for
 
 app = new_app()
@@ -90,7 +89,7 @@ def replay_tests(
         tally = {status: sum(outcome.status == status for outcome in outcomes) for status in ("ok", "drift", "error")}
         if as_json:
             data = {**tally, "records": [outcome.wire() for outcome in outcomes]}
-            out.write(json.dumps(data, ensure_ascii=False, indent=2) + "\n")
+            print_json(data, out)
         else:
             out.write(_last_line(tally))
     raise typer.Exit(ExitCode.DRIFT if tally["drift"] else ExitCode.INVALID if tally["error"] else ExitCode.DONE)

@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Container, Iterable, Iterator
 from datetime import datetime
 from math import floor, log10
-from typing import Literal
+from typing import IO, Literal
 
 CutAt = Literal["lines", "middle", "end"]
 
@@ -50,6 +50,18 @@ def readable(text: str, *, keep: str = "\n\t", after: str = "") -> str:
         return visible(text, keep=keep)
     places = {found.start() for found in re.finditer(_IN_PLACE, after + text)}
     return "".join(_shown(after + text, keep, places, len(after)))
+
+
+def json_for(stream: IO[str], text: str) -> str:
+    """JSON as a stream gets it: on a terminal what cannot be seen for what it is is escaped, which means the same."""
+    if not stream.isatty() or (text.isascii() and "\x7f" not in text):
+        return text
+    return text.translate({ord(char): _json_escape(char) for char in set(text) if char != "\n" and _is_hidden(char)})
+
+
+def _json_escape(char: str) -> str:
+    units = char.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[place]:02x}{units[place + 1]:02x}" for place in range(0, len(units), 2))
 
 
 def _shown(text: str, keep: str, places: Container[int] = (), start: int = 0) -> Iterator[str]:

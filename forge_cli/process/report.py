@@ -9,6 +9,7 @@ import time
 from typing import Any, TextIO
 
 from forge_cli.core.phrases import INTERRUPTED_ANSWER
+from forge_cli.core.text import json_for
 from forge_cli.core.wire import camel_keys
 
 END = "sessionEnd"
@@ -49,7 +50,7 @@ class ResultReport:
         if self.printed:
             return
         self.printed = True
-        out.write(_dump(result if self._form == "json" else self._line(result)) + "\n")
+        out.write(json_for(out, _dump(result if self._form == "json" else self._line(result))) + "\n")
         out.flush()
 
     def _result(self, code: int, error: str | None) -> dict[str, Any]:

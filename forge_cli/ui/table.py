@@ -11,7 +11,7 @@ from typing import Any, TextIO
 
 from msgspec import Struct
 
-from forge_cli.core.text import visible
+from forge_cli.core.text import json_for, visible
 from forge_cli.ui.wrap import cell_len, fit, pad, terminal_width, wrap
 
 PLAIN = "\x1b[0m"
@@ -57,8 +57,10 @@ class Column(Struct, frozen=True):
     """The text that must be seen in the last column, wherever it stands there; small and capital letters are alike."""
 
 
-def print_json(data: Any) -> None:
-    sys.stdout.write(json.dumps(data, ensure_ascii=False, indent=2) + "\n")
+def print_json(data: Any, stream: TextIO | None = None, *, indent: int | None = 2) -> None:
+    """An object as JSON, to standard output unless another stream is given; in one line without ``indent``."""
+    out = stream or sys.stdout
+    out.write(json_for(out, json.dumps(data, ensure_ascii=False, indent=indent)) + "\n")
 
 
 def print_table(columns: Sequence[str | Column], rows: Sequence[Mapping[str, Any]]) -> None:

@@ -1,11 +1,25 @@
 """Text made safe to show, cut, counted, and with the name that was meant."""
 
+import io
+import json
 import unicodedata
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forge_cli.core.text import MORE, CutAt, counted, cut, did_you_mean, dollars, nearest, readable, visible
+from forge_cli.core.text import (
+    MORE,
+    UNSEEN,
+    CutAt,
+    counted,
+    cut,
+    did_you_mean,
+    dollars,
+    json_for,
+    nearest,
+    readable,
+    visible,
+)
 
 from ..rows import each_row
 
@@ -156,3 +170,17 @@ def test_amounts_are_as_short_as_they_can_be_read() -> None:
     amounts = {0: "$0", 0.00000042: "$0.00000042", 0.00042: "$0.00042", 0.001: "$0.001", 0.00996: "$0.01"}
     amounts |= {0.019: "$0.02", 0.25: "$0.25", 2: "$2.00", 1234.5: "$1,234.50"}
     assert {cost: dollars(cost) for cost in amounts} == amounts
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@given(st.text() | st.text('a\x1b\x7f\x9b\u202e\u115f\U000e0041\ud800😀\n"\\'))
+def test_json_on_a_terminal_says_the_same_and_hides_nothing(text: str) -> None:
+    written = json.dumps({text: [text]}, ensure_ascii=False, indent=2)
+    assert json_for(io.StringIO(), written) == written
+    shown = json_for(Terminal(), written)
+    assert json.loads(shown) == {text: [text]}
+    assert all(char == "\n" or (char.isprintable() and char not in UNSEEN) for char in shown)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
@@ -18,6 +17,7 @@ from forge_cli.core.errors import ExitCode
 from forge_cli.core.text import cut, dollars, visible
 from forge_cli.engine.batch.local import SharedPace
 from forge_cli.process.streams import draw_below, erase_live_lines, live_lines
+from forge_cli.ui.table import print_json
 from forge_cli.ui.terminal.live import LiveLines, can_draw, compact, cyan, dim, duration, spin
 from forge_cli.ui.wrap import wrap_for
 
@@ -76,7 +76,7 @@ class BatchReport:
     def __call__(self, event: BatchEvent) -> None:
         self.screen.take(event)
         if self._as_json:
-            self._out.write(json.dumps(event.wire(), ensure_ascii=False) + "\n")
+            print_json(event.wire(), self._out, indent=None)
             self._out.flush()
 
     def summary(self, results: str, code: int) -> None:

@@ -66,12 +66,13 @@ def search(
 def _print_session(session: str, hits: Sequence[Mapping[str, Any]], wanted: str) -> None:
     """One session with the first of its hits, what was found marked."""
     seen, hits = overview(find_session(session)), list({hit["excerpt"]: hit for hit in hits}.values())
-    about = " ".join((seen.title or seen.task).split())
+    about = visible(" ".join((seen.title or seen.task).split()))
     width = new_console(sys.stdout).width - 1
-    sys.stdout.write(paint(fit(f"{session}  {local_time(seen.ended, '%b %d')}  {seen.worker}  {about}", width), BOLD))
+    day = visible(local_time(seen.ended, "%b %d"))
+    sys.stdout.write(paint(fit(f"{visible(session)}  {day}  {visible(seen.worker)}  {about}", width), BOLD))
     sys.stdout.write("\n")
     for hit in hits[:SHOWN]:
-        kind = f"  {WORDS.get(hit['event'], hit['event']):8} "
+        kind = f"  {WORDS.get(hit['event'], visible(hit['event'])):8} "
         sys.stdout.write(f"{kind}{around(visible(hit['excerpt']), visible(wanted), width - len(kind))}\n")
     if len(hits) > SHOWN:
-        sys.stdout.write(f"  and {counted(len(hits) - SHOWN, 'more place')}: forge sessions show {session}\n")
+        sys.stdout.write(f"  and {counted(len(hits) - SHOWN, 'more place')}: forge sessions show {visible(session)}\n")

@@ -14,7 +14,7 @@ from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.output import data_output
 from forge_cli.cli.sessions.common import NAMED
 from forge_cli.core.errors import ForgeError, UsageError
-from forge_cli.core.text import counted, visible
+from forge_cli.core.text import counted, json_for, readable, visible
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.record.calls import decisions_csv
 from forge_cli.record.log import LAST, find_session
@@ -40,7 +40,7 @@ def show(
     """
     log = read_log(find_session(session), warn)
     if as_json:
-        sys.stdout.writelines(line.text() for line in log.lines)
+        sys.stdout.writelines(json_for(sys.stdout, line.text()) for line in log.lines)
         return
     with data_output() as out:
         draw(read_transcript(log.lines), new_console(out), PluginHost().renderer)
@@ -80,7 +80,7 @@ def export(
         with data_output():
             document = write(told, PluginHost().renderer)
     if target is None:
-        sys.stdout.write(document)
+        sys.stdout.write(readable(document) if sys.stdout.isatty() else document)
         return
     try:
         write_target(target, document)

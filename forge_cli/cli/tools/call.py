@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -35,6 +34,7 @@ from forge_cli.process.stdin import is_interactive
 from forge_cli.sandbox.processes.requests import call_through, pipes_of_caller
 from forge_cli.schema.forms import args_from, boolean_options
 from forge_cli.toolsets.executables.toolset import ToolLeftOut
+from forge_cli.ui.table import print_json
 from forge_cli.ui.terminal.console import new_console
 from forge_cli.ui.terminal.forms import fill_form
 from forge_cli.ui.terminal.input import LineReader
@@ -166,7 +166,7 @@ def call_as_program(invocation: Invocation, pipes: Path, out: TextIO) -> ExitCod
 def _show(outcome: ToolOutcome, author: str | None, as_json: bool, host: PluginHost, out: TextIO) -> None:
     """The value to standard output, as it is where that is not a terminal; what went wrong to standard error."""
     if as_json:
-        out.write(json.dumps(outcome.value.wire(), ensure_ascii=False) + "\n")
+        print_json(outcome.value.wire(), out, indent=None)
     elif outcome.ok and not out.isatty() and isinstance(outcome.value, Text | FileContent):
         out.write(outcome.value.content.removesuffix("\n") + "\n")
     elif outcome.ok or outcome.value.text() != outcome.error:
