@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from forge_cli.sandbox.trial.apply import ChangeSet
     from forge_cli.sandbox.trial.reading import ReadingRuns
     from forge_cli.sandbox.trial.trials import Trials
+    from forge_cli.sandbox.trial.view import TrialView
 
 NOT_CONFINED = f"{describe_confinement(None)}; install bubblewrap (bwrap), or say 'isolation: off'"
 NAMES_NOT_KEPT = "sandbox.network lists names, and this machine has nothing that keeps commands from all others"
@@ -285,12 +286,12 @@ class WorkerProcesses(Processes):
     @cached_property
     def trials(self) -> Trials | None:
         """The trials on copies; None where commands are not confined."""
-        wrap, wanted = self.wrap(), self._sandbox.isolation
-        if isinstance(wrap, Unconfined):
-            return None
-        view = trial.view.TrialView(self._confinement(()), tuple(wanted.read))
-        confined = Confined(wrap.mechanism, view.confinement())
-        return trial.trials.Trials(confined, view, own=self._sandbox.own, room=wanted.limits.file_size)
+        return self._trials_with(trial.view.TrialView(self._confinement(()), tuple(self._sandbox.isolation.read)))
+
+    @cached_property
+    def approved_trials(self) -> Trials | None:
+        """The trials of lines that rules approve: they see what the worker names for commands, but for sockets."""
+        return self._trials_with(self._approved_view)
 
     @cached_property
     def reading_runs(self) -> ReadingRuns | None:
@@ -298,9 +299,21 @@ class WorkerProcesses(Processes):
         wrap = self.wrap()
         if isinstance(wrap, Unconfined) or not self.can_try:
             return None
-        named = (path for path in self._sandbox.isolation.read if not path.is_socket())
-        view = trial.view.TrialView(self._confinement(named))
+        view = self._approved_view
         return trial.reading.ReadingRuns(Confined(wrap.mechanism, view.confinement()), view)
+
+    @cached_property
+    def _approved_view(self) -> TrialView:
+        named = (path for path in self._sandbox.isolation.read if not path.is_socket())
+        return trial.view.TrialView(self._confinement(named))
+
+    def _trials_with(self, view: TrialView) -> Trials | None:
+        wrap = self.wrap()
+        if isinstance(wrap, Unconfined):
+            return None
+        confined = Confined(wrap.mechanism, view.confinement())
+        room = self._sandbox.isolation.limits.file_size
+        return trial.trials.Trials(confined, view, own=self._sandbox.own, room=room)
 
     async def run_wrapped(
         self,

@@ -43,6 +43,7 @@ _REFUSED_SOCKETS: Mapping[SocketState, str] = {
     "unknown": "no command may make",
 }
 ENDED_AT_NAME = "it was ended there, since it does not get far without the network"
+_MOVED = "a folder cannot be moved on a copy, so it may have failed only there"
 LISTED = 5
 """Places, of each kind that a trial wanted, that are named."""
 
@@ -133,19 +134,22 @@ class Trials:
         *,
         cwd: Path,
         writable: Iterable[Path],
-        withheld: Sequence[str],
+        withheld: Sequence[str] | None = None,
         programs: frozenset[str] = frozenset(),
     ) -> Tried:
         """Do a command on copies in a folder of its own; what is ``withheld`` besides may make it fail.
 
-        ``programs`` are names, in lower case, of those whose words are recorded when they are started.
+        Without that, its words and its output say nothing of what it lacked. ``programs`` are names, in lower case, of
+        those whose words are recorded when they are started.
         """
         for _ in range(AGAIN):
             drop(folder)
             if is_begun(folder):
                 raise NotTried(f"changes of the same line were cut off, and are still in {shown(str(folder))}")
             tried = await self._run(argv, folder, run, writable, programs)
-            if tried is not None:
+            if tried is not None and withheld is None:
+                return replace(tried, unsure=_MOVED) if may_lack_rename(tried.done) else tried
+            if tried is not None and withheld is not None:
                 return self._doubted(tried, argv, cwd, withheld)
         raise NotTried("somebody keeps changing the files that it changes")
 
@@ -242,7 +246,7 @@ class Trials:
         if unsure is None and done.exit_code:
             silent = [*withheld, *(str(path) for path in self._view.named if not path.is_socket())]
             if may_lack_rename(done):
-                unsure = "a folder cannot be moved on a copy, so it may have failed only there"
+                unsure = _MOVED
             elif silent:
                 unsure = f"it failed without {', '.join(map(shown, silent[:3]))}, which a trial does not have"
         return replace(tried, wanted=wanted, unsure=unsure)

@@ -47,6 +47,9 @@ _RULES = ("rules", NEW_ENTRY)
 _HIDDEN_GLOB = re.compile(r"\.[^/]*[*?\[]")
 _STARTED = "on a copy it started a command that is blocked"
 
+_WITHOUT_EFFECT = frozenset(("reading", "linting"))
+"""The rule sets of lines that change nothing."""
+
 _Placed = tuple[Simple, list[str]]
 
 
@@ -106,9 +109,7 @@ class ShellPolicy(Struct, frozen=True, dict=True):
 
         In ``any_grammar``, what could be a blocked command is one, wherever it stands.
         """
-        found = self._judge.judge(
-            command, writable=self._writable(), is_link=self._is_link, before=moved, any_grammar=any_grammar
-        )
+        found = self._judged(command, moved=moved, any_grammar=any_grammar)
         rule, where = self._rule(found)
         parts = tuple(dict.fromkeys(map(self._judged_part, found.parts)))
         plain = found.approval is Approval.PRE_APPROVED or found.grantable
@@ -143,16 +144,31 @@ class ShellPolicy(Struct, frozen=True, dict=True):
         unsure = Approval.strictest(Approval.ASK, self.worker.default)
         return replace(verdict, approval=unsure, reason=doubt, rule=None, where=None)
 
+    def _judged(self, command: str, *, moved: str = "", any_grammar: bool = False) -> LineVerdict:
+        return self._judge.judge(
+            command, writable=self._writable(), is_link=self._is_link, before=moved, any_grammar=any_grammar
+        )
+
     def _only_reads(self, parts: Sequence[CommandPart]) -> bool:
         """Whether every command is one of the rule set that only reads, and nothing speaks against it."""
         return bool(parts) and all(part.match and part.match.rule.use == "reading" and not part.why for part in parts)
 
-    def is_reading(self, command: str) -> bool:
-        """Whether nothing but the rule set that only reads allows a line, so that it can be run as one that does."""
-        if self.verdict(command).risk != "low":
-            return False
-        other = self._judge_without_reading.judge(command, writable=self._writable(), is_link=self._is_link)
-        return other.approval is not Approval.PRE_APPROVED
+    def sets_needed(self, command: str) -> frozenset[str]:
+        """The rule sets without which a line would not be allowed, if it is allowed by those that promise no effect."""
+        if self.verdict(command).approval is not Approval.PRE_APPROVED:
+            return frozenset()
+        parts = self._judged(command).parts
+        used = frozenset(part.match.rule.use or "" for part in parts if part.match)
+        if not used or not used <= _WITHOUT_EFFECT or not all(part.match for part in parts):
+            return frozenset()
+        other = self._judge_of_others.judge(command, writable=self._writable(), is_link=self._is_link)
+        return frozenset() if other.approval is Approval.PRE_APPROVED else used
+
+    def written_by(self, command: str) -> frozenset[str]:
+        """The files that the redirections of a plain line write."""
+        files = (file for simple, places in self._placed(command, "") for file in _redirected(simple, places))
+        written = (self.workspace / file.path for file in files if file.access is Access.WRITE)
+        return frozenset(os.path.realpath(path) for path in written)
 
     def _is_unruled(self, command: str, found: LineVerdict) -> bool:
         """Whether a line asks although no rule says so of any command in it, and it names no file of secrets."""
@@ -200,11 +216,13 @@ class ShellPolicy(Struct, frozen=True, dict=True):
         return LineJudge(lists, self.worker.default, readable=readable, root=str(self.workspace))
 
     @cached_property
-    def _judge_without_reading(self) -> LineJudge:
-        sections = (
-            (name, [rule for rule in section.rules if rule.use != "reading"]) for name, section in self._sections()
-        )
-        return LineJudge([RuleList(name, rules) for name, rules in sections], self.worker.default)
+    def _judge_of_others(self) -> LineJudge:
+        """The judge by all rules but the sets that promise no effect."""
+        lists = [
+            RuleList(name, [rule for rule in section.rules if rule.use not in _WITHOUT_EFFECT])
+            for name, section in self._sections()
+        ]
+        return LineJudge(lists, self.worker.default)
 
     @property
     def try_first(self) -> TrySetting:

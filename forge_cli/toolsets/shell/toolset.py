@@ -16,13 +16,11 @@ from pydantic import Field
 
 from forge_cli.core.approval import Approval, CommandRun, Effect, Verdict
 from forge_cli.core.context import ToolContext
-from forge_cli.core.errors import NotAsJudged, ToolError, WorkerError
+from forge_cli.core.errors import ToolError, WorkerError
 from forge_cli.core.hookspecs import Renderer, hookimpl
 from forge_cli.core.locking import LockEntry, hash_files
 from forge_cli.core.results import OUTPUT_LIMIT, Custom, Text
-from forge_cli.core.text import visible
 from forge_cli.core.tool import LONGEST, Args, Preview
-from forge_cli.core.trial import describe_wanted
 from forge_cli.core.zones import Access
 from forge_cli.sandbox import trial
 from forge_cli.sandbox.files.sandbox import full_sandbox
@@ -49,8 +47,8 @@ if TYPE_CHECKING:
 DOES = (Effect.READ, Effect.WRITE, Effect.EXECUTE, Effect.NETWORK)
 BYTES_A_TOKEN = 4
 RESULT = "shell.result"
-READING = "reading"
-"""The basis of a verdict on a line that is run as one that only reads."""
+COVERED = "covered"
+"""The basis of a verdict on a line that only rule sets allow which promise no effect."""
 _MAY_BE_BLOCKED = "this line is not tried on a copy, as it may do something that is blocked and is no program"
 _MAY_HAVE_BEEN_BLOCKED = "it may have started a command that is blocked, which cannot be seen here"
 _ELSEWHERE = "the rules are for the working directory, and this is another folder"
@@ -152,21 +150,22 @@ class ShellToolset(Toolset):
         """The verdict of the rules; only where lines are tried can a trial answer what they leave open."""
         verdict = self._line_approval(args)
         if verdict.approval is Approval.PRE_APPROVED and self._processes.can_try:
-            verdict = self._as_reading(verdict, args["command"])
+            verdict = self._as_covered(verdict, args["command"])
         if self._policy.try_first == "off" or not self._processes.can_try:
             return replace(verdict, unruled=False)
         tried = verdict.approval is not Approval.ASK or not self._may_block_unseen(args["command"])
         return replace(verdict, tried_first=tried, unruled=verdict.unruled and tried)
 
-    def _as_reading(self, verdict: Verdict, command: str) -> Verdict:
-        """The verdict on a pre-approved line: where that is for reading only, it is run as a line that reads."""
-        if not self._policy.is_reading(command):
+    def _as_covered(self, verdict: Verdict, command: str) -> Verdict:
+        """The verdict on a pre-approved line: where only sets allow it that promise no effect, it is held to that."""
+        needed = self._policy.sets_needed(command)
+        if not needed:
             return verdict
-        if named := named_variable(command, self.config.env):
-            return replace(
-                verdict, approval=self._unsure, reason=f"it names ${named}, which a line that only reads lacks"
-            )
-        return replace(verdict, basis=READING)
+        named = named_variable(command, self.config.env) if "reading" in needed else None
+        if named:
+            reason = f"it names ${named}, which a line that only reads lacks"
+            return replace(verdict, approval=self._unsure, reason=reason, rule=None, where=None)
+        return replace(verdict, basis=COVERED)
 
     def _line_approval(self, args: Args) -> Verdict:
         verdict = self.verdict(args["command"])
@@ -234,9 +233,7 @@ class ShellToolset(Toolset):
     ) -> Custom:
         """Run a command line with bash in the working directory, and wait for its end."""
         seconds = timeout or self.config.timeout
-        if context.basis == READING:
-            return self._result(command, await self._read(command, seconds, context.show), seconds)
-        done = None
+        done = await self._run_covered(command, seconds, context) if context.basis == COVERED else None
         sockets: list[Path] = []
         tried = self._tried_args({"command": command, "timeout": timeout})
         if context.stamp is not None:
@@ -267,32 +264,12 @@ class ShellToolset(Toolset):
         told = outcome.with_hint(state, done, done.stderr)
         return outcome.result(outcome.value_of(RESULT, command, done, state, told), done, state)
 
-    async def _read(self, command: str, seconds: float, watch: Callable[[str], None]) -> Finished:
-        """Run a line that is allowed because it only reads; one that wanted more asks, or is refused by the default."""
-        runs = self._processes.reading_runs
-        blocked = self._unsure is Approval.BLOCKED
-        if runs is None:
-            raise NotAsJudged("it cannot be confined as a line that only reads", blocked=blocked)
-        run = partial(
-            self._processes.run_wrapped,
-            bash(command),
-            cwd=self.env.workspace,
-            env=trial.reading.reading_environment(),
-            timeout=seconds,
-            together=OUTPUT_LIMIT - len(command),
-            watch=watch,
-            interrupted=partial(outcome.interrupted, RESULT, command),
-        )
-        try:
-            found = await runs.run(run)
-        except trial.trials.NotTried as error:
-            raise NotAsJudged(f"it cannot be confined as a line that only reads: {error}", blocked=blocked) from None
-        if found.wanted:
-            wanted = "; ".join(visible(each) for each in describe_wanted(found.wanted))
-            raise NotAsJudged(
-                f"a rule set takes it for a line that only reads, and it wanted {wanted}", blocked=blocked
-            )
-        return found.done
+    async def _run_covered(self, command: str, seconds: float, context: ToolContext) -> Finished | None:
+        """Run a line that only rule sets allow; None where it is to be run as any other."""
+        covered = shell.covered.CoveredLines(self._processes, self._policy, RESULT)
+        keep = self._keeper.keep if self._keeper else None
+        name = sha256(context.call_id.encode()).hexdigest()[:32]
+        return await covered.run(command, seconds, context.show, keep, lambda: self._trials.folder / name)
 
     @tool(needs_approval="_start_approval", preview="_show_place", effects=DOES, timeout=LONGEST)
     async def exec_command(

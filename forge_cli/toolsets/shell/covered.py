@@ -1,0 +1,127 @@
+"""Lines that nothing but rule sets of forge allow: run so that a set which is wrong about a program does no harm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from msgspec import Struct
+
+from forge_cli.core.approval import Approval
+from forge_cli.core.errors import NotAsJudged
+from forge_cli.core.processes import Finished
+from forge_cli.core.results import OUTPUT_LIMIT
+from forge_cli.core.text import counted, visible
+from forge_cli.core.trial import TriedWant, describe_wanted
+from forge_cli.sandbox import trial
+from forge_cli.sandbox.isolation.worker import WorkerProcesses
+from forge_cli.sandbox.processes import outcome
+from forge_cli.sandbox.processes.command import bash, clean_environment
+from forge_cli.sandbox.secrets import KEY_NAME
+from forge_cli.sandbox.trial.apply import apply
+from forge_cli.sandbox.trial.caches import without_caches
+from forge_cli.sandbox.trial.copies import drop
+from forge_cli.sandbox.trial.reading import reading_environment
+from forge_cli.sandbox.trial.trials import LISTED, NotTried, Tried
+from forge_cli.toolsets.shell.policy import ShellPolicy
+from forge_cli.toolsets.shell.shown import name_from
+from forge_cli.toolsets.shell.trying import Keep
+
+_UNFIT = "it cannot be confined as a line that only reads"
+
+
+class CoveredLines(Struct, frozen=True):
+    """Runs the lines of one worker that only rule sets allow."""
+
+    processes: WorkerProcesses
+    policy: ShellPolicy
+    kind: str
+    """The kind of the result that an interrupted line gives."""
+
+    async def run(
+        self, command: str, seconds: float, watch: Callable[[str], None], keep: Keep | None, make: Callable[[], Path]
+    ) -> Finished | None:
+        """Return how a line ended that did no more than its sets say; NotAsJudged says what else it did, or wanted.
+
+        None where it is to be run as any other line, because nothing can be tried here. ``make`` names a folder for
+        copies.
+        """
+        needed, written = self.policy.sets_needed(command), self.policy.written_by(command)
+        if needed == {"reading"} and not written:
+            return await self._read(command, seconds, watch)
+        return await self._try(command, seconds, watch, keep, make)
+
+    async def _read(self, command: str, seconds: float, watch: Callable[[str], None]) -> Finished:
+        runs = self.processes.reading_runs
+        if runs is None:
+            raise self._unlike(_UNFIT)
+        run = self._runner(command, seconds, watch, reading_environment())
+        try:
+            found = await runs.run(run)
+        except NotTried as error:
+            raise self._unlike(f"{_UNFIT}: {error}") from None
+        if found.wanted:
+            raise self._wanted("a line that only reads", found.wanted)
+        return found.done
+
+    async def _try(
+        self, command: str, seconds: float, watch: Callable[[str], None], keep: Keep | None, make: Callable[[], Path]
+    ) -> Finished | None:
+        trials = self.processes.approved_trials
+        if trials is None or trials.problem or self.policy.try_first == "off":
+            return None
+        reads = "reading" in self.policy.sets_needed(command)
+        named = [name for name in self.policy.worker.env if not KEY_NAME.search(name)]
+        environment = reading_environment() if reads else clean_environment(named)
+        run = self._runner(command, seconds, watch, environment)
+        folder = make()
+        try:
+            tried = await trials.run(bash(command), folder, run, cwd=self.policy.workspace, writable=())
+            return self._settled(command, tried, keep)
+        except NotTried:
+            return None
+        finally:
+            drop(folder)
+
+    def _settled(self, command: str, tried: Tried, keep: Keep | None) -> Finished:
+        """Apply what the redirections of a line write, and nothing else; caches count for nothing."""
+        if tried.wanted:
+            raise self._wanted("a line that changes nothing", tried.wanted)
+        if tried.done.timed_out:
+            return tried.done
+        if tried.unsure is not None:
+            raise self._unlike(f"a rule set takes it for a line that changes nothing; {tried.unsure}")
+        written = self.policy.written_by(command)
+        changes = without_caches(tried.changes)
+        others = [change for change in changes.changes if str(change.path) not in written]
+        if others:
+            names = ", ".join(name_from(change.path, self.policy.workspace) for change in others[:LISTED])
+            more = f" and {counted(len(others) - LISTED, 'other')}" if len(others) > LISTED else ""
+            raise self._unlike(
+                f"a rule set takes it for a line that changes nothing, and it changed {visible(names)}{more}"
+            )
+        if changes.changes:
+            apply(changes, keep)
+        return tried.done
+
+    def _runner(
+        self, command: str, seconds: float, watch: Callable[[str], None], environment: dict[str, str]
+    ) -> trial.trials.Run:
+        return partial(
+            self.processes.run_wrapped,
+            bash(command),
+            cwd=self.policy.workspace,
+            env=environment,
+            timeout=seconds,
+            together=OUTPUT_LIMIT - len(command),
+            watch=watch,
+            interrupted=partial(outcome.interrupted, self.kind, command),
+        )
+
+    def _wanted(self, taken_for: str, wanted: tuple[TriedWant, ...]) -> NotAsJudged:
+        told = "; ".join(visible(each) for each in describe_wanted(wanted))
+        return self._unlike(f"a rule set takes it for {taken_for}, and it wanted {told}")
+
+    def _unlike(self, reason: str) -> NotAsJudged:
+        return NotAsJudged(reason, blocked=self.policy.worker.default is Approval.BLOCKED)
