@@ -40,13 +40,28 @@ class Architecture(Struct, frozen=True):
     """``mq_open``, ``msgget``, ``semget``, ``shmget`` and ``shmat``."""
     truncate: int
     prlimit: int
+    owners: tuple[int, ...]
+    """``chown``, ``fchown``, ``lchown`` and ``fchownat``, as far as they exist."""
+    attributes: tuple[int, ...]
+    """``setxattr``, ``removexattr``, and those for links, descriptors and paths below a folder."""
     io_uring: tuple[int, ...] = (425, 426, 427)
     """It makes sockets as well, and its calls are seen by no filter."""
 
 
-_ARM = Architecture(0xC00000B7, 198, 199, (217, 218, 219), (220, 97), 268, (180, 186, 190, 194, 196), 45, 261)
+_NEW_ATTRIBUTES = (463, 466)
+_ARM = Architecture(
+    0xC00000B7,
+    *(198, 199, (217, 218, 219), (220, 97), 268, (180, 186, 190, 194, 196), 45, 261),
+    owners=(55, 54),
+    attributes=(5, 6, 7, 14, 15, 16, *_NEW_ATTRIBUTES),
+)
 _ARCHITECTURES = {
-    "x86_64": Architecture(0xC000003E, 41, 53, (248, 249, 250), (56, 272), 308, (240, 68, 64, 29, 30), 76, 302),
+    "x86_64": Architecture(
+        0xC000003E,
+        *(41, 53, (248, 249, 250), (56, 272), 308, (240, 68, 64, 29, 30), 76, 302),
+        owners=(92, 93, 94, 260),
+        attributes=(188, 189, 190, 197, 198, 199, *_NEW_ATTRIBUTES),
+    ),
     "aarch64": _ARM,
     "riscv64": replace(_ARM, audit=0xC00000F3),
 }
@@ -65,7 +80,8 @@ def seccomp_filter(
 
     Only the network's own sockets can be made, and streams by ``socketpair``; other calls are as ever. For a process
     without ``namespaces`` of its own those of the host stay as they are, and memory and queues that it could share with
-    other programs are refused, as are the limits of other processes. ``truncate`` goes by a name: it is refused where
+    other programs are refused, as are the limits of other processes, owners and extended attributes of files: without
+    mounts nothing looks at those of files that can only be read. ``truncate`` goes by a name: it is refused where
     nothing else looks at that.
     """
     found = architecture(machine)
@@ -74,7 +90,7 @@ def seccomp_filter(
     families = [_AF_NETLINK, *([_AF_INET, _AF_INET6] if internet else []), *([AF_UNIX] if unix_sockets else [])]
     refused = [
         *found.keyring,
-        *([] if namespaces else [found.setns, *found.ipc]),
+        *([] if namespaces else [found.setns, *found.ipc, *found.owners]),
         *([] if truncate else [found.truncate]),
     ]
     return b"".join(_program(found, families, refused, namespaces=namespaces))
@@ -99,6 +115,9 @@ def _program(
         yield from unless(number, _refuse(errno.ENOSYS))
     for number in refused:
         yield from unless(number, _refuse(errno.EPERM))
+    # as on a file system that has none, where programs that copy them do without
+    for number in () if namespaces else found.attributes:
+        yield from unless(number, _refuse(errno.EOPNOTSUPP))
     if not namespaces:
         for number in found.namespaces:
             yield from _unless_any(number, FIRST_ARGUMENT, _NEW_NAMESPACES)

@@ -18,6 +18,7 @@ from .world import World
 
 pytestmark = [pytest.mark.anyio, pytest.mark.needs("linux")]
 
+_PYTHON = "python3 -c 'import os, sys; path = sys.argv[2]; exec(sys.argv[1])'"
 FILES = {
     "create": "echo x >$OUT/new",
     "append": "echo x >>$OUT/file",
@@ -44,6 +45,12 @@ FILES = {
     "remove": "touch $OUT/copy && rm $OUT/copy",
     "change the mode": "chmod 640 $OUT/file",
     "change the times": "touch -c -d 2001-01-01 $OUT/file",
+    "change the owner": "chown $(id -u):$(id -g) $OUT/file",
+    "change the owner of a link": "chown -h $(id -u) $OUT/pointer",
+    "change the group by a descriptor": f"{_PYTHON} 'os.fchown(os.open(path, os.O_RDONLY), -1, os.getgid())' $OUT/file",
+    "set an attribute": f'{_PYTHON} \'os.setxattr(path, "user.x", b"1")\' $OUT/file',
+    "set an attribute by a descriptor": f'{_PYTHON} \'os.setxattr(os.open(path, 0), "user.y", b"1")\' $OUT/file',
+    "remove an attribute": f"{_PYTHON} 'os.removexattr(path, \"user.old\")' $OUT/file",
     "write a protected name": "echo x >rw/.git/config",
     "write a hook": "echo x >rw/.git/hooks/pre-commit",
     "write an environment file": "echo x >rw/.env",
@@ -152,6 +159,8 @@ def furnished(world: World) -> World:
     ):
         (world.root / name).parent.mkdir(parents=True, exist_ok=True)
         (world.root / name).write_text("old\n")
+    (world.outside / "pointer").symlink_to("file")
+    os.setxattr(world.outside / "file", "user.old", b"1")
     return world
 
 

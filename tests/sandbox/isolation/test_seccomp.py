@@ -114,6 +114,27 @@ def test_what_the_filter_says_where_no_namespaces_hold(machine: str) -> None:
     assert answers(strict) == [*making, *making, ALLOWED, REFUSED, REFUSED, REFUSED, REFUSED, NO_SUCH_CALL, NO_NETWORK]
 
 
+OWNERS = {"x86_64": (92, 93, 94, 260), "aarch64": (55, 54)}
+ATTRIBUTES = {
+    "x86_64": (188, 189, 190, 197, 198, 199, 463, 466),
+    "aarch64": (5, 6, 7, 14, 15, 16, 463, 466),
+}
+NOT_SUPPORTED = 0x00050000 | 95
+
+
+@pytest.mark.parametrize("machine", OWNERS)
+def test_owners_and_attributes_of_files_stay_where_no_mounts_hold(machine: str) -> None:
+    audit = NUMBERS[machine]["audit"]
+    usual = seccomp_filter(machine=machine)
+    strict = seccomp_filter(namespaces=False, machine=machine)
+    assert usual
+    assert strict
+    numbers = (*OWNERS[machine], *ATTRIBUTES[machine])
+    assert {answer(usual, number, audit=audit) for number in numbers} == {ALLOWED}
+    assert {answer(strict, number, audit=audit) for number in OWNERS[machine]} == {REFUSED}
+    assert {answer(strict, number, audit=audit) for number in ATTRIBUTES[machine]} == {NOT_SUPPORTED}
+
+
 def test_a_machine_whose_numbers_are_not_known_has_no_filter() -> None:
     assert seccomp_filter(machine="pdp11") is None
 
