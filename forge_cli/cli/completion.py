@@ -14,7 +14,7 @@ from forge_cli.cli.commands import app, lazy_commands
 from forge_cli.core.errors import UsageError
 from forge_cli.files.home import forge_home, user_home
 from forge_cli.files.lookup import SUFFIXES, named_workers
-from forge_cli.files.replace import replace_file
+from forge_cli.files.replace import append_durably, replace_file
 
 SCRIPTS = {shell: Path(__file__).with_name(f"completion.{shell}") for shell in ("bash", "zsh", "fish")}
 
@@ -41,8 +41,8 @@ def _add_line(file: Path, line: str) -> bool:
     before = file.read_text() if file.exists() else ""
     if line in before.splitlines():
         return False
-    with open(file, "a", encoding="utf-8") as stream:
-        stream.write(f"{'' if not before or before.endswith(chr(10)) else chr(10)}{line}\n")
+    end = "" if not before or before.endswith("\n") else "\n"
+    append_durably(file, f"{end}{line}\n")
     return True
 
 

@@ -64,9 +64,7 @@ def replace_in(
             if isinstance(data, BufferedReader):
                 copy_content(data.fileno(), descriptor)
             else:
-                rest = memoryview(data)
-                while rest:
-                    rest = rest[os.write(descriptor, rest) :]
+                _write_all(descriptor, data)
             if durable:
                 sync_data(descriptor)
         finally:
@@ -78,6 +76,39 @@ def replace_in(
         raise
     if durable:
         sync_folder(".", within=folder)
+
+
+def make_file(file: Path, text: str) -> None:
+    """Make a file of a person, with its content on the disk; a FileExistsError if something has that name."""
+    descriptor = os.open(file, _FLAGS | os.O_CREAT | os.O_EXCL, 0o666)
+    try:
+        try:
+            _write_all(descriptor, text.encode())
+            sync_data(descriptor)
+        finally:
+            os.close(descriptor)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(file)
+        raise
+    sync_folder(file.absolute().parent)
+
+
+def append_durably(file: Path, text: str) -> None:
+    """Append to a file of a person, or make it; the disk has it afterwards."""
+    descriptor = os.open(file, _FLAGS & ~os.O_NOFOLLOW | os.O_CREAT | os.O_APPEND, 0o666)
+    try:
+        _write_all(descriptor, text.encode())
+        sync_data(descriptor)
+    finally:
+        os.close(descriptor)
+    sync_folder(file.absolute().parent)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
 
 
 def sweep_folder(folder: Path | str, *, within: int | None = None) -> None:

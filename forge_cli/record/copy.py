@@ -4,34 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal
 
 from forge_cli.core.errors import UsageError
-from forge_cli.core.events import SessionStart
+from forge_cli.core.events import SessionEnd, SessionStart
+from forge_cli.files.replace import append_durably
 from forge_cli.record.line import BadLine, Line
 from forge_cli.record.places import SessionLost
-from forge_cli.record.target import check_target
+from forge_cli.record.target import check_target, write_target
 
 
 class RecordCopy:
-    """A sink of the record that rewrites a file; what stands there now is replaced once the session starts."""
+    """A sink of the record that rewrites a file; what stands there now is replaced once the session starts.
+
+    The disk has all of it when the session has ended: until then the log of the session is what a power cut leaves.
+    """
 
     def __init__(self, path: Path, before: Iterable[Line] = ()) -> None:
         """``before`` are the lines that a session which is resumed has already."""
-        self._path, self._waiting = path.absolute(), list(before)
-        self._mode: Literal["w", "a"] = "w"
+        self._path = path.absolute()
+        self._waiting = list(before)
+        self._is_begun = False
 
     def __call__(self, line: Line) -> None:
         if line.transient:
             return
-        lines = [each.text() for each in (*self._waiting, line)]
+        text = "".join(each.text() for each in (*self._waiting, line))
         try:
-            with open(self._path, self._mode, encoding="utf-8", newline="\n") as stream:
-                stream.writelines(lines)
+            if not self._is_begun:
+                write_target(self._path, text)
+            elif line.type == SessionEnd.type:
+                append_durably(self._path, text)
+            else:
+                with open(self._path, "a", encoding="utf-8", newline="\n") as stream:
+                    stream.write(text)
         except OSError as error:
             problem = f"--record {self._path}: the record cannot be written: {error.strerror}"
             raise SessionLost(problem, hint="make room for it, or leave --record out") from None
-        self._mode = "a"
+        self._is_begun = True
         self._waiting.clear()
 
 

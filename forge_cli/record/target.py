@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from forge_cli.core.errors import UsageError
+from forge_cli.files.regular import sync_data
 from forge_cli.files.replace import replace_in
 from forge_cli.record.places import sessions_folder
 
@@ -61,7 +62,10 @@ def write_target(file: Path, text: str) -> None:
         except OSError as error:
             if error.errno not in (errno.EACCES, errno.EPERM, errno.EBUSY):
                 raise
-    file.write_bytes(data)
+    with open(file, "wb") as stream:
+        stream.write(data)
+        stream.flush()
+        sync_data(stream.fileno())
 
 
 def _streams() -> Iterator[os.stat_result]:

@@ -1,4 +1,5 @@
-"""forge, with an eye on the disk: ``durable.py REPORT ARGV...`` reports what of FORGE_HOME a power cut may lose.
+"""forge, with an eye on the disk: ``durable.py REPORT ARGV...`` reports what of FORGE_HOME and of the
+working directory a power cut may lose.
 
 A file is safe once it was synced after its last write, and its name once the folder was synced after it got there.
 """
@@ -11,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 
-def watching(home: str) -> set[str]:
+def watching(*watched: str) -> set[str]:
     """The files and names that the disk may not have yet, kept up to date from now on."""
     unsafe: set[str] = set()
 
@@ -22,7 +23,7 @@ def watching(home: str) -> set[str]:
         return os.path.normpath(os.path.join(base, os.fspath(target)))
 
     def note(kind: str, place: str) -> None:
-        if place.startswith(f"{home}/"):
+        if any(place.startswith(f"{folder}/") for folder in watched):
             unsafe.add(f"{kind} {place}")
 
     def around(name: str, after: Callable[..., None]) -> None:
@@ -49,6 +50,9 @@ def watching(home: str) -> set[str]:
         unsafe.difference_update({f"content {old}", f"name {old}"})
         note("name", new)
 
+    def linked(source: Any, target: Any, *, dst_dir_fd: int | None = None, **_: Any) -> None:
+        note("name", place_of(target, dst_dir_fd))
+
     def removed(path: Any, *, dir_fd: int | None = None) -> None:
         place = place_of(path, dir_fd)
         unsafe.difference_update({f"content {place}", f"name {place}"})
@@ -57,7 +61,10 @@ def watching(home: str) -> set[str]:
 
     def watched_stream(file: Any, mode: str = "r", *args: Any, **options: Any) -> Any:
         """Python's own open, whose writes nobody sees: safe only once the descriptor is synced."""
+        new = not isinstance(file, int) and not os.path.lexists(file)
         stream = written(file, mode, *args, **options)
+        if new:
+            note("name", place_of(stream.fileno(), None))
         if any(letter in mode for letter in "wax+"):
             note("content", place_of(stream.fileno(), None))
         return stream
@@ -81,6 +88,7 @@ def watching(home: str) -> set[str]:
         around(name, synced)
     for name in ("rename", "replace"):
         around(name, renamed)
+    around("link", linked)
     for name in ("unlink", "remove"):
         around(name, removed)
     return unsafe
@@ -88,7 +96,7 @@ def watching(home: str) -> set[str]:
 
 if __name__ == "__main__":
     _, report, *argv = sys.argv
-    unsafe = watching(os.path.realpath(os.environ["FORGE_HOME"]))
+    unsafe = watching(os.path.realpath(os.environ["FORGE_HOME"]), os.getcwd())
     from forge_cli.cli.app import main
 
     sys.argv = ["forge", *argv]

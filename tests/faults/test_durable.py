@@ -1,9 +1,10 @@
-"""What forge keeps in its home is on the disk when a command says that it is done; only caches and locks are not.
+"""What forge keeps or writes for a person is on the disk when a command says that it is done, but for caches and locks.
 
 Covers forge_cli.files.regular, forge_cli.files.home.
 """
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -58,7 +59,8 @@ def lost(keeper: Project, code: int, *argv: str, stdin: str = "") -> list[str]:
         )
     assert done.returncode == code, (argv, done.stderr)
     home = str(keeper.home.resolve())
-    found = [line.replace(f"{home}/", "") for line in report.read_text().splitlines()]
+    left = f"content {keeper.folder}/left"  # the tool of these workers wrote it
+    found = [line.replace(f"{home}/", "") for line in report.read_text().splitlines() if line != left]
     return [f"{argv}: {line}" for line in found if not is_cache(line.split(" ", 1)[1])]
 
 
@@ -73,7 +75,23 @@ def test_what_a_session_has_kept_is_on_the_disk(keeper: Project) -> None:
     failures = lost(keeper, 10, *RUN, "go")
     rows = json.loads(keeper.forge("approvals", "list", "--json").stdout)
     failures += lost(keeper, 0, "approvals", "answer", rows[0]["session"], rows[0]["request"], "yes")
-    assert failures == []
+    assert not failures, "\n".join(failures)
+
+
+@pytest.mark.parametrize("before", ["nothing", "a record", "two names"])
+def test_files_that_were_asked_for_are_on_the_disk(keeper: Project, before: str) -> None:
+    keeper.write("script.yaml", "turns:\n  - text: done\n")
+    written = ("--record", "record.jsonl", "-o", "answer.txt")
+    if before != "nothing":
+        assert keeper.forge("run", "worker.yaml", "go", "-p", *written).returncode == 0
+    if before == "two names":
+        for name in ("record.jsonl", "answer.txt"):
+            os.link(keeper.folder / name, keeper.folder / f"second-{name}")
+    failures = lost(keeper, 0, "run", "worker.yaml", "go", "-p", *written)
+    failures += lost(keeper, 0, "worker", "new", "fresh")
+    assert not failures, "\n".join(failures)
+    assert keeper.read("answer.txt") == "done\n"
+    assert keeper.forge("run", "worker.yaml", "go", "-p", "--replay", "record.jsonl").stdout == "done\n"
 
 
 @pytest.mark.long
@@ -88,5 +106,7 @@ def test_what_a_command_has_kept_is_on_the_disk(keeper: Project) -> None:
     failures += lost(keeper, 10, *RUN, "-r", session, "--fork")
     failures += lost(keeper, 0, *RUN, "-r", session)
     failures += lost(keeper, 0, "undo", session)
+    failures += lost(keeper, 0, "undo", session, "--redo")
+    failures += lost(keeper, 0, "plugins", "new", "fresh")
     failures += lost(keeper, 0, "batch", "worker.yaml", "items.jsonl", "--task", "{key}", "-y")
-    assert failures == []
+    assert not failures, "\n".join(failures)

@@ -290,6 +290,7 @@ class BatchStore:
 
     def end(self, exit_code: int) -> None:
         self._note({"type": "end", "exit_code": exit_code})
+        self.sync()
 
     def finish(self, key: str, fields: JsonObject, result: JsonObject, *, cut: bool) -> None:
         """Write the line of an item that has ended; it is to be told only after ``sync``."""

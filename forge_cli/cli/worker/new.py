@@ -20,6 +20,7 @@ from forge_cli.core.text import did_you_mean, visible
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.files.draft import Draft
 from forge_cli.files.home import forge_home
+from forge_cli.files.replace import make_file
 from forge_cli.files.settings import load_settings
 from forge_cli.inspection.file_schema import write_worker_schema
 from forge_cli.inspection.model_names import check_name
@@ -79,8 +80,7 @@ def new(
             model=read_model(model or ""),
             approval=approval or Approval.ASK,
         )
-    with open(file, "x", encoding="utf-8") as stream:
-        stream.write(replace(draft, schema=in_loop(write_worker_schema)).text())
+    make_file(file, replace(draft, schema=in_loop(write_worker_schema)).text())
     sys.stdout.write(_next_steps(draft, file))
 
 

@@ -15,6 +15,8 @@ from forge_cli.core.source import OWN
 from forge_cli.core.text import visible
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.scan import COMMAND, EXECUTOR, MODEL, RENDER, Plugin, takes_name
+from forge_cli.files.regular import sync_folder
+from forge_cli.files.replace import make_file
 
 NAME = re.compile(r"[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*")
 
@@ -103,8 +105,9 @@ def make_package(name: str, kind: PluginKind) -> Path:
         for file, text in template_files(kind, _words(name, kind)):
             path = folder / file
             path.parent.mkdir(parents=True, exist_ok=True)
-            with open(path, "x", encoding="utf-8") as stream:
-                stream.write(text)
+            make_file(path, text)
+        for around in (folder.parent, folder, *(path for path in folder.rglob("*") if path.is_dir())):
+            sync_folder(around)
     except OSError as error:
         raise ForgeError(f"{folder} cannot be made: {error}", hint="choose a folder that you can write to") from None
     return folder

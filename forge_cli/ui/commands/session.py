@@ -12,6 +12,7 @@ from forge_cli.core.actions import CommandEvent
 from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.events import Event
 from forge_cli.core.text import counted, dollars, local_time, visible
+from forge_cli.files.replace import make_file
 from forge_cli.record.log import find_kept, random_end, read_readable
 from forge_cli.record.overview import Overview, readable_sessions
 from forge_cli.record.undo import said_messages
@@ -150,8 +151,7 @@ async def save(chat: Chat, parsed: ParsedCommand) -> None:
     if last and not chat.facts.last_answer:
         raise UsageError("there is no answer yet")
     try:
-        with file.open("x", encoding="utf-8") as opened:
-            opened.write(document)
+        make_file(file, document)
     except FileExistsError:
         raise UsageError(f"{file} is there already", hint="name another file: /save FILE") from None
     except OSError as error:

@@ -176,7 +176,10 @@ def write_settings(file: Path, text: str, within: Path) -> None:
     real = Path(os.path.realpath(file))
     real.parent.mkdir(parents=True, exist_ok=True)
     new = real.with_name(f".{real.name}.forge-new")
-    new.write_text(text, encoding="utf-8")
+    with open(new, "w", encoding="utf-8") as stream:
+        stream.write(text)
+        stream.flush()
+        os.fsync(stream.fileno())
     if real.exists():
         new.chmod(real.stat().st_mode & 0o777)
     os.replace(new, real)
