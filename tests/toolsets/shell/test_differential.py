@@ -485,6 +485,29 @@ def test_a_program_that_is_there_is_started_as_one_that_is_not(tmp_path: Path) -
     assert [did.files for did in missing] == [did.files for did in real]
 
 
+# fmt: off
+LISTED = (
+    "{a,b}", "x{a,{b,c}}y", "{src,a}*", "{-n,x}", "{a,b}{c,d}", "{rm,x}", "{a,b", "a,b}", "{a}", "{a,$(rm x)}", "{,a}",
+    "{'a',b}", "{a,b}c{", "{a..c}", "{a,b..c}", "}{a,b}", "{a,}{b,}", "{x=1,y}", "{src/,}b.c",
+    '"^$\\|a$,"', "a$/b", "a$,b", '"$"', '"a$)"', '"$\\x"', '"$<x"', '"$~"', '"$[1]"', '"$%s"',
+    "${PIPESTATUS[0]}", '"${PIPESTATUS[@]}"', "${PIPESTATUS[x]}", "<(rm x)", "<(echo a)", "a<(rm x)", "<(echo a)b",
+)
+# fmt: on
+
+
+def test_lists_in_braces_and_plain_dollars_start_nothing_else(tmp_path: Path) -> None:
+    rng = random.Random(7)
+    drawn = set[str]()
+    while len(drawn) < FEW:
+        words = rng.choices((*LISTED, *PLAIN), (3,) * len(LISTED) + (1,) * len(PLAIN), k=rng.randint(1, 4))
+        drawn.add(" ".join([rng.choice(COMMANDS), *words]))
+    approved = preapproved(sorted(drawn))
+    assert len(approved) > FEW // 20
+    done = start([line for line, _ in approved], tmp_path)
+    surprises = [unexpected(line, verdict, did) for (line, verdict), did in zip(approved, done, strict=True)]
+    assert [surprise for surprise in surprises if surprise] == []
+
+
 def test_what_is_preapproved_starts_and_writes_nothing_else(tmp_path: Path) -> None:
     check_preapproved(0, INPUTS // PARTS, tmp_path)
 

@@ -1,11 +1,17 @@
 """The strict reader: the words that bash would make of a plain line, and a refusal of every other line.
 
-Covers forge_cli.toolsets.shell.allow.lexer, forge_cli.toolsets.shell.allow.parser.
+Covers forge_cli.toolsets.shell.allow.braces, forge_cli.toolsets.shell.allow.lexer,
+forge_cli.toolsets.shell.allow.parser.
 """
 
+import subprocess
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from forge_cli.core.approval import Approval
+from forge_cli.toolsets.shell.allow.braces import expand_braces
 from forge_cli.toolsets.shell.allow.lexer import UnreadableLine
 from forge_cli.toolsets.shell.allow.parser import COMMANDS_AT_MOST, TOKENS_AT_MOST, read_line
 from forge_cli.toolsets.shell.judge import judge_line
@@ -49,6 +55,13 @@ READ = [
     ('a "$x" ${y}', [["a", '"$x"', "${y}"]]),
     ("a $(b c) d", [["b", "c"], ["a", "$(b c)", "d"]]),
     ('a "x $(b $(c)) y"', [["c"], ["b", "$(c)"], ["a", '"x $(b $(c)) y"']]),
+    ("a {b,c}d{e,f}", [["a", "bde", "bdf", "cde", "cdf"]]),
+    ("a {b,c/{d,e}}.x y", [["a", "b.x", "c/d.x", "c/e.x", "y"]]),
+    ("a {b,}c; d", [["a", "bc", "c"], ["d"]]),
+    ("for i in {a,b}; do c $i; done", [["c", "a"], ["c", "b"]]),
+    ("a <(b) <(c d)", [["b"], ["c", "d"], ["a", "<(b)", "<(c d)"]]),
+    ('a "b$|c$\\|$,$" x$', [["a", "b$|c$\\|$,$", "x$"]]),
+    ('a "${PIPESTATUS[0]}" $PIPESTATUS', [["a", '"${PIPESTATUS[0]}"', "$PIPESTATUS"]]),
     ("a * ?b [b] ''*", [["a", "*", "?b", "[b]", "*"]]),
     ("if a; then b; elif c; then d; else e; fi", [["a"], ["b"], ["c"], ["d"], ["e"]]),
     ("if a\nthen\nb\nfi | c", [["a"], ["b"], ["c"]]),
@@ -89,7 +102,11 @@ READ = [
 # fmt: off
 REFUSED = [
     "a `b`", "a $((1))", "a $[1]", "a $'b'", 'a $"b"', "a $1",
-    "$x a", "a <(b)", "a >(b)", "a > >(b)", "a {b,c}", "a {1..3}", "a {b}c,d}", "{a", "a }b", "a {b",
+    "$x a", "a >(b)", "a > >(b)", "a < <(b)", "a b<(c)", "a <(b)c", "a <(b {c,d})", "a <()", "<(a) b", "a {1..3}",
+    "{a,b}", "{a,b} c", "{x=1,b}", "x={a,b}", "a {b,c", "a {b},c}", "a b}{c,d}", "a {b,{c}}", "a {b,}{,c}", "a {,}",
+    "a > {b,c}", "a {b,c}>d", "a {b,c}'d'", "a \"$x\"{b,c}", "a ~/{b,c}", "a {b,c..d}{1..2}",
+    "a " + "{b,c}" * 9, "a ${PIPESTATUS[x]}", "a ${PIPESTATUS[0]:-b}", 'a "$\\\nx"',
+    "a ${PIPESTATUS[$(b)]}", "a {b}c,d}", "{a", "a }b", "a {b",
     "a ~", "a ~b", "a x=~", "a x:~/y",
     "case a in b) c;; esac", "f() { a; }", "[[ a ]]", "((1))", "( (a); ((b)) )",
     "select x in a; do b; done", "coproc a", "function f { a; }", "x+=1 a",
@@ -119,6 +136,17 @@ REFUSED = [
 def test_plain_lines_are_read() -> None:
     read = [(line, [[word.text for word in command.words] for command in read_line(line)]) for line, _ in READ]
     assert read == READ
+
+
+@pytest.mark.needs("bash")
+@given(st.lists(st.text("ab{},./*-", min_size=1, max_size=14), min_size=1, max_size=60))
+def test_brace_lists_are_what_bash_makes_of_them(words: list[str]) -> None:
+    known = [(word, found) for word in words if (found := expand_braces(word)) is not None]
+    for_bash = "".join(f"set -- {word}; printf '%s\\0' \"$@\"; echo;" for word, _ in known)
+    printed = subprocess.run(
+        ["bash", "--norc", "-fc", for_bash], capture_output=True, text=True, check=True, timeout=20
+    ).stdout
+    assert printed == "".join("".join(f"{each}\0" for each in found) + "\n" for _, found in known)
 
 
 def test_everything_else_is_refused() -> None:

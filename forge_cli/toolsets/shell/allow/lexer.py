@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from forge_cli.core.text import UNSEEN
+from forge_cli.toolsets.shell.allow.braces import expand_braces
 
 
 class UnreadableLine(Exception):
@@ -31,6 +32,8 @@ class Expanded(NamedTuple):
     commands: Sequence[Any] = ()
     """The simple commands of a substitution."""
     quoted: bool = False
+    is_pipe: bool = False
+    """It is the name of a pipe from which that output can be read: ``<(...)``."""
 
 
 class Unknown(NamedTuple):
@@ -43,6 +46,8 @@ class Unknown(NamedTuple):
     """The words of the commands of one pipeline, whose output it is."""
     glob: str = ""
     """It is the name of a file that fits this."""
+    is_pipe: bool = False
+    """It is the name of a pipe that a command of the line writes to."""
 
 
 class ShellWord(NamedTuple):
@@ -56,6 +61,8 @@ class ShellWord(NamedTuple):
     glob: bool = False
     pieces: tuple[str | Expanded, ...] = ()
     unknown: Unknown | None = None
+    of_braces: bool = False
+    """One of the words that a brace list becomes: to bash it is neither a keyword nor an assignment."""
 
 
 class ShellToken(NamedTuple):
@@ -74,6 +81,7 @@ class _Heredoc(Struct, frozen=True):
 
 
 ADDED_BY_XARGS = "xargs adds words that are not known"
+PROCESS_SUBSTITUTION = "a process substitution starts a command"
 SUBSTITUTION = "a substitution is replaced by the output of a command"
 ARITHMETIC = "arithmetic can start commands"
 VARIABLE = "a variable is replaced by its value"
@@ -90,6 +98,11 @@ _AFTER_DOLLAR = {
 }
 _SPECIAL_PARAMETERS = frozenset("@*#?-$!_")
 _PARAMETER = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*|\?)|\{([A-Za-z_][A-Za-z0-9_]*)\})(?!\\\n)")
+_STATUSES = re.compile(r"\$\{PIPESTATUS(?:\[(?:[0-9]+|[@*])\])?\}")
+"""Numbers, as ``$?`` is one."""
+_LITERAL_DOLLAR = "\n\t /|;&,:%^=+"
+_LITERAL_DOLLAR_IN_QUOTES = "\" |)/',;:%^&~<>=+]}\\"
+"""Characters behind a dollar that is only a dollar."""
 _NESTED_AT_MOST = 8
 
 ReadSubstitution = Callable[["Lexer"], Sequence[Any]]
@@ -106,6 +119,7 @@ _IN_DOUBLE_QUOTES = re.compile(r"[^\"\\$`]+")
 _CONTINUED = re.compile(r"(?:\\\n)+(?=[&|;<>()-])")
 """Backslash-newline after an operator, and a character that bash may join to it: ``&`` and ``>`` become ``&>``."""
 _BRACED = re.compile(r"\{[A-Za-z0-9_+-]*\}(?!(?:\\\n)*[<>])")
+_BRACE_WORD = re.compile(r"(?=[^\s{]*\{[^\s]*,)[A-Za-z0-9_./:@%+=*?{},-]+(?=[ \t\n;&|)]|\Z)")
 _DELIMITER = re.compile(r"(?:'([^'\n]+)'|\"([^\"\\$`\n]+)\"|\\([A-Za-z0-9_]+)|([A-Za-z0-9_]+))(?=[ \t\n;&|()<>]|\Z)")
 _EXPANDS = re.compile(r"(?<!\\)(?:\\\\)*[$`]|\\\Z")
 
@@ -132,6 +146,12 @@ def _may_expand_braces(word: str) -> bool:
     return "," in inside or ".." in inside
 
 
+def _word_of_braces(text: str) -> ShellWord:
+    glob = any(char in text for char in "*?")
+    unknown = Unknown(LEADING_GLOB, glob=text) if text.startswith(("*", "?")) else None
+    return ShellWord(text, bare=False, glob=glob, unknown=unknown, of_braces=True)
+
+
 class Lexer:
     """Splits a line into tokens, one a call."""
 
@@ -141,8 +161,12 @@ class Lexer:
         self.depth = depth
         self._read_substitution = read_substitution
         self._heredocs: list[_Heredoc] = []
+        self._waiting: list[ShellToken] = []
+        """Words of a brace list, the last one first."""
 
     def next(self) -> ShellToken:
+        if self._waiting:
+            return self._waiting.pop()
         if usual := _USUAL_WORD.match(self.text, self.pos):
             self.pos = usual.end()
             return ShellToken("word", usual.start(1), False, ShellWord(usual[1]))
@@ -200,12 +224,16 @@ class Lexer:
                 self._open_heredoc(tabs=operator == "<<-")
                 return ShellToken("heredoc", at, glued)
             case "<" | ">" if self.text.startswith("(", self.pos):
-                raise UnreadableLine("a process substitution starts a command", at)
+                if operator == ">" or glued:
+                    raise UnreadableLine(PROCESS_SUBSTITUTION, at)
+                return ShellToken("word", at, glued, self._process_substitution(at))
             case _ if operator in _REDIRECTS:
                 return ShellToken("redirect", at, glued, ShellWord(operator))
         return ShellToken(operator, at, glued)
 
     def _word_token(self, at: int, glued: bool) -> ShellToken:
+        if listed := self._brace_words(at, glued):
+            return listed
         word = self._word()
         number = word.bare and word.text.isascii() and word.text.isdecimal()
         kind = "descriptor" if number and self.text.startswith(("<", ">"), self.pos) else "word"
@@ -250,7 +278,7 @@ class Lexer:
             case '"':
                 return self._double_quoted()
             case "$" | "`":
-                return [self._dollar("\n\t ", quoted=False)]
+                return [self._dollar(_LITERAL_DOLLAR, quoted=False)]
             case "*" | "?" | "[":
                 return [self._take()]
             case "{" | "}":
@@ -297,7 +325,7 @@ class Lexer:
                 escaped = self._escaped()
                 parts.append(escaped if escaped in ("", "$", "`", '"', "\\") else f"\\{escaped}")
             else:
-                parts.append(self._dollar('" |)/', quoted=True))
+                parts.append(self._dollar(_LITERAL_DOLLAR_IN_QUOTES, quoted=True))
         raise UnreadableLine("a quote is not closed", start)
 
     def _dollar(self, literal_before: str, *, quoted: bool) -> str | Expanded:
@@ -312,7 +340,10 @@ class Lexer:
         if parameter := _PARAMETER.match(self.text, self.pos):
             self.pos = parameter.end()
             return Expanded(parameter[1] or parameter[2], quoted=quoted)
-        if after in literal_before:
+        if statuses := _STATUSES.match(self.text, self.pos):
+            self.pos = statuses.end()
+            return Expanded(statuses[0], quoted=quoted)
+        if after in literal_before and not self.text.startswith("\\\n", self.pos + 1):
             return self._take()
         named = after.isalnum() or after in _SPECIAL_PARAMETERS
         raise UnreadableLine(_AFTER_DOLLAR.get(after, VARIABLE if named else "'$' is not understood here"), self.pos)
@@ -326,6 +357,30 @@ class Lexer:
         self.pos = inner.pos
         self._stay_in_line(self.text[start : self.pos])
         return Expanded(commands=commands, quoted=quoted)
+
+    def _process_substitution(self, start: int) -> ShellWord:
+        """``<(...)`` as a word of its own: a name of a pipe, which is never split."""
+        if self.depth == _NESTED_AT_MOST:
+            raise UnreadableLine(PROCESS_SUBSTITUTION, start)
+        inner = Lexer(self.text, self._read_substitution, start + 2, self.depth + 1)
+        commands = self._read_substitution(inner)
+        self.pos = inner.pos
+        raw = self.text[start : self.pos]
+        self._stay_in_line(raw)
+        if "{" in raw or (self.pos < len(self.text) and self.text[self.pos] not in _ENDS_WORD):
+            raise UnreadableLine(PROCESS_SUBSTITUTION, start)
+        return ShellWord(raw, bare=False, pieces=(Expanded(commands=commands, quoted=True, is_pipe=True),))
+
+    def _brace_words(self, at: int, glued: bool) -> ShellToken | None:
+        """The first word of a brace list at ``at``, the others of which come next; None where it is no plain list."""
+        found = _BRACE_WORD.match(self.text, at)
+        texts = expand_braces(found[0]) if found else None
+        if found is None or texts is None:
+            return None
+        self.pos = found.end()
+        tokens = [ShellToken("word", at, glued, _word_of_braces(text)) for text in texts]
+        self._waiting = tokens[:0:-1]
+        return tokens[0]
 
     def _brace(self, before: str) -> str:
         alone = not before and self.text[self.pos + 1 : self.pos + 2] in _ENDS_WORD

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from forge_cli.toolsets.shell.allow.lexer import (
     ASSIGNMENT,
+    BRACES,
     CONTROL_FLOW,
     VARIABLE,
     Expanded,
@@ -203,6 +204,8 @@ class _Parser:
             self._first_word(token)
 
     def _first_word(self, token: ShellToken) -> None:
+        if token.word.of_braces:
+            raise UnreadableLine(BRACES, token.at)
         if _ASSIGNMENT.match(token.word.text):
             self._assign(token)
         elif token.word.pieces:

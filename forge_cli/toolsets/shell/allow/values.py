@@ -12,6 +12,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from forge_cli.toolsets.shell.allow.lexer import (
+    PROCESS_SUBSTITUTION,
     SUBSTITUTION,
     VARIABLE,
     Expanded,
@@ -205,7 +206,9 @@ def prints_elsewhere(command: Simple) -> bool:
 
 
 def _printed(piece: Expanded) -> ShellWord:
-    """The output of a substitution, with the pipeline that prints it where it is one."""
+    """The output of a substitution, with the pipeline that prints it where it is one, or the pipe to read it from."""
+    if piece.is_pipe:
+        return ShellWord("<(...)", False, unknown=Unknown(PROCESS_SUBSTITUTION, quoted=True, is_pipe=True))
     commands: Sequence[Simple] = piece.commands
     one = all(command.piped for command in commands[1:]) and not any(map(prints_elsewhere, commands))
     printed_by = tuple(tuple(command.texts) for command in commands) if one else ()

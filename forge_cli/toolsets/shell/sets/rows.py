@@ -45,6 +45,7 @@ class SetRow(Struct, frozen=True):
     scripts: str = ""
     never: str = ""
     programs: str = ""
+    pipes: str = ""
     refuses: str = ""
     requires: str = ""
     needs: Literal["", "installed", "packages"] = ""
@@ -124,6 +125,8 @@ class SetRow(Struct, frozen=True):
             if (unknown := word.unknown) is None:
                 continue
             if self.takes == "text" and not any(word is early for early in operands[: self.known]):
+                continue
+            if unknown.is_pipe and name in self.pipes.split():
                 continue
             listed_here = listed(unknown) is not None or (name == "git" and is_revision(unknown))
             if self.takes == "names" and listed_here and not self._awaits_script(words[:place]):
