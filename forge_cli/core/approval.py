@@ -18,6 +18,8 @@ from forge_cli.core.wire import OnWire
 NEW_ENTRY = "-"
 """In the place of a rule: a new entry at the end of a list."""
 PRE_APPROVED = "preApproved"
+TOOLS_ZONE = "tools"
+"""Programs lie there that the worker may call: they are not edited unasked."""
 
 _PLAIN = re.compile(r"[A-Za-z_./][A-Za-z0-9_./-]*")
 _AMBIGUOUS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
@@ -56,6 +58,18 @@ class GrantRule(OnWire, frozen=True):
 
 Needs = Sequence[Sequence[GrantRule]]
 """For each thing about a call that asks, the rules that would allow it, the narrowest first."""
+
+
+def are_edits(needs: Needs) -> bool:
+    """Return True if rules for edits in zones would allow everything about a call that asks."""
+    return bool(needs) and all(any(map(_is_for_edits, need)) for need in needs)
+
+
+def _is_for_edits(rule: GrantRule) -> bool:
+    match rule.at:
+        case ("sandbox", "zones", str() as zone, "approval", "write"):
+            return zone != TOOLS_ZONE
+    return False
 
 
 class GrantOffer(OnWire, frozen=True):

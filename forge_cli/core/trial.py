@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import ClassVar, Literal
 
 from msgspec import Struct
 
 from forge_cli.core.events import Event
 from forge_cli.core.wire import OnWire
+
+_NAMED_CHANGES = 3
 
 
 class TriedChange(OnWire, frozen=True):
@@ -47,6 +49,8 @@ class TrialExtent(Struct, frozen=True):
     """Repositories of git whose history changed."""
     protected: bool = False
     """Whether a protected name is among the changes: these are never applied unasked."""
+    only_edits: bool = False
+    """Whether ordinary files in zones were made, changed or moved, and nothing else, as "accept edits" allows."""
 
     def lies_within(self, granted: TrialExtent) -> bool:
         """Return True if nothing was changed or deleted that the granted extent does not name."""
@@ -106,9 +110,26 @@ class CommandTried(Event, frozen=True):
     def sentence(self) -> str:
         """The event as a line for people."""
         if self.applied:
-            return f"applied: changes: {len(self.changed)}"
+            return f"applied: {_describe_changes(self.changed)}"
         if self.blocked:
             return f"tried: {self.blocked}"
         lacked = [*(f"it wanted {each}" for each in describe_wanted(self.wanted)), *filter(None, [self.unsure])]
         found = "no effect" if self.outcome == "noEffect" else "; ".join(lacked) or f"changes: {len(self.changed)}"
         return f"tried: {found} (exit code {self.exit_code}, {self.duration_ms / 1000:.1f} s)"
+
+
+def _describe_changes(changes: Sequence[TriedChange]) -> str:
+    """Name the first changes, and count the others; a file that was moved is one."""
+    moved = {change.renamed_from for change in changes if change.renamed_from}
+    told = [change for change in changes if change.change != "deleted" or change.path not in moved]
+    words = [_describe_change(change) for change in told[:_NAMED_CHANGES]]
+    if len(told) > _NAMED_CHANGES:
+        words.append(f"{len(told) - _NAMED_CHANGES} more")
+    return ", ".join(words)
+
+
+def _describe_change(change: TriedChange) -> str:
+    if change.renamed_from:
+        return f"moved {change.renamed_from} to {change.path}"
+    words = {"created": "made", "mode": "changed the mode or time of"}
+    return f"{words.get(change.change, change.change)} {change.path}"

@@ -212,6 +212,11 @@ class ChangeLog:
                 found[entry.path] = first.then(entry) if first else entry
         return found.values()
 
+    def made(self, path: Path, digest: str) -> bool:
+        """Return True if the session made the file, which has this hash, and no other program changed it since."""
+        found = next((entry for entry in self._touched(None) if entry.path == path), None)
+        return found is not None and found.before is None and not found.others and found.after == ("file", digest)
+
     def has(self, file: ChangedFile) -> bool:
         """Is the content from before kept, be it for another path?"""
         if file.before is None:

@@ -17,10 +17,10 @@ from forge_cli.core.approval import (
     Approval,
     ApprovalDecision,
     ApprovalRequest,
-    GrantRule,
     Needs,
     SessionMode,
     Verdict,
+    are_edits,
 )
 from forge_cli.core.bounds import fault_text
 from forge_cli.core.bus import EventBus, new_id
@@ -42,12 +42,12 @@ if TYPE_CHECKING:
     from forge_cli.engine.gate.guard import Guard
     from forge_cli.record.resume import Pending
 
-TOOLS_ZONE = "tools"
-"""Programs lie there that the worker may call: they are not edited unasked."""
 _PLANNING = (
     "this conversation is in plan mode (read only), and the call does more than read; say what you would do, and the "
     "person leaves the mode by Shift+Tab or /mode ask"
 )
+
+_ACCEPTED_EDIT = ApprovalDecision(True, note="the person accepts edits", by="mode", via=MODE_TITLES["acceptEdits"])
 
 
 class Consent:
@@ -172,7 +172,11 @@ class Consent:
             return ApprovalDecision(True, note=preview.tried.sentence(), by="tool")
         once = preview.once or self._judge.may_have_run(judged)
         key = None if once else judged.fingerprint
-        return self._controller.settled(AskedCall(key, self._needs(judged), ShownTrial.of(preview)))
+        settled = self._controller.settled(AskedCall(key, self._needs(judged), ShownTrial.of(preview)))
+        if settled is not None or not judged.verdict.unruled or self._reopened.knows(judged.call):
+            return settled
+        edits = preview.extent is not None and preview.extent.only_edits
+        return _ACCEPTED_EDIT if edits and self._controller.session_mode == "acceptEdits" else None
 
     def _needs(self, judged: Judged) -> Needs:
         """The rules that would allow a call; none for one that may have had its effect already."""
@@ -284,8 +288,8 @@ def mode_decision(mode: SessionMode, judged: Judged) -> ApprovalDecision | None:
     match mode:
         case "readOnly" if approval is not Approval.BLOCKED and _is_of_model(judged) and not _reads(judged):
             return ApprovalDecision(False, note=_PLANNING, by="mode", via=MODE_TITLES[mode])
-        case "acceptEdits" if approval is Approval.ASK and judged.tool.risk != "high" and _edits(judged.verdict.grants):
-            return ApprovalDecision(True, note="the person accepts edits", by="mode", via=MODE_TITLES[mode])
+        case "acceptEdits" if approval is Approval.ASK and _edits(judged):
+            return _ACCEPTED_EDIT
         case _:
             return None
 
@@ -300,6 +304,10 @@ def typed_by_person(judged: Judged) -> Judged:
     return replace(judged, verdict=allowed)
 
 
+def _edits(judged: Judged) -> bool:
+    return judged.tool.risk != "high" and are_edits(judged.verdict.grants)
+
+
 def _is_of_model(judged: Judged) -> bool:
     caller = judged.caller
     return (caller.root if isinstance(caller, CallingTool) else caller) is Caller.MODEL
@@ -310,15 +318,3 @@ def _reads(judged: Judged) -> bool:
     real = judged.target or judged
     changes = any(path.use.access.changes for path in real.places)
     return not changes and (real.tool.fits_read_only or judged.verdict.risk == "low")
-
-
-def _edits(needs: Needs) -> bool:
-    """Would rules for edits in zones allow everything about the call that asks?"""
-    return bool(needs) and all(any(map(_is_for_edits, need)) for need in needs)
-
-
-def _is_for_edits(rule: GrantRule) -> bool:
-    match rule.at:
-        case ("sandbox", "zones", str() as zone, "approval", "write"):
-            return zone != TOOLS_ZONE
-    return False

@@ -54,6 +54,10 @@ class ChangeKeeper(Protocol):
         """Around a change to ``data``; None deletes."""
         ...
 
+    def made(self, path: Path, digest: str) -> bool:
+        """Return True if the session made the file, which has this hash, and no other program changed it since."""
+        ...
+
     def can_clone(self, held: HeldFile) -> bool:
         """Whether it keeps a file of any size."""
         ...

@@ -51,6 +51,8 @@ class ShownEffect(Struct, frozen=True):
     """Changes of protected names."""
     records: frozenset[Path]
     """Paths by which git keeps the history, which have a row for each ref and not for each file."""
+    moved: frozenset[Path]
+    """Files that are gone, and of which a new one has the contents."""
     fits: bool
     """False where files that were there before differ in more than can be shown."""
 
@@ -99,6 +101,7 @@ class _Describer:
         self._left, self._fits = SHOWN_AT_MOST, True
         self._paths: set[Path] = set()
         self._records: set[Path] = set()
+        self._moved: set[Path] = set()
 
     def describe(self) -> ShownEffect:
         changes = sorted(self._changes.changes, key=_place_of)
@@ -127,6 +130,7 @@ class _Describer:
             + sum(each.unseen for each in found),
             protected=sum(1 for row in rows if self._why_protected(row.change)),
             records=frozenset(self._records),
+            moved=frozenset(self._moved),
             fits=self._fits and len(text) <= SHOWN_AT_MOST,
         )
 
@@ -248,6 +252,7 @@ class _Describer:
             same = [each for each in found if self._hash(each, "before") == self._hash(change, "after")]
             mode = self._told_mode(change)
             if same:
+                self._moved.add(same[0].path)
                 yield TriedChange(path, "renamed", size, name_from(same[0].path, self._workspace), mode)
             else:
                 yield TriedChange(path, kind, size, mode=mode)

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from forge_cli.core.processes import Finished
     from forge_cli.sandbox.files.held import ChangeKeeper
     from forge_cli.sandbox.trial.trials import Tried
+    from forge_cli.toolsets.shell.shown import ShownEffect
     from forge_cli.toolsets.shell.trying import KeptTrials
 
 DOES = (Effect.READ, Effect.WRITE, Effect.EXECUTE, Effect.NETWORK)
@@ -114,7 +115,7 @@ class ShellToolset(Toolset):
 
     @cached_property
     def _trials(self) -> KeptTrials:
-        return shell.trying.KeptTrials(self.env.workspace, self._keeper.trials if self._keeper else None)
+        return shell.trying.KeptTrials(self.env.workspace, self._keeper.trials if self._keeper else None, self._is_edit)
 
     def _undoable(self, command: str, call_id: str) -> Undoable | None:
         """How a line works so that it can be undone; one that only reads has nothing to undo."""
@@ -361,6 +362,11 @@ class ShellToolset(Toolset):
             blocked = self._parent._verdict_on_started(commands)
         return blocked
 
+    def _is_edit(self, tried: Tried, shown: ShownEffect) -> bool:
+        """Whether the mode "accept edits" allows what a trial did."""
+        made = self._keeper.made if self._keeper else _made_nothing
+        return shell.edits.only_edits(tried, shown, full_sandbox(self.env), made)
+
     def _may_hide_blocked(self, command: str) -> str | None:
         """Why a line may run something that this worker or a parent blocks; None if it does not."""
         above = self._parent._may_hide_blocked(command) if self._parent else None
@@ -426,6 +432,11 @@ class ShellToolset(Toolset):
 
     def _elsewhere(self, workdir: str | None) -> bool:
         return self._folder(workdir) != self.env.workspace
+
+
+def _made_nothing(path: Path, digest: str) -> bool:
+    """Nothing is known of what a session made that is not kept."""
+    return False
 
 
 @hookimpl

@@ -152,6 +152,8 @@ class KeptTrials:
     workspace: Path
     base: Path | None
     """The place where the session keeps them; without one they end with the process."""
+    is_edit: Callable[[Tried, ShownEffect], bool]
+    """Whether a trial did no more than the mode "accept edits" allows."""
     _known: dict[str, KeptTrial] = field(default_factory=dict)
 
     @cached_property
@@ -172,6 +174,10 @@ class KeptTrials:
         kept = await to_thread.run_sync(KeptTrial.of, tried, self.workspace)
         self._known[folder.name] = kept
         blocked = judge(kept.tried.commands or ())
+        extent = extent_of(kept.tried, kept.shown)
+        if extent is not None:
+            only_edits = await to_thread.run_sync(self.is_edit, kept.tried, kept.shown)
+            extent = replace(extent, only_edits=only_edits)
         return Preview(
             describe(kept.tried, kept.shown),
             stamp=kept.stamp,
@@ -180,7 +186,7 @@ class KeptTrials:
             tried=told(kept.tried, kept.shown, call_id, blocked),
             blocked=blocked,
             changed=changed_folder(kept.tried, self.workspace),
-            extent=extent_of(kept.tried, kept.shown),
+            extent=extent,
         )
 
     def take(self, args: Args, stamp: str | None, keep: Keep | None) -> Finished | None:

@@ -158,7 +158,9 @@ class Trace:
             case events.ApprovalDecided():
                 self._decided(event)
             case CommandTried():  # the prompt shows what a trial changed
-                self._line(2 if event.outcome == "noEffect" else 3, f"  {event.sentence()}", "dim")
+                call = self.open_calls.get(call_key(event, event.tool_call_id))
+                unasked = event.outcome == "noEffect" or bool(event.applied and call and call.by_mode)
+                self._line(2 if unasked else 3, f"  {event.sentence()}", "dim")
             case events.NetworkAccess():
                 if event.tool_call_id:
                     self._announce(call_key(event, event.tool_call_id))

@@ -106,7 +106,7 @@ EVENTS: list[tuple[Event, int, str]] = [
     (
         CommandTried("c1", "effects", 0, 210, (TriedChange("a", "created"),), applied=True),
         3,
-        "  applied: changes: 1\n",
+        "  applied: made a\n",
     ),
     (
         CommandTried("c1", "effects", 0, 210, (TriedChange("a", "created"),)),

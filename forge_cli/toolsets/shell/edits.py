@@ -1,0 +1,114 @@
+"""Trials that did no more than edit: ordinary files and folders in zones, as the mode "accept edits" allows them."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from forge_cli.core.approval import Approval, are_edits
+from forge_cli.core.errors import ToolError
+from forge_cli.core.zones import Access
+from forge_cli.sandbox.files.sandbox import Sandbox
+from forge_cli.sandbox.trial.changes import Entry, PathChange, attributes_of, hash_of
+from forge_cli.sandbox.trial.trials import Tried
+from forge_cli.toolsets.shell.shown import ShownEffect, why_protected
+
+CHANGES_AT_MOST = 1000
+"""A trial that changed more than that is looked at by a person."""
+_MODES = stat.S_IRWXU | stat.S_IRWXG | stat.S_IROTH | stat.S_IXOTH
+
+MadeBySession = Callable[[Path, str], bool]
+"""Whether the session made the file with this hash."""
+
+
+def only_edits(tried: Tried, shown: ShownEffect, sandbox: Sandbox, made: MadeBySession) -> bool:
+    """Return True if a trial only made, changed or moved ordinary files, where zones let files be edited.
+
+    Files that are gone count only if they were moved, or if the session had made them.
+    """
+    changes = tried.changes.changes
+    if not tried.complete or shown.records or not 0 < len(changes) <= CHANGES_AT_MOST:
+        return False
+    if not all(map(_is_ordinary, changes)) or any(map(why_protected, changes)):
+        return False
+    if len(_files_made(changes)) < sum(_is_new_file(change) for change in changes):  # several names of one file
+        return False
+    moved = _moved(changes, shown)
+    for change in changes:
+        if change.after is None and not (_is_folder(change) or change.path in moved or _was_made(change, made)):
+            return False
+    if any(_has_attributes(tried, change) for change in changes):
+        return False
+    return all(_may_edit(sandbox, change) for change in changes)
+
+
+def _is_ordinary(change: PathChange) -> bool:
+    """Whether it is a file or folder before and after, with the mode and owner of such."""
+    entries = [entry for entry in (change.before, change.after) if entry]
+    if {entry.kind for entry in entries} not in ({"file"}, {"folder"}) or not change.parts:
+        return False
+    if change.what == "linked" or (change.what == "mode" and _is_folder(change)):
+        return False
+    before, after = change.before, change.after
+    if before and after and before.owner != after.owner:
+        return False
+    return after is None or _has_usual_mode(before, after)
+
+
+def _has_usual_mode(before: Entry | None, after: Entry) -> bool:
+    return after.mode | _MODES == _MODES or (before is not None and before.mode == after.mode)
+
+
+def _is_folder(change: PathChange) -> bool:
+    entry = change.after or change.before
+    return entry is not None and entry.kind == "folder"
+
+
+def _is_new_file(change: PathChange) -> bool:
+    return change.before is None and not _is_folder(change)
+
+
+def _files_made(changes: Iterable[PathChange]) -> set[tuple[str, int]]:
+    """The files on disk that were made, of which each should have one name."""
+    return {(change.zone, change.after.number) for change in changes if change.after and _is_new_file(change)}
+
+
+def _moved(changes: Iterable[PathChange], shown: ShownEffect) -> set[Path]:
+    """Files that are there under another name; those without contents have nothing else to know them by."""
+    moved = set(shown.moved)
+    empty = sum(1 for change in changes if _is_new_file(change) and change.after and not change.after.size)
+    gone = [change for change in changes if change.after is None and change.before and not change.before.size]
+    return moved.union(change.path for change in [each for each in gone if not _is_folder(each)][:empty])
+
+
+def _was_made(change: PathChange, made: MadeBySession) -> bool:
+    if change.before is None:
+        return False
+    try:
+        return made(change.path, hash_of(change.path, change.before.size))
+    except OSError:
+        return False
+
+
+def _has_attributes(tried: Tried, change: PathChange) -> bool:
+    if change.after is None or change.what == "times":
+        return False
+    try:
+        return any(True for _ in attributes_of(tried.changes.source(change, "after")))
+    except OSError:
+        return True
+
+
+def _may_edit(sandbox: Sandbox, change: PathChange) -> bool:
+    """Whether its zone lets the file be edited, or asks for no other reason than that it asks before edits."""
+    if _is_folder(change) and change.before is not None:
+        return True
+    zone = next((zone for zone in sandbox.zones if str(zone.path) == change.zone), None)
+    if zone is None:
+        return False
+    try:
+        verdict = sandbox.judge("/".join(("", zone.name, *change.parts)), Access.WRITE)
+    except (ToolError, UnicodeError):
+        return False
+    return verdict.approval is Approval.PRE_APPROVED or are_edits(verdict.grants)
