@@ -22,7 +22,14 @@ from forge_cli.core.messages import (
 from forge_cli.core.notify import Notify
 from forge_cli.core.observers import HookAnswer, HookCall, Observer
 from forge_cli.core.processes import CommandOptions, Finished, Piece, Processes, ProcessStream
-from forge_cli.core.requests import PromptArgument, PromptSpec, SampleReply, SampleRequest, SessionRequests
+from forge_cli.core.requests import (
+    AgreeRequest,
+    PromptArgument,
+    PromptSpec,
+    SampleReply,
+    SampleRequest,
+    SessionRequests,
+)
 from forge_cli.core.sandbox import FileInfo, FolderEntry, SandboxView
 from forge_cli.core.source import Source
 from forge_cli.core.tool import NeedsApproval, Validated
@@ -34,6 +41,7 @@ from forge_cli.schema.toolset import ApprovalConfig, ToolsetEnv, ToolsetPlaces
 
 __all__ = [
     "Access",
+    "AgreeRequest",
     "ApprovalConfig",
     "CallContext",
     "CommandOptions",

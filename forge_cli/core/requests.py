@@ -29,6 +29,19 @@ class SampleReply(Struct, frozen=True):
     stop: StopReason
 
 
+class AgreeRequest(Struct, frozen=True, kw_only=True):
+    """Somebody wants to do what the person has to agree to, and no model has called."""
+
+    kind: str
+    """The name of such a request in place of a tool."""
+    asker: str
+    """The name of the asker, as people are told: ``the MCP server notes``."""
+    question: str
+    """The thing that would be done."""
+    reason: str
+    args: JsonObject
+
+
 class SessionRequests(Protocol):
     """Serves what others ask of a session; what is refused is a ToolError."""
 
@@ -39,6 +52,10 @@ class SessionRequests(Protocol):
 
     async def sample(self, request: SampleRequest) -> SampleReply:
         """Have the worker's model answer; ToolError where that is refused or fails."""
+
+    async def agree(self, request: AgreeRequest) -> bool:
+        """Whether a person agrees; False where none is there."""
+        ...
 
     async def ask_person(self, asker: str, message: str, schema: JsonObject) -> JsonObject | None:
         """The values that a person fills into a form; None where that is declined, or no person is there."""
@@ -52,6 +69,9 @@ class NoSession:
 
     async def sample(self, request: SampleRequest) -> SampleReply:
         raise ToolError("there is no session whose model could answer")
+
+    async def agree(self, request: AgreeRequest) -> bool:
+        return False
 
     async def ask_person(self, asker: str, message: str, schema: JsonObject) -> JsonObject | None:
         return None

@@ -13,6 +13,7 @@ from msgspec import Struct, field, structs
 from forge_cli import sandbox
 from forge_cli.core.bounds import CALL_LIMIT, call_within, fault_text, wait_within
 from forge_cli.core.errors import ForgeError, Mark, SchemaError, ToolError, WorkerError
+from forge_cli.core.locking import LockError
 from forge_cli.core.source import Source
 from forge_cli.core.text import cut, did_you_mean, visible
 from forge_cli.engine.gate.offer import Offer
@@ -57,11 +58,14 @@ class OpenToolset(Struct):
         return toolset_title(self.name, self.source)
 
     async def offers(self, notify: Notify) -> list[Offer]:
-        """Its tools right now; where it fails in the middle of a session, those that it had before."""
+        """Its tools right now; where it fails in the middle of a session, those that it had before.
+
+        What is not as its lock says ends the session.
+        """
         try:
             self.good = await self._offers(notify)
         except ForgeError as error:
-            if self.good is None:
+            if self.good is None or isinstance(error, LockError):
                 raise
             self.warn(None, f"{error.message}; the tools that it had stay", notify)
         return self.good

@@ -14,7 +14,7 @@ from forge_cli.core.errors import ForgeError, InvalidInput, SchemaError, ToolErr
 from forge_cli.core.events import StatusEvent
 from forge_cli.core.interrupt import Ended
 from forge_cli.core.messages import ModelProvider, ModelRequest, TurnEnd
-from forge_cli.core.requests import SampleReply, SampleRequest
+from forge_cli.core.requests import AgreeRequest, SampleReply, SampleRequest
 from forge_cli.core.text import cut, visible
 from forge_cli.core.wire import JsonObject, error_text
 from forge_cli.engine.gate.consent import settled_request
@@ -112,6 +112,12 @@ class WorkerRequests:
         args = {"asker": wanted.asker, **system, "messages": cut(said, SHOWN)}
         reason = "the server reads the answer; a yes holds for whatever it asks of the model in this session"
         return self._request(SAMPLING, wanted.asker, args, f"{wanted.asker} wants {model} to answer", reason)
+
+    async def agree(self, request: AgreeRequest) -> bool:
+        """Ask as for a call; where no person is there the answer is no, unless all calls are approved."""
+        told = self._request(request.kind, request.asker, request.args, request.question, request.reason)
+        async with self._one_at_a_time:
+            return (await self._decide(told)).approved
 
     def _request(self, kind: str, asker: str, args: JsonObject, description: str, reason: str) -> ApprovalRequest:
         worker = self._guard.judge.worker

@@ -64,10 +64,11 @@ class Connection:
         log: Callable[[str], None],
         tell: Notify,
         keep: Callable[[ServerOffer], None],
+        settle: Callable[[], Awaitable[None]] | None = None,
         sample: Callback | None = None,
         elicit: Callback | None = None,
     ) -> None:
-        """``keep`` gets what it offers, whenever that changes.
+        """``keep`` gets what it offers, whenever that changes. ``settle`` raises a ToolError if it must not be started.
 
         ``sample`` and ``elicit`` answer its requests of that kind; without them it is told that there are none.
         """
@@ -92,6 +93,13 @@ class Connection:
         self._log = log
         self._tell = tell
         self._keep = keep
+        self._settle = settle
+        self._refused = ""
+        """Why it was not started, as it was told."""
+        self._settling = False
+        """Whether a person is perhaps being asked."""
+        self._decided = anyio.Event()
+        """Set once it is connected, or was refused."""
         self._sample = sample
         self._elicit = elicit
         self._limits = RequestLimits(server.timeout)
@@ -167,10 +175,12 @@ class Connection:
         self._wake, self.failure, self.last_words, self.needs_login = anyio.Event(), None, "", False
         was_connected = False
         try:
+            await self._check_start()
             async with AsyncExitStack() as stack:
                 await self._open(stack)
                 was_connected = True
                 self._ready.set()
+                self._decided.set()
                 self._settled.set()
                 if again:
                     self._tell("info", StatusNotice(f"the MCP server {self.name} is there again", "server"))
@@ -182,10 +192,33 @@ class Connection:
         self._drop()
         return was_connected
 
+    async def _check_start(self) -> None:
+        """See to it that it may be started; a person who is asked has all the time until it is closed."""
+        if self._settle is None:
+            return
+        problem, self._settling = "", True
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_cancel_after, self._wake, tasks.cancel_scope)
+            try:
+                await self._settle()
+            except ToolError as error:
+                problem = str(error)
+            tasks.cancel_scope.cancel()
+        self._settling = False
+        if problem and problem != self._refused:
+            self._tell("warning", StatusNotice(f"the MCP server {self.name}: {problem}", "server", urgent=True))
+        self._refused = problem
+        if problem:
+            self._decided.set()
+        if problem or self._wake.is_set():
+            raise Unreachable(problem or "it was closed before it was started")
+
     def _drop(self) -> None:
         self._client = None
         if self._ready.is_set():
             self._ready = anyio.Event()
+        if self._decided.is_set():
+            self._decided = anyio.Event()
 
     async def settled(self) -> None:
         """Wait until it is connected, or is known not to be."""
@@ -272,9 +305,11 @@ class Connection:
         """The connection, which is waited for where the server is being started again."""
         if self.off:
             raise ToolError(f"the MCP server {self.name} is turned off")
-        with anyio.move_on_after(self.server.connect_timeout):
-            while self._client is None:  # it may be lost again before a waiting task gets a turn
-                await self._ready.wait()
+        while self._client is None and not self._refused:  # it may be lost again before a waiting task gets a turn
+            with anyio.move_on_after(self.server.connect_timeout) as waiting:
+                await self._decided.wait()
+            if waiting.cancelled_caught and not self._settling:
+                break
         if self._client is None:
             raise ToolError(f"the MCP server {self.name} is not connected, and nothing was sent to it: {self.why_not}")
         return self._client
@@ -383,6 +418,11 @@ class Connection:
         now = datetime.now(UTC).isoformat(timespec="seconds")
         self.offer = ServerOffer(told, client.instructions, has.resources is not None, now)
         self._keep(self.offer)
+
+
+async def _cancel_after(event: anyio.Event, scope: anyio.CancelScope) -> None:
+    await event.wait()
+    scope.cancel()
 
 
 def first_line(error: BaseException) -> str:

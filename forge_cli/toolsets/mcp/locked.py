@@ -20,6 +20,7 @@ from forge_cli.core.errors import ToolError
 from forge_cli.core.locking import LockEntry, hash_of
 from forge_cli.files.mcp import McpServer
 from forge_cli.files.parsing import LOADER
+from forge_cli.files.started import hashes_of, started_code
 from forge_cli.toolsets.mcp.connection import Connection
 
 if TYPE_CHECKING:
@@ -176,10 +177,19 @@ def _bare(package: str, launcher: Launcher) -> str:
 def server_entry(name: str, server: McpServer, workspace: Path) -> LockEntry:
     """How a server is started or reached: its definition, and the files that its command line names."""
     said = server.model_dump(mode="json", exclude_defaults=True)
-    files = [] if server.command is None else list(_files([server.command, *server.args], workspace))
+    files = [] if server.command is None else _all_files([server.command, *server.args], server, workspace)
     origin = server.url or shlex.join([str(server.command), *server.args])
     floating = pinned_spelling(server.command, server.args) if server.command else ""
     return LockEntry("mcp", name, origin, hash_of(said, files), floating=floating)
+
+
+def _all_files(words: Sequence[str], server: McpServer, workspace: Path) -> list[tuple[str, str]]:
+    """The files that a command line names, and the code in the folder that these import."""
+    named = dict(_files(words, workspace))
+    found = hashes_of(path for path in started_code(words, workspace, server.env) if path.is_relative_to(workspace))
+    known = {os.path.normpath(workspace / name) for name in named}
+    around = {os.path.relpath(path, workspace): content for path, content in found.items() if str(path) not in known}
+    return [*named.items(), *sorted(around.items())]
 
 
 def _files(words: Sequence[str], workspace: Path) -> Iterator[tuple[str, str]]:

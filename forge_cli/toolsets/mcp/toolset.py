@@ -40,6 +40,7 @@ from forge_cli.toolsets.mcp.locked import offered_entries, server_entry
 from forge_cli.toolsets.mcp.oauth import KeptTokens, McpTokens, oauth_provider
 from forge_cli.toolsets.mcp.offer import KeptOffer, Pins, Quarantined, ServerTool, names_for, offered_tool
 from forge_cli.toolsets.mcp.results import ServerRequests, convert_result, prompt_text, resource_tools
+from forge_cli.toolsets.mcp.start_files import StartFiles
 from forge_cli.toolsets.mcp.transports import KEPT, UNAUTHORIZED, ServerStreams, child_transport, http_transport
 
 if TYPE_CHECKING:
@@ -117,6 +118,8 @@ class McpToolset(Toolset):
     async def __aenter__(self) -> Self:
         await super().__aenter__()
         servers = defined_servers(self.config, self.env.workspace, self.env.home)
+        started = servers if not is_inspecting() else {}
+        self._files = {name: StartFiles(name, server, self.env) for name, server in started.items()}
         self.connections = [self._connection(name, server) for name, server in servers.items()]
         self._pins = {name: Pins(self.env, name, server) for name, server in servers.items()}
         self._told: set[str] = set()
@@ -189,6 +192,8 @@ class McpToolset(Toolset):
     async def tools(self) -> Sequence[Tool]:
         found: list[Tool] = []
         self._left_out.clear()
+        for broken in filter(None, (files.broken for files in self._files.values())):
+            raise broken
         for connection in self._in_use:
             await connection.refresh()
             if connection.failure and not connection.offer.when:
@@ -217,6 +222,8 @@ class McpToolset(Toolset):
         if action == "off":
             server.turn_off()
         elif action == "reconnect" or not server.connected:
+            if name in self._files:
+                self._files[name].ask_again()
             with anyio.move_on_after(PATIENCE):
                 await server.reconnect()
         return [server.describe()]
@@ -300,7 +307,7 @@ class McpToolset(Toolset):
             if server.url:
                 return http_transport(server, headers, self._auth(server.url), partial(self._answered, connection))
             heard = ServerStreams(self._garbage(name), partial(self._hear_errors, connection), connection.lost)
-            return child_transport(partial(self._start, server, env), heard)
+            return child_transport(partial(self._start, name, server, env), heard)
 
         def log(text: str) -> None:
             self.env.notify("debug", f"the MCP server {name} logs {text}")
@@ -314,6 +321,7 @@ class McpToolset(Toolset):
             log=log,
             tell=self.env.notify,
             keep=self._kept(server).put,
+            settle=self._files[name].settle if name in self._files and server.command else None,
             sample=requests.sample if _said(server.sampling, self.config.sampling) else None,
             elicit=requests.elicit if _said(server.elicitation, self.config.elicitation) else None,
         )
@@ -327,7 +335,8 @@ class McpToolset(Toolset):
         where = self.config.where("servers", name)
         return name if self.config.servers[name] is None or where is None else shlex.quote(where.file)
 
-    def _start(self, server: McpServer, env: dict[str, str]) -> Child:
+    def _start(self, name: str, server: McpServer, env: dict[str, str]) -> Child:
+        self._files[name].check()
         processes, command = cast(WorkerProcesses, self.env.processes), os.path.expanduser(str(server.command))
         return processes.serve([command, *server.args], env=env, confined=server.confined, kept=KEPT)
 
