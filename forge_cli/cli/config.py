@@ -12,8 +12,7 @@ from forge_cli.cli.notices import near
 from forge_cli.cli.options import DirectoryOption, JsonOption, new_app, work_folder
 from forge_cli.core.text import visible
 from forge_cli.files.effective import ConfigRow, effective_settings
-from forge_cli.files.home import forge_home, has_policy
-from forge_cli.files.organisation import why_not_used
+from forge_cli.files.home import forge_home
 from forge_cli.files.settings import load_settings, untrusted_project
 from forge_cli.inspection.model_names import check_settings
 from forge_cli.ui.table import print_json, print_table
@@ -40,8 +39,6 @@ def show(
     else:
         cells = [{**_cells(row), **({"from": row["where"] or row["source"]} if origin else {})} for row in rows]
         print_table(["key", "from", "value"], cells)
-    if has_policy() and (unused := why_not_used()):
-        sys.stderr.write(f"warning: {visible(unused)}\n")
     if file := untrusted_project(home, workspace):
         sys.stderr.write(f"warning: {visible(str(file))} ignored: you have not trusted this folder. Run: forge trust\n")
 

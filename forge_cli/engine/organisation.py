@@ -15,9 +15,9 @@ from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.source import OWN, canonical
 from forge_cli.engine.lock.gather import distribution_of
 from forge_cli.engine.plugins.scan import OBSERVER, installed
-from forge_cli.files.home import forge_home
+from forge_cli.files.home import ASK_ADMIN, forge_home
 from forge_cli.files.mcp import McpServer
-from forge_cli.files.organisation import OrganisationPolicy, conflict, listed, required_on_ask
+from forge_cli.files.organisation import OrganisationPolicy, conflict, listed, place_of_user, required_on_ask
 from forge_cli.files.settings import Settings
 from forge_cli.files.trust import with_children
 from forge_cli.files.worker import Worker
@@ -116,11 +116,14 @@ class Organisation(Struct, frozen=True):
         """The other sinks of a session's lines."""
         if self.policy.require.log_dir is None:
             return ()
-        folder = Path(os.path.expanduser(self.policy.require.log_dir))
+        folder = place_of_user(self.policy.require.log_dir)
+        if folder is None:
+            problem = f"log_dir: there is no home for {self.policy.require.log_dir}"
+            raise WorkerError(self.policy.require.where("log_dir"), problem, hint=ASK_ADMIN)
         if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
             where, wrong = self.policy.require.where("log_dir"), "nothing can be written to"
             wrong = wrong if os.path.lexists(folder) else "there is no folder"
-            raise WorkerError(where, f"log_dir: {wrong} {folder}", hint="ask who keeps this machine")
+            raise WorkerError(where, f"log_dir: {wrong} {folder}", hint=ASK_ADMIN)
         return (RequiredLog(folder / f"{session}.jsonl"),)
 
 
@@ -137,7 +140,7 @@ class RequiredLog(Struct, frozen=True):
                 stream.write(line.text())
         except OSError as error:
             problem = f"{self.path}: the organisation requires this log, and it cannot be written: {error.strerror}"
-            raise SessionLost(problem, hint="ask who keeps this machine") from None
+            raise SessionLost(problem, hint=ASK_ADMIN) from None
 
 
 def _servers(worker: Worker, settings: Settings) -> Iterator[tuple[str, McpServer, Mark | None]]:

@@ -8,15 +8,28 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-from forge_cli.core.errors import WorkerError
+from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.files.regular import sync_folder
 
 POLICY, POLICY_VARIABLE = Path("/etc/forge/policy.yaml"), "FORGE_POLICY"
 """The file of the organisation; the variable counts only where there is no such file."""
+ASK_ADMIN = "ask who keeps this machine"
 
 
 def has_policy() -> bool:
-    return os.path.lexists(POLICY) or bool(os.environ.get(POLICY_VARIABLE))
+    return machine_has_policy() or bool(os.environ.get(POLICY_VARIABLE))
+
+
+def machine_has_policy() -> bool:
+    """Whether the machine has a file of an organisation; where that cannot be found out, nothing else may happen."""
+    try:
+        os.lstat(POLICY)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        problem = f"whether the organisation has a policy cannot be found out: {error.strerror}"
+        raise WorkerError(Mark(str(POLICY)), problem, hint=ASK_ADMIN) from None
+    return True
 
 
 def forge_home() -> Path:
@@ -64,6 +77,14 @@ def close_home(home: Path) -> str | None:
 def _is_more_than_ours(home: Path) -> bool:
     real = os.path.realpath(home)
     return any(place.is_relative_to(real) for place in (user_home().resolve(), Path.cwd()))
+
+
+def system_home() -> Path | None:
+    """The folder that the system knows for this user, whatever ``HOME`` says; None for one without an entry."""
+    try:
+        return Path(pwd.getpwuid(os.getuid()).pw_dir)
+    except KeyError:
+        return None
 
 
 def user_home() -> Path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -18,7 +18,7 @@ from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.source import canonical
 from forge_cli.core.thirdparty import is_inspecting
 from forge_cli.files.document import parse_document
-from forge_cli.files.home import POLICY, POLICY_VARIABLE, user_home
+from forge_cli.files.home import ASK_ADMIN, POLICY, POLICY_VARIABLE, machine_has_policy, system_home
 from forge_cli.files.lookup import SHIPPED
 from forge_cli.files.mcp import McpServer
 from forge_cli.files.places import cannot_read
@@ -41,7 +41,7 @@ _LOADS = re.compile(
 )
 """Variables that decide which program is started under a name, or what it loads."""
 
-
+_UP = re.compile(r"(?<!\.)\.\.(?![\w.])")
 Patterns = list[Annotated[str, Field(min_length=1)]]
 
 
@@ -123,11 +123,10 @@ class OrganisationPolicy(Config):
             return True
         if server.url is not None:
             return any("://" in pattern and _covers(pattern, str(server.url)) for pattern in self.allow.mcp)
-        program = str(server.command)
-        if ".." in program.split("/") or (" " in program and not program.startswith("/")):
+        program, args = str(server.command), [str(each) for each in server.args]
+        if any(map(_climbs, (program, *args))) or (" " in program and not program.startswith("/")):
             return False
-        spellings = (program, " ".join([program, *server.args]))
-        return any(fnmatchcase(each, pattern) for pattern in self.allow.mcp for each in spellings)
+        return any(_names(pattern, program, args) for pattern in self.allow.mcp)
 
     def allows_worker(self, worker: Worker) -> bool:
         """One that a program has made has no file to compare."""
@@ -163,6 +162,11 @@ class OrganisationPolicy(Config):
         if allowed is not None and canonical(distribution) not in map(canonical, allowed):
             raise self.about_plugin(distribution, None)
 
+    def check_executables(self) -> None:
+        """Raise where the tools of the user's own folder may not be used."""
+        if not self.allow.executables:
+            raise conflict(None, "executables are not allowed", self.allow.where("executables"), "executables: false")
+
     def about_plugin(self, distribution: str, where: Mark | None) -> WorkerError:
         allow = self.allow
         return conflict(
@@ -195,10 +199,49 @@ def _covers(pattern: str, url: str) -> bool:
     return not slash or (".." not in unquote(parts.path).split("/") and fnmatchcase(parts.path.lstrip("/"), path))
 
 
+def _climbs(word: str) -> bool:
+    """Has a word of a command ``..`` where a folder could stand, as in ``--root=/a/../b`` or ``file:///a/%2e%2e/b``?"""
+    return any(_UP.search(spelling) for spelling in (word, unquote(word)))
+
+
+def _names(pattern: str, program: str, args: Sequence[str]) -> bool:
+    """Does a pattern mean this command? Each word stands for one, a last ``**`` for all that follow.
+
+    A pattern of the program alone means it with any arguments. The program may have blanks in its path.
+    """
+    if fnmatchcase(program, pattern) and program.count(" ") == pattern.count(" "):
+        return True
+    words = pattern.split(" ")
+    return any(
+        fnmatchcase(program, " ".join(words[:count]))
+        and program.count(" ") == count - 1
+        and _fit_words(args, words[count:])
+        for count in range(1, len(words))
+    )
+
+
+def _fit_words(args: Sequence[str], words: Sequence[str]) -> bool:
+    if words[-1] == "**":
+        args, words = args[: len(words) - 1], words[:-1]
+    fits = (" " not in arg and fnmatchcase(arg, word) for arg, word in zip(args, words, strict=False))
+    return len(args) == len(words) and all(fits)
+
+
 def _is_below(path: Path, pattern: str) -> bool:
     """Does a path fit a pattern in which ``**`` stands for any folders, and ``*`` for a part of a name?"""
-    wanted = Path(os.path.expanduser(pattern) if not pattern.startswith("~/") else user_home() / pattern[2:]).parts
-    return _fit(path.parts, wanted)
+    wanted = place_of_user(pattern)
+    return wanted is not None and _fit(path.parts, wanted.parts)
+
+
+def place_of_user(path: str) -> Path | None:
+    """A path of the policy, ``~`` being where the system says that a user is at home; None where it knows no place."""
+    name, _, rest = path.partition("/")
+    if not name.startswith("~"):
+        return Path(path)
+    home = system_home() if name == "~" else Path(os.path.expanduser(name))
+    if home is None or not home.is_absolute():
+        return None
+    return Path(os.path.realpath(home)) / rest
 
 
 def _fit(parts: tuple[str, ...], wanted: tuple[str, ...]) -> bool:
@@ -210,20 +253,24 @@ def _fit(parts: tuple[str, ...], wanted: tuple[str, ...]) -> bool:
 
 
 def load_policy() -> OrganisationPolicy | None:
-    """The policy of the organisation; None where there is no such file, or it is not the organisation's."""
-    found = _file()
-    return None if found is None or why_not_used() else _read(found)
+    """The policy of the organisation; None where there is no such file, and an error where it cannot be relied upon."""
+    file = policy_file()
+    if file is None:
+        return None
+    doubt = next(_doubts(file), None)
+    if doubt:
+        problem = f"this policy of the organisation cannot be relied upon: {doubt}"
+        raise WorkerError(Mark(str(file)), problem, hint=_remedy(file))
+    return _read(file)
 
 
-def why_not_used() -> str | None:
-    """Why a file that is there is not the organisation's: a person could have written it."""
-    file = _file()
-    return next((f"{file} is not used: {why}" for why in _doubts(file)), None) if file else None
+def _remedy(file: Path) -> str:
+    return ASK_ADMIN if file == POLICY else f"{ASK_ADMIN}, or unset {POLICY_VARIABLE}"
 
 
-def _file() -> Path | None:
+def policy_file() -> Path | None:
     """``FORGE_POLICY`` counts only where the machine has none."""
-    if os.path.lexists(POLICY):
+    if machine_has_policy():
         return POLICY
     named = os.environ.get(POLICY_VARIABLE)
     return Path(os.path.abspath(named)) if named else None
@@ -231,7 +278,7 @@ def _file() -> Path | None:
 
 def _doubts(file: Path) -> Iterator[str]:
     """Everything on the way to a file is owned by root, or by who owns the file system, and others cannot write it."""
-    if is_inspecting() and file != POLICY:  # the parent process has read it, and other folders lie here
+    if is_inspecting():  # the parent process has looked, and here folders and owners are others
         return
     owners = {0, os.stat("/").st_uid}
     real = Path(os.path.realpath(file))
@@ -246,16 +293,17 @@ def _doubts(file: Path) -> Iterator[str]:
             if info.st_mode & 0o022 and not sticky:
                 yield f"others than root can write {place}"
     except FileNotFoundError:
-        raise WorkerError(None, f"{POLICY_VARIABLE}: there is no file {file}") from None
+        said = "it leads nowhere" if file == POLICY else f"{POLICY_VARIABLE}: there is no file {file}"
+        raise WorkerError(Mark(str(file)) if file == POLICY else None, said, hint=_remedy(file)) from None
     except OSError as error:
-        raise cannot_read(file, error) from None
+        raise cannot_read(file, error, hint=_remedy(file)) from None
 
 
 def _read(file: Path) -> OrganisationPolicy:
     try:
         content = file.read_bytes()
     except OSError as error:
-        raise cannot_read(file, error) from None
+        raise cannot_read(file, error, hint=_remedy(file)) from None
     policy = parse_config(OrganisationPolicy, parse_document(content or b"{}", str(file)), file=str(file))
     for index, rule in enumerate(policy.rules):
         if rule.get("approval") not in ("ask", "blocked"):

@@ -17,9 +17,9 @@ from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.scan import package_places
 from forge_cli.engine.runtime.prepared import PreparedWorker
-from forge_cli.files.home import POLICY_VARIABLE, forge_home, has_policy, user_home, user_homes
+from forge_cli.files.home import forge_home, user_home, user_homes
 from forge_cli.files.keys import stored_keys
-from forge_cli.files.settings import import_timeout
+from forge_cli.files.settings import import_timeout, organisation_policy
 from forge_cli.files.sources import imported_beside
 from forge_cli.files.trust import with_children
 from forge_cli.files.worker import Worker, load_worker
@@ -98,16 +98,15 @@ def child_environment() -> dict[str, str]:
         name: HIDDEN_VALUE if KEY_NAME.search(name) and value else redact(value) for name, value in os.environ.items()
     }
     limit = {"FORGE_IMPORT_TIMEOUT": f"{import_timeout():g}"}
-    found = {**clean_environment(), **dict.fromkeys(stored_keys(), HIDDEN_VALUE), **kept, **limit}
-    if not _policy():
-        found.pop(POLICY_VARIABLE, None)
-    return found
+    return {**clean_environment(), **dict.fromkeys(stored_keys(), HIDDEN_VALUE), **kept, **limit}
 
 
 def _policy() -> list[Path]:
-    """The file that FORGE_POLICY names, if it is one of an organisation: the child has no means to tell."""
-    named = os.environ.get(POLICY_VARIABLE)
-    return [Path(os.path.abspath(named))] if named and has_policy() and not files.organisation.why_not_used() else []
+    """The file of the organisation, where there is one: looked at here, as the child has no means to."""
+    if organisation_policy() is None:
+        return []
+    file = files.organisation.policy_file()
+    return [file] if file else []
 
 
 @cache

@@ -15,9 +15,9 @@ from forge_cli.core.errors import ForgeError
 from forge_cli.core.text import counted
 from forge_cli.engine.lock.checking import lock_file, stale_parts
 from forge_cli.engine.plugins.host import PluginError, PluginHost
-from forge_cli.files.home import forge_home
+from forge_cli.files.home import ASK_ADMIN, forge_home
 from forge_cli.files.lookup import SUFFIXES, named_workers
-from forge_cli.files.settings import load_settings
+from forge_cli.files.settings import load_settings, organisation_policy
 from forge_cli.files.worker import load_worker
 from forge_cli.inspection.inspector import Inspector
 from forge_cli.inspection.model_names import check_settings
@@ -50,7 +50,10 @@ class DoctorCheck(Struct, frozen=True):
 
 async def check_health(*, interactive: bool) -> list[DoctorCheck]:
     """Everything that forge needs or could use on this machine; no third-party code is run in this process."""
-    own = [_python(), _home(forge_home()), _config(), _terminal(interactive), _confinement(), _trial()]
+    own = [_python(), _home(forge_home())]
+    if unsound := _policy():
+        return [*own, unsound]
+    own += [_config(), _terminal(interactive), _confinement(), _trial()]
     own += [*_sockets(), *_servers(), *_locks(Path.cwd())]
     return [*own, *await _models(), *await _plugins(), *_executables(ExecutableManager(forge_home()))]
 
@@ -77,6 +80,16 @@ def _write_problem(folder: Path) -> str | None:
     except OSError as error:
         return f"takes no files: {error.strerror}"
     return None if os.access(folder, os.R_OK) else "cannot be read by you"
+
+
+def _policy() -> DoctorCheck | None:
+    """The fault of the policy of the organisation, without which nothing else is looked at."""
+    try:
+        organisation_policy()
+    except ForgeError as error:
+        remedy = error.hint or ASK_ADMIN
+        return DoctorCheck("policy", False, " ".join(str(error).partition("\n")[0].split()), remedy)
+    return None
 
 
 def _config() -> DoctorCheck:

@@ -4,16 +4,20 @@ Covers forge_cli.files.organisation and forge_cli.engine.organisation.
 """
 
 import asyncio
+import errno
 import json
 import os
+import pwd
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from forge_cli import load_worker
 from forge_cli.core.errors import ExitCode
 from forge_cli.embedding import open_gate
+from forge_cli.files.home import POLICY
 from forge_cli.files.mcp import McpServer
 from forge_cli.files.organisation import OrganisationPolicy
 from forge_cli.testing import Project
@@ -192,7 +196,24 @@ def test_addresses_are_compared_part_by_part(pattern: str, url: str, fits: bool)
         ("server", ["server", "--any"], True),
         ("uvx server", ["uvx", "server"], True),
         ("uvx server", ["uvx", "other"], False),
-        ("uvx server *", ["uvx", "server", "--any", "x y"], True),
+        ("uvx server **", ["uvx", "server", "--any", "x y"], True),
+        ("uvx server **", ["uvx", "server"], True),
+        ("uvx server *", ["uvx", "server", "--any"], True),
+        ("uvx server *", ["uvx", "server", "--any", "x"], False),
+        ("uvx server *", ["uvx", "server", "x y"], False),
+        ("uvx * --safe", ["uvx", "evil", "--unsafe", "--safe"], False),
+        ("uvx *", ["uvx"], False),
+        ("python3 /usr/share/*", ["python3", "/usr/share/a.py"], True),
+        ("python3 /usr/share/*", ["python3", "/usr/share/a.py", "/home/me/b.py"], False),
+        ("python3 /usr/share/*", ["python3", "/usr/share/../../home/me/evil.py"], False),
+        ("python3 /usr/share/*", ["python3", "/usr/share/.."], False),
+        ("python3 **", ["python3", "-I../x"], False),
+        ("python3 **", ["python3", "--root=.."], False),
+        ("python3 **", ["python3", "file:///usr/%2e%2e/x"], False),
+        ("python3 **", ["python3", "--range=a..b", "x...", "..hidden"], True),
+        ("server", ["server", "../x"], False),
+        ("/opt/my servers/* --flag", ["/opt/my servers/one", "--flag"], True),
+        ("/opt/*", ["/opt/my servers/one"], False),
         ("/opt/my servers/*", ["/opt/my servers/one", "x"], True),
         ("/opt/*", ["/opt/one"], True),
         ("/opt/*", ["/opt/../tmp/evil"], False),
@@ -325,9 +346,10 @@ def test_check_lists_everything_that_is_forbidden(policy: Write, cli: Cli, proje
     )
 
 
-def test_a_file_that_a_person_can_write_is_ignored_with_a_warning(policy: Write, cli: Cli, tmp_path: Path) -> None:
-    file = policy("allow: {models: []}")
-    assert run(cli).code == ExitCode.INVALID
+def test_a_policy_that_cannot_be_relied_upon_stops_everything(policy: Write, cli: Cli, tmp_path: Path) -> None:
+    """No mistake of whoever keeps the machine turns it off, and none is left unsaid."""
+    file = policy("allow: {models: ['script:*']}")
+    assert run(cli).code == 0
     open_folder = tmp_path / "open"
     open_folder.mkdir()
     open_folder.chmod(0o777)
@@ -335,16 +357,99 @@ def test_a_file_that_a_person_can_write_is_ignored_with_a_warning(policy: Write,
         f"others than root can write {file}": lambda: file.chmod(0o666),
         f"{file} does not belong to root": lambda: os.chown(file, 12345, 0),
         f"others than root can write {open_folder}": lambda: _move(file, open_folder / "policy.yaml"),
+        "it is not a regular file": lambda: _replace(file, Path.mkdir),
+        f"there is no file {file}": lambda: _replace(file, lambda path: path.symlink_to("nowhere")),
+        "Too many levels of symbolic links": lambda: _replace(file, lambda path: path.symlink_to(path)),
+        "Not a directory": lambda: _replace(file, lambda path: path.symlink_to("/dev/null/policy.yaml")),
     }
     failures: list[object] = []
     for why, spoil in spoilt.items():
         spoil()
-        done = cli("run", "worker.yaml", "go")
-        if done.code or f"is not used: {why}" not in done.err or "is not used" not in cli("config", "show").err:
-            failures.append((why, done))
+        for command in ("run worker.yaml go", "run worker.yaml go -p", "worker check worker.yaml", "config show"):
+            done = cli(*command.split())
+            if done.code != ExitCode.INVALID or why not in done.err or "FORGE_POLICY" not in done.err or done.out:
+                failures.append((why, command, done))
+        if f"FAILED  policy: {file}" not in cli("doctor").out.replace("FORGE_POLICY: there is no file ", f"{file}"):
+            failures.append((why, "doctor"))
+        if file.is_dir() and not file.is_symlink():
+            file.rmdir()
         file.unlink(missing_ok=True)
-        policy("allow: {models: []}")
+        policy("allow: {models: ['script:*']}")
     assert failures == []
+
+
+def _replace(file: Path, make: Callable[[Path], object]) -> None:
+    file.unlink()
+    make(file)
+
+
+@each_row(
+    ("problem", "code"),
+    [(0, 0), (errno.ENOENT, 0), (errno.EACCES, 3), (errno.ENOTDIR, 3), (errno.ELOOP, 3), (errno.EIO, 3)],
+)
+def test_only_a_file_that_is_not_there_is_no_policy(
+    cli: Cli, project: Project, monkeypatch: pytest.MonkeyPatch, problem: int, code: int
+) -> None:
+    """The machine's own file, which no test may write: what the system says of it is told here."""
+    project.write("worker.yaml", WORKER)
+    project.write("script.yaml", "turns: [{text: done}]\n")
+    known = os.lstat
+
+    def lstat(path: Any, **more: Any) -> os.stat_result:
+        if path == POLICY and problem:
+            raise OSError(problem, os.strerror(problem))
+        return known(path, **more)
+
+    monkeypatch.setattr(os, "lstat", lstat)
+    done = run(cli)
+    assert done.code == code, done
+    assert ("/etc/forge/policy.yaml:1:1: whether the organisation has a policy" in done.err) == (code != 0)
+
+
+def test_the_home_of_a_rule_is_the_one_that_the_system_knows(
+    policy: Write, cli: Cli, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever sets HOME moves neither what may run nor what is logged."""
+    monkeypatch.setenv("HOME", str(project.folder.parent))
+    for pattern in ("~/**", f"~/{project.folder.name}/*"):
+        policy(f"allow: {{workers: ['{pattern}']}}")
+        done = run(cli)
+        assert (done.code, "is not among those that may run" in done.err) == (ExitCode.INVALID, True), pattern
+    entry = pwd.getpwuid(os.getuid())
+    moved = pwd.struct_passwd([*entry[:5], str(project.folder.parent), entry[6]])
+    monkeypatch.setattr(pwd, "getpwuid", lambda uid: moved)
+    monkeypatch.setenv("HOME", "/nowhere")
+    (project.folder.parent / "logs").mkdir()
+    policy(f"allow: {{workers: ['~/{project.folder.name}/*']}}\nrequire: {{log_dir: ~/logs}}")
+    assert run(cli).code == 0
+    assert len([*(project.folder.parent / "logs").iterdir()]) == 1
+
+
+def test_looking_commands_load_and_build_nothing_that_is_forbidden(
+    policy: Write, project: Project, tmp_path: Path
+) -> None:
+    seen = tmp_path / "seen"
+    plugin = (
+        f"open({str(seen)!r}, 'a').close()\nfrom forge_cli import Toolset, hookimpl\n\n\n"
+        "class Words(Toolset):\n    name = 'words'\n\n\n"
+        "@hookimpl\ndef forge_toolsets():\n    return [Words]\n"
+    )
+    site = tmp_path / "site"
+    write_distribution(site, "forge-tools-words", ["words = words_plugin"], words_plugin=plugin)
+    env = {"PYTHONPATH": str(site), "FORGE_LOAD_PLUGINS": "forge-tools-words"}
+    looks = ("plugins check", "plugins list", "tools list", "tools show words", "tools test words", "doctor")
+    assert project.forge("plugins", "check", "forge-tools-words", env=env).returncode == 0
+    assert seen.exists()
+    seen.unlink()
+    assert project.forge("tools", "new", "greet", "--lang", "sh", env=env).returncode == 0
+    file = policy("allow: {plugins: [], executables: false}")
+    for look in looks:
+        project.forge(*look.split(), env=env)
+        assert not seen.exists(), look
+    for command in ("tools new other --lang sh", "tools build greet", "tools test greet"):
+        done = project.forge(*command.split(), env=env)
+        assert (done.returncode, f"{file}:1:" in done.stderr) == (ExitCode.INVALID, True), done
+    assert not (project.home / "tools" / "other").exists()
 
 
 def _move(file: Path, to: Path) -> None:
@@ -357,4 +462,8 @@ def _move(file: Path, to: Path) -> None:
 def test_a_name_that_leads_nowhere_is_an_error(cli: Cli, policy: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORGE_POLICY", "/nowhere/policy.yaml")
     done = run(cli)
-    assert (done.code, done.err) == (ExitCode.INVALID, "forge: FORGE_POLICY: there is no file /nowhere/policy.yaml\n")
+    assert (done.code, done.err) == (
+        ExitCode.INVALID,
+        "forge: FORGE_POLICY: there is no file /nowhere/policy.yaml\n"
+        "  ask who keeps this machine, or unset FORGE_POLICY\n",
+    )

@@ -16,6 +16,7 @@ from forge_cli.core.errors import ForgeError, ToolError, UsageError
 from forge_cli.core.results import Diff
 from forge_cli.core.text import visible
 from forge_cli.files.home import forge_home
+from forge_cli.files.settings import organisation_policy
 from forge_cli.process.signals import in_loop
 from forge_cli.toolsets.executables.manage import ExecutableManager, File
 from forge_cli.toolsets.executables.manifest import FILE
@@ -43,7 +44,7 @@ def new(
 
     A tool.yaml and a source that builds and works at once. What is there is never changed.
     """
-    tools = ExecutableManager(forge_home())
+    tools = _allowed_tools()
     try:
         planned = tools.plan(name, description, lang)
     except ToolError as error:
@@ -55,6 +56,13 @@ def new(
     if planned.warning:
         warn(planned.warning.removeprefix("WARNING: "))
     sys.stdout.write(visible(_next_steps(planned, folder), keep="\n") + "\n")
+
+
+def _allowed_tools() -> ExecutableManager:
+    """The user's executables, where the organisation lets them be used."""
+    if policy := organisation_policy():
+        policy.check_executables()
+    return ExecutableManager(forge_home())
 
 
 def _next_steps(made: Scaffold, folder: Path) -> str:
@@ -76,7 +84,7 @@ def build(name: NameArgument) -> None:
 
     Go is compiled as on first use; a .sh or .py is read by its interpreter, not started.
     """
-    tools = ExecutableManager(forge_home())
+    tools = _allowed_tools()
     program = tools.find(name)
     try:
         done = in_loop(tools.build, program)

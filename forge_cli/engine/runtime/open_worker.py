@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from forge_cli import engine, files, record, sandbox
+from forge_cli import engine, record, sandbox
 from forge_cli.core.actions import Interrupt
 from forge_cli.core.approval import ApprovalMode, OnAsk
 from forge_cli.core.bounds import CALL_LIMIT, fault_text, wait_within
@@ -30,7 +30,7 @@ from forge_cli.engine.turns.environment import (
 from forge_cli.engine.turns.limits import LatePrice
 from forge_cli.engine.turns.loop import EnvironmentChange, Loop
 from forge_cli.engine.turns.window import Context, History, OfferedTools, ToolRoom
-from forge_cli.files.home import close_home, forge_home, has_policy
+from forge_cli.files.home import close_home, forge_home
 from forge_cli.files.repository import git_branch
 from forge_cli.files.settings import Settings, organisation_policy, untrusted_project
 from forge_cli.record.recorder import Recorder
@@ -63,8 +63,6 @@ async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, 
     open_calls = _listen(spec, folder, stack)
     if spec.is_root and spec.replay is None:
         _ = folder.lock  # checked before anything else of the worker is imported
-    if spec.is_root and has_policy() and (unused := files.organisation.why_not_used()):
-        notify("warning", unused)
     if closed:
         notify("warning", closed)
     if spec.is_root and spec.home is None and (file := untrusted_project(prepared.home, folder.workspace)):
