@@ -200,7 +200,8 @@ async def _ask_callback(callback: ApprovalCallback, request: ApprovalRequest) ->
     if isinstance(decision, ApprovalDecision):
         with suppress(Unreadable):
             read(ApprovalDecision, wire(decision))  # as the record will be
-            return replace(decision, by="user")
+            could_not_ask = not decision and decision.by == "headless"
+            return decision if could_not_ask else replace(decision, by="user")
     note = f"the approval callback gave {reprlib.repr(given)}, which is not a decision"
     return ApprovalDecision(False, note=note, by="headless")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import os
 import signal
 import sys
@@ -9,6 +10,7 @@ import termios
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from types import BuiltinFunctionType
 from typing import TYPE_CHECKING, TextIO, cast
 
 from rich.console import Console
@@ -53,6 +55,11 @@ class LineReader:
     def takes_keys(self) -> bool:
         """Whether a key can be asked for: there is a terminal that gives them, and shows where to press one."""
         return _is_terminal(self._stream or sys.stdin) and can_draw(cast(TextIO, self.console.file))
+
+    @property
+    def nobody_there(self) -> bool:
+        """Whether what is read came to its end, and was no terminal where a person would have ended it."""
+        return self._plain.ended and not _is_terminal(self._stream or sys.stdin)
 
     async def ask_key(
         self,
@@ -224,6 +231,8 @@ class PlainInput:
         self._stream = stream
         self._rest = b""
         """Text that came with the line before; there is none on a terminal, which gives line by line."""
+        self.ended = False
+        """Whether nothing more is to be read."""
 
     def forget_typed(self) -> None:
         """Forget what was typed on a terminal so far; what a program wrote is still to be read."""
@@ -236,10 +245,13 @@ class PlainInput:
         try:
             fd = self._file.fileno()
         except (OSError, ValueError):
-            return self._file.readline() or None
+            text = self._file.readline()
+            self.ended = not text
+            return text or None
         while b"\n" not in self._rest:
             piece = await read_piece(fd)
             if not piece:
+                self.ended = True
                 break
             self._rest += piece
         line, end, self._rest = self._rest.partition(b"\n")
@@ -248,6 +260,23 @@ class PlainInput:
     @property
     def _file(self) -> TextIO:
         return self._stream or sys.stdin
+
+
+class KernelInput:
+    """Lines of the person in front of a notebook, whose kernel puts an ``input`` of its own into ``builtins``."""
+
+    @staticmethod
+    def is_needed() -> bool:
+        return not isinstance(builtins.input, BuiltinFunctionType)
+
+    def fileno(self) -> int:
+        raise OSError("the person is reached through the kernel only")
+
+    def readline(self) -> str:
+        try:
+            return builtins.input() + "\n"
+        except (EOFError, RuntimeError):  # ipykernel raises RuntimeError where its front end asks nobody
+            return ""
 
 
 def _is_terminal(stream: TextIO) -> bool:

@@ -10,13 +10,14 @@ from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from io import StringIO
 from math import ceil
-from typing import Literal
+from typing import Literal, TextIO, cast
 
 from msgspec import Struct
 from rich.console import Console, Group, RenderableType
 from rich.segment import Segment, Segments
 
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest, GrantOffer
+from forge_cli.core.phrases import COULD_NOT_ASK
 from forge_cli.core.results import Diff
 from forge_cli.core.text import counted, visible
 from forge_cli.core.wire import jsonable
@@ -34,7 +35,7 @@ from forge_cli.ui.terminal.grants import (
     session_offers,
     write_grant,
 )
-from forge_cli.ui.terminal.input import LineReader
+from forge_cli.ui.terminal.input import KernelInput, LineReader
 from forge_cli.ui.terminal.keys import QuestionLeft
 from forge_cli.ui.terminal.render import Indented, plain, render_view
 from forge_cli.ui.views import FindRenderer, no_renderers, short_place, view_of
@@ -80,12 +81,19 @@ class Answer(Struct, frozen=True):
 def cli_approval_callback(
     console: Console | None = None, find: FindRenderer = no_renderers
 ) -> Callable[[ApprovalRequest], Awaitable[ApprovalDecision]]:
-    """The terminal's own way to ask, for programs that run a WorkerRuntime themselves."""
-    lines = LineReader(console or new_console())
+    """The terminal's own way to ask, for programs that run a WorkerRuntime themselves.
+
+    In a notebook the kernel asks; where nothing can be read, the answer says that nobody could be asked.
+    """
+    stream = cast(TextIO, KernelInput()) if KernelInput.is_needed() else None
+    lines = LineReader(console or new_console(), stream)
 
     async def ask(request: ApprovalRequest) -> ApprovalDecision:
         try:
-            return await ask_on_terminal(request, lines, find)
+            decision = await ask_on_terminal(request, lines, find)
+            if not decision and lines.nobody_there:
+                return ApprovalDecision(False, note=COULD_NOT_ASK, by="headless")
+            return decision
         except QuestionLeft as left:
             if left.ctrl_c:
                 signal.raise_signal(signal.SIGINT)

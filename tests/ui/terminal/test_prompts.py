@@ -13,7 +13,10 @@ import anyio
 import pexpect
 import pytest
 
+from forge_cli import Worker, WorkerRuntime, tool
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
+from forge_cli.core.phrases import COULD_NOT_ASK
+from forge_cli.testing import scripted_model
 from forge_cli.ui.terminal import prompts
 from forge_cli.ui.terminal.console import new_console
 from forge_cli.ui.terminal.prompts import Answer, cli_approval_callback, parse_answer
@@ -27,6 +30,7 @@ WRITE = '{calls: [{tool: write_file, input: {path: /output/a.md, content: "one\\
 TOLD = '{text: "Told: {result}"}'
 CHOICES_ALWAYS = "[y]es once, [e]dits, [s]ession, [a]lways, [n]o, [t]ell why not, [?] why > "
 """Where a rule could be written."""
+NOT_ASKED = ApprovalDecision(False, note=COULD_NOT_ASK, by="headless")
 
 
 @pytest.fixture
@@ -63,14 +67,48 @@ def test_what_an_answer_means() -> None:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize(("typed", "approved"), [("", False), ("y\n", True), ("y", False)])
-async def test_a_file_in_the_place_of_the_terminal_is_read_to_its_end(tmp_path, monkeypatch, typed, approved) -> None:
+@pytest.mark.parametrize(
+    ("typed", "decision"),
+    [("", NOT_ASKED), ("y", NOT_ASKED), ("y\n", ApprovalDecision(True)), ("n\n", ApprovalDecision(False))],
+)
+async def test_a_file_in_the_place_of_the_terminal_is_read_to_its_end(tmp_path, monkeypatch, typed, decision) -> None:
     (tmp_path / "typed").write_text(typed)
     request = new_request()
     with (tmp_path / "typed").open() as file:
         monkeypatch.setattr("sys.stdin", file)
         with anyio.fail_after(10):
-            assert await cli_approval_callback()(request) == ApprovalDecision(approved)
+            assert await cli_approval_callback()(request) == decision
+
+
+def no_front_end() -> str:
+    raise RuntimeError("raw_input was called, but this frontend does not support input requests.")
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("answers", "decision"), [(lambda: "y", ApprovalDecision(True)), (no_front_end, NOT_ASKED)])
+async def test_a_notebook_is_asked_through_its_kernel(monkeypatch, answers, decision) -> None:
+    monkeypatch.setattr("builtins.input", answers)
+    with anyio.fail_after(10):
+        assert await cli_approval_callback()(new_request()) == decision
+
+
+@pytest.mark.anyio
+async def test_a_program_that_nobody_can_answer_does_not_say_that_somebody_refused(monkeypatch, tmp_path) -> None:
+    def keep(text: str) -> str:
+        """Keep a text."""
+        return text
+
+    asks = tool(needs_approval=True)(keep)
+    script = [{"calls": [{"tool": "keep", "input": {"text": "a"}}]}, {"text": "Told: {result}"}]
+    (tmp_path / "nothing").write_text("")
+    with (tmp_path / "nothing").open() as file, anyio.fail_after(10):
+        monkeypatch.setattr("sys.stdin", file)
+        worker = Worker.of(name="writer", tools=[asks])
+        model = scripted_model(*script)
+        async with WorkerRuntime(worker=worker, model=model, approval_callback=cli_approval_callback()) as runtime:
+            result = await runtime.run("Keep it.")
+    assert COULD_NOT_ASK in result.response
+    assert "user" not in result.response
 
 
 def test_a_request_shows_what_will_run_and_why_it_asks(asked, writer) -> None:
