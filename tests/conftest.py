@@ -108,7 +108,9 @@ class WarmProject(Project):
 
     @property
     def home(self) -> Path:
-        return homes(self.folder.parent) / f"{self.folder.parent.name}-home"
+        """Beside the project, or in another file system, where tests share a folder."""
+        folder = homes(self.folder.parent)
+        return super().home if folder == self.folder.parent else folder / f"{self.folder.parent.name}-home"
 
     def forge(
         self, *words: str, stdin: str | None = None, env: Mapping[str, str] | None = None

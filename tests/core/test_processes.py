@@ -120,6 +120,7 @@ def test_how_it_ended_is_told_and_nothing_is_raised(worker: Worker) -> None:
         "appeared": [],
         "refused": [],
         "denies": False,
+        "sockets": [],
     }
 
 

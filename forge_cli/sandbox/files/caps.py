@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from copy import copy
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -12,6 +13,7 @@ from forge_cli.core.approval import Approval
 from forge_cli.core.errors import ToolError, WorkerError
 from forge_cli.core.zones import Access, Zone, ZoneApproval, ZoneMode
 from forge_cli.sandbox import network
+from forge_cli.sandbox.files.consent import OwnFiles
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.files.virtual import innermost_zone, virtual
 from forge_cli.sandbox.names import shown
@@ -77,8 +79,11 @@ def name_in(sandbox: Sandbox, real: Path) -> str | None:
 
 def can_write_silently(sandbox: Sandbox, path: Path) -> bool:
     """Whether a worker could have written a file, or the link that leads to it, without asking."""
+    # A worker file asks once it is there; it could have been made before, when nothing was known of it.
+    before = copy(sandbox)
+    before.own = OwnFiles(sandbox.protected)
     names = {name_in(sandbox, real) for real in (path.resolve(), path.parent.resolve() / path.name)}
-    return any(_is_silent(sandbox, name, access) for name in names if name for access in (Access.WRITE, Access.DELETE))
+    return any(_is_silent(before, name, access) for name in names if name for access in (Access.WRITE, Access.DELETE))
 
 
 def _is_silent(sandbox: Sandbox, name: str, access: Access) -> bool:

@@ -102,10 +102,10 @@ async def test_a_manual_tool_whose_name_the_model_guessed(gate: OpenGate, word: 
 @pytest.mark.parametrize(
     ("mode", "callers"),
     [
-        (None, {Caller.MODEL, Caller.OPERATOR}),
-        ("llm", {Caller.MODEL, Caller.OPERATOR}),
-        ("manual", {Caller.PERSON, Caller.OPERATOR}),
-        ("both", {Caller.MODEL, Caller.PERSON, Caller.OPERATOR}),
+        (None, {Caller.MODEL, Caller.OPERATOR, Caller.PROGRAM}),
+        ("llm", {Caller.MODEL, Caller.OPERATOR, Caller.PROGRAM}),
+        ("manual", {Caller.PERSON, Caller.OPERATOR, Caller.PROGRAM}),
+        ("both", set(Caller)),
     ],
 )
 async def test_who_may_call(gate: OpenGate, mode: ToolMode | None, callers: set[Caller]) -> None:

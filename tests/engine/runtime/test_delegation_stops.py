@@ -20,7 +20,7 @@ from forge_cli.testing import call, calls, scripted_model
 from ..tree import ASK_HELPER, Tree, Voices, allowed, custom, results, script, texts, unanswered
 
 LEAF = (custom("hold", "note"),)
-BELOW = (allowed("leaf"),)
+BELOW = ("workers: {allowed: [leaf], parallel: 1, approval: {default: preApproved}}",)
 SHELL = ("shell: {default: preApproved}",)
 
 

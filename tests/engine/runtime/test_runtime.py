@@ -159,7 +159,7 @@ async def test_what_is_wrong_with_a_worker_is_raised_before_anything_happens(wor
 
 
 def test_the_documented_arguments_are_those_that_a_program_needs() -> None:
-    given = {"worker", *RuntimeOptions.__annotations__}
+    given = {"worker", "output_type", *RuntimeOptions.__annotations__}
     page = (ROOT / "docs" / "python.md").read_text()
     table = page[page.index("| argument of `WorkerRuntime` |") :].split("\n\n")[0]
     assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == given
