@@ -19,6 +19,7 @@ LOAD_LIMIT = 30.0
 """Seconds for opening something, such as a toolset or a model; also for imports, unless ``import_timeout`` is set."""
 CALL_LIMIT = 10.0
 """Seconds for each later call of a toolset or a model, and for closing it."""
+MORE_TIME_TO_LOAD = "FORGE_IMPORT_TIMEOUT=SECONDS gives it more"
 CANCEL_GRACE = 3.0
 """Seconds that a cancelled call has to end; after that it is abandoned."""
 SHUTDOWN_GRACE = 4.0
@@ -33,8 +34,9 @@ T = TypeVar("T")
 class OutOfTime(Exception):
     """Third-party code did not end in its time."""
 
-    def __init__(self, what: str, seconds: float) -> None:
-        super().__init__(f"{what} did not end within {counted(seconds, 'second')}")
+    def __init__(self, what: str, seconds: float, remedy: str = "") -> None:
+        more = f"; {remedy}" if remedy else ""
+        super().__init__(f"{what} did not end within {counted(seconds, 'second')}{more}")
 
 
 class OwnExit(Exception):
@@ -53,6 +55,8 @@ class Section(Struct, eq=False):
     due: float
     exit_code: ExitCode = ExitCode.FAILED
     why: str = ""
+    remedy: str = ""
+    """The remedy for a person where it is late."""
 
 
 class ForcedEnd(Struct, frozen=True):
@@ -96,16 +100,22 @@ def find_forced_end() -> ForcedEnd | None:
     if due is None:
         return None
     if not due.why:
-        return ForcedEnd(due.exit_code, late=due.what, fault=str(OutOfTime(due.what, due.seconds)))
+        return ForcedEnd(due.exit_code, late=due.what, fault=str(OutOfTime(due.what, due.seconds, due.remedy)))
     late = next((section.what for section in reversed(sections) if section.what), None)
     return ForcedEnd(due.exit_code, due.why, late, late and f"{late} did not end, and was abandoned")
 
 
 def call_within(
-    seconds: float, what: str, function: Callable[..., T], *args: Any, exit_code: ExitCode = ExitCode.FAILED
+    seconds: float,
+    what: str,
+    function: Callable[..., T],
+    *args: Any,
+    exit_code: ExitCode = ExitCode.FAILED,
+    remedy: str = "",
 ) -> T:
     """Call a function that is not async; one that is late cannot be stopped, and ends a process that forge owns."""
     section = begin(what, seconds, exit_code=exit_code)
+    section.remedy = remedy
     try:
         return function(*args)
     except BaseException as error:

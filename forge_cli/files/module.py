@@ -15,7 +15,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from forge_cli.core.bounds import LOAD_LIMIT, call_within, fault_text
+from forge_cli.core.bounds import LOAD_LIMIT, MORE_TIME_TO_LOAD, call_within, fault_text
 from forge_cli.core.errors import ExitCode, Mark, WorkerError
 from forge_cli.core.text import cut
 from forge_cli.core.thirdparty import LONGEST_ERROR, announce_third_party
@@ -78,7 +78,9 @@ def _load_once(code: LocalModule, seconds: float) -> ModuleType:
 
 def _import_within(seconds: float, path: Path, function: Callable[..., T], *args: Any) -> T:
     try:
-        return call_within(seconds, f"{path}: its import", function, *args, exit_code=ExitCode.INVALID)
+        return call_within(
+            seconds, f"{path}: its import", function, *args, exit_code=ExitCode.INVALID, remedy=MORE_TIME_TO_LOAD
+        )
     except Exception as error:  # third-party code: anything can happen while it is imported
         problem = cut(fault_text(error), LONGEST_ERROR)
         raise WorkerError(_blame(error, path), f"cannot be imported: {problem}") from error

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from pydantic import Field
 
-from forge_cli.core.bounds import call_within, fault_text, run_in_thread
+from forge_cli.core.bounds import MORE_TIME_TO_LOAD, call_within, fault_text, run_in_thread
 from forge_cli.core.errors import ExitCode, SchemaError, ToolError, WorkerError
 from forge_cli.core.hookspecs import hookimpl
 from forge_cli.core.source import Source
@@ -81,7 +81,9 @@ class ExternalToolset(Offering):
         announce_third_party(f"the package '{module}'")
         try:
             what = f"importing the package '{module}'"
-            return call_within(import_timeout(), what, import_module, module, exit_code=ExitCode.INVALID)
+            return call_within(
+                import_timeout(), what, import_module, module, exit_code=ExitCode.INVALID, remedy=MORE_TIME_TO_LOAD
+            )
         except Exception as error:  # third-party code: whatever happens while it is imported
             missing = isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}.")
             hint = f"pip install the distribution that has '{module}'" if missing else None

@@ -91,6 +91,17 @@ def test_options_that_are_not_a_config_are_blamed_on_the_provider(project: Proje
     assert "the model acme:big cannot be made: AttributeError" in done.stderr
 
 
+def test_a_provider_that_makes_nothing_is_blamed(project: Project) -> None:
+    configured(project, "{}")
+    project.write("acme.py", ACME.replace("    return Acme(", "    Acme("))
+    done = project.forge("run", "worker.yaml", "hi", "-p")
+    assert done.returncode == 7
+    assert (
+        "the model acme:big cannot be made: make() of the provider 'acme' gave None, which is not a model"
+        in done.stderr
+    )
+
+
 def test_an_unknown_key_of_a_built_in_provider_is_an_error_wherever_the_config_is_read(project: Project) -> None:
     configured(project, 'models: {"openai:x": {temprature: 1}}')
     done = project.forge("run", "worker.yaml", "hi", "-p")

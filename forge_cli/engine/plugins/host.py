@@ -11,7 +11,7 @@ import pluggy
 
 from forge_cli import core
 from forge_cli.core import hookspecs
-from forge_cli.core.bounds import call_within, fault_text
+from forge_cli.core.bounds import MORE_TIME_TO_LOAD, call_within, fault_text
 from forge_cli.core.errors import ExitCode, ForgeError, Mark, WorkerError
 from forge_cli.core.messages import ModelFactory
 from forge_cli.core.source import GROUP, OWN
@@ -264,7 +264,9 @@ class PluginHost:
             policy.check_plugin(plugin.distribution)
         try:
             what = f"loading the plugin '{plugin.name}' of {plugin}"
-            return call_within(import_timeout(), what, function, *args, exit_code=ExitCode.INVALID)
+            return call_within(
+                import_timeout(), what, function, *args, exit_code=ExitCode.INVALID, remedy=MORE_TIME_TO_LOAD
+            )
         except PluginError:
             raise
         except Exception as error:
@@ -277,6 +279,10 @@ class PluginHost:
         loaded = plugin.load()
         self._register(loaded, f"{plugin.name} of {plugin.distribution}")
         answers = self._ask(loaded, hook)
+        for answer in answers:
+            if isinstance(answer, str) or not isinstance(answer, Iterable):
+                problem = f"gives {reprlib.repr(answer)} by {hook}, which has to give a list"
+                raise PluginError(f"the plugin '{plugin.name}' of {plugin} {problem}", hint=_remedy(plugin))
         return [item for answer in answers for item in answer] if merge else list(answers)
 
     def _ask(self, loaded: Any, hook: str) -> list[Iterable[Any]]:

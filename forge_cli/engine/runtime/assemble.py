@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from forge_cli import engine, sandbox
-from forge_cli.core.bounds import call_within, wait_within
+from forge_cli.core.bounds import MORE_TIME_TO_LOAD, call_within, wait_within
 from forge_cli.core.errors import ForgeError, Mark, WorkerError
 from forge_cli.core.source import PYTHON, Source
 from forge_cli.core.zones import Zone, ZoneMode
@@ -367,7 +367,7 @@ async def _enter(
 ) -> OpenToolset:
     title, seconds = toolset_title(name, source), import_timeout()
     try:
-        toolset = call_within(seconds, f"making {title}", make)
+        toolset = call_within(seconds, f"making {title}", make, remedy=MORE_TIME_TO_LOAD)
         await wait_within(seconds, "opening it", toolset.__aenter__, of=title)
     except ForgeError:
         raise

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import reprlib
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from msgspec import Struct
 
-from forge_cli.core.bounds import call_within, fault_text
+from forge_cli.core.bounds import MORE_TIME_TO_LOAD, call_within, fault_text
 from forge_cli.core.errors import ForgeError, Mark, ModelError, WorkerError
 from forge_cli.core.messages import ModelEnv, ModelProvider
 from forge_cli.core.text import did_you_mean
@@ -54,11 +55,16 @@ class NamedModel(Struct, frozen=True):
         try:
             own = settings.provider_options(self.name, cast(type[Config] | None, factory.Options))
             env = ModelEnv(folders=self.folders, notify=notify, options=options, settings=own)
-            return call_within(import_timeout(), f"making the model {self.name}", factory.make, name, env)
+            what = f"making the model {self.name}"
+            made = call_within(import_timeout(), what, factory.make, name, env, remedy=MORE_TIME_TO_LOAD)
         except ForgeError:
             raise
         except Exception as error:  # third-party code
             raise ModelError(f"the model {self.name} cannot be made: {fault_text(error)}") from error
+        if not callable(getattr(made, "stream", None)):
+            problem = f"make() of the provider '{prefix}' gave {reprlib.repr(made)}, which is not a model"
+            raise ModelError(f"the model {self.name} cannot be made: {problem}")
+        return made
 
 
 def not_a_model(name: str, settings: Settings, where: Mark | None = None) -> WorkerError:

@@ -83,7 +83,7 @@ def cli_approval_callback(
 ) -> Callable[[ApprovalRequest], Awaitable[ApprovalDecision]]:
     """The terminal's own way to ask, for programs that run a WorkerRuntime themselves.
 
-    In a notebook the kernel asks; where nothing can be read, the answer says that nobody could be asked.
+    In a notebook the kernel asks; where nothing can be read, the answer says that it could not ask.
     """
     stream = cast(TextIO, KernelInput()) if KernelInput.is_needed() else None
     lines = LineReader(console or new_console(), stream)

@@ -109,7 +109,11 @@ def test_a_worker_uses_a_package(install: Install, project: Project) -> None:
         ),
         (
             "from forge_cli import hookimpl\n@hookimpl\ndef forge_toolsets():\n    return 7\n",
-            "cannot be loaded: TypeError: 'int' object is not iterable",
+            "gives 7 by forge_toolsets, which has to give a list",
+        ),
+        (
+            TOOLSET.format(name="weather").replace("return [Weather]", "return Weather"),
+            "gives <class 'broke...ugin.Weather'> by forge_toolsets, which has to give a list",
         ),
         ("", "offers no toolset of its own name (offered: none)"),
         (TOOLSET.format(name="whether"), "offers no toolset of its own name (offered: 'whether')"),
