@@ -52,10 +52,19 @@ def readable(text: str, *, keep: str = "\n\t", after: str = "") -> str:
     return "".join(_shown(after + text, keep, places, len(after)))
 
 
+_LONE = re.compile("[\ud800-\udfff]")
+"""Half of a surrogate pair, as which Python reads a byte that is not UTF-8."""
+
+
 def json_for(stream: IO[str], text: str) -> str:
-    """JSON as a stream gets it: on a terminal what cannot be seen for what it is is escaped, which means the same."""
-    if not stream.isatty() or (text.isascii() and "\x7f" not in text):
+    """JSON as a stream gets it: on a terminal what cannot be seen for what it is is escaped, which means the same.
+
+    Bytes of names that are not UTF-8 are escaped everywhere, since JSON is UTF-8.
+    """
+    if text.isascii() and "\x7f" not in text:
         return text
+    if not stream.isatty():
+        return _LONE.sub(lambda found: _json_escape(found[0]), text)
     return text.translate({ord(char): _json_escape(char) for char in set(text) if char != "\n" and _is_hidden(char)})
 
 
