@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from forge_cli.core.approval import Approval, CommandRun, GrantOffer, Verdict
+from forge_cli.core.approval import Approval, CommandRun, GrantOffer, Risk, Verdict
 from forge_cli.core.context import CallContext, ToolContext
 from forge_cli.core.results import ResultValue
 from forge_cli.core.wire import JsonObject
@@ -64,6 +64,8 @@ class Preview:
     """The folder in which it changed something, where a yes may be remembered for that."""
     blocked: Verdict | None = None
     """The verdict that the trial itself gave, where it did what is blocked: no question follows."""
+    risk: Risk | None = None
+    """The risk of this call by what it shows; None where that of the tool counts."""
     extent: TrialExtent | None = None
     """The places that a complete trial changed: what is granted for it allows no more to later trials."""
 

@@ -196,7 +196,7 @@ class Consent:
             args=deepcopy(judged.args),
             description=f"{self._who(judged)} call {tool.name}",
             reason=verdict.reason,
-            risk=verdict.risk or tool.risk,
+            risk=preview.risk or verdict.risk or tool.risk,
             rule=verdict.rule,
             where=verdict.where,
             preview=preview.value,

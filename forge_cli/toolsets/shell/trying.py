@@ -15,7 +15,7 @@ from anyio import to_thread
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from forge_cli.core.approval import CommandRun, GrantOffer, Verdict
+from forge_cli.core.approval import CommandRun, GrantOffer, Risk, Verdict
 from forge_cli.core.errors import Stale
 from forge_cli.core.media import DisplayHints
 from forge_cli.core.processes import Finished
@@ -65,6 +65,13 @@ def recap(tried: Tried, shown: ShownEffect) -> str:
     more = [f"{shown.protected} of protected names"] if shown.protected else []
     more += [f"the contents of {counted(shown.unseen, 'file')} are not shown"] if shown.unseen else []
     return "; ".join([f"yes applies {counted(len(tried.changes.changes), 'change')}", *more])
+
+
+def risk_of(tried: Tried, shown: ShownEffect) -> Risk:
+    """Return the risk of a yes, by what was seen: high is what other programs obey, or what can do anything."""
+    if shown.protected or any(name.endswith(_ALL_POWERFUL) for name in tried.sockets):
+        return "high"
+    return "low" if tried.no_effect else "medium"
 
 
 def _recap_of_sockets(sockets: Sequence[str]) -> str:
@@ -185,6 +192,7 @@ class KeptTrials:
             runs=runs,
             tried=told(kept.tried, kept.shown, call_id, blocked),
             blocked=blocked,
+            risk=risk_of(kept.tried, kept.shown),
             changed=changed_folder(kept.tried, self.workspace),
             extent=extent,
         )

@@ -63,9 +63,9 @@ BELL_AFTER = 10.0
 _NUMBERED = re.compile(r"(s|session) ?([1-9])", re.IGNORECASE)
 _NO = re.compile(r"no?(?:[\s,.:;-]+(.*))?", re.IGNORECASE | re.DOTALL)
 RISKS = {
-    "low": "it only reads",
-    "medium": "it can write files or use the network; it cannot start programs",
-    "high": "it can start programs, or does not say what it does",
+    "low": "it only reads, or changed nothing when it was tried",
+    "medium": "it can write files or use the network; of a command, that it was tried and the effect is shown",
+    "high": "it can start programs, changes protected names, or does not say what it does",
 }
 
 

@@ -556,3 +556,20 @@ def test_files_that_a_glob_names_are_deleted_on_a_copy(shell: Project) -> None:
     seen = run(shell, "rm -rf build *.txt", answers=[True])
     assert [(each.path, each.change) for each in tried(seen).changed] == [("notes.txt", "deleted")]
     assert not (shell.folder / "notes.txt").exists()
+
+
+RISKS = {
+    "touch new": "medium",
+    "rm notes.txt": "medium",
+    "mkdir .idea && echo x > .idea/workspace.xml": "high",
+    "python3 -c 'import socket; socket.create_connection((\"a.example\", 80))'": "medium",
+    "tee < notes.txt": "low",
+}
+
+
+@pytest.mark.parametrize("line", RISKS)
+def test_the_risk_of_a_command_is_what_its_trial_showed(shell: Project, line: str) -> None:
+    shell.write("worker.yaml", "name: w\ntoolsets: {shell: {rules: [{pattern: tee, approval: ask}]}}\n")
+    (asked,) = run(shell, line, answers=[False]).of(ApprovalRequired)
+    assert isinstance(asked.request, ApprovalRequest)
+    assert asked.request.risk == RISKS[line]
