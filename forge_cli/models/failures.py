@@ -26,7 +26,8 @@ ATTEMPTS, ATTEMPTS_IN_SILENCE = 5, 2
 DELAYS = (0.5, 1.0, 4.0, 10.0)
 DELAY_REFUSED = 1.0
 """Seconds at most before a server is asked again that does not run, or is starting."""
-LONGEST_WAIT = 120.0
+SHORTEST_WAIT, LONGEST_WAIT = 1.0, 120.0
+"""Seconds that a server may ask for: where it asks for less, forge waits at least as long as it would by itself."""
 OTHER_MODEL = "or take another model: forge models list"
 DECLINED, NO_WORDS = "the model or its server declined to answer", "[The model declined to answer]"
 """A refusal, as it is told; and in the place of its words, where it has none."""
@@ -195,7 +196,10 @@ class Retry(Struct, frozen=True):
         The items of a batch wait for as long as the provider asks, since otherwise each of them would ask it again.
         """
         problem = self.redact(failure.problem)
-        delay = self._delay(attempt) if failure.wait is None else failure.wait
+        delay = self._delay(attempt)
+        if failure.wait is not None:
+            # "at once", and a time that is over, would use up all attempts while the server is still busy
+            delay = failure.wait if failure.wait >= SHORTEST_WAIT else max(failure.wait, delay)
         pace = current_pace.get()
         attempts = ATTEMPTS if pace and failure.busy else failure.attempts
         if attempt >= attempts:

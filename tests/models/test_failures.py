@@ -9,6 +9,7 @@ import shutil
 import socket
 import ssl
 import subprocess
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -19,12 +20,14 @@ import pytest
 
 from forge_cli.core.errors import ModelError
 from forge_cli.core.messages import Message, ModelRequest
+from forge_cli.core.notify import StatusNotice
 from forge_cli.models.anthropic.transport import Credentials
-from forge_cli.models.failures import wait_wanted
+from forge_cli.models.failures import Retry, wait_wanted
 from forge_cli.models.http import certificates
 from forge_cli.models.openai.server import Server
 
 from ..deadline import deadline
+from ..rows import each_row
 from .providers import KEY, MAKERS, Maker, Told
 from .wire import CLOSE, FINE, OK, answer, wire
 
@@ -209,3 +212,36 @@ def test_waits_that_servers_want() -> None:
         ({"retry-after": "Wed, 21 Oct 2015 07:28:00 -0000"}, 0, 0),
     ]
     assert [(said, low) for said, low, high in waits if not low <= (wait_wanted(said) or 0) <= high] == []
+
+
+PAST = format_datetime(datetime.now(UTC) - timedelta(hours=1), usegmt=True)
+
+
+@each_row(
+    ("header", "own", "waited"),
+    [
+        ({}, 0.02, 0.02),
+        ({"retry-after": "0"}, 0.02, 0.02),
+        ({"retry-after": "-5"}, 0.02, 0.02),
+        ({"retry-after": "0.001"}, 0.02, 0.02),
+        ({"retry-after-ms": "0"}, 0.02, 0.02),
+        ({"retry-after-ms": "1"}, 0.02, 0.02),
+        ({"retry-after": PAST}, 0.02, 0.02),
+        ({"retry-after": "0.05"}, 0.02, 0.05),
+        ({"retry-after": "1"}, 9, 1),
+    ],
+)
+def test_a_server_that_asks_for_no_pause_gets_one(header: dict[str, str], own: float, waited: float) -> None:
+    """All attempts would be over in milliseconds, while the server is busy for seconds."""
+    told: list[float] = []
+
+    def notify(level: str, message: str) -> None:
+        assert isinstance(message, StatusNotice)
+        assert message.retry
+        told.append(message.retry.wait)
+
+    failure = Credentials("ANTHROPIC_API_KEY", KEY).endpoint.refused(529, "busy", headers=header, model="tiny")
+    begun = time.monotonic()
+    anyio.run(Retry("tiny", notify, str, delays=(own,)).wait, 1, failure)
+    assert waited <= told[0] <= waited * 1.25
+    assert time.monotonic() - begun >= told[0] * 0.9

@@ -121,6 +121,17 @@ def test_the_end_of_an_answer_is_read_so_that_its_connection_is_used_again() -> 
         assert (provider, server.connections) == (provider, 1)
 
 
+def test_a_sound_stream_is_read_whatever_its_type_is_said_to_be() -> None:
+    """Gateways drop the type, or name another one."""
+    heads = [b"", *(b"content-type: %b\r\n" % name for name in (b"application/octet-stream", b"text/plain", b"x", b""))]
+    for head in heads:
+        assert misheard(lambda stream, head=head: chunked(stream, head=head)) == []
+    for provider in ("anthropic", "sdk"):
+        for name in (b"application/json", b"text/html", b"image/png", b"text/plain", b"x"):
+            with wire(chunked(b"\n", head=b"content-type: %b\r\n" % name)) as server:
+                assert f"not an answer: {name.decode()} instead of a stream" in heard(provider, server.url)
+
+
 def test_content_types_compare_without_case() -> None:
     for name in (b"Text/Event-Stream", b"TEXT/EVENT-STREAM;Charset=UTF-8", b"text/event-stream ; charset=utf-8"):
         assert misheard(lambda stream, name=name: chunked(stream, head=b"content-type: %b\r\n" % name)) == []

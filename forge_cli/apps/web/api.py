@@ -19,6 +19,7 @@ from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.messages import Attachment
 from forge_cli.core.wire import JsonObject
 from forge_cli.files.attachment import LARGEST, media_type
+from forge_cli.process.stdin import LARGEST as LONGEST_TASK
 from forge_cli.record.places import SessionBusy
 from forge_cli.sandbox.secrets import own_redactor
 
@@ -32,6 +33,8 @@ STATIC = Path(__file__).parent / "static"
 CODE_COLOURS = Path(__file__).parents[2] / "ui" / "html" / "pygments.css"
 """The style sheet that exported sessions have, too."""
 MEDIA_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+LONGEST_BODY = 256 * 2**20
+"""Bytes of one request, with the files that go along with a message."""
 NOTHING_HERE = {"error": "there is nothing here"}
 
 
@@ -96,7 +99,11 @@ class PageRoutes:
         body = await _body(request)
         columns = body.get("columns")
         width = min(max(columns, NARROWEST), WIDEST) if isinstance(columns, int) else WIDEST
-        return await self._live(request).enter(_text(body, "text"), _attachments(body.get("attachments") or []), width)
+        text = _text(body, "text")
+        if len(text.encode("utf-8", "replace")) > LONGEST_TASK:
+            hint = "put it into a file that the worker can read, and say where it is"
+            raise UsageError(f"the message has more than {LONGEST_TASK} bytes, the most that one may have", hint=hint)
+        return await self._live(request).enter(text, _attachments(body.get("attachments") or []), width)
 
     async def complete(self, request: Request) -> Any:
         return self._live(request).complete(request.query_params.get("text", ""))
@@ -188,9 +195,13 @@ async def _nothing_here(scope: Any, receive: Any, send: Any) -> None:
 
 
 async def _body(request: Request) -> JsonObject:
-    data = await request.body()
+    data = bytearray()
+    async for piece in request.stream():
+        data += piece
+        if len(data) > LONGEST_BODY:
+            raise UsageError(f"the request has more than {LONGEST_BODY >> 20} MiB, with all that is attached")
     try:
-        body = json.loads(data) if data.strip() else {}
+        body = json.loads(bytes(data)) if data.strip() else {}
     except (ValueError, RecursionError):
         raise UsageError("the body is not JSON") from None
     if not isinstance(body, dict):

@@ -17,9 +17,10 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from forge_cli.core.bounds import SHUTDOWN_GRACE, begin, end
-from forge_cli.core.errors import ExitCode, ForgeError
+from forge_cli.core.calls import ToolCall
+from forge_cli.core.errors import ExitCode, ForgeError, ModelError
 from forge_cli.core.interrupt import Ended, Interrupted, InterruptSignal
-from forge_cli.core.messages import Usage
+from forge_cli.core.messages import Delta, Restart, TextDelta, Usage
 from forge_cli.core.text import counted
 from forge_cli.engine import turns
 from forge_cli.files.worker import DEFAULT_MAX_TURNS, Limits
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from forge_cli.files.settings import ModelOptions
 
 MAX_REPEATS = 3
+LONGEST_ANSWER = 32 * 2**20
+"""Characters of one answer of a model, all models alike; what goes over the wire around them does not count."""
 OUT_OF_TIME = "out of time"
 """The reason of an interrupt that a limit of time gives."""
 UNLISTED = frozenset({"script"})
@@ -67,6 +70,29 @@ class LatePrice(Struct, frozen=True, dict=True):
         limits = stated if self._provider in UNLISTED else [*stated, settings]
         if any(each.max_cost is not None for each in limits):
             turns.prices.require_price(self.model_name, self.price, *limits)
+
+
+class AnswerRoom:
+    """The room that one answer of a model has left: text and arguments of calls, whichever provider they come from."""
+
+    def __init__(self, model_name: str) -> None:
+        self._model_name = model_name
+        self._left = LONGEST_ANSWER
+
+    def take(self, delta: Delta) -> None:
+        """ModelError where this is more than an answer may have."""
+        match delta:
+            case TextDelta(text=text):
+                self._left -= len(text)
+            case ToolCall(args=args, unreadable=unreadable):
+                self._left -= len(unreadable or "") + len(json.dumps(args, default=str))
+            case Restart():
+                self._left = LONGEST_ANSWER
+            case _:
+                pass
+        if self._left < 0:
+            problem = f"{self._model_name}: the answer is longer than {LONGEST_ANSWER >> 20} MiB, the most that is read"
+            raise ModelError(problem, hint="have it write in smaller parts, or into files")
 
 
 class LimitReached(Ended):

@@ -41,7 +41,7 @@ from forge_cli.core.wire import error_text
 from forge_cli.engine import turns
 from forge_cli.engine.gate.toolbox import Toolbox
 from forge_cli.engine.turns.calls import MOST_CALLS, Turn
-from forge_cli.engine.turns.limits import Budget, Repeats
+from forge_cli.engine.turns.limits import AnswerRoom, Budget, Repeats
 from forge_cli.engine.turns.window import Ask, Context, History, Keep, OfferedTools
 from forge_cli.sandbox.secrets import RedactedStream, Redactor
 
@@ -268,12 +268,13 @@ class Loop:
         """Hear one turn of the model out; one that is cut off leaves its text, and none of its calls."""
         stream_id, text, calls, end = new_id("stream"), "", list[ToolCall](), None
         shown, told, joiner, renamed = RedactedStream(self.redactor), 0, TextJoiner(), False
-        before = count_cancellations()
+        before, room = count_cancellations(), AnswerRoom(self.model.name)
         keeps_ids = getattr(self.model, "keeps_ids", False)  # a record names its results by them
         try:
             with self.interrupt.scope() as scope:
                 async with paced_request(), aclosing(self.model.stream(request)) as deltas:
                     while delta := await self._next_delta(deltas):
+                        room.take(delta)
                         match delta:
                             case TextDelta():
                                 text += joiner.add(delta.text)

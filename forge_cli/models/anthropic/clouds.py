@@ -38,7 +38,6 @@ class Cloud(Struct, frozen=True, kw_only=True):
     key: str | None = None
     credentials: str = ""
     """The signer of requests, where that is not a key."""
-    content_type: str = "text/event-stream"
 
     @property
     def needs(self) -> str:
@@ -77,7 +76,6 @@ class Cloud(Struct, frozen=True, kw_only=True):
             env.options.get("timeout") or SILENCE,
             secrets={key.variable: key.value} if key else None,
             rewrites=True,
-            content_type=self.content_type,
         )
         return make_model(f"{self.prefix}:{name}", transport, env, moves_cache=False)
 
@@ -99,7 +97,6 @@ CLOUDS = (
         settings=(("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"),),
         package="boto3",
         credentials="AWS credentials",
-        content_type="application/vnd.amazon.eventstream",
     ),
     Cloud(
         prefix="vertex",

@@ -11,7 +11,14 @@ from msgspec.structs import replace
 
 from forge_cli.core.bounds import CALL_LIMIT, wait_within
 from forge_cli.models.anthropic.decode import are_useful, is_last
-from forge_cli.models.anthropic.transport import KEY, Credentials, check_type, name_request, refused_in_stream
+from forge_cli.models.anthropic.transport import (
+    KEY,
+    Credentials,
+    check_type,
+    name_request,
+    no_events,
+    refused_in_stream,
+)
 from forge_cli.models.failures import Endpoint, ProviderFailure, http_text, shortened
 from forge_cli.models.http import (
     LONGEST_ANSWER,
@@ -45,7 +52,6 @@ class SdkTransport:
         *,
         secrets: Mapping[str, str] | None = None,
         rewrites: bool = False,
-        content_type: str = "text/event-stream",
     ) -> None:
         """``rewrites`` says that the client makes another request out of ours, so that it needs it as data."""
         self.endpoint = endpoint
@@ -53,7 +59,6 @@ class SdkTransport:
         self._make_client = make_client
         self._timeouts = Timeouts(read=silence)
         self._rewrites = rewrites
-        self._content_type = content_type
         self._client: anthropic.AsyncAnthropic | None = None
 
     async def events(self, body: bytes, model: str) -> AsyncGenerator[list[Any]]:
@@ -78,7 +83,7 @@ class SdkTransport:
                 "/v1/messages", cast_to=object, stream=True, stream_cls=anthropic.AsyncStream[object], **content
             )
             async with stream:
-                check_type(stream.response.headers, self.endpoint, self._content_type)
+                check_type(stream.response.headers, self.endpoint)
                 size = 0
                 async for event in stream:
                     size += len(repr(event))  # the bytes of an answer are out of sight here
@@ -88,6 +93,8 @@ class SdkTransport:
                         yield [event]
                     if is_last(event):
                         await drain(stream)
+                if not size:
+                    raise no_events(stream.response.headers, self.endpoint)
         except Exception as error:  # the SDK, its wire, and whatever finds the credentials of a cloud
             failure = self._explain(error, model)
             if failure is None:

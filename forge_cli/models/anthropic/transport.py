@@ -26,6 +26,8 @@ CUSTOM_HEADERS = "ANTHROPIC_CUSTOM_HEADERS"
 _HEADER = re.compile(r"(?!(?:content-length|transfer-encoding)$)[\w!#$%&'*+.^`|~-]+", re.ASCII)
 """The name of a header, but for those that say where a request ends."""
 _PATH = "/v1/messages"
+_STREAMS = ("text/event-stream", "application/vnd.amazon.eventstream")
+_NO_STREAM = frozenset({"text/html", "application/xhtml+xml", "application/json", "application/pdf", "application/zip"})
 _STATUS_OF = {"rate_limit_error": 429, "api_error": 500, "timeout_error": 504, "overloaded_error": 529}
 """The statuses that errors have which come in the middle of a stream, where the status was 200 long before."""
 
@@ -113,9 +115,9 @@ class HttpTransport:
     async def events(self, body: bytes, model: str) -> AsyncGenerator[list[Any]]:
         async with self._client.request("POST", body=body) as response:
             await self._check(response, model)
-            events = EventReader(response)
+            events, some = EventReader(response), False
             while together := await events.read():
-                read: list[Any] = []
+                some, read = True, list[Any]()
                 try:
                     for event in together:
                         read.append(self._read(event, response.headers, model))
@@ -128,6 +130,8 @@ class HttpTransport:
                 if any(map(is_last, read)):
                     await response.drain()
                     return
+        if not some:
+            raise no_events(response.headers, self.endpoint)
 
     async def _check(self, response: HttpAnswer, model: str) -> None:
         """Refuse what is not a stream of the API."""
@@ -178,11 +182,26 @@ def _custom_headers() -> dict[str, str]:
     return found
 
 
-def check_type(headers: Mapping[str, str], endpoint: Endpoint, expected: str = "text/event-stream") -> None:
-    """A success that is not a stream: something else than the API answers at this address."""
+def check_type(headers: Mapping[str, str], endpoint: Endpoint) -> None:
+    """A success that cannot be a stream: something else than the API answers at this address.
+
+    Gateways drop or change the type of a sound stream, so every other type is read.
+    """
     found = media_type(headers)
-    if found != expected:
-        raise endpoint.garbage(f"{found or 'something without a type'} instead of a stream", attempts=1)
+    if found in _NO_STREAM or found.partition("/")[0] in ("image", "audio", "video", "font"):
+        raise _instead(found, endpoint)
+
+
+def no_events(headers: Mapping[str, str], endpoint: Endpoint) -> ProviderFailure:
+    """The failure of an answer without an event: where its type is that of a stream, another try may help."""
+    found = media_type(headers)
+    if found in _STREAMS:
+        return endpoint.garbage("a stream in which there is no event")
+    return _instead(found, endpoint)
+
+
+def _instead(found: str, endpoint: Endpoint) -> ProviderFailure:
+    return endpoint.garbage(f"{found or 'something without a type'} instead of a stream", attempts=1)
 
 
 def refused_in_stream(

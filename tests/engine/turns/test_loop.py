@@ -335,3 +335,29 @@ def test_of_a_thousand_calls_the_first_two_hundred_are_made(worker: Project) -> 
     told = "not called: a turn makes 200 calls at most; make this one again in your next turn"
     assert {outcome.error for outcome in seen.outcomes[200:]} == {told}
     assert (seen.result.status, seen.result.tool_calls) == ("completed", 1000)
+
+
+LONG = "x" * 1001
+ENDLESS: dict[str, list[Delta]] = {
+    "text": [TextDelta(LONG)],
+    "pieces": [TextDelta("x" * 100)] * 11,
+    "call": [ToolCall("c1", "write", {"text": LONG})],
+    "unreadable": [ToolCall("c1", "write", {}, LONG)],
+    "together": [TextDelta("x" * 600), ToolCall("c1", "write", {"text": "x" * 600})],
+}
+
+
+@pytest.mark.parametrize("kind", ENDLESS)
+def test_an_answer_that_is_too_long_is_given_up(worker: Project, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    monkeypatch.setattr("forge_cli.engine.turns.limits.LONGEST_ANSWER", 1000)
+    seen = worker.run(model=Listener([*ENDLESS[kind], TurnEnd()]))
+    assert seen.result.status == "failed"
+    assert "the answer is longer than 0 MiB, the most that is read" in str(seen.result.error)
+    assert seen.of(ToolStarted) == []
+
+
+def test_a_try_that_came_to_nothing_takes_no_room(worker: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("forge_cli.engine.turns.limits.LONGEST_ANSWER", 1000)
+    tries = [TextDelta("x" * 900), Restart("it broke off")] * 3
+    seen = worker.run(model=Listener([*tries, TextDelta("done"), TurnEnd()]))
+    assert (seen.result.status, seen.result.response) == ("completed", "done")

@@ -220,6 +220,27 @@ def test_a_line_means_what_it_means_in_the_terminal(tester: Project) -> None:
     assert not (tester.folder / "a.txt").exists()
 
 
+def test_a_message_is_as_long_as_one_of_the_command_line_at_most(tester: Project, monkeypatch) -> None:
+    monkeypatch.setattr("forge_cli.apps.web.api.LONGEST_TASK", 1000)
+    monkeypatch.setattr("forge_cli.apps.web.api.LONGEST_BODY", 5000)
+    script(tester, "Done.")
+
+    async def story(browser: Browser) -> None:
+        session = await browser.start()
+        tab = await browser.open(session)
+        for text in ("x" * 1001, "ü" * 501):
+            refused = await browser.act(session, "input", 400, text=text)
+            assert refused["error"].startswith(
+                "the message has more than 1000 bytes, the most that one may have\n  put it"
+            )
+        refused = await browser.act(session, "input", 400, text="x" * 5000)
+        assert refused["error"].startswith("the request has more than")
+        await browser.act(session, "input", text="ü" * 500)
+        await tab.until("Done.")
+
+    play(tester, story)
+
+
 def test_a_message_comes_back_to_be_changed_when_the_conversation_goes_back(tester: Project) -> None:
     script(tester, "One.", calls(("write_file", {"path": "a.txt", "content": "x"})), "Two.")
 
