@@ -129,11 +129,11 @@ PAIRED = frozenset(folder for name in _ROWS for folder in name.split("/")[:-1])
 
 def is_secret(name: str) -> bool:
     """Whether a file of that name is read only after asking; a search skips it."""
-    return folded(name).startswith(DOT_ENV)
+    return folded(name).startswith(DOT_ENV) and not is_env_template(name)
 
 
 def is_env_template(name: str) -> bool:
-    """Whether a file of that name only shows which settings there are, so that searches may read it."""
+    """Whether a file of that name only shows which settings there are, so that it may be read."""
     return folded(name).startswith(DOT_ENV) and folded(name).endswith(_TEMPLATES)
 
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from forge_cli.core.approval import Approval
-from forge_cli.core.text import cut, visible
+from forge_cli.core.text import visible
 from forge_cli.toolsets.shell.allow.folders import (
     IN_ANOTHER_FOLDER,
     CommandPlace,
@@ -24,16 +24,24 @@ from forge_cli.toolsets.shell.allow.lexer import ASSIGNMENT, ShellWord, Unreadab
 from forge_cli.toolsets.shell.allow.parser import read_line
 from forge_cli.toolsets.shell.allow.programs import is_known
 from forge_cli.toolsets.shell.allow.redirects import CD_LEAVES, redirect_hazard, secret_hazard
-from forge_cli.toolsets.shell.allow.values import COMMANDS_AT_MOST, Redirect, Simple
+from forge_cli.toolsets.shell.allow.values import COMMANDS_AT_MOST, Simple
 from forge_cli.toolsets.shell.block.frames import FoundCommand
 from forge_cli.toolsets.shell.block.patterns import CommandWords, Patterns
 from forge_cli.toolsets.shell.block.quoting import restore
 from forge_cli.toolsets.shell.block.search import Hit, Search
 from forge_cli.toolsets.shell.block.unwrap import unwrap
+from forge_cli.toolsets.shell.command_text import (
+    PLAIN_WORD,
+    found_text,
+    in_quotes,
+    quoted_word,
+    shown_command,
+    without_padding,
+)
 from forge_cli.toolsets.shell.programs.discarding import bare_stash
 from forge_cli.toolsets.shell.programs.subcommands import starts_commands
 from forge_cli.toolsets.shell.programs.table import names, program, program_named
-from forge_cli.toolsets.shell.programs.variables import loading_name
+from forge_cli.toolsets.shell.programs.variables import are_harmless, loading_name
 from forge_cli.toolsets.shell.rules import (
     Match,
     RuleList,
@@ -46,12 +54,9 @@ from forge_cli.toolsets.shell.rules import (
 )
 from forge_cli.toolsets.shell.sets.rows import SetRow, is_outside, rows_of
 
-_SHOWN_MAX = 160
-_NESTED_MAX = 2000
 _NOTHING = "there is no command in it"
 _NAMES_BECOME_BLOCKED = "file names may become words that are blocked"
 _NO_RULE_THERE = "no rule allows it, and it runs in another folder than rules are for"
-_PLAIN = re.compile(r"[A-Za-z0-9_./:@%+,=-]+")
 _LINKERS = names("ln link cp mv rsync tar bsdtar unzip cpio 7z")
 """Programs that may make links; others that may do so run code, which could read by itself."""
 _PUSH = ShellWord("push")
@@ -250,6 +255,10 @@ class LineJudge:
 
     def _part(self, command: Simple, place: CommandPlace) -> CommandPart:
         words = command.with_assigned
+        if command.assigned and are_harmless(command.assigned) and not place.writable:
+            bare = self._part(replace(command, assigned=[]), place)
+            if bare.approval is Approval.PRE_APPROVED and bare.match and bare.match.row:
+                return replace(bare, text=shown_command(command), words=words)
         matches, misfit = self._fitting(command)
         match, approval = self._strictest(matches)
         why = None
@@ -262,7 +271,7 @@ class LineJudge:
             approval = self._unsure
         vouched = match is not None and match.row is not None and why is None
         hides = None if vouched else self._hides(command)
-        return CommandPart(_shown(command), words, match, approval, why, command.nested, hides, misfit)
+        return CommandPart(shown_command(command), words, match, approval, why, command.nested, hides, misfit)
 
     def _hides(self, command: Simple) -> str | None:
         """Why a command may run another than its words say: what a known program does itself is not a command."""
@@ -277,7 +286,7 @@ class LineJudge:
             return unknown
         if why := innermost(texts, len(texts))[1]:
             return why
-        code = (_CODE_WORD.findall(text) for text in texts[1:] if not _PLAIN.fullmatch(text))
+        code = (_CODE_WORD.findall(text) for text in texts[1:] if not PLAIN_WORD.fullmatch(text))
         if any(map(self._patterns.match_anywhere, code)):
             return "its code names a command that is blocked"
         if any(word.glob for word in words) and not self._blocked_names.isdisjoint(map(_base, texts[1:])):
@@ -308,12 +317,16 @@ class LineJudge:
         strict = row is not None and row.needs_known_options
         why = None if starts_none else command_hazard(command.words, reach, known_only=strict)
         why = why or next(filter(None, hazards), None)
-        why = why or secret_hazard(command.words, reach)
         words = command.texts
+        why = why or secret_hazard(command.words, reach, row.script_places(words, reach) if row else ())
         if row and row.operands in ("files", "script") and place.unsure in _LINKERS:
             why = why or f"{place.unsure} may have made links, so that it may read elsewhere"
         why = why or (CD_LEAVES if place.leaves(command) else None)
-        return why or folder_hazard(words, reach, place) or self._near_blocked(command.words, words)
+        return (
+            why
+            or folder_hazard(words, reach, place, of_set=row is not None)
+            or self._near_blocked(command.words, words)
+        )
 
     def _near_blocked(self, words: Sequence[ShellWord], texts: Sequence[str]) -> str | None:
         """Why a command that is not blocked, as far as it can be read, may still run one that is."""
@@ -344,7 +357,7 @@ class LineJudge:
             said = (assigned, *command.words, *command.redirects, command.fed, command.piped, command.nested)
             key = (*said, here.folders.possible, here.unsure)
             if key not in known:
-                known[key] = replace(self._part(command, here), text=_shown(written[at]))
+                known[key] = replace(self._part(command, here), text=shown_command(written[at]))
             parts.append(known[key])
             places.append(here)
         approval = Approval.strictest(*(part.approval for part in parts))
@@ -378,20 +391,20 @@ class LineJudge:
 
     def _reason(self, part: CommandPart, parts: int) -> str:
         if part.why:
-            return f"{_in_quotes(part.text)}: {part.why}"
+            return f"{in_quotes(part.text)}: {part.why}"
         if part.match is None:
             if part.misfit:
-                return f"{_in_quotes(part.text)}: {part.misfit}"
+                return f"{in_quotes(part.text)}: {part.misfit}"
             if self._default is Approval.ASK:
-                return f"no rule allows {_in_quotes(part.text)}, so you are asked"
-            return f"no rule covers {_in_quotes(part.text)}, and the default is {self._default.value}"
+                return f"no rule allows {in_quotes(part.text)}, so you are asked"
+            return f"no rule covers {in_quotes(part.text)}, and the default is {self._default.value}"
         if part.approval is Approval.PRE_APPROVED and parts > 1:
             return f"each of its {parts} commands is pre-approved"
         return _because(part.text, part.match)
 
     def _blocked(self, hit: Hit, match: Match, parts: Sequence[CommandPart]) -> LineVerdict:
         """The verdict on a line that holds a blocked command, be it one of its parts or inside of one."""
-        text = visible(" ".join(map(_quoted, hit.words)))
+        text = visible(" ".join(map(quoted_word, hit.words)))
         found = CommandPart(text, hit.words, match, Approval.BLOCKED, nested=hit.nested)
         shown = [found if part.words == hit.words else part for part in parts]
         shown += [] if any(part is found for part in shown) else [found]
@@ -403,14 +416,14 @@ class LineJudge:
         culprit = max((found.start for found in commands if found.start <= error.at), default=-1)
         shown = [found for place, found in enumerate(commands) if place < COMMANDS_AT_MOST or found.start == culprit]
         parts = [self._found_part(command, found, error.why if found.start == culprit else None) for found in shown]
-        text = next((part.text for part in parts if part.why), _without_padding(command))
-        return LineVerdict(self._unsure, f"{_in_quotes(text)}: {error.why}", parts=tuple(parts))
+        text = next((part.text for part in parts if part.why), without_padding(command))
+        return LineVerdict(self._unsure, f"{in_quotes(text)}: {error.why}", parts=tuple(parts))
 
     def _found_part(self, command: str, found: FoundCommand, why: str | None) -> CommandPart:
         words = tuple(map(restore, found.words))
         match, approval = self._strictest(self.matching(words))
         approval = Approval.strictest(approval, self._unsure) if why else approval
-        return CommandPart(_found_text(command, found), words, match, approval, why, found.nested, why)
+        return CommandPart(found_text(command, found), words, match, approval, why, found.nested, why)
 
 
 def _pre_approves(match: Match) -> bool:
@@ -423,7 +436,7 @@ def _grantable_pattern(command: Simple) -> str | None:
 
 def _spelled(command: Simple, pattern_of: Callable[[Sequence[ShellWord]], str | None]) -> str | None:
     """The pattern for a command with its assignments; none where they hold more than plain text."""
-    if any(word.pieces or word.unknown or not _PLAIN.fullmatch(word.text) for word in command.assigned):
+    if any(word.pieces or word.unknown or not PLAIN_WORD.fullmatch(word.text) for word in command.assigned):
         return None
     pattern = pattern_of(command.words)
     return pattern and " ".join([*(word.text for word in command.assigned), pattern])
@@ -453,45 +466,7 @@ def _base(word: str) -> str:
 def _because(text: str, match: Match) -> str:
     rule = match.rule
     if match.row:
-        return f"{_in_quotes(text)} is {match.described}"
+        return f"{in_quotes(text)} is {match.described}"
     said = {Approval.PRE_APPROVED: "pre-approved", Approval.ASK: "asking", Approval.BLOCKED: "blocked"}[rule.approval]
     reason = f": {rule.reason}" if rule.reason else ""
-    return f"{_in_quotes(text)} matches the {said} rule '{visible(rule.pattern.strip())}'{reason}"
-
-
-def _shown(command: Simple) -> str:
-    words = [word.text if word.unknown else _quoted(word.text) for word in command.words]
-    words = [*map(_shown_assignment, command.assigned), *words]
-    return visible(" ".join([*words, *map(_shown_redirect, command.redirects)]))
-
-
-def _shown_assignment(word: ShellWord) -> str:
-    name, _, value = word.text.partition("=")
-    return f"{name}={value if word.pieces or not value else _quoted(value)}"
-
-
-def _shown_redirect(redirect: Redirect) -> str:
-    """``2>&1``, ``> out.txt``; of a here-document only the operator."""
-    operator = f"{redirect.descriptor}{redirect.operator}"
-    if redirect.operator == "<<":
-        return operator
-    return f"{operator}{'' if operator.endswith('&') else ' '}{_quoted(redirect.target.text)}"
-
-
-def _found_text(command: str, found: FoundCommand) -> str:
-    """The command as it stands in the line; long nested ones would repeat one another and are put together again."""
-    if found.nested and found.end - found.start > _NESTED_MAX:
-        return visible(" ".join(_quoted(restore(word)) for word in found.words))
-    return _without_padding(command[found.start : found.end])
-
-
-def _without_padding(text: str) -> str:
-    return visible(" ".join(text.split()))
-
-
-def _quoted(word: str) -> str:
-    return word if _PLAIN.fullmatch(word) else "'" + word.replace("'", "'\\''") + "'"
-
-
-def _in_quotes(text: str) -> str:
-    return f"'{cut(text, _SHOWN_MAX, 'end')}'"
+    return f"{in_quotes(text)} matches the {said} rule '{visible(rule.pattern.strip())}'{reason}"

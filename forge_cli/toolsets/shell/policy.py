@@ -28,14 +28,14 @@ from forge_cli.schema.toolset import ToolsetConfig
 from forge_cli.toolsets.shell.allow.folders import CommandPlace, Folders
 from forge_cli.toolsets.shell.allow.hazards import innermost
 from forge_cli.toolsets.shell.allow.parser import read_line
-from forge_cli.toolsets.shell.allow.redirects import names_secret
+from forge_cli.toolsets.shell.allow.redirects import names_secret, reads_no_content
 from forge_cli.toolsets.shell.allow.values import Simple
 from forge_cli.toolsets.shell.judge import CommandPart, LineJudge, LineVerdict, starts_any
 from forge_cli.toolsets.shell.lint import check_examples, lint_rules
 from forge_cli.toolsets.shell.programs.discarding import commands_of, possible_files
 from forge_cli.toolsets.shell.programs.readers import leaves_operands_alone, only_reads
 from forge_cli.toolsets.shell.programs.table import below
-from forge_cli.toolsets.shell.rules import RuleList, ShellRule, behind_xargs
+from forge_cli.toolsets.shell.rules import Match, RuleList, ShellRule, behind_xargs
 from forge_cli.toolsets.shell.sets.folders import unmet_need
 from forge_cli.toolsets.shell.sets.listings import fitting, listed
 from forge_cli.toolsets.shell.sets.secrets import FilesBelow, followed, hidden_reads, hook_folders, searches_quietly
@@ -137,8 +137,13 @@ class ShellPolicy(Struct, frozen=True, dict=True):
                 reason = f"it {'writes' if file.access is Access.WRITE else 'reads'} {file.path}: {word.reason}"
                 return replace(verdict, approval=approval, reason=reason, rule=word.rule, where=word.where)
         uses_set = any(part.match and part.match.row for part in found.parts)
-        doubts = chain(self._secrets(placed), self._reads(placed) if uses_set else (), self._written(placed))
-        doubts = chain(doubts, self._checked_out(placed), self._unmet(found.parts, placed))
+        doubts = chain(
+            self._secrets(found.parts, placed),
+            self._reads(placed) if uses_set else (),
+            self._written(placed),
+            self._checked_out(placed),
+            self._unmet(found.parts, placed),
+        )
         if (doubt := next(doubts, None)) is None:
             return verdict
         unsure = Approval.strictest(Approval.ASK, self.worker.default)
@@ -265,9 +270,16 @@ class ShellPolicy(Struct, frozen=True, dict=True):
         path = self.workspace / folder
         return not path.is_dir() or path.resolve() != self.workspace.resolve() / folder
 
-    def _secrets(self, placed: Iterable[_Placed]) -> Iterator[str]:
-        """Operands that are links to files that may hold secrets."""
-        for operand in self._operands(placed):
+    def _secrets(self, parts: Sequence[CommandPart], placed: Iterable[_Placed]) -> Iterator[str]:
+        """Operands that are links to files that may hold secrets, of commands that read what is in their files."""
+        matches = {part.words: part.match for part in parts}
+        reading = []
+        for simple, places in placed:
+            words = _innermost(simple)
+            if words and not reads_no_content(words):
+                match = matches.get(simple.with_assigned)
+                reading.append((_without_scripts(simple, match), places))
+        for operand in self._operands(reading):
             if os.path.lexists(path := self.workspace / operand) and self._holds_secrets(os.path.realpath(path)):
                 yield f"{operand} leads to a file that may hold secrets"
 
@@ -298,7 +310,7 @@ class ShellPolicy(Struct, frozen=True, dict=True):
         """Reasons why rows of rule sets that need something of the folders do not cover a command there."""
         matches = {part.words: part.match for part in parts if part.match and part.match.row}
         for simple, places in placed:
-            match = matches.get(tuple(simple.texts))
+            match = matches.get(simple.with_assigned)
             if match is None or match.row is None or not match.row.needs:
                 continue
             for place in places:
@@ -407,6 +419,14 @@ def _read_below(words: Sequence[str], names: Sequence[str], folders: Sequence[Pa
     found = reads.find_secret(folders) if reads else None
     found = found or (links.find_way_out(folders) if links else None)
     return found or (searched.find_whitelisted_secret(folders) if searched else None)
+
+
+def _without_scripts(simple: Simple, match: Match | None) -> Simple:
+    """A command without those words that are patterns and programs for it."""
+    if match is None or match.row is None:
+        return simple
+    scripts = match.row.script_places(simple.texts, match.reach)
+    return replace(simple, words=[word for at, word in enumerate(simple.words) if at not in scripts])
 
 
 def _innermost(simple: Simple) -> list[str]:

@@ -1,6 +1,6 @@
 """Rule sets that forge keeps: their own lines, everyday lines that do not ask, and harmful ones that do.
 
-Covers forge_cli.toolsets.shell.sets.folders, forge_cli.toolsets.shell.sets.rows,
+Covers forge_cli.toolsets.shell.command_text, forge_cli.toolsets.shell.sets.folders, forge_cli.toolsets.shell.sets.rows,
 forge_cli.toolsets.shell.sets.secrets.
 """
 
@@ -334,3 +334,49 @@ def test_go_build_is_covered_where_it_writes_no_program(repository: Project, fil
         repository.write(file, "//go:build ignore\n\npackage x\n" if "tagged" in file else "package x\n")
     found = verdicts(repository, ["go build ./..."])
     assert found["go build ./..."][0] == said, found
+
+
+def test_sets_hold_in_the_folders_of_the_project(repository: Project, tmp_path: Path) -> None:
+    for folder in ("backend", "node_modules/x", ".hidden", "web/app"):
+        repository.write(f"{folder}/a.txt", "x\n")
+    (tmp_path / "elsewhere").mkdir()
+    os.symlink(tmp_path / "elsewhere", repository.folder / "linked")
+    found = verdicts(
+        repository,
+        [
+            "cd backend && go test ./...",
+            "cd web/app && npm test 2>&1 | tail -20",
+            f"cd {repository.folder}/backend && mypy src",
+            "cd web && cd app && npm run lint",
+            "cd linked && go test ./...",
+            "cd node_modules/x && npm test",
+            "cd .hidden && make test",
+            "cd .. && make test",
+            "cd nowhere && make test",
+        ],
+    )
+    assert [said for said, _ in found.values()] == ["preApproved"] * 4 + ["ask"] * 5, found
+
+
+def test_names_of_secrets_may_be_looked_at_and_looked_for(repository: Project) -> None:
+    repository.write(".env.example", "KEY=\n")
+    os.symlink(".env", repository.folder / ".env.sample")
+    found = verdicts(
+        repository,
+        [
+            "ls -la .env",
+            "test -f .env && echo there",
+            "find . -maxdepth 1 -name '.env*'",
+            "grep -n .env README.md",
+            "cat .env.example",
+            f"find {repository.folder}/src -name '*.py' | xargs wc -l",
+            "cat .env.sample",
+            "grep .env .env",
+            "find . -name '.env*' | xargs cat",
+            f"find {repository.folder} -name '.env*' | xargs cat",
+            f"find {repository.folder.parent} -name '*.py' | xargs cat",
+            "find . -name '.env*' -exec cat {} +",
+            "cat $(ls .env)",
+        ],
+    )
+    assert [said for said, _ in found.values()] == ["preApproved"] * 6 + ["ask"] * 7, found

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from forge_cli.sandbox.names import folded
+from forge_cli.sandbox.protected import PACKAGES
 from forge_cli.toolsets.shell.allow.hazards import innermost
 from forge_cli.toolsets.shell.allow.redirects import is_inside
 from forge_cli.toolsets.shell.allow.values import Simple
@@ -128,8 +130,11 @@ def links_beside(commands: Sequence[Simple]) -> list[str | None]:
     return found[::-1]
 
 
-def folder_hazard(words: Sequence[str], reach: int, place: CommandPlace) -> str | None:
-    """Why a pattern of ``reach`` tokens does not cover these words in the folders where they may run."""
+def folder_hazard(words: Sequence[str], reach: int, place: CommandPlace, *, of_set: bool = False) -> str | None:
+    """Why a pattern of ``reach`` tokens does not cover these words in the folders where they may run.
+
+    One ``of_set`` is for every folder of the project, but for those of packages and hidden ones.
+    """
     if not place.folders.moved and "-C" not in words and not place.writable:
         return None
     start, _ = innermost(list(words), len(words))
@@ -148,7 +153,14 @@ def folder_hazard(words: Sequence[str], reach: int, place: CommandPlace) -> str 
         return f"{place.unsure} may have made links, so that it may run in any folder"
     if None in folders.possible:
         return "it may run in any folder, and the rules are for the working directory"
-    return None if only_reads(argv) else IN_ANOTHER_FOLDER
+    if only_reads(argv) or (of_set and not place.unsure and all(map(_is_of_project, known))):
+        return None
+    return IN_ANOTHER_FOLDER
+
+
+def _is_of_project(folder: str) -> bool:
+    parts = folder.split("/")
+    return not any(folded(part) in PACKAGES or (part.startswith(".") and part != ".") for part in parts)
 
 
 def _operand_hazard(argv: Sequence[str], reach: int, writable: Sequence[str]) -> str | None:

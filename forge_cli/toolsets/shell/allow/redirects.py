@@ -9,13 +9,16 @@ from collections.abc import Sequence
 from forge_cli.sandbox.protected import DOT_ENV, is_protected, is_secret
 from forge_cli.toolsets.shell.allow.lexer import ShellWord
 from forge_cli.toolsets.shell.allow.values import Redirect
-from forge_cli.toolsets.shell.programs.table import below, program, program_named
+from forge_cli.toolsets.shell.programs.table import below, names, program, program_named
 
 CD_LEAVES = "cd may leave the working directory"
 _DESCRIPTOR = re.compile(r"[0-9]+-?|-")
 _WRITES = frozenset({">", ">>", ">|", ">&", "&>", "&>>", "<>"})
 _DATA = frozenset({"<<", "<<<"})
 _PIECES = re.compile(r"[/=:,@]")
+_LOOKERS = names("ls dir stat test [ basename dirname realpath readlink")
+_GIT_LOOKERS = frozenset({("git", "ls-files"), ("git", "check-ignore"), ("git", "status")})
+_FIND_ACTIONS = names("-exec -execdir -ok -okdir -files0-from")
 _GLOB = re.compile(r"[*?\[]")
 
 
@@ -45,12 +48,25 @@ def redirect_hazard(
     return f"{unsure} may have made links, so that < {target} may read elsewhere" if unsure else None
 
 
-def secret_hazard(words: Sequence[ShellWord], reach: int) -> str | None:
-    """Why a command may read secrets: it names a file that holds some, and no rule of ``reach`` tokens does."""
+def secret_hazard(words: Sequence[ShellWord], reach: int, scripts: Sequence[int] = ()) -> str | None:
+    """Why a command may read secrets: it names a file that holds some, and no rule of ``reach`` tokens does.
+
+    The words at the places ``scripts`` are patterns or programs, and no names of files.
+    """
     if "prints" in program_named(program(words[0].text)).kind and not any(word.glob for word in words):
         return None
-    named = next((word.text for word in words[max(reach, 1) :] if names_secret(word.text, glob=word.glob)), None)
+    if reads_no_content([word.text for word in words]):
+        return None
+    operands = (word for at, word in enumerate(words) if at >= max(reach, 1) and at not in scripts)
+    named = next((word.text for word in operands if names_secret(word.text, glob=word.glob)), None)
     return f"{named} may hold secrets" if named else None
+
+
+def reads_no_content(words: Sequence[str]) -> bool:
+    """Whether a command looks at names, sizes and dates of the files that its words name, and at nothing in them."""
+    if words[0] == "find":
+        return _FIND_ACTIONS.isdisjoint(words)
+    return words[0] in _LOOKERS or tuple(words[:2]) in _GIT_LOOKERS
 
 
 def names_secret(text: str, *, glob: bool = False) -> bool:

@@ -30,6 +30,7 @@ _SETS_VARIABLES = names(
     "exec set shopt alias unalias trap enable fc bind complete compopt"
 )
 _PRINTF_SETS = re.compile(r"-v.*|(?s:.*)%[^%A-Za-z]*[hlLqjzt]*n(?s:.*)")
+_SETS_MODES = re.compile(r"set (?:[-+][eu]+|[-+][eu]*o (?:pipefail|errexit|nounset))")
 _SPLITS = re.compile(r"[\s*?\[\\]")
 """Characters that make several words, or names of files, of a value that is not quoted."""
 
@@ -124,6 +125,8 @@ def _once(bindings: Sequence[Binding]) -> dict[str, Binding]:
 def _may_set(command: Simple) -> bool:
     """May it set variables in a way that is not seen?"""
     texts = command.texts
+    if _SETS_MODES.fullmatch(" ".join(texts)):
+        return False
     first = texts if texts[:1] == ["time"] else texts[:1]
     return not _SETS_VARIABLES.isdisjoint(first) or ("printf" in first and any(map(_PRINTF_SETS.fullmatch, texts)))
 

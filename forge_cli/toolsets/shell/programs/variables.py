@@ -26,6 +26,25 @@ _LOADING_PART = re.compile(
 )
 
 
+_HARMLESS = names(
+    "CI NO_COLOR FORCE_COLOR CLICOLOR TERM COLUMNS LINES LC_ALL LC_CTYPE LC_COLLATE LANG TZ CGO_ENABLED NODE_ENV "
+    "PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE PYTHONPATH GO111MODULE RUST_BACKTRACE CARGO_TERM_COLOR"
+)
+"""Names by which no program loads or starts anything but what the project holds."""
+_PLAIN_VALUE = re.compile(r"(?![/:~])(?!(?:.*[/:])?\.\.(?:[/:]|$))(?!.*:[/~])[A-Za-z0-9_.,:+/-]*")
+
+
+def are_harmless(assigned: Sequence[ShellWord]) -> bool:
+    """Whether a rule set covers a command with these variables as it does without them."""
+    return all(map(_is_harmless, assigned))
+
+
+def _is_harmless(word: ShellWord) -> bool:
+    name, _, value = word.text.partition("=")
+    known = not (word.pieces or word.unknown or word.glob)
+    return known and name in _HARMLESS and _PLAIN_VALUE.fullmatch(value) is not None
+
+
 def loading_name(assigned: Sequence[ShellWord]) -> str | None:
     """Return the first name that is set and that may make a program load code or settings, or start another one."""
     return next(filter(_loads, (word.text.partition("=")[0] for word in assigned)), None)

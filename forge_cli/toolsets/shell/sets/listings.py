@@ -170,7 +170,9 @@ def fitting(globs: Sequence[str]) -> FilesBelow:
 
 
 def _is_plain(root: str) -> bool:
-    return below(root) and _PLAIN.fullmatch(root) is not None and not _GLOB.search(root)
+    """Whether it is one word, below the working directory; a whole path is looked at once it is known where that is."""
+    inside = below(root) or (root.startswith("/") and ".." not in root.split("/"))
+    return inside and _PLAIN.fullmatch(root) is not None and not _GLOB.search(root)
 
 
 _LISTERS: dict[str, Callable[[Sequence[str]], FilesBelow | None]] = {

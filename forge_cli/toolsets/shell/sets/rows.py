@@ -134,6 +134,10 @@ class SetRow(Struct, frozen=True):
             return unknown.why
         return None
 
+    def script_places(self, words: Sequence[str], reach: int) -> Sequence[int]:
+        """The places of patterns and programs for the tool among words that a pattern of ``reach`` tokens begins."""
+        return [reach + at for at in self._scripts(words[reach:])] if self.operands == "script" else ()
+
     def _awaits_script(self, words: Sequence[ShellWord]) -> bool:
         """Would the next operand be a script?"""
         texts = [word.text for word in words]

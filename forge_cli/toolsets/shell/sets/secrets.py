@@ -11,7 +11,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from forge_cli.sandbox.protected import is_env_template, is_secret
+from forge_cli.sandbox.protected import is_secret
 from forge_cli.toolsets.shell.programs.table import program
 
 FILES_AT_MOST = 50_000
@@ -76,7 +76,7 @@ class FilesBelow(Struct, frozen=True):
         def look(entry: os.DirEntry[str], _: str) -> bool:
             if entry.name in _IGNORES:
                 globs.extend(_whitelist(Path(entry.path)))
-            elif is_secret(entry.name) and not is_env_template(entry.name):
+            elif is_secret(entry.name):
                 secrets.append(entry.name)
             return False
 
