@@ -101,6 +101,13 @@ class GrantOffer(OnWire, frozen=True):
         return cls(" and ".join(rule.title for rule in kept), kept)
 
 
+class FoldedLine(OnWire, frozen=True):
+    """A line of a preview that stands for more, such as a folder that was made, and what people see who unfold it."""
+
+    line: str
+    text: str
+
+
 THIS_CALL = GrantOffer("this exact call")
 ON_A_COPY = ", on a copy; it asks if anything else changes"
 """The end of the text of an offer that allows trials only."""
@@ -289,6 +296,8 @@ class ApprovalRequest(Struct, frozen=True):
     runs: CommandRun | None = None
     recap: str | None = None
     """How much the preview shows, such as ``2 files, +14 -3``."""
+    folded: tuple[FoldedLine, ...] | None = None
+    """Lines of the preview that stand for more; a yes counts for that as well."""
     previewed: tuple[str, ...] | None = None
     """Args that the preview shows whole."""
     defaults: tuple[str, ...] | None = None

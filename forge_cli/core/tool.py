@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from forge_cli.core.approval import Approval, CommandRun, GrantOffer, Risk, Verdict
+from forge_cli.core.approval import Approval, CommandRun, FoldedLine, GrantOffer, Risk, Verdict
 from forge_cli.core.context import CallContext, ToolContext
 from forge_cli.core.results import ResultValue
 from forge_cli.core.wire import JsonObject
@@ -56,6 +56,8 @@ class Preview:
     """Args that ``value`` shows whole, and that the prompt does not repeat."""
     recap: str | None = None
     """How much it shows, in a few words; that of a ``Diff`` is counted."""
+    folded: tuple[FoldedLine, ...] = ()
+    """Lines of ``value`` that stand for more, which people can unfold."""
     runs: CommandRun | None = None
     """The place where a command would run, if the call starts one."""
     tried: CommandTried | None = None

@@ -19,7 +19,7 @@ from acp import schema
 
 from forge_cli.apps.acp.convert import UpdateWriter
 from forge_cli.apps.acp.given import with_servers
-from forge_cli.core.approval import ApprovalRequest
+from forge_cli.core.approval import ApprovalRequest, FoldedLine
 from forge_cli.core.bounds import start_loop
 from forge_cli.core.events import ApprovalDecided, ApprovalRequired, ToolResult, ToolStarted
 from forge_cli.core.results import Image, Text
@@ -30,6 +30,7 @@ from forge_cli.testing import Project
 from forge_cli.ui.facts import Facts
 from forge_cli.ui.views import no_renderers
 
+from ..approval import new_request
 from ..lines import lines_of
 from ..warm import Warm
 from .editor import Opened, editor
@@ -634,3 +635,15 @@ def test_an_editor_gets_every_image_of_a_result() -> None:
     writer = UpdateWriter(Facts(), list, no_renderers)
     _, shown = [update for line in lines_of(*events) for update in writer.updates_of(line)]
     assert [each.content.type for each in shown.content] == ["image", "image", "text"]
+
+
+def test_a_question_is_never_cut_and_has_what_it_folds() -> None:
+    """A yes counts for all of it."""
+    shown = "\n".join(f"changed  file{number} (5 bytes)" for number in range(2000))
+    folded = (FoldedLine("made     a/ (12 files, 3 bytes)", "made     a/\x1b[2J (3 bytes)"),)
+    request = new_request(preview=Text(shown), folded=folded)
+    (line,) = lines_of(ApprovalRequired(request))
+    update = UpdateWriter(Facts(), list, no_renderers).question(line, request)
+    texts = [each.content.text for each in update.content]
+    assert "changed  file1000 (5 bytes)" in texts[1]
+    assert texts[-1] == "```diff\nmade     a/ (12 files, 3 bytes)\nmade     a/\\x1b[2J (3 bytes)\n```"

@@ -47,6 +47,7 @@ TITLE_MAX = 200
 """Characters of what a call is called."""
 SHOWN_MAX = 20_000
 """Characters of a text in a call; the record has all of it."""
+_BREAKS = "\n\t"
 _SEARCHES = {"pattern", "query"}
 """Arguments of tools that look for something."""
 
@@ -99,7 +100,7 @@ class UpdateWriter:
 
     def question(self, line: Line, request: ApprovalRequest) -> schema.ToolCallUpdate:
         """A call that asks: why it does stands first, then all that it would do."""
-        preview = request.preview
+        preview, folded = request.preview, request.folded or ()
         shown = _diff(preview, self._file(preview.path)) if isinstance(preview, Diff) else None
         told = replace(request, offers=(), once=True)  # what may be allowed stands on the buttons
         if shown is not None and isinstance(preview, Diff):
@@ -108,8 +109,11 @@ class UpdateWriter:
         where = f" ({short_place(request.where)})" if request.where else ""
         rule = f"\nrule: {visible(request.rule)}" if request.rule else ""
         why = f"{visible(request.reason)}{visible(where)}{rule}\nrisk: {request.risk}"
-        details = fenced(cut(describe_in_text(told, self._find), SHOWN_MAX), "text")
-        content = [_text(why), *([shown] if shown else []), _text(details)]
+        details = fenced(describe_in_text(told, self._find), "text")  # never cut: a yes counts for all of it
+        unfolded = [
+            _text(fenced(f"{visible(each.line)}\n{visible(each.text, keep=_BREAKS)}", "diff")) for each in folded
+        ]
+        content = [_text(why), *([shown] if shown else []), _text(details), *unfolded]
         return schema.ToolCallUpdate(
             tool_call_id=call_id(line, request.tool_call_id),
             title=_title(request.tool_name, request.args, line),

@@ -1,16 +1,20 @@
-"""``forge approvals list``: every request that waits for an answer."""
+"""``forge approvals list``: every request that waits for an answer, and those of one session without a cut."""
 
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from forge_cli.cli.notices import warn
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.output import data_output
+from forge_cli.cli.sessions.common import NAMED
 from forge_cli.core.phrases import has_mark
 from forge_cli.core.wire import camel_keys
 from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.record.log import find_session
 from forge_cli.record.pending import Waiting, waiting_requests
 from forge_cli.ui.table import print_json
 from forge_cli.ui.terminal.console import new_console
@@ -20,9 +24,15 @@ app = new_app()
 
 
 @app.command("list")
-def list_approvals(as_json: JsonOption = False) -> None:
+def list_approvals(
+    session: Annotated[
+        str | None, typer.Argument(metavar="[SESSION]", help=f"Show those of one session whole; it is named {NAMED}.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
     """List the requests that wait for an answer, of parked sessions and of those at work."""
-    found = list(waiting_requests(warn))
+    only = find_session(session) if session else None
+    found = [each for each in waiting_requests(warn) if only is None or each[0].stem == only.stem]
     if as_json:
         print_json([camel_keys(request_row(path.stem, waiting)) for path, waiting in found])
         return
@@ -31,7 +41,7 @@ def list_approvals(as_json: JsonOption = False) -> None:
     with data_output() as out:
         console, find = new_console(out), PluginHost().renderer
         for path, waiting in found:
-            draw_request(path.stem, waiting, console, find)
+            draw_request(path.stem, waiting, console, find, whole=only is not None)
 
 
 def request_row(session: str, waiting: Waiting) -> dict[str, Any]:
@@ -54,4 +64,5 @@ def request_row(session: str, waiting: Waiting) -> dict[str, Any]:
         "held_secret": has_mark(dict(request.args)),
         "answer": {"approved": answer.approved, "note": answer.note} if answer is not None else None,
         **({"recap": request.recap} if request.recap else {}),
+        **({"folded": [{"line": each.line, "text": each.text} for each in request.folded]} if request.folded else {}),
     }

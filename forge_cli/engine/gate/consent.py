@@ -208,6 +208,7 @@ class Consent:
             parts=verdict.parts if len(verdict.parts) > 1 else None,
             runs=preview.runs,
             recap=preview.recap,
+            folded=preview.folded or None,
             previewed=preview.shows or None,
             defaults=tuple(_default_args(tool, judged.args)) or None,
             distribution=tool.author_of(preview.value) if preview.value is not None else None,

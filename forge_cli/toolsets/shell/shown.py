@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
 
-from forge_cli.core.results import TRIAL_LIMIT
+from forge_cli.core.approval import FoldedLine
+from forge_cli.core.results import TRIAL_LIMIT, VALUE_LIMIT
 from forge_cli.core.text import counted, visible
 from forge_cli.core.trial import TriedChange
 from forge_cli.sandbox.protected import protected_among
 from forge_cli.sandbox.trial.apply import ChangeSet
-from forge_cli.sandbox.trial.changes import Entry, PathChange, What, attributes_of, hash_of, without_set_id
+from forge_cli.sandbox.trial.changes import Entry, PathChange, PathKey, What, attributes_of, hash_of, without_set_id
 from forge_cli.sandbox.trial.walk import Side
 from forge_cli.toolsets.shell.contents import CHANGED_AT_MOST, MADE_AT_MOST, FileContents, compare_files
+from forge_cli.toolsets.shell.made_folders import MadeFolder, made_folders, new_mode, paths_of
 from forge_cli.toolsets.shell.repository import repositories_in
 
 SHOWN_AT_MOST = TRIAL_LIMIT - 100_000
 """Characters of all rows and differences; the rest is for what a command said."""
+UNFOLDED_AT_MOST = VALUE_LIMIT
+"""Characters that stand behind all lines of folders: every path as long as there is room, then contents."""
 _CHANGES: Mapping[What, Literal["created", "changed", "deleted", "mode"]] = {
     "made": "created",
     "changed": "changed",
@@ -43,23 +46,25 @@ class ShownEffect(Struct, frozen=True):
     """A row for each change, then the contents of files."""
     changed: tuple[TriedChange, ...]
     """The rows for programs."""
-    paths: frozenset[Path]
-    """Every path of which there is a row."""
+    paths: frozenset[PathKey]
+    """Every path of which there is a row, or that stands behind the line of a folder."""
     unseen: int
     """Files of which the contents are not shown, because they are binary or large."""
     protected: int
     """Changes of protected names."""
-    records: frozenset[Path]
+    records: frozenset[PathKey]
     """Paths by which git keeps the history, which have a row for each ref and not for each file."""
     moved: frozenset[Path]
     """Files that are gone, and of which a new one has the contents."""
     fits: bool
     """False where files that were there before differ in more than can be shown."""
+    folded: tuple[FoldedLine, ...] = ()
+    """Lines of folders that were made, with what is in them."""
 
     def of(self, changes: ChangeSet) -> ChangeSet:
         """Return only those changes that were shown."""
         return ChangeSet(
-            changes.folder, tuple(change for change in changes.changes if change.path in self.paths), changes.roots
+            changes.folder, tuple(change for change in changes.changes if change.key in self.paths), changes.roots
         )
 
     @property
@@ -81,7 +86,13 @@ def why_protected(change: PathChange) -> str | None:
 
 def name_from(path: Path, workspace: Path) -> str:
     """The path as it is from the working directory, or whole where it lies elsewhere."""
-    return os.path.relpath(path, workspace) if path.is_relative_to(workspace) else str(path)
+    return _name_from(str(path), str(workspace))
+
+
+def _name_from(path: str, workspace: str) -> str:
+    if path == workspace:
+        return "."
+    return path.removeprefix(f"{workspace.rstrip('/')}/")
 
 
 class _Row(Struct):
@@ -91,6 +102,8 @@ class _Row(Struct):
     contents: FileContents | None = None
     """None where no file has other contents than before."""
     details: list[str] = []
+    folder: MadeFolder | None = None
+    """What the row of a new folder stands for besides."""
 
 
 class _Describer:
@@ -99,16 +112,20 @@ class _Describer:
         self._first: dict[tuple[str, int], PathChange] = {}
         """By the number of a file on disk: the first of its names."""
         self._left, self._fits = SHOWN_AT_MOST, True
-        self._paths: set[Path] = set()
-        self._records: set[Path] = set()
+        self._unfolded_left = UNFOLDED_AT_MOST
+        self._paths: set[PathKey] = set()
+        self._records: set[PathKey] = set()
         self._moved: set[Path] = set()
+        self._why = {change.key: why_protected(change) for change in changes.changes}
 
     def describe(self) -> ShownEffect:
-        changes = sorted(self._changes.changes, key=_place_of)
+        changes = sorted(self._changes.changes, key=self._place_of)
         found = repositories_in(self._changes)
-        records = {change.path for each in found for change in each.records.values()}
-        self._records = records | {change.path for each in found for change in each.kept}
-        rows = [self._row(change) for change in changes if change.path not in records]
+        records = {change.key for each in found for change in each.records.values()}
+        self._records = records | {change.key for each in found for change in each.kept}
+        folders = self._folders([change for change in changes if change.key not in records])
+        behind = paths_of(folders.values()) | records
+        rows = [self._row(change, folders.get(change.key)) for change in changes if change.key not in behind]
         between = [difference for each in found for difference in each.differences(self._left)]
         size = sum(len(line) + 1 for difference in between for line in difference)
         self._fits = self._fits and size <= self._left
@@ -132,11 +149,48 @@ class _Describer:
             records=frozenset(self._records),
             moved=frozenset(self._moved),
             fits=self._fits and len(text) <= SHOWN_AT_MOST,
+            folded=tuple(self._unfold(row) for row in rows if row.folder),
         )
 
-    def _row(self, change: PathChange) -> _Row:
-        row = _Row(change, self._contents(change))
-        row.details = list(self._details(change, row.contents))
+    def _place_of(self, change: PathChange) -> tuple[bool, bool, str, tuple[str, ...]]:
+        """The order of rows: first of changes to what was there before, and of protected names before others."""
+        return change.before is None, self._why[change.key] is None, change.zone, change.parts
+
+    def _folders(self, changes: Sequence[PathChange]) -> Mapping[PathKey, MadeFolder]:
+        """The new folders that are one line each."""
+
+        def is_protected(change: PathChange) -> bool:
+            return self._why[change.key] is not None
+
+        found = made_folders(changes, is_protected, lambda change: self._changes.source(change, "after"))
+        return {each.change.key: each for each in found}
+
+    def _unfold(self, row: _Row) -> FoldedLine:
+        """The line of a folder, with a row for each path behind it, and the contents of files while there is room."""
+        inside = row.folder.inside if row.folder else ()
+        lines: list[str] = []
+        for number, change in enumerate(inside):
+            size = [counted(change.after.size, "byte")] if change.after and change.after.kind == "file" else []
+            line = self._line(_Row(change, None, [*size, *self._details(change, None)]))
+            self._unfolded_left -= len(line) + 1
+            if self._unfolded_left < 0:
+                lines.append(f"and {counted(len(inside) - number, 'more path')}")
+                break
+            lines.append(line)
+        for change in inside:
+            size_of_it = change.after.size if change.after and change.after.kind == "file" else 0
+            if not size_of_it or size_of_it > self._unfolded_left:
+                continue
+            difference = self._compare(change).difference
+            characters = sum(len(line) + 1 for line in difference)
+            if difference and characters <= self._unfolded_left:
+                self._unfolded_left -= characters
+                lines += ["", *difference]
+        return FoldedLine(self._line(row), "\n".join(lines))
+
+    def _row(self, change: PathChange, folder: MadeFolder | None = None) -> _Row:
+        row = _Row(change, self._contents(change), folder=folder)
+        row.details = [*([folder.size] if folder else []), *self._details(change, row.contents)]
         return row
 
     def _contents(self, change: PathChange) -> FileContents | None:
@@ -146,11 +200,21 @@ class _Describer:
         files = [entry for entry in (change.before, change.after) if entry and entry.kind == "file"]
         if not files:
             return None
+        found = self._compare(change)
+        size = sum(len(line) + 1 for line in found.difference)
+        if size <= self._left:
+            self._left -= size
+            return found
+        if len(files) > 1:
+            self._fits = False
+        return FileContents(found.kind, shown=False)
+
+    def _compare(self, change: PathChange) -> FileContents:
         is_old, is_new = (bool(entry and entry.kind == "file") for entry in (change.before, change.after))
-        name = name_from(change.path, self._workspace)
-        at_most = CHANGED_AT_MOST if why_protected(change) else MADE_AT_MOST
+        name = self._name_of(change)
+        at_most = CHANGED_AT_MOST if self._why[change.key] else MADE_AT_MOST
         try:
-            found = compare_files(
+            return compare_files(
                 change.path if is_old else None,
                 self._changes.source(change, "after") if is_new else None,
                 name if is_old else "/dev/null",
@@ -159,13 +223,6 @@ class _Describer:
             )
         except OSError as error:
             return FileContents(f"cannot be read: {error.strerror}", shown=False)
-        size = sum(len(line) + 1 for line in found.difference)
-        if size <= self._left:
-            self._left -= size
-            return found
-        if is_old and is_new:
-            self._fits = False
-        return FileContents(found.kind, shown=False)
 
     def _details(self, change: PathChange, contents: FileContents | None) -> Iterator[str]:
         """All that the row says in brackets."""
@@ -187,7 +244,7 @@ class _Describer:
         if after and after.kind == "file":
             first = self._first.setdefault((change.zone, after.number), change)
             if first is not change:
-                yield f"the same file as {name_from(first.path, self._workspace)}"
+                yield f"the same file as {self._name_of(first)}"
         if after and change.what in ("made", "changed", "replaced"):
             yield from self._attributes(change)
 
@@ -207,7 +264,7 @@ class _Describer:
             if before.mode != after.mode:
                 name = "" if change.what == "mode" else "mode "
                 yield f"{name}{before.mode:o} to {after.mode:o}"
-        elif after.mode & ~0o2000 != _new_mode(after.kind):
+        elif after.mode & ~0o2000 != new_mode(after.kind):
             yield f"mode {after.mode:o}"
         if applied and applied.mode != after.mode:
             yield f"applied as {applied.mode:o}"
@@ -226,17 +283,22 @@ class _Describer:
     def _line(self, row: _Row) -> str:
         """The row of one change, which counts as shown from here on."""
         change = row.change
-        self._paths.add(change.path)
+        self._paths.add(change.key)
+        if row.folder:
+            self._paths |= paths_of([row.folder])
         what = _WORDS.get(change.what, change.what)
         details = f" ({', '.join(row.details)})" if row.details else ""
         protected = f" PROTECTED: {why}" if (why := self._why_protected(change)) else ""
         return visible(f"{what:<8} {self._name(change)}{details}{protected}")
 
     def _why_protected(self, change: PathChange) -> str | None:
-        return None if change.path in self._records else why_protected(change)
+        return None if change.key in self._records else self._why[change.key]
+
+    def _name_of(self, change: PathChange) -> str:
+        return _name_from("/".join((change.zone.rstrip("/"), *change.parts)), str(self._workspace))
 
     def _name(self, change: PathChange) -> str:
-        name, kind = name_from(change.path, self._workspace), (change.after or change.before)
+        name, kind = self._name_of(change), (change.after or change.before)
         return f"{name}/" if kind and kind.kind == "folder" else name
 
     def _told(self, changes: Sequence[PathChange]) -> Iterator[TriedChange]:
@@ -247,13 +309,13 @@ class _Describer:
                 gone.setdefault(look, []).append(change)
         for change in changes:
             entry, kind = change.after or change.before, _CHANGES[change.what]
-            path, size = name_from(change.path, self._workspace), entry.size if entry else 0
+            path, size = self._name_of(change), entry.size if entry else 0
             found = gone.get(self._look(change, "after") or "", []) if change.before is None else []
             same = [each for each in found if self._hash(each, "before") == self._hash(change, "after")]
             mode = self._told_mode(change)
             if same:
                 self._moved.add(same[0].path)
-                yield TriedChange(path, "renamed", size, name_from(same[0].path, self._workspace), mode)
+                yield TriedChange(path, "renamed", size, self._name_of(same[0]), mode)
             else:
                 yield TriedChange(path, kind, size, mode=mode)
 
@@ -282,18 +344,5 @@ def _contents_of(rows: Iterable[_Row]) -> Iterator[Sequence[str]]:
             yield row.contents.difference
 
 
-def _place_of(change: PathChange) -> tuple[bool, bool, str, tuple[str, ...]]:
-    """The order of rows: first of changes to what was there before, and of protected names before others."""
-    return change.before is None, why_protected(change) is None, change.zone, change.parts
-
-
 def _described(entry: Entry) -> str:
     return f"link to {entry.detail}" if entry.kind == "link" else entry.kind
-
-
-@cache
-def _new_mode(kind: str) -> int:
-    """The mode that a new file or folder gets by the umask, which commands have from this process."""
-    with open("/proc/self/status") as facts:
-        masks = [int(line.split()[1], 8) for line in facts if line.startswith("Umask:")]
-    return (0o777 if kind == "folder" else 0o666) & ~(masks[0] if masks else 0o022)

@@ -29,7 +29,7 @@ from forge_cli.sandbox.trial.apply import ChangeSet, apply, check
 from forge_cli.sandbox.trial.changes import PathChange
 from forge_cli.sandbox.trial.copies import drop
 from forge_cli.sandbox.trial.trials import ENDED_AT_NAME, Tried
-from forge_cli.toolsets.shell.shown import ShownEffect, name_from, show_changes, why_protected
+from forge_cli.toolsets.shell.shown import ShownEffect, name_from, show_changes
 
 OUTPUT = 2_000
 """Characters of the output that are shown."""
@@ -63,6 +63,8 @@ def recap(tried: Tried, shown: ShownEffect) -> str:
     if not tried.changes.changes:
         return "no effect"
     more = [f"{shown.protected} of protected names"] if shown.protected else []
+    more += [f"{counted(len(shown.folded), 'folder')} as one line"] if len(shown.folded) == 1 else []
+    more += [f"{len(shown.folded)} folders as one line each"] if len(shown.folded) > 1 else []
     more += [f"the contents of {counted(shown.unseen, 'file')} are not shown"] if shown.unseen else []
     return "; ".join([f"yes applies {counted(len(tried.changes.changes), 'change')}", *more])
 
@@ -81,10 +83,10 @@ def _recap_of_sockets(sockets: Sequence[str]) -> str:
     return f"yes runs it for real and lets it use {names}{power}"
 
 
-def changed_folder(tried: Tried, workspace: Path) -> GrantOffer | None:
+def changed_folder(tried: Tried, shown: ShownEffect, workspace: Path) -> GrantOffer | None:
     """The smallest folder that holds all changes; never a zone itself, nor where a protected name is among them."""
     changes = tried.changes.changes
-    if not tried.complete or len(tried.changes.zones) != 1 or any(map(why_protected, changes)):
+    if not tried.complete or len(tried.changes.zones) != 1 or shown.protected or shown.records:
         return None
     holding = [change.path if _is_folder(change) else change.path.parent for change in changes if change.parts]
     path = os.path.commonpath(holding) if len(holding) == len(changes) else changes[0].zone
@@ -97,8 +99,8 @@ def extent_of(tried: Tried, shown: ShownEffect) -> TrialExtent | None:
     """Return the places that a trial changed, which bound what a grant of it allows; None if it was incomplete."""
     if not tried.complete:
         return None
-    records = [change for change in tried.changes.changes if change.path in shown.records]
-    others = [change for change in tried.changes.changes if change.path not in shown.records]
+    records = [change for change in tried.changes.changes if change.key in shown.records]
+    others = [change for change in tried.changes.changes if change.key not in shown.records]
     gone = {str(change.path) for change in others if change.what in ("deleted", "replaced")}
     made = (change for change in others if change.before is None and change.after and change.after.kind == "folder")
     return TrialExtent(
@@ -106,7 +108,7 @@ def extent_of(tried: Tried, shown: ShownEffect) -> TrialExtent | None:
         deleted=frozenset(gone),
         folders=frozenset(str(change.path) for change in made),
         repositories=frozenset(str(change.path).rpartition("/.git/")[0] for change in records),
-        protected=any(map(why_protected, others)),
+        protected=shown.protected > 0,
     )
 
 
@@ -189,11 +191,12 @@ class KeptTrials:
             describe(kept.tried, kept.shown),
             stamp=kept.stamp,
             recap=recap(kept.tried, kept.shown),
+            folded=() if kept.tried.wanted else kept.shown.folded,
             runs=runs,
             tried=told(kept.tried, kept.shown, call_id, blocked),
             blocked=blocked,
             risk=risk_of(kept.tried, kept.shown),
-            changed=changed_folder(kept.tried, self.workspace),
+            changed=changed_folder(kept.tried, kept.shown, self.workspace),
             extent=extent,
         )
 

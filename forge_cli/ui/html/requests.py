@@ -16,7 +16,7 @@ from forge_cli.ui.html.results import draw_view
 from forge_cli.ui.terminal.command import HIDDEN
 from forge_cli.ui.terminal.grants import edits_offer, session_offers
 from forge_cli.ui.terminal.prompts import RISKS
-from forge_cli.ui.views import FindRenderer, no_renderers, short_place, view_of
+from forge_cli.ui.views import FindRenderer, View, no_renderers, short_place, view_of
 
 
 def draw_request(request: ApprovalRequest, find: FindRenderer = no_renderers, tried: CommandTried | None = None) -> str:
@@ -130,6 +130,9 @@ def _draw_preview(request: ApprovalRequest, find: FindRenderer) -> Iterator[str]
     view = view_of(request.preview, find, request.distribution, exact=True)
     yield element("div", draw_view(view, fold=False), "preview")
     is_difference = isinstance(request.preview, Diff) and view.form == "diff"
+    for each in request.folded or ():
+        inside = draw_view(View("diff", each.text, exact=True), fold=False)
+        yield f'<details class="fold"><summary>{one_line(each.line)}</summary>{inside}</details>'
     if recap := request.recap or (recap_differences([view.text.split("\n")]) if is_difference else None):
         yield element("p", one_line(recap), "recap")
 

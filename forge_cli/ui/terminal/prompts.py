@@ -16,7 +16,7 @@ from msgspec import Struct
 from rich.console import Console, Group, RenderableType
 from rich.segment import Segment, Segments
 
-from forge_cli.core.approval import ApprovalDecision, ApprovalRequest, GrantOffer
+from forge_cli.core.approval import ApprovalDecision, ApprovalRequest, FoldedLine, GrantOffer
 from forge_cli.core.phrases import COULD_NOT_ASK
 from forge_cli.core.results import Diff
 from forge_cli.core.text import counted, visible
@@ -38,10 +38,10 @@ from forge_cli.ui.terminal.grants import (
 from forge_cli.ui.terminal.input import KernelInput, LineReader
 from forge_cli.ui.terminal.keys import QuestionLeft
 from forge_cli.ui.terminal.render import Indented, plain, render_view
-from forge_cli.ui.views import FindRenderer, no_renderers, short_place, view_of
+from forge_cli.ui.views import FindRenderer, View, no_renderers, short_place, view_of
 
 Row = list[Segment]
-AnswerKind = Literal["yes", "edits", "session", "always", "no", "text", "why"]
+AnswerKind = Literal["yes", "edits", "session", "always", "no", "text", "unfold", "why"]
 ANSWERS: dict[AnswerKind, str] = {
     "yes": "[y]es once",
     "edits": "[e]dits",
@@ -49,6 +49,7 @@ ANSWERS: dict[AnswerKind, str] = {
     "always": "[a]lways",
     "no": "[n]o",
     "text": "[t]ell why not",
+    "unfold": "[u]nfold",
     "why": "[?] why",
 }
 """Answers as the question offers them: by the letter in brackets, or by the word where lines are read."""
@@ -134,11 +135,11 @@ class _Prompt:
         self._request = request
         self._lines = lines
         self._console = lines.console
-        self._pages = in_pages(Group(plain(""), describe(request, find)), self._console)
-        self._page = self._pages[0]
+        self._find = find
+        self._page: list[Row] = []
 
     async def decide(self) -> ApprovalDecision:
-        refused = await self._show()
+        refused = await self._show(Group(plain(""), describe(self._request, self._find)))
         if refused is not None:
             return refused
         misread, offered = 0, offered_answers(self._request)
@@ -168,6 +169,8 @@ class _Prompt:
                 return await self._grant_session(answer.number)
             case "always":
                 return await write_grant(self._request, self._ask, self._console)
+            case "unfold":
+                return await self._show(Group(*unfolded(self._request)))
             case _:
                 explain(self._request, self._console)
                 return None
@@ -210,13 +213,14 @@ class _Prompt:
             return None
         return ApprovalDecision(False, note=_one_note(line))
 
-    async def _show(self) -> ApprovalDecision | None:
+    async def _show(self, shown: RenderableType) -> ApprovalDecision | None:
         """Show all of it, page by page where it is higher than the terminal; a no counts before its end, too."""
         at_once = False
-        for number, page in enumerate(self._pages, 1):
+        pages = in_pages(shown, self._console)
+        for number, page in enumerate(pages, 1):
             self._page = page
             self._show_page()
-            below = self._pages[number:]
+            below = pages[number:]
             if not below or at_once:
                 continue
             more = counted(sum(map(len, below)), "more line")
@@ -224,8 +228,8 @@ class _Prompt:
             if isinstance(answer, ApprovalDecision):
                 return answer
             at_once = answer
-        if len(self._pages) > 1:
-            above = counted(sum(map(len, self._pages[:-1])), "line")
+        if len(pages) > 1:
+            above = counted(sum(map(len, pages[:-1])), "line")
             self._say(f"({above} above: scroll up to see them again)", "dim")
         return None
 
@@ -280,8 +284,12 @@ def _pages(lines: Sequence[Row], width: int, height: int) -> Iterator[list[Row]]
 
 def offered_answers(request: ApprovalRequest) -> list[AnswerKind]:
     """Answers that make sense."""
-    offers = {"edits": edits_offer, "session": session_offers, "always": lasting_offer}
+    offers = {"edits": edits_offer, "session": session_offers, "always": lasting_offer, "unfold": _folded}
     return [kind for kind in ANSWERS if kind not in offers or offers[kind](request)]
+
+
+def _folded(request: ApprovalRequest) -> Sequence[FoldedLine]:
+    return request.folded or ()
 
 
 def parse_answer(line: str, offered: Collection[AnswerKind] = tuple(ANSWERS)) -> Answer | None:
@@ -375,6 +383,13 @@ def _preview(request: ApprovalRequest, find: FindRenderer, lines: int | None) ->
         yield _one_line(f"  {recap}")
 
 
+def unfolded(request: ApprovalRequest) -> Iterator[RenderableType]:
+    """The parts of the preview that stand behind one line each, under that line."""
+    for each in _folded(request):
+        yield _one_line(f"  {each.line}", "bold")
+        yield Indented(render_view(View("diff", each.text, exact=True), lines=None), 4, bar=True)
+
+
 def explain(request: ApprovalRequest, console: Console) -> None:
     """Everything behind the question, and what each answer does."""
     _line(console, f"  reason: {request.reason}")
@@ -392,6 +407,8 @@ def explain(request: ApprovalRequest, console: Console) -> None:
         _line(console, f"  {line}")
     _line(console, "  n       no")
     _line(console, "  t       no, and a text that is told to the model, as in: use another name")
+    if _folded(request):
+        _line(console, "  u       shows what is in each folder that is one line, then the question again")
 
 
 def _one_line(text: str, style: str = "") -> RenderableType:

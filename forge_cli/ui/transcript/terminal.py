@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from msgspec.structs import replace
-from rich.console import Console
+from rich.console import Console, Group
 
 from forge_cli.core.phrases import has_mark
 from forge_cli.core.results import FileContent
@@ -18,7 +18,7 @@ from forge_cli.record.pending import Waiting
 from forge_cli.ui.terminal.calls import format_args
 from forge_cli.ui.terminal.command import draw_lines
 from forge_cli.ui.terminal.markdown import DrawnMarkdown
-from forge_cli.ui.terminal.prompts import describe
+from forge_cli.ui.terminal.prompts import describe, unfolded
 from forge_cli.ui.terminal.render import LINES as RESULT_LINES
 from forge_cli.ui.terminal.render import Indented, plain, render, render_text
 from forge_cli.ui.transcript.entries import ArgumentBlock, Called, Noted, Said, Transcript, split_args
@@ -102,15 +102,19 @@ def shown_arguments(args: Any) -> list[str]:
     return format_args(args) if isinstance(args, Mapping) else [json.dumps(jsonable(args), ensure_ascii=False)]
 
 
-def draw_request(session: str, waiting: Waiting, console: Console, find: FindRenderer = no_renderers) -> None:
-    """A request that waits, as at a prompt, with the command that answers it; the preview is cut."""
+def draw_request(
+    session: str, waiting: Waiting, console: Console, find: FindRenderer = no_renderers, *, whole: bool = False
+) -> None:
+    """A request that waits, as at a prompt, with the command that answers it; the preview is cut unless ``whole``."""
 
     def line(text: str, style: str = "") -> None:
         console.print(Indented(plain(visible(text), style=style), 0, hang=4), end="")
 
     line(f"{session} {waiting.id} {local_time(waiting.time)}", "bold")
     request = replace(waiting.request, once=True, offers=None)
-    console.print(Indented(describe(request, find, RESULT_LINES), 2), end="")
+    console.print(Indented(describe(request, find, None if whole else RESULT_LINES), 2), end="")
+    if whole and request.folded:
+        console.print(Indented(Group(*unfolded(request)), 2), end="")
     if has_mark(dict(request.args)) and waiting.pid is None:
         line(f"  {LOST}", "red")
     if waiting.pid is not None:
@@ -120,3 +124,5 @@ def draw_request(session: str, waiting: Waiting, console: Console, find: FindRen
         line(f"  answered: {'yes' if answer.approved else 'no'}{note}", "green")
     else:
         line(f"  answer with: forge approvals answer {random_end(session)} {waiting.id.removeprefix('approval_')} yes")
+        if request.folded and not whole:
+            line(f"  see all of it with: forge approvals list {random_end(session)}", "dim")

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from forge_cli import ApprovalRequest, Custom, Diff, Image, Json, Text
-from forge_cli.core.approval import CommandRun, GrantOffer, GrantRule, JudgedPart
+from forge_cli.core.approval import CommandRun, FoldedLine, GrantOffer, GrantRule, JudgedPart
 from forge_cli.core.errors import Mark
 from forge_cli.core.results import ResultValue
 from forge_cli.files.lookup import SHIPPED
@@ -254,7 +254,7 @@ def test_requests_hold_no_markup_of_others(text: str) -> None:
     runs = CommandRun(text, confined=False, argument="command")
     for value in (None, *results(text)):
         drawn = request(text, preview=value, parts=parts, runs=runs, details=(text,), defaults=(text,), recap=text)
-        Checked(draw_request(drawn))
+        Checked(draw_request(replace(drawn, folded=(FoldedLine(text, text),))))
 
 
 @given(NASTY)
@@ -430,6 +430,15 @@ def test_a_request_has_the_parts_of_the_terminal() -> None:
     assert "(coder.yaml:34:14)" in Checked(draw_request(request("it asks", where=shipped))).text
     diff = request("x", args={"path": "a"}, preview=Diff.of("a", "1\n", "2\n"))
     assert "1 file, +1 -1" in draw_request(diff)
+
+
+def test_what_is_folded_in_a_request_opens_by_itself_alone() -> None:
+    folded = (FoldedLine("made a/<b> (12 files)", "made a/x\n+<script>"), FoldedLine("made c/", "made c/d"))
+    drawn = Checked(draw_request(request("x", preview=Text("made a/<b> (12 files)"), folded=folded))).text
+    page = draw_request(request("x", preview=Text("made a/<b> (12 files)"), folded=folded))
+    assert page.count('<details class="fold"><summary>made ') == 2
+    assert "<summary>made a/&lt;b&gt; (12 files)</summary>" in page
+    assert "<script>" in drawn
 
 
 def test_the_choices_are_those_that_make_sense() -> None:

@@ -12,10 +12,12 @@ import termios
 import anyio
 import pexpect
 import pytest
+from rich.console import Console
 
 from forge_cli import Worker, WorkerRuntime, tool
-from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
+from forge_cli.core.approval import ApprovalDecision, ApprovalRequest, FoldedLine
 from forge_cli.core.phrases import COULD_NOT_ASK
+from forge_cli.core.results import Text
 from forge_cli.testing import scripted_model
 from forge_cli.ui.terminal import prompts
 from forge_cli.ui.terminal.console import new_console
@@ -109,6 +111,31 @@ async def test_a_program_that_nobody_can_answer_does_not_say_that_somebody_refus
             result = await runtime.run("Keep it.")
     assert COULD_NOT_ASK in result.response
     assert "user" not in result.response
+
+
+@pytest.mark.anyio
+async def test_a_folder_unfolds_before_the_answer(tmp_path, monkeypatch) -> None:
+    (tmp_path / "typed").write_text("u\ny\n")
+    folded = FoldedLine(
+        "made     a/ (12 files, 3 bytes)", "made     a/\x1b[2J (3 bytes)\n\n+++ a/x\n@@ -0,0 +1 @@\n+inside"
+    )
+    request = new_request(preview=Text("made     a/ (12 files, 3 bytes)"), folded=(folded,))
+    page = io.StringIO()
+    with (tmp_path / "typed").open() as file:
+        monkeypatch.setattr("sys.stdin", file)
+        with anyio.fail_after(10):
+            assert await cli_approval_callback(Console(file=page, width=100))(request) == ApprovalDecision(True)
+    before, unfolded = page.getvalue().split("[u]nfold, [?] why > ")[:2]
+    assert "inside" not in before
+    assert unfolded.split("\n")[:2] == ["  made     a/ (12 files, 3 bytes)", "    made     a/\\x1b[2J (3 bytes)"]
+    assert "+inside" in unfolded
+
+
+def test_only_what_is_folded_unfolds() -> None:
+    assert "unfold" not in prompts.offered_answers(new_request())
+    assert parse_answer("u\n", prompts.offered_answers(new_request())) is None
+    folded = (FoldedLine("made a/", "x"),)
+    assert parse_answer("unfold\n", prompts.offered_answers(new_request(folded=folded))) == Answer("unfold")
 
 
 def test_a_request_shows_what_will_run_and_why_it_asks(asked, writer) -> None:
