@@ -57,6 +57,8 @@ class Zone(Struct, frozen=True):
     delete_where: Mark | None = None
     write_stated: bool = False
     """Whether the worker says itself what writing needs."""
+    delete_stated: bool = False
+    """Whether the worker says itself what deleting needs."""
     default: bool = False
     """Whether it stands for the working directory, without being declared."""
     made: bool = True
@@ -77,6 +79,7 @@ class Zone(Struct, frozen=True):
             write_where: Mark | None = None,
             delete_where: Mark | None = None,
             write_stated: bool = False,
+            delete_stated: bool = False,
             default: bool = False,
             made: bool = True,
             stands_for: Path | None = None,

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from forge_cli.core.errors import StatusLevel, ToolError, WorkerError
 from forge_cli.core.notify import UNCONFINED_RULES, StatusNotice
 from forge_cli.core.processes import CommandOptions, Finished, Processes
+from forge_cli.core.zones import Zone
 from forge_cli.files.home import user_homes
 from forge_cli.sandbox import trial
 from forge_cli.sandbox.files.sandbox import Sandbox
@@ -56,8 +57,10 @@ class Undoable(Struct, frozen=True):
 
     folder: Path
     """The folder of the copies."""
-    keep: Callable[[ChangeSet], None]
+    keep: Callable[[ChangeSet], None] | None = None
     """Gets what will be changed, before it is."""
+    judge: Callable[[ChangeSet], None] | None = None
+    """Raises a ToolError where nothing of it may be applied; such a command never works on the files themselves."""
 
 
 class WorkerProcesses(Processes):
@@ -122,12 +125,17 @@ class WorkerProcesses(Processes):
         """
         run = partial(self.children.run, argv, together=together, watch=watch, interrupted=interrupted)
         wrap = self.wrap(options.get("readable", ()), options.get("writable", ()), names=names)
-        if undoable and isinstance(wrap, Confined) and self._copies and trial.trials.copies_problem(wrap) is None:
-            copies = trial.copies.AppliedCopies(undoable.folder, wrap, keep=undoable.keep)
+        has_copies = self._copies or (undoable is not None and undoable.judge is not None)
+        if undoable and isinstance(wrap, Confined) and has_copies and trial.trials.copies_problem(wrap) is None:
+            copies = trial.copies.AppliedCopies(undoable.folder, wrap, keep=undoable.keep, judge=undoable.judge)
             ran = await run(**self._options(argv, copies, options))
+            if copies.refused:
+                raise copies.refused[0]
             if copies.problems:
                 raise ToolError(f"what it did could not be applied: {copies.problems[0]}")
-            if copies.started(ran) and trial.trials.may_lack_rename(ran):
+            if undoable.judge and not copies.started(ran):
+                raise ToolError(f"nothing was done: it has to work on a copy, and there is none: {ran.stderr.strip()}")
+            if copies.started(ran) and trial.trials.may_lack_rename(ran) and not undoable.judge:
                 self._copies = False
                 self._say("warning", NOT_RENAMED)
                 return replace(
@@ -276,6 +284,19 @@ class WorkerProcesses(Processes):
             network=wanted.network is True,
             room=wanted.limits.file_size,
         )
+
+    @property
+    def no_copies(self) -> str | None:
+        """Why commands cannot work on copies of the zones here; None where they can."""
+        wrap = self._wrap
+        if isinstance(wrap, Unconfined):
+            return "commands are not confined"
+        return trial.trials.copies_problem(wrap) or trial.copies.overlay_problem(self._home)
+
+    @property
+    def zones(self) -> Sequence[Zone]:
+        """The zones of the worker, which decide on what its commands delete."""
+        return self._sandbox.zones
 
     @property
     def can_try(self) -> bool:

@@ -7,6 +7,7 @@ from forge_cli.core.lazy import lazy_modules
 if TYPE_CHECKING:
     from forge_cli.sandbox.trial import apply as apply
     from forge_cli.sandbox.trial import copies as copies
+    from forge_cli.sandbox.trial import deletions as deletions
     from forge_cli.sandbox.trial import left as left
     from forge_cli.sandbox.trial import masked as masked
     from forge_cli.sandbox.trial import reading as reading

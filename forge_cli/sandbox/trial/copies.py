@@ -272,6 +272,10 @@ class AppliedCopies(Copies, frozen=True):
 
     keep: Callable[[ChangeSet], None] | None = None
     """Gets what will be changed, before it is."""
+    judge: Callable[[ChangeSet], None] | None = None
+    """Raises a ToolError where nothing of it may be applied."""
+    refused: list[ToolError] = field(default_factory=list)
+    """Errors that ``judge`` raised."""
     problems: list[str] = field(default_factory=list)
     """Why it could not be."""
     sockets: list[str] = field(default_factory=list)
@@ -280,13 +284,23 @@ class AppliedCopies(Copies, frozen=True):
     def appeared(self) -> Sequence[str]:
         self.sockets.extend(self.refused_sockets())
         try:
-            self._apply(self.read(scratch=True))
+            changes = self.read(scratch=True)
+            if self._is_allowed(changes):
+                self._apply(changes)
         except OSError as error:
             self.problems.append(f"nothing was changed: {describe(error)}")
         except (ToolError, UnknownChange) as error:
             self.problems.append(str(error))
         drop(self.folder)
         return self.wrap.appeared()
+
+    def _is_allowed(self, changes: ChangeSet) -> bool:
+        try:
+            if self.judge:
+                self.judge(changes)
+        except ToolError as error:
+            self.refused.append(error)
+        return not self.refused
 
     def started(self, done: Finished) -> bool:
         """Whether there was an overlay for it at all: without one nothing was done."""

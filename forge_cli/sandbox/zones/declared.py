@@ -56,6 +56,7 @@ def _declared(config: SandboxConfig, index: int, workspace: Path, user_home: Pat
         write_where=config.where("zones", index, "approval", "write") or where,
         delete_where=config.where("zones", index, "approval", "delete") or where,
         write_stated="write" in entry.approval.model_fields_set,
+        delete_stated="delete" in entry.approval.model_fields_set,
     )
 
 

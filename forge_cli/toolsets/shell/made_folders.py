@@ -75,7 +75,7 @@ def _is_new_folder(change: PathChange) -> bool:
 
 
 class _Inside(Struct, frozen=True):
-    """What may stand behind the line of one folder."""
+    """The test of what may stand behind the line of one folder."""
 
     folder: PathChange
     shared: set[tuple[str, int]]

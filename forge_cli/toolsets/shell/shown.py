@@ -103,7 +103,7 @@ class _Row(Struct):
     """None where no file has other contents than before."""
     details: list[str] = []
     folder: MadeFolder | None = None
-    """What the row of a new folder stands for besides."""
+    """The folder whose line this row is."""
 
 
 class _Describer:

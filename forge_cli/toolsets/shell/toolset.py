@@ -41,13 +41,16 @@ if TYPE_CHECKING:
     from forge_cli.core.calls import OutcomeStatus
     from forge_cli.core.processes import Finished
     from forge_cli.sandbox.files.held import ChangeKeeper
+    from forge_cli.sandbox.trial.deletions import DeletionRules
     from forge_cli.sandbox.trial.trials import Tried
     from forge_cli.toolsets.shell.shown import ShownEffect
-    from forge_cli.toolsets.shell.trying import KeptTrials
+    from forge_cli.toolsets.shell.trying import Keep, KeptTrials
 
 DOES = (Effect.READ, Effect.WRITE, Effect.EXECUTE, Effect.NETWORK)
 BYTES_A_TOKEN = 4
 RESULT = "shell.result"
+RULED = "ruled"
+"""The basis of a line that rules pre-approve: no person was asked about what it deletes."""
 COVERED = "covered"
 """The basis of a verdict on a line that only rule sets allow which promise no effect."""
 _MAY_BE_BLOCKED = "this line is not tried on a copy, as it may do something that is blocked and is no program"
@@ -86,6 +89,8 @@ class ShellToolset(Toolset):
         self._processes.check()
         for problem in self._policy.check():
             self.env.notify("warning", problem)
+        if self._deletions.stated and (why := self._processes.no_copies):
+            self.env.notify("warning", self._deletions.unbound(why))
         self._sessions = Sessions()
         self.stack.callback(self._close_trials)
         self._check_trials()
@@ -117,12 +122,20 @@ class ShellToolset(Toolset):
     def _trials(self) -> KeptTrials:
         return shell.trying.KeptTrials(self.env.workspace, self._keeper.trials if self._keeper else None, self._is_edit)
 
-    def _undoable(self, command: str, call_id: str) -> Undoable | None:
-        """How a line works so that it can be undone; one that only reads has nothing to undo."""
-        keeper = self._keeper
-        if keeper is None or not keeper.commands or self._policy.verdict(command).risk == "low":
+    def _undoable(self, command: str, call_id: str, judge: Keep | None) -> Undoable | None:
+        """How a line works so that it can be undone, or judged by what it deletes; one that only reads does neither."""
+        keeper = self._keeper if self._keeper and self._keeper.commands else None
+        if (keeper is None and judge is None) or self._policy.verdict(command).risk == "low":
             return None
-        return Undoable(keeper.trials / sha256(call_id.encode()).hexdigest()[:32], keeper.keep)
+        around = keeper.trials if keeper else self._trials.folder
+        folder = around / sha256(call_id.encode()).hexdigest()[:32]
+        return Undoable(folder, keeper.keep if keeper else None, judge)
+
+    @cached_property
+    def _deletions(self) -> DeletionRules:
+        """The zones that say what deleting needs, of parent workers as well."""
+        above = self._parent._deletions.sets if self._parent else ()
+        return trial.deletions.DeletionRules((self._processes.zones, *above))
 
     def _close_trials(self) -> None:
         if "_trials" in vars(self):
@@ -150,6 +163,8 @@ class ShellToolset(Toolset):
     def _shell_approval(self, args: Args) -> Verdict:
         """The verdict of the rules; only where lines are tried can a trial answer what they leave open."""
         verdict = self._line_approval(args)
+        if verdict.approval is Approval.PRE_APPROVED:
+            verdict = replace(verdict, basis=RULED)
         if verdict.approval is Approval.PRE_APPROVED and self._processes.can_try:
             verdict = self._as_covered(verdict, args["command"])
         if self._policy.try_first == "off" or not self._processes.can_try:
@@ -195,7 +210,14 @@ class ShellToolset(Toolset):
 
     def _start_approval(self, args: Args) -> Verdict:
         self._sessions.check_room()
-        return replace(self._line_approval(args), unruled=False)
+        return self._in_session(replace(self._line_approval(args), unruled=False))
+
+    def _in_session(self, verdict: Verdict) -> Verdict:
+        """The verdict on a line of a session, which works on no copy: what it deletes cannot be judged."""
+        if not self._deletions.stated or verdict.approval is not Approval.PRE_APPROVED or verdict.risk == "low":
+            return verdict
+        reason = self._deletions.in_session
+        return replace(verdict, approval=self._unsure, reason=reason, rule=None, where=None, grants=())
 
     def _input_approval(self, args: Args) -> Verdict:
         """Input is judged as lines of a shell: blocked always, pre-approved only where a shell reads just that."""
@@ -218,7 +240,7 @@ class ShellToolset(Toolset):
         verdict = self.verdict(text, moved=session.moved, any_grammar=session.other_shell)
         if session.shell and verdict.approval is Approval.PRE_APPROVED and may_read_itself(text):
             return replace(verdict, approval=self._unsure, reason=_READS_ON, rule=None, where=None)
-        return replace(verdict, grants=())
+        return self._in_session(replace(verdict, grants=()))
 
     @property
     def _unsure(self) -> Approval:
@@ -234,6 +256,7 @@ class ShellToolset(Toolset):
     ) -> Custom:
         """Run a command line with bash in the working directory, and wait for its end."""
         seconds = timeout or self.config.timeout
+        judge = self._deletions.judge(asked=context.basis not in (RULED, COVERED))
         done = await self._run_covered(command, seconds, context) if context.basis == COVERED else None
         sockets: list[Path] = []
         tried = self._tried_args({"command": command, "timeout": timeout})
@@ -253,7 +276,7 @@ class ShellToolset(Toolset):
                 interrupted=partial(outcome.interrupted, RESULT, command),
                 readable=sockets,
                 # a daemon sees the files themselves, and no copies
-                undoable=None if sockets else self._undoable(command, context.call_id),
+                undoable=None if sockets else self._undoable(command, context.call_id, judge),
                 seen=self._policy.verdict(command).risk != "low",
             )
         return self._result(command, done, seconds)
@@ -334,7 +357,7 @@ class ShellToolset(Toolset):
         attempt = partial(self._attempt, command, seconds, context.show)
         try:
             preview = await self._trials.preview(
-                self._tried_args(args), context.call_id, place.runs, attempt, self._verdict_on_started
+                self._tried_args(args), context.call_id, place.runs, attempt, self._verdict_on_tried
             )
         except trial.trials.NotTried as error:
             return self._untried(place, f"{trial.trials.LINE_UNTRIED}: {error}")
@@ -354,6 +377,11 @@ class ShellToolset(Toolset):
     def _blocked_programs(self) -> frozenset[str]:
         above = self._parent._blocked_programs if self._parent else frozenset()
         return self._policy.blocked_programs | above
+
+    def _verdict_on_tried(self, tried: Tried) -> Verdict | None:
+        """The verdict on a line that did what this worker or a parent blocks, and else None."""
+        started = self._verdict_on_started(tried.commands or ())
+        return started or (self._deletions.blocked(tried.changes.changes) if tried.complete else None)
 
     def _verdict_on_started(self, commands: Sequence[Sequence[str]]) -> Verdict | None:
         """The verdict on what a trial started, if this worker or a parent blocks it."""

@@ -43,7 +43,8 @@ _TRIED = "tried.json"
 
 Try = Callable[[Path], Awaitable[Tried]]
 Keep = Callable[[ChangeSet], None]
-JudgeStarted = Callable[[Sequence[Sequence[str]]], Verdict | None]
+JudgeTried = Callable[[Tried], Verdict | None]
+"""The verdict on a line that did what is blocked while it was tried; else None."""
 
 
 def describe(tried: Tried, shown: ShownEffect) -> Text:
@@ -173,7 +174,7 @@ class KeptTrials:
         if "folder" in vars(self) and self.base is None:
             drop(self.folder)
 
-    async def preview(self, args: Args, call_id: str, runs: CommandRun, attempt: Try, judge: JudgeStarted) -> Preview:
+    async def preview(self, args: Args, call_id: str, runs: CommandRun, attempt: Try, judge: JudgeTried) -> Preview:
         """The effect of a line when it was tried, now or before the session was parked; ``judge`` may block it."""
         folder = self.folder / _key(args)
         tried = self._load(folder)
@@ -182,7 +183,7 @@ class KeptTrials:
             _save(tried)
         kept = await to_thread.run_sync(KeptTrial.of, tried, self.workspace)
         self._known[folder.name] = kept
-        blocked = judge(kept.tried.commands or ())
+        blocked = judge(kept.tried)
         extent = extent_of(kept.tried, kept.shown)
         if extent is not None:
             only_edits = await to_thread.run_sync(self.is_edit, kept.tried, kept.shown)

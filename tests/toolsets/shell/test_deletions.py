@@ -1,0 +1,182 @@
+"""A zone that blocks deletions, or asks before each, does so for commands: by what they did on a copy.
+
+Covers forge_cli.sandbox.trial.deletions.
+"""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from forge_cli import ApprovalRequest
+from forge_cli.core.approval import Approval
+from forge_cli.core.errors import BlockedError, NotAsJudged
+from forge_cli.core.events import ApprovalDecided, ApprovalRequired, ToolResult
+from forge_cli.core.zones import Zone, ZoneApproval, ZoneMode
+from forge_cli.sandbox.trial.apply import ChangeSet
+from forge_cli.sandbox.trial.changes import Entry, PathChange
+from forge_cli.sandbox.trial.deletions import DeletionRules
+from forge_cli.testing import Project, Seen, call, calls
+
+WORKER = """
+name: w
+model: script:script.yaml
+toolsets:
+  shell: {rules: [RULES], TRY}
+  filesystem: {}
+sandbox:
+  zones:
+    - {name: code, path: ., mode: rw, approval: {write: preApproved}}
+    - {name: vault, path: dist/vault, mode: rw, approval: {write: preApproved, delete: DELETE}}
+"""
+RULE = "{pattern: sh g.sh, approval: preApproved}"
+
+
+def project_of(project: Project, delete: str, rules: str = "", try_first: str = "try: auto") -> Project:
+    worker = WORKER.replace("DELETE", delete).replace("RULES", rules).replace("TRY", try_first)
+    project.write("worker.yaml", worker)
+    for name in ("dist/vault/a", "dist/vault/sub/b", "other"):
+        project.write(name, f"{name}\n")
+    return project
+
+
+def run(project: Project, script: str, *answers: bool) -> Seen:
+    project.write("g.sh", script)
+    return project.run(calls(call("shell", command="sh g.sh")), "done", timeout=120, answers=answers)
+
+
+def status(seen: Seen) -> str:
+    return seen.of(ToolResult)[0].status
+
+
+DELETES = [
+    "rm dist/vault/a",
+    "rm -r dist/vault/sub",
+    "mv dist/vault/a moved",
+    "mv dist/vault/a dist/vault/c",
+    "rm dist/vault/a; mkdir dist/vault/a",
+    "rm dist/vault/a; ln -s /etc/passwd dist/vault/a",
+    "python3 -c 'import os; os.unlink(\"dist/vault/a\")'",
+    "find dist -name b -delete",
+    "cd dist/vault && rm -rf * .[a-z]*",
+    "echo new > dist/vault/new; rm dist/vault/a; false",
+]
+
+
+@pytest.mark.needs("overlay")
+@pytest.mark.parametrize("rules", [RULE, ""], ids=["rule", "trial"])
+@pytest.mark.parametrize("script", DELETES)
+def test_a_zone_that_blocks_deletions_blocks_those_of_commands(project: Project, script: str, rules: str) -> None:
+    """Whether a rule pre-approves the line or it is tried; nothing of it is applied, and nobody is asked."""
+    seen = run(project_of(project, "blocked", rules), f"echo more > other\n{script}")
+    assert status(seen) == "blocked"
+    assert "and zone 'vault' blocks delete" in str(seen.of(ToolResult)[0].error)
+    assert not seen.of(ApprovalRequired)
+    files = {str(path.relative_to(project.folder)) for path in project.folder.rglob("*") if path.is_file()}
+    assert {"dist/vault/a", "dist/vault/sub/b", "other"} <= files
+    assert (project.folder / "other").read_text() == "other\n"
+
+
+@pytest.mark.needs("overlay")
+@pytest.mark.parametrize(
+    "script",
+    [
+        "rm other",
+        "echo x > dist/vault/a",
+        "mkdir dist/vault/n; echo > dist/vault/n/f",
+        "touch dist/vault/t; rm dist/vault/t",
+    ],
+)
+def test_everything_else_is_done(project: Project, script: str) -> None:
+    seen = run(project_of(project, "blocked", RULE), script)
+    assert status(seen) == "success"
+    assert not seen.of(ApprovalRequired)
+
+
+@pytest.mark.needs("overlay")
+def test_a_line_for_real_is_judged_as_well(project: Project) -> None:
+    """Without trials, with a yes to all, and where commands write at once."""
+    project_of(project, "blocked", try_first="try: off").write("g.sh", "rm dist/vault/a")
+    assert status(run(project, "rm dist/vault/a", True)) == "blocked"
+    worker = (project.folder / "worker.yaml").read_text()
+    project.write("worker.yaml", f"{worker}undo: files\n")
+    project.write("script.yaml", json.dumps({"turns": [calls(call("shell", command="sh g.sh")), {"text": "{result}"}]}))
+    done = project.forge("run", "worker.yaml", "go", "-p", "-y")
+    assert "zone 'vault' blocks delete" in done.stdout
+    assert (project.folder / "dist/vault/a").exists()
+
+
+@pytest.mark.needs("overlay")
+@pytest.mark.parametrize("answer", [True, False])
+def test_a_zone_that_asks_before_deletions_asks_for_a_pre_approved_line(project: Project, answer: bool) -> None:
+    seen = run(project_of(project, "ask", RULE), "rm dist/vault/a; echo more > other", answer)
+    (asked,) = seen.of(ApprovalRequired)
+    assert isinstance(asked.request, ApprovalRequest)
+    assert asked.request.reason == "it deletes /vault/a, and deleting in zone 'vault' needs your OK"
+    assert asked.request.preview is not None
+    assert "deleted  dist/vault/a" in asked.request.preview.text()
+    assert (project.folder / "dist/vault/a").exists() is not answer
+    assert ((project.folder / "other").read_text() == "more\n") is answer
+
+
+@pytest.mark.needs("overlay")
+def test_a_zone_that_asks_does_not_for_other_changes(project: Project) -> None:
+    seen = run(project_of(project, "ask", RULE), "echo x > dist/vault/new; rm other")
+    assert (status(seen), seen.of(ApprovalRequired)) == ("success", [])
+
+
+@pytest.mark.needs("overlay")
+def test_one_that_says_nothing_of_deletions_binds_no_command(project: Project) -> None:
+    project_of(project, "preApproved", RULE)
+    seen = run(project, "rm dist/vault/a other")
+    assert (status(seen), seen.of(ApprovalRequired)) == ("success", [])
+
+
+@pytest.mark.needs("overlay")
+def test_a_session_of_a_command_asks(project: Project) -> None:
+    """It works on no copy."""
+    project_of(project, "blocked", "{pattern: sleep 1, approval: preApproved}")
+    seen = project.run(calls(call("exec_command", command="sleep 1")), "done", timeout=120, answers=[False])
+    decided = seen.of(ApprovalDecided)[0]
+    assert decided.approved is False
+    assert "cannot be judged" in decided.reason
+
+
+def test_the_check_says_where_commands_are_not_bound(project: Project) -> None:
+    project_of(project, "blocked", RULE).write("empty/x", "")
+    worker = (project.folder / "worker.yaml").read_text()
+    project.write("worker.yaml", worker.replace("sandbox:\n", "sandbox:\n  isolation: off\n"))
+    done = project.forge("worker", "check", "worker.yaml")
+    says = "'delete: blocked' of zone 'vault' binds tools only, and no commands: these cannot work on copies here: "
+    assert f"{says}commands are not confined" in done.stderr
+
+
+def zone(name: str, path: str, delete: str, *, stated: bool = True) -> Zone:
+    approval = ZoneApproval(Approval.PRE_APPROVED, Approval(delete))
+    return Zone(name, Path(path), ZoneMode.RW, approval, delete_stated=stated)
+
+
+def gone(path: str, zone: str = "/w") -> PathChange:
+    return PathChange(zone, tuple(os.path.relpath(path, zone).split("/")), Entry("file", 0o644, (0, 0)), None)
+
+
+def judge(sets: list[list[Zone]], *paths: str, asked: bool) -> None:
+    check = DeletionRules(sets).judge(asked=asked)
+    if check:
+        check(ChangeSet(Path("/nowhere"), tuple(map(gone, paths))))
+
+
+def test_the_innermost_zone_decides_and_each_worker_of_a_chain() -> None:
+    outer, inner = zone("w", "/w", "blocked"), zone("free", "/w/free", "preApproved")
+    judge([[outer, inner]], "/w/free/x", asked=False)
+    with pytest.raises(BlockedError, match="/w/freedom/x"):
+        judge([[outer, inner]], "/w/free/x", "/w/freedom/x", asked=True)
+    with pytest.raises(BlockedError):
+        judge([[inner], [outer]], "/w/free/x", asked=True)
+    asks = [[zone("w", "/w", "ask")]]
+    judge(asks, "/w/x", asked=True)
+    with pytest.raises(NotAsJudged):
+        judge(asks, "/w/x", asked=False)
+    judge([[zone("w", "/w", "ask", stated=False)]], "/w/x", asked=False)
+    judge(asks, "/w/__pycache__/x.pyc", asked=False)
