@@ -132,12 +132,17 @@ def _read_attachment(data: Any) -> Attachment:
 own_reader(Attachment, _read_attachment)
 
 
+OwnWords = Literal["none", "schema", "all"]
+
+
 class ToolSpec(Struct, frozen=True):
     """A tool as the model sees it."""
 
     name: str
     description: str
     input_schema: JsonObject
+    own_words: OwnWords = "none"
+    """The words in it that are forge's own, and another version may say otherwise; a record does not have this."""
 
     def wire(self) -> JsonObject:
         """As a JSON object."""

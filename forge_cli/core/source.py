@@ -18,7 +18,7 @@ OWN = "forge-workers"
 
 @dataclass(frozen=True)
 class Source:
-    """The origin of a tool; shown to people, never branched on."""
+    """The origin of a tool; shown to people, and no verdict depends on it."""
 
     kind: SourceKind
     origin: str

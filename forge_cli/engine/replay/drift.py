@@ -26,6 +26,11 @@ from forge_cli.record.calls import PastVerdict
 
 DriftKind = Literal["tools", "request", "verdict", "result", "turns"]
 WIDTH = 100
+_WORDS = ("description", "title", "examples", "$comment")
+_NAMED = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
+"""Keys of a schema under which names stand."""
+_VALUES = ("default", "const", "enum")
+"""Keys under which stands what an input may be."""
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?")
 
 
@@ -125,16 +130,34 @@ def _cut(line: str | None, start: int) -> str:
 
 
 def other_spec(recorded: ToolSpec, now: ToolSpec, likeness: Likeness) -> Drift | None:
-    """A tool that is described differently, or wants other input."""
+    """A tool that is described differently, or wants other input; how forge describes its own does not count."""
     name = now.name
-    if not likeness.same(recorded.description, now.description):
+    if now.own_words != "all" and not likeness.same(recorded.description, now.description):
         return other_text("request", f"the description of '{name}' differs", recorded.description, now.description)
-    found = _first_difference(recorded.input_schema, now.input_schema)
-    if found is None or likeness.same(json.dumps(recorded.input_schema), json.dumps(now.input_schema)):
+    one, other = recorded.input_schema, now.input_schema
+    if now.own_words != "none":
+        one, other = _without_words(one), _without_words(other)
+    found = _first_difference(one, other)
+    if found is None or likeness.same(json.dumps(one), json.dumps(other)):
         return None
     path, before, after = found
     place = f" at {'.'.join(path)}" if path else ""
     return Drift("request", f"the input schema of '{name}' differs{place}", recorded=before, now=after)
+
+
+def _without_words(schema: Any) -> Any:
+    """A schema without what it says to a reader; a field that is called ``description`` is none of that."""
+    if isinstance(schema, list):
+        return [_without_words(each) for each in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    found: JsonObject = {}
+    for key, value in schema.items():
+        if key in _NAMED and isinstance(value, Mapping):
+            found[key] = {name: _without_words(each) for name, each in value.items()}
+        elif key not in _WORDS:
+            found[key] = value if key in _VALUES else _without_words(value)
+    return found
 
 
 def _first_difference(one: Any, other: Any, path: tuple[str, ...] = ()) -> tuple[tuple[str, ...], str, str] | None:

@@ -42,7 +42,7 @@ from forge_cli.engine import turns
 from forge_cli.engine.gate.toolbox import Toolbox
 from forge_cli.engine.turns.calls import MOST_CALLS, Turn
 from forge_cli.engine.turns.limits import AnswerRoom, Budget, Repeats
-from forge_cli.engine.turns.window import Ask, Context, History, Keep, OfferedTools
+from forge_cli.engine.turns.window import Ask, Context, History, Keep, OfferedTools, spec_of
 from forge_cli.sandbox.secrets import RedactedStream, Redactor
 
 if TYPE_CHECKING:
@@ -227,7 +227,7 @@ class Loop:
         started = time.monotonic()
         tools = await self.offered.refresh()
         self._refresh_ms = round((time.monotonic() - started) * 1000, 1)
-        specs = tuple(ToolSpec(tool.name, tool.description, tool.schema.json_schema) for tool in tools)
+        specs = tuple(map(spec_of, tools))
         lasting = {tool.name for tool in tools if tool.lasting}
         await self.context.make_room(self.system, specs, lasting, ask)
         try:

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.events import ContextUsage
-from forge_cli.core.messages import Attachment, CallResult, Message, ToolSpec, TurnEnd, Usage
+from forge_cli.core.messages import Attachment, CallResult, Message, OwnWords, ToolSpec, TurnEnd, Usage
 from forge_cli.core.source import Source
 from forge_cli.core.tool import digest_of
 from forge_cli.core.wire import JsonObject, jsonable
@@ -199,6 +199,14 @@ class ToolRoom(Struct, frozen=True):
 
     def __str__(self) -> str:
         return f"{self.share:.0%} of a window of {self.window:,}"
+
+
+def spec_of(tool: Tool) -> ToolSpec:
+    """A tool as the model sees it."""
+    words: OwnWords = "none"
+    if tool.source is not None and tool.source.kind == "builtin":
+        words = "schema" if tool.delegates else "all"  # what a worker is for is said by its file
+    return ToolSpec(tool.name, tool.description, tool.schema.json_schema, words)
 
 
 class OfferedTools:

@@ -1,8 +1,10 @@
 """A request beside the recorded one: what matters most is named first."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from forge_cli.core.events import TurnStart
 from forge_cli.core.messages import ToolSpec
@@ -49,3 +51,74 @@ def test_the_history_cannot_be_compared_where_a_secret_was_redacted() -> None:
     assert found(other, told=None) == ["the request differs, and the record does not say in what"]
     secret = Told("You pay.", (ToolSpec("pay", "Pay [redacted:A_KEY]", PAY.input_schema),))
     assert "the history differs, and the record does not say in what" not in found(other, told=secret)
+
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "description": {"type": "string", "description": "What it is for", "title": "Description"},
+        "lines": {"$ref": "#/$defs/Lines", "description": "Which lines", "default": {"title": "x"}},
+        "mode": {"anyOf": [{"enum": ["a", "b"], "description": "one"}, {"type": "null"}], "examples": ["a"]},
+    },
+    "required": ["description"],
+    "$defs": {"Lines": {"type": "array", "title": "Lines", "items": {"type": "integer", "description": "A line"}}},
+}
+
+
+def changed(*path: str | int, to: object) -> dict[str, Any]:
+    """The schema with another value at a place; None takes it away."""
+    schema = json.loads(json.dumps(SCHEMA))
+    place = schema
+    for key in path[:-1]:
+        place = place[key]
+    if to is None:
+        del place[path[-1]]
+    else:
+        place[path[-1]] = to
+    return dict(schema)
+
+
+WORDS = {
+    "of a field": changed("properties", "description", "description", to="Its purpose"),
+    "none any more": changed("properties", "description", "description", to=None),
+    "a title": changed("properties", "description", "title", to=None),
+    "beside a reference": changed("properties", "lines", "description", to="The lines"),
+    "in a definition": changed("$defs", "Lines", "items", "description", to="One line"),
+    "in a choice": changed("properties", "mode", "anyOf", 0, "description", to="two"),
+    "examples": changed("properties", "mode", "examples", to=["b"]),
+    "of all": changed("description", to="Everything"),
+}
+MEANING = {
+    "a field that is gone": changed("properties", "description", to=None),
+    "a new field": changed("properties", "title", to={"type": "string"}),
+    "another type": changed("properties", "description", "type", to="integer"),
+    "another choice": changed("properties", "mode", "anyOf", 0, "enum", to=["a"]),
+    "another default": changed("properties", "lines", "default", to={"title": "y"}),
+    "another definition": changed("$defs", "Lines", "items", "type", to="string"),
+    "nothing required": changed("required", to=[]),
+}
+
+
+def compared(now: ToolSpec, schema: dict[str, Any], description: str = "Make something") -> list[str]:
+    recorded = ToolSpec("make", description, schema)
+    turn = RecordedTurn(1, TurnStart(1, HISTORY.digest("You pay.", [recorded]), ("make",)), (TASK,))
+    return found(ModelRequest("You pay.", HISTORY, [now]), turn=turn, told=Told("You pay.", (recorded,)))
+
+
+def test_the_words_of_tools_that_come_with_forge_may_change_and_nothing_else() -> None:
+    """A record of another version is a test of the worker, not of how forge describes its tools."""
+    own = ToolSpec("make", "Make something", SCHEMA, "all")
+    foreign = ToolSpec("make", "Make something", SCHEMA)
+    worker = ToolSpec("make", "Make something", SCHEMA, "schema")
+    assert compared(own, SCHEMA, "Makes things") == []
+    for spec in (foreign, worker):
+        assert compared(spec, SCHEMA, "Makes things") == ["the description of 'make' differs"]
+    for name, schema in WORDS.items():
+        assert (name, compared(own, schema), compared(worker, schema)) == (name, [], [])
+        assert (name, len(compared(foreign, schema))) == (name, 1)
+    for name, schema in MEANING.items():
+        for spec in (own, worker, foreign):
+            assert (name, [told.partition(" at ")[0] for told in compared(spec, schema)]) == (
+                name,
+                ["the input schema of 'make' differs"],
+            )

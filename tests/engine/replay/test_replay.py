@@ -14,18 +14,20 @@ from msgspec.structs import replace
 from forge_cli.core.approval import ApprovalDecision, ApprovalMode, OnAsk
 from forge_cli.core.errors import ModelError
 from forge_cli.core.events import ContextUsage
-from forge_cli.core.messages import Attachment, Delta, ModelRequest, TurnEnd, Usage
+from forge_cli.core.messages import Attachment, Delta, ModelRequest, ToolSpec, TurnEnd, Usage
 from forge_cli.engine.replay.drift import Drift
 from forge_cli.engine.replay.recording import Recording, read_recording
 from forge_cli.engine.replay.repeat import Repetition
 from forge_cli.engine.replay.replay import Course, Tools
 from forge_cli.engine.runtime.runtime import WorkerRuntime
 from forge_cli.engine.runtime.runtime_spec import Wiring
+from forge_cli.engine.turns.window import spec_of
 from forge_cli.files.worker import load_worker
 from forge_cli.process.signals import in_loop
 from forge_cli.record.line import Line
 from forge_cli.record.log import Log
 from forge_cli.record.resume import Resumed, read_past
+from forge_cli.schema.tool import Tool
 from forge_cli.testing import Project, Seen, call, calls, scripted_model
 
 WORKER = """
@@ -157,6 +159,28 @@ def test_every_change_has_its_own_sentence(
     found = drift(adder, record)
     assert found.kind == kind
     assert [part for part in told if part not in str(found)] == []
+
+
+def test_a_record_of_a_forge_that_described_its_tools_otherwise_is_replayed(
+    clerk: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    older: dict[str, Any] = {"required": {}}
+
+    def spec_then(tool: Tool) -> ToolSpec:
+        spec = spec_of(tool)
+        text = json.dumps(spec.input_schema).replace('"description": "', '"description": "Then: ')
+        schema = {**json.loads(text), **older["required"]}
+        return replace(spec, description=f"Then: {spec.description}", input_schema=schema)
+
+    with monkeypatch.context() as then:
+        then.setattr("forge_cli.engine.turns.loop.spec_of", spec_then)
+        work = calls(call("write_file", path="/files/a.txt", content="x\n")), "Done."
+        described = recording(clerk.run(*work))
+        older["required"] = {"required": []}
+        asked = recording(clerk.run(*work))
+    for tools in Tools:
+        assert replay(clerk, described, tools).turns == 2
+        assert "the input schema of '" in str(drift(clerk, asked, tools))
 
 
 def test_a_renamed_tool_is_missed_and_the_nearest_one_named(adder: Project) -> None:
