@@ -11,7 +11,7 @@ from forge_cli.core.approval import ApprovalRequest, DecidedBy, GrantOffer, Sess
 from forge_cli.core.calls import OutcomeStatus
 from forge_cli.core.errors import Mark, StatusLevel
 from forge_cli.core.messages import Message, StopReason, ToolSpec, Usage
-from forge_cli.core.notify import About, RetryNotice, StatusNotice
+from forge_cli.core.notify import About, RetryNotice, RunningCommand, StatusNotice
 from forge_cli.core.results import ResultValue
 from forge_cli.core.wire import JsonObject, OnWire, read, wire
 
@@ -163,6 +163,8 @@ class StatusEvent(Event, frozen=True):
     """Its subject, which forge alone says; no reader looks at the words."""
     retry: RetryNotice | None = None
     """The facts of one about a ``retry``."""
+    running: tuple[RunningCommand, ...] | None = None
+    """All commands that are still running, of one about ``commands``."""
     urgent: bool | None = None
     """True for what is told even where warnings are not."""
 
@@ -171,7 +173,8 @@ class StatusEvent(Event, frozen=True):
         """The event of a sentence that was told."""
         if isinstance(message, StatusNotice):
             urgent = message.urgent or None
-            return cls(level, str(message), about=message.about, retry=message.retry, urgent=urgent)
+            retry, running = message.retry, message.running
+            return cls(level, str(message), about=message.about, retry=retry, running=running, urgent=urgent)
         return cls(level, str(message))
 
 

@@ -10,9 +10,10 @@ from msgspec import Struct
 from forge_cli.core.errors import StatusLevel
 
 Notify = Callable[[StatusLevel, str], None]
-About = Literal["confinement", "prompt", "retry", "void", "server", "undo"]
+About = Literal["confinement", "prompt", "retry", "void", "server", "undo", "commands"]
 """The subject of a status: what confines commands, how far the model has read the prompt, that a request is sent again,
-that a partial answer does not count, that an MCP server is not there, and that a file will not be restored."""
+that a partial answer does not count, that an MCP server is not there, that a file will not be restored, and which
+commands are still running."""
 
 COMMANDS = "commands: "
 """How the line begins that says what confines child processes."""
@@ -34,6 +35,16 @@ class RetryNotice(Struct, frozen=True):
         return f"{self.problem}; trying again{pause} ({self.attempt} of {self.attempts})"
 
 
+class RunningCommand(Struct, frozen=True):
+    """A command that works on while the conversation continues."""
+
+    number: int
+    """That of its session, for ``write_stdin``."""
+    command: str
+    started: float
+    """Seconds since 1970."""
+
+
 class StatusNotice(str):
     """A sentence of forge itself that also says what it is about.
 
@@ -43,15 +54,23 @@ class StatusNotice(str):
 
     about: About
     retry: RetryNotice | None
+    running: tuple[RunningCommand, ...] | None
     urgent: bool
     """Whether it is told even where warnings are not."""
 
     def __new__(
-        cls, text: str, about: About, *, retry: RetryNotice | None = None, urgent: bool = False
+        cls,
+        text: str,
+        about: About,
+        *,
+        retry: RetryNotice | None = None,
+        running: tuple[RunningCommand, ...] | None = None,
+        urgent: bool = False,
     ) -> StatusNotice:
         notice = super().__new__(cls, text)
         notice.about = about
         notice.retry = retry
+        notice.running = running
         notice.urgent = urgent
         return notice
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from forge_cli.core import events
 from forge_cli.core.approval import MODE_TITLES, SessionMode, modes_within
 from forge_cli.core.messages import Usage
-from forge_cli.core.notify import COMMANDS
+from forge_cli.core.notify import COMMANDS, RunningCommand
 from forge_cli.core.results import Custom
 from forge_cli.core.wire import JsonObject
 from forge_cli.record.line import BadLine, Line
@@ -82,6 +82,8 @@ class Facts:
     """Messages that the person may send by a command of that name."""
     grants: tuple[events.SessionGrant, ...] = ()
     plan: tuple[Mapping[str, Any], ...] = ()
+    running: tuple[RunningCommand, ...] = ()
+    """Commands that work on in the background."""
     last_answer: str = ""
 
     @property
@@ -123,6 +125,8 @@ class Facts:
             case events.ManualToolsAvailable():
                 self.manual_tools = {tool.name: tool for tool in map(ManualTool.of, event.tools)}
                 self.prompts = {str(prompt["name"]): prompt for prompt in event.prompts or ()}
+            case events.StatusEvent(running=tuple() as running):
+                self.running = running
             case events.StatusEvent(about="confinement", message=message, urgent=None):
                 self.confinement = message.removeprefix(COMMANDS)
             case events.ModeChanged():
@@ -144,6 +148,7 @@ class Facts:
         self.title, self.zones = event.title or self.title, event.zones or ()
         self.isolation, self.read_only = event.isolation or "", bool(event.read_only)
         self.grants, self.manual_tools, self.prompts, self.mode = (), {}, {}, "ask"
+        self.running = ()
 
     def _update(self, event: events.SessionUpdate) -> None:
         if event.model and event.model != self.model:

@@ -14,7 +14,7 @@ import pytest
 
 from forge_cli import ApprovalDecision, ApprovalRequest, WorkerRuntime, load_worker
 from forge_cli.core.calls import ToolOutcome
-from forge_cli.core.events import ApprovalDecided, Event
+from forge_cli.core.events import ApprovalDecided, Event, StatusEvent
 from forge_cli.core.results import Custom
 from forge_cli.engine.gate.steps import Caller
 from forge_cli.testing import Project, scripted_model
@@ -137,6 +137,18 @@ async def test_a_session_while_it_goes_on_and_an_exit_code_at_the_end(opened: Op
             "exitCode": 0,
             "signal": None,
         }
+
+
+async def test_commands_that_run_on_are_told_whenever_that_changes(opened: Open) -> None:
+    async with opened() as hands:
+        await hands.start("true", ENOUGH)
+        await hands.start("read x")
+        await hands.start("sleep 600")
+        await hands.write("word\n", ENOUGH, session_id=2)
+    told = [event for event in hands.events if isinstance(event, StatusEvent) and event.about == "commands"]
+    running = [[(each.number, each.command) for each in event.running or ()] for event in told]
+    first, second = (2, "read x"), (3, "sleep 600")
+    assert running == [[first], [first, second], [second]]
 
 
 async def test_one_that_ends_in_time_never_becomes_a_session(opened: Open) -> None:

@@ -48,6 +48,8 @@ class Child:
     companions: Sequence[Companion]
     exited: anyio.Event = field(default_factory=anyio.Event)
     ended: anyio.Event = field(default_factory=anyio.Event)
+    on_end: list[Callable[[], None]] = field(default_factory=list)
+    """Called once it has ended."""
     timed_out: bool = False
     exceeded: str | None = None
     appeared: tuple[str, ...] = ()
@@ -90,6 +92,8 @@ class Child:
             self.appeared = tuple(self.wrap.appeared())
             self.exited.set()
             self.ended.set()
+            for call in self.on_end:
+                call()
 
     async def expire(self, seconds: float) -> None:
         """Stop the command unless it exits within so many seconds."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 import anyio
 
 from forge_cli.core.errors import ToolError, ToolInterrupted
+from forge_cli.core.notify import Notify, RunningCommand, StatusNotice
 from forge_cli.core.phrases import INTERRUPTED_CALL
 from forge_cli.core.results import Custom
 from forge_cli.sandbox.names import shown
@@ -185,8 +187,12 @@ def _value(number: int | None, state: str, told: str, output: str, *, running: b
 class Sessions:
     """The sessions of one toolset, by number."""
 
-    def __init__(self) -> None:
+    def __init__(self, notify: Notify) -> None:
+        """``notify`` is told which commands are running, whenever that changes."""
+        self._notify = notify
         self._sessions: dict[int, ProcessSession] = {}
+        self._running: dict[int, RunningCommand] = {}
+        """Those that somebody was told of."""
         self._last = 0
 
     def add(self, command: str, child: Child, *, encoding: str = "utf-8", doubt: str | None = None) -> ProcessSession:
@@ -209,6 +215,28 @@ class Sessions:
     def close(self, session: ProcessSession) -> None:
         self._sessions.pop(session.number, None)
 
+    def _keep_running(self, session: ProcessSession) -> None:
+        """Let people know of a command that works on after its call."""
+        number = session.number
+        if number in self._running:
+            return
+        started = time.time() - (time.monotonic() - session.child.since)
+        self._running[number] = RunningCommand(number, session.command, started)
+        session.child.on_end.append(lambda: self._tell_end(number))
+        self._tell()
+
+    def _tell_end(self, number: int) -> None:
+        if self._running.pop(number, None):
+            self._tell()
+
+    def _tell(self) -> None:
+        running = tuple(self._running.values())
+        self._notify("debug", StatusNotice(f"commands running: {len(running)}", "commands", running=running))
+
+    def end(self) -> None:
+        """Tell nothing any more: what still runs ends with the worker."""
+        self._running.clear()
+
     async def news(
         self,
         session: ProcessSession,
@@ -221,6 +249,8 @@ class Sessions:
         child, number = session.child, session.number
         output = child.stdout.take(min(at_most, outcome.READ_AT_ONCE))
         if child.running or child.stdout.pending:
+            if child.running:
+                self._keep_running(session)
             state = f"session_id: {number}{'' if child.running else ' (it has ended; more output waits)'}"
             return _value(number, state, state, output, running=child.running)
         self.close(session)

@@ -91,7 +91,8 @@ class ShellToolset(Toolset):
             self.env.notify("warning", problem)
         if self._deletions.stated and (why := self._processes.no_copies):
             self.env.notify("warning", self._deletions.unbound(why))
-        self._sessions = Sessions()
+        self._sessions = Sessions(self.env.notify)
+        self.stack.callback(self._sessions.end)
         self.stack.callback(self._close_trials)
         self._check_trials()
         return self

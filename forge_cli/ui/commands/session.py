@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
@@ -19,6 +20,7 @@ from forge_cli.record.undo import said_messages
 from forge_cli.ui.commands.command import Chat, Completion, SlashCommand, beginning, forward, in_two_columns
 from forge_cli.ui.facts import Facts
 from forge_cli.ui.places import complete_path, typed_path
+from forge_cli.ui.terminal.live import duration
 from forge_cli.ui.terminal.slash import ParsedCommand
 from forge_cli.ui.transcript.entries import read_transcript, words_and_commands
 from forge_cli.ui.transcript.markdown import markdown
@@ -53,6 +55,19 @@ def _status_rows(facts: Facts) -> Iterator[tuple[str, str]]:
     yield "approvals", f"{facts.approval_mode}, {counted(len(facts.grants), 'grant')}{read_only}"
     for grant in facts.grants:
         yield "granted", f"{grant.tool_name}: {grant.text}"
+    yield from _running_rows(facts)
+
+
+def _running_rows(facts: Facts) -> Iterator[tuple[str, str]]:
+    for each in facts.running:
+        age = duration(max(time.time() - each.started, 0))
+        yield "running", f"{each.number}: {visible(each.command)} ({age})"
+
+
+async def show_running(chat: Chat, parsed: ParsedCommand) -> None:
+    """List the commands that work on in the background."""
+    rows = list(_running_rows(chat.facts))
+    chat.show(in_two_columns(rows, "bold") if rows else "no command is running")
 
 
 def _context(facts: Facts) -> str:
@@ -206,6 +221,7 @@ def words_at(session: str, line: int) -> str:
 
 COMMANDS = (
     SlashCommand("status", status),
+    SlashCommand("ps", show_running),
     SlashCommand("name", name, free=True),
     SlashCommand("sessions", pick_session, free=True),
     SlashCommand("resume", resume, complete_session, most=1),

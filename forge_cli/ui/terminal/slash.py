@@ -18,8 +18,8 @@ from forge_cli.schema.tool import Tool, is_manual_tool
 
 BUILTINS = (
     *("help", "model", "clear", "status", "tools", "exit"),
-    *("add-dir", "approvals", "attach", "compact", "mcp", "mode", "name", "plan", "reload", "resume", "rewind"),
-    *("save", "sessions", "show", "trace", "undo"),
+    *("add-dir", "approvals", "attach", "compact", "mcp", "mode", "name", "plan", "ps", "reload", "resume"),
+    *("rewind", "save", "sessions", "show", "trace", "undo"),
 )
 TOOL_COMMANDS = ("tool", "t")
 FLAGS = frozenset({"i"})

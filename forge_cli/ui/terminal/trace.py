@@ -14,6 +14,7 @@ from rich.text import Text as Styled
 from forge_cli.core import events
 from forge_cli.core.approval import MODE_TITLES
 from forge_cli.core.messages import Usage
+from forge_cli.core.notify import RunningCommand
 from forge_cli.core.result_forms import from_wire
 from forge_cli.core.results import Custom, Diff, FileContent, FileList, ResultValue
 from forge_cli.core.text import counted, cut, dollars, visible
@@ -51,6 +52,8 @@ from forge_cli.ui.terminal.render import Indented, plain, render_view
 from forge_cli.ui.views import FindRenderer, View, as_printed, is_command, is_hidden, no_renderers, short_place, view_of
 from forge_cli.ui.wrap import cell_width
 
+_NAMED_AT_MOST = 100
+"""Characters of a command that is named where it ends."""
 _LEFT_OUT = ("window", "turns", "calls", "tokens", "time", "cost")
 LEVELS: tuple[TraceLevel, ...] = ("quiet", "summary", "normal", "debug")
 
@@ -85,6 +88,7 @@ class Trace:
         self._from: events.Origin | None = None
         self._used: tuple[int, int | None] = 0, None
         self._gap = False
+        self._running: tuple[RunningCommand, ...] = ()
         self.open_calls: dict[CallKey, OpenCall] = {}
         """The calls under way, in order; also read by the display of running calls."""
         self.results: deque[ShownResult] | None = None
@@ -115,6 +119,8 @@ class Trace:
                 self._line(0, f"error: {event.message}", "red")
             case events.StatusEvent(level="warning"):
                 self._line(0 if event.urgent else 1, f"warning: {event.message}", "yellow")
+            case events.StatusEvent(running=tuple() as running):
+                self._running = running if event.origin is None else self._running
             case events.StatusEvent(level="debug"):
                 self._line(3, event.message, "dim")
             case events.StatusEvent(tool_call_id=None):
@@ -321,6 +327,10 @@ class Trace:
         result = event.result
         if result["status"] == "completed" and result.get("response") == "" and result.get("output") is None:
             self._line(1, "warning: the answer of the model is empty", "yellow")
+        if self._running:
+            commands = "; ".join(cut(visible(each.command), _NAMED_AT_MOST, "end") for each in self._running)
+            self._line(1, f"ended {counted(len(self._running), 'command')} in the background: {commands}", "dim")
+            self._running = ()
         width = self._console.width - 1 if self._console.is_terminal else None
         self._gap = self._gap or result["turns"] > 0
         self._line(1, summarize(result, *self._used, width=width), "dim")

@@ -6,6 +6,7 @@ forge_cli.ui.commands.session, forge_cli.ui.commands.talk and forge_cli.ui.comma
 
 import io
 import os
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,7 @@ from rich.console import Console, RenderableType
 
 from forge_cli import Event, EventBus, Tool, WorkerRuntime, load_worker, tool
 from forge_cli.core.messages import Attachment, Message, Usage
+from forge_cli.core.notify import RunningCommand
 from forge_cli.core.results import Custom
 from forge_cli.embedding import open_session
 from forge_cli.engine.runtime.announcements import Announcer
@@ -252,6 +254,20 @@ def test_status_tells_everything(screen: Screen) -> None:
         "approvals  interactive, 1 grant",
         "granted    shell: git status",
     ]
+
+
+def test_commands_that_run_in_the_background_are_listed(screen: Screen) -> None:
+    assert screen.type("/ps") == "no command is running\n"
+    running = (RunningCommand(1, "python3 -m http.server", time.time() - 65), RunningCommand(3, "a\x1bb", time.time()))
+    screen.bus.emit(StatusEvent("debug", "commands running: 2", about="commands", running=running))
+    lines = [line.rstrip() for line in screen.type("/ps").splitlines()]
+    assert lines == ["running  1: python3 -m http.server (1 min 5 s)", "running  3: a\\x1bb (0.0 s)"]
+    assert [line.rstrip() for line in screen.type("/status").splitlines()][-2:] == [
+        "running    1: python3 -m http.server (1 min 5 s)",
+        "running    3: a\\x1bb (0.0 s)",
+    ]
+    screen.bus.emit(StatusEvent("debug", "commands running: 0", about="commands", running=()))
+    assert screen.type("/ps") == "no command is running\n"
 
 
 def test_grants_are_numbered_with_their_rules(screen: Screen) -> None:

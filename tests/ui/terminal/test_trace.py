@@ -7,6 +7,7 @@ import unicodedata
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from rich.cells import cell_len
 from rich.console import Console
 
@@ -39,7 +40,7 @@ from forge_cli.core.events import (
     TurnStart,
     WorkerUpdate,
 )
-from forge_cli.core.notify import StatusNotice
+from forge_cli.core.notify import RunningCommand, StatusNotice
 from forge_cli.core.results import ResultValue
 from forge_cli.core.trial import CommandTried, TriedChange
 from forge_cli.events import Message, Usage
@@ -149,6 +150,18 @@ def traced(level: str, *events: Event, width: int = 60) -> str:
 def test_what_each_level_tells(event: Event, least: int, text: str) -> None:
     for number, level in enumerate(["quiet", "summary", "normal", "debug"]):
         assert traced(level, event) == (text if number >= least else "")
+
+
+def test_commands_in_the_background_are_named_where_they_end() -> None:
+    running = RunningCommand(1, "python3 -m http.server", 0), RunningCommand(2, "a\x1bb", 0)
+    told = StatusEvent("debug", "commands running: 2", about="commands", running=running)
+    none = StatusEvent("debug", "commands running: 0", about="commands", running=())
+    end = next(event for event, _, _ in EVENTS if isinstance(event, SessionEnd))
+    assert traced("normal", told, end, width=200).startswith(
+        "ended 2 commands in the background: python3 -m http.server; a\\x1bb\n"
+    )
+    assert "ended" not in traced("normal", told, none, end)
+    assert "ended" not in traced("normal", replace(told, origin=CHILD), end)
 
 
 def test_no_kind_of_event_is_forgotten_here() -> None:
