@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+from math import ceil
 from typing import TYPE_CHECKING, Protocol, TextIO
 
 from forge_cli.ui.wrap import cell_width, fit
@@ -248,7 +249,7 @@ class Status:
         if self._retry is None:
             return self.activity
         retry, until = self._retry
-        left = round(until - time.monotonic())
+        left = ceil(until - time.monotonic())  # a short pause is told like a long one
         return f"{f'waiting {left} s, ' * (left > 0)}try {retry.attempt} of {retry.attempts}"
 
     @property

@@ -65,6 +65,7 @@ CODE = ANSISyntaxTheme(
 )
 """Colours of code that can be read on a dark terminal and on a light one; bright ones cannot, nor can blue."""
 _ENDS_AT_ONCE = frozenset({"hr", "heading_open"})
+_LISTS, _LIST_ENDS = ("ordered_list_open", "bullet_list_open"), ("ordered_list_close", "bullet_list_close")
 _ENDS_AT_A_BLANK_LINE = frozenset({"paragraph_open", "table_open"})
 
 
@@ -148,20 +149,31 @@ class DrawnMarkdown(Struct, frozen=True):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         options = options.update(no_wrap=False, overflow="fold")
-        first = True
+        first, lines = True, self.text.split("\n")
         for block in _blocks(_parser().parse(self.text)):
-            shown = _ParsedMarkdown([*_prepared(block, joined=self.joined, marked=not console.color_system)])
-            with console.use_theme(THEME):
-                rows = [_trimmed(row) for row in console.render_lines(shown, options, pad=False)]
-            while rows and not rows[-1]:
-                rows.pop()
-            while rows and not rows[0]:
-                rows.pop(0)
+            marked = not console.color_system
+            rows = _rows(_ParsedMarkdown([*_prepared(block, joined=self.joined, marked=marked)]), console, options)
+            if (
+                not rows and block[0].map and block[0].type != "fence"
+            ):  # such as a link without words: it is text, and an answer may be no more
+                start, end = block[0].map
+                rows = _rows(Styled(readable("\n".join(lines[start:end]))), console, options)
             if not rows:
                 continue
             for row in rows if first else [[], *rows]:
                 yield from (*row, Segment.line())
             first = False
+
+
+def _rows(shown: RenderableType, console: Console, options: ConsoleOptions) -> list[list[Segment]]:
+    """The rows of a block, without empty ones around them."""
+    with console.use_theme(THEME):
+        rows = [_trimmed(row) for row in console.render_lines(shown, options, pad=False)]
+    while rows and not rows[-1]:
+        rows.pop()
+    while rows and not rows[0]:
+        rows.pop(0)
+    return rows
 
 
 def draw_code(code: str, language: str, name: str = "") -> RenderableType:
@@ -227,10 +239,44 @@ def _prepared(tokens: Iterable[Token], *, joined: bool, marked: bool) -> Iterato
 
     With ``marked`` the marks of bold, struck and quoted words stay, because no style tells them from the others.
     """
-    for token in tokens:
+    for token in _with_empty_items(list(tokens)):
         if token.children is not None:
             token.children = [*_inline(token.children, joined=joined, marked=marked)]
         yield token
+
+
+def _with_empty_items(tokens: list[Token]) -> Iterator[Token]:
+    """Items without content get one, since rich draws none of them: an answer may be ``42.``, or have such a line."""
+    end = 0
+    for place, token in enumerate(tokens):
+        if place < end:
+            continue
+        if token.type in _LISTS and (items := _empty_list(tokens, place)):
+            end = place + 2 * len(items) + 2
+            yield from _paragraph([f"{item.info}{item.markup}" for item in items])
+            continue
+        yield token
+        if token.type == "list_item_open" and tokens[place + 1].type == "list_item_close":
+            yield from _paragraph([""])
+
+
+def _empty_list(tokens: Sequence[Token], place: int) -> list[Token]:
+    """The items of the list that begins there, where none of them has content."""
+    items: list[Token] = []
+    for opened, closed in zip(tokens[place + 1 :: 2], tokens[place + 2 :: 2], strict=False):
+        if (opened.type, closed.type) != ("list_item_open", "list_item_close"):
+            return items if opened.type in _LIST_ENDS else []
+        items.append(opened)
+    return items
+
+
+def _paragraph(lines: Iterable[str]) -> tuple[Token, Token, Token]:
+    words: list[Token] = []
+    for line in lines:
+        words += [Token("hardbreak", "br", 0)] * bool(words)
+        words.append(Token("text", "", 0, content=line))
+    inline = Token("inline", "", 0, children=words)
+    return Token("paragraph_open", "p", 1), inline, Token("paragraph_close", "p", -1)
 
 
 def _inline(tokens: Iterable[Token], *, joined: bool, marked: bool) -> Iterator[Token]:

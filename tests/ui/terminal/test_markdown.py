@@ -106,6 +106,43 @@ def test_what_is_drawn(text: str, expected: list[str]) -> None:
     assert draw_markdown(text, 60) == expected
 
 
+@each_row(
+    ("text", "expected"),
+    [
+        ("42.", ["42."]),
+        ("1)", ["1)"]),
+        ("-", ["-"]),
+        ("The answer:\n\n42.\n\nok", ["The answer:", "", "42.", "", "ok"]),
+        ("In the year\n\n2024.\n2025.", ["In the year", "", "2024.", "2025."]),
+        ("- 42.\n- 7.", [" • 42.", " • 7."]),
+        ("- a\n-\n- b", [" • a", " •", " • b"]),
+        ("1. a\n   1.\n2. b", [" 1 a", "   1.", " 2 b"]),
+        ("> 42.", [f"{DIM}▌ {OFF}{DIM}42.{OFF}"]),
+        ("| a |\n|---|\n| 1. |", None),
+        (">", [">"]),
+        ("# ", ["#"]),
+        ("[]()", ["[]()"]),
+    ],
+)
+def test_what_looks_like_markup_without_content_is_text(text: str, expected: list[str] | None) -> None:
+    """An answer that is no more than ``42.`` must not look like an empty one."""
+    shown = draw_markdown(text, 60)
+    assert shown == expected or (expected is None and any("1." in row for row in shown))
+
+
+MARKS = st.sampled_from(
+    ["42.", "7)", "-", "*", "+", ">", "#", " ", "\n", "\n\n", "  ", "[]()", "**", "` ", "|", "word"]
+)
+
+
+@given(st.lists(MARKS, max_size=12).map("".join), st.booleans())
+def test_no_text_is_drawn_as_nothing(text: str, styled: bool) -> None:
+    for block in filter(str.strip, text.split("\n\n")):
+        assert "".join(drawn(block, styled=styled)).strip(), block
+    for number in re.findall(r"(?m)^(\d+[.)])$", text):
+        assert number in drawn(text, styled=False)
+
+
 def test_a_table_has_columns_and_is_wrapped_inside_of_them() -> None:
     table = "| customer | total |\n|---|--:|\n| Alice of the long name | 12 |\n| 日本 | 3 |\n"
     shown = drawn(table, width=30, styled=False).splitlines()
