@@ -32,7 +32,7 @@ from forge_cli.engine.runtime.options import Opened, RunOptions
 from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.files.worker import load_worker
 from forge_cli.process.signals import interruptible
-from forge_cli.process.stdin import is_interactive, task_from
+from forge_cli.process.stdin import is_interactive, open_terminal, task_from
 from forge_cli.process.streams import OutputLost, erase_live_lines, live_lines
 from forge_cli.process.watchdog import say_fault
 from forge_cli.sandbox.secrets import own_redactor
@@ -86,6 +86,8 @@ class TaskOptions(RunOptions):
     format: OutputFormat
     output: Path | None
     replay: Recording | None
+    terminal: TextIO | None
+    """The one for questions, where standard input is none."""
 
     @property
     def is_silent(self) -> bool:
@@ -137,7 +139,8 @@ def run(
     report: ResultReport | None = context.obj
     if report is not None:
         report.worker, report.model = worker, options.model or ""
-    interactive = is_interactive() and not print_only
+    terminal = None if stay or print_only else open_terminal()
+    interactive = (is_interactive() or terminal is not None) and not print_only
     if task is None:
         cli.trusted_workers.refuse_sentence(worker)
     if output is not None:
@@ -175,6 +178,7 @@ def run(
         format=OutputFormat.stream_json if as_json else output_format,
         output=output and output.resolve(),
         replay=recorded,
+        terminal=terminal,
     )
     if plan.trace == "quiet":
         erase_live_lines()
@@ -267,6 +271,7 @@ def _screen(plan: TaskOptions, opened: Opened, out: TextIO) -> TerminalUI | null
     screen = ui.terminal.terminal.TerminalUI(
         opened.bus,
         output=out,
+        input=plan.terminal,
         trace=plan.trace,
         trace_output=sys.stderr,
         stream_text=plan.streams_text(out),

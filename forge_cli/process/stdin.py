@@ -6,11 +6,14 @@ import os
 import select
 import stat
 import sys
+from functools import cache
+from typing import TextIO
 
 from forge_cli.core.errors import UsageError
 
 PATIENCE = 3.0
 """Seconds to wait for the first byte of a pipe that may never speak, unless ``-`` says that it will."""
+_TERMINAL = "/dev/tty"
 STALL = 60.0
 """Seconds without a byte after which a pipe that has spoken counts as stuck, unless ``-`` was given."""
 LARGEST = 16 * 1024 * 1024
@@ -20,6 +23,28 @@ LARGEST = 16 * 1024 * 1024
 def is_interactive() -> bool:
     """Can a person be asked? Standard output may be piped; input and error must be terminals, and CI never is one."""
     return not os.environ.get("CI") and sys.stdin.isatty() and sys.stderr.isatty()
+
+
+@cache
+def open_terminal() -> TextIO | None:
+    """Open the terminal of a person whose standard input is a pipe or a file, so that they can be asked there.
+
+    There is none in CI, without a terminal to show the question, or where another program has it in the foreground.
+    """
+    kind = _kind()
+    if kind is None or not (_is_pipe(kind) or stat.S_ISREG(kind)) or os.environ.get("CI") or not sys.stderr.isatty():
+        return None
+    try:
+        descriptor = os.open(_TERMINAL, os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        if os.tcgetpgrp(descriptor) == os.getpgrp():
+            return open(descriptor)
+    except OSError:
+        pass
+    os.close(descriptor)
+    return None
 
 
 def task_from(argument: str | None, *, optional: bool = False) -> str:

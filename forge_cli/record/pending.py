@@ -150,6 +150,12 @@ def waiting_requests(warn: Callable[[str], None]) -> list[tuple[Path, Waiting]]:
     return [(path, waiting) for path, pid in found for waiting in _requests(path, pid, warn)]
 
 
+def last_waiting(warn: Callable[[str], None]) -> Path | None:
+    """Return the log of the last request that waits, rather of one without an answer; None if nothing waits."""
+    waiting = [(each.answer is None, each.time, path) for path, each in waiting_requests(warn)]
+    return max(waiting)[2] if waiting else None
+
+
 def _may_wait(path: Path, seen: Overview) -> bool:
     """Could it be waiting for an answer, parked or at work?"""
     return may_be_asking(path) if seen.pid else seen.waits

@@ -185,6 +185,18 @@ def test_the_only_request_needs_no_name(clerk, cli, parked) -> None:
     assert {"approved": False, "note": "not Bob"} in [row["answer"] for row in pending(cli)]
 
 
+def test_last_is_the_last_session_in_which_something_waits(clerk, cli) -> None:
+    clerk.write("one.yaml", "turns: [{calls: [{tool: pay, input: {to: Bob, amount: 1}}]}, {text: ok}]")
+    clerk.write("none.yaml", "turns: [{text: nothing}]")
+    for task in ("first", "second"):
+        assert cli("run", "worker.yaml", task, "--on-ask", "park", "-m", "script:one.yaml").code == 10
+    assert cli("run", "worker.yaml", "third", "-m", "script:none.yaml").code == 0
+    first, second = sorted(pending(cli), key=lambda row: row["time"])
+    for request in (second["request"], first["request"]):
+        assert cli("approvals", "answer", "last", "yes").out.startswith(f"yes to pay ({request})")
+    assert cli("approvals", "answer", "last", "no").out.startswith(f"no to pay ({second['request']})")
+
+
 @pytest.mark.parametrize("request_id", ["approval_000", "pay"])
 def test_an_unknown_request(clerk, cli, parked, request_id: str) -> None:
     before = log(clerk).read_bytes()

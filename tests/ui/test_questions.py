@@ -4,6 +4,7 @@ Covers forge_cli.cli.ask_trust, forge_cli.cli.keys.
 """
 
 import json
+import sys
 
 import pexpect
 import pytest
@@ -103,3 +104,26 @@ def test_no_status_line_is_drawn_below_a_question(terminal, writer: Project, scr
     assert asked.child.expect([r"starting", pexpect.TIMEOUT], timeout=1.5) == 1
     asked.type("n\r")
     assert asked.end() == 0
+
+
+@pytest.mark.parametrize("source", ["printf words |", "< words.txt"])
+def test_a_question_is_asked_on_the_terminal_where_standard_input_is_something_else(
+    terminal, writer: Project, script, source: str
+) -> None:
+    writer.write("words.txt", "words")
+    script("{calls: [{tool: echo, input: {text: hi}}]}", "{text: done}")
+    line = f'{source} "$0" -m forge_cli run worker.yaml "Say it."'
+    keyboard = terminal(program=("sh", "-c", line, sys.executable))
+    keyboard.asked()
+    keyboard.type("y\n")
+    keyboard.expect("completed")
+    assert keyboard.end() == 0
+
+
+@pytest.mark.parametrize("more", ["-p", "< /dev/null", "2> errors.txt"])
+def test_nothing_is_asked_of_nobody(terminal, writer: Project, script, more: str) -> None:
+    script("{calls: [{tool: echo, input: {text: hi}}]}", "{text: done}")
+    line = f'printf words | "$0" -m forge_cli run worker.yaml "Say it." {more}'
+    keyboard = terminal(program=("sh", "-c", line, sys.executable))
+    assert keyboard.end() == 0
+    assert "wants to call" not in keyboard.text

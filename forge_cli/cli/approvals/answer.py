@@ -9,14 +9,15 @@ from typing import Annotated, Literal
 import typer
 
 from forge_cli.cli.approvals.common import resume_command
+from forge_cli.cli.notices import warn
 from forge_cli.cli.options import new_app
 from forge_cli.cli.sessions.common import NAMED
 from forge_cli.core.approval import ApprovalDecision
 from forge_cli.core.errors import UsageError
 from forge_cli.core.phrases import has_mark
 from forge_cli.core.text import visible
-from forge_cli.record.log import Log, find_session
-from forge_cli.record.pending import Waiting, answer_request
+from forge_cli.record.log import LAST, Log, find_session
+from forge_cli.record.pending import Waiting, answer_request, last_waiting
 from forge_cli.ui.transcript.terminal import LOST
 
 app = new_app()
@@ -42,8 +43,9 @@ def answer(
     that is resumed; until then a later answer replaces an earlier one.
     """
     request, word, feedback = _parse(answer)
+    path = (last_waiting(warn) if session == LAST else None) or find_session(session)
     decision = ApprovalDecision(word == "yes", note=feedback or None, via=VIA)
-    read, chosen, waiting = answer_request(find_session(session), request, decision)
+    read, chosen, waiting = answer_request(path, request, decision)
     left = [each for each in waiting if each.answer is None and each is not chosen]
     sys.stdout.write(visible(_describe_answer(read, chosen, word, left), keep="\n") + "\n")
 
