@@ -196,12 +196,17 @@ class OwnFiles:
         self._folded = {folded_parts(path) for path in self._paths}
         self._patterns = {folded_parts(path) for path in named if "*" in str(path)}
 
-    def why_changed(self, path: Path) -> str | None:
-        """Why a change of a real path counts, although no protected name is on its way."""
-        way = folded_parts(path)
-        if any(way[: len(own)] == own for own in self._folded):
-            return "it is one of the worker's own files"
-        return self.loaded().why([way])
+    def why_changed(self, paths: Iterable[Path]) -> dict[Path, str]:
+        """Why changes of real paths count although no protected name is on their way, of those that do."""
+        loaded = self.loaded()
+        found: dict[Path, str] = {}
+        for path in paths:
+            way = folded_parts(path)
+            if any(way[: len(own)] == own for own in self._folded):
+                found[path] = "it is one of the worker's own files"
+            elif why := loaded.why([way]):
+                found[path] = why
+        return found
 
     def why(self, place: Place) -> tuple[str, str] | None:
         """Why a place asks, and the rule behind that; None where it is not one of them."""

@@ -7,9 +7,12 @@ import os
 import stat
 import struct
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from itertools import pairwise
+from math import inf
 from pathlib import Path
+from time import monotonic
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -87,6 +90,27 @@ def _number(data: bytes, at: int) -> tuple[int, int]:
         at += 1
         value = ((value + 1) << 7) | (data[at] & 0x7F)
     return value, at + 1
+
+
+class TooManyChanges(Exception):
+    """There are more changes than may be read, or reading them takes too long."""
+
+
+@dataclass
+class ReadUntil:
+    """A bound on reading changes: so many paths, and the time of ``time.monotonic`` by which it has to end."""
+
+    paths: float = inf
+    time: float = inf
+
+    def count(self) -> None:
+        """Count one path; TooManyChanges if that was one too many, or it is too late."""
+        self.paths -= 1
+        if self.paths < 0 or monotonic() > self.time:
+            raise TooManyChanges
+
+
+FOREVER = ReadUntil()
 
 
 class UnknownChange(Exception):
@@ -185,17 +209,20 @@ def _kind(info: os.stat_result) -> Kind:
     raise UnknownChange("a device or a socket")
 
 
-def read_changes(zone: Path, upper: Path, *, scratch: bool) -> list[PathChange]:
+def read_changes(zone: Path, upper: Path, *, scratch: bool, until: ReadUntil = FOREVER) -> list[PathChange]:
     """All changes of a zone, those of a folder before those in it; with ``scratch`` also what can be dropped."""
     try:
-        return sorted(_Reader(str(zone), scratch).read(upper), key=lambda change: change.parts)
+        return sorted(_Reader(str(zone), scratch, until).read(upper), key=lambda change: change.parts)
     except OSError as error:
         raise UnknownChange(f"{error.filename}: {error.strerror}") from None
+    except RecursionError:
+        raise UnknownChange("its folders lie too deep in each other") from None
 
 
 class _Reader(Struct, frozen=True):
     zone: str
     scratch: bool
+    until: ReadUntil
 
     def read(self, upper: Path) -> Iterator[PathChange]:
         info = os.lstat(upper)
@@ -214,6 +241,7 @@ class _Reader(Struct, frozen=True):
                     yield from self._deleted((*parts, name), lower / name)
 
     def _entry(self, upper: Path, lower: Path | None, parts: tuple[str, ...], *, opaque: bool) -> Iterator[PathChange]:
+        self.until.count()
         info, before = os.lstat(upper), _lstat(lower)
         gone = stat.S_ISCHR(info.st_mode) and info.st_rdev == 0
         if not self.scratch and is_scratch(parts[:-1] if gone else parts):
@@ -285,6 +313,7 @@ class _Reader(Struct, frozen=True):
         yield PathChange(self.zone, parts, old, after)
 
     def _deleted(self, parts: tuple[str, ...], lower: Path) -> Iterator[PathChange]:
+        self.until.count()
         info = os.lstat(lower)
         if stat.S_ISDIR(info.st_mode):
             for name in os.listdir(lower):

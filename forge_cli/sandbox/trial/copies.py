@@ -5,11 +5,12 @@ from __future__ import annotations
 import marshal
 import os
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -29,7 +30,7 @@ from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.processes.command import Command
 from forge_cli.sandbox.trial import enter
 from forge_cli.sandbox.trial.apply import ChangeSet, apply, describe, is_begun, read_again, upper_folder
-from forge_cli.sandbox.trial.changes import SCRATCH, UnknownChange, read_changes
+from forge_cli.sandbox.trial.changes import FOREVER, SCRATCH, PathChange, ReadUntil, UnknownChange, read_changes
 from forge_cli.sandbox.trial.watch import MAX_WORDS, MAX_WRITES
 
 _REPORT, _START = "report", "start"
@@ -59,6 +60,8 @@ class Report(Struct, frozen=True):
     """It wrote more than it had room for, and was stopped."""
     reached: Sequence[str] = ()
     """Its destinations, as far as they are known: hosts, most of them with a port."""
+    too_many: bool = False
+    """It made more files than it may, and was stopped."""
     ended_at_name: bool = False
     """It was ended because it asked for the name of a host."""
 
@@ -101,6 +104,9 @@ class Copies(Struct, frozen=True, dict=True):
     network: bool = True
     """Whether it has the network that ``wrap`` gives; else one with nothing in it."""
     room: int | None = None
+    """Bytes that it may write, each path counted as 4 KiB besides."""
+    paths: int | None = None
+    """Paths that it may make or change."""
     writes: bool = False
     """Whether ``reached`` tells what it wanted to change in read-only places."""
     programs: bool = False
@@ -135,6 +141,8 @@ class Copies(Struct, frozen=True, dict=True):
                 "opens": opens,
                 "argv": inner,
                 "room": self.room,
+                "paths": self.paths,
+                "caches": list(SCRATCH),
                 "ends_at_name": self.ends_at_name,
                 "report": str(self.folder / _REPORT),
             }
@@ -210,7 +218,7 @@ class Copies(Struct, frozen=True, dict=True):
         found = self._reported()
         if not found:
             return None
-        return Report(found["network"], found["exceeded"], found["reached"], found["ended_at_name"])
+        return Report(**{name: found[name] for name in Report.__struct_fields__})
 
     def reached(self) -> Reached | None:
         """Things that it reached for in vain; None where that could not be seen, or where it has not ended.
@@ -236,10 +244,15 @@ class Copies(Struct, frozen=True, dict=True):
             return None
         return marshal.loads(written) if written else None  # noqa: S302
 
-    def read(self, *, scratch: bool = False) -> ChangeSet:
-        """The changes of the command, kept in the folder; with ``scratch`` also those that can be dropped."""
-        uppers = {zone: upper_folder(self.folder, str(zone)) for zone in self.zones}
-        changes = [change for zone, upper in uppers.items() for change in read_changes(zone, upper, scratch=scratch)]
+    def read(self, *, scratch: bool = False, until: ReadUntil = FOREVER) -> ChangeSet:
+        """The changes of the command, kept in the folder; with ``scratch`` also those that can be dropped.
+
+        TooManyChanges where they are more than may be read, or that takes too long.
+        """
+        changes: list[PathChange] = []
+        for zone in self.zones:
+            upper = upper_folder(self.folder, str(zone))
+            changes += read_changes(zone, upper, scratch=scratch, until=until)
         roots = marshal.loads((self.folder / _START).read_bytes())  # noqa: S302
         found = ChangeSet(self.folder, tuple(changes), roots)
         found.save()
@@ -322,12 +335,31 @@ def drop(folder: Path) -> None:
     """
     if is_begun(folder):
         return
-    for around, folders, _ in os.walk(folder):
-        for name in folders:
-            path = os.path.join(around, name)
-            if not os.path.islink(path):
-                os.chmod(path, 0o700)
-    shutil.rmtree(folder, ignore_errors=True)
+    with suppress(OSError):
+        _remove(str(folder), [os.path.join(folder, name) for name in os.listdir(folder)])
+        os.rmdir(folder)
+
+
+def _remove(top: str, left: list[str]) -> None:
+    """Remove everything in a folder, however deep: folders are moved up first, since a path may be too long to name."""
+    moved = 0
+    while left:
+        path = left.pop()
+        with suppress(OSError):
+            if not stat.S_ISDIR(os.lstat(path).st_mode):
+                os.unlink(path)
+                continue
+            os.chmod(path, 0o700)
+            for name in os.listdir(path):
+                inner = os.path.join(path, name)
+                if not stat.S_ISDIR(os.lstat(inner).st_mode):
+                    os.unlink(inner)
+                    continue
+                os.chmod(inner, 0o700)  # without that it cannot be moved
+                moved += 1
+                left.append(os.path.join(top, f".forge-dropped-{moved}"))
+                os.rename(inner, left[-1])
+            os.rmdir(path)
 
 
 @cache
@@ -348,6 +380,8 @@ def overlay_problem(home: Path) -> str | None:
             "overlays": [places],
             "opens": [],
             "room": None,
+            "paths": None,
+            "caches": [],
             "ends_at_name": False,
             "report": report,
             "argv": [true],

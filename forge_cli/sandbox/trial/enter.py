@@ -31,6 +31,8 @@ _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _WANTED = ("Ip:OutNoRoutes", "Tcp:AttemptFails", "Udp:NoPorts", "Udp:RcvbufErrors", "Ip6OutNoRoutes", "Udp6NoPorts")
 """Counters of the kernel that move when somebody wants to reach what is not there, or what did not keep up."""
 _LOOK = 0.25
+_A_PATH = 4096
+"""Bytes that each path counts besides its blocks, since an empty file takes room as well."""
 _AFTER_NAME = 0.5
 """Seconds in which a command that asked for a name shows the port, and which others it wants."""
 _NEWS = {signal.SIGCHLD, signal.SIGIO}
@@ -132,18 +134,18 @@ def start(argv: list[str]) -> int:
 
 
 def wait_for_all(
-    pid: int, uppers: list[str], room: int | None, destinations: Destinations | None, *, ends_at_name: bool
-) -> tuple[int, bool, bool]:
+    pid: int, uppers: list[str], room: WriteRoom, destinations: Destinations | None, *, ends_at_name: bool
+) -> tuple[int, str, bool]:
     """Wait for the command and for all that it leaves behind.
 
-    Gives its exit code, whether it passed its room, and whether it was ended because it asked for a name.
+    Gives its exit code, how it passed its room, and whether it was ended because it asked for a name.
     """
-    code, stopped, ended_at_name, next_look = NOT_STARTED, False, False, time.monotonic() + _LOOK
+    code, exceeded, ended_at_name, next_look = NOT_STARTED, "", False, time.monotonic() + _LOOK
     while True:
         try:
             found, status = os.waitpid(-1, os.WNOHANG)
         except ChildProcessError:
-            return code, stopped or _exceeds(uppers, room), ended_at_name
+            return code, exceeded or room.exceeded(uppers), ended_at_name
         if found == pid:
             ended = os.waitstatus_to_exitcode(status)
             code = 128 - ended if ended < 0 else ended
@@ -157,31 +159,42 @@ def wait_for_all(
             ended_at_name = True
             os.kill(pid, signal.SIGKILL)
         if since >= next_look:
-            if not stopped and _exceeds(uppers, room):
-                stopped = True
+            if not exceeded and (exceeded := room.exceeded(uppers)):
                 os.kill(pid, signal.SIGKILL)
             next_look = time.monotonic() + max(_LOOK, 10 * (time.monotonic() - since))
 
 
-def _exceeds(folders: list[str], room: int | None) -> bool:
-    return room is not None and sum(map(_size_of, folders)) > room
+class WriteRoom:
+    """The bytes and the paths that a command may write; None where nothing bounds them."""
 
+    def __init__(self, size: int | None, paths: int | None, caches: list[str]) -> None:
+        """``caches`` are names of folders whose paths do not count, because they are dropped."""
+        self._size, self._paths, self._caches = size, paths, caches
 
-def _size_of(folder: str) -> int:
-    total, folders = 0, [folder]
-    while folders:
-        try:
-            entries = list(os.scandir(folders.pop()))
-        except OSError:  # it has gone meanwhile
-            continue
-        for entry in entries:
+    def exceeded(self, folders: list[str]) -> str:
+        """Return ``size`` or ``paths``, whichever was passed, or an empty text; it looks no further than it must."""
+        if self._size is None and self._paths is None:
+            return ""
+        size, paths, left = 0, 0, [(folder, 1) for folder in folders]
+        while left:
+            folder, counts = left.pop()
             try:
-                total += entry.stat(follow_symlinks=False).st_blocks * 512
-            except OSError:
+                entries = list(os.scandir(folder))
+            except OSError:  # it has gone meanwhile
                 continue
-            if entry.is_dir(follow_symlinks=False):
-                folders.append(entry.path)
-    return total
+            paths += counts * len(entries)
+            if self._paths is not None and paths > self._paths:
+                return "paths"
+            for entry in entries:
+                try:
+                    size += _A_PATH + entry.stat(follow_symlinks=False).st_blocks * 512
+                except OSError:
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    left.append((entry.path, 0 if entry.name in self._caches else counts))
+            if self._size is not None and size > self._size:
+                return "size"
+        return ""
 
 
 def main(
@@ -212,13 +225,13 @@ def main(
         watch = _watch(plan["watch"], watching)
         pid = start(argv)
         uppers = [upper for _, upper, _, _ in plan["overlays"]]
-        code, exceeded, ended_at_name = wait_for_all(
-            pid, uppers, plan["room"], destinations, ends_at_name=plan["ends_at_name"]
-        )
+        room = WriteRoom(plan["room"], plan["paths"], plan["caches"])
+        code, passed, ended_at_name = wait_for_all(pid, uppers, room, destinations, ends_at_name=plan["ends_at_name"])
         reached = destinations.reached() if destinations else []
         network = destinations is not None and (bool(reached) or destinations.was_asked or wanted_network())
         seen = watch.found() if watch else None
-        told = {"network": network, "exceeded": exceeded, "reached": reached, "ended_at_name": ended_at_name}
+        told = {"network": network, "exceeded": passed == "size", "too_many": passed == "paths", "reached": reached}
+        told["ended_at_name"] = ended_at_name
         marshal.dump({**told, "seen": seen}, report)
     return code
 

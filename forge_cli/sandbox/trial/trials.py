@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
@@ -12,6 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Literal
 
+from anyio import to_thread
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -23,7 +25,7 @@ from forge_cli.sandbox.isolation.isolation import Confined
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.processes.command import Wrap
 from forge_cli.sandbox.trial.apply import ChangeSet, is_begun
-from forge_cli.sandbox.trial.changes import UnknownChange
+from forge_cli.sandbox.trial.changes import ReadUntil, TooManyChanges, UnknownChange
 from forge_cli.sandbox.trial.copies import Copies, SocketState, drop, mounted_below
 from forge_cli.sandbox.trial.enter import NOT_MOUNTED, NOTHING
 from forge_cli.sandbox.trial.masked import Masks, TooManySecrets, masked
@@ -44,6 +46,9 @@ _REFUSED_SOCKETS: Mapping[SocketState, str] = {
 }
 ENDED_AT_NAME = "it was ended there, since it does not get far without the network"
 _MOVED = "a folder cannot be moved on a copy, so it may have failed only there"
+MAX_PATHS = 50_000
+"""Paths that a trial may make, change or delete."""
+TOO_MANY = "it made too many files"
 LISTED = 5
 """Places, of each kind that a trial wanted, that are named."""
 
@@ -136,17 +141,18 @@ class Trials:
         writable: Iterable[Path],
         withheld: Sequence[str] | None = None,
         programs: frozenset[str] = frozenset(),
+        seconds: float,
     ) -> Tried:
         """Do a command on copies in a folder of its own; what is ``withheld`` besides may make it fail.
 
         Without that, its words and its output say nothing of what it lacked. ``programs`` are names, in lower case, of
-        those whose words are recorded when they are started.
+        those whose words are recorded when they are started. What it did is read for so many ``seconds``.
         """
         for _ in range(AGAIN):
             drop(folder)
             if is_begun(folder):
                 raise NotTried(f"changes of the same line were cut off, and are still in {shown(str(folder))}")
-            tried = await self._run(argv, folder, run, writable, programs)
+            tried = await self._run(argv, folder, run, writable, programs, seconds)
             if tried is not None and withheld is None:
                 return replace(tried, unsure=_MOVED) if may_lack_rename(tried.done) else tried
             if tried is not None and withheld is not None:
@@ -154,7 +160,13 @@ class Trials:
         raise NotTried("somebody keeps changing the files that it changes")
 
     async def _run(
-        self, argv: Sequence[str], folder: Path, run: Run, writable: Iterable[Path], programs: frozenset[str]
+        self,
+        argv: Sequence[str],
+        folder: Path,
+        run: Run,
+        writable: Iterable[Path],
+        programs: frozenset[str],
+        seconds: float,
     ) -> Tried | None:
         """One attempt; None where somebody else changed a file meanwhile."""
         with self._masked(folder) as masks:
@@ -164,7 +176,14 @@ class Trials:
                 self._wrap, confinement=confinement, writable=tuple(opened), names=names, covers=tuple(masks.rules)
             )
             copies = Copies(
-                folder, wrap, network=False, room=self._room, programs=True, names=programs, ends_at_name=True
+                folder,
+                wrap,
+                network=False,
+                room=self._room,
+                paths=MAX_PATHS,
+                programs=True,
+                names=programs,
+                ends_at_name=True,
             )
             done = await run(copies)
             report, reached, secrets = copies.report(), copies.reached(), masks.opened()
@@ -172,8 +191,13 @@ class Trials:
             if done.exit_code == NOT_MOUNTED:
                 raise NotTried(done.stderr.strip().removeprefix(f"forge: {NOTHING}: ") or "it did not start")
             raise NotTried("it ended before it could be seen what it did")
+        if report and report.too_many:
+            return self._with_too_many(done, copies)
+        until = ReadUntil(MAX_PATHS, time.monotonic() + seconds)
         try:
-            changes = copies.read()
+            changes = await to_thread.run_sync(lambda: self._marked(copies.read(until=until)))
+        except TooManyChanges:
+            return self._with_too_many(done, copies)
         except UnknownChange as error:
             raise NotTried(f"what it left cannot be told: {error}") from None
         if copies.is_overtaken(changes):
@@ -198,7 +222,7 @@ class Trials:
             unsure = "it did not finish"
         return Tried(
             done,
-            self._marked(changes),
+            changes,
             tuple(wanted),
             unsure,
             sockets,
@@ -206,10 +230,23 @@ class Trials:
             commands=tuple(map(tuple, reached.commands)) if reached and not reached.unlisted else None,
         )
 
+    @staticmethod
+    def _with_too_many(done: Finished, copies: Copies) -> Tried:
+        """A trial that is too large to look through: nothing of it is kept."""
+        drop(copies.folder)
+        copies.folder.mkdir(mode=0o700, parents=True)
+        nothing = ChangeSet(copies.folder, ())
+        nothing.save()
+        return Tried(done, nothing, unsure=TOO_MANY)
+
     def _marked(self, changes: ChangeSet) -> ChangeSet:
         """The changes, with the reason at each of a file that forge loads or obeys."""
-        marked = (replace(change, loaded=self._own.why_changed(change.path)) for change in changes.changes)
-        found = replace(changes, changes=tuple(marked))
+        why = self._own.why_changed([change.path for change in changes.changes])
+        marked = [replace(change, loaded=why[change.path]) for change in changes.changes if change.path in why]
+        if not marked:
+            return changes
+        by_key = {change.key: change for change in marked}
+        found = replace(changes, changes=tuple(by_key.get(change.key, change) for change in changes.changes))
         found.save()
         return found
 

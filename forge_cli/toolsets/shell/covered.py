@@ -77,7 +77,9 @@ class CoveredLines(Struct, frozen=True):
         run = self._runner(command, seconds, watch, environment)
         folder = make()
         try:
-            tried = await trials.run(bash(command), folder, run, cwd=self.policy.workspace, writable=())
+            tried = await trials.run(
+                bash(command), folder, run, cwd=self.policy.workspace, writable=(), seconds=seconds
+            )
             return self._settled(command, tried, keep)
         except NotTried:
             return None

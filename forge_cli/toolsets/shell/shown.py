@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
+from math import inf
 from pathlib import Path
+from time import monotonic
 from typing import Literal
 
 from msgspec import Struct
@@ -73,9 +75,12 @@ class ShownEffect(Struct, frozen=True):
         return sha256(self.text.encode(errors="surrogateescape")).hexdigest()
 
 
-def show_changes(changes: ChangeSet, workspace: Path) -> ShownEffect:
-    """Describe all changes: first those of what was there before, with their differences, then what was made."""
-    return _Describer(changes, workspace).describe()
+def show_changes(changes: ChangeSet, workspace: Path, seconds: float = inf) -> ShownEffect:
+    """Describe all changes: first those of what was there before, with their differences, then what was made.
+
+    After so many ``seconds`` no more files are compared, and it does not fit.
+    """
+    return _Describer(changes, workspace, monotonic() + seconds).describe()
 
 
 def why_protected(change: PathChange) -> str | None:
@@ -107,8 +112,8 @@ class _Row(Struct):
 
 
 class _Describer:
-    def __init__(self, changes: ChangeSet, workspace: Path) -> None:
-        self._changes, self._workspace = changes, workspace
+    def __init__(self, changes: ChangeSet, workspace: Path, ends: float) -> None:
+        self._changes, self._workspace, self._ends = changes, workspace, ends
         self._first: dict[tuple[str, int], PathChange] = {}
         """By the number of a file on disk: the first of its names."""
         self._left, self._fits = SHOWN_AT_MOST, True
@@ -179,7 +184,7 @@ class _Describer:
             lines.append(line)
         for change in inside:
             size_of_it = change.after.size if change.after and change.after.kind == "file" else 0
-            if not size_of_it or size_of_it > self._unfolded_left:
+            if not size_of_it or size_of_it > self._unfolded_left or monotonic() > self._ends:
                 continue
             difference = self._compare(change).difference
             characters = sum(len(line) + 1 for line in difference)
@@ -200,6 +205,9 @@ class _Describer:
         files = [entry for entry in (change.before, change.after) if entry and entry.kind == "file"]
         if not files:
             return None
+        if not self._fits or monotonic() > self._ends:
+            self._fits = False
+            return FileContents("file", shown=False)
         found = self._compare(change)
         size = sum(len(line) + 1 for line in found.difference)
         if size <= self._left:

@@ -121,7 +121,8 @@ class ShellToolset(Toolset):
 
     @cached_property
     def _trials(self) -> KeptTrials:
-        return shell.trying.KeptTrials(self.env.workspace, self._keeper.trials if self._keeper else None, self._is_edit)
+        base = self._keeper.trials if self._keeper else None
+        return shell.trying.KeptTrials(self.env.workspace, self.config.timeout, base, self._is_edit)
 
     def _undoable(self, command: str, call_id: str, judge: Keep | None) -> Undoable | None:
         """How a line works so that it can be undone, or judged by what it deletes; one that only reads does neither."""
@@ -418,7 +419,9 @@ class ShellToolset(Toolset):
         )
         writable = self._repository(command, cwd)
         names = self._blocked_programs
-        tried = await trials.run(argv, folder, run, cwd=cwd, writable=writable, withheld=secret, programs=names)
+        tried = await trials.run(
+            argv, folder, run, cwd=cwd, writable=writable, withheld=secret, programs=names, seconds=seconds
+        )
         if tried.commands is None and tried.unsure is None and self._may_hide_blocked(command):
             tried = replace(tried, unsure=_MAY_HAVE_BEEN_BLOCKED)
         return tried

@@ -139,9 +139,9 @@ class KeptTrial(Struct, frozen=True):
     shown: ShownEffect
 
     @classmethod
-    def of(cls, tried: Tried, workspace: Path) -> KeptTrial:
+    def of(cls, tried: Tried, workspace: Path, seconds: float) -> KeptTrial:
         """Return a trial as it is to be shown; one that changed more than can be shown is not complete."""
-        shown = show_changes(tried.changes, workspace)
+        shown = show_changes(tried.changes, workspace, seconds)
         if not shown.fits:
             tried = replace(tried, unsure=tried.unsure or TOO_MUCH)
         return cls(tried, shown)
@@ -160,6 +160,8 @@ class KeptTrials:
     """The trials of one worker's lines; one is kept until its call has an outcome, also while the session is parked."""
 
     workspace: Path
+    seconds: float
+    """The time for which changes are compared before they are shown."""
     base: Path | None
     """The place where the session keeps them; without one they end with the process."""
     is_edit: Callable[[Tried, ShownEffect], bool]
@@ -181,7 +183,7 @@ class KeptTrials:
         if tried is None:
             tried = await attempt(folder)
             _save(tried)
-        kept = await to_thread.run_sync(KeptTrial.of, tried, self.workspace)
+        kept = await to_thread.run_sync(KeptTrial.of, tried, self.workspace, self.seconds)
         self._known[folder.name] = kept
         blocked = judge(kept.tried)
         extent = extent_of(kept.tried, kept.shown)
