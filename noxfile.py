@@ -21,6 +21,7 @@ NEW_PLUGINS = {
     "model": "forge-model-mine",
     "renderer": "forge-renderer-mine",
     "executor": "forge-executor-mine",
+    "observer": "forge-observer-mine",
     "command": "forge-command-mine",
 }
 """The packages that ``forge plugins new`` makes, which have to pass as they are."""

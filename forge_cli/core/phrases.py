@@ -25,6 +25,10 @@ MARK, MARKS = "[redacted:{name}]", re.compile(r"\[redacted:[A-Za-z0-9_-]+\]")
 NO_ONE_TO_ANSWER = "no one is there to answer"
 COULD_NOT_ASK = "forge could not ask (not interactive)"
 
+COMPILED_BY_FORGE = (
+    "forge compiles Go programs in its folder of tools by itself, the next time they are called: "
+    "write the source and tool.yaml, and build nothing"
+)
 RESUME_INTERRUPTED = "You were interrupted. Go on from there."
 RESUME_CUT_OFF = "Your answer was cut off at its length limit, and no unfinished call was made. Go on from there."
 ENVIRONMENT_CHANGED = "Since this session began, your environment has changed:"

@@ -18,7 +18,7 @@ def places(folder: Path, entry: str) -> list[Path]:
     """The places of a worker, in this order: a path is itself, a name may be a file or a folder."""
     if "/" in entry or Path(entry).suffix in SUFFIXES:
         return [folder / entry]
-    return [folder / beside / f"{entry}{end}" for beside in FOLDERS for end in (".yaml", ".md", "/worker.yaml")]
+    return [folder / beside / f"{entry}{end}" for beside in FOLDERS for end in (*SUFFIXES, "/worker.yaml")]
 
 
 def find_allowed(folder: Path, entry: str, where: Mark | None) -> Worker:
@@ -26,14 +26,20 @@ def find_allowed(folder: Path, entry: str, where: Mark | None) -> Worker:
     looked = places(folder, entry)
     found = next((path for path in looked if path.exists()), None)
     if found is None:
-        tried = ", ".join(str(path.relative_to(folder)) for path in looked if path.is_relative_to(folder))
-        hint = did_you_mean(entry, _known(folder, looked), f"looked for {tried or looked[0]} in {folder}")
+        hint = did_you_mean(entry, _known(folder, looked), _looked_for(folder, entry, looked))
         raise WorkerError(where, f"there is no worker '{visible(entry)}'", hint=hint)
     try:
         return load_worker(found)
     except WorkerError as error:
         allowed = f"'{visible(entry)}' is allowed in {where}" if where else None
         raise WorkerError(error.where, error.message, hint=allowed or error.hint) from None
+
+
+def _looked_for(folder: Path, entry: str, looked: list[Path]) -> str:
+    if len(looked) == 1:
+        spelled = looked[0].relative_to(folder) if looked[0].is_relative_to(folder) else looked[0]
+        return f"looked for {spelled} in {folder}"
+    return f"looked for {entry}{', '.join(SUFFIXES)} and {entry}/worker.yaml in {folder} and {folder / 'workers'}"
 
 
 def _known(folder: Path, looked: list[Path]) -> list[str]:
@@ -43,7 +49,7 @@ def _known(folder: Path, looked: list[Path]) -> list[str]:
         names = [path.name for path in parent.glob("*") if path.suffix in SUFFIXES or path.is_dir()]
         spelled = str(parent.relative_to(folder)) if parent.is_relative_to(folder) else str(parent)
         return [*names, *(f"{spelled}/{name}" for name in names), *(f"./{name}" for name in names if spelled == ".")]
-    files = [path for beside in FOLDERS for path in (folder / beside).glob("*") if path.suffix in (".yaml", ".md")]
+    files = [path for beside in FOLDERS for path in (folder / beside).glob("*") if path.suffix in SUFFIXES]
     folders = [path.parent for beside in FOLDERS for path in (folder / beside).glob("*/worker.yaml")]
     return [*(path.stem for path in files), *(path.name for path in folders)]
 

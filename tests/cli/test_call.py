@@ -74,6 +74,7 @@ def test_the_name_may_stand_anywhere_before_its_arguments(cli, tester) -> None:
     [
         ([], 2, "name the tool first\n  forge tools call NAME KEY=VALUE"),
         (["--text", "x"], 2, "name the tool first"),
+        (["echo", "-w", "worker.yaml"], 2, "there is no option -w\n  --worker WORKER names the worker"),
         (["echo", *W, "--approval-mode"], 2, "--approval-mode needs a value"),
         (["echo", "--worker"], 2, "--worker needs a value"),
         (["echo", *W, "--approval-mode", "yolo"], 2, "use interactive, approve_all or auto_deny"),

@@ -209,7 +209,7 @@ MISTAKES = [
     ("words = words_module", "words = nosuch_module", "No module named 'nosuch_module'"),
     ("Version: 1.2\n", "Version: 1.2\nRequires-Dist: nosuch\n", "not installed: nosuch"),
     ("def forge_toolsets", "def forge_tool_sets", "unknown hook"),
-    ("return [Words]", "return 7", "'int' object is not iterable"),
+    ("return [Words]", "return 7", "gives 7 by forge_toolsets, which has to give a list"),
     ('name = "words"', 'name = "other"', "offers no toolset of its own name"),
     ('Annotated[int, Field(description="The longest word.")]', "int", "longest: no description"),
     ('"""Tell the length of the longest word."""', "", "longest: description"),
@@ -370,15 +370,30 @@ def test_where_nothing_can_be_installed(
     assert not log.exists()
 
 
+@pytest.mark.parametrize(
+    ("receipt", "note"),
+    [
+        (
+            "uv-receipt.toml",
+            "note: uv tool made this environment, and undoes this when it rebuilds it: "
+            "uv tool install forge-workers --with forge-tools-words\n",
+        ),
+        (
+            "pipx_metadata.json",
+            "note: pipx made this environment, and undoes this when it rebuilds it: "
+            "pipx inject forge-workers forge-tools-words\n",
+        ),
+    ],
+)
 def test_an_environment_of_uv_tool_or_pipx(
-    cli: Cli, installer: Does, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, installer: Does, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, receipt: str, note: str
 ) -> None:
     installer("")
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
-    (tmp_path / "uv-receipt.toml").touch()
+    (tmp_path / receipt).touch()
     done = cli("plugins", "install", "forge-tools-words")
     assert done.code == 0
-    assert "note: uv tool or pipx made this environment, and undoes this when it rebuilds it\n" in done.err
+    assert note in done.err
 
 
 def test_uninstalling_a_broken_one_imports_nothing(cli: Cli, installer: Does, site: Path) -> None:

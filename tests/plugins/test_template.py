@@ -48,7 +48,7 @@ def test_what_a_package_holds(cli: Cli, project: Project, kind: PluginKind) -> N
     module = name.replace("-", "_")
     folder = project.folder / name
     assert (done.code, done.err) == (0, "")
-    made = {PluginKind.EXECUTOR: "an executor"}.get(kind, f"a {kind.value}")
+    made = {PluginKind.EXECUTOR: "an executor", PluginKind.OBSERVER: "an observer"}.get(kind, f"a {kind.value}")
     assert done.out.startswith(f"Made {name}: {made} that works already, with tests.\nNext:\n")
     inside = {f"src/{module}/__init__.py", f"src/{module}/py.typed", "tests/test_bird_song.py"}
     assert files(folder) == FILES | inside
@@ -167,7 +167,7 @@ def test_every_kind_passes_its_tests_and_the_checks(
     monkeypatch.setenv("FORGE_LOAD_PLUGINS", ",".join(f"{kind.package}my-{kind.value}" for kind in PluginKind))
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--import-mode=importlib", "."]
     done = subprocess.run(command, cwd=project.folder, capture_output=True, text=True, timeout=100, check=False)
-    assert (done.returncode, "8 passed" in done.stdout) == (0, True), done.stdout + done.stderr
+    assert (done.returncode, "10 passed" in done.stdout) == (0, True), done.stdout + done.stderr
 
     checked = [cli("plugins", "check", f"{kind.package}my-{kind.value}", "--json") for kind in PluginKind]
     assert [done.code for done in checked] == [0] * len(PluginKind), checked
@@ -178,6 +178,7 @@ def test_every_kind_passes_its_tests_and_the_checks(
         "model.my-model",
         "render.my_renderer",
         "executor.my-executor",
+        "observer.my-observer",
         "command.my-command",
     } <= subjects
 

@@ -678,3 +678,14 @@ def test_git_obeys_no_files_that_a_zone_could_hold(project: Project) -> None:
     subprocess.run(["git", "config", "core.fsmonitor", f"touch {planted} #"], cwd=project.folder, check=True)
     shell(project, "git status")
     assert not planted.exists()
+
+
+def test_who_compiles_a_tool_by_hand_learns_that_forge_does_it(project: Project) -> None:
+    folder = project.home / "tools" / "greet"
+    folder.mkdir(parents=True)
+    project.write("worker.yaml", "name: w\ntoolsets: {shell: {default: preApproved}}\n")
+    line = f"cd {folder} && go build -o greet greet.go"
+    seen = project.run(calls(call("shell", command=line)), "{result}")
+    assert "forge compiles Go programs in its folder of tools by itself" in seen.result.response
+    elsewhere = project.run(calls(call("shell", command="go build -o greet absent.go")), "{result}")
+    assert "forge compiles" not in elsewhere.result.response

@@ -41,9 +41,11 @@ def install(
     with NamedTemporaryFile("w", prefix="forge-", suffix=".txt") as constraints:
         constraints.write(f"{OWN}=={__version__}\n")
         constraints.flush()
-        options = ["--constraint", constraints.name, package]
+        options = ["--constraint", constraints.name]
         again = ["--upgrade-package", name, "--reinstall-package", name] if name else []
-        run_pip("install", pip=["--upgrade", *options], uv=[*again, *options], interactive=is_interactive())
+        pip = ["--upgrade", *options]
+        uv = [*again, *options]
+        run_pip("install", package, pip=pip, uv=uv, interactive=is_interactive())
     found = [
         (each, plugins)
         for each, plugins in distributions(installed_plugins()).items()
@@ -65,7 +67,7 @@ def uninstall(
     Nothing of it is imported, so that a broken one can be removed, too. Packages without plugins are left alone.
     """
     name = installed_distribution(distribution)
-    run_pip("uninstall", pip=["--yes", name], uv=[name], interactive=is_interactive())
+    run_pip("uninstall", name, pip=["--yes"], uv=[], interactive=is_interactive())
     if any(plugin.distribution == name for plugin in installed_plugins()):
         raise ForgeError(f"{name} is still there: it lies in a folder that pip does not manage")
     sys.stdout.write(visible(f"uninstalled {name}") + "\n")

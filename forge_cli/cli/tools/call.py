@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -51,6 +52,7 @@ WITH_VALUE = {
     "-C": "directory",
     "--cd": "directory",
 }
+_SHORT = re.compile("-[A-Za-z]")
 ALONE = {"-i": "interactive", "-y": "yes", "--json": "as_json"}
 
 
@@ -93,6 +95,10 @@ def read_invocation(argv: Sequence[str]) -> Invocation:
                 raise UsageError(f"{name} needs a value")
         elif item in ALONE:
             found[ALONE[item]] = True
+        elif _SHORT.fullmatch(item) and not _takes_value(kept):
+            raise UsageError(
+                f"there is no option {item}", hint="--worker WORKER names the worker; after -- all is the tool's"
+            )
         else:
             kept.append(item)
     if not kept or kept[0].startswith("-"):
@@ -100,6 +106,11 @@ def read_invocation(argv: Sequence[str]) -> Invocation:
     if "directory" in found:
         found["directory"] = Path(found["directory"])
     return Invocation(tool=kept[0], argv=kept[1:], **found)
+
+
+def _takes_value(before: Sequence[str]) -> bool:
+    """Whether the next word is the value of the option before it."""
+    return bool(before) and before[-1].startswith("--") and "=" not in before[-1]
 
 
 def read_args(invocation: Invocation, schema: JsonObject) -> JsonObject:

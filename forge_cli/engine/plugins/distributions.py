@@ -137,7 +137,11 @@ def requirements_of(distribution: str) -> Iterator[Requirement]:
 _NAMED = re.compile(r"([A-Za-z0-9][\w.-]*)\s*(\[[^\]]*\]\s*)?($|[=<>!~;@,(\s].*)", re.DOTALL)
 
 
-_RECEIPTS = ("uv-receipt.toml", "pipx_metadata.json")
+_KEEPERS = {
+    "uv-receipt.toml": ("uv tool", "uv tool install forge-workers --with {package}"),
+    "pipx_metadata.json": ("pipx", "pipx inject forge-workers {package}"),
+}
+"""Programs that make an environment for one tool, by the file that they leave in it; and how they keep a package."""
 
 
 def read_package(text: str) -> tuple[str, str]:
@@ -173,9 +177,9 @@ def _local_name(path: Path, shown: str) -> str:
     return str(project.get("name", "")) if isinstance(project, dict) else ""
 
 
-def run_pip(command: str, *, pip: list[str], uv: list[str], interactive: bool) -> None:
-    """Run a command of pip with these options, or of uv with those; its output is not data."""
-    argv = [*_program(command), *(pip if find_spec("pip") else uv)]
+def run_pip(command: str, package: str, *, pip: list[str], uv: list[str], interactive: bool) -> None:
+    """Run a command of pip for a package with these options, or of uv with those; its output is not data."""
+    argv = [*_program(command), *(pip if find_spec("pip") else uv), package]
     sys.stderr.write(visible(shlex.join(argv)) + "\n")
     sys.stderr.flush()
     stdin = None if interactive else subprocess.DEVNULL
@@ -185,8 +189,11 @@ def run_pip(command: str, *, pip: list[str], uv: list[str], interactive: bool) -
         raise ForgeError(f"{argv[0]} cannot be started: {error.strerror}") from None
     if code:
         raise ForgeError(f"{command}ing failed with exit code {code}; the reason is above")
-    if any((Path(sys.prefix) / receipt).is_file() for receipt in _RECEIPTS):
-        sys.stderr.write("note: uv tool or pipx made this environment, and undoes this when it rebuilds it\n")
+    for receipt, (keeper, keep) in _KEEPERS.items():
+        if (Path(sys.prefix) / receipt).is_file():
+            remedy = f": {keep.format(package=shlex.quote(package))}" if command == "install" else ""
+            lasting = f"note: {keeper} made this environment, and undoes this when it rebuilds it{remedy}"
+            sys.stderr.write(visible(lasting) + "\n")
     invalidate_caches()
 
 

@@ -24,4 +24,6 @@ def meant(name: str, known: Iterable[str]) -> str | None:
     if name in PACKAGES:
         return f"install its package: forge plugins install forge-tools-{name}"
     toolset = next((toolset for toolset, tools in OWN_TOOLS.items() if name in tools.split()), None)
-    return f"{name} is a tool of the toolset '{toolset}'" if toolset else did_you_mean(name, known, "") or None
+    if toolset:
+        return f"{name} is a tool of the toolset '{toolset}'"
+    return did_you_mean(name, known, "is it from a package? forge plugins install PACKAGE installs it")

@@ -14,7 +14,7 @@ from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.source import OWN
 from forge_cli.core.text import visible
 from forge_cli.engine.plugins.host import PluginHost
-from forge_cli.engine.plugins.scan import COMMAND, EXECUTOR, MODEL, RENDER, Plugin, takes_name
+from forge_cli.engine.plugins.scan import COMMAND, EXECUTOR, MODEL, OBSERVER, RENDER, Plugin, takes_name
 from forge_cli.files.regular import sync_folder
 from forge_cli.files.replace import make_file
 
@@ -42,6 +42,7 @@ class PluginKind(Enum):
     MODEL = "model"
     RENDERER = "renderer"
     EXECUTOR = "executor"
+    OBSERVER = "observer"
     COMMAND = "command"
 
     @property
@@ -51,8 +52,17 @@ class PluginKind(Enum):
     @property
     def entry(self) -> str:
         """The beginning of its entry point."""
-        kinds = {"toolset": "", "model": MODEL, "renderer": RENDER, "executor": EXECUTOR, "command": COMMAND}
-        return kinds[self.value]
+        return _ENTRIES[self]
+
+
+_ENTRIES = {
+    PluginKind.TOOLSET: "",
+    PluginKind.MODEL: MODEL,
+    PluginKind.RENDERER: RENDER,
+    PluginKind.EXECUTOR: EXECUTOR,
+    PluginKind.OBSERVER: OBSERVER,
+    PluginKind.COMMAND: COMMAND,
+}
 
 
 def read_name(text: str, kind: PluginKind) -> str:

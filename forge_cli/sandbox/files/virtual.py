@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from forge_cli.sandbox.names import PATH_MAX, shown, unusable
 
 ROOT = Path("/")
 HOME = "~"
+USER_HOME = re.compile(r"~[A-Za-z_][\w-]*")
+"""The home of a user as shells write it; a name such as ``~$letter.docx`` is a file like any other."""
 
 
 class ParsedPath(Struct, frozen=True):
@@ -40,7 +43,8 @@ def parse(text: str, zones: Sequence[Zone], workspace: Path | None = None) -> Pa
 
     ``/NAME/rest`` is virtual wherever NAME is a zone, and stays among the zones then. Any other absolute path is the
     host's, ``~/rest`` begins in the user's home, and a relative path in the working directory: they count where a zone
-    covers them. A folder called ``~`` in the working directory is ``./~``.
+    covers them. A folder called ``~`` in the working directory is ``./~``. ``~NAME`` is refused: a shell would read it
+    as the home of another user.
     """
     steps = text.split("/")
     _check_names(text, steps)
@@ -60,6 +64,10 @@ def parse(text: str, zones: Sequence[Zone], workspace: Path | None = None) -> Pa
             return ParsedPath(text, names[below[0]].path, tuple(below[1:]), folder)
     elif steps[0] == HOME:
         around, steps = Path(os.path.realpath(user_home())).parts[1:], steps[1:]
+    elif USER_HOME.fullmatch(steps[0]):
+        raise ToolError(
+            f"{shown(text)} is in the home of another user; for a file of that name write {shown('./' + text)}"
+        )
     else:
         around = _working_directory(zones, workspace).parts[1:]
     parts = ("/", *_climbed(text, (*around, *steps), zones))
@@ -79,7 +87,10 @@ def spell(path: ParsedPath, zones: Sequence[Zone], workspace: Path | None) -> st
     own = () if workspace is None else workspace.parts
     if own and place[: len(own)] == own:
         below = place[len(own) :]
-        return "/".join(("./~", *below[1:]) if below[0] == HOME else below) + slash if below else "."
+        if not below:
+            return "."
+        dot = "./" if below[0] == HOME or USER_HOME.fullmatch(below[0]) else ""
+        return f"{dot}{'/'.join(below)}{slash}"
     return virtual(zone, inside) + slash if zone else path.text
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
@@ -19,6 +20,7 @@ from forge_cli.core.context import ToolContext
 from forge_cli.core.errors import ToolError, WorkerError
 from forge_cli.core.hookspecs import Renderer, hookimpl
 from forge_cli.core.locking import LockEntry, hash_files
+from forge_cli.core.phrases import COMPILED_BY_FORGE
 from forge_cli.core.results import OUTPUT_LIMIT, Custom, Text
 from forge_cli.core.tool import LONGEST, Args, Preview
 from forge_cli.core.zones import Access
@@ -57,6 +59,7 @@ _MAY_BE_BLOCKED = "this line is not tried on a copy, as it may do something that
 _MAY_HAVE_BEEN_BLOCKED = "it may have started a command that is blocked, which cannot be seen here"
 _ELSEWHERE = "the rules are for the working directory, and this is another folder"
 _OTHER_SHELL = "the rules read bash only, and another shell may take the line for something else"
+_GO_BUILD = re.compile(r"\bgo\s+(?:build|install)\b")
 _READS_ON = "a command in it may read the lines behind it; write them one by one, or start it with < /dev/null"
 
 CommandArgument = Annotated[str, Field(min_length=1, description="A command line for bash")]
@@ -288,7 +291,16 @@ class ShellToolset(Toolset):
         if refused := done.refused_sockets():
             state = f"{state}; {refused}"
         told = outcome.with_hint(state, done, done.stderr)
+        if done.exit_code != 0 and self._compiles_a_tool(command):
+            told = f"{told}\n{COMPILED_BY_FORGE}"
         return outcome.result(outcome.value_of(RESULT, command, done, state, told), done, state)
+
+    def _compiles_a_tool(self, command: str) -> bool:
+        """Whether a line compiles what forge compiles by itself, as far as its text says."""
+        tools = self.env.home / "tools"
+        named = (str(tools), "~/.forge/tools", "$HOME/.forge/tools")
+        here = self.env.workspace.is_relative_to(tools) or any(name in command for name in named)
+        return here and _GO_BUILD.search(command) is not None
 
     async def _run_covered(self, command: str, seconds: float, context: ToolContext) -> Finished | None:
         """Run a line that only rule sets allow; None where it is to be run as any other."""

@@ -207,9 +207,13 @@ def test_a_toolset_of_a_package_of_forge_can_be_installed(monkeypatch: pytest.Mo
 
 @each_row(
     ("name", "hint"),
-    [("zeppelin", None), ("bash", None), ("read_file", "read_file is a tool of the toolset 'filesystem'")],
+    [
+        ("zeppelin", "is it from a package? forge plugins install PACKAGE installs it"),
+        ("bash", "is it from a package? forge plugins install PACKAGE installs it"),
+        ("read_file", "read_file is a tool of the toolset 'filesystem'"),
+    ],
 )
-def test_an_unknown_toolset_is_a_tool_or_nothing_that_can_be_installed(name: str, hint: str | None) -> None:
+def test_an_unknown_toolset_is_a_tool_or_nothing_that_can_be_installed(name: str, hint: str) -> None:
     with pytest.raises(WorkerError) as caught:
         PluginHost().toolset(name, WHERE)
     assert caught.value.hint == hint

@@ -281,6 +281,17 @@ class TestPaths:
         assert "is in no zone" in refusal(lambda: sandbox.resolve("a/../.."))
         assert "climbs too high" in refusal(lambda: sandbox.resolve("../" * 50))
 
+    @pytest.mark.parametrize("name", ["~root", "~nobody", "~_apt", "~user-name"])
+    def test_the_home_of_another_user_is_refused(self, open_sandbox: OpenSandbox, root: Path, name: str) -> None:
+        sandbox = open_sandbox(None)
+        for path in (name, f"{name}/a.txt"):
+            assert refusal(partial(sandbox.resolve, path)).endswith(f"write './{path}'")
+        sandbox.write_bytes(f"./{name}/a.txt", b"x")
+        assert (root / name / "a.txt").read_bytes() == b"x"
+        assert sandbox.spell(f"/workspace/{name}/a.txt") == f"./{name}/a.txt"
+        sandbox.write_bytes("~$letter.docx", b"x")
+        assert sandbox.spell("/workspace/~$letter.docx") == "~$letter.docx"
+
     def test_a_path_of_the_host_counts_where_a_zone_covers_it(self, sandbox: Sandbox, root: Path) -> None:
         (root / "elsewhere").symlink_to(root / "src")
         assert sandbox.resolve(f"{root}/src/a.py") == sandbox.resolve(f"{root}/elsewhere/a.py") == "/src/a.py"
