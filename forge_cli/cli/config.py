@@ -15,7 +15,7 @@ from forge_cli.files.effective import ConfigRow, effective_settings
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import load_settings, untrusted_project
 from forge_cli.inspection.model_names import check_settings
-from forge_cli.ui.table import print_json, print_table
+from forge_cli.ui.table import Column, print_json, print_table
 
 app = new_app()
 
@@ -38,7 +38,7 @@ def show(
         print_json(rows)
     else:
         cells = [{**_cells(row), **({"from": row["where"] or row["source"]} if origin else {})} for row in rows]
-        print_table(["key", "from", "value"], cells)
+        print_table(["key", Column("from", is_path=True), "value"], cells)
     if file := untrusted_project(home, workspace):
         sys.stderr.write(f"warning: {visible(str(file))} ignored: you have not trusted this folder. Run: forge trust\n")
 

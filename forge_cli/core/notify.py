@@ -10,10 +10,10 @@ from msgspec import Struct
 from forge_cli.core.errors import StatusLevel
 
 Notify = Callable[[StatusLevel, str], None]
-About = Literal["confinement", "prompt", "retry", "void", "server", "undo", "commands"]
+About = Literal["confinement", "prompt", "retry", "void", "server", "undo", "commands", "written"]
 """The subject of a status: what confines commands, how far the model has read the prompt, that a request is sent again,
-that a partial answer does not count, that an MCP server is not there, that a file will not be restored, and which
-commands are still running."""
+that a partial answer does not count, that an MCP server is not there, that a file will not be restored, which commands
+are still running, and that a call was written as text."""
 
 COMMANDS = "commands: "
 """How the line begins that says what confines child processes."""

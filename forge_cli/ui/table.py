@@ -6,13 +6,13 @@ import json
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TextIO
 
 from msgspec import Struct
 
 from forge_cli.core.text import json_for, visible
-from forge_cli.ui.wrap import cell_len, fit, pad, terminal_width, wrap
+from forge_cli.ui.wrap import cell_len, fit, fit_end, pad, terminal_width, wrap
 
 PLAIN = "\x1b[0m"
 BOLD, DIM, RED, GREEN, YELLOW, CYAN = (f"\x1b[{code}m" for code in (1, 2, 31, 32, 33, 36))
@@ -53,6 +53,8 @@ class Column(Struct, frozen=True):
     """Left out in this order, the smallest first; None stays."""
     room: int = 24
     """Cells that the last column should have before others are left out, if it needs them."""
+    is_path: bool = False
+    """Keeps its end where it is cut."""
     seek: str = ""
     """The text that must be seen in the last column, wherever it stands there; small and capital letters are alike."""
 
@@ -77,8 +79,9 @@ def print_table(columns: Sequence[str | Column], rows: Sequence[Mapping[str, Any
         widths = _fitted(wanted, widths, width)
     sys.stdout.write(paint(_line({name: name for name in widths}, widths), BOLD) + "\n")
     seek = wanted[-1].seek if width is not None else ""
+    paths = {column.name for column in wanted if column.is_path}
     for number, row in enumerate(rows):
-        shown = {name: cells[name][number] for name in widths}
+        shown = {name: _fit(name, cells[name][number], widths, paths) for name in widths}
         if row.get("error") is None:
             sys.stdout.write(_line(shown, widths, seek) + "\n")
         else:
@@ -87,6 +90,10 @@ def print_table(columns: Sequence[str | Column], rows: Sequence[Mapping[str, Any
 
 def _cell(value: Any) -> str:
     return "" if value is None else visible(str(value).partition("\n")[0])
+
+
+def _fit(name: str, text: str, widths: Mapping[str, int], paths: Collection[str]) -> str:
+    return fit_end(text, widths[name]) if name in paths else text
 
 
 def _fitted(columns: Sequence[Column], natural: Mapping[str, int], width: int) -> dict[str, int]:

@@ -11,6 +11,8 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import IO
 
+SHORTEST_PATH = 24
+"""Cells that the end of a path has before anything behind it."""
 NARROWEST = 10
 """Cells of a row, however far to the right it stands."""
 LATER_WIDE = [("\u2630", "\u2637"), ("\u268a", "\u268f"), ("\u4dc0", "\u4dff"), ("\U0001d300", "\U0001d376")]
@@ -141,6 +143,29 @@ def fit(text: str, width: int) -> str:
                 return kept + "…"[: max(width, 0)] + (RESET if "\x1b" in kept else "")
             kept += piece[start:end]
     return kept
+
+
+def fit_end(text: str, width: int) -> str:
+    """The end of a line in so many cells, an ellipsis before it: of a path it says more than its beginning."""
+    if cell_len(text) <= width:
+        return text
+    start, room = len(text), width - 1
+    for place, size in reversed([*_units(text)]):
+        room -= size
+        if room < 0:
+            break
+        start = place
+    return "…"[: max(width, 0)] + text[start:]
+
+
+def fit_path(text: str, path: str, width: int) -> str:
+    """A line that names a path, in so many cells: the path loses its beginning before the rest loses its end."""
+    if not path or path not in text or cell_len(text) <= width:
+        return fit(text, width)
+    before, _, behind = text.partition(path)
+    room = width - cell_len(before) - cell_len(behind)
+    short = fit_end(path, max(room, min(width - cell_len(before), SHORTEST_PATH)))
+    return fit(f"{before}{short}{behind}", width)
 
 
 def pad(text: str, width: int) -> str:

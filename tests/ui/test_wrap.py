@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from rich import cells
 
 from forge_cli.core.text import visible
-from forge_cli.ui.wrap import cell_len, fit, rows, wrap
+from forge_cli.ui.wrap import cell_len, fit, fit_end, fit_path, rows, wrap
 
 from ..rows import each_row
 
@@ -74,3 +74,22 @@ def test_what_is_cut_is_marked() -> None:
 def test_no_fewer_cells_are_counted_than_a_terminal_may_need(text: str) -> None:
     shown = visible(text)
     assert cell_len(shown) >= cells.cell_len(shown) or not all(map(unicodedata.name, shown, repeat("")))
+
+
+PATHS = st.lists(st.sampled_from(["src", "a_long_name", "漢字", "module.py", "x" * 40]), min_size=1, max_size=12).map(
+    "/".join
+)
+
+
+@given(PATHS, st.sampled_from(["", "pattern ", "x "]), st.sampled_from(["", " offset=1 limit=20"]), st.integers(1, 90))
+def test_a_path_that_is_cut_keeps_its_end(path: str, before: str, behind: str, width: int) -> None:
+    line = f"{before}{path}{behind}"
+    shown = fit_path(line, path, width)
+    assert cell_len(shown) <= max(width, 1)
+    if cell_len(line) <= width:
+        assert shown == line
+    elif width >= cell_len(before) + cell_len(behind) + 30:
+        assert shown.startswith(f"{before}…")
+        assert shown.endswith(path[-9:] + behind)
+    assert cell_len(fit_end(path, width)) <= max(width, 1)
+    assert path.endswith(fit_end(path, width).removeprefix("…"))

@@ -31,7 +31,7 @@ from forge_cli.ui.terminal.live import LiveArea, cyan, dim, duration, spin
 from forge_cli.ui.terminal.render import Indented, plain, render, render_text, render_view
 from forge_cli.ui.terminal.terminal import STOPPING, TerminalUI
 from forge_cli.ui.views import FindRenderer, no_renderers, view_of
-from forge_cli.ui.wrap import cell_width, fit
+from forge_cli.ui.wrap import cell_width, fit, fit_path
 
 KEPT = 100
 """Results that can be shown whole afterwards."""
@@ -249,7 +249,7 @@ class ChatUI(TerminalUI):
         told = "".join(f" · {visible(fact)}" for fact in facts)
         head = f" {visible(event.tool_name)} "
         room = max(self._console.width - 1 - cell_width(f"{mark}{head}{told}"), LEAST)
-        args = fit(call.args if call else "", room)
+        args = fit_path(call.args, call.path, room) if call else ""
         self._console.print(
             Styled.assemble((mark, style), head, (args, "dim"), (told, style if event.error else "dim"))
         )

@@ -12,7 +12,7 @@ from forge_cli.files.home import forge_home
 from forge_cli.files.lookup import NamedWorker, WorkerOrigin, named_workers
 from forge_cli.files.trust import TrustStore
 from forge_cli.files.worker import load_worker
-from forge_cli.ui.table import print_json, print_table
+from forge_cli.ui.table import Column, print_json, print_table
 
 app = new_app()
 
@@ -28,7 +28,7 @@ def list_workers(as_json: JsonOption = False) -> None:
     if as_json:
         print_json(rows)
     else:
-        print_table(["name", "from", "description"], [_shown(row) for row in rows])
+        print_table(["name", Column("from", is_path=True), "description"], [_shown(row) for row in rows])
 
 
 def worker_rows(workers: list[NamedWorker], trust: TrustStore) -> list[dict[str, Any]]:

@@ -88,7 +88,7 @@ def _describe_network(network: bool | list[str]) -> str:
 
 
 def _print_policy(found: Facts) -> None:
-    toolset, where, reason = Column("toolset", drop=1), Column("where", drop=2), Column("reason", room=30)
+    toolset, where, reason = Column("toolset", drop=1), Column("where", drop=2, is_path=True), Column("reason", room=30)
     print_table(["tool", toolset, "verdict", where, reason], found["tools"])
     if found["rules"]:
         sys.stdout.write("\n")
@@ -96,7 +96,7 @@ def _print_policy(found: Facts) -> None:
     if found["zones"]:
         sys.stdout.write("\n")
         zones = [{**zone, "zone": f"/{zone['name']}"} for zone in found["zones"]]
-        print_table(["zone", "mode", "write", "delete", where, "path"], zones)
+        print_table(["zone", "mode", "write", "delete", where, Column("path", is_path=True)], zones)
     if found["hooks"]:
         sys.stdout.write("\n")
         print_table(["hook", "on", "match", where], found["hooks"])

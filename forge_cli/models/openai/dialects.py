@@ -39,6 +39,8 @@ class NativeDialect:
     """May text be shown as it comes?"""
     images = False
     """Is the model shown the images of results?"""
+    forces = False
+    """Can the model say nothing but a call or an answer?"""
 
     def system(self, request: ModelRequest) -> str:
         return request.system
@@ -136,6 +138,7 @@ class ForcedDialect(NativeDialect):
     """The same in JSON that the model is forced to speak."""
 
     shows_text = False
+    forces = True
 
     def system(self, request: ModelRequest) -> str:
         if not request.tools:

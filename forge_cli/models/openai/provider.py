@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from itertools import count
@@ -17,9 +16,7 @@ from forge_cli.models.json_body import RequestIds, json_bytes
 from forge_cli.models.openai.answer import ChatAnswer
 from forge_cli.models.openai.dialects import NativeDialect, is_shown
 from forge_cli.models.openai.server import PROGRESS, WANTS_PROGRESS, Server
-
-_NAMED = re.compile(r'"name"\s*:\s*"([a-zA-Z0-9_-]{1,64})"')
-_ARGUMENTS = re.compile(r'"(?:arguments|parameters)"\s*:')
+from forge_cli.models.openai.written import written_call
 
 
 class OpenAIModel:
@@ -96,18 +93,25 @@ class OpenAIModel:
                     self._told = told
                     self._notify("info", told)
 
-    def _call_as_text(self, text: str) -> str | None:
-        """The tool that an answer names as a call would, in JSON; small models write calls so."""
-        named = _NAMED.search(text)
+    def _tell_written_call(self, text: str) -> None:
+        """Warn of a call that was written as text, with ``-p``, too: the work looks done, and is not."""
         offered = {tool.name for tool in self._head[0]} if self._head else set()
-        return named[1] if named and named[1] in offered and _ARGUMENTS.search(text) else None
+        name = written_call(text, offered)
+        if name is None:
+            return
+        what = f"a call of {visible(name)} was written as text, so it was not made"
+        if name not in offered:
+            what = f"{what}, and there is no such tool"
+        hint = "a larger model calls tools more reliably"
+        if not self._dialect.forces:
+            hint = f'models: {{"{self.name}": {{tools: schema}}}} in the config may help'
+        self._notify("warning", StatusNotice(f"{self.name}: {what}; {hint}", "written", urgent=True))
 
     def _conclude(self, answer: ChatAnswer) -> list[Delta]:
         text, calls = self._dialect.read(answer, self._ids)
         stop = "tool_use" if calls and answer.stop == "end" else answer.stop
-        if not calls and (name := self._call_as_text(text)):
-            hint = f'models: {{"{self.name}": {{tools: schema}}}} in the config may help'
-            self._notify("warning", f"{self.name}: a call of {name} was written as text, so it was not made; {hint}")
+        if not calls:
+            self._tell_written_call(text)
         if stop == "max_tokens":
             dropped = len(answer.slots) - len(calls)
             lost = f"; {dropped} unfinished call(s) dropped" if dropped > 0 else ""

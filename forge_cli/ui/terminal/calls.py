@@ -19,7 +19,7 @@ from forge_cli.core.wire import jsonable
 from forge_cli.files.difference import unified_diff
 from forge_cli.ui.terminal.live import cyan, dim, duration, spin
 from forge_cli.ui.views import View, is_command
-from forge_cli.ui.wrap import cell_width, fit
+from forge_cli.ui.wrap import cell_width, fit_path
 
 SHOWN = 200
 """Characters of an argument; the record has all of them."""
@@ -36,7 +36,8 @@ SLOW = 1000
 NO_OUTPUT = "(no output)"
 """A text for the output of a command that has printed nothing."""
 SEPARATOR = " · "
-MAIN = ("path", "command", "pattern", "url", "query", "name", "tool_name")
+PATH = "path"
+MAIN = (PATH, "command", "pattern", "url", "query", "name", "tool_name")
 """Args that need no name."""
 
 CallKey = tuple[str | None, str]
@@ -62,6 +63,8 @@ class OpenCall:
     args: str
     who: str = ""
     """Indentation and the name of its worker, where that is not the root."""
+    path: str = ""
+    """The path among the args, which keeps its end where the line is cut."""
     main: str = ""
     """The args that need no name, where the others can be seen in the result."""
     since: float = field(default_factory=time.monotonic)
@@ -86,7 +89,7 @@ class OpenCall:
         more = f" · {self.progress}" if self.progress else ""
         below = [dim(f"{' ' * indentation(self.who)}  │ {line}") for line in self.output[-OUTPUT_LINES:]]
         facts = f"{more}{slow}{keys if slow else ''}"
-        title = fit(title, max(width - cell_width(f"{self.who}  {facts}"), LEAST))
+        title = fit_path(title, self.path, max(width - cell_width(f"{self.who}  {facts}"), LEAST))
         return [f"{self.who}{cyan(spin(seconds))} {title}{dim(facts)}", *below]
 
 
@@ -122,11 +125,19 @@ def short_args(args: Mapping[str, Any]) -> str:
     return visible(" ".join(filter(None, shown)))
 
 
+def path_in(args: Mapping[str, Any]) -> str:
+    """The path among the args as a line shows it; empty where there is none."""
+    path = args.get(PATH)
+    return short_args({PATH: path}) if isinstance(path, str) else ""
+
+
 def main_args(args: Mapping[str, Any]) -> str:
     return short_args({name: value for name, value in args.items() if name in MAIN})
 
 
 def _short(name: str, value: Any, alone: bool, beside_main: bool) -> str:
+    if isinstance(value, str) and name == PATH and len(value) > SHOWN:
+        return f"...{value[-SHOWN:]}"
     if isinstance(value, str) and (name in MAIN or (alone and "\n" not in value)):
         return cut(" ⏎ ".join(value.strip().splitlines()), SHOWN, "end")
     if isinstance(value, str) and "\n" in value.strip():
@@ -149,7 +160,7 @@ def fit_line(call: OpenCall, facts: Sequence[str], width: int | None) -> tuple[s
             break
         inline.append(fact)
         room = wanted
-    return fit(call.args, room), inline, list(facts[len(inline) :])
+    return fit_path(call.args, call.path, room), inline, list(facts[len(inline) :])
 
 
 def call_duration(milliseconds: int) -> str:

@@ -43,6 +43,7 @@ from forge_cli.ui.terminal.calls import (
     indentation,
     main_args,
     mark_of,
+    path_in,
     short_args,
     tail,
 )
@@ -218,7 +219,9 @@ class Trace:
         args = self._redactor.redact(jsonable(event.args))
         shown = visible(" ".join(format_args(args))) if self._debug else short_args(args)
         key = call_key(event, event.tool_call_id)
-        self.open_calls[key] = OpenCall(visible(event.tool_name), shown, self._who(inner), main_args(args))
+        self.open_calls[key] = OpenCall(
+            visible(event.tool_name), shown, self._who(inner), path_in(args), main_args(args)
+        )
         if self._debug:
             self._announce(key)
 

@@ -1,8 +1,9 @@
 """Whatever a server does wrong is a sentence, tried again where that can help, and never shows the key.
 
-Covers forge_cli.models.openai.provider, forge_cli.models.openai.server.
+Covers forge_cli.models.openai.provider, forge_cli.models.openai.server, forge_cli.models.openai.written.
 """
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -12,7 +13,7 @@ from forge_cli.core.messages import ModelEnv, ModelRequest, Restart, TextDelta
 from forge_cli.files.settings import Settings
 from forge_cli.models import openai
 from forge_cli.models.http import Timeouts
-from forge_cli.models.openai.dialects import NativeDialect
+from forge_cli.models.openai.dialects import ForcedDialect, NativeDialect
 from forge_cli.models.openai.provider import OpenAIModel
 from forge_cli.models.openai.server import Server
 
@@ -151,14 +152,69 @@ def test_how_much_of_the_prompt_is_read_is_told(server, monkeypatch) -> None:
     assert [request.body.get("return_progress") for request in server.requests] == [True, True, None]
 
 
+WRITTEN = {
+    "JSON": '{"name": "add", "arguments": {"a": 1}}',
+    "in a fence": '```json\n{"name": "add", "arguments": {"a": 1}}\n```',
+    "behind words": 'I will do it.\n{"name": "add", "parameters": {"a": 1}}',
+    "in tags": '<tool_call>\n{"name": "add", "arguments": {"a": 1}}\n</tool_call>',
+    "in a list": '[{"name": "add", "arguments": {"a": 1}}]',
+    "with other keys": '{"tool": "add", "input": {"a": 1}}',
+    "with a type": '{"type": "function", "function": {"name": "add", "arguments": "{}"}}',
+    "several": '{"name": "add", "arguments": {}}\n{"name": "add", "arguments": {}}',
+    "as a function": "add(a=1)",
+    "as a function with words behind": "add(1, 2)\nThis adds them.",
+    "as a line": "Let me see.\nadd(a=1, b=2)",
+    "in code": "```python\nadd(a=1)\n```",
+    "in code with a module": "```\nfunctions.add(a=1)\n```",
+    "as a function over lines": "add(\n  a=1,\n)",
+}
+UNKNOWN = {
+    "JSON": '{"name": "run_tests", "arguments": {}}',
+    "in a fence": '```json\n{"name": "run_tests", "arguments": {"path": "."}}\n```',
+    "as a function": "run_tests(path='.')",
+    "with other keys": '{"action": "run_tests", "action_input": "x"}',
+}
+NO_CALLS = {
+    "words": "It is 3.",
+    "a name in words": "I would call add(1, 2) to find out.",
+    "data": '{"name": "Ana", "age": 3}',
+    "data of a person": '{"name": "Ana", "parameters": {"a": 1}, "email": "a@example.org"}',
+    "a list of data": '[{"name": "Ana"}, {"name": "Bob"}]',
+    "code": "```python\ndef total(a, b):\n    return sum_of(a, b)\n```",
+    "a word and brackets": "print(hello)",
+    "a heading": "Note (important): done",
+    "numbers": "[1, 2, 3]",
+    "long": "word " * 10_000 + '{"name": "x", "arguments": {}}',
+}
+
+
 def test_a_call_that_is_written_as_text_is_told(server, make, told) -> None:
-    written = '```json\n{"name": "add", "arguments": {"a": 1}}\n```'
-    server.will(says(written), says(written.replace("add", "other")))
-    model = make()
-    turns(model, *[ModelRequest("", (USER,), (ADD,))] * 2)
+    schema = 'models: {"openai:tiny": {tools: schema}} in the config may help'
+    sentences = {
+        f"openai:tiny: a call of add was written as text, so it was not made; {schema}": WRITTEN,
+        "openai:tiny: a call of run_tests was written as text, so it was not made, and there is no such tool; "
+        + schema: UNKNOWN,
+        "": NO_CALLS,
+    }
+    failures = []
+    for sentence, cases in sentences.items():
+        for name, text in cases.items():
+            server.will(says(text))
+            turns(make(), ModelRequest("", (USER,), (ADD,)))
+            if told != [sentence] * bool(sentence) or any(not line.urgent for line in told):
+                failures.append((name, list(told)))
+            told.clear()
+    assert failures == []
+    server.will(says(WRITTEN["JSON"]))
+    turns(make(), ModelRequest("", (USER,), ()))
+    assert told == []
+
+
+def test_where_a_schema_did_not_help_a_larger_model_may(server, make, told) -> None:
+    server.will(says(json.dumps({"answer": WRITTEN["as a function"]})))
+    turns(make(ForcedDialect()), ModelRequest("", (USER,), (ADD,)))
     assert told == [
-        "openai:tiny: a call of add was written as text, so it was not made;"
-        ' models: {"openai:tiny": {tools: schema}} in the config may help'
+        "openai:tiny: a call of add was written as text, so it was not made; a larger model calls tools more reliably"
     ]
 
 
