@@ -70,7 +70,7 @@ class LateProcesses:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._made is not None:
-            await self._made.children.aclose()
+            await self._made.aclose()
         if isinstance(error, asyncio.CancelledError):
             await self._tasks.__aexit__(kind, error, trace)
         else:  # an error of the body is not one of the tasks: it is raised as it is instead of in a group

@@ -95,7 +95,7 @@ class _Mounts:
             self.adds_names = True
             self.last += ["--remount-ro", "/"]
         match rule.reach:
-            case Reach.PRIVATE:
+            case Reach.PRIVATE if rule.source is None:
                 self.options += [*self._size, "--tmpfs", path]
             case Reach.HIDDEN if rule.path.is_dir():
                 self.options += ["--tmpfs", path]
@@ -104,6 +104,8 @@ class _Mounts:
                 self.options += ["--ro-bind-data", self._open(os.devnull, os.O_RDONLY), path]
             case Reach.LINKED:
                 self.options += ["--symlink", os.readlink(rule.path), path]
+            case Reach.PRIVATE:
+                self.options += ["--bind-fd", self._exactly(rule), path]
             case Reach.WRITE | Reach.PINNED:
                 late = rule.source and f"{LATE}{rule.source}"
                 self.options += ["--bind-fd", late or self._exactly(rule), path]

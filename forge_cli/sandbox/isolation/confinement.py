@@ -112,6 +112,8 @@ class Confinement:
     """Bytes that fit into each private folder, which lies in memory."""
     private: tuple[Path, ...] = ()
     """Of the hidden folders those that can be filled, in memory."""
+    temporary: Path | None = None
+    """The folder that commands find as ``/tmp``; without one each has an empty one of its own, in memory."""
     import_folders: tuple[ImportFolder, ...] = ()
     """Folders in which some names are protected, whether or not they are there."""
     protected_scan: ProtectedScan = field(default_factory=ProtectedScan, compare=False, repr=False)
@@ -168,7 +170,9 @@ class Confinement:
     def _wanted(self, readable: Iterable[Path], writable: set[Path], names: Sequence[str]) -> Iterator[ReachRule]:
         # sockets of daemons lie in /run, and other people's files in /tmp
         private = [path for path in self.hidden if path in self.private]
-        yield from _existing(["/tmp", "/dev/shm", *private], Reach.PRIVATE)  # noqa: S108
+        temporary = _existing(["/tmp"], Reach.PRIVATE)  # noqa: S108
+        yield from (replace(rule, source=self.temporary) for rule in temporary)
+        yield from _existing(["/dev/shm", *private], Reach.PRIVATE)  # noqa: S108
         yield from _existing(["/run", "/var/run", *(path for path in self.hidden if path not in private)], Reach.HIDDEN)
         always = [] if self.workspace in self.homes else [self.workspace]
         needed = ["/etc/resolv.conf"] if self.network else []

@@ -29,6 +29,7 @@ from forge_cli.sandbox.processes.tree import ProcessTree, adopt_orphans, marked,
 from forge_cli.sandbox.zones.zones import IsolationLevel
 
 if TYPE_CHECKING:
+    from forge_cli.sandbox.isolation.temporary import TemporaryFolder
     from forge_cli.sandbox.network.proxy import NetworkProxy
 
 _TRY = 'echo > "$1/inside/file"; echo > "$1/outside/file"; cat "$1/hidden/file"; exit 0'
@@ -96,12 +97,21 @@ class Confined(Struct, frozen=True):
     """Puts something else in the place of a rule, such as a copy."""
     covers: tuple[ReachRule, ...] = ()
     """Mounts over all others."""
+    temporary: TemporaryFolder | None = None
+    """The folder behind ``/tmp``, which is looked at while a command runs."""
     confined: ClassVar[bool] = True
 
     @property
     def opens_sockets(self) -> bool:
         """Whether a unix socket is named that commands may use: then the kernel lets them make any."""
         return any(path.is_socket() for path in (*self.readable, *self.confinement.shown))
+
+    def exceeded(self) -> str | None:
+        return self.temporary.exceeded() if self.temporary else None
+
+    def end_excess(self) -> None:
+        if self.temporary:
+            self.temporary.empty()
 
     def appeared(self) -> list[str]:
         """The protected names that were not there when they were looked up; hooks are as they were before.

@@ -135,7 +135,8 @@ class Landlock(Struct, frozen=True):
         filters = seccomp_filter(internet=reach.network, namespaces=False, truncate=self.version >= 3)
         if filters is None:
             raise ToolError("nothing was started: there is no filter of system calls for this machine")
-        folder = Path(os.path.realpath(tempfile.mkdtemp(prefix="forge-")))
+        shared = next((rule.source for rule in reach.rules if rule.reach is Reach.PRIVATE and rule.source), None)
+        folder = shared or Path(os.path.realpath(tempfile.mkdtemp(prefix="forge-")))
         try:
             with ExitStack() as opened:
                 ruleset = self._ruleset((*reach.rules, *_own(folder)), opened, network=reach.network)
@@ -143,9 +144,10 @@ class Landlock(Struct, frozen=True):
                 opened.callback(os.close, program)
                 os.pwrite(program, filters, 0)
                 helper = (sys.executable, "-I", "-S", str(enter.__file__), str(ruleset), str(program), str(folder))
-                yield Command((*helper, *argv), (ruleset, program), folder=folder)
+                yield Command((*helper, *argv), (ruleset, program), folder=None if shared else folder)
         except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
+            if shared is None:
+                shutil.rmtree(folder, ignore_errors=True)
             raise
 
     def _ruleset(self, rules: Iterable[ReachRule], opened: ExitStack, *, network: bool) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
 import shutil
 import tempfile
@@ -25,6 +26,7 @@ from forge_cli.sandbox.isolation.confinement import Confinement, KeptHooks, conf
 from forge_cli.sandbox.isolation.isolation import Confined, describe_confinement, isolation
 from forge_cli.sandbox.isolation.kept_files import FileKeeper
 from forge_cli.sandbox.isolation.protected_scan import with_folders
+from forge_cli.sandbox.isolation.temporary import TemporaryFolder
 from forge_cli.sandbox.loaded import existing_files
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.network.access import INTERNET, NEVER_ASKS, NetworkGate, Outside
@@ -97,6 +99,18 @@ class WorkerProcesses(Processes):
             from forge_cli.sandbox.network.proxy import NetworkProxy
 
             self._proxy = NetworkProxy(network, gate, outside)
+
+    async def aclose(self) -> None:
+        """Stop all commands, and drop what they share."""
+        try:
+            await self.children.aclose()
+        finally:
+            if temporary := vars(self).get("_temporary"):
+                temporary.close()
+
+    @cached_property
+    def _temporary(self) -> TemporaryFolder:
+        return TemporaryFolder(self._sandbox.isolation.limits.file_size)
 
     @property
     def confined(self) -> bool:
@@ -270,11 +284,13 @@ class WorkerProcesses(Processes):
                 self._say("warning", NOT_CONFINED)
             return UNCONFINED
         self._say("warning" if found.weakness else "debug", StatusNotice(describe_confinement(found), "confinement"))
-        return Confined(found, self._confinement(wanted.read), tell=self._tell, proxy=self._proxy)
+        return Confined(
+            found, self._confinement(wanted.read), tell=self._tell, proxy=self._proxy, temporary=self._temporary
+        )
 
     def _confinement(self, read: Iterable[Path]) -> Confinement:
         wanted = self._sandbox.isolation
-        return confinement_for(
+        found = confinement_for(
             self._sandbox.zones,
             workspace=self._workspace,
             user_homes=user_homes(),
@@ -284,6 +300,7 @@ class WorkerProcesses(Processes):
             network=wanted.network is True,
             room=wanted.limits.file_size,
         )
+        return dataclasses.replace(found, temporary=self._temporary.path)
 
     @property
     def no_copies(self) -> str | None:
@@ -321,7 +338,7 @@ class WorkerProcesses(Processes):
         if isinstance(wrap, Unconfined) or not self.can_try:
             return None
         view = self._approved_view
-        return trial.reading.ReadingRuns(Confined(wrap.mechanism, view.confinement()), view)
+        return trial.reading.ReadingRuns(Confined(wrap.mechanism, view.confinement(), temporary=wrap.temporary), view)
 
     @cached_property
     def _approved_view(self) -> TrialView:
@@ -332,7 +349,7 @@ class WorkerProcesses(Processes):
         wrap = self.wrap()
         if isinstance(wrap, Unconfined):
             return None
-        confined = Confined(wrap.mechanism, view.confinement())
+        confined = Confined(wrap.mechanism, view.confinement(), temporary=wrap.temporary)
         room = self._sandbox.isolation.limits.file_size
         return trial.trials.Trials(confined, view, own=self._sandbox.own, room=room)
 

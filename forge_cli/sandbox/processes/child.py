@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import anyio
+from anyio import to_thread
 
 from forge_cli.core.processes import Finished
 from forge_cli.sandbox.processes.command import Companion, Wrap
@@ -140,6 +141,20 @@ class Child:
             if self.exceeded:
                 await self.stop(politely=False)
             pause = max(PERIOD, 10 * (time.monotonic() - since))
+
+    async def keep_in_room(self) -> None:
+        """Look now and then at what the command writes to where others do, too, and stop it when that is too much."""
+        pause = WATCHED
+        while not self.exited.is_set():
+            with anyio.move_on_after(pause):
+                await self.exited.wait()
+                return
+            since = time.monotonic()
+            if exceeded := await to_thread.run_sync(self.wrap.exceeded):
+                self.exceeded = exceeded
+                await self.stop(politely=False)
+                await to_thread.run_sync(self.wrap.end_excess)
+            pause = max(WATCHED, 10 * (time.monotonic() - since))
 
     async def watch(self, show: Callable[[str], None]) -> None:
         """Show the end of what the command has printed and the caller did not take, again and again while it runs."""

@@ -70,6 +70,14 @@ class Wrap(Protocol):
         """The protected names that a command has made."""
         ...
 
+    def exceeded(self) -> str | None:
+        """Why commands have written more than they may to what they share; asked in another thread."""
+        ...
+
+    def end_excess(self) -> None:
+        """Remove what was too much, once the command was stopped."""
+        ...
+
 
 class Unconfined(Struct, frozen=True):
     """Starts an argv as it is."""
@@ -81,6 +89,12 @@ class Unconfined(Struct, frozen=True):
 
     def appeared(self) -> Sequence[str]:
         return ()
+
+    def exceeded(self) -> str | None:
+        return None
+
+    def end_excess(self) -> None:
+        """Remove nothing."""
 
 
 UNCONFINED = Unconfined()

@@ -121,6 +121,8 @@ class ChildProcesses:
             self._tasks.create_task(child.expire(timeout))
         if limits.processes is not None or limits.memory is not None:
             self._tasks.create_task(child.keep_within(limits))
+        if wrap.confined:
+            self._tasks.create_task(child.keep_in_room())
         return child
 
     async def run(

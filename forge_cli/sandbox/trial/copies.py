@@ -25,6 +25,7 @@ from forge_cli.sandbox.isolation.bubblewrap import LATE
 from forge_cli.sandbox.isolation.confinement import Confinement, Reach, ReachRule
 from forge_cli.sandbox.isolation.isolation import Confined
 from forge_cli.sandbox.isolation.seccomp import seccomp_filter
+from forge_cli.sandbox.isolation.temporary import TemporaryCopy
 from forge_cli.sandbox.isolation.watching import watch_filter
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.processes.command import Command
@@ -115,6 +116,8 @@ class Copies(Struct, frozen=True, dict=True):
     """Names of programs, in lower case, of which it tells the words as well."""
     ends_at_name: bool = False
     """Whether it is ended soon after it asked for the name of a host, which it does not get without the network."""
+    temporary: TemporaryCopy | None = None
+    """The copy of the shared ``/tmp`` that it works on; else it works on that itself."""
     confined: ClassVar[bool] = True
 
     @contextmanager
@@ -137,7 +140,7 @@ class Copies(Struct, frozen=True, dict=True):
             plan: dict[str, object] = {
                 "mounts": bool(self.zones) or not self.network,
                 "watch": self._watch(inner),
-                "overlays": [self._places(zone) for zone in self.zones],
+                "overlays": [*(self._places(zone) for zone in self.zones), *self._temporary_places()],
                 "opens": opens,
                 "argv": inner,
                 "room": self.room,
@@ -186,6 +189,12 @@ class Copies(Struct, frozen=True, dict=True):
     def appeared(self) -> Sequence[str]:
         return ()
 
+    def exceeded(self) -> str | None:
+        return None if self.temporary else self.wrap.exceeded()
+
+    def end_excess(self) -> None:
+        self.wrap.end_excess()
+
     @cached_property
     def zones(self) -> list[Path]:
         """Those that the command may write to; one inside another has a copy of its own."""
@@ -205,8 +214,14 @@ class Copies(Struct, frozen=True, dict=True):
         upper = upper_folder(self.folder, str(zone))
         return list(map(str, (zone, upper, upper.with_name("work"), upper.with_name("merged"))))
 
+    def _temporary_places(self) -> Iterator[list[str]]:
+        if copy := self.temporary:
+            yield list(map(str, (copy.lower, copy.upper, copy.work, copy.merged)))
+
     def _on_copy(self, rule: ReachRule) -> ReachRule:
         """A rule for what can be written, on its copy."""
+        if rule.reach is Reach.PRIVATE and rule.source and self.temporary:
+            return replace(rule, reach=Reach.WRITE, source=self.temporary.merged)
         if rule.reach not in (Reach.WRITE, Reach.PINNED) or not self.zones:
             return rule
         zone = max((zone for zone in self.zones if rule.path.is_relative_to(zone)), key=lambda zone: len(zone.parts))

@@ -22,6 +22,7 @@ from forge_cli.core.trial import TriedWant
 from forge_cli.sandbox.files.consent import OwnFiles
 from forge_cli.sandbox.isolation.bubblewrap import Bubblewrap
 from forge_cli.sandbox.isolation.isolation import Confined
+from forge_cli.sandbox.isolation.temporary import TemporaryCopy
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.processes.command import Wrap
 from forge_cli.sandbox.trial.apply import ChangeSet, is_begun
@@ -76,6 +77,8 @@ class Tried(Struct, frozen=True):
     """Why it may have ended otherwise than the command would, though it was not seen to reach for anything."""
     sockets: tuple[str, ...] = ()
     """Unix sockets among the wants that are there on this machine, which a yes lets the command use."""
+    temporary: TemporaryCopy | None = None
+    """Its copy of the ``/tmp`` of all commands."""
     programs: tuple[str, ...] = ()
     """Paths of the programs that it started, as far as that is known."""
     commands: tuple[tuple[str, ...], ...] | None = None
@@ -185,6 +188,8 @@ class Trials:
                 names=programs,
                 ends_at_name=True,
             )
+            if self._wrap.temporary:
+                copies = replace(copies, temporary=self._wrap.temporary.copy(folder.name))
             done = await run(copies)
             report, reached, secrets = copies.report(), copies.reached(), masks.opened()
         if report is None and not done.timed_out and done.exceeded is None:
@@ -226,6 +231,7 @@ class Trials:
             tuple(wanted),
             unsure,
             sockets,
+            temporary=copies.temporary,
             programs=tuple(reached.programs) if reached else (),
             commands=tuple(map(tuple, reached.commands)) if reached and not reached.unlisted else None,
         )

@@ -212,6 +212,8 @@ class KeptTrials:
             raise Stale("what was tried is not there any more")
         if kept.tried.changes.changes:
             apply(kept.shown.of(kept.tried.changes), keep)
+        if kept.tried.temporary:
+            kept.tried.temporary.keep()
         return kept.tried.done
 
     def sockets(self, args: Args, stamp: str | None) -> list[Path]:
@@ -224,7 +226,9 @@ class KeptTrials:
 
     def forget(self, args: Args) -> None:
         """The call has its outcome; one that was parked may have been tried by an earlier process."""
-        self._known.pop(_key(args), None)
+        kept = self._known.pop(_key(args), None)
+        if kept and kept.tried.temporary:
+            kept.tried.temporary.drop()
         if self.base or "folder" in vars(self):
             drop(self.folder / _key(args))
 

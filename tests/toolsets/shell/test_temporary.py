@@ -1,0 +1,79 @@
+"""One ``/tmp`` for all lines of a session: what a trial writes there stays if it is applied or had no other effect.
+
+Covers forge_cli.toolsets.shell.trying, forge_cli.sandbox.isolation.worker, forge_cli.engine.runtime.assemble.
+"""
+
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from forge_cli.core.events import ApprovalRequired, ToolResult
+from forge_cli.testing import Project, Seen, call, calls
+
+pytestmark = pytest.mark.needs("overlay")
+
+WORKER = "name: w\ntoolsets: {shell: {rules: [{pattern: tee, approval: preApproved}, {use: reading}]}}\n"
+LIST = "cd /tmp; ls -d z* z*/* 2>/dev/null; cat z* z*/* 2>/dev/null | sort -u"
+"""Files whose names begin with a z: the folder of the test itself is in ``/tmp``, too."""
+
+
+@pytest.fixture
+def shell(project: Project) -> Project:
+    project.write("worker.yaml", WORKER)
+    return project
+
+
+def run(project: Project, *lines: str, **options: object) -> Seen:
+    turns = [calls(call("shell", command=line)) for line in lines]
+    return project.run(*turns, "done", timeout=60, **options)
+
+
+def last(seen: Seen) -> str:
+    value = seen.of(ToolResult)[-1].value
+    return str(value.data["stdout"])  # type: ignore[union-attr]
+
+
+def test_what_had_no_other_effect_stays(shell: Project) -> None:
+    seen = run(shell, "echo hi > /tmp/z.txt", "mkdir /tmp/zd && mv /tmp/z.txt /tmp/zd/m.txt", LIST)
+    assert (last(seen), seen.of(ApprovalRequired)) == ("zd\nzd/m.txt\nhi\n", [])
+
+
+def test_what_was_applied_stays(shell: Project) -> None:
+    seen = run(shell, "echo hi | tee /tmp/z.txt > made", LIST, answers=[True])
+    assert (last(seen), shell.read("made")) == ("z.txt\nhi\n", "hi\n")
+
+
+def test_what_was_denied_is_dropped(shell: Project) -> None:
+    seen = run(shell, "echo kept > /tmp/zk", "echo hi > /tmp/z.txt; rm /tmp/zk; touch made", LIST, answers=[False])
+    assert last(seen) == "zk\nkept\n"
+
+
+def test_what_was_in_vain_is_dropped_and_a_yes_runs_on_the_folder_itself(shell: Project) -> None:
+    shell.write(".env", "KEY=1\n")
+    line = "cat .env 2>/dev/null > /tmp/zcopied; echo 1 >> /tmp/zcount"
+    assert last(run(shell, line, LIST, answers=[False])) == ""
+    assert last(run(shell, line, LIST, answers=[True])) == "zcopied\nzcount\n1\nKEY=1\n"
+
+
+def test_lines_that_are_not_tried_share_it(shell: Project) -> None:
+    seen = run(shell, "echo one | tee /tmp/a", "cat /tmp/a; echo two >> /tmp/a", "cat /tmp/a")
+    assert (last(seen), seen.of(ApprovalRequired)) == ("one\ntwo\n", [])
+    shell.write("worker.yaml", "name: w\ntoolsets: {shell: {try: off}}\n")
+    assert last(run(shell, "echo one > /tmp/a", "cat /tmp/a", answers=[True, True])) == "one\n"
+
+
+def test_every_session_has_its_own_and_leaves_nothing(
+    shell: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    before = os.listdir(tmp_path)
+    run(shell, "echo hi > /tmp/z.txt")
+    assert last(run(shell, LIST)) == ""
+    assert os.listdir(tmp_path) == before
+
+
+def test_a_program_may_be_made_there_and_started(shell: Project) -> None:
+    seen = run(shell, "printf '#!/bin/sh\\necho made\\n' > /tmp/run; chmod +x /tmp/run", "/tmp/run")
+    assert last(seen) == "made\n"
