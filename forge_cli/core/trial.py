@@ -41,6 +41,8 @@ class TrialExtent(Struct, frozen=True):
 
     paths: frozenset[str] = frozenset()
     """All that is there afterwards, but for records of git."""
+    made: frozenset[str] = frozenset()
+    """The paths that were not there before."""
     deleted: frozenset[str] = frozenset()
     """All that was there before and is gone, or is something of another kind now."""
     folders: frozenset[str] = frozenset()
@@ -62,6 +64,7 @@ class TrialExtent(Struct, frozen=True):
         """Return an extent that has the places of both."""
         return TrialExtent(
             self.paths | other.paths,
+            self.made | other.made,
             self.deleted | other.deleted,
             self.folders | other.folders,
             self.repositories | other.repositories,

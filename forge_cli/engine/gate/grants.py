@@ -107,9 +107,9 @@ class Given(Struct, frozen=True):
 
     @classmethod
     def of(cls, offer: GrantOffer, call: AskedCall, request: ApprovalRequest) -> Given:
-        if offer.below:
-            return cls(SessionGrant(request.tool_name, offer.text), below=offer)
         extent = call.trial.extent if call.trial and not offer.written else None
+        if offer.below:
+            return cls(SessionGrant(request.tool_name, offer.text), below=offer, extent=extent)
         if offer.rules:
             rules = tuple(str(rule) for rule in offer.rules)
             granted = SessionGrant(request.tool_name, offer.text, rules)
@@ -126,6 +126,8 @@ class SessionGrants(Struct):
     all: list[Given] = field(default_factory=list)
     _asked: list[tuple[str | None, list[set[str]], GrantOffer | None]] = field(default_factory=list)
     """Every call so far that somebody was asked about."""
+    _made: set[str] = field(default_factory=set)
+    """Paths that granted trials made: later ones in the same folder may delete them."""
 
     @property
     def _given(self) -> set[str]:
@@ -141,8 +143,18 @@ class SessionGrants(Struct):
             return found
         if call.trial is None:
             return None
-        below = next((each.below for each in self.all if each.below and _is_below(call.below, each.below)), None)
-        return below or self._covering_trial(call, call.trial)
+        found = self._covering_folder(call, call.trial) or self._covering_trial(call, call.trial)
+        if found and call.trial.extent:
+            self._made |= call.trial.extent.made
+        return found
+
+    def _covering_folder(self, call: AskedCall, trial: ShownTrial) -> GrantOffer | None:
+        """The grant of a folder that holds all changes; nothing may be gone but what was shown, or made since then."""
+        gone = trial.extent.deleted - self._made if trial.extent else frozenset[str]()
+        for each in self.all:
+            if each.below and _is_below(call.below, each.below) and each.extent and gone <= each.extent.deleted:
+                return each.below
+        return None
 
     def _covering_trial(self, call: AskedCall, trial: ShownTrial) -> GrantOffer | None:
         wanted = {str(call.fingerprint), *(rule.key for need in call.needs for rule in need)}
@@ -198,6 +210,8 @@ class SessionGrants(Struct):
         elif chosen.lasting:
             return None
         self.all.append(Given.of(chosen, call, request))
+        if call.trial and call.trial.extent:
+            self._made |= call.trial.extent.made
         return replace(chosen, covers=None)
 
 

@@ -106,6 +106,7 @@ def extent_of(tried: Tried, shown: ShownEffect) -> TrialExtent | None:
     made = (change for change in others if change.before is None and change.after and change.after.kind == "folder")
     return TrialExtent(
         paths=frozenset(str(change.path) for change in others if change.after is not None),
+        made=frozenset(str(change.path) for change in others if change.before is None),
         deleted=frozenset(gone),
         folders=frozenset(str(change.path) for change in made),
         repositories=frozenset(str(change.path).rpartition("/.git/")[0] for change in records),
