@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 from msgspec import Struct, field
 from msgspec.structs import asdict
 
+from forge_cli import core
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.media import Blob, Image
 from forge_cli.core.results import ResultValue, for_model, shown_files
+from forge_cli.core.text import counted
 from forge_cli.core.wire import JsonObject, OnWire, Unreadable, jsonable, own_reader, read, wire
 
 if TYPE_CHECKING:
@@ -57,12 +59,28 @@ class CallResult(Struct, frozen=True):
         return cls(call_id, tool, for_model(value), is_error, shown_files(value))
 
 
+BYTES_A_TOKEN = 4
+"""Of text in a file, as a guess."""
+
+
 class Attachment(Struct, frozen=True):
     """A file that goes along with what the user says."""
 
     name: str
     media_type: str
     data: bytes
+
+    def about(self) -> str:
+        """``shot.png (198 KB, 1280x800, about 1,365 tokens)``, the tokens as far as they can be guessed."""
+        facts, tokens = [core.pictures.file_size(len(self.data))], None
+        if self.media_type.startswith("text/"):
+            tokens = len(self.data) // BYTES_A_TOKEN
+        elif size := core.pictures.dimensions(self.data[: core.pictures.HEAD]):
+            facts.append(f"{size[0]}x{size[1]}")
+            tokens = core.pictures.image_tokens(*size)
+        if tokens is not None:
+            facts.append(f"about {counted(tokens, 'token')}")
+        return f"{self.name} ({', '.join(facts)})"
 
     def wire(self) -> JsonObject:
         """Text as text, so that secrets in it are seen and redacted; anything else in base64."""

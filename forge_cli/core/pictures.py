@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 
+LONGEST_EDGE, PIXELS_A_TOKEN = 1568, 750
 HEAD = 64 * 1024
 """Bytes in which the size of a picture is looked for."""
 
@@ -31,6 +32,12 @@ def dimensions(head: bytes) -> tuple[int, int] | None:
                 return None
     except struct.error:
         return None
+
+
+def image_tokens(width: int, height: int) -> int:
+    """The tokens that a picture takes, as a guess: models are given large ones smaller."""
+    scale = min(1.0, LONGEST_EDGE / max(width, height, 1))
+    return max(1, round(width * height * scale * scale / PIXELS_A_TOKEN))
 
 
 def _pair(numbers: tuple[int, ...]) -> tuple[int, int]:

@@ -296,7 +296,7 @@ class ChatScreen(TypedLine):
         rows = rows[-max(1, height - KEPT_ROWS) :]
         shown: StyleAndTextTuples = [*to_formatted_text(ANSI("\n".join(rows)))] if rows else []
         more = [("class:queued", f"queued: {_one_line(message.text, columns)}") for message in self._talk.queue]
-        more += [("class:queued", f"attached: {visible(file.name)}") for file in self._talk.attached]
+        more += [("class:queued", f"attached: {visible(file.about())}") for file in self._talk.attached]
         more += [("class:hint", QUESTION_WAITS)] if self._waiting else []
         more += [("class:hint", self._hint)] if self._hint else []
         for style, text in more:

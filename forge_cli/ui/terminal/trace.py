@@ -128,6 +128,9 @@ class Trace:
                 self._line(2 if event.about == "confinement" else 1, event.message, "dim")
             case events.StatusEvent(tool_call_id=str() as call_id):
                 self._progress(event, call_key(event, call_id))
+            case events.MessageEvent(message=message) if message.role == "user":
+                for file in message.attachments:
+                    self._line(1, f"attached: {file.about()}", "dim")
             case events.ToolStarted():
                 self._start_call(event)
             case events.ToolOutput():

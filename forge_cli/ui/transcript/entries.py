@@ -252,7 +252,9 @@ class TranscriptReader:
 
     def message(self, line: Line, event: events.MessageEvent) -> None:
         self.command = ""
-        names = tuple(file.name for file in event.message.attachments)
+        names = tuple(
+            file.name if file.media_type.startswith("text/") else file.about() for file in event.message.attachments
+        )
         cut_off, text = bool(event.cut_off), event.message.text
         if event.message.role == "user" and is_own(text):
             self.note(line, f"the model is told: {' '.join(text.split())}")

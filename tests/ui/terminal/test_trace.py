@@ -2,6 +2,7 @@
 
 import io
 import re
+import struct
 import unicodedata
 
 import pytest
@@ -43,7 +44,7 @@ from forge_cli.core.events import (
 from forge_cli.core.notify import RunningCommand, StatusNotice
 from forge_cli.core.results import ResultValue
 from forge_cli.core.trial import CommandTried, TriedChange
-from forge_cli.events import Message, Usage
+from forge_cli.events import Attachment, Message, Usage
 from forge_cli.results import DisplayHints, FileContent, FileList
 from forge_cli.terminal import trace_formatter
 from forge_cli.ui.terminal.trace import format_tokens, summarize
@@ -51,6 +52,7 @@ from forge_cli.ui.terminal.trace import format_tokens, summarize
 from ...approval import new_request
 from ...rows import each_row
 
+PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", 1280, 800) + bytes(8)
 RESULT = {"status": "completed", "turns": 2, "toolCalls": 1, "denials": [], "durationMs": 1234}
 DECIDED = ApprovalDecided(
     "c1", verdict="ask", approved=False, by="user", rule="r", where=Mark("w.yaml", 3, 5), reason="because", cached=False
@@ -64,6 +66,21 @@ EVENTS: list[tuple[Event, int, str]] = [
     (StatusEvent("info", "by the way"), 1, "by the way\n"),
     (StatusEvent("info", "commands: confined (bwrap), says a tool"), 1, "commands: confined (bwrap), says a tool\n"),
     (StatusEvent.of("info", StatusNotice("commands: confined", "confinement")), 2, "commands: confined\n"),
+    (
+        MessageEvent(Message("user", "look", attachments=(Attachment("a\x1b.txt", "text/plain", b"x" * 4000),))),
+        1,
+        "attached: a\\x1b.txt (4 KB, about 1,000 tokens)\n",
+    ),
+    (
+        MessageEvent(Message("user", "look", attachments=(Attachment("shot.png", "image/png", PNG),))),
+        1,
+        "attached: shot.png (32 bytes, 1280x800, about 1,365 tokens)\n",
+    ),
+    (
+        MessageEvent(Message("user", "look", attachments=(Attachment("a.pdf", "application/pdf", b"%PDF"),))),
+        1,
+        "attached: a.pdf (4 bytes)\n",
+    ),
     (StatusEvent("warning", "the MCP server x is not there: no"), 1, "warning: the MCP server x is not there: no\n"),
     (StatusEvent.of("warning", StatusNotice("it is gone", "server", urgent=True)), 0, "warning: it is gone\n"),
     (
