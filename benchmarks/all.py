@@ -23,6 +23,7 @@ MEASURED = (
     "shell",
     "process",
     "trial",
+    "reading",
     "parallel",
     "executables",
     "mcp_calls",

@@ -99,6 +99,8 @@ class Confined(Struct, frozen=True):
     """Mounts over all others."""
     temporary: TemporaryFolder | None = None
     """The folder behind ``/tmp``, which is looked at while a command runs."""
+    shows_sockets: bool = False
+    """Whether somebody else sees the unix sockets that it makes, and refuses them."""
     confined: ClassVar[bool] = True
 
     @property
@@ -159,7 +161,7 @@ class Confined(Struct, frozen=True):
         rules += [ReachRule(path, Reach.WRITE) for path in self.shared]
         network, room = self.confinement.network, self.confinement.room
         placed = rules if self.place is None else [self.place(rule) for rule in rules]
-        reach = CommandReach(rules=placed, network=network, sockets=self.opens_sockets, room=room)
+        reach = CommandReach(rules=placed, network=network, sockets=self.opens_sockets or self.shows_sockets, room=room)
         return self.mechanism.wrap(argv, cwd, reach)
 
 

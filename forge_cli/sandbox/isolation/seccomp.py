@@ -18,7 +18,7 @@ from msgspec.structs import replace
 LOAD, EQUAL, AT_LEAST, HAS_ANY, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 NUMBER, ARCHITECTURE, FIRST_ARGUMENT = 0, 4, 16
 ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
-AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
+AF_UNIX, AF_INET, AF_INET6, _AF_NETLINK = 1, 2, 10, 16
 X32 = 0x40000000
 _CLONE3 = 435
 DATAGRAM = 0b10
@@ -87,7 +87,7 @@ def seccomp_filter(
     found = architecture(machine)
     if found is None:
         return None
-    families = [_AF_NETLINK, *([_AF_INET, _AF_INET6] if internet else []), *([AF_UNIX] if unix_sockets else [])]
+    families = [_AF_NETLINK, *([AF_INET, AF_INET6] if internet else []), *([AF_UNIX] if unix_sockets else [])]
     refused = [
         *found.keyring,
         *([] if namespaces else [found.setns, *found.ipc, *found.owners]),
@@ -130,7 +130,7 @@ def _program(
     for family in families:
         yield from unless(family, step(RETURN, ALLOW))
     yield from unless(AF_UNIX, _refuse(errno.EPERM))
-    for family in (_AF_INET, _AF_INET6):
+    for family in (AF_INET, AF_INET6):
         yield from unless(family, _refuse(errno.ENETUNREACH))
     yield _refuse(errno.EAFNOSUPPORT)
 

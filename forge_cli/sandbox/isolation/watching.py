@@ -14,6 +14,8 @@ from typing import Literal
 from msgspec import Struct
 
 from forge_cli.sandbox.isolation.seccomp import (
+    AF_INET,
+    AF_INET6,
     AF_UNIX,
     ALLOW,
     ARCHITECTURE,
@@ -33,6 +35,7 @@ from forge_cli.sandbox.isolation.seccomp import (
 )
 
 _NOTIFY = 0x7FC00000
+_PR_SET_SECCOMP = 22
 _WRITES, _CREATES, _TRUNCATES, _MAY_WRITE = 0o3, 0o100, 0o1000, 0o2
 
 
@@ -45,6 +48,7 @@ class SocketCalls(Struct, frozen=True):
     execve: int
     execveat: int
     seccomp: int
+    prctl: int
 
 
 class PathCall(Struct, frozen=True):
@@ -111,9 +115,9 @@ _GENERIC |= {54: 260, 88: 280, 5: 188, 6: 189, 7: 190, 14: 197, 15: 198, 16: 199
 _GENERIC |= {452: 452, 463: 463, 466: 466}
 """The same calls on newer processors, by their number on x86_64."""
 _SOCKETS = {
-    "x86_64": SocketCalls(42, 49, 44, 59, 322, 317),
-    "aarch64": SocketCalls(203, 200, 206, 221, 281, 277),
-    "riscv64": SocketCalls(203, 200, 206, 221, 281, 277),
+    "x86_64": SocketCalls(42, 49, 44, 59, 322, 317, 157),
+    "aarch64": SocketCalls(203, 200, 206, 221, 281, 277, 167),
+    "riscv64": SocketCalls(203, 200, 206, 221, 281, 277, 167),
 }
 
 
@@ -128,24 +132,35 @@ class WatchFilter(Struct, frozen=True):
 
 
 @cache
-def watch_filter(*, writes: bool = False, programs: bool = False, machine: str = "") -> WatchFilter | None:
+def watch_filter(
+    *, writes: bool = False, programs: bool = False, begins: bool = False, machine: str = ""
+) -> WatchFilter | None:
     """The filter that shows sockets, with ``writes`` also what changes files; None where numbers are not known.
 
-    ``writes`` shows programs as well: what is done before the command has started is not the command's.
+    ``writes`` shows programs as well: what is done before the command has started is not the command's. With ``begins``
+    it shows sockets of the network, and, in place of programs, that the mechanism puts its own filter over itself: the
+    last that it does before it starts the command.
     """
     name = machine or os.uname().machine
     found, numbers = architecture(name), _SOCKETS.get(name)
     if found is None or numbers is None:
         return None
     rows = _paths(name) if writes else {}
-    started = (numbers.execve, numbers.execveat) if writes or programs else ()
+    started = (numbers.execve, numbers.execveat) if (writes or programs) and not begins else ()
     calls = {found.socket: "socket", found.socketpair: "pair", numbers.connect: "connect", numbers.bind: "bind"}
     calls |= {
         numbers.sendto: "send",
         **dict.fromkeys(started[:1], "program"),
         **dict.fromkeys(started[1:], "program_at"),
     }
-    always = [numbers.connect, numbers.bind, *started, *(number for number, row in rows.items() if row.flags is None)]
+    calls |= dict.fromkeys((numbers.seccomp, numbers.prctl) if begins else (), "begin")
+    always = [
+        *([numbers.seccomp] if begins else []),
+        numbers.connect,
+        numbers.bind,
+        *started,
+        *(number for number, row in rows.items() if row.flags is None),
+    ]
     steps = [step(LOAD, ARCHITECTURE), step(EQUAL, found.audit, then=1), step(RETURN, ALLOW), step(LOAD, NUMBER)]
     steps += [step(AT_LEAST, X32, otherwise=1), step(RETURN, ALLOW)]
     for number in always:
@@ -153,12 +168,16 @@ def watch_filter(*, writes: bool = False, programs: bool = False, machine: str =
     for number, row in rows.items():
         if row.flags is not None:
             steps += _if_any(number, argument_at(row.flags), row.bits)
+    if begins:
+        steps += _if_equal(numbers.prctl, argument_at(0), _PR_SET_SECCOMP)
     steps += _if_any(found.socketpair, argument_at(1), DATAGRAM)
     steps += [step(EQUAL, numbers.sendto, otherwise=6), step(LOAD, argument_at(4)), step(HAS_ANY, EVERY_BIT, then=2)]
     steps += [step(LOAD, argument_at(4) + 4), step(HAS_ANY, EVERY_BIT, otherwise=1)]
     steps += [step(RETURN, _NOTIFY), step(RETURN, ALLOW)]
     steps += [step(EQUAL, found.socket, then=1), step(RETURN, ALLOW), step(LOAD, argument_at(0))]
-    steps += [*unless(AF_UNIX, step(RETURN, _NOTIFY)), step(RETURN, ALLOW)]
+    for family in (AF_UNIX, *((AF_INET, AF_INET6) if begins else ())):
+        steps += unless(family, step(RETURN, _NOTIFY))
+    steps += [step(RETURN, ALLOW)]
     paths = {number: (row.meets, row.folder, row.path, row.flags, row.follows) for number, row in rows.items()}
     return WatchFilter(b"".join(steps), numbers.seccomp, calls, paths)
 
@@ -167,6 +186,15 @@ def _paths(machine: str) -> dict[int, PathCall]:
     if machine == "x86_64":
         return _OF_X86
     return {number: _OF_X86[same] for number, same in _GENERIC.items()}
+
+
+def _if_equal(number: int, argument: int, value: int) -> Iterator[bytes]:
+    """Show a call if its argument is the value, else allow it."""
+    yield step(EQUAL, number, otherwise=4)
+    yield step(LOAD, argument)
+    yield step(EQUAL, value, otherwise=1)
+    yield step(RETURN, _NOTIFY)
+    yield step(RETURN, ALLOW)
 
 
 def _if_any(number: int, argument: int, bits: int) -> Iterator[bytes]:

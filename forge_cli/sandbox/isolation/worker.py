@@ -331,6 +331,11 @@ class WorkerProcesses(Processes):
         """The trials of lines that rules approve: they see what the worker names for commands, but for sockets."""
         return self._trials_with(self._approved_view)
 
+    def close_reading_runs(self) -> None:
+        """Remove what they keep from one command to the next."""
+        if runs := vars(self).get("reading_runs"):
+            runs.close()
+
     @cached_property
     def reading_runs(self) -> ReadingRuns | None:
         """Runs of commands that should only read; None where nothing confines them so."""

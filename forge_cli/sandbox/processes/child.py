@@ -10,7 +10,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import anyio
 from anyio import to_thread
@@ -227,6 +229,10 @@ async def _first(output: Output, others: anyio.CancelScope) -> None:
     others.cancel()
 
 
+def _start(argv: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(argv, start_new_session=True, **options)
+
+
 def start_child(
     argv: Sequence[str],
     cwd: Path,
@@ -253,7 +259,8 @@ def start_child(
         source, stdin = _input(ours, theirs) if takes_input else (subprocess.DEVNULL, None)
         since = time.monotonic()
         with limits.of_files(), marked(mark):
-            process = subprocess.Popen(
+            begin = partial(
+                _start,
                 limits.lasting(command.argv) if wrap.confined else command.argv,
                 stdin=source,
                 stdout=pipes[0][1],
@@ -261,8 +268,8 @@ def start_child(
                 cwd=cwd,
                 env={**env, MARKER: str(mark)},
                 pass_fds=command.descriptors,
-                start_new_session=True,
             )
+            process = begin() if command.start is None else command.start(begin)
         limits.hold(process.pid)
         group = _grouped(process.pid, limits, contained=command.contained)
         if group is not None:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from subprocess import Popen
 from typing import ClassVar, Protocol
 
 from msgspec import Struct
@@ -56,6 +57,8 @@ class Command(Struct, frozen=True):
     folder: Path | None = None
     """Removed with all that is in it once the command has ended."""
     companions: Sequence[Companion] = ()
+    start: Callable[[Callable[[], Popen[bytes]]], Popen[bytes]] | None = None
+    """Starts its process by what makes that, in a thread of its own."""
 
 
 class Wrap(Protocol):

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from forge_cli.sandbox.trial import left as left
     from forge_cli.sandbox.trial import masked as masked
     from forge_cli.sandbox.trial import reading as reading
+    from forge_cli.sandbox.trial import seen as seen
     from forge_cli.sandbox.trial import trials as trials
     from forge_cli.sandbox.trial import view as view
 

@@ -111,9 +111,8 @@ class Masks:
         return number
 
 
-@contextmanager
-def masked(secrets: Iterable[Path], folder: Path) -> Iterator[Masks]:
-    """Mask these for as long as the context lasts; ``folder`` is made, and removed again.
+def new_masks(secrets: Iterable[Path], folder: Path) -> Masks:
+    """Mask these until the masks are closed; ``folder`` is made, and has to be removed then.
 
     TooManySecrets says that they are too many, an OSError that they cannot be watched.
     """
@@ -124,9 +123,22 @@ def masked(secrets: Iterable[Path], folder: Path) -> Iterator[Masks]:
     try:
         for secret in found:
             masks.add(secret)
-        yield masks
-    finally:
+    except BaseException:
         masks.close()
+        raise
+    return masks
+
+
+@contextmanager
+def masked(secrets: Iterable[Path], folder: Path) -> Iterator[Masks]:
+    """Mask these for as long as the context lasts, as ``new_masks`` does; ``folder`` is removed again."""
+    try:
+        masks = new_masks(secrets, folder)
+        try:
+            yield masks
+        finally:
+            masks.close()
+    finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -8,26 +8,32 @@ from __future__ import annotations
 import dataclasses
 import errno
 import os
+import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
 from forge_cli.core.processes import Finished
 from forge_cli.core.trial import TriedWant
 from forge_cli.core.zones import ZoneMode
+from forge_cli.sandbox import trial
 from forge_cli.sandbox.isolation.confinement import Confinement
 from forge_cli.sandbox.isolation.isolation import Confined
 from forge_cli.sandbox.processes.command import clean_environment, with_git_settings
 from forge_cli.sandbox.protected import is_env_template
-from forge_cli.sandbox.trial.copies import Copies
+from forge_cli.sandbox.trial.copies import Copies, Reached
 from forge_cli.sandbox.trial.enter import NOT_MOUNTED, NOTHING
-from forge_cli.sandbox.trial.masked import TooManySecrets, masked
+from forge_cli.sandbox.trial.masked import Masks, TooManySecrets, new_masks
 from forge_cli.sandbox.trial.trials import LISTED, NotTried, Run, want_of
 from forge_cli.sandbox.trial.view import TrialView
 
+Stamps = tuple[tuple[str, int, int, int, int, int], ...]
+
+_NAME_SERVER = ":53"
 READ_ONLY = "is read-only for a line that only reads"
 _SETTINGS = {"core.checkStat": "minimal", "core.trustctime": "false"}
 """By these git takes the stand-in of a file that may hold secrets for the file itself, and does not open it."""
@@ -46,31 +52,78 @@ def reading_environment() -> dict[str, str]:
 
 
 class ReadingRuns:
-    """Runs the commands of one worker that should only read."""
+    """Runs the commands of one worker that should only read, one at a time."""
 
     def __init__(self, wrap: Confined, view: TrialView) -> None:
         """``wrap`` is how a trial is confined, ``view`` knows where secrets lie."""
         self._wrap = replace(wrap, confinement=_read_only(wrap.confinement))
         self._view = view
+        self._known: tuple[Stamps, Masks, tempfile.TemporaryDirectory[str]] | None = None
+        self._turn = anyio.Lock()
+
+    def close(self) -> None:
+        """Remove the stand-ins of secrets."""
+        if self._known is not None:
+            _, masks, folder = self._known
+            self._known = None
+            masks.close()
+            folder.cleanup()
 
     async def run(self, run: Run) -> ReadingRun:
         """Run a command; NotTried where it cannot be confined so."""
-        with tempfile.TemporaryDirectory(prefix="forge-") as folder:
-            try:
-                with masked(self._secrets(), Path(folder, "stand-ins")) as masks:
-                    wrap = replace(self._wrap, names=(), covers=tuple(masks.rules))
-                    seen = Copies(Path(folder, "seen"), wrap, network=False, writes=True, ends_at_name=True)
-                    done = await run(seen)
-                    wanted = [*_wanted(seen, done), *_opened(masks.opened())]
-            except TooManySecrets as error:
-                raise NotTried(str(error)) from None
-            except OSError as error:
-                raise NotTried(f"secrets cannot be masked: {error.strerror}") from None
-        return ReadingRun(done, tuple(wanted))
+        async with self._turn:
+            masks = self._masks()
+            masks.opened()  # by somebody else, since the last command
+            wrap = replace(self._wrap, names=(), covers=tuple(masks.rules))
+            done, wanted = await self._seen(run, wrap)
+            return ReadingRun(done, (*wanted, *_opened(masks.opened())))
+
+    async def _seen(self, run: Run, wrap: Confined) -> tuple[Finished, list[TriedWant]]:
+        """How it ended, and what it wanted but for secrets."""
+        program = getattr(wrap.mechanism, "program", None)
+        thread = trial.seen.filtered_thread(Path(program)) if program else None
+        if thread is None:
+            return await _seen_by_first_program(run, wrap)
+        # the filter refuses sockets of the network: a namespace without one would take longer than the command
+        alone = dataclasses.replace(wrap.confinement, network=self._view.around.network)
+        seen = trial.seen.SeenCommand(replace(wrap, confinement=alone), thread)
+        try:
+            done = await run(seen)
+        finally:
+            seen.drop()
+        return done, list(_of(seen.reached, alone)) if seen.reached else []
+
+    def _masks(self) -> Masks:
+        """The stand-ins of the last command, as long as the same secrets are there."""
+        try:
+            secrets = dict.fromkeys(self._secrets())
+            stamps = _stamps(secrets)
+            if self._known is not None and stamps is not None and self._known[0] == stamps:
+                return self._known[1]
+            self.close()
+            folder = tempfile.TemporaryDirectory(prefix="forge-")
+            masks = new_masks(secrets, Path(folder.name, "stand-ins"))
+        except TooManySecrets as error:
+            raise NotTried(str(error)) from None
+        except OSError as error:
+            raise NotTried(f"secrets cannot be masked: {error.strerror}") from None
+        self._known = stamps or (), masks, folder
+        return masks
 
     def _secrets(self) -> Iterator[Path]:
         """The files and folders that are masked: examples of settings may be read, as by every search."""
         return (path for path in self._view.secrets(()) if not is_env_template(path.name))
+
+
+def _stamps(secrets: Iterable[Path]) -> Stamps | None:
+    """The state of files, by which they are known again; None where a folder is among them."""
+    found = []
+    for path in secrets:
+        info = path.lstat()
+        if stat.S_ISDIR(info.st_mode):
+            return None
+        found.append((str(path), info.st_dev, info.st_ino, info.st_size, info.st_mode, info.st_mtime_ns))
+    return tuple(found)
 
 
 def _read_only(confinement: Confinement) -> Confinement:
@@ -82,20 +135,32 @@ def _opened(secrets: list[str]) -> Iterator[TriedWant]:
     yield from (TriedWant("read", name, "may hold secrets") for name in secrets[:LISTED])
 
 
-def _wanted(seen: Copies, done: Finished) -> Iterator[TriedWant]:
-    """The network, the sockets, and the changes that a command wanted."""
-    report, reached = seen.report(), seen.reached()
+async def _seen_by_first_program(run: Run, wrap: Confined) -> tuple[Finished, list[TriedWant]]:
+    """The same, where nothing can be seen from this process."""
+    with tempfile.TemporaryDirectory(prefix="forge-") as folder:
+        seen = Copies(Path(folder, "seen"), wrap, network=False, writes=True, ends_at_name=True)
+        done = await run(seen)
+        report, reached = seen.report(), seen.reached()
     if report is None and done.exit_code == NOT_MOUNTED:
         raise NotTried(done.stderr.strip().removeprefix(f"forge: {NOTHING}: ") or "it did not start")
+    wanted: list[TriedWant] = []
     if report and report.network:
-        yield from (TriedWant("network", place) for place in report.reached[:LISTED] or ["an address that it knows"])
-    if reached is None:
-        if os.strerror(errno.EROFS).lower() in f"{done.stdout}\n{done.stderr}".lower():
-            yield TriedWant("write", "a file", READ_ONLY)
-        return
-    found = reached.sockets[:LISTED]
-    if report and report.ended_at_name:  # also while it was about to say which one it wants
-        found = [each for each in found if each[1] != "unknown"]
-    yield from (want_of(name, state) for name, state in found)
-    writes = reached.refused_writes(seen.wrap.confinement)
+        wanted += [TriedWant("network", place) for place in report.reached[:LISTED] or ["an address that it knows"]]
+    if reached is not None:
+        told = report is not None and report.network
+        named = report is None or not report.ended_at_name
+        wanted += _of(reached, wrap.confinement, named=named, network=not told)
+    elif os.strerror(errno.EROFS).lower() in f"{done.stdout}\n{done.stderr}".lower():
+        wanted.append(TriedWant("write", "a file", READ_ONLY))
+    return done, wanted
+
+
+def _of(reached: Reached, around: Confinement, *, named: bool = True, network: bool = True) -> Iterator[TriedWant]:
+    """Yield the network, the sockets and the places that are read-only, of what was reached for."""
+    places = [place for place in reached.addresses[:LISTED] if place and not place.endswith(_NAME_SERVER)]
+    if network and reached.addresses:
+        yield from (TriedWant("network", place) for place in places or ["a host"])
+    # one that was ended was perhaps about to say which socket it wants
+    yield from (want_of(name, state) for name, state in reached.sockets[:LISTED] if named or state != "unknown")
+    writes = reached.refused_writes(around)
     yield from (TriedWant("write", path, READ_ONLY) for path in writes[:LISTED])

@@ -112,16 +112,20 @@ class Watch:
             "send": self._send,
             "program": self._start,
             "program_at": self._start_at,
+            "begin": self._begin,
         }
         self._calls = {number: handlers[name] for number, name in plan["calls"].items()}
         self._closed = {number for number, name in plan["calls"].items() if name in ("socket", "pair")}
         """The calls of which none may go on by itself: it would make a unix socket that can be connected."""
-        self._own = posix.getpid()
+        self._own: int = plan.get("thread") or posix.getpid()
         self._begun = not self._paths
+        self._begins = "begin" in plan["calls"].values()
         self._unused: dict[int, str] = {}
         """Sockets that were handed out and not used yet, by the number of their file, with the program."""
         self._sockets: dict[str, str] = {}
         self._addresses: dict[str, None] = {}
+        self._internet: set[str] = set()
+        """Programs that made a socket of the network, whether or not they used it."""
         self._writes: dict[str, None] = {}
         self._listener = -1
         # a thread that is started later would be under the filter, too, and wait for itself
@@ -137,7 +141,7 @@ class Watch:
             sockets.setdefault("", "unknown")
         return {
             "sockets": list(sockets.items()),
-            "addresses": list(self._addresses),
+            "addresses": list(self._addresses) or ([""] if self._internet - _PROBING else []),
             "writes": list(self._writes),
             **(self._started.found() if self._started else {"programs": [], "commands": [], "unlisted": False}),
         }
@@ -194,7 +198,16 @@ class Watch:
             return False
         return True
 
+    def _begin(self, number: int, pid: int, arguments: Sequence[int]) -> None:
+        """The mechanism is about to start the command; before that nothing is the command's doing."""
+        self._begun = True
+
     def _socket(self, number: int, pid: int, arguments: Sequence[int]) -> int | None:
+        if not self._begun and self._begins:
+            return None  # of the mechanism itself
+        if arguments[0] & 0xFFFFFFFF in _INTERNET:
+            self._internet.add(_program(pid))
+            return errno.ENETUNREACH  # also where its namespace has the network
         mine, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         other.close()
         if arguments[1] & _NONBLOCK:

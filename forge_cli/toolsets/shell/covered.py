@@ -80,7 +80,14 @@ class CoveredLines(Struct, frozen=True):
             tried = await trials.run(
                 bash(command), folder, run, cwd=self.policy.workspace, writable=(), seconds=seconds
             )
-            return self._settled(command, tried, keep)
+            try:
+                done = self._settled(command, tried, keep)
+                if tried.temporary:
+                    tried.temporary.keep()
+                return done
+            finally:
+                if tried.temporary:
+                    tried.temporary.drop()
         except NotTried:
             return None
         finally:

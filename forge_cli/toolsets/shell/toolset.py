@@ -97,6 +97,7 @@ class ShellToolset(Toolset):
         self._sessions = Sessions(self.env.notify)
         self.stack.callback(self._sessions.end)
         self.stack.callback(self._close_trials)
+        self.stack.callback(self._processes.close_reading_runs)
         self._check_trials()
         return self
 

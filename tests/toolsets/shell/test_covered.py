@@ -129,3 +129,14 @@ def test_without_trials_a_linter_runs_as_any_other_line(linter: Project) -> None
     plant(linter, "echo more >> notes.txt")
     assert status(run(linter, "flake8 .")) == "success"
     assert linter.read("notes.txt") == "hello\nmore\n"
+
+
+def test_what_goes_to_the_shared_temporary_folder_stays_there(linter: Project) -> None:
+    plant(linter, "echo found > /tmp/report; cat /tmp/report")
+    seen = linter.run(
+        calls(call("shell", command="flake8 .")),
+        calls(call("shell", command="cat /tmp/report")),
+        "done",
+        answers=[True],
+    )
+    assert [each.value.data["stdout"] for each in seen.of(ToolResult)] == ["found\n"] * 2  # type: ignore[union-attr]
