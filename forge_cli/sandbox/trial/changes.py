@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -19,11 +18,9 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from forge_cli.core.sandbox import READ_MAX
+from forge_cli.sandbox.trial.ignored import IgnoredFiles
+from forge_cli.sandbox.trial.index import says_the_same
 
-_ENTRY, _OBJECT = 40, 20
-"""Bytes of an entry of git's index that say how the file was, and those of the object's name behind them."""
-_EXTENDED, _NAME_LENGTH = 0x4000, 0xFFF
-_WITHOUT_PADDING = 4
 _OWN, _OPAQUE = "user.overlay.", "user.overlay.opaque"
 _SET = "user.overlay.overlay."
 """By which an overlay writes down what a command sets of the same name as its own attributes."""
@@ -47,49 +44,6 @@ What = Literal["made", "changed", "deleted", "replaced", "mode", "times", "linke
 def is_scratch(parts: Sequence[str]) -> bool:
     """Whether a path is, or lies in, what is always dropped."""
     return any(f"{around}/{name}" in SCRATCH or name in SCRATCH for around, name in pairwise(("", *parts)))
-
-
-def says_the_same(one: Path, other: Path) -> bool:
-    """Whether two indexes of git have the same files staged, times aside; in doubt they do not."""
-    try:
-        return list(staged_entries(one.read_bytes())) == list(staged_entries(other.read_bytes()))
-    except (OSError, struct.error, ValueError, IndexError):
-        return False
-
-
-def staged_entries(data: bytes) -> Iterator[tuple[int, bytes, int, int, bytes]]:
-    """Of each entry in git's index its mode, object, flags, further flags and name (versions 2 to 4, SHA-1)."""
-    magic, version, count = struct.unpack_from(">4sII", data)
-    if magic != b"DIRC" or version not in (2, 3, _WITHOUT_PADDING):
-        raise ValueError("not an index that is known")
-    at, name = 12, b""
-    for _ in range(count):
-        start = at
-        mode = struct.unpack_from(">I", data, at + 24)[0]
-        digest = data[at + _ENTRY : at + _ENTRY + _OBJECT]
-        flags = struct.unpack_from(">H", data, at + _ENTRY + _OBJECT)[0]
-        at += _ENTRY + _OBJECT + 2
-        more = 0
-        if flags & _EXTENDED:
-            more, at = struct.unpack_from(">H", data, at)[0], at + 2
-        if version == _WITHOUT_PADDING:
-            removed, at = _number(data, at)
-            end = data.index(b"\0", at)
-            name, at = name[: len(name) - removed] + data[at:end], end + 1
-        else:
-            end = data.index(b"\0", at)
-            name = data[at:end]
-            at = start + ((end - start) // 8 + 1) * 8
-        yield mode, digest, flags & ~_NAME_LENGTH, more, name
-
-
-def _number(data: bytes, at: int) -> tuple[int, int]:
-    """A number of git's variable length, and where it ends."""
-    value = data[at] & 0x7F
-    while data[at] & 0x80:
-        at += 1
-        value = ((value + 1) << 7) | (data[at] & 0x7F)
-    return value, at + 1
 
 
 class TooManyChanges(Exception):
@@ -212,7 +166,7 @@ def _kind(info: os.stat_result) -> Kind:
 def read_changes(zone: Path, upper: Path, *, scratch: bool, until: ReadUntil = FOREVER) -> list[PathChange]:
     """All changes of a zone, those of a folder before those in it; with ``scratch`` also what can be dropped."""
     try:
-        return sorted(_Reader(str(zone), scratch, until).read(upper), key=lambda change: change.parts)
+        return sorted(_Reader(str(zone), scratch, until, IgnoredFiles()).read(upper), key=lambda change: change.parts)
     except OSError as error:
         raise UnknownChange(f"{error.filename}: {error.strerror}") from None
     except RecursionError:
@@ -223,6 +177,7 @@ class _Reader(Struct, frozen=True):
     zone: str
     scratch: bool
     until: ReadUntil
+    ignored: IgnoredFiles
 
     def read(self, upper: Path) -> Iterator[PathChange]:
         info = os.lstat(upper)
@@ -310,7 +265,10 @@ class _Reader(Struct, frozen=True):
             and says_the_same(lower, upper)
         ):
             return
-        yield PathChange(self.zone, parts, old, after)
+        change = PathChange(self.zone, parts, old, after)
+        if not self.scratch and change.what == "times" and info.st_nlink == 1 and change.path in self.ignored:
+            return
+        yield change
 
     def _deleted(self, parts: tuple[str, ...], lower: Path) -> Iterator[PathChange]:
         self.until.count()

@@ -23,7 +23,8 @@ from msgspec import Struct
 
 from forge_cli.core.text import counted, visible
 from forge_cli.sandbox.trial.apply import ChangeSet
-from forge_cli.sandbox.trial.changes import PathChange, staged_entries
+from forge_cli.sandbox.trial.changes import PathChange
+from forge_cli.sandbox.trial.index import staged_entries
 from forge_cli.sandbox.trial.walk import Side
 from forge_cli.toolsets.shell.contents import MADE_AT_MOST, compare_bytes
 
