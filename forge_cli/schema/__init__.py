@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from forge_cli.core.lazy import lazy_modules
 
 if TYPE_CHECKING:
+    from forge_cli.schema import bounded as bounded
     from forge_cli.schema import config_problems as config_problems
     from forge_cli.schema import forms as forms
     from forge_cli.schema import found_paths as found_paths

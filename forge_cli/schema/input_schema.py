@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import Struct
 
 from forge_cli import schema as room
 from forge_cli.core.errors import PROBLEMS, InvalidInput, SchemaError
 from forge_cli.core.wire import NESTING, JsonObject, plain_json
-from forge_cli.schema.fields import coerce
+from forge_cli.schema.fields import as_mapping, coerce
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _PROPERTY_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 _COMBINED = ("allOf", "anyOf", "oneOf")
+_STEPS, _STEPS_A_VALUE = 20_000, 100
+"""Keywords of a schema that are applied to an input, at most, and how many more for each value in it."""
 OPEN = frozenset({*_COMBINED, "$ref", "additionalProperties", "patternProperties", "unevaluatedProperties"})
 
 
@@ -57,10 +59,40 @@ class InputSchema(Struct, frozen=True, eq=False, dict=True):
             return room.signature.validate_by_model(self.model, coerced, self.json_schema)
         except InvalidInput:
             raise
+        except room.bounded.TooManySteps as error:
+            raise InvalidInput(f"the input cannot be checked: the schema of the tool is at fault, as {error}") from None
         except Exception as error:  # third-party code: the validators of a model, schemas that never end
             raise InvalidInput(f"the input cannot be checked ({type(error).__name__})") from error
 
+    def probe(self) -> None:
+        """Check an empty input and the defaults; a SchemaError where the schema itself takes too long."""
+        try:
+            with room.bounded.steps_limited(_STEPS):
+                self._validator.is_valid({})
+                self._defaults  # noqa: B018 - found once, and kept
+        except room.bounded.TooManySteps as error:
+            raise SchemaError(str(error)) from None
+
     def _by_schema(self, args: JsonObject) -> JsonObject:
+        with room.bounded.steps_limited(_STEPS + _STEPS_A_VALUE * _count(args)):
+            self._add_required(args, self._validator)
+            return self._checked(args)
+
+    def _add_required(self, value: Any, judge: Validator) -> None:
+        """Add the defaults of required fields that are missing, at any depth, where they are what the field admits."""
+        for error in [each for each in judge.iter_errors(value) if each.validator == "required"]:
+            holder, needed = cast(JsonObject, error.instance), cast(list[str], error.validator_value)
+            properties = as_mapping(as_mapping(error.schema).get("properties"))
+            for name in needed:
+                declared = as_mapping(properties.get(name))
+                if name in holder or "default" not in declared:
+                    continue
+                default, inner = deepcopy(declared["default"]), self._validator.evolve(schema=declared)
+                self._add_required(default, inner)
+                if inner.is_valid(default):
+                    holder[name] = default
+
+    def _checked(self, args: JsonObject) -> JsonObject:
         errors = islice(self._validator.iter_errors(args), 4 * PROBLEMS)
         problems = [each for error in errors for each in room.problems.schema_problems(error, self.json_schema)]
         if problems:
@@ -120,6 +152,12 @@ def _shape_problems(schema: JsonObject) -> Iterator[str]:
     for name in required if isinstance(required, list) else ():
         if not isinstance(name, str) or name not in properties:
             yield f'"required" names {name!r}, which is not under "properties"'
+
+
+def _count(value: Any) -> int:
+    """How many values there are in one."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return 1 + sum(map(_count, inner))
 
 
 def _closed(schema: JsonObject) -> JsonObject:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from forge_cli import schema as room
 from forge_cli.core.text import cut
 from forge_cli.core.wire import JsonObject
 from forge_cli.schema.fields import alternatives, lookup, subschemas
@@ -31,12 +32,14 @@ class SchemaProblem(Struct, frozen=True):
 
 
 def validator(schema: JsonObject) -> Validator:
-    """The validator that checks values against a sound schema; it never fetches anything."""
+    """The validator that checks values against a sound schema; it never fetches anything, and its time is bounded."""
     import jsonschema
     import referencing
 
     kind = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
-    return kind(schema, registry=referencing.Registry())
+    plain: JsonObject = room.bounded.without_dialects(schema)
+    bounded = room.bounded.bounded_class(kind)
+    return bounded(plain, registry=referencing.Registry())
 
 
 def metaschema_problem(schema: JsonObject) -> SchemaProblem | None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from pydantic import AliasChoices, AliasPath, BaseModel
 
+from forge_cli import schema as room
 from forge_cli.core.text import cut, did_you_mean
 from forge_cli.core.wire import JsonObject
 from forge_cli.schema.fields import alternatives, choices, member
@@ -103,7 +103,7 @@ def schema_problems(error: JsonSchemaError, root: JsonObject) -> list[str]:
         return [missing_field((*path, name), root) for name in schema["required"] if name not in value]
     if keyword == "additionalProperties" and schema[keyword] is False:
         known, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
-        extra = [name for name in value if name not in known and not any(re.search(each, name) for each in patterns)]
+        extra = [name for name in value if name not in known and not _is_named(name, patterns)]
         return [unknown_field((*path, name), known) for name in extra]
     unsaid = keyword not in _SCHEMA_KEYWORDS or (keyword == "oneOf" and not error.context)
     expected = "" if unsaid else expectation(schema, root)
@@ -123,6 +123,10 @@ def declared_at(path: Loc, schema: JsonObject) -> Any:
 def missing_field(path: Loc, schema: JsonObject) -> str:
     expected = expectation(declared_at(path, schema), schema)
     return f"missing field '{_place(path)}'" + (f" ({expected})" if expected else "")
+
+
+def _is_named(name: str, patterns: Iterable[str]) -> bool:
+    return any(room.bounded.is_found(pattern, name) for pattern in patterns)
 
 
 def unknown_field(path: Loc, known: Collection[str]) -> str:

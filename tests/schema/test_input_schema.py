@@ -1,6 +1,6 @@
 """Input schemas: what is told to a model, and what is taken from it.
 
-Covers forge_cli.schema.json_schema, forge_cli.schema.signature, forge_cli.schema.problems.
+Covers forge_cli.schema.bounded, forge_cli.schema.json_schema, forge_cli.schema.signature, forge_cli.schema.problems.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import enum
 import json
 import math
+import re
 import socket
 from dataclasses import dataclass
 from datetime import date
@@ -32,6 +33,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 
 from forge_cli.core.errors import InvalidInput, SchemaError, ToolError
+from forge_cli.schema.bounded import linear_matcher
 from forge_cli.schema.input_schema import InputSchema, lint
 from forge_cli.schema.signature import SignatureModel
 
@@ -564,3 +566,72 @@ def test_validate_refuses_with_invalid_input_or_gives_json(schema: InputSchema, 
     else:
         assert json.loads(json.dumps(validated, allow_nan=False)) == validated
         assert schema.validate(validated) == validated
+
+
+def schema_of(field: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": {"x": field}, **more}
+
+
+ITEM = {"type": "object", "properties": {"a": {"type": "integer", "default": 1}}, "required": ["a"]}
+
+
+@pytest.mark.parametrize(
+    ("schema", "args", "filled"),
+    [
+        (schema_of({"type": "string", "default": "css"}, required=["x"]), {}, {"x": "css"}),
+        (schema_of({"type": "string", "default": "css"}, required=["x"]), {"x": "b"}, {"x": "b"}),
+        (schema_of(ITEM), {"x": {}}, {"x": {"a": 1}}),
+        (schema_of({**ITEM, "default": {}}, required=["x"]), {}, {"x": {"a": 1}}),
+        (schema_of({"type": "array", "items": ITEM}), {"x": [{}, {"a": 2}]}, {"x": [{"a": 1}, {"a": 2}]}),
+        (schema_of({"$ref": "#/$defs/i"}, **{"$defs": {"i": ITEM}}), {"x": {}}, {"x": {"a": 1}}),
+        (schema_of({"allOf": [ITEM]}), {"x": {}}, {"x": {"a": 1}}),
+    ],
+)
+def test_a_default_is_filled_in_before_a_required_field_is_missed(schema: Any, args: Any, filled: Any) -> None:
+    given_args = json.loads(json.dumps(args))
+    assert InputSchema.of(schema).validate(args) == filled
+    assert args == given_args
+
+
+def test_a_default_that_does_not_fit_is_none() -> None:
+    with pytest.raises(InvalidInput, match="missing field 'x'"):
+        InputSchema.of(schema_of({"type": "string", "default": None}, required=["x"])).validate({})
+
+
+PIECES = ["a", "b", "[ab]", "(a|b)", "(?:ab)", ".", r"\w", r"\d", "^", "$", "*", "+", "?", "{2}", "|"]
+PATTERNS = st.lists(st.sampled_from(PIECES), max_size=6).map("".join)
+
+
+@given(PATTERNS, st.text("ab1", max_size=8))
+def test_linear_patterns_find_what_those_of_python_find(pattern: str, text: str) -> None:
+    try:
+        expected = re.search(pattern, text) is not None
+    except re.error:
+        return
+    if matcher := linear_matcher(pattern):
+        assert matcher(text) is expected
+
+
+@pytest.mark.parametrize("pattern", ["^(a+)+$", "^(a|a)*$", "(.*)*b", "^(([a-z])+.)+[A-Z]([a-z])+$", "^(a?){40}a{40}$"])
+def test_patterns_that_go_back_and_forth_end_at_once(pattern: str) -> None:
+    by_name = {"type": "object", "patternProperties": {pattern: {"type": "integer"}}, "additionalProperties": False}
+    text = "a" * 5000 + "!"
+    for field, value in (({"type": "string", "pattern": pattern}, text), (by_name, {text: "no"})):
+        with pytest.raises(InvalidInput, match=r"must be a string matching|unknown field|must be an integer"):
+            InputSchema.of(schema_of(field)).validate({"x": value})
+
+
+@pytest.mark.parametrize("keyword", ["allOf", "anyOf", "oneOf"])
+def test_references_that_multiply_are_given_up(keyword: str) -> None:
+    defined: dict[str, Any] = {f"a{at}": {keyword: [{"$ref": f"#/$defs/a{at + 1}"}] * 2} for at in range(30)}
+    defined["a30"] = {"type": "null"}
+    with pytest.raises(InvalidInput, match="its references and alternatives multiply"):
+        InputSchema.of(schema_of({"$ref": "#/$defs/a0"}, **{"$defs": defined})).validate({"x": 1})
+
+
+def test_a_dialect_inside_of_a_schema_is_checked_like_the_rest() -> None:
+    draft = "http://json-schema.org/draft-07/schema#"
+    inner = {"$schema": draft, "type": "string", "pattern": "^(a+)+$"}
+    schema = schema_of({"$ref": "#/definitions/i"}, **{"$schema": draft, "definitions": {"i": inner}})
+    with pytest.raises(InvalidInput, match="must be a string matching"):
+        InputSchema.of(schema).validate({"x": "a" * 5000 + "!"})

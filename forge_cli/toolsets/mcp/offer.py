@@ -28,6 +28,7 @@ from forge_cli.core.wire import JsonObject
 from forge_cli.files.mcp import McpServer
 from forge_cli.files.replace import replace_file
 from forge_cli.files.trust import TrustStore
+from forge_cli.schema.bounded import unbounded_problem
 from forge_cli.schema.input_schema import InputSchema
 from forge_cli.schema.tool import Tool
 from forge_cli.schema.toolset import ToolsetEnv
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 LINES = 40
 """Of a difference that is shown."""
 NAME_MAX = 64
+LISTED_MAX = 2000
+"""Tools, resources or prompts of one server."""
 DESCRIPTION_MAX = 4000
 _ODD = re.compile(r"[^a-zA-Z0-9_-]+")
 
@@ -56,6 +59,8 @@ class ServerTool(Struct, frozen=True):
     """The hash of all that the server says of it but its name, annotations included; for a lock."""
     malformed: str = ""
     """Why it is not a tool at all."""
+    needs_task: bool = False
+    """Whether it only runs as a task that goes on behind the call."""
 
     @classmethod
     def of(cls, tool: mcp_types.Tool, identity: str) -> ServerTool:
@@ -70,6 +75,7 @@ class ServerTool(Struct, frozen=True):
             hints is not None and hints.open_world_hint is True,
             hash_of(tool.model_dump(mode="json", by_alias=True, exclude={"name", "meta"}, exclude_none=True)),
             str((tool.meta or {}).get(MALFORMED, "")),
+            tool.execution is not None and tool.execution.task_support == "required",
         )
 
 
@@ -94,14 +100,18 @@ class KeptOffer(Struct, frozen=True, dict=True):
         """Named after all that decides which tools a server has; where files are among it, after their folder, too."""
         server = self.server
         words = filter(None, (server.command, *server.args))
-        folder = str(self.workspace) if any(os.path.isfile(self.workspace / word) for word in words) else ""
+        return self._named(str(self.workspace) if any(os.path.isfile(self.workspace / word) for word in words) else "")
+
+    def _named(self, folder: str) -> Path:
+        server = self.server
         deciding = [server.identity, sorted(server.env.items()), sorted(server.headers.items()), folder]
         return self.home / "cache" / "mcp" / f"{digest_of(json.dumps(deciding).encode())[:32]}.json"
 
     def find(self) -> ServerOffer | None:
         """None where the server was never connected to."""
-        with suppress(OSError, ValueError):
-            return msgspec.json.decode(self.file.read_bytes(), type=ServerOffer)
+        for file in (self.file, self._named(str(self.workspace))):  # a file that it names may have been moved away
+            with suppress(OSError, ValueError):
+                return msgspec.json.decode(file.read_bytes(), type=ServerOffer)
         return None
 
     def put(self, offer: ServerOffer) -> None:
@@ -206,6 +216,8 @@ def offered_tool(
     """A tool of a server; ``Quarantined`` where what it says of itself could not be judged."""
     if tool.malformed:
         raise Quarantined(f"it is not valid: {visible(cut(tool.malformed, 300, 'end'))}")
+    if tool.needs_task:
+        raise Quarantined("it only runs as a task (taskSupport: required), which forge does not take part in")
     description = (tool.description or tool.name).strip()
     if visible(description, keep="\n\t") != description:
         raise Quarantined("its description has invisible or control characters")
@@ -213,9 +225,12 @@ def offered_tool(
         notice(f"the description of {name} has {len(description)} characters, and is cut")
         description = cut(description, DESCRIPTION_MAX)
     try:
-        InputSchema.of(tool.input_schema)
-    except SchemaError as error:
+        schema = InputSchema.of(tool.input_schema)
+        schema.probe()
+    except (SchemaError, RecursionError) as error:
         raise Quarantined(f"its schema is unsound: {error}") from None
+    if problem := unbounded_problem(tool.input_schema):
+        raise Quarantined(f"its schema is unsound: {visible(cut(problem, 300, 'end'))}")
     return ServedTool(
         name=name,
         description=description,
@@ -238,11 +253,17 @@ def _hinted_effects(tool: ServerTool) -> frozenset[Effect] | None:
     return frozenset({Effect.READ, Effect.NETWORK} if tool.open_world else {Effect.READ})
 
 
+class TooMuchOffered(Exception):
+    """A list of a server is longer than any that is of use; the sentence says so."""
+
+
 async def all_pages(ask: Callable[[str | None], Awaitable[Any]], part: str) -> list[Any]:
-    """All of a list that comes in pages; one that never ends meets the time limit."""
+    """All of a list that comes in pages; TooMuchOffered where it is longer than a person could look through."""
     page = await ask(None)
     found = list(getattr(page, part))
-    while page.next_cursor is not None:
+    while page.next_cursor is not None and len(found) <= LISTED_MAX:
         page = await ask(page.next_cursor)
         found += getattr(page, part)
+    if len(found) > LISTED_MAX:
+        raise TooMuchOffered(f"it offers more than {LISTED_MAX:,} {part}, and no more are taken")
     return found

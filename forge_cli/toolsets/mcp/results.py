@@ -21,6 +21,7 @@ from forge_cli.core.results import Json, ResultValue, Text
 from forge_cli.core.text import cut, did_you_mean
 from forge_cli.core.tool import LONGEST, Args
 from forge_cli.core.wire import JsonObject
+from forge_cli.schema.bounded import unbounded_problem
 from forge_cli.schema.tool import Tool
 from forge_cli.toolsets.mcp.connection import Connection
 
@@ -63,6 +64,8 @@ class ServerRequests:
 
         if params.mode == "url":
             return ElicitResult(action="decline")
+        if problem := unbounded_problem(dict(params.requested_schema)):
+            return ErrorData(code=INVALID_PARAMS, message=problem)
         message = cut(" ".join(params.message.split()), ASKED, "end")
         try:
             given = await self._session.ask_person(self._asker, message, dict(params.requested_schema))

@@ -23,6 +23,22 @@ FORM = {
     },
     "required": ["size"],
 }
+DOUBLED = {f"a{at}": {"allOf": [{"$ref": f"#/$defs/a{at + 1}"}] * 2} for at in range(25)} | {"a25": True}
+
+
+def schema(**more: object) -> dict:
+    return {"type": "object", "properties": {"text": {"type": "string", **more}}}
+
+
+ODD_SCHEMAS = {
+    "doubles": {**schema(), "properties": {"text": {"$ref": "#/$defs/a0", "default": ""}}, "$defs": DOUBLED},
+    "later": {**schema(), "properties": {"text": {"$ref": "#/$defs/a0"}}, "$defs": DOUBLED},
+    "looks": schema(pattern="^(?=(a+)+b)x"),
+    "refers": schema(pattern=r"^(a+)\1$"),
+    "huge": schema(pattern="(a{1000}){1000}"),
+    "by_name": {**schema(), "patternProperties": {"^(?!x)(a+)+$": {"type": "string"}}},
+    "linear": schema(pattern="^(a+)+$"),
+}
 SAID = {"role": "user", "content": {"type": "text", "text": "Say hi."}}
 QUESTIONS = {
     "roots": ("roots/list", {}),
@@ -43,6 +59,15 @@ def tools() -> list[dict]:
             return [TOOL, TOOL]
         case "unsound":
             return [TOOL, {**TOOL, "name": "bad", "inputSchema": {"type": "object", "properties": {"x": {"type": 7}}}}]
+        case "odd schemas":
+            return [TOOL, *({**TOOL, "name": name, "inputSchema": schema} for name, schema in ODD_SCHEMAS.items())]
+        case "tasks":
+            return [TOOL, {**TOOL, "name": "slow", "execution": {"taskSupport": "required"}}]
+        case "thousands":
+            return [{**TOOL, "name": f"tool {number}"} for number in range(2001)]
+        case "defaults":
+            styled = {"text": {"type": "string"}, "style": {"type": "string", "default": "plain"}}
+            return [{**TOOL, "inputSchema": {"type": "object", "properties": styled, "required": ["text", "style"]}}]
         case "malformed":
             bad = [{"type": "objct"}, {}, True, None]
             return [TOOL, *({**TOOL, "name": f"bad{at}", "inputSchema": each} for at, each in enumerate(bad)), "what"]

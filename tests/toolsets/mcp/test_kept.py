@@ -46,6 +46,15 @@ def test_a_server_that_was_never_started_is_a_row_that_says_so(project: Project)
     assert not left.exists()
 
 
+def test_what_is_known_of_a_server_stays_known_where_its_program_is_gone(project: Project) -> None:
+    (project.folder / "server.py").write_text(Path(SERVER).read_text())
+    entry = f"{{command: {json.dumps(sys.executable)}, args: [server.py, plain]}}"
+    servers(project, {"s": entry})
+    assert project.forge("mcp", "test", "worker.yaml").returncode == 0
+    (project.folder / "server.py").unlink()
+    assert listed(project) == {"s__echo": None}
+
+
 def by_test(project: Project) -> None:
     assert project.forge("mcp", "test", "worker.yaml").returncode == 0
 

@@ -169,6 +169,41 @@ def test_a_bad_tool_is_left_out_by_name_and_the_others_work(project: Project, mo
     assert any(f"the tool {left_out} of the MCP server s is left out" in said for said in told(seen))
 
 
+def test_schemas_that_could_take_for_ever_are_left_out_or_refused(project: Project) -> None:
+    worker(project, "odd schemas")
+    slow = {"text": "a" * 60 + "!"}
+    seen = run(project, "s__echo", "s__later", "s__linear", args=slow)
+    assert seen.statuses == ["success", "invalid", "invalid"]
+    assert "its references and alternatives multiply" in seen.outcomes[1].error
+    assert "must be a string matching" in seen.outcomes[2].error
+    left_out = {said.split()[2]: said for said in told(seen) if "left out" in said}
+    assert set(left_out) == {"doubles", "looks", "refers", "huge", "by_name"}
+    assert "looks around, refers back or repeats too much" in left_out["looks"]
+
+
+def test_tools_that_only_run_as_tasks_are_left_out_by_name(project: Project) -> None:
+    worker(project, "tasks")
+    seen = run(project, "s__echo", "s__slow")
+    assert seen.statuses == ["success", "not_found"]
+    assert [said for said in told(seen) if "taskSupport" in said] == [
+        "the tool slow of the MCP server s is left out: it only runs as a task (taskSupport: required), which forge "
+        "does not take part in"
+    ]
+
+
+def test_a_server_with_thousands_of_tools_ends_nothing_but_itself(project: Project) -> None:
+    servers(project, {"s": definition("thousands"), "p": definition("plain")})
+    seen = run(project, "p__echo")
+    assert seen.statuses == ["success"]
+    assert any("it offers more than 2,000 tools" in said for said in told(seen))
+
+
+def test_a_required_field_with_a_default_is_filled_in(project: Project) -> None:
+    worker(project, "defaults")
+    seen = run(project, "s__echo")
+    assert seen.statuses == ["success"]
+
+
 def test_no_key_of_a_provider_reaches_a_server(project: Project, monkeypatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-very-secret-value")
     monkeypatch.setenv("DOCS_TOKEN", "given by name")
