@@ -16,6 +16,7 @@ import anyio
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from forge_cli import files
 from forge_cli.core.approval import Approval, ApprovalDecision, ApprovalRequest, Verdict
 from forge_cli.core.bounds import call_within, fault_text
 from forge_cli.core.bus import EventBus
@@ -288,14 +289,15 @@ class Hooks(Struct, frozen=True, kw_only=True, dict=True):
         return heard
 
     async def _run(self, hook: Hook, told: HookCall) -> HookAnswer:
-        files, trusted = hook.config.files, TrustStore(self.home)
-        for file in files if hook.of_project else ():
-            if file.is_relative_to(self.workspace) and not trusted.holds_file(file):
-                raise HookFailed(f"{file} is not trusted as it is; forge trust changes that")
+        code = files.project.hook_code(hook.config, self.workspace) if hook.of_project else {}
+        for file in TrustStore(self.home).differing(code):
+            raise HookFailed(f"{file} is not trusted as it is; forge trust changes that")
         text = json.dumps(jsonable(told.wire()), ensure_ascii=False) + "\n"
         try:
             if hook.of_project:
-                done = await self.processes.run(hook.config.argv, input=text, timeout=SECONDS, readable=files)
+                done = await self.processes.run(
+                    hook.config.argv, input=text, timeout=SECONDS, readable=hook.config.files
+                )
             else:
                 done = await self.processes.run_as_person(hook.config.argv, input=text, timeout=SECONDS)
         except ToolError as error:

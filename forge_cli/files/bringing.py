@@ -17,12 +17,14 @@ from forge_cli.files.home import forge_home
 from forge_cli.files.lookup import NamedWorker, WorkerOrigin, named_workers
 from forge_cli.files.mcp import McpServer
 from forge_cli.files.mcp_project import project_servers
-from forge_cli.files.project import hook_files, read_project
+from forge_cli.files.project import hook_code, read_project
 from forge_cli.files.repository import guidance_files
 from forge_cli.files.settings import HookConfig, Settings, project_file
 from forge_cli.files.trust import TrustStore, file_digests
 
 SKILL = "SKILL.md"
+NAMED = 10
+"""Files that are named one by one."""
 T = TypeVar("T")
 
 
@@ -44,13 +46,17 @@ class Brought(Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        names = f" (MCP servers: {', '.join(self.servers) or 'none'})" if self.kind == "servers" else f" ({self.kind})"
-        return f"{self.path}{names}"
+        if self.kind != "servers":
+            return f"{self.path} ({self.kind})"
+        code = [os.path.relpath(path, self.path.parent) for path in self.files if path != self.path]
+        more = f" and {len(code) - NAMED} more" if len(code) > NAMED else ""
+        started = f", started from {', '.join(code[:NAMED])}{more}" if code else ""
+        return f"{self.path} (MCP servers: {', '.join(self.servers) or 'none'}{started})"
 
     def is_trusted(self, store: TrustStore) -> bool:
         if self.worker:
             return store.holds(self.worker)
-        return all(store.holds_file(path, content) for path, content in self.files.items())
+        return not store.differing(self.files)
 
     def was_trusted(self, store: TrustStore) -> bool:
         """Did the person agree to something else in this place?"""
@@ -86,7 +92,8 @@ def _is_at(each: Brought, place: Path, folder: Path) -> bool:
 def _find(folder: Path, strict: bool) -> Iterator[Brought]:
     root = _root(folder)
     for servers in _read(lambda: project_servers(folder), strict) or ():
-        yield Brought("servers", servers.file, {servers.file: servers.content}, servers=servers.servers)
+        files = {servers.file: servers.content, **servers.code()}
+        yield Brought("servers", servers.file, files, servers=servers.servers)
     for guidance in guidance_files(folder) if root == folder else ():
         if guidance.is_file():
             text = guidance.read_bytes()
@@ -99,9 +106,9 @@ def _find(folder: Path, strict: bool) -> Iterator[Brought]:
         read, content = _read(lambda: read_project(settings), strict), settings.read_bytes()
         hooks = read.hooks if read else []
         yield Brought("settings", settings, {settings: content}, settings=read, hooks=hooks)
-        for program in hook_files(read, root) if read else ():
-            run = [hook for hook in hooks if program in hook.files]
-            yield Brought("hook", program, {program: program.read_bytes()}, hooks=run)
+        code = [(hook, hook_code(hook, root)) for hook in hooks]
+        for program, text in {path: text for _, files in code for path, text in files.items()}.items():
+            yield Brought("hook", program, {program: text}, hooks=[hook for hook, files in code if program in files])
     for worker in named_workers(root, forge_home()):
         if worker.origin is WorkerOrigin.PROJECT:
             yield Brought("worker", worker.path, worker=worker, digests=file_digests(worker))

@@ -32,9 +32,15 @@ def environment_folders() -> Iterator[Path]:
     yield from (path for path in _search_path() if path.name in INSTALLED or path.suffix in (".zip", ".egg"))
 
 
+@lru_cache(maxsize=1)
+def library_names() -> frozenset[str]:
+    """The first names of modules that a program in Python may import from a library."""
+    return _names(path for path in environment_folders() if path.is_dir())
+
+
 def search_folders() -> Iterator[tuple[Path, frozenset[str]]]:
     """The other folders on the path, each with the first names of modules that it would be asked for."""
-    libraries = {path for path in environment_folders() if path.suffix == ""}
+    libraries = {path for path in environment_folders() if path.is_dir()}
     first = True
     for path in _search_path():
         if any(path.is_relative_to(folder) for folder in libraries):
@@ -52,7 +58,7 @@ def _names(libraries: Iterable[Path]) -> frozenset[str]:
     found = {*sys.stdlib_module_names, *CUSTOM}
     for folder in libraries:
         if folder.name in INSTALLED and folder.is_dir():
-            found.update(name.partition(".")[0] for name in os.listdir(folder) if "-" not in name)
+            found.update(name.partition(".")[0] for name in os.listdir(folder) if "-" not in name and "__" not in name)
     return frozenset(found - _NEVER)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -58,6 +60,15 @@ class McpServer(Config):
     def identity(self) -> str:
         """The key that a grant for its tools is bound to: where the server comes from."""
         return self.url or repr([self.command, *self.args])
+
+
+def defined_in(servers: Any) -> dict[str, McpServer]:
+    """The servers that the section of a worker defines, and not those that it only names or spells wrongly."""
+    found: dict[str, McpServer] = {}
+    for name, given in servers.items() if isinstance(servers, Mapping) else ():
+        with suppress(ValueError, TypeError):  # reported where the worker is opened
+            found[str(name)] = McpServer.model_validate(dict(given))
+    return found
 
 
 class McpServers(Config):

@@ -13,6 +13,7 @@ from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.files.mcp import McpServer, McpServers
 from forge_cli.files.places import parse_json, whole_file
 from forge_cli.files.regular import read_regular
+from forge_cli.files.started import content_of_code
 from forge_cli.files.trust import TrustError, TrustStore
 from forge_cli.schema.config import parse_config
 
@@ -30,6 +31,15 @@ class ProjectServers(Struct, frozen=True):
     content: bytes
     servers: Mapping[str, McpServer]
 
+    def code(self, *names: str) -> dict[Path, bytes]:
+        """The files of the repository that these servers are started from, or all of them."""
+        found: dict[Path, bytes] = {}
+        for name in names or self.servers:
+            server = self.servers[name]
+            if server.command:
+                found |= content_of_code([server.command, *server.args], self.file.parent, server.env)
+        return found
+
 
 def project_servers(folder: Path) -> list[ProjectServers]:
     """Those of ``.mcp.json`` and ``mcp.json``; nothing of them is to be used before the person trusts the file."""
@@ -45,9 +55,12 @@ def trusted_server(name: str, folder: Path, home: Path) -> McpServer | None:
     """A server that a folder defines, if it does; what it brings has to be trusted first."""
     for project in project_servers(folder):
         if name in project.servers:
-            if not TrustStore(home).holds_file(project.file, project.content):
-                problem = f"{project.file} comes with this folder and is not trusted"
-                raise TrustError(problem, hint=f"read it, then: forge trust {project.file.name}")
+            store, remedy = TrustStore(home), f"read it, then: forge trust {project.file.name}"
+            if not store.holds_file(project.file, project.content):
+                raise TrustError(f"{project.file} comes with this folder and is not trusted", hint=remedy)
+            for path in store.differing(project.code(name)):
+                problem = f"{path} is not trusted as it is now, and the MCP server {name} is started from it"
+                raise TrustError(problem, hint=remedy)
             return project.servers[name]
     return None
 

@@ -64,6 +64,8 @@ class StartedFiles(Struct, frozen=True):
     """Those that it names itself, existing or not."""
     around: frozenset[Path]
     """Files, and folders with all that lies in them, that these import from."""
+    searched: frozenset[Path] = frozenset()
+    """Folders in which Python looks for every module first, and that count only for such names: a script lies there."""
 
     @property
     def all(self) -> frozenset[Path]:
@@ -82,7 +84,7 @@ def started_files(
     found.follow(list(argv))
     for name, value in (env or {}).items():
         found.follow_variable(name, value)
-    return StartedFiles(frozenset(found.words), frozenset(found.around))
+    return StartedFiles(frozenset(found.words), frozenset(found.around), frozenset(found.searched))
 
 
 class _Finding:
@@ -91,6 +93,7 @@ class _Finding:
         self._outer = frozenset(around for each in outer for around in (each, *each.parents))
         self.words: set[Path] = set()
         self.around: set[Path] = set()
+        self.searched: set[Path] = set()
 
     def follow(self, words: Sequence[str], depth: int = 0) -> None:
         """Look at each word of a command line; a program counts wherever it stands, as behind ``timeout 9``."""
@@ -110,8 +113,11 @@ class _Finding:
     def follow_variable(self, name: str, value: str) -> None:
         if name in _SEARCHED:
             for entry in filter(None, value.split(os.pathsep)):
-                path = self._bases[0] / os.path.expanduser(entry)
-                self.around.update([path] if path.exists() and self._is_apart(path) else [])
+                path = Path(os.path.normpath(self._bases[0] / os.path.expanduser(entry)))
+                if not self._is_apart(path):
+                    self.searched.update([path] if name == "PYTHONPATH" else [])
+                elif path.exists():
+                    self.around.add(path)
         else:
             for word in _split(value):
                 self._follow_word(word.rpartition("=")[2], ())
@@ -134,6 +140,7 @@ class _Finding:
         if not _MODULE.fullmatch(name):
             return
         for base in self._bases:
+            self.searched.update([] if self._is_apart(base) else [base])
             sources = Sources.below(base, [name])
             if sources.files:
                 self._follow_sources(sources)
@@ -175,7 +182,8 @@ class _Finding:
         """The folder around code, or what it imports where the folder is the whole project."""
         if self._is_apart(path.parent):
             self.around.add(path.parent)
-        elif path.suffix in (".py", ".pyw"):
+        elif path.suffix in (".py", ".pyw") or _names_python(path):
+            self.searched.add(path.parent)
             self._follow_sources(Sources.beside(path))
         if path.suffix in _NODE:
             self.around.update(_required(path))
@@ -202,6 +210,16 @@ def is_code(path: Path) -> bool:
             return file.read(2) == b"#!" or os.access(path, os.X_OK)
     except OSError:
         return False
+
+
+def _names_python(path: Path) -> bool:
+    """Whether the first line of a script has it run by Python."""
+    try:
+        with open(path, "rb") as file:
+            first = file.readline(200)
+    except OSError:
+        return False
+    return first.startswith(b"#!") and b"python" in first
 
 
 def _is_python(words: Sequence[str]) -> bool:

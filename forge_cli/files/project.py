@@ -9,7 +9,8 @@ from typing import Any
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.files.mcp import McpServers
-from forge_cli.files.settings import Settings, read_settings
+from forge_cli.files.settings import HookConfig, Settings, read_settings
+from forge_cli.files.started import content_of_code
 from forge_cli.files.worker import ApprovalSection, Limits
 from forge_cli.schema.config import Config, parse_config
 from forge_cli.schema.marks import MarkedDict, MarkedList
@@ -29,10 +30,9 @@ def read_project(file: Path) -> Settings:
     return project
 
 
-def hook_files(project: Settings, workspace: Path) -> list[Path]:
-    """The files of a project that its hooks run, each of which is trusted by its content as well."""
-    files = dict.fromkeys(file for hook in project.hooks for file in hook.files)
-    return [file for file in files if file.is_relative_to(workspace)]
+def hook_code(hook: HookConfig, workspace: Path) -> dict[Path, bytes]:
+    """The files of a project that a hook runs, with what they import: each is trusted by its content as well."""
+    return content_of_code(hook.argv, workspace) if hook.run else {}
 
 
 def _check_policy(project: Settings, name: str) -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
+from forge_cli.files.environment import library_names
 from forge_cli.files.programs import is_code, started_files
 from forge_cli.files.regular import read_regular
+from forge_cli.files.repository import repository_top
 
 _INSTALLED = frozenset(
     (
@@ -17,6 +20,7 @@ _INSTALLED = frozenset(
     )
 )
 """Folders of what was installed or made by other programs, which no person reads file by file."""
+_MODULES = (".py", ".pyc", ".so")
 MISSING = ""
 """In the place of a hash."""
 
@@ -34,7 +38,20 @@ def started_code(
     found = dict.fromkeys((*named.words, *filter(is_code, told.words)))
     for path in (*named.around, *told.around):
         found.update(dict.fromkeys(_code_in(path)))
+    for path in named.searched | told.searched:
+        found.update(dict.fromkeys(_found_first(path)))
     return sorted(path for path in found if path.is_file())
+
+
+def _found_first(folder: Path) -> Iterator[Path]:
+    """The modules in a folder that Python would import in the place of a library."""
+    names = library_names()
+    with suppress(OSError):
+        for entry in os.scandir(folder):
+            if entry.name.partition(".")[0] in names and entry.name.endswith(_MODULES):
+                yield Path(entry.path)
+            elif entry.name in names and os.path.isfile(os.path.join(entry.path, "__init__.py")):
+                yield from _code_in(Path(entry.path))
 
 
 def _code_in(path: Path) -> Iterator[Path]:
@@ -50,9 +67,11 @@ def _is_environment(place: str, name: str) -> bool:
     return os.path.exists(os.path.join(place, name, "pyvenv.cfg"))
 
 
-def content_of_code(paths: Iterable[Path], folder: Path) -> dict[Path, bytes]:
-    """The content of those that lie in a folder: others belong to the machine."""
-    return {path: _read(path) for path in paths if path.is_relative_to(folder)}
+def content_of_code(argv: Sequence[str], folder: Path, env: Mapping[str, str] | None = None) -> dict[Path, bytes]:
+    """Those that lie in the repository around the folder, with what is in them: others belong to the machine."""
+    top = repository_top(folder)
+    found = started_code(argv, folder, env, [folder / ".forge"])
+    return {path: _read(path) for path in found if path.is_relative_to(top)}
 
 
 def _read(path: Path) -> bytes:

@@ -10,6 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from forge_cli import files
 from forge_cli.core.errors import ExitCode, ForgeError
 from forge_cli.files.allowed import allowed_by, find_allowed
 from forge_cli.files.home import make_private
@@ -71,6 +72,11 @@ class TrustStore:
         """Whether this file, or this content that was read from it, is what the person agreed to."""
         digest = _digest(path) if content is None else sha256(content).hexdigest()
         return digest != UNREADABLE and self._known("files").get(os.path.realpath(path)) == digest
+
+    def differing(self, files: Mapping[Path, bytes]) -> list[Path]:
+        """Those of the files, as they were read, that are not what the person agreed to."""
+        known = self._known("files") if files else {}
+        return [path for path in files if known.get(os.path.realpath(path)) != sha256(files[path]).hexdigest()]
 
     def add_file(self, path: Path, content: bytes | None = None) -> None:
         """Keep that the person agreed to this file as it is now, or as it was read."""
@@ -163,7 +169,8 @@ def file_digests(worker: NamedWorker) -> dict[str, str]:
     """
     files = set(_tree(worker.root))
     with suppress(ForgeError, OSError):  # reported where it is loaded
-        files |= worker_files(load_worker(worker.path))
+        loaded = load_worker(worker.path)
+        files |= {*worker_files(loaded), *server_code(loaded)}
     kept = (path for path in sorted(files) if path.suffix != ".lock")  # which says what the others have to be
     return {os.path.relpath(path, worker.root): _digest(path) for path in kept}
 
@@ -182,7 +189,20 @@ def worker_files(worker: Worker) -> set[Path]:
 
 def content_of(worker: Worker) -> dict[Path, bytes | None]:
     """The same with what is in them; nothing of one that cannot be known, such as a link to a folder."""
-    return {file: file.read_bytes() if file.is_file() else None for file in sorted(worker_files(worker))}
+    files = sorted({*worker_files(worker), *server_code(worker)})
+    return {file: file.read_bytes() if file.is_file() else None for file in files}
+
+
+def server_code(worker: Worker) -> set[Path]:
+    """The code of the MCP servers that a worker and its child workers define, as far as it comes with them."""
+    found: set[Path] = set()
+    for each in with_children(worker):
+        base = next((above.parent for above in each.folder.parents if above.name == ".forge"), each.folder)
+        for part in each.sections_of("mcp"):
+            for server in files.mcp.defined_in(part.get("servers")).values():
+                argv = [server.command, *server.args] if server.command else []
+                found.update(files.started.content_of_code(argv, base, server.env) if argv else ())
+    return found
 
 
 def _tree(folder: Path) -> Iterator[Path]:

@@ -4,6 +4,8 @@ Covers forge_cli.files.bringing.
 """
 
 import json
+import re
+import shlex
 import shutil
 import sys
 from collections.abc import Callable
@@ -13,6 +15,8 @@ import pytest
 
 from forge_cli.core.errors import ExitCode
 from forge_cli.files.bringing import capabilities, find_brought
+from forge_cli.files.mcp_project import trusted_server
+from forge_cli.files.trust import TrustError, TrustStore
 from forge_cli.testing import Project
 
 from .conftest import Done
@@ -44,6 +48,112 @@ def test_servers_of_a_folder_need_trust_and_need_it_again(cli: Cli, project: Pro
     assert [(row["name"], row["from"]) for row in rows] == [("s", ".mcp.json")]
     bring_server(project, "mixed")
     assert use_server(cli, project)[0] == ExitCode.UNTRUSTED
+
+
+STARTED = {
+    "python3 tools/server.py": ("tools/server.py", "tools/helper.py", "tools/json.py"),
+    "python3 server.py": ("server.py", "helper.py"),
+    "./tools/run.sh": ("tools/run.sh", "tools/server.py"),
+    "sh -c 'cd tools && exec python3 server.py'": ("tools/server.py",),
+    "uv run --directory tools server.py": ("tools/helper.py", "pyproject.toml"),
+    "node dist/server.js": ("dist/server.js", "dist/lib/x.js", "package.json"),
+    "npm run serve": ("package.json",),
+    "make serve": ("Makefile",),
+    "python3 -m tools.server": ("tools/server.py", "tools/helper.py"),
+    "server --config=conf.toml": ("conf.toml",),
+}
+FILES = ("tools/server.py", "server.py", "tools/run.sh", "dist/server.js", "package.json", "Makefile", "conf.toml")
+
+
+@pytest.mark.parametrize("line", STARTED)
+def test_trust_of_servers_covers_the_code_that_they_are_started_from(project: Project, line: str) -> None:
+    bring_code(project)
+    command, *args = shlex.split(line)
+    project.write(".mcp.json", json.dumps({"mcpServers": {"s": {"command": command, "args": args}}}))
+    folder, store = project.folder.resolve(), TrustStore(project.home)
+    for each in find_brought(folder):
+        each.trust(store)
+    assert trusted_server("s", folder, project.home)
+    for name in STARTED[line]:
+        before = (folder / name).read_text() if (folder / name).exists() else None
+        project.write(name, "changed")
+        with pytest.raises(TrustError, match=f"{re.escape(name)} is not trusted as it is now, and the MCP server s"):
+            trusted_server("s", folder, project.home)
+        (folder / name).unlink() if before is None else project.write(name, before)
+        assert trusted_server("s", folder, project.home)
+    project.write("tools/data.json", "{}")
+    project.write("src/app.py", "x = 1")
+    assert trusted_server("s", folder, project.home)
+
+
+def bring_code(project: Project) -> None:
+    for name in (*FILES, "tools/__init__.py", "pyproject.toml", "dist/lib/x.js"):
+        project.write(name, "")
+    for folder in ("tools/", ""):
+        project.write(f"{folder}server.py", "import helper")
+        project.write(f"{folder}helper.py", "")
+
+
+def test_a_changed_script_is_named_and_shown_and_trusted_again(cli: Cli, project: Project) -> None:
+    bring_server(project)
+    project.write("tools/server.py", Path(SERVER).read_text())
+    definition = {"command": sys.executable, "args": ["tools/server.py", "plain"]}
+    project.write(".mcp.json", json.dumps({"mcpServers": {"s": definition}}))
+    assert cli("trust").out == f"trusted: {project.folder}/.mcp.json (MCP servers: s, started from tools/server.py)\n"
+    printed = cli("trust", "--print-hash").out
+    assert use_server(cli, project) == (0, "hello\n")
+
+    project.write("tools/server.py", f"open('pwned', 'w')\n{Path(SERVER).read_text()}")
+    code, told = use_server(cli, project)
+
+    assert (code, f"{project.folder}/tools/server.py is not trusted as it is now" in told) == (8, True), told
+    assert not (project.folder / "pwned").exists()
+    assert cli("trust", "--print-hash").out != printed
+    assert cli("trust", ".mcp.json").code == 0
+    assert use_server(cli, project)[0] == 0
+
+
+def test_trust_of_a_worker_covers_the_code_of_its_servers(cli: Cli, project: Project) -> None:
+    project.write("tools/server.py", Path(SERVER).read_text())
+    server = f"{{command: {sys.executable}, args: [tools/server.py, plain]}}"
+    project.write(".forge/workers/tidy.yaml", f"name: tidy\ntoolsets: {{mcp: {{servers: {{s: {server}}}}}}}\n")
+    project.write("script.yaml", "turns: [{text: done}]\n")
+    run = ("run", "tidy", "go", "-p", "-m", "script:script.yaml")
+    assert cli("trust").code == 0
+    assert cli(*run).code == 0
+
+    project.write("tools/server.py", f"open('pwned', 'w')\n{Path(SERVER).read_text()}")
+
+    assert cli(*run).code == ExitCode.UNTRUSTED
+    assert not (project.folder / "pwned").exists()
+
+
+HOOKED = {
+    "[./check.sh]": "check.sh",
+    "[make, hook]": "Makefile",
+    "[sh, -c, 'sh tools/c.sh']": "tools/c.sh",
+    "[python3, ../tools/hook.py]": "tools/helper.py",
+    "[python3, ../hook.py]": "helper.py",
+}
+
+
+@pytest.mark.parametrize("run", HOOKED)
+def test_trust_of_hooks_covers_the_code_that_their_words_name(project: Project, run: str) -> None:
+    bring_code(project)
+    for name in ("Makefile", "tools/c.sh", ".forge/check.sh"):
+        project.write(name, "")
+    for folder in ("tools/", ""):
+        project.write(f"{folder}hook.py", "import helper")
+    project.write(".forge/config.yaml", f"hooks: [{{on: session_start, run: {run}}}]\n")
+    folder, store = project.folder.resolve(), TrustStore(project.home)
+    for each in find_brought(folder):
+        each.trust(store)
+    name = HOOKED[run] if HOOKED[run] != "check.sh" else ".forge/check.sh"
+
+    project.write(name, "changed")
+
+    news = [each for each in find_brought(folder) if not each.is_trusted(store)]
+    assert [(each.kind, str(each.path.relative_to(folder))) for each in news] == [("hook", name)]
 
 
 def test_trust_is_listed_and_taken_back(cli: Cli, project: Project) -> None:

@@ -224,3 +224,15 @@ def test_no_confined_command_changes_them(project: Project, folder: Path) -> Non
 
 
 SERVERS = {"python3": "tools/server.py", "node": "dist/server.js"}
+
+
+async def test_modules_that_a_script_at_the_top_would_import_in_place_of_a_library_ask(folder: Path) -> None:
+    servers = {"p": {"command": "python3", "args": ["server.py"]}, "q": {"command": "./start"}}
+    write(folder, ".mcp.json", json.dumps({"mcpServers": servers}))
+    write(folder, "server.py", "import asyncio")
+    write(folder, "start", "#!/usr/bin/env python3\nimport own")
+
+    asks = ("json.py", "json/__init__.py", "asyncio.py", "sitecustomize.py", "msgspec.py", "own.py", "re.pyc")
+    found = await reasons(folder, *asks, "app.py", "src/json.py", "json/data.txt", "tests/__init__.py")
+
+    assert [path for path, why in found.items() if why] == list(asks)

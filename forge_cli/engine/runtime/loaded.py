@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.engine.plugins.scan import package_places
-from forge_cli.files.environment import environment_folders, imported_folders, imported_from, search_folders
+from forge_cli.files.environment import (
+    environment_folders,
+    imported_folders,
+    imported_from,
+    library_names,
+    search_folders,
+)
 from forge_cli.files.git_hooks import hook_folders
 from forge_cli.files.home import POLICY_VARIABLE
 from forge_cli.files.lookup import PROJECT
-from forge_cli.files.mcp import McpServer
+from forge_cli.files.mcp import McpServer, defined_in
 from forge_cli.files.mcp_project import project_servers
 from forge_cli.files.programs import started_files
 from forge_cli.files.settings import Settings
@@ -48,11 +53,15 @@ class LoadedFinder:
         """``outer`` is that of the parent worker."""
         self._worker, self._zones, self._settings = worker, zones, settings
         self._workspace, self._home, self._outer = workspace, home, outer
+        self._searched: dict[Path, str] = {}
+        """Folders in which programs look for modules first, and why that matters."""
 
     def __call__(self) -> LoadedFiles:
         if not self._roots:
             return LoadedFiles()
-        found = LoadedFiles.within(self._roots, self._paths(), tuple(self._folders()))
+        self._searched.clear()
+        paths = list(self._paths())
+        found = LoadedFiles.within(self._roots, paths, tuple(self._folders()))
         if self._outer is None:
             return found
         outer = self._outer()
@@ -77,8 +86,7 @@ class LoadedFinder:
                     yield from self._of_servers(project.servers, folder)
         yield from self._of_servers(self._settings.mcp.servers, self._workspace)
         for hook in self._settings.hooks:
-            for path in self._started(hook.argv, {}, self._workspace):
-                yield LoadedPath(path, f"the hook {hook.title} runs it")
+            yield from self._started(hook.argv, {}, self._workspace, f"the hook {hook.title} runs it")
         if policy := os.environ.get(POLICY_VARIABLE):
             yield LoadedPath(Path(policy), "forge obeys it")
 
@@ -90,6 +98,8 @@ class LoadedFinder:
         for path, names in search_folders():
             if any(is_near(path, root) for root in self._roots):
                 yield ImportFolder(path, imported_from(path), names, IMPORTED)
+        for path, why in self._searched.items():
+            yield ImportFolder(path, frozenset(), library_names(), why)
 
     def _workers(self) -> Iterator[Worker]:
         """The worker itself with its children, and all others whose files lie in a zone or in forge's own folder."""
@@ -122,7 +132,7 @@ class LoadedFinder:
         if (model := worker.config.model or "").startswith(_SCRIPT):
             yield LoadedPath(worker.folder / model.removeprefix(_SCRIPT), why)
         for part in worker.sections_of("mcp"):
-            yield from self._of_servers(dict(_servers(part.get("servers"))), self._workspace)
+            yield from self._of_servers(defined_in(part.get("servers")), self._workspace)
 
     @staticmethod
     def _modules(worker: Worker) -> Iterator[Path]:
@@ -132,15 +142,10 @@ class LoadedFinder:
     def _of_servers(self, servers: Mapping[str, McpServer], folder: Path) -> Iterator[LoadedPath]:
         for name, server in servers.items():
             if server.command:
-                for path in self._started([server.command, *server.args], server.env, folder):
-                    yield LoadedPath(path, f"the MCP server {name} is started from it")
+                why = f"the MCP server {name} is started from it"
+                yield from self._started([server.command, *server.args], server.env, folder, why)
 
-    def _started(self, argv: Sequence[str], env: Mapping[str, str], folder: Path) -> Iterable[Path]:
-        return started_files(argv, folder, env, self._roots).all
-
-
-def _servers(stated: Any) -> Iterator[tuple[str, McpServer]]:
-    """The servers that a section defines, and not those that it only names."""
-    for name, given in stated.items() if isinstance(stated, Mapping) else ():
-        with suppress(ValueError, TypeError):  # reported where the worker is opened
-            yield str(name), McpServer.model_validate(dict(given))
+    def _started(self, argv: Sequence[str], env: Mapping[str, str], folder: Path, why: str) -> Iterator[LoadedPath]:
+        found = started_files(argv, folder, env, self._roots)
+        self._searched |= {Path(os.path.realpath(path)): why for path in found.searched}
+        yield from (LoadedPath(path, why) for path in found.all)
