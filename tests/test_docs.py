@@ -70,7 +70,7 @@ import os, subprocess, sys
 
 command, *options, package = sys.argv[1:]
 assert command == "install"
-del os.environ["PYTHONPATH"]
+os.environ.pop("PYTHONPATH", None)
 os.environ["UV_CACHE_DIR"] = {cache!r}
 pip = [{uv!r}, "pip", "install", "--python", sys.executable, "--reinstall", "--no-deps", "--target", {site!r}, package]
 sys.exit(subprocess.call(pip + ["-q"] * ("-q" in options)))
@@ -195,9 +195,14 @@ class Desk:
             "PATH": os.pathsep.join(map(str, [warm.forge.parent, place / "bin", BIN, os.environ["PATH"]])),
             "TERM": "dumb",
             "NO_COLOR": "1",
-            "PYTHONPATH": str(site),
             "PYTEST_DEBUG_TEMPROOT": str(place),
         }
+
+    def env_for(self, command: str) -> dict[str, str]:
+        """The environment of a command; a lock would name the folder of the stand-in for ``pip``."""
+        site = self.home.parent / "site"
+        is_named = re.search(r"\block(ed)?\b", command) and len(os.listdir(site)) == 1
+        return self.env if is_named else {**self.env, "PYTHONPATH": str(site)}
 
     def own_command(self, name: str, script: str) -> None:
         """Stand in for a command that would change the environment of the tests."""
@@ -260,7 +265,8 @@ class Desk:
 
     def process(self, command: list[str]) -> subprocess.CompletedProcess[str]:
         streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-        return subprocess.run(command, cwd=self.folder, env=self.env, text=True, timeout=100, check=False, **streams)
+        env = self.env_for(" ".join(command))
+        return subprocess.run(command, cwd=self.folder, env=env, text=True, timeout=100, check=False, **streams)
 
     def converse(self, step: Step) -> tuple[str, int]:
         """Run a command on a terminal, typing what is shown as typed."""
@@ -269,7 +275,7 @@ class Desk:
             "bash",
             ["-c", step.command],
             cwd=self.folder,
-            env=self.env,
+            env=self.env_for(step.command),
             encoding="utf-8",
             dimensions=(50, 120),
             timeout=100,

@@ -92,6 +92,12 @@ class Sources(Struct, frozen=True, dict=True):
         return digest.hexdigest()
 
     @property
+    def libraries(self) -> frozenset[str]:
+        """The first names of modules that these files import from elsewhere."""
+        found = (name for file in self._all() for level, name in _imports(file.content or b"") if level == 0)
+        return frozenset({name[0] for name in found} - self.tops)
+
+    @property
     def hashes(self) -> dict[Path, str]:
         """The hash of each, for a lock."""
         return {file.path: sha256(file.content or b"").hexdigest() for file in self._all()}
@@ -132,10 +138,7 @@ def importable_beside(path: Path) -> set[Path]:
 
 def libraries_of(path: Path) -> frozenset[str]:
     """The first names of modules that a module, and those beside it that it imports, import from elsewhere."""
-    sources = Sources.beside(Path(os.path.realpath(path)))
-    files = [file for file in (sources.main, *sources.files.values()) if file is not None]
-    named = {name[0] for file in files for level, name in _imports(file.content or b"") if level == 0}
-    return frozenset(named - sources.tops)
+    return Sources.beside(Path(os.path.realpath(path))).libraries
 
 
 def places(folder: Path, name: Sequence[str]) -> tuple[Path, Path]:

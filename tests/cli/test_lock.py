@@ -32,6 +32,8 @@ from .conftest import Done
 
 Cli = Callable[..., Done]
 
+OTHER = ("-m", "script:other.yaml")
+"""A script that the lock does not name."""
 WORKER = """
 name: clerk
 instructions: You keep notes.
@@ -160,7 +162,7 @@ def test_a_lock_is_sorted_yaml_that_names_everything(clerk: Project, cli: Cli) -
     names = {section: [entry["name"] for entry in entries] for section, entries in lock.items()}
     tools = names.pop("tools")
     assert names == {
-        "worker": ["clerk", "output_schema"],
+        "worker": ["clerk", "model", "output_schema"],
         "children": ["checker"],
         "modules": ["helper.py", "tools.py"],
         "plugins": [],
@@ -346,8 +348,8 @@ def test_a_child_that_is_swapped_after_the_check_does_not_run(clerk: Project) ->
         {"calls": [{"tool": "checker", "input": {"input": "check"}}]},
         {"text": "{}"},
     ]
-    clerk.write("script.yaml", yaml.safe_dump({"turns": turns}))
-    done = clerk.forge("run", "worker.yaml", "go", "-y", "--locked", "--trace", "normal")
+    clerk.write("other.yaml", yaml.safe_dump({"turns": turns}))
+    done = clerk.forge("run", "worker.yaml", "go", "-y", "--locked", "--trace", "normal", *OTHER)
     assert "the child worker 'checker' (./checker.yaml) changed" in done.stderr, done.stderr
 
 
@@ -375,8 +377,8 @@ def test_what_comes_in_mid_session_is_left_out(clerk: Project) -> None:
         {"calls": [{"tool": "notes__more", "input": {}}]},
         {"text": "{}"},
     ]
-    clerk.write("script.yaml", yaml.safe_dump({"turns": turns}))
-    done = clerk.forge("run", "worker.yaml", "go", "-y", "--locked", "--json")
+    clerk.write("other.yaml", yaml.safe_dump({"turns": turns}))
+    done = clerk.forge("run", "worker.yaml", "go", "-y", "--locked", "--json", *OTHER)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     results = [(line["toolName"], line["status"]) for line in lines if line["type"] == "toolResult"]
     assert results == [

@@ -21,6 +21,7 @@ from forge_cli.core.text import visible
 from forge_cli.engine.gate.offer import Offer
 from forge_cli.engine.gate.toolbox import OpenToolset, Toolbox
 from forge_cli.engine.lock.gather import PROJECT, WorkerParts, offered_parts, tool_entry
+from forge_cli.engine.lock.imports import import_only
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.files.document import read_document
 from forge_cli.files.replace import replace_file
@@ -196,6 +197,7 @@ class SessionLock(Struct, frozen=True, dict=True):
     def check_files(self, host: PluginHost) -> None:
         """Compare all that is there before anything is opened; what toolsets declare comes once their code fits."""
         self._compare(self.parts.code(), _is_code)
+        import_only(self.parts.hashes, frozenset(self.parts.packages), self.parts.home / "cache" / "compiled")
         host.check_code = self.check_code
         self._compare(self.parts.declared(), lambda entry: not _is_code(entry) and not _is_offered(entry))
 

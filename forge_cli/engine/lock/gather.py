@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -16,11 +17,12 @@ from forge_cli.core.errors import WorkerError
 from forge_cli.core.locking import LockEntry, files_below, hash_files, hash_of, spelled
 from forge_cli.core.source import OWN, PYTHON, canonical
 from forge_cli.engine.gate.toolbox import NamedToolset, Toolbox
+from forge_cli.engine.lock.interpreter import interpreter_entries
 from forge_cli.engine.plugins.distributions import find_distribution, requirements_of
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.scan import MODEL, OBSERVER, Plugin, allowed, installed, package_places
 from forge_cli.files.home import forge_home
-from forge_cli.files.project import read_project
+from forge_cli.files.project import hook_code, read_project
 from forge_cli.files.repository import guidance_files, repository_top
 from forge_cli.files.settings import project_file
 from forge_cli.files.sources import Sources
@@ -32,6 +34,7 @@ from forge_cli.schema.toolset import ToolsetPlaces
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
 
+_SCRIPT = "script:"
 PROJECT = os.path.join(".forge", "config.yaml")
 
 
@@ -42,6 +45,10 @@ class WorkerParts:
         """``only`` are the distributions whose plugins may load, as PluginHost takes them."""
         self.worker, self.workspace, self.home = worker, workspace, home
         self._only = only
+        self.packages: set[str] = set()
+        """The first names of what is imported from packages."""
+        self.hashes: dict[str, str] = {}
+        """The hash of each file of these packages, by its real path."""
 
     @cached_property
     def workers(self) -> tuple[Worker, ...]:
@@ -69,6 +76,7 @@ class WorkerParts:
     def code(self) -> list[LockEntry]:
         """Files that are imported or read before anything is opened."""
         found = [*self._worker_files(), *self._modules(), *self._plugins(), *self._project()]
+        found += interpreter_entries(self.worker.folder, self.home)
         return list({(each.section, each.name): each for each in reversed(found)}.values())
 
     def declared(self) -> list[LockEntry]:
@@ -98,6 +106,9 @@ class WorkerParts:
             if isinstance(schema, str):
                 path = worker.folder / schema
                 yield LockEntry("worker", f"{self.label(worker)}output_schema", self.spelled(path), _hash_file(path))
+            if (model := worker.config.model or "").startswith(_SCRIPT):
+                path = worker.folder / model.removeprefix(_SCRIPT)
+                yield LockEntry("worker", f"{self.label(worker)}model", self.spelled(path), _hash_file(path))
             for path in guidance_files(self.workspace) if root and worker.config.agents_md else ():
                 place = os.path.relpath(path, self.workspace)
                 yield LockEntry("worker", place, "the working directory", _hash_file(path))
@@ -122,8 +133,63 @@ class WorkerParts:
                 package = str(part.get("package"))
                 name = distribution_of(package) or package.partition(".")[0]
                 wanted.setdefault(name, ("toolsets.external", []))[1].append(package)
+        for module, library in self._libraries():
+            name = distribution_of(library) or library
+            wanted.setdefault(name, (f"imported by {self.module_name(module)}", []))[1].append(library)
         for name, (origin, packages) in wanted.items():
-            yield from package_entries(name, origin, packages)
+            yield from self._package_entries(name, origin, packages)
+
+    def _libraries(self) -> Iterator[tuple[Path, str]]:
+        """The first names of installed modules that code beside the workers imports, but for Python's own."""
+        for worker in self.workers:
+            for _, sources in _sources(worker):
+                path = sources.main.path if sources.main else sources.folder
+                for name in sorted(sources.libraries - sys.stdlib_module_names):
+                    if canonical(distribution_of(name) or "") != OWN and package_places(name):
+                        yield path, name
+
+    def _package_entries(self, name: str, origin: str, packages: Iterable[str]) -> Iterator[LockEntry]:
+        """A distribution that a worker uses, and all that it requires; ``packages`` are those imported of it."""
+        found = find_distribution(name)
+        version = _version(found) if found else ""
+        content = hash_files(self._files_of(found, packages))
+        yield LockEntry("plugins", canonical(name), origin, content, version)
+        for required, by in _requirements(name):
+            each = find_distribution(required)
+            if each is not None:
+                content = hash_files(self._files_of(each, ()))
+                yield LockEntry("plugins", required, f"required by {by}", content, _version(each))
+
+    def _files_of(self, found: Distribution | None, packages: Iterable[str]) -> dict[str, bytes]:
+        """The installed files, others in its packages, and its entry points: by paths from where it is installed."""
+        files: dict[str, bytes] = {}
+        tops = set(packages)
+        for path in (found.files or ()) if found else ():
+            inside = path.as_posix()
+            if not inside.startswith("..") and not inside.endswith((".pyc", ".pth", *_OF_THE_MACHINE)):
+                files |= self._keep(_read(Path(str(path.locate())), inside), Path(str(path.locate())))
+                top = path.parts[0].partition(".")[0]
+                if len(path.parts) > 1 and path.parts[0].isidentifier():
+                    tops.add(path.parts[0])
+                elif len(path.parts) == 1 and top.isidentifier():
+                    self.packages.add(top)
+        for text in ("METADATA", "entry_points.txt"):
+            files[text] = ((found.read_text(text) if found else None) or "").encode()
+        for package in sorted({each.partition(".")[0] for each in tops}):
+            self.packages.add(package)
+            for place in map(Path, package_places(package)):
+                inside_of = files_below(place) if place.is_dir() else {}
+                for inside, content in inside_of.items():
+                    files |= self._keep({f"{package}/{inside}": content}, place / inside)
+                if not place.is_dir():
+                    files |= self._keep(_read(place, place.name), place)
+        return files
+
+    def _keep(self, content: dict[str, bytes], path: Path) -> dict[str, bytes]:
+        """Keep the hash of a file that was read."""
+        for text in content.values():
+            self.hashes[os.path.realpath(path)] = sha256(text).hexdigest()
+        return content
 
     def _used(self, known: list[Plugin]) -> Iterator[tuple[str, Plugin]]:
         """The installed plugins that the workers name."""
@@ -138,9 +204,13 @@ class WorkerParts:
         yield from ((names[plugin.name], plugin) for plugin in known if plugin.name in names)
 
     @cached_property
+    def _project_top(self) -> Path:
+        return repository_top(self.worker.folder)
+
+    @cached_property
     def _project_file(self) -> Path:
         """Of the repository that the worker lies in, wherever it works."""
-        return project_file(repository_top(self.worker.folder))
+        return project_file(self._project_top)
 
     @cached_property
     def _settings(self) -> Any:
@@ -155,7 +225,9 @@ class WorkerParts:
         yield LockEntry("policy", "project", origin, _hash_file(self._project_file))
         for hook in self._settings.hooks:
             run = hook.run or [hook.observer]
-            content = {self.spelled(path): path.read_bytes() for path in hook.files}
+            named = {path: path.read_bytes() for path in hook.files}
+            code = {**named, **hook_code(hook, self._project_top)}
+            content = {self.spelled(path): text for path, text in code.items()}
             name = f"{hook.on} {hook.match} {' '.join(run)}"
             yield LockEntry("hooks", name, origin, hash_files(content))
 
@@ -209,18 +281,6 @@ _OF_THE_MACHINE = ("RECORD", "INSTALLER", "REQUESTED", "direct_url.json", "uv_ca
 """Files of a distribution that differ from one machine to the next."""
 
 
-def package_entries(name: str, origin: str, packages: Iterable[str]) -> Iterator[LockEntry]:
-    """A distribution that a worker uses, and all that it requires; ``packages`` are those that are imported of it."""
-    found = find_distribution(name)
-    version = _version(found) if found else ""
-    yield LockEntry("plugins", canonical(name), origin, hash_files(_files_of(found, packages)), version)
-    for required, by in _requirements(name):
-        each = find_distribution(required)
-        if each is not None:
-            content = hash_files(_files_of(each, ()))
-            yield LockEntry("plugins", required, f"required by {by}", content, _version(each))
-
-
 def distribution_of(package: str) -> str | None:
     """The distribution that a package comes from; None where it lies on the path by itself."""
     from importlib.metadata import packages_distributions
@@ -243,28 +303,6 @@ def _requirements(name: str) -> Iterator[tuple[str, str]]:
             seen.add(required)
             waiting.append(required)
             yield required, by
-
-
-def _files_of(found: Distribution | None, packages: Iterable[str]) -> dict[str, bytes]:
-    """The installed files, others in its packages, and its entry points: by paths from where it is installed."""
-    files: dict[str, bytes] = {}
-    for path in (found.files or ()) if found else ():
-        inside = path.as_posix()
-        if not inside.startswith("..") and not inside.endswith((".pyc", ".pth", *_OF_THE_MACHINE)):
-            files |= _read(Path(str(path.locate())), inside)
-            folder = path.parts[0]
-            if len(path.parts) > 1 and folder.isidentifier():
-                packages = [*packages, folder]
-    for text in ("METADATA", "entry_points.txt"):
-        files[text] = ((found.read_text(text) if found else None) or "").encode()
-    for package in sorted({each.partition(".")[0] for each in packages}):
-        for place in map(Path, package_places(package)):
-            files |= (
-                {f"{package}/{inside}": content for inside, content in files_below(place).items()}
-                if place.is_dir()
-                else _read(place, place.name)
-            )
-    return files
 
 
 def _read(path: Path, inside: str) -> dict[str, bytes]:

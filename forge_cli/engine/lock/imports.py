@@ -1,0 +1,85 @@
+"""Imports of packages that a lock names: only the bytes that were hashed run, and no compiled file beside them."""
+
+from __future__ import annotations
+
+import importlib.util
+import marshal
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from hashlib import sha256
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ExtensionFileLoader, ModuleSpec, SourceFileLoader, SourcelessFileLoader
+from pathlib import Path
+from types import CodeType, ModuleType
+
+from forge_cli.core.locking import LockError
+from forge_cli.files.regular import read_regular
+from forge_cli.files.replace import replace_file
+
+
+def import_only(hashes: Mapping[str, str], packages: frozenset[str], cache: Path) -> None:
+    """From now on import these packages from files with these hashes alone, by their real paths.
+
+    ``cache`` is a folder of forge's own, for code that was compiled.
+    """
+    known = next((each for each in sys.meta_path if isinstance(each, _LockedFinder)), None)
+    if known is None:
+        known = _LockedFinder()
+        sys.meta_path.insert(0, known)
+    known.cache = cache
+    known.packages.update(packages)
+    known.hashes.update(hashes)
+
+
+class _LockedFinder(MetaPathFinder):
+    """Lets the other finders say where a module is, and takes their loader away."""
+
+    def __init__(self) -> None:
+        self.packages: set[str] = set()
+        self.hashes: dict[str, str] = {}
+        self.cache = Path()
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname.partition(".")[0] not in self.packages:
+            return None
+        others = (each for each in sys.meta_path if each is not self and hasattr(each, "find_spec"))
+        spec = next(filter(None, (each.find_spec(fullname, path, target) for each in others)), None)
+        loader = spec.loader if spec else None
+        if spec is None or loader is None:
+            return spec
+        if isinstance(loader, SourceFileLoader):
+            spec.loader, spec.cached = _LockedLoader(fullname, loader.path, self), None
+        elif isinstance(loader, (ExtensionFileLoader, SourcelessFileLoader)):
+            self.read(loader.path)
+        return spec
+
+    def read(self, path: str) -> bytes:
+        """The content of a file, if it is the one that was hashed."""
+        content = read_regular(path)
+        if self.hashes.get(os.path.realpath(path)) != sha256(content).hexdigest():
+            problem = f"{path} is not the file that was compared with the lock, and is not imported"
+            raise LockError(None, problem, hint="start again; it is compared again then")
+        return content
+
+
+class _LockedLoader(SourceFileLoader):
+    def __init__(self, fullname: str, path: str, finder: _LockedFinder) -> None:
+        super().__init__(fullname, path)
+        self._finder = finder
+
+    def get_code(self, fullname: str) -> CodeType:
+        content = self._finder.read(self.path)
+        key = sha256(b"%b\0%b\0%b" % (importlib.util.MAGIC_NUMBER, os.fsencode(self.path), content)).hexdigest()
+        kept = self._finder.cache / f"{key}.code"
+        with suppress(OSError, ValueError, EOFError, TypeError):
+            code = marshal.loads(kept.read_bytes())  # noqa: S302 - in a folder of forge's own
+            if isinstance(code, CodeType):
+                return code
+        made: CodeType = compile(content, self.path, "exec", dont_inherit=True)
+        with suppress(OSError):  # a home that cannot be written only costs the time
+            replace_file(kept, marshal.dumps(made), mode=0o600, durable=False)
+        return made
