@@ -1,23 +1,35 @@
-"""``forge config show``: every setting that holds here, and where it comes from."""
+"""``forge config show|set``: every setting that holds here and where it comes from, and one of your own changed."""
 
 from __future__ import annotations
 
 import json
+import os
+import re
 import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+import yaml
 
-from forge_cli.cli.notices import near
+from forge_cli.cli.notices import near, warn
 from forge_cli.cli.options import DirectoryOption, JsonOption, new_app, work_folder
-from forge_cli.core.text import visible
+from forge_cli.core.approval import GrantRule
+from forge_cli.core.errors import ForgeError, UsageError
+from forge_cli.core.text import did_you_mean, visible
+from forge_cli.files.document import parse_document
+from forge_cli.files.edit import CannotEditError, FileEdit, plan_edit
 from forge_cli.files.effective import ConfigRow, effective_settings
-from forge_cli.files.home import forge_home
-from forge_cli.files.settings import load_settings, untrusted_project
+from forge_cli.files.home import forge_home, make_private
+from forge_cli.files.settings import Settings, load_settings, untrusted_project
 from forge_cli.inspection.model_names import check_settings
+from forge_cli.schema.config import parse_config
 from forge_cli.ui.table import Column, print_json, print_table
 
 app = new_app()
+_PART = r'(?:"([^"]+)"|([^".]+))'
+_VARIABLES = {"model": "FORGE_MODEL"}
+"""Variables of the environment that count before a setting."""
 
 
 @app.command()
@@ -41,6 +53,69 @@ def show(
         print_table(["key", Column("from", is_path=True), "value"], cells)
     if file := untrusted_project(home, workspace):
         sys.stderr.write(f"warning: {visible(str(file))} ignored: you have not trusted this folder. Run: forge trust\n")
+
+
+@app.command("set")
+def set_value(
+    key: Annotated[str, typer.Argument(metavar="KEY", help="A key of config.yaml, such as model or limits.max_cost.")],
+    value: Annotated[str, typer.Argument(metavar="VALUE", help="As it would stand in the file: text, number, [list].")],
+) -> None:
+    """Set a key of your own config.yaml, which keeps its comments.
+
+    Nothing is written that forge could not read. KEY has dots between its parts; quotes stand around one with a dot.
+    """
+    file = forge_home() / "config.yaml"
+    edit, settings = _planned(file, _place(key), value)
+    if edit.before == edit.after:
+        sys.stdout.write(visible(f"{key} is {value} already, in {file}") + "\n")
+        return
+    make_private(file.parent)
+    try:
+        edit.write()
+    except CannotEditError as error:
+        raise ForgeError(f"{error}; set {key} by hand") from None
+    sys.stdout.write(visible(f"{key} is {value} now, in {file}") + "\n")
+    variable = _VARIABLES.get(key, "")
+    if settings.model and os.environ.get(variable):
+        warn(f"{variable} is set, and counts before it: {os.environ[variable]}")
+
+
+def _place(key: str) -> tuple[str, ...]:
+    found = tuple(quoted or plain for quoted, plain in re.findall(_PART, key))
+    if not re.fullmatch(rf"{_PART}(?:\.{_PART})*", key):
+        raise UsageError(
+            f"'{key}' is not a key", hint="as in: model, limits.max_turns, 'models.\"openai:x.y\".timeout'"
+        )
+    if found[0] not in Settings.model_fields:
+        raise UsageError(f"there is no setting '{found[0]}'", hint=did_you_mean(found[0], Settings.model_fields))
+    return found
+
+
+def _planned(file: Path, place: tuple[str, ...], text: str) -> tuple[FileEdit, Settings]:
+    """The edit, and the settings after it: with the value as YAML reads it, or else as the text that it is."""
+    refused: list[ForgeError] = []
+    for value in _values(text):
+        rule = GrantRule(place, value, ".".join(place), user_at=place)
+        try:
+            edit = plan_edit(file, [rule], user=True)
+            settings = parse_config(Settings, parse_document(edit.after, str(file)), file=str(file))
+            check_settings(settings)
+        except CannotEditError as error:
+            problem = str(error).partition("\n")[0]
+            raise ForgeError(f"{problem}; set it by hand: {rule}", hint=f"the file is {file}") from None
+        except ForgeError as error:
+            refused.append(error)
+        else:
+            return edit, settings
+    raise UsageError(f"{'.'.join(place)} cannot be {text}: {refused[0].message}", hint=refused[0].hint)
+
+
+def _values(text: str) -> list[Any]:
+    try:
+        read = yaml.safe_load(text)
+    except yaml.YAMLError:
+        return [text]
+    return [read] if read == text else [read, text]
 
 
 def _text(value: Any) -> str:

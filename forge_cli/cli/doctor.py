@@ -17,10 +17,12 @@ from forge_cli.core.text import counted, visible
 from forge_cli.inspection.health import DoctorCheck, check_health, isolation_level
 from forge_cli.process.signals import in_loop
 from forge_cli.process.stdin import is_interactive
-from forge_cli.ui.table import GREEN, RED, paint, print_json
+from forge_cli.ui.table import BOLD, GREEN, RED, paint, print_json
 from forge_cli.ui.wrap import terminal_width, wrap, wrap_for
 
 app = new_app()
+
+OPTIONAL = "Optional: forge works without these."
 
 
 @app.command()
@@ -35,8 +37,15 @@ def doctor(as_json: JsonOption = False) -> None:
         shown = [{key: value for key, value in asdict(check).items() if key != "essential"} for check in checks]
         print_json({"version": __version__, "checks": shown, "isolation": isolation_level()})
     else:
+        optional = [check for check in checks if not check.ok and not check.essential]
         for check in checks:
+            if check not in optional:
+                _print(check)
+        if optional:
+            sys.stdout.write(f"\n{paint(OPTIONAL, BOLD)}\n")
+        for check in optional:
             _print(check)
+        sys.stdout.write("\n" * bool(optional))
         sys.stdout.write(_conclude(checks) + "\n")
     raise typer.Exit(ExitCode.DONE if all(check.ok for check in checks if check.essential) else ExitCode.FAILED)
 
