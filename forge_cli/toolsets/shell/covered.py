@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from forge_cli.core.approval import Approval
 from forge_cli.core.errors import NotAsJudged
@@ -19,15 +20,16 @@ from forge_cli.sandbox.isolation.worker import WorkerProcesses
 from forge_cli.sandbox.processes import outcome
 from forge_cli.sandbox.processes.command import bash, clean_environment
 from forge_cli.sandbox.secrets import KEY_NAME
-from forge_cli.sandbox.trial.apply import apply
+from forge_cli.sandbox.trial.apply import ChangeSet, apply
 from forge_cli.sandbox.trial.caches import without_caches
 from forge_cli.sandbox.trial.copies import drop
 from forge_cli.sandbox.trial.reading import reading_environment
 from forge_cli.sandbox.trial.trials import LISTED, NotTried, Tried
 from forge_cli.toolsets.shell.policy import ShellPolicy
-from forge_cli.toolsets.shell.shown import name_from
+from forge_cli.toolsets.shell.shown import ShownEffect, name_from, show_changes
 from forge_cli.toolsets.shell.trying import Keep
 
+_NOT_BUILT = "builds are only allowed on a copy, and it could not be done on one"
 _UNFIT = "it cannot be confined as a line that only reads"
 
 
@@ -38,6 +40,8 @@ class CoveredLines(Struct, frozen=True):
     policy: ShellPolicy
     kind: str
     """The kind of the result that an interrupted line gives."""
+    is_edit: Callable[[Tried, ShownEffect], bool]
+    """Whether a trial only made, changed or moved ordinary files."""
 
     async def run(
         self, command: str, seconds: float, watch: Callable[[str], None], keep: Keep | None, make: Callable[[], Path]
@@ -69,7 +73,10 @@ class CoveredLines(Struct, frozen=True):
         self, command: str, seconds: float, watch: Callable[[str], None], keep: Keep | None, make: Callable[[], Path]
     ) -> Finished | None:
         trials = self.processes.approved_trials
+        builds = self.policy.builds(command)
         if trials is None or trials.problem or self.policy.try_first == "off":
+            if builds:
+                raise self._unlike(_NOT_BUILT)
             return None
         reads = "reading" in self.policy.sets_needed(command)
         named = [name for name in self.policy.worker.env if not KEY_NAME.search(name)]
@@ -88,7 +95,9 @@ class CoveredLines(Struct, frozen=True):
             finally:
                 if tried.temporary:
                     tried.temporary.drop()
-        except NotTried:
+        except NotTried as error:
+            if builds:
+                raise self._unlike(f"{_NOT_BUILT}: {error}") from None
             return None
         finally:
             drop(folder)
@@ -103,6 +112,8 @@ class CoveredLines(Struct, frozen=True):
             raise self._unlike(f"a rule set takes it for a line that changes nothing; {tried.unsure}")
         written = self.policy.written_by(command)
         changes = without_caches(tried.changes)
+        if self.policy.builds(command):
+            return self._built(tried, changes, keep)
         others = [change for change in changes.changes if str(change.path) not in written]
         if others:
             names = ", ".join(name_from(change.path, self.policy.workspace) for change in others[:LISTED])
@@ -112,6 +123,16 @@ class CoveredLines(Struct, frozen=True):
             )
         if changes.changes:
             apply(changes, keep)
+        return tried.done
+
+    def _built(self, tried: Tried, changes: ChangeSet, keep: Keep | None) -> Finished:
+        """Apply what a build made, if that is all that it did."""
+        if not changes.changes:
+            return tried.done
+        shown = show_changes(changes, self.policy.workspace)
+        if not shown.fits or not self.is_edit(replace(tried, changes=changes), shown):
+            raise self._unlike("a rule set takes it for a build, and it did more than make ordinary files in the zones")
+        apply(shown.of(changes), keep)
         return tried.done
 
     def _runner(

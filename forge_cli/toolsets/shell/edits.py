@@ -22,7 +22,7 @@ MadeBySession = Callable[[Path, str], bool]
 """Whether the session made the file with this hash."""
 
 
-def only_edits(tried: Tried, shown: ShownEffect, sandbox: Sandbox, made: MadeBySession) -> bool:
+def only_edits(tried: Tried, shown: ShownEffect, sandbox: Sandbox, made: MadeBySession | None) -> bool:
     """Return True if a trial only made, changed or moved ordinary files, where zones let files be edited.
 
     Files that are gone count only if they were moved, or if the session had made them.
@@ -82,8 +82,9 @@ def _moved(changes: Iterable[PathChange], shown: ShownEffect) -> set[Path]:
     return moved.union(change.path for change in [each for each in gone if not _is_folder(each)][:empty])
 
 
-def _was_made(change: PathChange, made: MadeBySession) -> bool:
-    if change.before is None:
+def _was_made(change: PathChange, made: MadeBySession | None) -> bool:
+    """Whether the session made a file; not known of one that is not kept."""
+    if change.before is None or made is None:
         return False
     try:
         return made(change.path, hash_of(change.path, change.before.size))

@@ -10,11 +10,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
-from pydantic import Field
 
 from forge_cli.core.approval import NEW_ENTRY, PRE_APPROVED, Approval, GrantRule, JudgedPart, Needs, Verdict
 from forge_cli.core.errors import Mark, ToolError, WorkerError
@@ -22,27 +20,27 @@ from forge_cli.core.zones import Access, ZoneMode
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.names import folded
 from forge_cli.sandbox.protected import DOT_ENV, protected_among
-from forge_cli.schema.config import Config
 from forge_cli.schema.paths import PathUse
-from forge_cli.schema.toolset import ToolsetConfig
 from forge_cli.toolsets.shell.allow.folders import CommandPlace, Folders
 from forge_cli.toolsets.shell.allow.hazards import innermost
 from forge_cli.toolsets.shell.allow.parser import read_line
 from forge_cli.toolsets.shell.allow.redirects import names_secret, reads_no_content
 from forge_cli.toolsets.shell.allow.values import Simple
+from forge_cli.toolsets.shell.config import ShellConfig, TrySetting, UserRules
 from forge_cli.toolsets.shell.judge import CommandPart, LineJudge, LineVerdict, starts_any
 from forge_cli.toolsets.shell.lint import check_examples, lint_rules
+from forge_cli.toolsets.shell.opt_in import OPT_IN, offer_of, opt_in_programs, rules_in, set_rule
 from forge_cli.toolsets.shell.programs.discarding import commands_of, possible_files
 from forge_cli.toolsets.shell.programs.readers import leaves_operands_alone, only_reads
 from forge_cli.toolsets.shell.programs.table import below
 from forge_cli.toolsets.shell.rules import Match, RuleList, ShellRule, behind_xargs
 from forge_cli.toolsets.shell.sets.folders import unmet_need
 from forge_cli.toolsets.shell.sets.listings import fitting, listed
+from forge_cli.toolsets.shell.sets.rows import OptInSet
 from forge_cli.toolsets.shell.sets.secrets import FilesBelow, followed, hidden_reads, hook_folders, searches_quietly
 
-TrySetting = Literal["auto", "off", "required"]
 _DESCRIPTOR = re.compile(r"[0-9]+-?|-")
-_WORKER, _USER = "toolsets.shell", "policy.shell"
+_WORKER, _USER, _FOLDERS = "toolsets.shell", "policy.shell", "policy.shell.folders"
 _RULES = ("rules", NEW_ENTRY)
 _HIDDEN_GLOB = re.compile(r"\.[^/]*[*?\[]")
 _STARTED = "on a copy it started a command that is blocked"
@@ -51,30 +49,6 @@ _WITHOUT_EFFECT = frozenset(("reading", "linting"))
 """The rule sets of lines that change nothing."""
 
 _Placed = tuple[Simple, list[str]]
-
-
-class ShellConfig(ToolsetConfig):
-    """``rules`` match the first words of each simple command; ``default`` is for what no rule covers."""
-
-    rules: list[ShellRule] = Field(default=[])
-    """The verdict on commands; blocked by any rule wins."""
-    default: Approval = Approval.ASK
-    """For what no rule covers."""
-    timeout: Annotated[float, Field(gt=0)] = 30
-    """Seconds for a command that says nothing else."""
-    env: list[str] = Field(default=[])
-    """Variables that commands see besides those of every child process."""
-    try_first: TrySetting = Field(default="auto", alias="try")
-    """Whether a command that would ask is done on a copy first; without an effect it does not ask."""
-
-
-class UserRules(Config):
-    """``policy.shell`` in the user's own config: rules that hold for every worker."""
-
-    rules: list[ShellRule] = Field(default=[])
-    """The verdict on commands, for every worker; the strictest match counts."""
-    try_first: TrySetting = Field(default="auto", alias="try")
-    """Whether commands are tried on a copy, for every worker."""
 
 
 class ShellPolicy(Struct, frozen=True, dict=True):
@@ -129,7 +103,7 @@ class ShellPolicy(Struct, frozen=True, dict=True):
             unruled=self._is_unruled(command, found),
         )
         if found.approval is not Approval.PRE_APPROVED:
-            return verdict
+            return self._with_opt_in(command, verdict) if found.approval is Approval.ASK and not moved else verdict
         for file in files:
             word = self._zone_verdict(file)
             if word.approval is not Approval.PRE_APPROVED:
@@ -148,6 +122,44 @@ class ShellPolicy(Struct, frozen=True, dict=True):
             return verdict
         unsure = Approval.strictest(Approval.ASK, self.worker.default)
         return replace(verdict, approval=unsure, reason=doubt, rule=None, where=None)
+
+    def _with_opt_in(self, command: str, verdict: Verdict) -> Verdict:
+        """The verdict on a line that asks, with the offer of those sets that would cover all of it."""
+        if opt_in_programs().isdisjoint(re.findall(r"[\w-]+", command)) or not self._others_used:
+            return verdict
+        other = self._with_all_sets
+        if other.verdict(command).approval is not Approval.PRE_APPROVED:
+            return verdict
+        used = {part.match.rule.use for part in other._judged(command).parts if part.match}
+        sets = [name for name in self._others_used if name in used]
+        if len(sets) != 1:
+            return verdict
+        offer = offer_of(sets, self.workspace)
+        return replace(verdict, grants=[[offer, *need] for need in verdict.grants] or [[offer]])
+
+    @cached_property
+    def _others_used(self) -> list[OptInSet]:
+        """The sets to opt in that are not used here."""
+        rules = [*self.worker.rules, *self.user.rules, *rules_in(self.user.folders, self.workspace)]
+        return [name for name in OPT_IN if name not in {rule.use for rule in rules}]
+
+    @cached_property
+    def _with_all_sets(self) -> ShellPolicy:
+        rules = [*self.worker.rules, *map(set_rule, self._others_used)]
+        return replace(self, worker=self.worker.model_copy(update={"rules": rules}))
+
+    def builds(self, command: str) -> bool:
+        """Whether a line is allowed as a build, which is only done on a copy."""
+        return "building" in self._used(command)
+
+    def looks_at_containers(self, command: str) -> bool:
+        """Whether all of a line that it does not only read is to look at containers."""
+        used = self._used(command)
+        return "containers" in used and used <= {"containers", "reading"}
+
+    def _used(self, command: str) -> set[str | None]:
+        """The sets that cover the commands of a line; None is among them for any other rule, or none."""
+        return {part.match.rule.use if part.match else None for part in self._judged(command).parts}
 
     def _judged(self, command: str, *, moved: str = "", any_grammar: bool = False) -> LineVerdict:
         return self._judge.judge(
@@ -216,7 +228,8 @@ class ShellPolicy(Struct, frozen=True, dict=True):
 
     @cached_property
     def _judge(self) -> LineJudge:
-        lists = [RuleList(name, section.rules) for name, section in self._sections()]
+        lists = [RuleList(_FOLDERS, rules_in(self.user.folders, self.workspace))]  # before the sets of the worker
+        lists += [RuleList(name, section.rules) for name, section in self._sections()]
         readable = [str(zone.path) for zone in self.sandbox.zones]
         return LineJudge(lists, self.worker.default, readable=readable, root=str(self.workspace))
 

@@ -35,7 +35,9 @@ from forge_cli.schema.paths import ReadPath
 from forge_cli.schema.tool import Tool, tool
 from forge_cli.schema.toolset import Toolset, ToolsetPlaces
 from forge_cli.toolsets import shell
-from forge_cli.toolsets.shell.policy import ShellConfig, ShellPolicy, UserRules, named_variable
+from forge_cli.toolsets.shell.config import ShellConfig, UserRules
+from forge_cli.toolsets.shell.opt_in import container_sockets
+from forge_cli.toolsets.shell.policy import ShellPolicy, named_variable
 from forge_cli.toolsets.shell.sessions import INTERRUPT, SESSION, ProcessSession, Sessions, may_read_itself
 from forge_cli.toolsets.shell.sets.rows import DATA
 
@@ -57,6 +59,7 @@ COVERED = "covered"
 """The basis of a verdict on a line that only rule sets allow which promise no effect."""
 _MAY_BE_BLOCKED = "this line is not tried on a copy, as it may do something that is blocked and is no program"
 _MAY_HAVE_BEEN_BLOCKED = "it may have started a command that is blocked, which cannot be seen here"
+_NO_COPY = "builds are only allowed on a copy, and this would be none"
 _ELSEWHERE = "the rules are for the working directory, and this is another folder"
 _OTHER_SHELL = "the rules read bash only, and another shell may take the line for something else"
 _GO_BUILD = re.compile(r"\bgo\s+(?:build|install)\b")
@@ -168,7 +171,8 @@ class ShellToolset(Toolset):
 
     def _shell_approval(self, args: Args) -> Verdict:
         """The verdict of the rules; only where lines are tried can a trial answer what they leave open."""
-        verdict = self._line_approval(args)
+        on_copy = self._processes.can_try and self._policy.try_first != "off"
+        verdict = self._line_approval(args, on_copy=on_copy)
         if verdict.approval is Approval.PRE_APPROVED:
             verdict = replace(verdict, basis=RULED)
         if verdict.approval is Approval.PRE_APPROVED and self._processes.can_try:
@@ -180,6 +184,8 @@ class ShellToolset(Toolset):
 
     def _as_covered(self, verdict: Verdict, command: str) -> Verdict:
         """The verdict on a pre-approved line: where only sets allow it that promise no effect, it is held to that."""
+        if self._policy.builds(command):
+            return replace(verdict, basis=COVERED)
         needed = self._policy.sets_needed(command)
         if not needed:
             return verdict
@@ -189,8 +195,10 @@ class ShellToolset(Toolset):
             return replace(verdict, approval=self._unsure, reason=reason, rule=None, where=None)
         return replace(verdict, basis=COVERED)
 
-    def _line_approval(self, args: Args) -> Verdict:
+    def _line_approval(self, args: Args, *, on_copy: bool = False) -> Verdict:
         verdict = self.verdict(args["command"])
+        if verdict.approval is Approval.PRE_APPROVED and not on_copy and self._policy.builds(args["command"]):
+            verdict = replace(verdict, approval=self._unsure, reason=_NO_COPY, rule=None, where=None)
         if not self._elsewhere(args.get("workdir")):
             return verdict
         if verdict.approval is Approval.PRE_APPROVED:
@@ -244,6 +252,8 @@ class ShellToolset(Toolset):
     def _line_verdict(self, session: ProcessSession, chars: str) -> Verdict:
         text = session.judged_text(chars)
         verdict = self.verdict(text, moved=session.moved, any_grammar=session.other_shell)
+        if verdict.approval is Approval.PRE_APPROVED and self._policy.builds(text):
+            return replace(verdict, approval=self._unsure, reason=_NO_COPY, rule=None, where=None)
         if session.shell and verdict.approval is Approval.PRE_APPROVED and may_read_itself(text):
             return replace(verdict, approval=self._unsure, reason=_READS_ON, rule=None, where=None)
         return self._in_session(replace(verdict, grants=()))
@@ -264,12 +274,12 @@ class ShellToolset(Toolset):
         seconds = timeout or self.config.timeout
         judge = self._deletions.judge(asked=context.basis not in (RULED, COVERED))
         done = await self._run_covered(command, seconds, context) if context.basis == COVERED else None
-        sockets: list[Path] = []
+        sockets = container_sockets() if self._policy.looks_at_containers(command) else []
         tried = self._tried_args({"command": command, "timeout": timeout})
         if context.stamp is not None:
             keeper = self._keeper
             done = self._trials.take(tried, context.stamp, keeper.keep if keeper else None)
-            sockets = self._trials.sockets(tried, context.stamp)
+            sockets += self._trials.sockets(tried, context.stamp)
         if done is None:
             done = await self._processes.run(
                 bash(command),
@@ -305,7 +315,7 @@ class ShellToolset(Toolset):
 
     async def _run_covered(self, command: str, seconds: float, context: ToolContext) -> Finished | None:
         """Run a line that only rule sets allow; None where it is to be run as any other."""
-        covered = shell.covered.CoveredLines(self._processes, self._policy, RESULT)
+        covered = shell.covered.CoveredLines(self._processes, self._policy, RESULT, self._is_edit)
         keep = self._keeper.keep if self._keeper else None
         name = sha256(context.call_id.encode()).hexdigest()[:32]
         return await covered.run(command, seconds, context.show, keep, lambda: self._trials.folder / name)
@@ -407,7 +417,7 @@ class ShellToolset(Toolset):
 
     def _is_edit(self, tried: Tried, shown: ShownEffect) -> bool:
         """Whether the mode "accept edits" allows what a trial did."""
-        made = self._keeper.made if self._keeper else _made_nothing
+        made = self._keeper.made if self._keeper else None
         return shell.edits.only_edits(tried, shown, full_sandbox(self.env), made)
 
     def _may_hide_blocked(self, command: str) -> str | None:
@@ -477,11 +487,6 @@ class ShellToolset(Toolset):
 
     def _elsewhere(self, workdir: str | None) -> bool:
         return self._folder(workdir) != self.env.workspace
-
-
-def _made_nothing(path: Path, digest: str) -> bool:
-    """Nothing is known of what a session made that is not kept."""
-    return False
 
 
 @hookimpl

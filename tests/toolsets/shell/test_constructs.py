@@ -15,8 +15,9 @@ import pytest
 from forge_cli.core.approval import Approval
 from forge_cli.core.zones import Zone
 from forge_cli.sandbox.files.sandbox import Sandbox
+from forge_cli.toolsets.shell.config import ShellConfig, UserRules
 from forge_cli.toolsets.shell.judge import LineJudge
-from forge_cli.toolsets.shell.policy import ShellConfig, ShellPolicy, UserRules
+from forge_cli.toolsets.shell.policy import ShellPolicy
 from forge_cli.toolsets.shell.rules import RuleList
 
 from .test_differential import BASH, HARMLESS, RECORDER, mutate, read_record

@@ -19,7 +19,8 @@ from forge_cli.toolsets.shell.programs.options import KnownOptions
 from forge_cli.toolsets.shell.sets.listings import is_revision, listed
 
 DATA = Path(__file__).with_name("data")
-SetName = Literal["reading", "testing", "linting"]
+OptInSet = Literal["building", "localhost", "containers"]
+SetName = Literal["reading", "testing", "linting", "building", "localhost", "containers"]
 ANY_PROGRAM = "*"
 _UNARY = re.compile(r"-[bcdefghkLnOGprsStuwxz]")
 _BINARY = re.compile(r"=|==|!=|-eq|-ne|-lt|-le|-gt|-ge|-nt|-ot|-ef")

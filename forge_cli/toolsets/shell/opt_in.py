@@ -1,0 +1,65 @@
+"""Rule sets that a person uses in a folder, whatever worker is at work there: builds, containers, servers at hand."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import get_args
+
+from forge_cli.core.approval import NEW_ENTRY, GrantRule
+from forge_cli.schema.config import Config
+from forge_cli.toolsets.shell.rules import ShellRule
+from forge_cli.toolsets.shell.sets.rows import OptInSet, rows_of
+
+OPT_IN: tuple[OptInSet, ...] = get_args(OptInSet)
+_TITLES = {
+    "building": "builds, on a copy, that only make ordinary files",
+    "containers": "looks at containers (docker ps, logs)",
+    "localhost": "reading from servers on this machine (curl)",
+}
+
+
+class FolderSets(Config):
+    """Rule sets for one folder and those below it."""
+
+    path: str
+    """The folder; ``~`` is your home."""
+    use: list[OptInSet]
+    """Sets that hold for every worker there: building, containers, localhost."""
+
+    def covers(self, workspace: Path) -> bool:
+        folder = os.path.realpath(os.path.expanduser(self.path))
+        return workspace.resolve().is_relative_to(folder)
+
+
+def rules_in(folders: Iterable[FolderSets], workspace: Path) -> list[ShellRule]:
+    """Return the rules that hold in a working directory."""
+    used = dict.fromkeys(name for each in folders if each.covers(workspace) for name in each.use)
+    return [set_rule(name) for name in used]
+
+
+def set_rule(name: OptInSet) -> ShellRule:
+    return ShellRule.model_validate({"use": name})
+
+
+@cache
+def opt_in_programs() -> frozenset[str]:
+    """Return the first words of commands that these sets may cover."""
+    return frozenset(tokens[0] for name in OPT_IN for row in rows_of(name) for tokens in row.tokens())
+
+
+def container_sockets() -> list[Path]:
+    """Return the sockets of the container engines on this machine, which commands that look at containers may use."""
+    user = f"/run/user/{os.getuid()}"
+    places = ("/var/run/docker.sock", f"{user}/docker.sock", f"{user}/podman/podman.sock")
+    return [path for place in places if (path := Path(os.path.realpath(place))).is_socket()]
+
+
+def offer_of(sets: Sequence[OptInSet], workspace: Path) -> GrantRule:
+    """Return the rule by which a person uses sets in a folder: kept in their own config for every worker."""
+    says: dict[str, object] = {"path": str(workspace), "use": list(sets)}
+    title = f"{' and '.join(_TITLES[name] for name in sets)} in this folder"
+    at = ("rules", NEW_ENTRY)
+    return GrantRule(at, {"use": sets[0]}, title, user_at=("folders", NEW_ENTRY), user_says=says)
