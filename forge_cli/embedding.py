@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.replay.drift import Drift
 from forge_cli.engine.replay.repeat import replay
@@ -13,14 +12,15 @@ from forge_cli.files.home import forge_home
 from forge_cli.files.worker import Limits
 from forge_cli.record.open import OpenSession, open_session
 from forge_cli.sandbox.files.sandbox import Sandbox
-from forge_cli.schema.forms import FormField, derive_fields
+from forge_cli.schema.forms import FormField
 from forge_cli.schema.tool import is_manual_tool, llm_tools, manual_tools
 from forge_cli.toolsets.executables.toolset import ExecutablesToolset
 from forge_cli.toolsets.filesystem import FilesystemToolset
+from forge_cli.toolsets.mcp.toolset import McpToolset
 from forge_cli.toolsets.memory import MemoryToolset
 from forge_cli.toolsets.plan import PlanToolset
 from forge_cli.toolsets.shell.toolset import ShellToolset
-from forge_cli.ui.runtime_ui import RuntimeUI
+from forge_cli.toolsets.workers import WorkersToolset
 
 __all__ = [
     "ApprovalController",
@@ -29,15 +29,14 @@ __all__ = [
     "FilesystemToolset",
     "FormField",
     "Gate",
-    "InterruptSignal",
     "Limits",
+    "McpToolset",
     "MemoryToolset",
     "OpenSession",
     "PlanToolset",
-    "RuntimeUI",
     "Sandbox",
     "ShellToolset",
-    "derive_fields",
+    "WorkersToolset",
     "forge_home",
     "is_manual_tool",
     "llm_tools",

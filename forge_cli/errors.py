@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING
 from forge_cli.core.errors import (
     BlockedError,
     ExitCode,
-    ForgeError,
     Mark,
     ModelError,
     Stale,
-    ToolError,
     ToolInterrupted,
     ToolTimeout,
     UsageError,
@@ -21,11 +19,9 @@ from forge_cli.core.errors import (
 __all__ = [
     "BlockedError",
     "ExitCode",
-    "ForgeError",
     "Mark",
     "ModelError",
     "Stale",
-    "ToolError",
     "ToolInterrupted",
     "ToolTimeout",
     "UsageError",

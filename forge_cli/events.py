@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from forge_cli.core.actions import ApprovalResponse, CommandEvent, Interrupt, ManualToolInvoke, UserInput
-from forge_cli.core.approval import ApprovalMode, CommandRun, GrantOffer, GrantRule, JudgedPart, OnAsk
+from forge_cli.core.approval import ApprovalMode, CommandRun, FoldedLine, GrantOffer, GrantRule, JudgedPart, OnAsk
 from forge_cli.core.calls import Denial, OutcomeStatus, ToolCall, ToolOutcome
 from forge_cli.core.event_kinds import OtherEvent
 from forge_cli.core.events import (
     ApprovalDecided,
     ApprovalRequired,
     ContextUsage,
-    Event,
     GrantsEvent,
     InputPrompt,
     ManualToolsAvailable,
@@ -34,7 +33,7 @@ from forge_cli.core.events import (
     WorkerUpdate,
 )
 from forge_cli.core.messages import Attachment, CallResult, Message, StopReason, Summary, Usage
-from forge_cli.core.notify import RetryNotice
+from forge_cli.core.notify import RetryNotice, RunningCommand
 from forge_cli.core.trial import CommandTried, TrialExtent, TriedChange, TriedWant
 from forge_cli.core.wire import JsonObject
 from forge_cli.record.line import Line
@@ -51,7 +50,7 @@ __all__ = [
     "CommandTried",
     "ContextUsage",
     "Denial",
-    "Event",
+    "FoldedLine",
     "GrantOffer",
     "GrantRule",
     "GrantsEvent",
@@ -71,6 +70,7 @@ __all__ = [
     "OtherEvent",
     "OutcomeStatus",
     "RetryNotice",
+    "RunningCommand",
     "SessionEnd",
     "SessionGrant",
     "SessionStart",

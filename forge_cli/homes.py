@@ -19,7 +19,7 @@ PUBLIC_MODULES = (
     "forge_cli.terminal",
     "forge_cli.testing",
 )
-"""In the order in which a name is looked up that two of them have."""
+"""Each name is public in one of them."""
 
 
 def missing(module: str, name: str) -> ImportError | AttributeError:
@@ -42,11 +42,8 @@ def missing(module: str, name: str) -> ImportError | AttributeError:
 
 
 def public_homes() -> dict[str, str]:
-    """Return the module of each public name; the first one for a name that two modules have."""
-    found: dict[str, str] = {}
-    for module in reversed(PUBLIC_MODULES):
-        found |= dict.fromkeys(import_module(module).__all__, module)
-    return found
+    """Return the module of each public name."""
+    return {name: module for module in PUBLIC_MODULES for name in import_module(module).__all__}
 
 
 def _is_module(name: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from forge_cli.core.context import CallContext, Delegation, InnerCalls
-from forge_cli.core.hookspecs import Renderer, hookimpl
+from forge_cli.core.hookspecs import Renderer
 from forge_cli.core.locking import LockEntry
 from forge_cli.core.messages import (
     Delta,
@@ -86,7 +86,6 @@ __all__ = [
     "ZoneApproval",
     "ZoneMode",
     "find_key",
-    "hookimpl",
 ]
 
 

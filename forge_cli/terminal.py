@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from forge_cli.ui.terminal.prompts import cli_approval_callback
-from forge_cli.ui.terminal.slash import ClassifiedCommand, ParsedCommand, classify_command, is_command, parse_command
+from forge_cli.ui.terminal.slash import ClassifiedCommand, ParsedCommand, is_command
 from forge_cli.ui.terminal.terminal import TerminalUI
-from forge_cli.ui.terminal.trace import trace_formatter
 
 __all__ = [
     "ClassifiedCommand",
     "ParsedCommand",
     "TerminalUI",
-    "classify_command",
-    "cli_approval_callback",
     "is_command",
-    "parse_command",
-    "trace_formatter",
 ]
 
 

@@ -16,11 +16,10 @@ from typing import Any
 import anyio
 import pytest
 
-from forge_cli import ApprovalDecision, Json, Text, Tool, WorkerRuntime, load_worker
+from forge_cli import ApprovalDecision, InterruptSignal, Json, Text, Tool, WorkerRuntime, load_worker
 from forge_cli.core.events import ApprovalDecided
 from forge_cli.core.results import ResultValue
 from forge_cli.core.wire import JsonObject
-from forge_cli.embedding import InterruptSignal
 from forge_cli.engine.plugins.scan import LOAD_PLUGINS
 from forge_cli.testing import Project, Seen, call, calls, scripted_model
 

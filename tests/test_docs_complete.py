@@ -240,8 +240,8 @@ def hooks() -> Iterator[Needed]:
 
 def results() -> Iterator[Needed]:
     """The kinds and their fields, the hints, and how a call can end."""
-    kinds = [results_api.Text, results_api.Diff, results_api.FileContent, results_api.FileList, results_api.Json]
-    kinds += [results_api.Image, results_api.Blob]
+    kinds = [forge_cli.Text, forge_cli.Diff, results_api.FileContent, results_api.FileList, forge_cli.Json]
+    kinds += [forge_cli.Image, results_api.Blob]
     assert {kind.kind for kind in kinds} == WELL_KNOWN_KINDS
     for kind in [*kinds, forge_cli.Custom]:
         names = [camel_case(entry.name) for entry in struct_fields(kind)]

@@ -25,6 +25,11 @@ def test_every_public_name_is_answered_with_its_home(module: str) -> None:
         assert str(error.value) == f"cannot import name '{name}' from '{module}'; import it from {home}"
 
 
+def test_every_public_name_has_one_home() -> None:
+    names = [name for module in PUBLIC_MODULES for name in importlib.import_module(module).__all__]
+    assert sorted(names) == sorted(set(names))
+
+
 @each_row(
     ("module", "name", "hint"),
     [

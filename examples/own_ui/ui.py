@@ -9,8 +9,7 @@ import signal
 import sys
 from pathlib import Path
 
-from forge_cli import ApprovalDecision, Event, EventBus, WorkerRuntime, load_worker
-from forge_cli.terminal import parse_command
+from forge_cli import ApprovalDecision, Event, EventBus, WorkerRuntime, load_worker, parse_command
 
 
 class LineUI:

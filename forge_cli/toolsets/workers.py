@@ -56,6 +56,8 @@ class WorkersConfig(ToolsetConfig):
 
 
 class WorkersToolset(Toolset):
+    """Other workers as tools: each takes a task and gives its answer."""
+
     name = "workers"
     Config = WorkersConfig
 

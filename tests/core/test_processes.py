@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from forge_cli import InterruptSignal
 from forge_cli.core.errors import WorkerError
 from forge_cli.core.events import ToolResult
-from forge_cli.embedding import InterruptSignal
 from forge_cli.sandbox.isolation.isolation import mechanism
 from forge_cli.testing import Project, call, calls
 

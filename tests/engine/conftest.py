@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from forge_cli import ApprovalDecision, ApprovalRequest, EventBus, Tool, ToolContext
+from forge_cli import ApprovalDecision, ApprovalRequest, EventBus, InterruptSignal, Tool, ToolContext
 from forge_cli.core.events import ApprovalDecided, ApprovalRequired, Event, ToolResult
-from forge_cli.embedding import ApprovalController, InterruptSignal
+from forge_cli.embedding import ApprovalController
 from forge_cli.engine.gate.guard import Guard
 from forge_cli.engine.gate.judge import Judge
 from forge_cli.engine.gate.offer import Offer

@@ -15,12 +15,11 @@ from typing import Any
 
 import pytest
 
-from forge_cli import EventBus
+from forge_cli import EventBus, InterruptSignal
 from forge_cli.core.errors import WorkerError
 from forge_cli.core.events import ApprovalDecided, ApprovalRequired, Event, ToolOutput
 from forge_cli.core.notify import UNCONFINED_RULES
 from forge_cli.core.results import Custom
-from forge_cli.embedding import InterruptSignal
 from forge_cli.sandbox.isolation.worker import NOT_CONFINED
 from forge_cli.testing import Project, Seen, call, calls
 

@@ -94,6 +94,8 @@ class ServerMissing(ForgeError):
 
 
 class McpToolset(Toolset):
+    """The tools of MCP servers, each as ``SERVER__TOOL``."""
+
     name = "mcp"
     Config = McpConfig
     dynamic = True

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from forge_cli import ApprovalDecision
-from forge_cli.embedding import InterruptSignal
+from forge_cli import ApprovalDecision, InterruptSignal
 from forge_cli.testing import call, calls
 
 if TYPE_CHECKING:

@@ -8,12 +8,12 @@ from pathlib import Path
 import anyio
 import pytest
 
+from forge_cli import InterruptSignal
 from forge_cli.apps.batch.batch import Batch, ItemFolders, make_plan
 from forge_cli.apps.batch.inputs import BatchInputs, TaskTemplate
 from forge_cli.apps.batch.store import BatchCounts, BatchRecord, open_store
 from forge_cli.core.errors import ExitCode
 from forge_cli.core.executors import ExecutorEnv, ItemEnd, Perform
-from forge_cli.embedding import InterruptSignal
 from forge_cli.engine.batch.local import make_local
 from forge_cli.engine.batch.perform import ItemPerformer, RemoteItems
 from forge_cli.engine.runtime.options import RunOptions

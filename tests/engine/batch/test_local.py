@@ -12,8 +12,8 @@ from pathlib import Path
 import anyio
 import pytest
 
+from forge_cli import InterruptSignal
 from forge_cli.core.errors import UsageError
-from forge_cli.embedding import InterruptSignal
 from forge_cli.engine.batch.local import SharedPace, forge_executors
 from forge_cli.engine.batch.perform import ItemPerformer
 from forge_cli.engine.plugins.host import PluginHost

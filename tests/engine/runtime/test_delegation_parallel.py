@@ -6,11 +6,9 @@ from typing import Any
 import anyio
 import pytest
 
-from forge_cli import ApprovalRequest
+from forge_cli import ApprovalRequest, ForgeError, InterruptSignal
 from forge_cli.core.errors import ExitCode
 from forge_cli.core.events import ApprovalRequired
-from forge_cli.embedding import InterruptSignal
-from forge_cli.errors import ForgeError
 from forge_cli.events import OnAsk, ToolCall, Usage
 from forge_cli.hooks import ModelRequest, TextDelta, TurnEnd
 from forge_cli.testing import Seen

@@ -11,9 +11,9 @@ from collections.abc import Callable
 import anyio
 import pytest
 
-from forge_cli import EventBus, WorkerRuntime, load_worker
+from forge_cli import EventBus, InterruptSignal, WorkerRuntime, load_worker
 from forge_cli.core.events import Event, StatusEvent, WorkerUpdate
-from forge_cli.embedding import InterruptSignal, Limits
+from forge_cli.embedding import Limits
 from forge_cli.events import Usage
 from forge_cli.testing import call, calls, scripted_model
 

@@ -13,9 +13,9 @@ import pytest
 from pydantic import BaseModel, Field, field_validator
 from typing_extensions import TypedDict
 
-from forge_cli import Worker, WorkerRuntime, run_sync
+from forge_cli import ForgeError, Worker, WorkerRuntime, run_sync
 from forge_cli.core.errors import ExitCode
-from forge_cli.errors import ForgeError, UsageError
+from forge_cli.errors import UsageError
 from forge_cli.testing import Project, Seen, scripted_model
 
 from ...listener import Listener

@@ -16,6 +16,7 @@ from forge_cli import (
     ApprovalRequest,
     Event,
     EventBus,
+    InterruptSignal,
     Text,
     Tool,
     Toolset,
@@ -30,7 +31,6 @@ from forge_cli.core.errors import UsageError
 from forge_cli.embedding import (
     ExecutablesToolset,
     FilesystemToolset,
-    InterruptSignal,
     MemoryToolset,
     PlanToolset,
     Sandbox,

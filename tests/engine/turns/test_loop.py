@@ -9,13 +9,12 @@ from typing import Any
 import anyio
 import pytest
 
-from forge_cli import ApprovalDecision, ApprovalRequest, EventBus, WorkerRuntime, load_worker
+from forge_cli import ApprovalDecision, ApprovalRequest, EventBus, InterruptSignal, WorkerRuntime, load_worker
 from forge_cli.core.actions import Interrupt
 from forge_cli.core.calls import is_legal_id
 from forge_cli.core.errors import ExitCode
 from forge_cli.core.events import Event, MessageEvent, StatusEvent, Streaming, ToolStarted
 from forge_cli.core.messages import Delta, Restart
-from forge_cli.embedding import InterruptSignal
 from forge_cli.engine.turns.summary import listen
 from forge_cli.events import CallResult, Message, OnAsk, ToolCall, Usage
 from forge_cli.files.worker import Limits

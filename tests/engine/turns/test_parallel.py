@@ -2,8 +2,8 @@
 
 import pytest
 
+from forge_cli import InterruptSignal
 from forge_cli.core.errors import ExitCode
-from forge_cli.embedding import InterruptSignal
 from forge_cli.events import Message, OnAsk, ToolCall
 from forge_cli.hooks import TextDelta, TurnEnd
 from forge_cli.record.line import Line

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from forge_cli import InterruptSignal
 from forge_cli.core.errors import ExitCode, ModelError
 from forge_cli.core.events import ContextUsage, MessageEvent, StatusEvent, Streaming, TurnEndEvent, TurnStart
 from forge_cli.core.messages import Delta
 from forge_cli.core.phrases import ELIDED_RESULT, RESUME_INTERRUPTED, SUMMARY_INTRODUCTION
-from forge_cli.embedding import InterruptSignal
 from forge_cli.engine.turns.output import OutputSchema
 from forge_cli.engine.turns.room import ROOMY, WHOLE_TURNS
 from forge_cli.events import Attachment, Message, ToolCall, Usage

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from forge_cli import InterruptSignal
 from forge_cli.core.events import StatusEvent
 from forge_cli.core.media import DisplayHints
 from forge_cli.core.results import Custom, Diff, FileContent, FileList, Json, ResultValue, Text
-from forge_cli.embedding import InterruptSignal
 from forge_cli.record.line import Line
 from forge_cli.testing import Project, Seen, call, calls
 from forge_cli.toolsets.executables.manifest import ITEM_LIMIT

@@ -22,11 +22,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forge_cli import Diff, Image, Json, Text
+from forge_cli import Diff, Image, InterruptSignal, Json, Text
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.events import StatusEvent, ToolResult
 from forge_cli.core.results import ResultValue
-from forge_cli.embedding import InterruptSignal
 from forge_cli.results import Blob
 from forge_cli.schema.tool import TOOL_NAME
 from forge_cli.testing import Project, Seen, call, calls

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from forge_cli import Tool
+from forge_cli import Tool, classify_command, parse_command
 from forge_cli.core.errors import UsageError
 from forge_cli.schema.input_schema import InputSchema
 from forge_cli.schema.tool_fields import ManualExecution
-from forge_cli.terminal import classify_command, is_command, parse_command
+from forge_cli.terminal import is_command
 from forge_cli.ui.terminal.slash import (
     CommandError,
     args_from,

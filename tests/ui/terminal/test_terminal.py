@@ -8,11 +8,10 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from forge_cli import ApprovalDecision, EventBus
+from forge_cli import ApprovalDecision, EventBus, RuntimeUI
 from forge_cli.core.actions import Interrupt
 from forge_cli.core.approval import ApprovalRequest
 from forge_cli.core.events import Streaming
-from forge_cli.embedding import RuntimeUI
 from forge_cli.process.signals import in_loop
 from forge_cli.terminal import TerminalUI
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from rich.cells import cell_len
 from rich.console import Console
 
-from forge_cli import Custom, Diff, Json, Text
+from forge_cli import Custom, Diff, Json, Text, trace_formatter
 from forge_cli.core.actions import ApprovalResponse, CommandEvent, Interrupt, ManualToolInvoke, UserInput
 from forge_cli.core.approval import ApprovalDecision
 from forge_cli.core.errors import Mark
@@ -46,7 +46,6 @@ from forge_cli.core.results import ResultValue
 from forge_cli.core.trial import CommandTried, TriedChange
 from forge_cli.events import Attachment, Message, Usage
 from forge_cli.results import DisplayHints, FileContent, FileList
-from forge_cli.terminal import trace_formatter
 from forge_cli.ui.terminal.trace import format_tokens, summarize
 
 from ...approval import new_request
