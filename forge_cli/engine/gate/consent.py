@@ -189,6 +189,7 @@ class Consent:
         key = judged.fingerprint
         asked = AskedCall(None if once else key, self._needs(judged), ShownTrial.of(preview))
         offers = self._controller.offers(asked)
+        nothing_left = self._controller.attended and asked.trial is not None and not offers
         return ApprovalRequest(
             request_id=request_id or new_id("approval"),
             tool_call_id=judged.call.id,
@@ -204,7 +205,7 @@ class Consent:
             fingerprint=key,
             stamp=preview.stamp,
             caller=judged.calling_tool,
-            once=once or None,
+            once=once or nothing_left or None,
             parts=verdict.parts if len(verdict.parts) > 1 else None,
             runs=preview.runs,
             recap=preview.recap,

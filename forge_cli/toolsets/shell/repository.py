@@ -294,7 +294,9 @@ class Repository:
                 commits = [_short(side.object if side else None) for side in each.sides]
                 yield [f"{title} (submodule {commits[0]} to {commits[1]})"]
             else:
-                yield [title, *(self._contents(each, blobs, at_most) if each.has_other_contents else ())]
+                contents = self._contents(each, blobs, at_most) if each.has_other_contents else []
+                is_named = contents[:1] != [] and contents[0].startswith("---") and not _marked(each)
+                yield contents if is_named else [title, *contents]
 
     def _is_shown(self, staged: StagedChange) -> bool:
         """Whether the same difference is shown of the file itself."""

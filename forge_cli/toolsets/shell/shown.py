@@ -62,6 +62,8 @@ class ShownEffect(Struct, frozen=True):
     """False where files that were there before differ in more than can be shown."""
     folded: tuple[FoldedLine, ...] = ()
     """Lines of folders that were made, with what is in them."""
+    behind: int = 0
+    """Changes that these lines stand for."""
 
     def of(self, changes: ChangeSet) -> ChangeSet:
         """Return only those changes that were shown."""
@@ -155,6 +157,7 @@ class _Describer:
             moved=frozenset(self._moved),
             fits=self._fits and len(text) <= SHOWN_AT_MOST,
             folded=tuple(self._unfold(row) for row in rows if row.folder),
+            behind=sum(len(folder.inside) + 1 for folder in folders.values()),
         )
 
     def _place_of(self, change: PathChange) -> tuple[bool, bool, str, tuple[str, ...]]:
@@ -244,6 +247,8 @@ class _Describer:
             yield "pipe"
         if entry and entry.kind == "file" and contents and (after or not contents.shown):
             yield counted(entry.size, "byte")
+        if before and after and contents and not contents.shown and before.size != after.size:
+            yield f"before {before.size:,}"
         if contents and contents.kind != "text":
             yield contents.kind
         if contents and not contents.shown:

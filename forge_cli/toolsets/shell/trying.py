@@ -64,8 +64,7 @@ def recap(tried: Tried, shown: ShownEffect) -> str:
     if not tried.changes.changes:
         return "no effect"
     more = [f"{shown.protected} of protected names"] if shown.protected else []
-    more += [f"{counted(len(shown.folded), 'folder')} as one line"] if len(shown.folded) == 1 else []
-    more += [f"{len(shown.folded)} folders as one line each"] if len(shown.folded) > 1 else []
+    more += [f"{shown.behind:,} of them in {counted(len(shown.folded), 'new folder')}"] if shown.folded else []
     more += [f"the contents of {counted(shown.unseen, 'file')} are not shown"] if shown.unseen else []
     return "; ".join([f"yes applies {counted(len(tried.changes.changes), 'change')}", *more])
 

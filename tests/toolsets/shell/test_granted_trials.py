@@ -11,6 +11,7 @@ from forge_cli import ApprovalDecision, ApprovalRequest
 from forge_cli.core.events import ApprovalRequired
 from forge_cli.core.trial import CommandTried
 from forge_cli.testing import Project, Seen, call, calls
+from forge_cli.ui.terminal.grants import session_offers
 
 pytestmark = pytest.mark.needs("overlay")
 
@@ -135,3 +136,15 @@ def test_a_commit_is_not_covered_by_a_line_without_one(shell: Project) -> None:
     line = "git status --short; sh gen.sh"
     seen = run(shell, "echo one > log", f"{commit}; echo one > log", command=line)
     assert questions(seen) == 2
+
+
+@pytest.mark.parametrize("script", ["echo T=1 > .env", "bash -c ': < /dev/tcp/127.0.0.1/9'; true"])
+def test_where_nothing_can_be_granted_nothing_is_offered(shell: Project, script: str) -> None:
+    """A protected name, and a trial that lacked something; neither is called an offer that would do nothing."""
+    shell.write("gen.sh", script)
+    line = "sh gen.sh; $EDITOR"
+    seen = shell.run(calls(call("shell", command=line)), "done", approval_callback=lambda _: ApprovalDecision(False))
+    (asked,) = seen.of(ApprovalRequired)
+    assert isinstance(asked.request, ApprovalRequest)
+    assert (asked.request.offers, asked.request.once) == (None, True)
+    assert list(session_offers(asked.request)) == []

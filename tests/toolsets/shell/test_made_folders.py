@@ -57,7 +57,7 @@ def test_a_new_folder_is_one_line_that_unfolds(shell: Project) -> None:
     shell.write("src/app.py", "print(1)\n")
     seen = run(shell, f"{MANY}; head -c 3000000 /dev/zero > D/big; echo more >> src/app.py", answers=[True])
     assert rows(seen) == ["changed  src/app.py (14 bytes)", "made     made/ (31 files, 3.0 MB)"]
-    assert request(seen).recap == "yes applies 34 changes; 1 folder as one line"
+    assert request(seen).recap == "yes applies 34 changes; 33 of them in 1 new folder"
     inside = folded(seen)
     assert inside.line == "made     made/ (31 files, 3.0 MB)"
     assert "made     made/big (3,000,000 bytes)" in inside.text.split("\n")
