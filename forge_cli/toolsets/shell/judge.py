@@ -118,9 +118,18 @@ class LineJudge:
     """Lists of rules, made ready for many lines: blocked in any wins, then the strictest match counts."""
 
     def __init__(
-        self, lists: Sequence[RuleList], default: Approval, *, readable: Sequence[str] = (), root: str = ""
+        self,
+        lists: Sequence[RuleList],
+        default: Approval,
+        *,
+        readable: Sequence[str] = (),
+        root: str = "",
+        held: bool = True,
     ) -> None:
-        """``readable`` are the real paths of zones, in which rule sets let files be read; in ``root`` a line runs."""
+        """``readable`` are the real paths of zones, in which rule sets let files be read; in ``root`` a line runs.
+
+        ``held`` says whether lines that rule sets allow are held to what these promise.
+        """
         self._default, self._readable, self._folders = default, readable, Folders(root=root)
         self._unsure = Approval.strictest(Approval.ASK, default)
         self._blocked_rules: list[Match] = []
@@ -133,7 +142,7 @@ class LineJudge:
                 if rule.tokens:
                     self._add(Match(origin.name, index, rule, rule.tokens))
                 for row in rows_of(rule.use) if rule.use else ():
-                    for tokens in row.tokens():
+                    for tokens in row.tokens(held=held):
                         self._add(Match(origin.name, index, rule, tokens, row))
         self._patterns = _patterns(tuple(match.tokens for match in self._blocked_rules))
         self._blocked_names = {_base(match.tokens[0]) for match in self._blocked_rules}

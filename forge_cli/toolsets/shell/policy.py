@@ -58,6 +58,8 @@ class ShellPolicy(Struct, frozen=True, dict=True):
     user: UserRules
     sandbox: Sandbox
     workspace: Path
+    held: bool = True
+    """Whether lines that only rule sets allow are held to what these promise, by what confines commands."""
 
     def check(self) -> Iterator[str]:
         """Warnings about the rules, a sentence each; an example that does not do what it says is an error."""
@@ -231,7 +233,7 @@ class ShellPolicy(Struct, frozen=True, dict=True):
         lists = [RuleList(_FOLDERS, rules_in(self.user.folders, self.workspace))]  # before the sets of the worker
         lists += [RuleList(name, section.rules) for name, section in self._sections()]
         readable = [str(zone.path) for zone in self.sandbox.zones]
-        return LineJudge(lists, self.worker.default, readable=readable, root=str(self.workspace))
+        return LineJudge(lists, self.worker.default, readable=readable, root=str(self.workspace), held=self.held)
 
     @cached_property
     def _judge_of_others(self) -> LineJudge:

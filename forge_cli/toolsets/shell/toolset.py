@@ -93,6 +93,7 @@ class ShellToolset(Toolset):
         if any(rule.approval is Approval.PRE_APPROVED for rule in self._policy.stated()):
             self._processes.warn_of_rules()
         self._processes.check()
+        self._policy = replace(self._policy, held=self._processes.can_try)
         for problem in self._policy.check():
             self.env.notify("warning", problem)
         if self._deletions.stated and (why := self._processes.no_copies):

@@ -380,3 +380,33 @@ def test_names_of_secrets_may_be_looked_at_and_looked_for(repository: Project) -
         ],
     )
     assert [said for said, _ in found.values()] == ["preApproved"] * 6 + ["ask"] * 7, found
+
+
+def test_where_nothing_confines_only_plain_programs_count(project: Project) -> None:
+    sandbox = "sandbox: {isolation: off}"
+    project.write("w.yaml", f"name: w\n{sandbox}\ntoolsets: {{shell: {{rules: [{{use: reading}}]}}}}\n")
+    project.write("a.txt", "x\n")
+    asking = [
+        *(
+            "cargo --version",
+            "rustc -V",
+            "node -v",
+            "java -version",
+            "cargo version",
+            "git --help",
+            "time npm --version",
+        ),
+        *("cargo metadata --no-deps", "go list ./...", "go doc fmt", "go env", "go version", "npm ls", "pip list"),
+        *("kubectl version --client", "docker ps", "env", "printenv TOKEN", "cat a.txt | xargs printenv"),
+    ]
+    plain = [
+        "cat a.txt",
+        "grep -rn x .",
+        "rg x",
+        "git status",
+        "git log -3",
+        "find . -name a.txt",
+        "ls | wc -l",
+        "which go",
+    ]
+    assert _asks(verdicts(project, [*asking, *plain], "w.yaml")) == asking

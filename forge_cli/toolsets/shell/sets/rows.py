@@ -51,6 +51,7 @@ class SetRow(Struct, frozen=True):
     requires: str = ""
     needs: Literal["", "installed", "packages"] = ""
     vouched: bool = False
+    held: str = ""
     match: str = ""
     not_match: str = ""
 
@@ -64,8 +65,11 @@ class SetRow(Struct, frozen=True):
         """Whether an option asks that the tables of programs do not know; what is only printed is no option."""
         return not self.knows_options and self.operands not in ("text", "test")
 
-    def tokens(self) -> Iterator[tuple[str, ...]]:
-        return (tuple(line.split()) for line in self.patterns.splitlines())
+    def tokens(self, *, held: bool = True) -> Iterator[tuple[str, ...]]:
+        """The patterns, or those that count where lines are not held to what the set promises."""
+        left_out = () if held else self.held.split()
+        patterns = (tuple(line.split()) for line in self.patterns.splitlines())
+        return (tokens for tokens in patterns if tokens[0] not in left_out)
 
     def covers(self, tokens: Sequence[str], words: Sequence[str]) -> bool:
         """Do the words of a command start with one of the patterns?"""
