@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from forge_cli.core import events
 from forge_cli.core.actions import ApprovalResponse
 from forge_cli.core.errors import ForgeError, Mark, WorkerError
 from forge_cli.core.event_kinds import AnyEvent
+from forge_cli.core.text import counted
 from forge_cli.core.wire import Unreadable, clean_text, read, wire
 from forge_cli.files.cache import StampedCache
 from forge_cli.files.places import cannot_read, whole_file
@@ -189,6 +190,26 @@ def session_row(path: Path, look: Callable[[Path], Overview]) -> dict[str, Any] 
         return {"session": path.stem, "error": error.message} if path.exists() else None
     del seen["waits"]
     return seen
+
+
+def fold_batches(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One row for all items of a batch, in the place of the last one."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault(row.get("batch") or row["session"], []).append(row)
+    return [_fold(group) if group[0].get("batch") else group[0] for group in groups.values()]
+
+
+def _fold(items: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    first, states = items[0], [item["status"] for item in items]
+    same = len(set(states)) == 1
+    return {
+        **first,
+        "status": states[0] if same else f"{states.count('completed')} of {len(items)} completed",
+        "turns": sum(item["turns"] for item in items),
+        "tool_calls": sum(item["tool_calls"] for item in items),
+        "title": f"batch {Path(first['batch']).name}: {counted(len(items), 'item')}",
+    }
 
 
 def last_below(folder: Path) -> Path:

@@ -34,7 +34,7 @@ from forge_cli.inspection.defaults import NO_MODEL
 from forge_cli.inspection.model_names import FILES
 from forge_cli.inspection.providers import provider_rows
 from forge_cli.record.log import Log, find_kept, read_readable, session_files
-from forge_cli.record.overview import overview, session_index, session_row
+from forge_cli.record.overview import fold_batches, overview, session_index, session_row
 from forge_cli.record.pending import Waiting, answer_request, waiting_requests
 from forge_cli.record.reading import verdict_sentence, verified
 from forge_cli.record.search import find_hits
@@ -89,6 +89,8 @@ class WebSessions:
 
     async def listing(self, search: str) -> list[JsonObject]:
         rows = await in_thread(lambda: _listing(search.casefold()))
+        here = str(self._asked.workspace)
+        rows.sort(key=lambda row: row["folder"] != here)  # those of this folder first, the others as they were
         waits = {session for session, live in self.live.items() if live.view.drawing.requests}
         return [{**row, "live": row["id"] in self.live, "waits": row["id"] in waits} for row in rows]
 
@@ -290,7 +292,9 @@ def _ignore(sentence: str) -> None:
 def _listing(wanted: str) -> list[JsonObject]:
     with session_index() as look:
         rows = ((session_row(path, look), match) for path, match in _matching(wanted))
-        return list(islice((_listed(row, match) for row, match in rows if row), LISTED))
+        if wanted:
+            return list(islice((_listed(row, match) for row, match in rows if row), LISTED))
+        return [_listed(row, None) for row in fold_batches(row for row, _ in rows if row)][:LISTED]
 
 
 def _matching(wanted: str) -> Iterator[tuple[Path, str | None]]:
@@ -311,6 +315,7 @@ def _listed(row: JsonObject, match: str | None) -> JsonObject:
         "worker": row.get("worker", ""),
         "model": row.get("model", ""),
         "started": row.get("started", ""),
+        "folder": row.get("workspace", ""),
         "status": status,
         "parked": status == "parked",
         "match": match,

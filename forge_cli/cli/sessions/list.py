@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,7 +14,7 @@ from forge_cli.cli.sessions.common import shorten_ids
 from forge_cli.core.text import counted, cut, local_time
 from forge_cli.core.wire import camel_keys
 from forge_cli.record.log import session_files
-from forge_cli.record.overview import session_index, session_row
+from forge_cli.record.overview import fold_batches, session_index, session_row
 from forge_cli.ui.table import Column, print_json, print_table
 
 app = new_app()
@@ -48,7 +47,7 @@ def list_sessions(
     with session_index() as look:
         every = [row for path in session_files() if (row := session_row(path, look))]
     found = [row for row in every if worker in (None, row.get("worker")) and (everywhere or _is_here(row))]
-    found = found if as_json else _fold_batches(found)
+    found = found if as_json else fold_batches(found)
     rows = found[: number or (RECENT if on_terminal else None)]
     if as_json:
         print_json(list(map(camel_keys, rows)))
@@ -65,26 +64,6 @@ def list_sessions(
 
 def _is_here(row: dict[str, Any]) -> bool:
     return "error" in row or not row["workspace"] or Path(row["workspace"]).is_relative_to(Path.cwd())
-
-
-def _fold_batches(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One row for all items of a batch, in the place of the last one."""
-    groups: dict[str, list[dict[str, Any]]] = {}
-    for row in rows:
-        groups.setdefault(row.get("batch") or row["session"], []).append(row)
-    return [_fold(group) if group[0].get("batch") else group[0] for group in groups.values()]
-
-
-def _fold(items: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    first, states = items[0], [item["status"] for item in items]
-    same = len(set(states)) == 1
-    return {
-        **first,
-        "status": states[0] if same else f"{states.count('completed')} of {len(items)} completed",
-        "turns": sum(item["turns"] for item in items),
-        "tool_calls": sum(item["tool_calls"] for item in items),
-        "title": f"batch {Path(first['batch']).name}: {counted(len(items), 'item')}",
-    }
 
 
 def _shown(row: dict[str, Any]) -> dict[str, Any]:

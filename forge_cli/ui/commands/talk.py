@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
+from operator import attrgetter
 from typing import cast, get_args
 
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -17,11 +19,13 @@ from forge_cli.core.text import counted, did_you_mean, visible
 from forge_cli.files.attachment import read_attachment
 from forge_cli.files.settings import TraceLevel
 from forge_cli.ui.commands.command import TEXTS, Chat, Completion, SlashCommand, beginning, forward, in_two_columns
-from forge_cli.ui.facts import Facts
+from forge_cli.ui.facts import Facts, ManualTool
 from forge_cli.ui.places import complete_folder, complete_path, typed_path
 from forge_cli.ui.terminal.slash import TOOL_COMMANDS, ParsedCommand, read_typed_args
 
 LEVELS: tuple[str, ...] = get_args(TraceLevel)
+OTHERS = "Others"
+"""The heading of tools without a category, where some have one."""
 _BOXES = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
 
 
@@ -77,7 +81,21 @@ async def show_tools(chat: Chat, parsed: ParsedCommand) -> None:
         chat.show("this worker has no tools that you may call; those of the model are not listed here")
         return
     tools = sorted(chat.facts.manual_tools.values(), key=lambda each: (each.category or "", each.name))
-    chat.show(in_two_columns((f"/{tool.name}", tool.summary) for tool in tools))
+    groups = {category: list(each) for category, each in groupby(tools, key=attrgetter("category"))}
+    shown: list[RenderableType] = []
+    for category in sorted(groups, key=lambda each: (each is None, each or "")):
+        if len(groups) > 1 or category:
+            shown.append(Text(visible(category or OTHERS), "bold"))
+        shown.append(in_two_columns((f"/{tool.name}", _what_it_does(tool)) for tool in groups[category]))
+    chat.show(Group(*shown))
+
+
+def _what_it_does(tool: ManualTool) -> str:
+    """The label that its author gave it, and the first line of its description; one made of its name says nothing."""
+    made = tool.name.replace("_", " ").replace("-", " ").casefold()
+    if not tool.label or tool.label.casefold() == made:
+        return tool.summary
+    return f"{tool.label}: {tool.summary}" if tool.summary else tool.label
 
 
 async def call(chat: Chat, parsed: ParsedCommand) -> Event | None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from forge_cli.core.results import Diff
 from forge_cli.core.text import readable
 from forge_cli.ui.html.markdown import draw_code, draw_markdown, element, many_lines, one_line, style_sheet
 from forge_cli.ui.html.results import draw_diff, draw_result, fold_away
-from forge_cli.ui.terminal.calls import short_args
+from forge_cli.ui.terminal.calls import count_changes, main_args, short_args
 from forge_cli.ui.transcript import entries
 from forge_cli.ui.views import FindRenderer, View, no_renderers
 
@@ -53,13 +54,18 @@ def draw_call(entry: entries.Called, find: FindRenderer = no_renderers, *, live:
     unfinished = at_work if live else "unfinished"
     status = entry.status or unfinished
     mark = MARKS.get(entry.status, "✗") if entry.status else "…"
-    shown = readable(short_args(entry.args) if isinstance(entry.args, dict) else "", keep="")
+    edited = isinstance(entry.shown, Diff) and entry.status == "success"
+    args_line = main_args if edited else short_args
+    shown = readable(args_line(entry.args) if isinstance(entry.args, dict) else "", keep="")
     title = element("b", one_line(entry.tool), "tool")
     args = element("span", one_line(shown[:SHORT] + ("…" if len(shown) > SHORT else "")), "args") if shown else ""
     state = element("span", one_line(status), "state")
     sign = f'<span class="mark" aria-hidden="true">{mark}</span>'
-    line = f"<summary>{sign} {title} {args} {state}</summary>"
-    opened = " open" if entry.by_person else ""
+    changes = ""
+    if isinstance(entry.shown, Diff) and edited:
+        changes = element("span", one_line(count_changes(entry.shown)), "changes")
+    line = f"<summary>{sign} {title} {args} {changes} {state}</summary>"
+    opened = " open" if entry.by_person or edited else ""
     return f'<details class="call {one_line(status)}"{opened}>{line}{draw_call_body(entry, find)}</details>'
 
 

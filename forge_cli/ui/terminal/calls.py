@@ -188,7 +188,7 @@ def describe_value(value: ResultValue, view: View) -> str:
         case FileList(count=count):
             return "empty" if count == 0 else counted(count, "entry").replace("entrys", "entries")
         case Diff():
-            return _changes(value)
+            return count_changes(value)
         case _ if view.form == "json":
             short = json.dumps(view.data, ensure_ascii=False)
             return visible(short) if len(short) <= INLINE else ""
@@ -207,7 +207,8 @@ def tail(text: str, lines: int) -> str:
     return "\n".join([f"... {counted(left_out, 'line')} before", *shown[left_out:]] if left_out > 1 else shown)
 
 
-def _changes(diff: Diff) -> str:
+def count_changes(diff: Diff) -> str:
+    """``+1 -1``, or how long a new file is."""
     if diff.original is None and not diff.is_new:
         return f"{diff.bytes_written:,} bytes"
     lines = unified_diff(diff.original or "", diff.modified, "a", "b")[2:]

@@ -306,7 +306,18 @@ def test_the_trace_level_is_shown_and_set(screen: Screen) -> None:
 def test_what_is_shown_where_nothing_is_given(screen: Screen) -> None:
     assert screen.type("/model") == "the model is m:1; /model NAME changes it\n"
     assert screen.type("/name").startswith("this session has no title yet")
-    assert screen.type("/tools").rstrip() == "/push  Push a branch."
+    assert [line.rstrip() for line in screen.type("/tools").splitlines()] == ["Git", "/push  Push it: Push a branch."]
+    entry = {"name": "vat", "label": "vat", "description": "Add VAT.\nMore.", "inputSchema": {}, "category": None}
+    work = {**entry, "name": "file_it", "label": "Keep it", "description": "", "category": "Files\x1b[2J"}
+    push = {**entry, "name": "push", "label": "Push it", "description": "Push a branch.", "category": "Git"}
+    screen.bus.emit(ManualToolsAvailable((entry, push, work)))
+    assert [" ".join(line.split()) for line in screen.type("/tools").splitlines()] == [
+        *("Files\\x1b[2J", "/file_it Keep it"),
+        *("Git", "/push Push it: Push a branch."),
+        *("Others", "/vat Add VAT."),
+    ]
+    screen.bus.emit(ManualToolsAvailable((entry,)))
+    assert screen.type("/tools").rstrip() == "/vat  Add VAT."
 
 
 def test_names_are_completed(screen: Screen) -> None:

@@ -965,3 +965,27 @@ def test_the_worker_of_the_command_line_is_there_at_once(tester: Project) -> Non
         assert Path(tab.states["session"]["folder"]) == tester.folder
 
     play(tester, story, "worker.yaml")
+
+
+def test_sessions_are_listed_as_on_the_command_line(tester: Project, tmp_path: Path) -> None:
+    """Those of this folder first, each with its folder, and the items of a batch as one row."""
+    script(tester, "Done.")
+    other = tmp_path / "other"
+    other.mkdir()
+    for folder in (other, tester.folder):
+        assert tester.forge("run", "worker.yaml", f"in {folder.name}", "-C", str(folder)).returncode == 0
+    tester.write("inputs.jsonl", '{"task": "one"}\n{"task": "two"}\n{"task": "three"}\n')
+    assert tester.forge("batch", "worker.yaml", "inputs.jsonl").returncode == 0
+    assert tester.forge("run", "worker.yaml", "in other again", "-C", str(other)).returncode == 0
+
+    async def story(browser: Browser) -> tuple[Any, Any]:
+        return await browser.get("/api/sessions"), await browser.get("/api/sessions", params={"search": "two"})
+
+    rows, found = play(tester, story)
+    assert [(row["title"], row["folder"]) for row in rows] == [
+        ("batch inputs.results.jsonl: 3 items", str(tester.folder)),
+        (f"in {tester.folder.name}", str(tester.folder)),
+        ("in other again", str(other)),
+        ("in other", str(other)),
+    ]
+    assert [row["title"] for row in found] == ["two"]

@@ -92,9 +92,19 @@ export async function showSessions(search = "") {
   }
   if (turn !== asked) return;
   $("found").textContent = search ? `${counted(rows.length, "session")} found` : rows.length ? "" : "There are no sessions yet.";
-  $("session-list").replaceChildren(...rows.map((row) => sessionRow(row, search)));
+  $("session-list").replaceChildren(...byFolder(rows, search));
   $("recent-part").hidden = !rows.length;
   $("recent").replaceChildren(...rows.slice(0, RECENT).map((row) => sessionRow(row)));
+}
+
+/** Rows below the folders that they are of, where there is more than one. */
+function byFolder(rows, search) {
+  const folders = new Map();
+  for (const row of rows) folders.set(row.folder, [...(folders.get(row.folder) || []), row]);
+  return [...folders].flatMap(([folder, found]) => [
+    ...(folders.size > 1 ? [el("li", { className: "folder quiet" }, folder || "Unknown folder")] : []),
+    ...found.map((row) => sessionRow(row, search)),
+  ]);
 }
 
 function sessionRow({ id, title, worker, model, started, status, live, waits, parked, match }, search = "") {
