@@ -329,3 +329,38 @@ def test_scripts_in_scripts_are_no_hiding_place(judge: Judge) -> None:
 
 def test_nul_is_refused(judge: Judge) -> None:
     assert judge("git status\0", allow=["git"]).approval is BLOCKED
+
+
+BRACES = "{s,u}{u,d}{d,o}{a,b}{c,d}{e,f}{g,h}{i,j}{k,l}{m,n}{o,p}{q,r}{s,t}"
+"""More words than anybody looks through, some of which could be blocked."""
+OPERANDS = [
+    f"mkdir -p {BRACES}",
+    f"touch x/{BRACES} {BRACES}",
+    f"cp a {BRACES} && cd $x",
+    f"mkdir -p src/{BRACES}; touch src/{{a,b}}/{{c,d}}",
+    f"ls {BRACES} | wc -l",
+    "mkdir -p s/{s/{s,o,document},models,jobs} c/{app,f/{auth/{components,hooks,context,api},v/{c,h,a},d/x,f/{c,h,a},"
+    "admin/{c,h,a},p/{c,h,a}},shared/{components/{ui,l},hooks,api,constants,types,utils}}",
+]
+COMMANDS = [
+    BRACES,
+    f"env {BRACES}",
+    f"xargs {BRACES}",
+    f"echo {BRACES} | sh",
+    f"mkdir {BRACES}; {{s,x}}udo ls",
+    f"mkdir {BRACES} $(sudo ls)",
+    f'mkdir() {{ "$@"; }}; mkdir {BRACES}',
+    f'function mkdir {{ "$@"; }}; mkdir {BRACES}',
+    f"alias mkdir=env; mkdir {BRACES}",
+    f"eval 'touch() {{ \"$@\"; }}'; touch {BRACES}",
+    'mkdir() { "$@"; }; mkdir {sudo,ls}',
+]
+
+
+def test_a_long_list_of_names_is_not_a_blocked_command(judge: Judge) -> None:
+    assert others_than(ASK, OPERANDS, judge, block=["sudo", "git push"]) == []
+    assert others_than(BLOCKED, COMMANDS, judge, block=["sudo", "git push"]) == []
+
+
+def test_a_long_list_is_looked_through_where_a_rule_names_its_program(judge: Judge) -> None:
+    assert others_than(BLOCKED, ["rm {-rf,x}", "rm {x,-rf} y", f"rm -r{{f,v}} {BRACES}"], judge, block=["rm -rf"]) == []

@@ -39,6 +39,8 @@ class ScanBudget:
     """How much of a line, with all that is nested in it, is taken apart; the rest is searched as bare text."""
 
     steps: int = 16_000
+    start_nothing: frozenset[str] = frozenset()
+    """Programs that are the same for blocking whatever their other words become, so that these are not expanded."""
 
 
 @dataclass
@@ -219,7 +221,9 @@ def _note_values(words: Sequence[str], array: str, result: Scanned) -> None:
 def _expand_braces(found: FoundCommand, result: Scanned) -> None:
     """The expansion of braces in words: all that they stand for one after the other, and each of it in their place."""
     source = found.marked or found.words
-    if not any("{" in word and ("," in word or ".." in word) for word in source):
+    if source[0] in result.budget.start_nothing or not any(
+        "{" in word and ("," in word or ".." in word) for word in source
+    ):
         return
     expanded: list[str] = []
     choices: list[list[str]] = []

@@ -15,6 +15,7 @@ from forge_cli.toolsets.shell.block.patterns import CommandWords, Patterns
 from forge_cli.toolsets.shell.block.quoting import ansi_characters, bare_words, expanding_words, expands, restore
 from forge_cli.toolsets.shell.block.scanner import scan
 from forge_cli.toolsets.shell.block.unwrap import Fed, makefile_script, unwrap
+from forge_cli.toolsets.shell.programs.table import names
 
 _LEVELS = 8
 """Scripts nested deeper than this are not taken apart: their bare text is searched."""
@@ -22,6 +23,13 @@ _STEPS_A_SCRIPT = 4
 _GLOBS_AT_MOST = 500
 """More globs in place of programs are not commands that a person means."""
 _PRINTS = frozenset({"echo", "printf", "yes", "print"})
+_STARTS_NOTHING = names(
+    "mkdir touch rmdir rm cp mv ln ls cat stat wc head tail chmod basename dirname realpath readlink du df file cmp "
+    "md5sum sha1sum sha256sum cd pushd true false test ["
+)
+"""Programs that start no others, and print nothing that their words say, so that it could be read as a script."""
+_DEFINES = re.compile(r"\([\s\\]*\)|\b(?:function|alias|eval|source|enable)\b|(?:^|[\s;&|])\.\s|BASH_|PATH")
+"""Words by which a name may come to stand for something else."""
 _GLOB = re.compile(r"[*?~]|\[.")
 _WORDS_A_STEP = 16
 _FED_MAX = 12
@@ -47,7 +55,8 @@ class Search:
     def __init__(self, line: str, patterns: Patterns) -> None:
         self._line = line
         self._patterns = patterns
-        self._budget = ScanBudget()
+        safe = frozenset() if _DEFINES.search(line) else _STARTS_NOTHING - patterns.tokens
+        self._budget = ScanBudget(start_nothing=safe)
         self._marks = Marks()
         self._jobs = deque([_Job(line, 0)])
         self._queued = {(line, False)}
@@ -150,7 +159,7 @@ class Search:
         """The words of a command with its expansions empty, and with what they could be."""
         yield found.words
         marked = tuple(found.marked)
-        if not marked or marked in self._varied:
+        if not marked or marked in self._varied or marked[0] in self._budget.start_nothing:
             return
         self._varied.add(marked)
         if self._budget.steps <= 0:
