@@ -18,6 +18,9 @@ from forge_cli.sandbox.protected import is_secret
 
 MASKED_AT_MOST, INSIDE_AT_MOST = 200, 20_000
 """Files and folders that are masked, each by a mount, and entries below these folders."""
+NAMES_AT_MOST = 2_000
+RUNTIME = "/run/user"
+"""The folder of each user's services: sockets, and files with passwords of the session."""
 _SETTLED = 100_000_000
 """Nanoseconds after which a change of a folder shows in its time on every file system."""
 _IN_OPEN, _IN_NONBLOCK, _IN_CLOEXEC = 0x20, 0o4000, 0o2000000
@@ -46,6 +49,22 @@ class Masks:
         stand_in = self._folder / str(len(self.rules))
         self._make_like(stand_in, secret)
         self.rules.append(ReachRule(secret, Reach.PROTECTED, source=stand_in))
+
+    def add_names(self, around: Path) -> None:
+        """Show the names below a folder that is hidden otherwise; of what cannot be listed only its own."""
+        stand_in = self._folder / str(len(self.rules))
+        waiting, left = [(str(stand_in), str(around))], NAMES_AT_MOST
+        while waiting:
+            copy, folder = waiting.pop()
+            os.mkdir(copy, 0o755)
+            self._watch(copy, folder)
+            for name, is_folder in _listed(folder)[:left]:
+                left -= 1
+                if is_folder:
+                    waiting.append((f"{copy}/{name}", f"{folder}/{name}"))
+                else:
+                    os.link(self._empty, f"{copy}/{name}")
+        self.rules.append(ReachRule(around, Reach.PROTECTED, source=stand_in))
 
     def opened(self) -> list[str]:
         """Return the secrets that somebody opened until now, each once, by the paths they were added with."""
@@ -101,7 +120,7 @@ class Masks:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o555))
         return path
 
-    def _watch(self, stand_in: Path | str, secret: Path) -> None:
+    def _watch(self, stand_in: Path | str, secret: Path | str) -> None:
         number = self._libc.inotify_add_watch(self._queue, os.fsencode(stand_in), ctypes.c_uint32(_IN_OPEN))
         self._names[self._checked(number)] = str(secret)
 
@@ -112,7 +131,7 @@ class Masks:
 
 
 def new_masks(secrets: Iterable[Path], folder: Path) -> Masks:
-    """Mask these until the masks are closed; ``folder`` is made, and has to be removed then.
+    """Mask these, and what services keep for users, until the masks are closed; ``folder`` is made, to be removed then.
 
     TooManySecrets says that they are too many, an OSError that they cannot be watched.
     """
@@ -123,6 +142,8 @@ def new_masks(secrets: Iterable[Path], folder: Path) -> Masks:
     try:
         for secret in found:
             masks.add(secret)
+        if os.path.isdir(RUNTIME):
+            masks.add_names(Path(RUNTIME))
     except BaseException:
         masks.close()
         raise
@@ -140,6 +161,24 @@ def masked(secrets: Iterable[Path], folder: Path) -> Iterator[Masks]:
             masks.close()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _listed(folder: str) -> list[tuple[str, bool]]:
+    """The names in a folder, and which are folders; nothing of other file systems, which may never answer."""
+    try:
+        own = os.lstat(folder).st_dev
+        with os.scandir(folder) as entries:
+            found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+        return [(name, is_folder) for name, is_folder in found if not is_folder or _is_near(folder, name, own)]
+    except OSError:
+        return []
+
+
+def _is_near(folder: str, name: str, device: int) -> bool:
+    try:
+        return folder == RUNTIME or os.lstat(f"{folder}/{name}").st_dev == device
+    except OSError:
+        return False
 
 
 class SecretScan:

@@ -28,7 +28,7 @@ from forge_cli.sandbox.protected import is_env_template
 from forge_cli.sandbox.trial.copies import Copies, Reached
 from forge_cli.sandbox.trial.enter import NOT_MOUNTED, NOTHING
 from forge_cli.sandbox.trial.masked import Masks, TooManySecrets, new_masks
-from forge_cli.sandbox.trial.trials import LISTED, NotTried, Run, want_of
+from forge_cli.sandbox.trial.trials import LISTED, NotTried, Run, want_of, want_of_file
 from forge_cli.sandbox.trial.view import TrialView
 
 Stamps = tuple[tuple[str, int, int, int, int, int], ...]
@@ -132,7 +132,7 @@ def _read_only(confinement: Confinement) -> Confinement:
 
 
 def _opened(secrets: list[str]) -> Iterator[TriedWant]:
-    yield from (TriedWant("read", name, "may hold secrets") for name in secrets[:LISTED])
+    yield from map(want_of_file, secrets[:LISTED])
 
 
 async def _seen_by_first_program(run: Run, wrap: Confined) -> tuple[Finished, list[TriedWant]]:

@@ -25,12 +25,13 @@ from forge_cli.sandbox.isolation.isolation import Confined
 from forge_cli.sandbox.isolation.temporary import TemporaryCopy
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.processes.command import Wrap
+from forge_cli.sandbox.trial import masked
 from forge_cli.sandbox.trial.apply import ChangeSet, is_begun
 from forge_cli.sandbox.trial.changes import ReadUntil, TooManyChanges, UnknownChange
 from forge_cli.sandbox.trial.copies import Copies, SocketState, drop, mounted_below
 from forge_cli.sandbox.trial.enter import NOT_MOUNTED, NOTHING
-from forge_cli.sandbox.trial.masked import Masks, TooManySecrets, masked
-from forge_cli.sandbox.trial.view import OUTSIDE, TrialView
+from forge_cli.sandbox.trial.masked import Masks, TooManySecrets
+from forge_cli.sandbox.trial.view import OUTSIDE, UNSEEN, TrialView
 
 Run = Callable[[Wrap], Awaitable[Finished]]
 
@@ -103,6 +104,12 @@ class Tried(Struct, frozen=True):
 def want_of(socket: str, state: SocketState) -> TriedWant:
     """The want of a unix socket, all of which are refused."""
     return TriedWant("read", socket or "a unix socket", _REFUSED_SOCKETS[state])
+
+
+def want_of_file(name: str) -> TriedWant:
+    """The want of a file that is masked."""
+    below_runtime = name == masked.RUNTIME or name.startswith(f"{masked.RUNTIME}/")
+    return TriedWant("read", name, UNSEEN if below_runtime else "may hold secrets")
 
 
 def copies_problem(wrap: Confined) -> str | None:
@@ -207,7 +214,7 @@ class Trials:
             raise NotTried(f"what it left cannot be told: {error}") from None
         if copies.is_overtaken(changes):
             return None
-        wanted = [TriedWant("read", name, "may hold secrets") for name in secrets]
+        wanted = list(map(want_of_file, secrets))
         if report and report.network:
             places = report.reached[:LISTED] or ["an address that it knows"]
             wanted[:0] = [TriedWant("network", place) for place in places]
@@ -270,7 +277,7 @@ class Trials:
             try:
                 folder.mkdir(mode=0o700, parents=True)
                 secrets = self._view.secrets(self._wrap.confinement.names())
-                masks = opened.enter_context(masked(secrets, folder / _STAND_INS))
+                masks = opened.enter_context(masked.masked(secrets, folder / _STAND_INS))
             except TooManySecrets as error:
                 raise NotTried(str(error)) from None
             except OSError as error:
@@ -283,7 +290,8 @@ class Trials:
         said = f"{done.stdout}\n{done.stderr}"
         lacked = dict.fromkeys(path for text in (argv[-1], said) for path in self._view.lacks(text, cwd))
         outside = [TriedWant(_kind(path, argv[-1]), path, OUTSIDE) for path in lacked]
-        outside += [want for want in self._view.refuses(argv[-1], said, cwd) if want.what not in lacked]
+        known = {*lacked, *(want.what for want in tried.wanted)}
+        outside += [want for want in self._view.refuses(argv[-1], said, cwd) if want.what not in known]
         wanted = (*tried.wanted, *outside[:LISTED])
         unsure = tried.unsure
         if unsure is None and done.exit_code:

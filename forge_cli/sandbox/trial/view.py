@@ -31,6 +31,7 @@ _DEVICES = frozenset(f"/dev/{name}" for name in ("full", "null", "ptmx", "random
 """Those that every command has."""
 _ETC, _DEPTH = "/etc", 4
 OUTSIDE = "lies outside the zones"
+UNSEEN = "no command sees"
 _PATH = re.compile(r"(?<![\w.~$-])(?:/|\.\.?/)[^\s'\"‘’`;|&<>(){},:]*")
 
 
@@ -85,7 +86,7 @@ class TrialView:
         for path in _paths(f"{line}\n{_complaints(said, errno.ENOENT)}", folder):
             in_run = any(map(path.is_relative_to, _RUN)) and path not in _RUN
             if in_run and os.path.lexists(path) and not _special_kind(path):
-                yield TriedWant("read", str(path), "no command sees")
+                yield TriedWant("read", str(path), UNSEEN)
         for path in _paths(line, folder):
             inside = any(path.is_relative_to(zone.path) for zone in self.around.zones)
             if kind := _special_kind(path):
