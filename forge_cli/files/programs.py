@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -11,7 +12,7 @@ from pathlib import Path, PurePath
 
 from msgspec import Struct
 
-from forge_cli.files.sources import Sources, places
+from forge_cli.files.sources import Sources, imported_names, places
 
 _CODE = frozenset(
     (
@@ -44,10 +45,31 @@ _OBEYS: Mapping[str, Sequence[str]] = {
     **dict.fromkeys(("php", "composer"), ("composer.json", "vendor")),
     **dict.fromkeys(("gradle", "gradlew"), ("build.gradle", "build.gradle.kts", "settings.gradle", "buildSrc")),
     **dict.fromkeys(("mvn", "mvnw"), ("pom.xml",)),
+    **dict.fromkeys(("nix", "nix-shell", "nix-build"), ("flake.nix", "flake.lock", "shell.nix", "default.nix")),
+    **dict.fromkeys(("foreman", "honcho", "overmind", "hivemind"), ("Procfile", "Procfile.dev")),
+    **dict.fromkeys(("mix", "elixir"), ("mix.exs", "mix.lock", "lib", "config")),
+    **dict.fromkeys(("mise", "rtx"), ("mise.toml", ".mise.toml")),
 }
 """By the name of a program, the files that it obeys in the folder that it works in."""
 _FOLDER_OPTIONS = frozenset(("--directory", "--project", "--prefix", "--cwd", "--chdir", "--dir", "--from", "-C", "cd"))
-_TAKES_LINE = re.compile("-[A-Za-z]*[cS]")
+_CODE_OPTIONS = frozenset(
+    (
+        *("-I", "-L", "-cp", "-classpath", "--class-path", "--module-path", "--spec", "--with", "--with-editable"),
+        *("--loader", "--experimental-loader", "--import", "--require", "-r", "--include", "--load-path", "--package"),
+    )
+)
+"""Options whose value is code, also where it is a folder, or several with colons between them."""
+_FILE_OPTIONS = frozenset(("--manifest-path", "--justfile", "--taskfile", "--makefile"))
+"""Options whose value is a file in the folder that is worked in."""
+_TAKES_FOLDER = frozenset(("go", "npx", "pnpx", "bunx", "bun", "node", "npm", "pipx", "uvx", "deno", "nix", "cargo"))
+"""Programs that run a folder, where it is spelled with a slash."""
+_LINES = {"Makefile", "makefile", "GNUmakefile", "justfile", "Justfile", ".justfile", "Procfile", "Procfile.dev"}
+"""Files whose lines are command lines, as those of a shell's script are."""
+_RECIPES = _LINES - {"Procfile", "Procfile.dev"}
+_TARGET = re.compile(r"([\w.% /-]+?)\s*:(?!=)\s*([^#]*)")
+_QUOTED = re.compile(r"""["']([^"'\n]+)["']""")
+_LONGEST_SCRIPT = 64 * 1024
+_TAKES_LINE = re.compile("-[A-Za-z]*[cS]|--run|--command|--cmd|--exec")
 """Words before a whole command line: ``sh -c``, ``bash -lc``, ``env -S``."""
 _MODULE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 _RELATIVE = re.compile(r"""(?:\bfrom\s*|\bimport\s*\(?\s*|\brequire\s*\(\s*)["'](\.{1,2}/[^"'\n]+)["']""")
@@ -94,21 +116,31 @@ class _Finding:
         self.words: set[Path] = set()
         self.around: set[Path] = set()
         self.searched: set[Path] = set()
+        self._read: set[Path] = set()
+        """Scripts whose lines were followed."""
+        self._words: Sequence[str] = ()
+        """The command line that is being followed."""
 
     def follow(self, words: Sequence[str], depth: int = 0) -> None:
         """Look at each word of a command line; a program counts wherever it stands, as behind ``timeout 9``."""
-        before = ""
+        before, around, self._words = "", self._words, words
         for at, word in enumerate(words):
             if _TAKES_LINE.fullmatch(before) and " " in word and depth < _DEPTH:
+                self._follow_code_word(word, words[:at])
                 self.follow(_split(word), depth + 1)
             elif before == "-m" or (word.startswith("-m") and _is_python(words[:at])):
                 self._follow_module(word.removeprefix("-m"))
             option, _, value = word.partition("=")
             if before in _FOLDER_OPTIONS or option in _FOLDER_OPTIONS:
                 self._enter(value if option in _FOLDER_OPTIONS else word)
-            self._follow_program(word)
-            self._follow_word(value if value and (word.startswith("-") or option.isidentifier()) else word, words[:at])
+            if option in _FILE_OPTIONS or before in _FILE_OPTIONS:
+                self._enter(os.path.dirname(value or word))
+            self._follow_option(before, word)
+            self._follow_program(word, depth)
+            named = value if value and (word.startswith("-") or option.isidentifier()) else word
+            self._follow_word(named, words[:at], depth)
             before = word
+        self._words = around
 
     def follow_variable(self, name: str, value: str) -> None:
         if name in _SEARCHED:
@@ -120,7 +152,7 @@ class _Finding:
                     self.around.add(path)
         else:
             for word in _split(value):
-                self._follow_word(word.rpartition("=")[2], ())
+                self._follow_word(word.rpartition("=")[2], (), 0)
 
     def _enter(self, name: str) -> None:
         path = self._bases[0] / os.path.expanduser(name)
@@ -129,10 +161,53 @@ class _Finding:
             if self._is_apart(path):
                 self.around.add(path)
 
-    def _follow_program(self, word: str) -> None:
+    def _follow_option(self, before: str, word: str) -> None:
+        """A folder of code: the value of an option, in its own word or in the same one."""
+        option, _, value = word.partition("=")
+        if before in _CODE_OPTIONS:
+            value = word
+        elif word.startswith(("-I", "-L")) and len(word) > 2:
+            value = word[2:]
+        elif option not in _CODE_OPTIONS:
+            return
+        for base in self._bases:
+            for each in filter(None, value.split(os.pathsep)):
+                path = Path(os.path.normpath(base / os.path.expanduser(each)))
+                if path.is_dir() and self._is_apart(path):
+                    self.around.add(path)
+
+    def _follow_code_word(self, code: str, before: Sequence[str]) -> None:
+        """A program in Python on the command line: what it imports, and what it names in quotes."""
+        if not _is_python(before[:-1]):
+            return
+        for base in self._bases:
+            self.searched.update([] if self._is_apart(base) else [base])
+            self._follow_sources(Sources.below(base, imported_names(code.encode())))
+            for text in _QUOTED.findall(code):
+                path = Path(os.path.normpath(base / text))
+                if path.is_dir() and self._is_apart(path):
+                    self.around.add(path)
+
+    def _follow_lines(self, path: Path, depth: int) -> None:
+        """The command lines in a script of a shell, a Makefile or the like, each once."""
+        if path in self._read or depth >= _DEPTH:
+            return
+        self._read.add(path)
+        for line in _command_lines(path, self._words):
+            words = _split(line)
+            if len(words) > 1:
+                self.follow(words, depth + 1)
+            elif words:
+                self._follow_word(words[0], (), depth + 1)
+
+    def _follow_program(self, word: str, depth: int) -> None:
         name = PurePath(word).name.lower().removesuffix(".cmd").removesuffix(".exe")
         for base in self._bases:
-            self.around.update(path for each in _OBEYS.get(name, ()) if (path := base / each).exists())
+            obeyed = [path for each in _OBEYS.get(name, ()) if (path := base / each).exists()]
+            self.around.update(obeyed)
+            for path in obeyed:
+                if path.name in _LINES or path.name == "package.json":
+                    self._follow_lines(path, depth)
             if name == "go":
                 self.around.update(base.glob("*.go"))
 
@@ -147,7 +222,7 @@ class _Finding:
             else:
                 self.words.update(places(base, name.split(".")))
 
-    def _follow_word(self, word: str, before: Sequence[str]) -> None:
+    def _follow_word(self, word: str, before: Sequence[str], depth: int) -> None:
         """A word that names a file, or would if there were one; one that names a folder is most often data."""
         if not word or len(word) > 1000 or "\0" in word or "://" in word:
             return
@@ -155,17 +230,19 @@ class _Finding:
         for base in self._bases:
             path = base / os.path.expanduser(word)
             if path.is_file():
-                self._follow_file(path)
+                self._follow_file(path, depth)
+            elif path.is_dir() and os.sep in word and _TAKES_FOLDER.intersection(map(_program, before)):
+                self.around.update([path] if self._is_apart(Path(os.path.normpath(path))) else [])
             elif colon and (base / module).is_file():
-                self._follow_file(base / module)
+                self._follow_file(base / module, depth)
             elif colon and _MODULE.fullmatch(module) and any(map(os.path.isfile, places(base, module.split(".")))):
                 self._follow_module(module)
             elif before and PurePath(before[-1]).name in _NODE_PROGRAMS and (script := _node_file(path)):
-                self._follow_file(script)
+                self._follow_file(script, depth)
             elif path.suffix in _CODE | _SETTINGS and _BARE.fullmatch(word) and not path.exists():
                 self.words.add(path)
 
-    def _follow_file(self, path: Path) -> None:
+    def _follow_file(self, path: Path, depth: int) -> None:
         if path.suffix in _DATA:
             return
         path = Path(os.path.normpath(path))
@@ -177,6 +254,8 @@ class _Finding:
         elif is_code(path):
             for each in dict.fromkeys((path, real)):
                 self._follow_code(each)
+        if path.name in _LINES or path.suffix == ".mk" or _is_shell_script(path):
+            self._follow_lines(path, depth)
 
     def _follow_code(self, path: Path) -> None:
         """The folder around code, or what it imports where the folder is the whole project."""
@@ -210,6 +289,62 @@ def is_code(path: Path) -> bool:
             return file.read(2) == b"#!" or os.access(path, os.X_OK)
     except OSError:
         return False
+
+
+def _program(word: str) -> str:
+    return PurePath(word).name.lower()
+
+
+def _is_shell_script(path: Path) -> bool:
+    if path.suffix in (".sh", ".bash", ".zsh", ".fish"):
+        return True
+    try:
+        with open(path, "rb") as file:
+            first = file.readline(200)
+    except OSError:
+        return False
+    return first.startswith(b"#!") and any(name.endswith(b"sh") for name in first[2:].split())
+
+
+def _command_lines(path: Path, wanted: Sequence[str]) -> list[str]:
+    """The lines that are run: of a shell's script all, else those of what the words ``wanted`` name."""
+    try:
+        with open(path, "rb") as file:
+            text = file.read(_LONGEST_SCRIPT).decode(errors="replace").replace("\\\n", " ")
+    except OSError:
+        return []
+    if path.name == "package.json":
+        return _scripts_of(text, wanted)
+    if path.name in _RECIPES or path.suffix == ".mk":
+        return _recipes_of(text, wanted)
+    return text.splitlines()
+
+
+def _scripts_of(text: str, wanted: Sequence[str]) -> list[str]:
+    try:
+        scripts = dict(json.loads(text)["scripts"])
+    except (ValueError, LookupError, TypeError):
+        return []
+    names = [f"{before}{name}" for name in wanted for before in ("pre", "", "post")]
+    return [str(scripts[name]) for name in names if name in scripts]
+
+
+def _recipes_of(text: str, wanted: Sequence[str]) -> list[str]:
+    """The lines of targets, and of those that they depend on; of the first one where none is named."""
+    recipes: dict[str, tuple[list[str], list[str]]] = {}
+    lines: list[str] = []
+    for line in text.splitlines():
+        if line[:1].isspace():
+            lines.append(line.strip().lstrip("@-+"))
+        elif (found := _TARGET.match(line)) and not found[1].startswith("."):
+            lines = []
+            recipes.update((name, (found[2].split(), lines)) for name in found[1].split())
+    waiting = [name for name in wanted if name in recipes] or list(recipes)[:1]
+    seen = dict.fromkeys(waiting)
+    for name in waiting:
+        waiting += [each for each in recipes[name][0] if each in recipes and each not in seen]
+        seen.update(dict.fromkeys(recipes[name][0]))
+    return [line for name in waiting for line in recipes[name][1]]
 
 
 def _names_python(path: Path) -> bool:

@@ -218,6 +218,11 @@ def _is_installed(top: str, folder: Path) -> bool:
     return any(not place or os.path.realpath(place) != os.path.realpath(folder) for place in places)
 
 
+def imported_names(source: bytes) -> frozenset[str]:
+    """The dotted names of modules that a source imports, not those of relative imports."""
+    return frozenset(".".join(name) for level, name in _imports(source) if level == 0)
+
+
 @lru_cache(maxsize=512)
 def _imports(source: bytes) -> Sequence[tuple[int, Name]]:
     """The import statements of a source: how many dots each has, and the name behind them."""

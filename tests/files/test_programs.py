@@ -105,3 +105,60 @@ def test_a_folder_around_a_zone_does_not_count_as_a_whole(folder: Path) -> None:
 def test_any_words_have_an_answer(folder: Path, words: list[str]) -> None:
     for path in started_files(words, folder).all:
         assert path not in (folder, *folder.parents)
+
+
+FOLLOWED = {
+    "run.sh": "#!/bin/sh\nexec python3 src/main.py --port 1\n",
+    "src/main.py": "",
+    "other/extra.py": "",
+    "Makefile": "first:\n\techo other/extra.py\nserve: build\n\t@python3 src/main.py\nbuild:\n\t./make.sh\n",
+    "make.sh": "",
+    "package.json": '{"scripts": {"start": "node dist/s.js", "prestart": "sh make.sh", "test": "sh other/extra.py"}}',
+    "dist/s.js": "",
+    "lib/x.rb": "",
+    "mymod.py": "",
+    "pkg/server.py": "",
+    "sub/Cargo.toml": "",
+    "sub/src/main.rs": "",
+    "flake.nix": "",
+    "Procfile": "web: python3 src/main.py",
+}
+LINES = {
+    "./run.sh": "src/main.py",
+    "sh -c 'exec ./run.sh'": "src/main.py",
+    "make serve": "src/main.py make.sh",
+    "make -f Makefile serve": "src/main.py",
+    "npm start": "dist/s.js make.sh",
+    "foreman start": "src/main.py",
+    "python3 -c 'import mymod'": "mymod.py",
+    """python3 -c 'import sys; sys.path.insert(0, "lib"); import x'""": "lib/x.py",
+    "ruby -Ilib server.rb": "lib/x.rb",
+    "ruby -I lib server.rb": "lib/x.rb",
+    "java -cp build:lib Main": "lib/Main.class",
+    "cargo run --manifest-path sub/Cargo.toml": "sub/src/main.rs",
+    "uv run --with-editable ./pkg server": "pkg/server.py",
+    "pipx run --spec ./pkg server": "pkg/server.py",
+    "npx -y ./pkg": "pkg/index.js",
+    "go run ./pkg": "pkg/main.go",
+    "nix-shell --run 'python3 src/main.py'": "src/main.py",
+    "nix run .": "flake.nix",
+}
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_scripts_targets_and_options_are_followed(tmp_path: Path, line: str) -> None:
+    for name, text in FOLLOWED.items():
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+    found = started_files(shlex.split(line), tmp_path).all
+
+    wanted = [tmp_path / name for name in LINES[line].split()]
+    assert [path for path in wanted if not any(path.is_relative_to(each) for each in found)] == []
+    assert not any((tmp_path / "other/extra.py").is_relative_to(each) for each in found)
+
+
+def test_a_script_at_the_top_has_a_folder_that_is_searched_first(folder: Path) -> None:
+    assert started_files(["python3", "server.py"], folder).searched == {folder}
+    assert started_files(["python3", "tools/server.py"], folder).searched == set()
