@@ -17,6 +17,7 @@ import typer
 
 from forge_cli.apps.chat.around import InputHistory, Notice, TextAbove
 from forge_cli.apps.chat.drawing import ChatUI
+from forge_cli.apps.chat.lost import lines_of_lost
 from forge_cli.apps.chat.talk import KEYS, PlainLines, Talk
 from forge_cli.cli.ask_trust import offer_trust
 from forge_cli.cli.find_worker import find_trusted_worker
@@ -219,11 +220,14 @@ class Room:
         about = f": {self._worker.config.description}" if self._worker.config.description else ""
         self._ui.show(f"{self._worker.name}{visible(about)}\n/help lists the commands, Ctrl+D leaves.")
         said = [message for message in past.messages if message.text and not is_own(message.text)] if past else []
-        for message in said[-2:]:
+        asked = max((place for place, message in enumerate(said) if message.role == "user"), default=len(said))
+        for message in [*said[asked : asked + 1], *said[max(asked + 1, len(said) - 1) :]]:
             if message.role == "user":
                 self._ui.show_message(words_and_commands(message.text)[0])
             else:
                 self._ui.show_answer(message.text)
+        for line in lines_of_lost(past) if past else ():
+            self._ui.show(line)
 
     def _on_question(self) -> None:
         self._notice.give(f"{self._worker.name} asks", self.talk.since or time.monotonic())

@@ -1,0 +1,40 @@
+"""Calls of a conversation that was cut off, as the person reads of them when it continues."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from forge_cli.core.calls import ToolCall
+from forge_cli.core.phrases import INTERRUPTED_CALL, UNCERTAIN_CALL
+from forge_cli.core.text import visible
+from forge_cli.record.resume import Past
+from forge_cli.ui.terminal.calls import short_args
+
+NOT_CALLED = "{} was not called; "
+"""The beginning of what the model reads of a call that was refused."""
+
+
+def lines_of_lost(past: Past) -> Iterator[str]:
+    """A line for each call of the last turn that was not made, or of which that is not known.
+
+    Where the model has answered to them since, its words are what counts.
+    """
+    if not past.messages or past.messages[-1].role != "tool":
+        return
+    spoken = [place for place, message in enumerate(past.messages) if message.role == "assistant"]
+    if not spoken:
+        return
+    last = past.messages[spoken[-1]]
+    results = {each.call_id: each for message in past.messages[spoken[-1] :] for each in message.results}
+    for call in last.calls:
+        text = results[call.id].text if call.id in results else ""
+        if UNCERTAIN_CALL in text:
+            yield f"{_called(call)}: interrupted; it may have run"
+        elif INTERRUPTED_CALL in text:
+            yield f"{_called(call)}: interrupted, and not made"
+        elif text.startswith(NOT_CALLED.format(call.name)):
+            yield f"{_called(call)}: not made; {visible(text.removeprefix(NOT_CALLED.format(call.name)))}"
+
+
+def _called(call: ToolCall) -> str:
+    return f"{visible(call.name)} {short_args(call.args)}".strip()
