@@ -17,6 +17,29 @@ ServerName = Annotated[str, Field(pattern=SERVER_NAME)]
 Seconds = Annotated[float, Field(gt=0, le=3600, allow_inf_nan=False)]
 
 
+class McpOauth(Config):
+    """How forge makes itself known to the authorization server of an MCP server."""
+
+    client_id: Annotated[str, Field(min_length=1)] | None = None
+    """The client that was registered there by hand; without it, forge registers itself."""
+    client_secret: Annotated[str, Field(min_length=1)] | None = None
+    """Its secret, as ``${VAR}``."""
+    scopes: list[Annotated[str, Field(pattern=r"^[!#-\[\]-~]+$")]] = Field(default=[])
+    """The rights to ask for; those that the server names where nothing is said."""
+    grant: Literal["authorization_code", "client_credentials"] = "authorization_code"
+    """``client_credentials``: forge acts as the client, without a person who logs in."""
+    issuer: Annotated[str, Field(pattern="^https?://")] | None = None
+    """The authorization server that the client belongs to; no other one gets its secret."""
+
+    @model_validator(mode="after")
+    def _is_known(self) -> Self:
+        if self.grant == "client_credentials" and (self.client_id is None or self.client_secret is None):
+            raise PydanticCustomError("oauth", "client_credentials needs a client_id and a client_secret")
+        if self.client_secret is not None and self.client_id is None:
+            raise PydanticCustomError("oauth", "a client_secret belongs to a client_id")
+        return self
+
+
 class McpServer(Config):
     """A server that is started by a command, or reached under a URL."""
 
@@ -30,6 +53,8 @@ class McpServer(Config):
     """In the place of a command: where it is reached."""
     headers: dict[str, str] = Field(default_factory=dict)
     """The headers of every request to the URL."""
+    oauth: McpOauth | None = None
+    """The client and the rights with which forge logs in there."""
     timeout: Seconds = 60.0
     """For one call."""
     connect_timeout: Seconds = 15.0
@@ -51,7 +76,7 @@ class McpServer(Config):
     def _one_way(self) -> Self:
         if (self.command is None) == (self.url is None):
             raise PydanticCustomError("server", "give either a command or a url")
-        foreign = {"args", "env", "confined"} if self.url else {"headers"}
+        foreign = {"args", "env", "confined"} if self.url else {"headers", "oauth"}
         if wrong := sorted(foreign & self.model_fields_set):
             raise PydanticCustomError("server", f"{wrong[0]} belongs to a {'command' if self.url else 'url'}")
         return self

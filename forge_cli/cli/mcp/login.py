@@ -24,6 +24,7 @@ from forge_cli.cli.options import new_app
 from forge_cli.core.errors import ExitCode, ForgeError, UsageError
 from forge_cli.core.text import did_you_mean, visible
 from forge_cli.files.home import forge_home
+from forge_cli.files.mcp import McpOauth, McpServer
 from forge_cli.files.mcp_project import trusted_server
 from forge_cli.files.settings import load_settings
 from forge_cli.files.worker import load_worker
@@ -32,7 +33,7 @@ from forge_cli.process.client_lines import read_lines
 from forge_cli.process.signals import in_loop
 from forge_cli.process.stdin import is_interactive
 from forge_cli.toolsets.mcp.connection import first_line
-from forge_cli.toolsets.mcp.oauth import KeptTokens, McpTokens, oauth_provider
+from forge_cli.toolsets.mcp.oauth import KeptTokens, McpTokens, expanded_oauth, oauth_provider
 from forge_cli.toolsets.mcp.transports import silence_sdk
 from forge_cli.ui.http import let_in, open_socket
 
@@ -81,8 +82,8 @@ ServerWorkerOption = Annotated[
 ]
 
 
-def find_url(name: str, worker: str | None) -> str:
-    """The address of an HTTP server, of a worker or of the user; a server started by a command has no login."""
+def find_server(name: str, worker: str | None) -> McpServer:
+    """The definition of an HTTP server, of a worker or of the user; a server started by a command has no login."""
     named = named_servers(load_worker(find_trusted_worker(worker, interactive=False))) if worker else {name: None}
     own = load_settings(forge_home()).mcp.servers
     server = named.get(name) or (name in named and own.get(name)) or None
@@ -94,7 +95,7 @@ def find_url(name: str, worker: str | None) -> str:
         raise UsageError(f"there is no MCP server '{visible(name)}'", hint=hint)
     if server.url is None:
         raise UsageError(f"the MCP server {name} is started by a command, so it has no login")
-    return server.url
+    return server
 
 
 PATIENCE = 300.0
@@ -116,8 +117,15 @@ def login(name: NameArgument, worker: ServerWorkerOption = None) -> None:
     The server's page opens in your browser, and comes back to forge on this machine. Where there is no browser, open
     the address elsewhere, and paste the one that it ends at. What forge gets is kept for you alone, and renewed.
     """
-    url, store = find_url(name, worker), McpTokens(forge_home())
-    entry = in_loop(log_in, url)
+    server, store = find_server(name, worker), McpTokens(forge_home())
+    oauth, url = expanded_oauth(server, None), str(server.url)
+    if oauth.grant == "client_credentials":
+        raise UsageError(
+            f"the MCP server {name} needs no login: forge asks for tokens as {visible(str(oauth.client_id))}"
+        )
+    if wanted := (store.find(url) or {}).get("wanted"):
+        oauth = oauth.model_copy(update={"scopes": [*oauth.scopes, *str(wanted).split()]})
+    entry = in_loop(log_in, url, oauth)
     if entry is None:
         sys.stdout.write(visible(f"{name} takes requests without a login") + "\n")
         return
@@ -125,7 +133,7 @@ def login(name: NameArgument, worker: ServerWorkerOption = None) -> None:
     sys.stdout.write(visible(f"logged in to {name}; what it gave is in {store.file}") + "\n")
 
 
-async def log_in(url: str) -> dict[str, Any] | None:
+async def log_in(url: str, oauth: McpOauth) -> dict[str, Any] | None:
     """The answer of the authorisation server; None where the server wants no login."""
     import httpx2
     from mcp import Client
@@ -137,7 +145,7 @@ async def log_in(url: str) -> dict[str, Any] | None:
         with anyio.fail_after(PATIENCE):
             async with listening() as (redirect_uri, pasted, answers):
                 person = _Person(pasted, answers)
-                auth = oauth_provider(url, tokens, redirect_uri=redirect_uri, show=person.show, wait=person.wait)
+                auth = oauth_provider(url, tokens, oauth, redirect_uri=redirect_uri, show=person.show, wait=person.wait)
                 async with (
                     httpx2.AsyncClient(auth=auth, timeout=30) as http,
                     Client(streamable_http_client(url, http_client=http)),
@@ -198,5 +206,5 @@ class _Person:
 @app.command()
 def logout(name: NameArgument, worker: ServerWorkerOption = None) -> None:
     """Forget the login to an MCP server, without asking."""
-    known = McpTokens(forge_home()).put(find_url(name, worker), None)
+    known = McpTokens(forge_home()).put(str(find_server(name, worker).url), None)
     sys.stdout.write(visible(f"logged out of {name}" if known else f"not logged in to {name}") + "\n")

@@ -78,6 +78,8 @@ class Connection:
         self.prompts: list[mcp_types.Prompt] = []
         self.needs_login = False
         """Whether it was refused because the user has not logged in."""
+        self.forbidden = ""
+        """The rights that it wanted for a request that it did not carry out."""
         self.off = False
         """Whether the person has turned it off."""
         self.changed = False
@@ -291,9 +293,15 @@ class Connection:
         for _ in range(2):
             client = await self._when_ready()
             with noticing() as sent:
+                self.forbidden = ""
                 try:
                     return await self._within_limit(request(client))
-                except ConnectionLost as lost:
+                except (ConnectionLost, ToolError) as lost:
+                    if self.forbidden:
+                        problem = f"did not carry out the call: it {self.forbidden}"
+                        raise ToolError(f"the MCP server {self.name} {problem}") from None
+                    if isinstance(lost, ToolError):
+                        raise
                     if self._client is client:
                         self.lost("the connection was closed")
                     if sent.is_set() and not lost.refused:
@@ -380,7 +388,8 @@ class Connection:
             raise self._fail(str(error)) from None
         except Exception as error:
             place = f"{visible(self.server.url)}: " if self.server.url else ""
-            raise self._fail(f"{place}{self.failure or first_line(error)}{self._quote()}") from None
+            wish = f"it {self.forbidden}" if self.forbidden else ""
+            raise self._fail(f"{place}{wish or self.failure or first_line(error)}{self._quote()}") from None
         finally:
             self._opening = None
 

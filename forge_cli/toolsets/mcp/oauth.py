@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import time
-from collections.abc import Awaitable, Callable
+import warnings
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from forge_cli.core.errors import Mark
 from forge_cli.core.wire import JsonObject
 from forge_cli.files.home import make_private
 from forge_cli.files.lock import locked
+from forge_cli.files.mcp import McpOauth, McpServer
+from forge_cli.files.mcp_project import expand
 from forge_cli.files.places import read_kept, whole_file
 from forge_cli.files.replace import replace_file
 
 if TYPE_CHECKING:
+    import httpx2
     from mcp.client.auth import OAuthClientProvider
     from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthToken
 
 _NO_TOKENS = "this is not a file of tokens"
 _LOG_IN_AGAIN = "move it away, and log in again with forge mcp login"
+_INSUFFICIENT = re.compile(r'error="?insufficient_scope\b')
+_SCOPE = re.compile(r'\bscope="([^"\x00-\x1f]{1,500})"')
 NOWHERE = "http://127.0.0.1/callback"
 
 
@@ -67,6 +76,8 @@ class KeptTokens:
         self.entry = dict(entry or {})
         self._save = save
         self.provider: OAuthClientProvider | None = None
+        self.registered: JsonObject | None = None
+        """The client that was registered by hand; it is not kept."""
 
     async def get_tokens(self) -> OAuthToken | None:
         from mcp.shared.auth import OAuthToken
@@ -87,7 +98,8 @@ class KeptTokens:
     async def get_client_info(self) -> OAuthClientInformationFull | None:
         from mcp.shared.auth import OAuthClientInformationFull
 
-        return OAuthClientInformationFull.model_validate(self.entry["client"]) if "client" in self.entry else None
+        found = self.registered or self.entry.get("client")
+        return OAuthClientInformationFull.model_validate(found) if found else None
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
         self.entry["client"] = client_info.model_dump(mode="json", exclude_none=True)
@@ -96,12 +108,13 @@ class KeptTokens:
 def oauth_provider(
     url: str,
     tokens: KeptTokens,
+    oauth: McpOauth,
     *,
     redirect_uri: str = NOWHERE,
     show: Callable[[str], Awaitable[None]] | None = None,
     wait: Callable[[], Awaitable[AuthorizationCodeResult]] | None = None,
 ) -> OAuthClientProvider:
-    """Authorises requests to a server, and gets new tokens in time.
+    """Authorises requests to a server, and gets new tokens in time; the secrets in ``oauth`` are there in plain text.
 
     ``show`` sends a person to a page, and ``wait`` has what comes back from there; without them it is LoginNeeded.
     """
@@ -111,10 +124,19 @@ def oauth_provider(
     async def refuse(page: str) -> None:
         raise LoginNeeded
 
+    method = "none" if oauth.client_secret is None else "client_secret_basic"
     asked = OAuthClientMetadata.model_validate(
-        {"redirect_uris": [redirect_uri], "client_name": "forge", "token_endpoint_auth_method": "none"}
+        {"redirect_uris": [redirect_uri], "client_name": "forge", "token_endpoint_auth_method": method}
     )
-    provider = OAuthClientProvider(url, asked, tokens, show or refuse, wait)
+    if oauth.client_id is not None:
+        known = {"client_id": oauth.client_id, "client_secret": oauth.client_secret, "issuer": oauth.issuer}
+        tokens.registered = {**asked.model_dump(mode="json", exclude_none=True), **known}
+    provider: OAuthClientProvider
+    if oauth.grant == "client_credentials":
+        provider = _client_provider(url, tokens, oauth)
+    else:
+        provider = OAuthClientProvider(url, asked, tokens, show or refuse, wait)
+    _ask_for(provider, oauth.scopes)
     tokens.provider = provider
     # the SDK reads tokens by itself, but neither when they end nor where new ones come from
     provider.context.token_expiry_time = tokens.entry.get("expires")
@@ -123,3 +145,44 @@ def oauth_provider(
     if resource := tokens.entry.get("resource"):
         provider.context.protected_resource_metadata = ProtectedResourceMetadata.model_validate(resource)
     return provider
+
+
+def _client_provider(url: str, tokens: KeptTokens, oauth: McpOauth) -> OAuthClientProvider:
+    """Acts for the client itself, without a person."""
+    from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the SDK warns where no issuer is named
+        return ClientCredentialsOAuthProvider(
+            url, tokens, str(oauth.client_id), str(oauth.client_secret), issuer=oauth.issuer
+        )
+
+
+def _ask_for(provider: OAuthClientProvider, scopes: Sequence[str]) -> None:
+    """Have it ask for these rights, besides those that the server wants."""
+    from mcp.client.auth.utils import union_scopes
+
+    authorize = provider._perform_authorization
+
+    async def perform() -> httpx2.Request:
+        if scopes:
+            metadata = provider.context.client_metadata
+            metadata.scope = union_scopes(" ".join(scopes), metadata.scope)
+        return await authorize()
+
+    provider._perform_authorization = perform  # type: ignore[method-assign]
+
+
+def expanded_oauth(server: McpServer, where: Mark | None) -> McpOauth:
+    """The settings of OAuth for a server, with ``${VAR}`` replaced from the environment."""
+    said = server.oauth or McpOauth()
+    secret = {name: value for name in ("client_id", "client_secret") if (value := getattr(said, name)) is not None}
+    return said.model_copy(update=expand(secret, os.environ, lambda name: said.where(name) or where))
+
+
+def scope_wanted(challenge: str) -> str | None:
+    """The rights that an answer with 403 says are missing; None where that is not what it says."""
+    if not _INSUFFICIENT.search(challenge):
+        return None
+    found = _SCOPE.search(challenge)
+    return found[1] if found else ""

@@ -28,7 +28,7 @@ from forge_cli.core.source import Source
 from forge_cli.core.text import cut, did_you_mean, visible
 from forge_cli.core.thirdparty import is_inspecting
 from forge_cli.core.tool import Args
-from forge_cli.files.mcp import McpServer, ServerName
+from forge_cli.files.mcp import McpOauth, McpServer, ServerName
 from forge_cli.files.mcp_project import expand, trusted_server
 from forge_cli.files.settings import load_settings, organisation_policy
 from forge_cli.sandbox.isolation.worker import WorkerProcesses
@@ -37,11 +37,18 @@ from forge_cli.schema.tool import Tool
 from forge_cli.schema.toolset import Toolset, ToolsetConfig, ToolsetPlaces
 from forge_cli.toolsets.mcp.connection import Connection
 from forge_cli.toolsets.mcp.locked import offered_entries, server_entry
-from forge_cli.toolsets.mcp.oauth import KeptTokens, McpTokens, oauth_provider
+from forge_cli.toolsets.mcp.oauth import KeptTokens, McpTokens, expanded_oauth, oauth_provider, scope_wanted
 from forge_cli.toolsets.mcp.offer import KeptOffer, Pins, Quarantined, ServerTool, names_for, offered_tool
 from forge_cli.toolsets.mcp.results import ServerRequests, convert_result, prompt_text, resource_tools
 from forge_cli.toolsets.mcp.start_files import StartFiles
-from forge_cli.toolsets.mcp.transports import KEPT, UNAUTHORIZED, ServerStreams, child_transport, http_transport
+from forge_cli.toolsets.mcp.transports import (
+    FORBIDDEN,
+    KEPT,
+    UNAUTHORIZED,
+    ServerStreams,
+    child_transport,
+    http_transport,
+)
 
 if TYPE_CHECKING:
     import mcp_types
@@ -173,13 +180,22 @@ class McpToolset(Toolset):
                 )
                 raise ServerMissing(problem, where=where, hint=f"see forge mcp test {self._target(each.name)}")
 
-    def _auth(self, url: str) -> OAuthClientProvider | None:
-        """The authorisation of requests to a server where a person has logged in."""
+    def _auth(self, url: str, oauth: McpOauth) -> OAuthClientProvider | None:
+        """The authorisation of requests to a server where a person has logged in, or the client acts for itself."""
         store = McpTokens(self.env.home)
         entry = store.find(url)
-        return oauth_provider(url, KeptTokens(entry, partial(store.put, url))) if entry else None
+        if not entry and oauth.grant != "client_credentials":
+            return None
+        return oauth_provider(url, KeptTokens(entry, partial(store.put, url)), oauth)
 
-    def _answered(self, connection: Connection, status: int, reason: str) -> None:
+    def _answered(self, connection: Connection, status: int, reason: str, challenge: str) -> None:
+        if status == FORBIDDEN and (scope := scope_wanted(challenge)) is not None:
+            _, remedy = self._login(connection)
+            store, url = McpTokens(self.env.home), str(connection.server.url)
+            if entry := store.find(url):
+                store.put(url, {**entry, "wanted": scope})  # the next login asks for it
+            wish = f"wants more rights: the scope {visible(scope)}" if scope else "wants more rights"
+            connection.forbidden = f"{wish}; {remedy}"
         connection.last_words = f"HTTP {status} {reason}" if status > UNAUTHORIZED else ""
         if status == UNAUTHORIZED:
             connection.needs_login, connection.failure = True, f"it {': '.join(self._login(connection))}"
@@ -303,11 +319,13 @@ class McpToolset(Toolset):
         where = self.config.where("servers", name)
         env = expand(server.env, os.environ, lambda each: server.where("env", each) or where)
         headers = expand(server.headers, os.environ, lambda each: server.where("headers", each) or where)
+        oauth = expanded_oauth(server, where)
         connection: Connection
 
         def transport() -> AbstractAsyncContextManager[TransportStreams]:
             if server.url:
-                return http_transport(server, headers, self._auth(server.url), partial(self._answered, connection))
+                auth = self._auth(server.url, oauth)
+                return http_transport(server, headers, auth, partial(self._answered, connection))
             heard = ServerStreams(self._garbage(name), partial(self._hear_errors, connection), connection.lost)
             return child_transport(partial(self._start, name, server, env), heard)
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mcp.client._transport import ReadStream, TransportStreams
     from mcp.shared.message import SessionMessage
 
-UNAUTHORIZED = 401
+UNAUTHORIZED, FORBIDDEN = 401, 403
 MALFORMED = "forge/malformed"
 """The problem of a tool, among its ``_meta``."""
 _ON_SENT: ContextVar[Callable[[], None] | None] = ContextVar("on_sent", default=None)
@@ -38,11 +38,12 @@ async def http_transport(
     server: McpServer,
     headers: Mapping[str, str],
     auth: httpx2.Auth | None = None,
-    answered: Callable[[int, str], None] = lambda status, reason: None,
+    answered: Callable[[int, str, str], None] = lambda status, reason, challenge: None,
 ) -> AsyncIterator[TransportStreams]:
     """The streams of messages from and to a server; redirects to another origin are not followed.
 
-    ``answered`` is called with the status of every answer to a message, and its reason.
+    ``answered`` is called with the status of every answer to a message, and its reason, and what it wants
+    to see first (``WWW-Authenticate``).
     """
     import httpx2
     from mcp.client.streamable_http import streamable_http_client
@@ -61,7 +62,8 @@ async def http_transport(
 
     async def look(response: httpx2.Response) -> None:
         if response.request.method == "POST" and response.url == url:
-            answered(response.status_code, response.reason_phrase)
+            challenge = response.headers.get("www-authenticate", "")
+            answered(response.status_code, response.reason_phrase, challenge)
 
     timeout = httpx2.Timeout(server.connect_timeout, read=server.timeout)
     hooks: dict[str, list[Callable[..., Any]]] = {"request": [notice], "response": [look]}

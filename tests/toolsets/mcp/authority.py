@@ -25,6 +25,13 @@ class Authority:
         self.grants: list[str] = []
         """What tokens were given for."""
         self.denies = False
+        self.registers = True
+        """Whether clients can register themselves."""
+        self.known: dict[str, str] = {}
+        """Clients that were registered by hand, with their secrets."""
+        self.call_scope = ""
+        """The right that calls need."""
+        self.asked_scopes: set[str] = set()
         self.access: set[str] = set()
         self.refresh: set[str] = set()
         self._clients: dict[str, list[str]] = {}
@@ -55,7 +62,19 @@ class Authority:
                 return
             given = Request(scope).headers.get("authorization", "").removeprefix("Bearer ")
             if given in self.access:
-                await inner(scope, receive, send)
+                received = await receive()
+                calls = b"tools/call" in received.get("body", b"")
+                if calls and self.call_scope and self.call_scope not in self.asked_scopes:
+                    challenge = f'Bearer error="insufficient_scope", scope="{self.call_scope}"'
+                    refusal = PlainTextResponse("not you", 403, {"WWW-Authenticate": challenge})
+                    await refusal(scope, receive, send)
+                    return
+                waiting = [received]
+
+                async def replay() -> Any:
+                    return waiting.pop() if waiting else await receive()
+
+                await inner(scope, replay, send)
                 return
             where = f'Bearer resource_metadata="{self.base}/.well-known/oauth-protected-resource/mcp"'
             await PlainTextResponse("who are you?", 401, {"WWW-Authenticate": where})(scope, receive, send)
@@ -71,6 +90,8 @@ class Authority:
         return JSONResponse({"issuer": f"{self.base}/as", **places, **supported})
 
     async def _register(self, request: Request) -> Response:
+        if not self.registers:
+            return PlainTextResponse("<!DOCTYPE html><p>no such page</p>", 404)
         wanted = await request.json()
         client = secrets.token_hex(8)
         self._clients[client] = wanted["redirect_uris"]
@@ -78,7 +99,8 @@ class Authority:
 
     async def _authorize(self, request: Request) -> Response:
         asked = dict(request.query_params)
-        assert asked["redirect_uri"] in self._clients[asked["client_id"]]
+        self.asked_scopes.update(asked.get("scope", "").split())
+        assert asked["client_id"] in self.known or asked["redirect_uri"] in self._clients[asked["client_id"]]
         assert urlsplit(asked["redirect_uri"]).hostname == "127.0.0.1"
         assert (asked["response_type"], asked["code_challenge_method"]) == ("code", "S256")
         assert asked["resource"] == f"{self.base}/mcp"
@@ -89,7 +111,13 @@ class Authority:
 
     async def _token(self, request: Request) -> Response:
         form = dict(await request.form())
-        if form["grant_type"] == "refresh_token":
+        client = str(form.get("client_id", ""))
+        if client not in self._clients and not self._is_known(request, client):
+            return JSONResponse({"error": "invalid_client"}, 401)
+        if form["grant_type"] == "client_credentials":
+            self.asked_scopes.update(str(form.get("scope", "")).split())
+            good = True
+        elif form["grant_type"] == "refresh_token":
             good = form["refresh_token"] in self.refresh
             self.refresh.discard(str(form["refresh_token"]))
         else:
@@ -105,6 +133,12 @@ class Authority:
         self.refresh.add(refresh)
         given = {"access_token": access, "refresh_token": refresh, "token_type": "Bearer", "expires_in": 3600}
         return JSONResponse(given)
+
+    def _is_known(self, request: Request, named: str) -> bool:
+        """Whether the request shows the secret of a client that was registered by hand."""
+        given = request.headers.get("authorization", "").removeprefix("Basic ")
+        client, _, secret = base64.b64decode(given).decode().partition(":")
+        return named in ("", client) and self.known.get(client) == secret
 
 
 PATHS = {"authorization": "authorize", "token": "token", "registration": "register"}

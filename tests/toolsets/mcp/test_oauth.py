@@ -89,6 +89,68 @@ def test_whoever_logs_in_can_use_the_server_until_they_log_out(
     assert guarded.grants == ["authorization_code"]
 
 
+REGISTERED = ", oauth: {{client_id: me, client_secret: '${{THE_SECRET}}', scopes: [words]{more}}}"
+
+
+def test_a_client_that_was_registered_by_hand(
+    project: Project, guarded: Authority, browser: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guarded.registers, guarded.known = False, {"me": "s3cret-value"}
+    use(project, guarded.base)
+    failed = project.forge("mcp", "login", "docs", env=browser)
+    assert (failed.returncode, "Registration failed: 404" in failed.stderr) == (7, True), failed.stderr
+    use(project, guarded.base, REGISTERED.format(more=""))
+    code, _, err = run(project)
+    assert (code, "THE_SECRET" in err) == (3, True), err
+    monkeypatch.setenv("THE_SECRET", "s3cret-value")
+    assert "forge mcp login docs" in run(project)[2]
+    done = project.forge("mcp", "login", "docs", env=browser)
+    assert done.returncode == 0, done.stderr
+    assert run(project)[:2] == (0, '{"result": 2}\n')
+    assert "s3cret-value" not in (project.home / "mcp-tokens.json").read_text()
+    assert guarded.asked_scopes == {"words"}
+
+
+def test_a_client_that_acts_for_itself_needs_no_person(
+    project: Project, guarded: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guarded.registers, guarded.known = False, {"me": "s3cret-value"}
+    monkeypatch.setenv("THE_SECRET", "s3cret-value")
+    use(project, guarded.base, REGISTERED.format(more=", grant: client_credentials"))
+    assert run(project)[:2] == (0, '{"result": 2}\n')
+    assert (guarded.grants, guarded.asked_scopes) == (["client_credentials"], {"words"})
+    needless = project.forge("mcp", "login", "docs")
+    assert (needless.returncode, "needs no login" in needless.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("oauth", "says"),
+    [
+        ("{grant: client_credentials}", "needs a client_id and a client_secret"),
+        ("{client_secret: x}", "belongs to a client_id"),
+        ("{grant: password}", "authorization_code"),
+        ("{scopes: ['a b']}", "scopes"),
+    ],
+)
+def test_what_is_said_of_oauth_has_to_fit(project: Project, oauth: str, says: str) -> None:
+    use(project, "http://127.0.0.1:9", f", oauth: {oauth}")
+    code, _, err = run(project)
+    assert (code, says in err) == (3, True), err
+
+
+def test_rights_that_are_missing_are_named_and_asked_for_at_the_next_login(
+    project: Project, guarded: Authority, browser: dict[str, str]
+) -> None:
+    use(project, guarded.base)
+    assert project.forge("mcp", "login", "docs", env=browser).returncode == 0
+    guarded.call_scope = "words:count"
+    code, out, _ = run(project)
+    assert code == 0
+    assert "did not carry out the call: it wants more rights: the scope words:count; forge mcp login docs" in out
+    assert project.forge("mcp", "login", "docs", env=browser).returncode == 0
+    assert run(project)[:2] == (0, '{"result": 2}\n')
+
+
 @pytest.mark.long
 def test_tokens_that_have_ended_are_renewed_and_kept(
     project: Project, guarded: Authority, browser: dict[str, str]
