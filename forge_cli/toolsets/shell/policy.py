@@ -173,9 +173,7 @@ class ShellPolicy(Struct, frozen=True, dict=True):
         return bool(parts) and all(part.match and part.match.rule.use == "reading" and not part.why for part in parts)
 
     def sets_needed(self, command: str) -> frozenset[str]:
-        """The rule sets without which a line would not be allowed, if it is allowed by those that promise no effect."""
-        if self.verdict(command).approval is not Approval.PRE_APPROVED:
-            return frozenset()
+        """The rule sets that a pre-approved line needs, if nothing but sets that promise no effect allows it."""
         parts = self._judged(command).parts
         used = frozenset(part.match.rule.use or "" for part in parts if part.match)
         if not used or not used <= _WITHOUT_EFFECT or not all(part.match for part in parts):
