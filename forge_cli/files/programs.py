@@ -88,6 +88,8 @@ class StartedFiles(Struct, frozen=True):
     """Files, and folders with all that lies in them, that these import from."""
     searched: frozenset[Path] = frozenset()
     """Folders in which Python looks for every module first, and that count only for such names: a script lies there."""
+    imported: frozenset[str] = frozenset()
+    """The first names of modules that scripts there import, which may be compiled ones as well."""
 
     @property
     def all(self) -> frozenset[Path]:
@@ -106,7 +108,9 @@ def started_files(
     found.follow(list(argv))
     for name, value in (env or {}).items():
         found.follow_variable(name, value)
-    return StartedFiles(frozenset(found.words), frozenset(found.around), frozenset(found.searched))
+    return StartedFiles(
+        frozenset(found.words), frozenset(found.around), frozenset(found.searched), frozenset(found.imported)
+    )
 
 
 class _Finding:
@@ -116,6 +120,7 @@ class _Finding:
         self.words: set[Path] = set()
         self.around: set[Path] = set()
         self.searched: set[Path] = set()
+        self.imported: set[str] = set()
         self._read: set[Path] = set()
         """Scripts whose lines were followed."""
         self._words: Sequence[str] = ()
@@ -271,6 +276,7 @@ class _Finding:
                     self.around.update(each for name in _NODE_FILES if (each := folder / name).exists())
 
     def _follow_sources(self, sources: Sources) -> None:
+        self.imported |= sources.tops | {path.relative_to(sources.folder).parts[0] for path in sources.absent}
         for path in (*sources.paths, *sources.absent):
             first = sources.folder / path.relative_to(sources.folder).parts[0]
             self.around.add(first if first.is_dir() and (first / "__init__.py").exists() else path)

@@ -38,14 +38,14 @@ def started_code(
     found = dict.fromkeys((*named.words, *filter(is_code, told.words)))
     for path in (*named.around, *told.around):
         found.update(dict.fromkeys(_code_in(path)))
+    names = library_names() | {name.partition(".")[0] for name in named.imported | told.imported}
     for path in named.searched | told.searched:
-        found.update(dict.fromkeys(_found_first(path)))
+        found.update(dict.fromkeys(_found_first(path, names)))
     return sorted(path for path in found if path.is_file())
 
 
-def _found_first(folder: Path) -> Iterator[Path]:
-    """The modules in a folder that Python would import in the place of a library."""
-    names = library_names()
+def _found_first(folder: Path, names: frozenset[str]) -> Iterator[Path]:
+    """The modules of these names in a folder, compiled or not."""
     with suppress(OSError):
         for entry in os.scandir(folder):
             if entry.name.partition(".")[0] in names and entry.name.endswith(_MODULES):

@@ -232,7 +232,7 @@ async def test_modules_that_a_script_at_the_top_would_import_in_place_of_a_libra
     write(folder, "server.py", "import asyncio")
     write(folder, "start", "#!/usr/bin/env python3\nimport own")
 
-    asks = ("json.py", "json/__init__.py", "asyncio.py", "sitecustomize.py", "msgspec.py", "own.py", "re.pyc")
+    asks = ("json.py", "json/__init__.py", "asyncio.py", "sitecustomize.py", "msgspec.py", "own.py", "re.pyc", "own.so")
     found = await reasons(folder, *asks, "app.py", "src/json.py", "json/data.txt", "tests/__init__.py")
 
     assert [path for path, why in found.items() if why] == list(asks)

@@ -53,7 +53,7 @@ class LoadedFinder:
         """``outer`` is that of the parent worker."""
         self._worker, self._zones, self._settings = worker, zones, settings
         self._workspace, self._home, self._outer = workspace, home, outer
-        self._searched: dict[Path, str] = {}
+        self._searched: dict[Path, tuple[frozenset[str], str]] = {}
         """Folders in which programs look for modules first, and why that matters."""
 
     def __call__(self) -> LoadedFiles:
@@ -98,8 +98,8 @@ class LoadedFinder:
         for path, names in search_folders():
             if any(is_near(path, root) for root in self._roots):
                 yield ImportFolder(path, imported_from(path), names, IMPORTED)
-        for path, why in self._searched.items():
-            yield ImportFolder(path, frozenset(), library_names(), why)
+        for path, (names, why) in self._searched.items():
+            yield ImportFolder(path, frozenset(), names, why)
 
     def _workers(self) -> Iterator[Worker]:
         """The worker itself with its children, and all others whose files lie in a zone or in forge's own folder."""
@@ -147,5 +147,6 @@ class LoadedFinder:
 
     def _started(self, argv: Sequence[str], env: Mapping[str, str], folder: Path, why: str) -> Iterator[LoadedPath]:
         found = started_files(argv, folder, env, self._roots)
-        self._searched |= {Path(os.path.realpath(path)): why for path in found.searched}
+        names = library_names() | {name.partition(".")[0] for name in found.imported}
+        self._searched.update((Path(os.path.realpath(path)), (names, why)) for path in found.searched)
         yield from (LoadedPath(path, why) for path in found.all)
