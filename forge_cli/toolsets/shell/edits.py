@@ -75,8 +75,12 @@ def _files_made(changes: Iterable[PathChange]) -> set[tuple[str, int]]:
 
 
 def _moved(changes: Iterable[PathChange], shown: ShownEffect) -> set[Path]:
-    """Files that are there under another name; those without contents have nothing else to know them by."""
-    moved = set(shown.moved)
+    """Files that are there under another name, or changed in another folder; and as many without contents as were made.
+
+    What is lost of those is no more than an edit in place may take away.
+    """
+    made = {change.parts[-1] for change in changes if _is_new_file(change)}
+    moved = set(shown.moved) | {change.path for change in changes if change.after is None and change.parts[-1] in made}
     empty = sum(1 for change in changes if _is_new_file(change) and change.after and not change.after.size)
     gone = [change for change in changes if change.after is None and change.before and not change.before.size]
     return moved.union(change.path for change in [each for each in gone if not _is_folder(each)][:empty])

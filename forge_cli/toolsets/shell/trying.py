@@ -29,7 +29,7 @@ from forge_cli.sandbox.trial.apply import ChangeSet, apply, check
 from forge_cli.sandbox.trial.changes import PathChange
 from forge_cli.sandbox.trial.copies import drop
 from forge_cli.sandbox.trial.trials import ENDED_AT_NAME, Tried
-from forge_cli.toolsets.shell.shown import ShownEffect, name_from, show_changes
+from forge_cli.toolsets.shell.shown import ShownEffect, name_from, show_changes, why_protected
 
 OUTPUT = 2_000
 """Characters of the output that are shown."""
@@ -71,7 +71,9 @@ def recap(tried: Tried, shown: ShownEffect) -> str:
 
 def risk_of(tried: Tried, shown: ShownEffect) -> Risk:
     """Return the risk of a yes, by what was seen: high is what other programs obey, or what can do anything."""
-    if shown.protected or any(name.endswith(_ALL_POWERFUL) for name in tried.sockets):
+    changes = (change for change in tried.changes.changes if change.key not in shown.records)
+    obeyed = any(change.what != "times" and why_protected(change) for change in changes)  # git touches its objects
+    if obeyed or any(name.endswith(_ALL_POWERFUL) for name in tried.sockets):
         return "high"
     return "low" if tried.no_effect else "medium"
 

@@ -34,6 +34,7 @@ APPLIED = {
     "sed -i s/old/new/ a.txt": "changed a.txt",
     "mv a.txt b.txt": "moved a.txt to b.txt",
     "mkdir sub && mv a.txt empty.txt sub/": "",
+    "mkdir sub && mv a.txt sub/ && sed -i s/old/new/ sub/a.txt": "",
     "cp a.txt c.txt; cp a.txt d.txt; cp a.txt e.txt; cp a.txt f.txt": "made c.txt, made d.txt, made e.txt, 1 more",
     "echo '#!/bin/sh' > run.sh; chmod +x run.sh": "made run.sh",
     "chmod +x a.txt": "changed the mode or time of a.txt",
