@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
+from typing import Annotated
 
 import typer
 from msgspec.structs import asdict
@@ -14,9 +16,11 @@ from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.output import data_output
 from forge_cli.core.errors import ExitCode
 from forge_cli.core.text import counted, visible
+from forge_cli.files.home import forge_home
 from forge_cli.inspection.health import DoctorCheck, check_health, isolation_level
 from forge_cli.process.signals import in_loop
 from forge_cli.process.stdin import is_interactive
+from forge_cli.record.leftovers import find_leftovers, remove_leftover
 from forge_cli.ui.table import BOLD, GREEN, RED, paint, print_json
 from forge_cli.ui.wrap import terminal_width, wrap, wrap_for
 
@@ -26,11 +30,21 @@ OPTIONAL = "Optional: forge works without these."
 
 
 @app.command()
-def doctor(as_json: JsonOption = False) -> None:
+def doctor(
+    clean: Annotated[
+        bool,
+        typer.Option("--clean", help="Remove what killed commands left behind, in ~/.forge and below this folder."),
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
     """Check that everything is there that forge needs.
 
-    Python, home, terminal, models, plugins and tools of your own, each with a remedy.
+    Python, home, terminal, models, plugins and tools of your own, each with a remedy. With --clean it only lists what
+    commands that were killed left behind, and removes it; exit code 1 when something could not be removed.
     """
+    if clean:
+        _clean(as_json=as_json)
+        return
     with data_output():
         checks = in_loop(partial(check_health, interactive=is_interactive()))
     if as_json:
@@ -48,6 +62,26 @@ def doctor(as_json: JsonOption = False) -> None:
         sys.stdout.write("\n" * bool(optional))
         sys.stdout.write(_conclude(checks) + "\n")
     raise typer.Exit(ExitCode.DONE if all(check.ok for check in checks if check.essential) else ExitCode.FAILED)
+
+
+def _clean(*, as_json: bool) -> None:
+    """Remove what was left behind; what a living process works with, or an undo needs, stays and is named."""
+    rows: list[dict[str, object]] = []
+    for each in find_leftovers(forge_home(), Path.cwd()):
+        removed = remove_leftover(each)
+        why = None if removed else each.kept or "it could not be removed"
+        rows.append({"kind": each.kind, "path": str(each.path), "bytes": each.size, "removed": removed, "kept": why})
+    if as_json:
+        print_json(rows)
+    else:
+        for row in rows:
+            word, why = ("removed", "") if row["removed"] else ("kept", f": {row['kept']}")
+            size = f"{row['bytes']} bytes"
+            sys.stdout.write(visible(f"{word:<8} {row['kind']:<10} {row['path']} ({size}){why}") + "\n")
+        if not rows:
+            sys.stdout.write("nothing was left behind\n")
+    failed = any(row["kept"] == "it could not be removed" for row in rows)
+    raise typer.Exit(ExitCode.FAILED if failed else ExitCode.DONE)
 
 
 def _print(check: DoctorCheck) -> None:

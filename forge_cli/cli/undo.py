@@ -16,6 +16,7 @@ from forge_cli.core.errors import ExitCode, UsageError
 from forge_cli.core.text import counted, visible
 from forge_cli.process.stdin import is_interactive
 from forge_cli.record.changes import ChangedFile, ChangeLog, change_log
+from forge_cli.record.leftovers import drop_unfinished
 from forge_cli.record.log import find_kept, read_readable
 from forge_cli.record.overview import last_below
 from forge_cli.record.places import lock, unlock
@@ -58,6 +59,7 @@ def undo_session(
     held = lock(path, hint="end that process, or wait for it; /undo restores files in its conversation")
     try:
         finish_trials(path.parent, lambda _, sentence: warn(sentence))
+        drop_unfinished(path)
         found, lost = _redo(log, only_list) if again else _undo(log, calls, only_list)
     finally:
         unlock(path, held)

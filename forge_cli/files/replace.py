@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import secrets
 import stat
-import time
 from contextlib import suppress
 from io import BufferedReader
 from pathlib import Path
@@ -17,8 +17,8 @@ from forge_cli.files.regular import sync_data, sync_folder
 
 _FLAGS = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _PREFIX, _SUFFIX = ".forge-", ".tmp"
-_STALE = 60.0
-"""Seconds after which a temporary file that is not locked was left by a process that was killed."""
+_OWN_NAME = re.compile(r"\.forge-[0-9a-f]{16}\.tmp")
+"""Temporary files of ``replace_in``: while they are there they are locked, so one that is not was left behind."""
 _swept = set[tuple[int, int]]()
 """Folders that this process has looked through."""
 
@@ -51,12 +51,9 @@ def replace_in(
     if (info.st_dev, info.st_ino) not in _swept:
         _swept.add((info.st_dev, info.st_ino))
         sweep_folder(".", within=folder)
-    temporary = f"{_PREFIX}{secrets.token_hex(8)}{_SUFFIX}"
-    descriptor = os.open(temporary, _FLAGS | os.O_CREAT | os.O_EXCL, 0o600 if like else mode, dir_fd=folder)
+    temporary, descriptor = _open_temporary(folder, 0o600 if like else mode)
     try:
         try:
-            with suppress(OSError):
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if like:
                 with suppress(OSError):
                     os.fchown(descriptor, like.st_uid, like.st_gid)
@@ -67,15 +64,31 @@ def replace_in(
                 _write_all(descriptor, data)
             if durable:
                 sync_data(descriptor)
+            os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
         finally:
             os.close(descriptor)
-        os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
         with suppress(OSError):
             os.unlink(temporary, dir_fd=folder)
         raise
     if durable:
         sync_folder(".", within=folder)
+
+
+def _open_temporary(folder: int, mode: int) -> tuple[str, int]:
+    """Make a temporary file and lock it, as its name is only safe from ``sweep_folder`` from then on."""
+    while True:
+        temporary = f"{_PREFIX}{secrets.token_hex(8)}{_SUFFIX}"
+        descriptor = os.open(temporary, _FLAGS | os.O_CREAT | os.O_EXCL, mode, dir_fd=folder)
+        try:
+            with suppress(OSError):
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.fstat(descriptor).st_nlink:
+                return temporary, descriptor
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)  # somebody swept the folder just then
 
 
 def make_file(file: Path, text: str) -> None:
@@ -117,19 +130,21 @@ def sweep_folder(folder: Path | str, *, within: int | None = None) -> None:
         opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=within)
         try:
             for name in os.listdir(opened):
-                if name.startswith(_PREFIX) and name.endswith(_SUFFIX):
-                    _remove_stale(opened, name)
+                if _OWN_NAME.fullmatch(name):
+                    remove_stale(opened, name)
         finally:
             os.close(opened)
 
 
-def _remove_stale(folder: int, name: str) -> None:
+def remove_stale(folder: int, name: str) -> bool:
+    """Remove a temporary file unless a process writes it right now; returns whether it is gone."""
     with suppress(OSError):
         descriptor = os.open(name, _FLAGS, dir_fd=folder)
         try:
-            info = os.fstat(descriptor)
-            if stat.S_ISREG(info.st_mode) and info.st_mtime < time.time() - _STALE:
+            if stat.S_ISREG(os.fstat(descriptor).st_mode):
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 os.unlink(name, dir_fd=folder)
+                return True
         finally:
             os.close(descriptor)
+    return False

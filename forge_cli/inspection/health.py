@@ -22,6 +22,7 @@ from forge_cli.files.worker import load_worker
 from forge_cli.inspection.inspector import Inspector
 from forge_cli.inspection.model_names import check_settings
 from forge_cli.inspection.providers import provider_rows
+from forge_cli.record.leftovers import find_leftovers
 from forge_cli.sandbox.isolation.bubblewrap import Bubblewrap
 from forge_cli.sandbox.isolation.isolation import describe_confinement, mechanism
 from forge_cli.sandbox.trial.copies import overlay_problem
@@ -53,7 +54,7 @@ async def check_health(*, interactive: bool) -> list[DoctorCheck]:
     own = [_python(), _home(forge_home())]
     if unsound := _policy():
         return [*own, unsound]
-    own += [_config(), _terminal(interactive), _confinement(), _trial()]
+    own += [_config(), _terminal(interactive), _confinement(), _trial(), *_leftovers(forge_home())]
     own += [*_sockets(), *_servers(), *_locks(Path.cwd())]
     return [*own, *await _models(), *await _plugins(), *_executables(ExecutableManager(forge_home()))]
 
@@ -70,6 +71,16 @@ def _home(home: Path) -> DoctorCheck:
         remedy = f"make {existing} a folder that you can write to, or set FORGE_HOME"
         return DoctorCheck("home", False, f"{home}: {existing} {problem}", remedy)
     return DoctorCheck("home", True, str(home) if home.exists() else f"{home} (made when it is needed)")
+
+
+def _leftovers(home: Path) -> list[DoctorCheck]:
+    """The things that killed commands left in the home; those in other folders are found by ``--clean`` there."""
+    found = [each for each in find_leftovers(home) if not each.kept]
+    if not found:
+        return []
+    size = sum(each.size for each in found)
+    detail = f"killed commands left {counted(len(found), 'thing')} ({size} bytes); forge doctor --clean removes them"
+    return [DoctorCheck("leftovers", True, detail, essential=False)]
 
 
 def _write_problem(folder: Path) -> str | None:

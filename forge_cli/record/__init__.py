@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from forge_cli.record import answers as answers
     from forge_cli.record import changes as changes
     from forge_cli.record import copy as copy
+    from forge_cli.record import leftovers as leftovers
     from forge_cli.record import log as log
     from forge_cli.record import open as open
     from forge_cli.record import overview as overview

@@ -22,7 +22,7 @@ from msgspec.structs import asdict, replace
 from forge_cli.core.context import current_call
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.notify import Notify, StatusNotice
-from forge_cli.core.sandbox import READ_MAX
+from forge_cli.core.sandbox import READ_MAX, TRIALS
 from forge_cli.core.text import counted, visible
 from forge_cli.files.copying import clone
 from forge_cli.files.home import make_private
@@ -32,7 +32,6 @@ from forge_cli.files.replace import replace_file
 from forge_cli.record.overview import read_overview
 from forge_cli.record.places import lock, session_file, unlock
 from forge_cli.sandbox.files.held import KEPT_MAX, HeldFile
-from forge_cli.sandbox.trial.left import SUFFIX
 
 if TYPE_CHECKING:
     from forge_cli.sandbox.trial.apply import ChangeSet
@@ -143,7 +142,7 @@ class ChangeLog:
     @property
     def trials(self) -> Path:
         """The folder of commands that were tried, and that somebody may still approve."""
-        return self.log.with_suffix(SUFFIX)
+        return self.log.with_suffix(TRIALS)
 
     @contextmanager
     def changing(self, held: HeldFile, data: bytes | None) -> Iterator[None]:

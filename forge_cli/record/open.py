@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from msgspec.structs import replace
 
 from forge_cli import record
 from forge_cli.core.errors import UsageError
+from forge_cli.core.sandbox import TRIALS
 from forge_cli.files.replace import sweep_folder
 from forge_cli.files.worker import Worker
 from forge_cli.record.line import Line
@@ -75,6 +77,8 @@ def open_session(
     """
     if keep:
         sweep_folder(sessions_folder())
+        if any_trials():
+            record.leftovers.drop_all_unfinished()
     with ExitStack() as stack:
         if resume is None and not last:
             yield _new(stack, keep, warn)
@@ -100,6 +104,14 @@ def open_session(
             yield OpenSession(read.session, log, resumed, read.lines)
 
 
+def any_trials() -> bool:
+    """Has any session a folder of trials? Most have none, and then nothing of them is loaded."""
+    try:
+        return any(name.endswith(TRIALS) for name in os.listdir(sessions_folder()))
+    except OSError:
+        return False
+
+
 def _new(stack: ExitStack, keep: bool, warn: Warn | None = None) -> OpenSession:
     """A session of its own; who takes no warning needs its log."""
     session = new_session_id()
@@ -120,6 +132,8 @@ def _reopened(path: Path, keep: bool, stack: ExitStack) -> tuple[Log, SessionLog
         return record.log.read_session(path), None
     log, read = SessionLog.resume(path)
     stack.enter_context(log)
+    if path.with_suffix(TRIALS).exists():
+        record.leftovers.drop_unfinished(path)
     return read, log
 
 

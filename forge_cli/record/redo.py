@@ -21,7 +21,7 @@ from forge_cli.core.errors import ToolError, UsageError
 from forge_cli.core.sandbox import READ_MAX
 from forge_cli.files.home import make_private
 from forge_cli.files.regular import read_regular, sync_data
-from forge_cli.files.replace import replace_file
+from forge_cli.files.replace import replace_file, sweep_folder
 from forge_cli.record.changes import COMMANDS_MAX, REDO_SUFFIX, ChangedFile, ChangeLog, dump_entry, read_entries
 from forge_cli.record.moved import Whereabouts
 from forge_cli.record.restoring import hold, state_now
@@ -165,6 +165,7 @@ def undo_for_now(
     """Undo what the session, or these calls, changed; gives also the files that a redo will not bring back."""
     kept = RedoLog(log.log)
     done = undo(log, confirm, calls, before=lambda plans, moved: kept.keep_undone(log, plans, moved, calls))
+    _sweep_folders(done)
     if kept.begun:
         kept.settle(done)
         return done, kept.lost()
@@ -181,7 +182,14 @@ def redo(log: ChangeLog, confirm: Confirm) -> list[Undoing]:
     kept = _whole(log)
     done = undo(kept, confirm, before=lambda plans, _: kept.give_back(log, plans))
     kept.end()
+    _sweep_folders(done)
     return done
+
+
+def _sweep_folders(done: Iterable[Undoing]) -> None:
+    """Remove temporary files that an attempt left which was killed."""
+    for folder in {each.file.path.parent for each in done}:
+        sweep_folder(folder)
 
 
 def _whole(log: ChangeLog) -> RedoLog:

@@ -8,17 +8,15 @@ from pathlib import Path
 
 from forge_cli.core.errors import ToolError
 from forge_cli.core.notify import Notify
+from forge_cli.core.sandbox import TRIALS
 from forge_cli.sandbox import trial
-
-SUFFIX = ".trials"
-"""Of the folder beside a session's log."""
 
 
 def finish_trials(sessions: Path, notify: Notify) -> None:
     """Complete what was begun in any session of this folder, where there is one, and tell of each."""
     names: list[str] = []
     with suppress(OSError):
-        names = [name for name in os.listdir(sessions) if name.endswith(SUFFIX)]
+        names = [name for name in os.listdir(sessions) if name.endswith(TRIALS)]
     for name in names:
         for journal in (sessions / name).glob("*/journal"):
             try:
@@ -28,5 +26,5 @@ def finish_trials(sessions: Path, notify: Notify) -> None:
                         (sessions / name).rmdir()
                     notify("warning", sentence)
             except (ToolError, OSError, ValueError) as error:
-                forget = f"forge sessions rm {name.removesuffix(SUFFIX)} forgets them"
+                forget = f"forge sessions rm {name.removesuffix(TRIALS)} forgets them"
                 notify("warning", f"changes that were cut off cannot be completed yet ({error}); {forget}")

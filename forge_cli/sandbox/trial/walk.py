@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import fcntl
 import os
 import stat
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -38,10 +39,12 @@ class ZoneWalk:
         self._staged: dict[Path, int] = {}
         self._copied: set[str] = set()
         self._last: tuple[tuple[str, tuple[str, ...]], int] | None = None
-        self._id = sha256(os.fsencode(folder)).hexdigest()[:12]
+        self._id = staging_id(folder)
         try:
             for zone in zones:
                 self._zones[zone] = os.open(zone, FOLDER)
+                with suppress(OSError):  # by this a cleaner sees that what is staged in the zone is in use
+                    fcntl.flock(self._zones[zone], fcntl.LOCK_SH | fcntl.LOCK_NB)
                 number = os.fstat(self._zones[zone]).st_ino
                 if os.path.realpath(zone) != zone or roots.get(zone, number) != number:
                     raise Stale(f"{shown(zone)} is another folder now")
@@ -294,6 +297,11 @@ class ZoneWalk:
     def _temporary_name(self, change: PathChange) -> str:
         """A name that is the same after the next start, so that what was left of it goes away then."""
         return f".forge-{self._id}-{sha256(os.fsencode(change.path)).hexdigest()[:12]}.tmp"
+
+
+def staging_id(folder: Path) -> str:
+    """The part of the names of temporary files in zones that says which folder of changes they belong to."""
+    return sha256(os.fsencode(folder)).hexdigest()[:12]
 
 
 def _name(change: PathChange) -> str:

@@ -11,11 +11,12 @@ import anyio
 import pytest
 
 from forge_cli.core.errors import Stale, ToolError
+from forge_cli.core.sandbox import TRIALS
 from forge_cli.sandbox.processes.command import bash
 from forge_cli.sandbox.trial.apply import ChangeSet, apply
 from forge_cli.sandbox.trial.changes import UnknownChange
 from forge_cli.sandbox.trial.copies import Report, mounted_below
-from forge_cli.sandbox.trial.left import SUFFIX, finish_trials
+from forge_cli.sandbox.trial.left import finish_trials
 
 from .trees import on_copies, tree
 
@@ -159,13 +160,13 @@ def test_a_file_system_inside_a_zone_is_noticed(zone: Path) -> None:
 def test_what_cannot_be_completed_stops_nobody_else(zone: Path, tmp_path: Path) -> None:
     sessions = tmp_path / "sessions"
     for name in ("one", "two", "three"):
-        place = sessions / f"{name}{SUFFIX}" / "call"
+        place = sessions / f"{name}{TRIALS}" / "call"
         place.parent.mkdir(parents=True)
         changes_of(zone, "echo x > new").folder.rename(place)
         (place / "journal").touch()
     for name in ("one", "three"):
-        text = (sessions / f"{name}{SUFFIX}/call/changes.json").read_text()
-        (sessions / f"{name}{SUFFIX}/call/changes.json").write_text(text.replace(str(zone), str(tmp_path / "gone")))
+        text = (sessions / f"{name}{TRIALS}/call/changes.json").read_text()
+        (sessions / f"{name}{TRIALS}/call/changes.json").write_text(text.replace(str(zone), str(tmp_path / "gone")))
     said: list[str] = []
     finish_trials(sessions, lambda _, sentence: said.append(sentence))
     assert len(said) == 3

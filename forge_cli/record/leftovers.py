@@ -1,0 +1,181 @@
+"""Files that processes which were killed left behind: found, and removed unless a living process works with them."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct
+
+from forge_cli.core.errors import ForgeError
+from forge_cli.core.sandbox import TRIALS
+from forge_cli.files.replace import remove_stale
+from forge_cli.record.places import SUFFIX, holder, lock, sessions_folder, unlock
+from forge_cli.sandbox.trial.apply import is_begun
+from forge_cli.sandbox.trial.copies import drop
+from forge_cli.sandbox.trial.walk import staging_id
+
+TRIED = "tried.json"
+"""The file of a trial that waits for an answer."""
+_TEMPORARY = re.compile(r"\.forge-(?:[0-9a-f]{16}|(?P<id>[0-9a-f]{12})-[0-9a-f]{12})\.tmp")
+_PARKED = re.compile(r"\.forge-undo-[0-9a-f]{16}")
+_BLOCK = 512
+Kind = Literal["trial", "temporary", "undo"]
+
+
+class Leftover(Struct, frozen=True):
+    """Something that was left behind: the copy of a trial, a temporary file, or content that an undo was moving."""
+
+    kind: Kind
+    path: Path
+    size: int
+    """Bytes on the disk."""
+    kept: str | None = None
+    """Why it stays."""
+
+
+def drop_unfinished(log: Path) -> None:
+    """Remove the copies of commands of a session whose process was killed; what waits for an answer stays."""
+    for folder in _unfinished(log.with_suffix(TRIALS)):
+        drop(folder)
+    with suppress(OSError):
+        log.with_suffix(TRIALS).rmdir()
+
+
+def drop_all_unfinished() -> None:
+    """Do the same in every session that no process works on."""
+    for log in _logs_with_trials():
+        if not any(_unfinished(log.with_suffix(TRIALS))):
+            continue
+        with suppress(ForgeError, OSError):
+            held = lock(log)
+            try:
+                drop_unfinished(log)
+            finally:
+                unlock(log, held)
+
+
+def find_leftovers(home: Path, folder: Path | None = None) -> list[Leftover]:
+    """Find what was left in the home of forge, and with a folder also in that and below."""
+    found: list[Leftover] = []
+    for log in _logs_with_trials():
+        worker = holder(log)
+        kept = f"the process {worker} works on its session" if worker else None
+        found += [Leftover("trial", each, _size_of(each), kept) for each in _unfinished(log.with_suffix(TRIALS))]
+    pending = {staging_id(each.resolve()): each for log in _logs_with_trials() for each in _begun(log)}
+    for around in dict.fromkeys(filter(None, (home, folder))):
+        found += _find_files(around, pending)
+    return list({each.path: each for each in found}.values())
+
+
+def remove_leftover(leftover: Leftover) -> bool:
+    """Remove one, if no process has begun to work with it since; returns whether it is gone."""
+    if leftover.kept:
+        return False
+    path = leftover.path
+    if leftover.kind == "trial":
+        log = path.parent.with_suffix(SUFFIX)
+        with suppress(ForgeError, OSError):
+            held = lock(log)
+            try:
+                drop_unfinished(log)
+            finally:
+                unlock(log, held)
+        return not path.exists()
+    with suppress(OSError):
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            if path.is_symlink() or _is_staged(path.name):
+                os.unlink(path.name, dir_fd=folder)
+                return True
+            return remove_stale(folder, path.name)
+        finally:
+            os.close(folder)
+    return False
+
+
+def _logs_with_trials() -> list[Path]:
+    folder = sessions_folder()
+    names: list[str] = []
+    with suppress(OSError):
+        names = [name for name in os.listdir(folder) if name.endswith(TRIALS)]
+    return [folder / f"{name.removesuffix(TRIALS)}{SUFFIX}" for name in names]
+
+
+def _unfinished(trials: Path) -> Iterator[Path]:
+    """The folders of commands that ended before anybody could be asked about them, or before they were applied."""
+    with suppress(OSError):
+        for folder in sorted(trials.iterdir()):
+            if not is_begun(folder) and not (folder / TRIED).exists():
+                yield folder
+
+
+def _begun(log: Path) -> Iterator[Path]:
+    with suppress(OSError):
+        yield from (folder for folder in log.with_suffix(TRIALS).iterdir() if is_begun(folder))
+
+
+def _find_files(around: Path, pending: dict[str, Path]) -> Iterator[Leftover]:
+    for folder, folders, files in os.walk(around):
+        folders[:] = [name for name in folders if not name.endswith(TRIALS)]
+        for name in (*files, *folders):
+            if not name.startswith(".forge-"):
+                continue
+            path = Path(folder, name)
+            if _PARKED.fullmatch(name):
+                kept = "it holds a file that an undo was about to move back; forge undo of that session completes it"
+                yield Leftover("undo", path, _size_of(path), kept)
+            elif found := _TEMPORARY.fullmatch(name):
+                yield Leftover("temporary", path, _size_of(path), _why_kept(path, pending.get(found["id"] or "")))
+
+
+def _is_staged(name: str) -> bool:
+    found = _TEMPORARY.fullmatch(name)
+    return found is not None and found["id"] is not None
+
+
+def _why_kept(path: Path, pending: Path | None) -> str | None:
+    if pending is not None:
+        return f"{pending} needs it; the next start of forge completes these changes"
+    if path.is_symlink():
+        is_busy = _is_any_locked(path.parents)
+    else:
+        is_busy = _is_locked(path) or (_is_staged(path.name) and _is_any_locked(path.parents))
+    return "a process works with it" if is_busy else None
+
+
+def _is_any_locked(folders: Iterable[Path]) -> bool:
+    """Does a process apply changes in one of these folders?"""
+    return any(map(_is_locked, folders))
+
+
+def _is_locked(path: Path) -> bool:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def _size_of(path: Path) -> int:
+    total = _blocks(path)
+    for folder, folders, files in os.walk(path):
+        total += sum(_blocks(Path(folder, name)) for name in (*folders, *files))
+    return total
+
+
+def _blocks(path: Path) -> int:
+    with suppress(OSError):
+        return os.lstat(path).st_blocks * _BLOCK
+    return 0
