@@ -45,6 +45,8 @@ _INDEX = "changes.jsonl"
 _FOLDER_SUFFIX = ".undo"
 REDO_SUFFIX = ".redo"
 """Of the folder beside a log with what the last undo has taken away."""
+_FOLDER = ("directory", "")
+"""The state of a folder."""
 _DIGEST = 64
 """Characters of the name of what is kept by its content; that of a clone has more."""
 
@@ -205,10 +207,16 @@ class ChangeLog:
 
     def _touched(self, calls: Container[str | None] | None) -> Iterable[ChangedFile]:
         found: dict[Path, ChangedFile] = {}
-        for entry in self._load().values():
-            if calls is None or entry.call in calls:
-                first = found.get(entry.path)
-                found[entry.path] = first.then(entry) if first else entry
+        made: set[Path] = set()
+        for entry in self.entries(calls):
+            first = found.get(entry.path)
+            if first is None and entry.path in made and entry.before == _FOLDER:
+                entry = replace(entry, before=None, mode=0)
+            found[entry.path] = first.then(entry) if first else entry
+            for folder in list(entry.path.parents)[: entry.made]:  # file tools make these without entries of their own
+                made.add(folder)
+                if folder in found and found[folder].after is None:
+                    found[folder] = replace(found[folder], after=_FOLDER)
         return found.values()
 
     def made(self, path: Path, digest: str) -> bool:

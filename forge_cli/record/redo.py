@@ -27,7 +27,6 @@ from forge_cli.record.moved import Whereabouts
 from forge_cli.record.restoring import hold, state_now
 from forge_cli.record.undo import Confirm, Undoing, plan, undo
 from forge_cli.sandbox.files.held import HeldFile
-from forge_cli.sandbox.files.place import NotAFolder
 
 _MARK, _UNDONE = "begun", "undone.jsonl"
 Step = Literal["undo", "redo"]
@@ -76,12 +75,13 @@ class RedoLog(ChangeLog):
                 found.setdefault(folder.path, folder)
             if each.action != "nothing":
                 found[each.file.path] = self._reverse(each, is_source=each.file.path in sources)
-        for passing in log.passing(calls):
+        passed = log.passing(calls)
+        for passing in passed:
             for folder in _folders_made(passing):
                 found.setdefault(folder.path, folder)
         known = self._load()
         new = [entry for entry in found.values() if not _is_known(known.get((entry.path, None)), entry)]
-        self._keep_entries(log, {each.file.path for each in plans}, calls)
+        self._keep_entries(log, {file.path for file in (*passed, *(each.file for each in plans))}, calls)
         self._append(new)
         known.update({(entry.path, None): entry for entry in new})
 
@@ -98,8 +98,8 @@ class RedoLog(ChangeLog):
     def give_back(self, log: ChangeLog, plans: Iterable[Undoing]) -> None:
         """Put the entries of these files back into the session's own log, before the files change."""
         self.mark("redo")
-        paths = {each.file.path for each in plans}
-        entries = [entry for entry in read_entries(self.folder / _UNDONE) if entry.path in paths]
+        left = {entry.path for entry in self.changed()} - {each.file.path for each in plans}
+        entries = [entry for entry in read_entries(self.folder / _UNDONE) if entry.path not in left]
         make_private(log.folder)
         for entry in entries:
             self.share(entry, log.folder)
@@ -132,7 +132,9 @@ class RedoLog(ChangeLog):
                 if undoing.now == file.before:  # only its mode comes back
                     return entry
                 return replace(entry, unkept=self._take(held, undoing.now[1], is_source=is_source))
-        except NotAFolder:
+        except ToolError:  # a folder around it comes back first
+            if undoing.now is not None:
+                raise
             return replace(entry, before=None)
 
     def _take(self, held: HeldFile, digest: str, *, is_source: bool) -> str | None:

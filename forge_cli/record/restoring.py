@@ -72,6 +72,8 @@ def restore(file: ChangedFile, kind: str, detail: str, log: ChangeLog) -> None:
     with hold(file, Access.WRITE if kind == "file" else Access.DELETE) as held:
         if kind == "file":
             with log.kept(file, detail) as data:
+                if held.kind == "link":  # a file is only written over a file
+                    held.delete()
                 held.restore(data, file.attributes)
             return
         if held.kind is not None:
@@ -105,7 +107,8 @@ def remove_folders(file: ChangedFile) -> None:
     for count in range(1, min(file.made, len(file.parts) - 1) + 1):
         folder = ChangedFile(file.zone, file.parts[:-count])
         with suppress(ForgeError, ToolError, OSError), hold(folder, Access.DELETE) as held:
-            held.delete()
+            if held.kind == "directory":  # a file may have come back in its place
+                held.delete()
 
 
 def parking_place(file: ChangedFile) -> ChangedFile:

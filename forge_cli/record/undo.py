@@ -63,10 +63,9 @@ def plan(log: ChangeLog, calls: Container[str | None] | None = None) -> list[Und
 
     What was made goes before anything comes back, and a folder comes back before what lies in it.
     """
-    files = log.changed(calls)[::-1]
-    files.sort(key=lambda file: 0 if file.before is None else len(file.parts))
+    files = sorted(log.changed(calls), key=_order)
     moved = find_moved(log, files, calls)
-    return [_look(log, file, moved) for file in files]
+    return [_look_ahead(log, file, moved, files) for file in files]
 
 
 def undo(
@@ -77,26 +76,27 @@ def undo(
     Content that was not kept is first moved from where the session has moved it to a place where it waits: nothing else
     that is undone can be in its way, nor it in the way of others.
     """
-    files = log.changed(calls)[::-1]
-    files.sort(key=lambda file: 0 if file.before is None else len(file.parts))
+    files = sorted(log.changed(calls), key=_order)
     moved = find_moved(log, files, calls)
+    refused: dict[Path, Undoing] = {}
     if before is not None:
         answers = _Answers(confirm)
-        plans = [_look(log, file, moved) for file in files]
+        plans = [_look_ahead(log, file, moved, files) for file in files]
         wanted = [each for each in plans if not each.left and (not each.newer or answers(each.file, each.newer))]
         if wanted:
             before(wanted, moved)
         confirm = answers
-    refused: dict[Path, Undoing] = {}
+        refused = {each.file.path: each for each in plans if each.left}
     for file in files:
-        if (plan := _park(log, file, moved, confirm)) is not None:
+        if file.path not in refused and (plan := _park(log, file, moved, confirm)) is not None:
             refused[file.path] = plan
     if refused:
         back = {path: each for path, each in moved.back.items() if path not in refused}
         missing = (*moved.missing, *(each.file for each in refused.values()))
         moved = replace(moved, back=back, missing=missing)
     done = [refused.get(file.path) or _undo_one(log, _look(log, file, moved), moved, confirm) for file in files]
-    for file in log.passing(calls):
+    emptied = [each.file for each in done if not each.left and each.file.before is None]
+    for file in (*emptied, *log.passing(calls)):
         remove_folders(file)
     missing_states = {file.before for file in moved.missing}
     restored = (each.file for each in done if each.left is None)
@@ -115,6 +115,23 @@ class _Answers:
         if file.path not in self._given:
             self._given[file.path] = self._confirm(file, why)
         return self._given[file.path]
+
+
+def _order(file: ChangedFile) -> tuple[int, int]:
+    """What was made comes first, from the inside out; what comes back follows, from the outside in."""
+    depth = len(file.parts)
+    return (0, -depth) if file.before is None else (depth, 0)
+
+
+def _look_ahead(log: ChangeLog, file: ChangedFile, moved: Whereabouts, files: Iterable[ChangedFile]) -> Undoing:
+    """Look at a file before anything is done: where a folder around it comes back, there is nothing at its path yet."""
+    plan = _look(log, file, moved)
+    if not plan.left or file.before is None:
+        return plan
+    around = {each.path for each in files if each.before == ("directory", "") and each.after != each.before}
+    if any(path in around and (path.is_symlink() or not path.is_dir()) for path in file.path.parents):
+        return Undoing(file, "restore", left=file.unkept if file.unkept and not log.has(file) else None)
+    return plan
 
 
 def _look(log: ChangeLog, file: ChangedFile, moved: Whereabouts) -> Undoing:

@@ -20,12 +20,13 @@ from forge_cli.sandbox.trial.copies import Copies
 NAMES = ["a", "b", "c", "-n", "with space", "new\nline", "ünï", "\udcff\udcfe", ".dot", ".wh.a", "x" * 200, "ba\\ck"]
 STEPS = [
     *("write", "append", "cut", "delete", "clear", "move", "folder"),
-    *("link", "hard", "mode", "sparse", "pipe", "swap"),
+    *("link", "hard", "mode", "sparse", "pipe", "swap", "over", "edit", "repoint"),
 ]
 DRIVER = """
 import os, shutil, stat, sys
 def do(step, one, other, number):
-    if os.path.exists(one) and stat.S_ISFIFO(os.stat(one).st_mode) and step in ("write", "append", "sparse", "clear"):
+    waits = step in ("write", "append", "sparse", "clear", "edit")
+    if waits and os.path.exists(one) and stat.S_ISFIFO(os.stat(one).st_mode):
         return  # it would wait for somebody at the other end
     if step in ("write", "append", "sparse", "link", "folder", "hard", "pipe"):
         os.makedirs(os.path.dirname(other if step == "hard" else one), exist_ok=True)
@@ -42,6 +43,11 @@ def do(step, one, other, number):
     elif step == "sparse":
         with open(one, "wb") as file: file.seek(number * 4096); file.write(b"end")
     elif step == "pipe": os.mkfifo(one)
+    elif step == "over" and (os.path.islink(one) or not os.path.isdir(one)): os.replace(one, other)
+    elif step == "edit":
+        with open(one + "~", "w") as new: new.write(open(one).read().upper() + "e%d" % number)
+        os.replace(one + "~", one)
+    elif step == "repoint": os.unlink(one); os.symlink("to%d" % number, one)
     elif step == "swap":
         if os.path.isdir(one) and not os.path.islink(one): shutil.rmtree(one); open(one, "w").write("file")
         else: os.unlink(one); os.mkdir(one)
