@@ -10,7 +10,10 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-CHANGING = ("write", "pwrite", "rename", "replace", "link", "unlink", "fsync", "fdatasync", "ftruncate", "utime")
+CHANGING = (
+    *("write", "pwrite", "copy_file_range", "sendfile", "rename", "replace", "link", "unlink", "mkdir", "rmdir"),
+    *("chmod", "fsync", "fdatasync", "ftruncate", "utime"),
+)
 
 
 def killing(number: int, counts: str) -> None:

@@ -4,10 +4,15 @@ import pytest
 
 from ..layouts import LAYOUTS, run_tests
 
-FEW = ["tests/cli/test_undo_commands.py", "-k", "moved or repository or cut_off"]
+FEW = [
+    *("tests/cli/test_undo_commands.py", "tests/cli/test_redo.py", "tests/faults/test_kills_commands.py"),
+    *("-k", "moved or repository or cut_off or done_again or few_kills"),
+]
 ALL = [
     *("tests/sandbox/trial", "tests/cli/test_undo_commands.py", "tests/cli/test_undo.py"),
-    *("tests/toolsets/shell/test_trying.py", "tests/record", "tests/faults/test_kills.py"),
+    *("tests/cli/test_redo.py", "tests/cli/test_undo_moved.py", "tests/cli/test_odd_names.py"),
+    *("tests/cli/test_leftovers.py", "tests/toolsets/shell/test_trying.py", "tests/record"),
+    *("tests/faults/test_kills.py", "tests/faults/test_kills_commands.py"),
 ]
 pytestmark = [pytest.mark.needs("mounts", "overlay")]
 

@@ -1,0 +1,129 @@
+"""Killed at any system call while a command is applied, undone or redone: all or nothing, and nothing is left."""
+
+import json
+import os
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+
+from forge_cli.testing import Project
+
+from .test_kills import killed
+
+WORKER = """
+name: builder
+model: script:../script.yaml
+sandbox: {zones: [{name: code, path: ., mode: rw, approval: {write: preApproved, delete: preApproved}}]}
+toolsets: {shell: {}}
+"""
+LINE = (
+    "mv data.bin kept.bin; rm gone; echo more >> app.py; mkdir -p new/deep; echo x > new/deep/x; "
+    "ln -sf app.py link; chmod 600 mode; rm -r old; echo file > old"
+)
+RUN = ("run", "work/worker.yaml", "go", "-p", "-y", "-C", "work")
+pytestmark = pytest.mark.needs("overlay")
+
+
+@pytest.fixture
+def builder(project: Project) -> Project:
+    calls = [{"tool": "shell", "input": {"command": LINE}}]
+    project.write("script.yaml", json.dumps({"turns": [{"calls": calls}, {"text": "done"}]}))
+    return project
+
+
+def fill(builder: Project) -> Path:
+    shutil.rmtree(builder.folder / "work", ignore_errors=True)
+    shutil.rmtree(builder.home / "sessions", ignore_errors=True)
+    for name in ("gone", "app.py", "mode", "old/a", "old/b/c"):
+        builder.write(f"work/{name}", "one\n")
+    builder.write("work/worker.yaml", WORKER)
+    (builder.folder / "work/data.bin").write_bytes(bytes(range(256)) * 400)
+    (builder.folder / "work/link").symlink_to("gone")
+    return builder.folder / "work"
+
+
+def tree(folder: Path) -> dict[str, tuple[int, bytes | str | None]]:
+    found: dict[str, tuple[int, bytes | str | None]] = {}
+    for path in sorted(folder.rglob("*")):
+        said = os.readlink(path) if path.is_symlink() else path.read_bytes() if path.is_file() else None
+        found[str(path.relative_to(folder))] = (path.lstat().st_mode, said)
+    return found
+
+
+def forge(builder: Project, *argv: str, codes: tuple[int, ...] = (0,)) -> str:
+    done = builder.forge(*argv)
+    assert done.returncode in codes, (argv, done.stdout, done.stderr)
+    return done.stdout
+
+
+def survive_command(builder: Project, number: int) -> int:
+    work = fill(builder)
+    before = tree(work)
+    code, count = killed(builder, number, *RUN)
+    assert code == (-9 if number <= count else 0), number
+    forge(builder, "undo", "--list", codes=(0, 3))
+    assert {name for name in tree(work) if name.startswith(".forge-")} == set(), number
+    done = tree(work)
+    assert done == before or ("kept.bin" in done and "gone" not in done and done["old"][1] == b"file\n"), number
+    forge(builder, "undo", codes=(0, 3))
+    assert tree(work) == before, number
+    return count
+
+
+def survive_undo(builder: Project, number: int) -> int:
+    work = fill(builder)
+    before = tree(work)
+    forge(builder, *RUN)
+    after = tree(work)
+    code, count = killed(builder, number, "undo")
+    assert code == (-9 if number <= count else 0), number
+    forge(builder, "undo")
+    assert tree(work) == before, number
+    forge(builder, "undo", "--redo")
+    assert tree(work) == after, number
+    return count
+
+
+def survive_redo(builder: Project, number: int) -> int:
+    work = fill(builder)
+    before = tree(work)
+    forge(builder, *RUN)
+    after = tree(work)
+    forge(builder, "undo")
+    code, count = killed(builder, number, "undo", "--redo")
+    assert code == (-9 if number <= count else 0), number
+    if number % 2:
+        forge(builder, "undo", "--redo")
+        assert tree(work) == after, number
+    forge(builder, "undo")
+    assert tree(work) == before, number
+    forge(builder, "undo", "--redo")
+    assert tree(work) == after, number
+    return count
+
+
+CASES = {"command": survive_command, "undo": survive_undo, "redo": survive_redo}
+
+
+def nothing_is_left(builder: Project) -> None:
+    forge(builder, "doctor", "--clean")
+    assert list((builder.home / "sessions").glob("*.trials")) == []
+    assert [path for path in builder.home.rglob(".forge-*") if path.is_file()] == []
+
+
+@pytest.mark.parametrize(("case", "number"), [("command", 30), ("undo", 20), ("redo", 25)])
+def test_a_few_kills(builder: Project, case: str, number: int) -> None:
+    CASES[case](builder, number)
+    nothing_is_left(builder)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("case", CASES)
+def test_many_kills(builder: Project, case: str) -> None:
+    draw = random.Random(case)
+    count = CASES[case](builder, 10**6)
+    for number in draw.sample(range(1, count + 1), min(count, 25)):
+        CASES[case](builder, number)
+        nothing_is_left(builder)
