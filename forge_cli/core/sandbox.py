@@ -13,8 +13,6 @@ from forge_cli.core.zones import Access, Zone
 
 FileKind = Literal["file", "directory", "link", "special"]
 
-TRIALS = ".trials"
-"""The ending of the folder beside the log of a session that holds its commands on copies."""
 READ_MAX = 64 * 1024 * 1024
 """Bytes of a file that is read as a whole."""
 

@@ -14,6 +14,8 @@ from forge_cli.files.regular import sync_folder
 POLICY, POLICY_VARIABLE = Path("/etc/forge/policy.yaml"), "FORGE_POLICY"
 """The file of the organisation; the variable counts only where there is no such file."""
 ASK_ADMIN = "ask who keeps this machine"
+TRIALS = ".trials"
+"""The ending of the folder beside the log of a session that holds its commands on copies."""
 
 
 def has_policy() -> bool:

@@ -22,10 +22,10 @@ from msgspec.structs import asdict, replace
 from forge_cli.core.context import current_call
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.notify import Notify, StatusNotice
-from forge_cli.core.sandbox import READ_MAX, TRIALS
+from forge_cli.core.sandbox import READ_MAX
 from forge_cli.core.text import counted, visible
 from forge_cli.files.copying import clone
-from forge_cli.files.home import make_private
+from forge_cli.files.home import TRIALS, make_private
 from forge_cli.files.lock import LineFile
 from forge_cli.files.regular import read_regular
 from forge_cli.files.replace import replace_file

@@ -13,7 +13,7 @@ from typing import Literal
 from msgspec import Struct
 
 from forge_cli.core.errors import ForgeError
-from forge_cli.core.sandbox import TRIALS
+from forge_cli.files.home import TRIALS
 from forge_cli.files.replace import remove_stale
 from forge_cli.record.places import SUFFIX, holder, lock, sessions_folder, unlock
 from forge_cli.sandbox.trial.apply import is_begun

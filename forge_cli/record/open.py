@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from forge_cli import record
 from forge_cli.core.errors import UsageError
-from forge_cli.core.sandbox import TRIALS
+from forge_cli.files.home import TRIALS
 from forge_cli.files.replace import sweep_folder
 from forge_cli.files.worker import Worker
 from forge_cli.record.line import Line

@@ -118,7 +118,7 @@ class _Answers:
 
 
 def _order(file: ChangedFile) -> tuple[int, int]:
-    """What was made comes first, from the inside out; what comes back follows, from the outside in."""
+    """Sort what was made first, from the inside out; what comes back follows, from the outside in."""
     depth = len(file.parts)
     return (0, -depth) if file.before is None else (depth, 0)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from forge_cli.core.errors import ToolError
 from forge_cli.core.notify import Notify
-from forge_cli.core.sandbox import TRIALS
+from forge_cli.files.home import TRIALS
 from forge_cli.sandbox import trial
 
 

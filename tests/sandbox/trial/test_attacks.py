@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from forge_cli.core.errors import Stale, ToolError
-from forge_cli.core.sandbox import TRIALS
+from forge_cli.files.home import TRIALS
 from forge_cli.sandbox.processes.command import bash
 from forge_cli.sandbox.trial.apply import ChangeSet, apply
 from forge_cli.sandbox.trial.changes import UnknownChange
