@@ -58,6 +58,7 @@ PAYLOADS: list[tuple[Event, dict[str, Any]]] = [
             ],
             "wanted": [{"kind": "network", "what": "example.org:443"}],
             "applied": False,
+            "programs": [],
         },
     ),
     (TurnStart(1, "abc", ("add",)), {"turn": 1, "requestDigest": "abc", "tools": ["add"]}),

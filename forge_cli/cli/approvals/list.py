@@ -26,7 +26,7 @@ app = new_app()
 @app.command("list")
 def list_approvals(
     session: Annotated[
-        str | None, typer.Argument(metavar="[SESSION]", help=f"Show those of one session whole; it is named {NAMED}.")
+        str | None, typer.Argument(metavar="SESSION", help=f"Show those of one session whole; it is named {NAMED}.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
