@@ -202,7 +202,7 @@ def test_help_says_what_each_option_of_a_tool_means() -> None:
     text = pydoc.render_doc(tool, renderer=pydoc.plaintext)
     stated = inspect.signature(tool).parameters.values()
     options = [each.name for each in stated if each.kind is each.KEYWORD_ONLY]
-    assert len(options) == 12
+    assert len(options) == 13
     assert [name for name in options if not re.search(rf"^ +{name}: \S", text, re.MULTILINE)] == []
 
 

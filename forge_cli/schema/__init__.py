@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from forge_cli.schema import json_schema as json_schema
     from forge_cli.schema import own_thread as own_thread
     from forge_cli.schema import problems as problems
+    from forge_cli.schema import returned as returned
     from forge_cli.schema import signature as signature
     from forge_cli.schema import unfit as unfit
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from types import ModuleType
@@ -19,6 +19,9 @@ from forge_cli.schema.toolset import Toolset, ToolsetConfig, is_toolset, tools_o
 
 class Offering(Toolset):
     """A toolset of what Python code offers; the toolsets among that live as long as it does, and it speaks for them."""
+
+    checks_output: ClassVar[bool] = True
+    """Whether results of functions are held against their return annotations."""
 
     @cached_property
     def _inner(self) -> list[Toolset]:
@@ -40,7 +43,7 @@ class Offering(Toolset):
         if is_toolset(thing):
             return await tools_of(await self.open(thing(_no_settings(thing, name), self.env)))
         if inspect.isroutine(thing):
-            return [_from_function(thing, name, schema)]
+            return [_from_function(thing, name, schema, {} if self.checks_output else {"check_output": False})]
         if isinstance(thing, dict):
             found = [(str(key), await self.tools_from(item, str(key))) for key, item in thing.items()]
             return [replace(tool, name=key) if len(tools) == 1 else tool for key, tools in found for tool in tools]
@@ -120,10 +123,10 @@ def _no_settings(cls: type[Toolset], name: str) -> ToolsetConfig:
     return cls.Config()
 
 
-def _from_function(function: Any, name: str, schema: Any) -> Tool:
+def _from_function(function: Any, name: str, schema: Any, overrides: Mapping[str, Any]) -> Tool:
     try:
         if schema is not None:
             room.unfit.check_schema(function, schema)
-        return Tool.from_function(function, schema=schema)
+        return Tool.from_function(function, schema=schema, **overrides)
     except SchemaError as error:
         raise SchemaError(f"'{name}' cannot be a tool: {room.unfit.reason(function, error)}") from None

@@ -196,11 +196,13 @@ class Tool:
             "name": name,
             "description": room.signature.describe(function) or f"Custom tool: {name}",
             "input_schema": model,
-            "execute": FunctionCall(function, model, context_name, in_thread or in_pool),
+            "check_output": True,
             **getattr(function, OPTIONS, {}),
             **overrides,
         }
-        return cls(**given)
+        checked_as = given["name"] if given.pop("check_output") else None
+        execute = FunctionCall(function, model, context_name, in_thread or in_pool, checked_as)
+        return cls(**{"execute": execute, **given})
 
 
 def context_parameter(function: Callable[..., Any]) -> str | None:
@@ -243,6 +245,7 @@ def tool(
     timeout: float | None = None,
     preview: MakePreview | str | None = None,
     touches: Touches | str | None = None,
+    check_output: bool | None = None,
 ) -> Callable[[Function], Function]: ...
 def tool(
     function: Function | None = None,
@@ -260,6 +263,7 @@ def tool(
     timeout: float | None = None,
     preview: MakePreview | str | None = None,
     touches: Touches | str | None = None,
+    check_output: bool | None = None,
     **more: Any,
 ) -> Any:
     """Say of a function, or of a method of a Toolset, how it is to be offered as a tool.
@@ -284,6 +288,7 @@ def tool(
         timeout: Seconds after which a call is stopped; 30 without it.
         preview: An async function of ``(args, context)`` that returns a Preview: what the call would do.
         touches: A function of ``args`` that gives a PathUse for each path inside other args.
+        check_output: False leaves results alone; they are checked against the return annotation otherwise.
     """
     given = dict(locals())
     del given["function"], given["more"]

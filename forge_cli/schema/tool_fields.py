@@ -210,8 +210,22 @@ class FunctionCall(Struct, frozen=True):
     model: JsonObject | type[BaseModel]
     context_name: str | None
     in_thread: InThread
+    checked_as: str | None = None
+    """The name under which a result is checked against the return annotation; None where it is not."""
 
     async def __call__(self, args: Args, context: ToolContext | None) -> Any:
+        result = await self._result(args, context)
+        if self.checked_as is not None and not self._is_plainly_right(result):
+            room.returned.check_returned(self.checked_as, self.function, result)
+        return result
+
+    def _is_plainly_right(self, result: Any) -> bool:
+        """Whether there is no annotation, or it is the class of the result, so that no check needs to be loaded."""
+        annotations = getattr(self.function, "__annotations__", {})
+        known = type(result)
+        return "return" not in annotations or annotations["return"] in (known, known.__name__)
+
+    async def _result(self, args: Args, context: ToolContext | None) -> Any:
         if inspect.iscoroutinefunction(self.function):
             return await self.here(args, context)
         result = await self.in_thread(partial(self.here, args, context))

@@ -56,6 +56,7 @@ class ExternalToolset(Offering):
     Config = ExternalConfig
     repeatable = True
     imports = True
+    checks_output = False  # annotations of a package are written for its readers
 
     @classmethod
     def machine_needs(cls, config: Any, home: Path) -> Mapping[str, str]:

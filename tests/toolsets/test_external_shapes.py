@@ -351,3 +351,12 @@ def test_the_frameworks_themselves(shaped: Project, package: str, tmp_path: Path
     seen = shaped.run(calls(call("double", a=21), call("double", a="x")), "done", answers=[True], timeout=120)
     assert seen.statuses == ["success", "invalid"]
     assert seen.outcomes[0].value.text() == "42"
+
+
+def test_annotations_of_a_package_are_no_promise_to_forge(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(project.folder))
+    project.write("promises.py", 'def total(city: str) -> int:\n    """Add up."""\n    return "many"\n')
+    section = "external: {package: promises, import: total, approval: {default: preApproved}}"
+    project.write("worker.yaml", f"name: w\ntoolsets:\n  {section}\n")
+    seen = project.run(calls(call("total", city="Bern")), "{result}")
+    assert seen.result.response == "many"

@@ -1,0 +1,121 @@
+"""Results of functions are held against their return annotations.
+
+Covers forge_cli.schema.returned.
+"""
+
+import dataclasses
+import datetime
+import enum
+import pathlib
+import typing
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, Protocol
+
+import pytest
+from pydantic import BaseModel
+from typing_extensions import TypedDict
+
+from forge_cli import Json, Text, Tool, ToolError, tool
+from forge_cli.testing import Project, call, calls
+
+from ..rows import each_row
+
+pytestmark = pytest.mark.anyio
+
+
+class Line(BaseModel):
+    amount: int
+
+
+class Order(TypedDict):
+    lines: list[Line]
+
+
+@dataclasses.dataclass
+class Point:
+    x: int
+
+
+class Colour(enum.Enum):
+    RED = 1
+
+
+class Draws(Protocol):
+    def draw(self) -> int: ...
+
+
+class Label(str): ...
+
+
+def function(annotation: Any, value: Any) -> Callable[[], Any]:
+    def give() -> Any:
+        """Give it."""
+        return value
+
+    give.__annotations__["return"] = annotation
+    return give
+
+
+ALLOWED = [
+    *((int, 3), (int, True), (float, 3), (str, Label("x")), (Sequence[int], (1, 2)), (None, None), (int | None, None)),
+    *((Line, Line(amount=1)), (list[Line], [Line(amount=1)]), (Order, {"lines": [Line(amount=1)]}), (Point, Point(1))),
+    *((Colour, Colour.RED), (Text, Text("x")), (Json, Json({})), (Text | Json, Json({})), (list[Text], [Text("x")])),
+    *((Any, object()), (object, 3), (Draws, 3), ("NotThere", 3), (pathlib.Path, pathlib.Path()), (bytes, b"")),
+    *((datetime.date, datetime.date(2026, 1, 2)), (Literal["a"], "a"), (Iterable[str], ["a"]), (Awaitable[int], 3)),
+    *((Mapping[str, Any], {}), (tuple[int, str], (1, "a")), (typing.TypeVar("Free"), 3), (typing.NoReturn, 3)),
+]
+WRONG = [
+    (int, "3", "the int that it promises: must be a valid integer, not '3'"),
+    (str, b"x", "the str that it promises: must be a valid string, not a value of type bytes"),
+    (list[int], [1, "x"], "the list[int] that it promises: [1]: must be a valid integer, not 'x'"),
+    (dict[str, int], {"a": "1"}, "a: must be a valid integer, not '1'"),
+    (None, 1, "the NoneType that it promises: must be None, not 1"),
+    (
+        Order,
+        {"lines": [{"amount": "x"}]},
+        "the Order that it promises: lines[0].amount: must be a valid integer, not 'x'",
+    ),
+    (Order, {}, "lines: is missing"),
+    (Point, {"x": 1}, "must be an instance of Point, not an object"),
+    (Colour, 1, "must be an instance of Colour, not 1"),
+    (Text, "x", "must be an instance of Text, not 'x'"),
+    (Literal["a"], "b", "must be 'a', not 'b'"),
+    (Awaitable[int], "x", "must be a valid integer, not 'x'"),
+    (typing.Annotated[int, "an age"], "y", "must be a valid integer, not 'y'"),
+    (list[int], ["x"] * 9, "[4]: must be a valid integer, not 'x'; and more"),
+]
+
+
+@each_row(("annotation", "value"), ALLOWED)
+async def test_a_result_that_is_promised_passes_as_it_is(annotation: Any, value: Any) -> None:
+    assert await Tool.from_function(function(annotation, value)).execute({}, None) is value
+
+
+@each_row(("annotation", "value", "problem"), WRONG)
+async def test_another_result_is_an_error_with_its_place(annotation: Any, value: Any, problem: str) -> None:
+    with pytest.raises(ToolError) as error:
+        await Tool.from_function(function(annotation, value)).execute({}, None)
+    assert str(error.value).startswith("give was called, and its result is not the ")
+    assert str(error.value).endswith(problem)
+
+
+async def test_an_author_can_leave_results_unchecked() -> None:
+    unchecked = tool(check_output=False)(function(int, "x"))
+    assert await Tool.from_function(unchecked).execute({}, None) == "x"
+    assert await Tool.from_function(function(int, "x"), check_output=False).execute({}, None) == "x"
+
+
+TOOLS = '''
+async def total(city: str) -> int:
+    """Add up."""
+    return "many"
+'''
+
+
+def test_the_model_and_the_person_read_which_tool_promised_what(project: Project) -> None:
+    project.write("tools.py", TOOLS)
+    section = "custom: {module: ./tools.py, tools: [total], approval: {default: preApproved}}"
+    project.write("worker.yaml", f"name: w\ntoolsets:\n  {section}\n")
+    seen = project.run(calls(call("total", city="Bern")), "{result}")
+    assert seen.statuses == ["error"]
+    assert "total was called, and its result is not the int that it promises" in seen.result.response
