@@ -30,6 +30,15 @@ from forge_cli.toolsets.executables.manage import ExecutableManager
 
 WorkerOption = Annotated[str | None, typer.Option("--worker", metavar="WORKER", help="The tools of this worker.")]
 
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The tool, in ~/.forge/tools.")]
+
+
+def allowed_tools() -> ExecutableManager:
+    """The user's executables, where the organisation lets them be used."""
+    if policy := organisation_policy():
+        policy.check_executables()
+    return ExecutableManager(forge_home())
+
 
 def tool_worker(worker: str | None) -> Worker:
     """The worker that is named, or one with every built-in toolset that needs no settings."""

@@ -1,4 +1,4 @@
-"""The programs of one home, for their owner: found, made, built, removed, and compared with what was approved."""
+"""The programs of one home, for their owner: found, made, built, removed, restored, compared."""
 
 from __future__ import annotations
 
@@ -23,12 +23,19 @@ from forge_cli.files.replace import replace_file
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.processes.process import ChildProcesses
 from forge_cli.toolsets.executables.building import forget_environments
+from forge_cli.toolsets.executables.contents import MAX_BYTES, Content, Contents, read_contents, write_contents
 from forge_cli.toolsets.executables.registry import MADE, Program, Registry, default_language, digest, walk
 from forge_cli.toolsets.executables.scaffold import Scaffold, check_free, scaffold
 from forge_cli.toolsets.executables.toolchain import Toolchain, language_of
+from forge_cli.toolsets.executables.versions import Version, Versions
 
 TEXT_LIMIT = 512 * 1024
 """Bytes of text that are kept of one tool; of what is more, and of what is not text, the hash."""
+
+
+TOO_MUCH = (
+    f"versions of more than {MAX_BYTES // 1024**2} MiB are not kept, and none in a folder that cannot be written to"
+)
 
 
 class File(Struct, frozen=True):
@@ -110,6 +117,22 @@ def _leave_only(file: Path) -> None:
             other.unlink(missing_ok=True)
 
 
+def files_of(contents: Contents) -> dict[str, File]:
+    """Describe files that were kept, as ``read_files`` does with those of a folder."""
+    files: dict[str, File] = {}
+    for name, each in contents.items():
+        hashed = hashlib.sha256(each.data).hexdigest()
+        text = _text(each.data) if len(each.data) <= TEXT_LIMIT else None
+        files[name] = File(hashed, len(each.data), each.executable, text)
+    return files
+
+
+def compare(before: Mapping[str, File], after: Mapping[str, File]) -> list[FileChange]:
+    """Return the files that differ, by path."""
+    files = (FileChange(path, before.get(path), after.get(path)) for path in sorted({*before, *after}))
+    return [each for each in files if each.before != each.after]
+
+
 class FileChange(Struct, frozen=True):
     """A file of a program that differs; None where there is no such file before, or after."""
 
@@ -132,6 +155,7 @@ class ExecutableManager:
         self.home = home
         self.root = home / "tools"
         self._registry = Registry(self.root)
+        self._versions = Versions(home)
 
     def names(self) -> list[str]:
         """Every folder, and every link that may lead to one, whether or not it is a sound program."""
@@ -183,10 +207,14 @@ class ExecutableManager:
     def make(self, planned: Scaffold) -> Path:
         """Write the files of a new program, and say where they are."""
         planned.write(self.root)
+        made = self.look(planned.name)
+        if isinstance(made, Program):
+            self._versions.keep_program(made)
         return self.root / planned.name
 
     async def build(self, program: Program) -> str:
         """Make a program ready, and say what was done; what is wrong with its source is a ToolError."""
+        self._versions.keep_program(program)
         async with ChildProcesses() as processes:
             return await language_of(program).build(program, Toolchain(self.home, processes))
 
@@ -197,16 +225,63 @@ class ExecutableManager:
     def changes(self, name: str) -> ProgramChanges | None:
         """The difference to the files as they were last approved; None for a program that never was."""
         folder = self.folder(name)
-        try:
-            after = read_files(folder, [path for path in walk(folder) if not path.endswith("/")])
-        except OSError as error:
-            raise ForgeError(f"{folder} cannot be read: {error.strerror or error}") from None
+        after = _files_now(folder)
         approved = Approved(self.home).last(name)
         if approved is None:
             return None
-        before = approved.files
-        files = (FileChange(path, before.get(path), after.get(path)) for path in sorted({*before, *after}))
-        return ProgramChanges(approved.at, [each for each in files if each.before != each.after])
+        return ProgramChanges(approved.at, compare(approved.files, after))
+
+    def versions(self, name: str) -> list[Version]:
+        """Other versions of a tool than the current one, the newest first; the tool itself may be gone."""
+        current = self._current_digest(name)
+        return [each for each in self._versions.of(name) if each.digest != current]
+
+    def version(self, name: str, wanted: str | None) -> Version:
+        """The version that is wanted; without a wish the one before the current content."""
+        return self._versions.find(name, wanted, self._current_digest(name))
+
+    def changes_since(self, name: str, version: Version) -> list[FileChange]:
+        """The difference of the current files to those of a version."""
+        after = _files_now(self.root / name) if name in self.names() else {}
+        return compare(files_of(version.contents()), after)
+
+    def restore(self, name: str, version: Version) -> str | None:
+        """Give a tool the files of a version; the digest of those before, which are kept, None if there were none."""
+        folder, contents = self.root / name, version.contents()
+        before: dict[str, Content] = {}
+        current = self._current_digest(name)
+        try:
+            if current is not None:
+                self._check_restorable(folder)
+                files = _paths(folder)
+                if not self._versions.keep(folder, files, current):
+                    raise ForgeError(
+                        f"the current files of {name} cannot be kept, so nothing was restored", hint=TOO_MUCH
+                    )
+                before = read_contents(folder, files)
+            write_contents(folder, contents, before)
+        except OSError as error:
+            raise ForgeError(f"{folder} cannot be restored: {error.strerror or error}") from None
+        self._versions.keep(folder, _paths(folder), version.digest)
+        return current
+
+    def _check_restorable(self, folder: Path) -> None:
+        """Refuse links: what they lead to belongs to somebody else."""
+        links = [path for path in ("", *_paths(folder)) if (folder / path).is_symlink()]
+        if links:
+            raise ForgeError(f"{folder / links[0]} is a link, and forge changes nothing behind it; copy the file there")
+
+    def _current_digest(self, name: str) -> str | None:
+        """The digest of the files of a tool, which may be broken; None if it is gone."""
+        if name not in self.names():
+            if name in self._versions.names():
+                return None
+            self.folder(name)
+        folder = self.root / name
+        try:
+            return digest(folder, _paths(folder))
+        except OSError as error:
+            raise ForgeError(f"{folder} cannot be read: {error.strerror or error}") from None
 
     def remove(self, name: str) -> bool:
         """Delete a program and what is kept of it; true where it was a link, which alone is deleted."""
@@ -220,8 +295,20 @@ class ExecutableManager:
         except OSError as error:
             raise ForgeError(f"{folder} cannot be removed: {error.strerror or error}", hint=f"rm -r {folder}") from None
         Approved(self.home).forget(name)
+        self._versions.forget(name)
         forget_environments(self.home, name)
         return linked
+
+
+def _paths(folder: Path) -> list[str]:
+    return [path for path in walk(folder) if not path.endswith("/")]
+
+
+def _files_now(folder: Path) -> dict[str, File]:
+    try:
+        return read_files(folder, _paths(folder))
+    except OSError as error:
+        raise ForgeError(f"{folder} cannot be read: {error.strerror or error}") from None
 
 
 @contextmanager

@@ -36,6 +36,7 @@ from forge_cli.toolsets.executables.run import KIND, ProgramRun, Runner
 from forge_cli.toolsets.executables.scaffold import Scaffold, check_free, next_steps, scaffold
 from forge_cli.toolsets.executables.stats import Stats
 from forge_cli.toolsets.executables.toolchain import language_of
+from forge_cli.toolsets.executables.versions import Versions
 
 INSTRUCTIONS = (
     "When the same work with several steps comes up again and again, offer to make a tool of it: ask first, then call "
@@ -142,6 +143,7 @@ class ExecutablesToolset(Toolset):
         self._told_problems: dict[str, str] = {}
         self._ended: list[Finished] | None = None
         self._stats = Stats(self.root)
+        self._versions = Versions(self.env.home)
         self._runner = Runner(self.env, self.config.env, self.config.calls, self._stats)
         return self
 
@@ -173,10 +175,19 @@ class ExecutablesToolset(Toolset):
         return INSTRUCTIONS if wanted is None or CREATE in wanted else None
 
     async def tools(self) -> Sequence[Tool]:
-        programs = await to_thread.run_sync(self._registry.scan, abandon_on_cancel=True)  # it hashes what has changed
+        programs = await to_thread.run_sync(self._scan, abandon_on_cancel=True)  # it hashes what has changed
         self._tell()
         self._known = {program.name: (program, self._tool(program)) for program in programs}
         return [self._create, self._proxy, *(tool for _, tool in self._known.values())]
+
+    def _scan(self) -> list[Program]:
+        """Return the programs as they are now; a version is kept of each that is new or was changed."""
+        programs = self._registry.scan()
+        for program in programs:
+            known = self._known.get(program.name)
+            if known is None or known[0] is not program:
+                self._versions.keep_program(program)
+        return programs
 
     def left_out(self) -> dict[str, tuple[Source, str]]:
         """Folders under a name that the worker wants that are not tools, and why."""
