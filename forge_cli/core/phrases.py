@@ -24,6 +24,7 @@ MARK, MARKS = "[redacted:{name}]", re.compile(r"\[redacted:[A-Za-z0-9_-]+\]")
 """The text in the place of a secret."""
 NO_ONE_TO_ANSWER = "no one is there to answer"
 COULD_NOT_ASK = "forge could not ask (not interactive)"
+HUNG_UP_AT_QUESTION = "no answer: the terminal was closed"
 
 COMPILED_BY_FORGE = (
     "forge compiles Go programs in its folder of tools by itself, the next time they are called: "

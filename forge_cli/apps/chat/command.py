@@ -28,7 +28,7 @@ from forge_cli.cli.output import data_output, loss_of, stop_on_loss
 from forge_cli.cli.run_options import SessionOptions, carried_out
 from forge_cli.core.bounds import ForcedEnd, begin_shutdown
 from forge_cli.core.errors import ExitCode, ForgeError
-from forge_cli.core.interrupt import Interrupted
+from forge_cli.core.interrupt import HUNG_UP, Interrupted
 from forge_cli.core.phrases import is_own
 from forge_cli.core.text import readable, visible
 from forge_cli.engine.runtime.options import Opened, RunOptions, SessionChoice
@@ -46,6 +46,7 @@ from forge_cli.sandbox.secrets import own_redactor
 from forge_cli.ui.completion import InputCompletion
 from forge_cli.ui.facts import Facts
 from forge_cli.ui.places import Places
+from forge_cli.ui.terminal.input import QuestionLeft
 from forge_cli.ui.terminal.live import can_draw
 from forge_cli.ui.transcript.entries import words_and_commands
 
@@ -168,7 +169,7 @@ class Room:
             echo=has_screen,
             since=lambda: self.talk.since,
             on_question=self._on_question,
-            on_stop=lambda left: self.talk.press_stop(escape=not left.ctrl_c, at_question=True),
+            on_stop=self._leave_question,
         )
         self._line = self.screen or PlainLines(self.talk, self._ui, interactive=asked.interactive)
         self.talk.display, self.talk.line = self._ui, self._line
@@ -228,6 +229,13 @@ class Room:
                 self._ui.show_answer(message.text)
         for line in lines_of_lost(past) if past else ():
             self._ui.show(line)
+
+    def _leave_question(self, left: QuestionLeft) -> None:
+        """A key ends the turn at most; a conversation whose terminal was closed ends."""
+        if left.hung_up:
+            self.talk.stop(HUNG_UP)
+            return
+        self.talk.press_stop(escape=not left.ctrl_c, at_question=True)
 
     def _on_question(self) -> None:
         self._notice.give(f"{self._worker.name} asks", self.talk.since or time.monotonic())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import anyio
@@ -26,7 +27,7 @@ from forge_cli.ui.commands.session import words_at
 from forge_cli.ui.facts import Facts
 from forge_cli.ui.places import Places, pasted_image
 from forge_cli.ui.queue import MessageQueue, TypedMessage
-from forge_cli.ui.terminal.input import PlainInput
+from forge_cli.ui.terminal.input import PlainInput, QuestionLeft
 from forge_cli.ui.typed import TypedLines, is_message
 
 TWICE = 1.0
@@ -218,7 +219,7 @@ class PlainLines(TypedLine):
         self._scope = anyio.CancelScope()
 
     async def run(self) -> None:
-        with self._scope:
+        with self._scope, suppress(QuestionLeft):  # the terminal was closed
             await self._talk.wait_until_idle()
             while (line := await self._read()) is not None:
                 await self._talk.enter(line)

@@ -39,7 +39,7 @@ async def _fill(form: _Form) -> JsonObject | None:
     asked = [field for field in form.fields.values() if field.name not in form.args]
     for field in asked:
         if not await form.ask(field):
-            return form.args if form.misses_something else None
+            return None
     return await form.confirm() if asked else form.args
 
 
@@ -49,10 +49,6 @@ class _Form:
         self.args: JsonObject = dict(given)
         self._tool = tool
         self._lines = lines
-
-    @property
-    def misses_something(self) -> bool:
-        return any(field.required and field.name not in self.args for field in self.fields.values())
 
     async def ask(self, field: FormField) -> bool:
         """Ask until there is a value that fits; False at the end of input."""

@@ -107,7 +107,7 @@ async def write_grant(request: ApprovalRequest, ask_key: AskKey, console: Consol
         while (key := await ask_key(_WRITE)) not in ("\n", "", None):
             _say(console, "  only Enter writes it")
     except QuestionLeft as left:
-        if left.ctrl_c:
+        if left.leaves_all:
             raise
         return None
     if key is None:

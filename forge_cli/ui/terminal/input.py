@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TextIO, cast
 from rich.console import Console
 
 from forge_cli.core.text import visible
-from forge_cli.ui.terminal.keys import ESCAPE, KeyReader, read_piece
+from forge_cli.ui.terminal.keys import ESCAPE, KeyReader, is_hung_up, read_piece
 from forge_cli.ui.terminal.keys import QuestionLeft as QuestionLeft
 from forge_cli.ui.terminal.live import can_draw
 from forge_cli.ui.terminal.raw_mode import terminal_taken
@@ -88,7 +88,7 @@ class LineReader:
 
         What was typed before does not count, and what comes behind the line, as of a paste, is not kept for others.
         ``show_again`` draws what the prompt is about, when the screen was somebody else's in between. QuestionLeft is
-        raised at Esc and Ctrl+C.
+        raised at Esc and Ctrl+C, and where the terminal was closed.
         """
         line = await self.read(prompt, show_again, fresh=True)
         return line.removesuffix("\n") if line is not None and line.endswith("\n") else None
@@ -96,7 +96,7 @@ class LineReader:
     async def read(self, prompt: str, show_again: Redraw = _do_nothing, *, fresh: bool = False) -> str | None:
         """The next line with its end, the last one perhaps without; None at the end of input.
 
-        What was typed ahead counts, unless it is to be ``fresh``.
+        What was typed ahead counts, unless it is to be ``fresh``. QuestionLeft is raised as by ``ask``.
         """
         stream, prompt, self._show_again = self._stream or sys.stdin, visible(prompt, keep="\n"), show_again
         edited = _is_terminal(stream) and can_draw(cast(TextIO, self.console.file))
@@ -104,7 +104,10 @@ class LineReader:
             self._session = self._new_session(stream)
         if fresh:
             self._forget_typed()
+        watched = stream.fileno() if _is_terminal(stream) else None
         line = await (self._edit(self._session, prompt) if edited and self._session else self._read_plain(prompt))
+        if line is None and watched is not None and is_hung_up(watched):
+            raise QuestionLeft(hung_up=True)
         if fresh:
             self._forget_typed()
         return line
@@ -116,6 +119,10 @@ class LineReader:
                 text = await session.prompt_async([("", prompt)], set_exception_handler=False, handle_sigint=False)
             except EOFError:
                 return None
+            except OSError as error:  # what is drawn at the end cannot be
+                if not is_hung_up(session.input.fileno()):
+                    raise
+                raise QuestionLeft(hung_up=True) from error
         return text.encode(errors="replace").decode() + "\n"
 
     async def _read_plain(self, prompt: str) -> str | None:
@@ -127,7 +134,8 @@ class LineReader:
             self._forget_typed()  # half an answer would begin the next line
             raise
         if line is None or not line.endswith("\n"):
-            self.console.print()
+            with suppress(OSError):  # a terminal that was closed
+                self.console.print()
         return line
 
     @contextmanager

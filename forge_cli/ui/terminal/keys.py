@@ -27,11 +27,17 @@ _PASTE_BEGINS, _PASTE_ENDS = b"\x1b[200~", b"\x1b[201~"
 
 
 class QuestionLeft(Exception):
-    """Raised where a person leaves a question without an answer, by Esc or Ctrl+C."""
+    """Raised where a question is left without an answer: by Esc, by Ctrl+C, or because its terminal was closed."""
 
-    def __init__(self, *, ctrl_c: bool = False) -> None:
+    def __init__(self, *, ctrl_c: bool = False, hung_up: bool = False) -> None:
         super().__init__("left without an answer")
         self.ctrl_c = ctrl_c
+        self.hung_up = hung_up
+
+    @property
+    def leaves_all(self) -> bool:
+        """Whether the work ends; Esc leaves only the question that it was pressed at."""
+        return self.ctrl_c or self.hung_up
 
 
 class KeyReader:
@@ -57,8 +63,8 @@ class KeyReader:
         """The key that was pressed after the prompt stood there, Enter as a newline; None at the end of input.
 
         One that ``means`` nothing does nothing. A question that ``follows`` from the last key takes what was pressed
-        since. QuestionLeft is raised at Esc and Ctrl+C. ``show_again`` draws what the prompt is about, when the screen
-        was somebody else's in between.
+        since. QuestionLeft is raised at Esc and Ctrl+C, and where the terminal was closed. ``show_again`` draws what
+        the prompt is about, when the screen was somebody else's in between.
         """
         try:
             with self._one_by_one() as before:
@@ -76,7 +82,8 @@ class KeyReader:
             return text or None
         except QuestionLeft:
             if self.shows_prompt:
-                self._console.print()  # the cursor stands behind the question
+                with suppress(OSError):  # a terminal that was closed
+                    self._console.print()  # the cursor stands behind the question
             raise
         finally:
             self._prompt = None
@@ -105,7 +112,7 @@ class KeyReader:
             pasted = self._pasting
             piece = await self._piece()
             if piece == b"":
-                return ""
+                raise QuestionLeft(hung_up=True)  # Ctrl+D is a key here, so the terminal is gone
             if pasted or self._pasting:
                 continue
             if piece == _LEAVE:
@@ -193,6 +200,13 @@ async def read_piece(fd: int, size: int = 4096) -> bytes:
         return os.read(fd, size)
     except OSError:
         return b""
+
+
+def is_hung_up(fd: int) -> bool:
+    """Whether what is read was a terminal that was closed: no person has ended anything."""
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    return any(state & (select.POLLHUP | select.POLLNVAL) for _, state in poll.poll(0))
 
 
 def _is_one(piece: bytes) -> bool:

@@ -17,7 +17,7 @@ from rich.console import Console, Group, RenderableType
 from rich.segment import Segment, Segments
 
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest, FoldedLine, GrantOffer
-from forge_cli.core.phrases import COULD_NOT_ASK
+from forge_cli.core.phrases import COULD_NOT_ASK, HUNG_UP_AT_QUESTION
 from forge_cli.core.results import Diff
 from forge_cli.core.text import counted, visible
 from forge_cli.core.wire import jsonable
@@ -98,6 +98,8 @@ def cli_approval_callback(
         except QuestionLeft as left:
             if left.ctrl_c:
                 signal.raise_signal(signal.SIGINT)
+            if left.hung_up:
+                return ApprovalDecision(False, note=HUNG_UP_AT_QUESTION, by="headless")
             return ApprovalDecision(False)
 
     return ask
@@ -106,7 +108,7 @@ def cli_approval_callback(
 async def ask_on_terminal(request: ApprovalRequest, lines: LineReader, find: FindRenderer) -> ApprovalDecision:
     """Show a request whole and read the answer; what was typed before the prompt stood there does not count.
 
-    QuestionLeft is raised where the person leaves it by Esc or Ctrl+C.
+    QuestionLeft is raised where the person leaves it by Esc or Ctrl+C, and where the terminal is closed.
     """
     with _bell(lines.console):
         return await _Prompt(request, lines, find).decide()
@@ -182,7 +184,7 @@ class _Prompt:
             try:
                 chosen = await self._choose(offers)
             except QuestionLeft as left:
-                if left.ctrl_c:
+                if left.leaves_all:
                     raise
                 return None
             if chosen is None:
@@ -208,7 +210,7 @@ class _Prompt:
         try:
             line = await self._lines.ask(TELL, self._show_page)
         except QuestionLeft as left:
-            if left.ctrl_c:
+            if left.leaves_all:
                 raise
             return None
         return ApprovalDecision(False, note=_one_note(line))

@@ -21,6 +21,7 @@ from forge_cli.core import events
 from forge_cli.core.actions import Interrupt, ManualToolInvoke, UserInput
 from forge_cli.core.approval import ApprovalRequest
 from forge_cli.core.bus import EventBus
+from forge_cli.core.interrupt import HUNG_UP
 from forge_cli.core.notify import RetryNotice
 from forge_cli.core.results import Diff
 from forge_cli.core.text import counted, readable, visible
@@ -327,7 +328,7 @@ class TerminalUI:
 
     @contextmanager
     def _question(self, key: CallKey | str) -> Iterator[anyio.CancelScope]:
-        """Around a question to the person; leaving it by Esc or Ctrl+C stops the turn."""
+        """Around a question to the person; leaving it by Esc or Ctrl+C stops the turn, as a hang-up does."""
         with anyio.CancelScope() as scope:
             self._prompts[key] = scope
             try:
@@ -341,4 +342,4 @@ class TerminalUI:
         if left.ctrl_c:  # a key here, and a signal for the runtime
             signal.raise_signal(signal.SIGINT)
         else:
-            self._bus.emit(Interrupt("interrupted"))
+            self._bus.emit(Interrupt(HUNG_UP if left.hung_up else "interrupted"))

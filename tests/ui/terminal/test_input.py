@@ -21,7 +21,7 @@ from forge_cli.ui.terminal.keys import QuestionLeft
 from tests.ui.screen import Screen
 
 PASTED = "\x1b[200~{}\x1b[201~"
-LEFT = "left"
+LEFT, HUNG_UP = "left", "hung up"
 
 
 def squeezed(*lines: str) -> str:
@@ -66,11 +66,17 @@ class Desk:
                 self.line = await self.lines.ask(prompt)
             except QuestionLeft as left:
                 self.line = f"{LEFT} by Ctrl+C" if left.ctrl_c else LEFT
+                self.line = HUNG_UP if left.hung_up else self.line
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(ask)
             await self.until(lambda shown: squeezed(*shown).endswith(squeezed(visible(prompt))))
             yield tasks.cancel_scope
+
+    def hang_up(self) -> None:
+        """Close the window."""
+        os.close(self.master)
+        self.master = os.open(os.devnull, os.O_RDWR)
 
     def close(self) -> None:
         self.tty.close()
@@ -129,6 +135,19 @@ def test_what_keys_make_of_a_line(desk) -> None:
     os.set_blocking(done.slave, False)
     with pytest.raises(BlockingIOError):
         os.read(done.slave, 100)
+
+
+@pytest.mark.parametrize("term", ["xterm", "dumb"])
+@pytest.mark.parametrize("typed", ["", "half a line"])
+def test_a_terminal_that_is_closed_ends_nothing_as_a_person_would(desk, monkeypatch, term: str, typed: str) -> None:
+    monkeypatch.setenv("TERM", term)
+
+    async def story(desk: Desk) -> None:
+        async with desk.asking("who? "):
+            desk.type(typed)
+            desk.hang_up()
+
+    assert desk(story).line == HUNG_UP
 
 
 @pytest.mark.parametrize("columns", [50, 20])
