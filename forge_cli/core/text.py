@@ -30,6 +30,8 @@ _IN_PLACE = (
 )
 """Compiled where it is needed: most programs never do."""
 _SURROGATE = "[\ud800-\udfff]"
+_PARTS = re.compile(r"__|[./:]")
+"""Between the parts of a tool's name, as forge and other programs write them."""
 
 
 def visible(text: str, *, keep: str = "") -> str:
@@ -129,6 +131,15 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     bare = {each.lstrip("/-"): each for each in reversed(list(known))}
     matches = difflib.get_close_matches(name.lstrip("/-"), list(bare), n=1, cutoff=0.6)
     return bare[matches[0]] if matches else None
+
+
+def nearest_tool(name: str, known: Iterable[str]) -> str | None:
+    """The tool that was meant; ``add`` and ``mcp.add`` find ``demo__add``, which begins with the name of its server."""
+    known, wanted = list(known), _PARTS.split(name)[-1].lower()
+    same_end = [each for each in known if wanted and _PARTS.split(each)[-1].lower() == wanted]
+    if not same_end:
+        return nearest(name, known)
+    return nearest(name, same_end) or same_end[0]
 
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str | None = None) -> str:

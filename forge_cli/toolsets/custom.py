@@ -13,13 +13,16 @@ from msgspec import Struct
 from forge_cli.core.errors import Mark, SchemaError, WorkerError
 from forge_cli.core.hookspecs import hookimpl
 from forge_cli.core.source import Source
-from forge_cli.core.text import did_you_mean
+from forge_cli.core.text import did_you_mean, nearest
 from forge_cli.files.module import LocalModule
 from forge_cli.files.settings import import_timeout
 from forge_cli.files.sources import importable_beside
 from forge_cli.schema.offering import ModuleAdapter, ModuleTools, Offering
 from forge_cli.schema.tool import Tool
 from forge_cli.schema.toolset import Toolset, ToolsetConfig, is_toolset
+
+_OTHER_LANGUAGES = frozenset({".ts", ".mts", ".tsx", ".js", ".mjs", ".cjs", ".jsx", ".go", ".rs", ".rb", ".sh"})
+_EXECUTABLES = "a module is a Python file; programs in other languages are tools as executables (see forge tools new)"
 
 
 class CustomConfig(ToolsetConfig):
@@ -92,8 +95,18 @@ class CustomToolset(Offering):
     def _read(self) -> LocalModule:
         path = Path(os.path.realpath(self.env.worker_dir / self.config.module))
         if not path.is_file():
-            raise WorkerError(self.config.where("module"), f"toolsets.custom.module: there is no file {path}")
+            problem = f"toolsets.custom.module: there is no file {path}"
+            raise WorkerError(self.config.where("module"), problem, hint=self._meant(path))
         return LocalModule.read(path)
+
+    def _meant(self, path: Path) -> str | None:
+        """A Python file beside the one that is named, where one has its name or nearly so."""
+        beside = sorted(each.name for each in path.parent.glob("*.py"))
+        near = f"{path.stem}.py" if f"{path.stem}.py" in beside else nearest(path.name, beside)
+        if near is not None:
+            folder = self.config.module.removesuffix(Path(self.config.module).name)
+            return f"did you mean '{folder}{near}'?"
+        return _EXECUTABLES if path.suffix in _OTHER_LANGUAGES else None
 
     def _checked(self, local: LocalModule) -> LocalModule:
         if self.env.check_code:

@@ -89,7 +89,7 @@ class ExternalToolset(Offering):
             missing = isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}.")
             hint = f"pip install the distribution that has '{module}'" if missing else None
             problem = f"toolsets.external: '{module}' cannot be imported: {fault_text(error)}"
-            raise WorkerError(self.config.where(key), problem, hint=hint) from error
+            raise WorkerError(self.config.where(key), problem, hint=_not_a_module(module) or hint) from error
 
     def _find(self, module: Any) -> tuple[Any, Any]:
         """The tool that the worker names, and the schema that stands beside it, if any."""
@@ -108,6 +108,19 @@ class ExternalToolset(Offering):
             problem = f"toolsets.external: {self.config.package} has no '{self.config.import_}'"
             raise WorkerError(self.config.where("import"), problem, hint=hint)
         return getattr(holder, name)
+
+
+def _not_a_module(name: str) -> str | None:
+    """The remedy where something else is named than a module that Python imports; None where it may be one."""
+    if name.startswith((".", "/")) or name.endswith(".py"):
+        return "a file beside the worker is named by toolsets.custom.module"
+    if name.startswith("@") or "/" in name:
+        return "only Python packages are imported; tools of npm come as MCP servers or executables"
+    if "-" in name:
+        return f"that is the name of a distribution; its module may be '{name.replace('-', '_')}'"
+    if not all(part.isidentifier() for part in name.split(".")):
+        return "name a module as an import does, such as: package: langchain_community.tools"
+    return None
 
 
 @cache

@@ -17,6 +17,7 @@ from forge_cli.core.notify import COMMANDS, RunningCommand
 from forge_cli.core.results import Custom
 from forge_cli.core.wire import JsonObject
 from forge_cli.record.line import BadLine, Line
+from forge_cli.schema.tool import Tool
 
 PLAN = "plan.update"
 """The kind of result that is a plan."""
@@ -56,6 +57,8 @@ class Facts:
 
     models: Callable[[], Sequence[str]] = tuple
     """The names that ``/model`` completes, set where the conversation starts."""
+    tools: Callable[[], Sequence[Tool]] = tuple
+    """All tools of the worker, those of the model too; set where it runs."""
     keys: Sequence[tuple[str, str]] = ()
     """The keys of the UI, and what they do, for ``/help``."""
     session: str = ""

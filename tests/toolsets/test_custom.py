@@ -479,7 +479,28 @@ def test_problems_with_their_place(project: Project, module: str, tools: list[st
     [
         ("{tools: [f]}", "WORKER:3:11: toolsets.custom.module: this key is required"),
         ("{module: ./tools.py}", "WORKER:3:11: toolsets.custom.tools: this key is required"),
-        ("{module: ./tool.py, tools: [f]}", "WORKER:3:20: toolsets.custom.module: there is no file FOLDER/tool.py"),
+        (
+            "{module: ./tool.py, tools: [f]}",
+            "WORKER:3:20: toolsets.custom.module: there is no file FOLDER/tool.py\n  did you mean './tools.py'?",
+        ),
+        (
+            "{module: tools, tools: [f]}",
+            "WORKER:3:20: toolsets.custom.module: there is no file FOLDER/tools\n  did you mean 'tools.py'?",
+        ),
+        (
+            "{module: ./tools.ts, tools: [f]}",
+            "WORKER:3:20: toolsets.custom.module: there is no file FOLDER/tools.ts\n  did you mean './tools.py'?",
+        ),
+        (
+            "{module: ./sub/tools.js, tools: [f]}",
+            "WORKER:3:20: toolsets.custom.module: there is no file FOLDER/sub/tools.js\n"
+            "  did you mean './sub/tools.py'?",
+        ),
+        (
+            "{module: ./sub/zzzz.ts, tools: [f]}",
+            "WORKER:3:20: toolsets.custom.module: there is no file FOLDER/sub/zzzz.ts\n"
+            "  a module is a Python file; programs in other languages are tools as executables (see forge tools new)",
+        ),
         ("{module: ., tools: [f]}", "WORKER:3:20: toolsets.custom.module: there is no file FOLDER"),
         (
             "{modul: ./tools.py, tools: [f]}",
@@ -494,6 +515,7 @@ def test_problems_with_their_place(project: Project, module: str, tools: list[st
 def test_problems_of_the_section(project: Project, section: str, problem: str) -> None:
     project.write("notes.txt", "hello")
     project.write("tools.py", "def f() -> int: return 1\n")
+    project.write("sub/tools.py", "def f() -> int: return 1\n")
     file = project.write("worker.yaml", f"name: w\ntoolsets:\n  custom: {section}\n")
     with pytest.raises(WorkerError) as caught:
         project.run("never said")

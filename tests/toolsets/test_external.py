@@ -262,6 +262,23 @@ class Needy(sums.Toolset):
             "  pip install the distribution that has 'sums.deeper'",
         ),
         (
+            'package: "@vercel/ai-tools", import: x',
+            "4:15: toolsets.external: '@vercel/ai-tools' cannot be imported: "
+            "ModuleNotFoundError: No module named '@vercel/ai-tools'\n"
+            "  only Python packages are imported; tools of npm come as MCP servers or executables",
+        ),
+        (
+            "package: nosuch-package, import: x",
+            "4:15: toolsets.external: 'nosuch-package' cannot be imported: "
+            "ModuleNotFoundError: No module named 'nosuch-package'\n"
+            "  that is the name of a distribution; its module may be 'nosuch_package'",
+        ),
+        (
+            "package: nosuch.py, import: x",
+            "4:15: toolsets.external: 'nosuch.py' cannot be imported: ModuleNotFoundError: No module named 'nosuch'\n"
+            "  a file beside the worker is named by toolsets.custom.module",
+        ),
+        (
             "package: needing, import: x",
             "4:15: toolsets.external: 'needing' cannot be imported: ModuleNotFoundError: No module named 'need'",
         ),

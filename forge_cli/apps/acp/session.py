@@ -33,6 +33,7 @@ from forge_cli.inspection.model_names import model_names
 from forge_cli.record.changes import remove_unused
 from forge_cli.record.line import Line
 from forge_cli.record.places import SessionLost
+from forge_cli.ui.commands.talk import check_for_people
 from forge_cli.ui.facts import Facts
 from forge_cli.ui.terminal.slash import is_command, parse_command, read_typed_args
 
@@ -46,7 +47,10 @@ class EditorSession:
         self.asked, self._client, self._servers = asked, client, servers
         self.id = ""
         self.bus, self._signal = EventBus(), InterruptSignal()
-        self.facts = Facts(models=lambda: model_names(asked.workspace))
+        self.facts = Facts(
+            models=lambda: model_names(asked.workspace),
+            tools=lambda: self.runtime.tools if self.runtime else (),
+        )
         self.ended = anyio.Event()
         self.opened: Opened | None = None
         self.updates: UpdateWriter
@@ -71,9 +75,7 @@ class EditorSession:
             with self._scope, self.asked.open(warn, self.bus, worker=worker) as opened:
                 self.opened, self.id = opened, opened.session.id
                 self._questions.session = self.id
-                self.updates = UpdateWriter(
-                    self.facts, lambda: self.runtime.tools if self.runtime else (), opened.host.renderer
-                )
+                self.updates = UpdateWriter(self.facts, self.facts.tools, opened.host.renderer)
                 self.bus.subscribe(self._hear, answers=True)
                 async with opened.make_runtime(sinks=(self._take,), interrupt_signal=self._signal) as runtime:
                     started = True
@@ -231,6 +233,7 @@ class EditorSession:
                 args, _ = read_typed_args(tool.name, tool.input_schema, parsed.argv)
                 await self._invoke(self.runtime, tool.name, args)
                 return None
+            check_for_people(parsed.name, self.facts)
             hint = did_you_mean(f"/{parsed.name}", [f"/{name}" for name in (*known, *self.facts.manual_tools)])
             raise UsageError(f"there is no command '/{visible(parsed.name)}'", hint=hint)
         except UsageError as error:

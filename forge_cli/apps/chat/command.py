@@ -136,7 +136,11 @@ class Room:
         self._redactor = own_redactor()
         self.terminal = sys.stderr
         has_screen = asked.interactive and can_draw(sys.stderr)
-        facts = Facts(models=lambda: model_names(asked.workspace), keys=KEYS if has_screen else ())
+        facts = Facts(
+            models=lambda: model_names(asked.workspace),
+            tools=lambda: runtime.tools,
+            keys=KEYS if has_screen else (),
+        )
         for line in opened.session.lines:
             facts.take(line)
         places = Places(asked.workspace, _zones(worker, asked))

@@ -150,6 +150,7 @@ class LiveSession:
             said = [message for message in past if message.role == "user" and not is_own(message.text)]
             self.queue.last = TypedMessage(said[-1].text, said[-1].attachments) if said else None
         runtime = opened.make_runtime(sinks=(view.take,), interrupt_signal=self._signal)
+        facts.tools = lambda: runtime.tools
         self.bus.subscribe(self._hear)
         view.on_tabs = self._attend
         return runtime

@@ -13,7 +13,7 @@ from forge_cli.cli.find_worker import find_trusted_worker, find_worker
 from forge_cli.cli.output import data_output
 from forge_cli.core.errors import UsageError
 from forge_cli.core.source import OWN
-from forge_cli.core.text import did_you_mean, visible
+from forge_cli.core.text import nearest_tool, visible
 from forge_cli.core.wire import JsonObject
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.without_model import bare_worker
@@ -56,7 +56,8 @@ def unknown_tool(name: str, known: Collection[str], worker: str | None) -> Usage
     if problem := ExecutableManager(forge_home()).problem(name):
         return UsageError(f"'{name}' cannot be called: {problem}", hint=f"correct it, then: forge tools test {name}")
     all_of_them = f"forge tools list {worker} shows them" if worker else "a worker's own tools need --worker WORKER"
-    return UsageError(f"there is no tool '{name}'", hint=did_you_mean(name, known, all_of_them))
+    near = nearest_tool(name, known)
+    return UsageError(f"there is no tool '{name}'", hint=f"did you mean '{near}'?" if near else all_of_them)
 
 
 def find_details(name: str, worker: str | None) -> Details:

@@ -15,7 +15,7 @@ from forge_cli.core.bounds import fault_text
 from forge_cli.core.calls import TOO_DEEP, ToolCall, read_args
 from forge_cli.core.context import CallContext
 from forge_cli.core.errors import BlockedError, InvalidInput, ToolError
-from forge_cli.core.text import nearest, visible
+from forge_cli.core.text import nearest_tool, visible
 from forge_cli.core.tool import Args
 from forge_cli.engine import gate
 from forge_cli.engine.gate.execution import ask, consult
@@ -111,7 +111,7 @@ class Judge(Struct, frozen=True, kw_only=True):
         offer = self.offers.get(call.name)
         if offer is None:
             callable_ones = [name for name, each in self.offers.items() if caller.may_call(each.tool)]
-            near = nearest(call.name[:LONGEST_NAME].lower(), callable_ones)
+            near = nearest_tool(call.name[:LONGEST_NAME].lower(), callable_ones)
             meant = f"did you mean '{near}'? " if near else ""
             known = ", ".join(sorted(self.offers)) or "none"
             raise Refusal("not_found", f"there is no tool '{visible(call.name)}'; {meant}the tools are: {known}")

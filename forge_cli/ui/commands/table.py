@@ -62,6 +62,7 @@ async def run_line(chat: Chat, text: str) -> Event | None:
 
 def unknown_command(name: str, facts: Facts) -> UsageError:
     """A sentence for an unknown command, with the nearest one."""
+    talk.check_for_people(name, facts)
     known = [f"/{each}" for each in (*COMMANDS, *facts.manual_tools, *facts.prompts)]
     hint = did_you_mean(f"/{name}", known, "/help lists the commands")
     return UsageError(f"there is no command '/{visible(name)}'", hint=hint)

@@ -18,6 +18,7 @@ from forge_cli.core.events import Event
 from forge_cli.core.text import counted, did_you_mean, visible
 from forge_cli.files.attachment import read_attachment
 from forge_cli.files.settings import TraceLevel
+from forge_cli.schema.tool import is_manual_tool
 from forge_cli.ui.commands.command import TEXTS, Chat, Completion, SlashCommand, beginning, forward, in_two_columns
 from forge_cli.ui.facts import Facts, ManualTool
 from forge_cli.ui.places import complete_folder, complete_path, typed_path
@@ -111,11 +112,18 @@ async def invoke(chat: Chat, name: str, argv: Sequence[str]) -> Event | None:
     """Have a tool called, with the args that these tokens describe; ``-i`` asks for those that are not given."""
     tool = chat.facts.manual_tools.get(name)
     if tool is None:
+        check_for_people(name, chat.facts)
         hint = did_you_mean(name, chat.facts.manual_tools, "/tools lists them")
         raise UsageError(f"there is no tool '{visible(name)}' that you may call", hint=hint)
     args, form = read_typed_args(name, tool.input_schema, argv)
     filled = await chat.fill(name, args) if form else args
     return None if filled is None else ManualToolInvoke(name, filled)
+
+
+def check_for_people(name: str, facts: Facts) -> None:
+    """UsageError where the name is that of a tool that only the model may call."""
+    if any(tool.name == name and not is_manual_tool(tool) for tool in facts.tools()):
+        raise UsageError(f"only the model may call {visible(name)}", hint="/tools lists the tools that you may call")
 
 
 def complete_tool(facts: Facts, text: str) -> list[str]:

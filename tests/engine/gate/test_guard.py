@@ -39,7 +39,7 @@ async def test_an_unknown_tool(gate: OpenGate) -> None:
 
 
 async def test_what_an_unknown_tool_may_mean(gate: OpenGate) -> None:
-    known = [Recorded(name).tool for name in ("read_file", "web_fetch", "git_status")]
+    known = [Recorded(name).tool for name in ("read_file", "web_fetch", "git_status", "demo__add")]
     opened = gate(*known, replace(Recorded("push").tool, manual=ManualExecution(mode="manual")), answers=[])
     meant = {
         "webfetch": "web_fetch",
@@ -50,6 +50,14 @@ async def test_what_an_unknown_tool_may_mean(gate: OpenGate) -> None:
         "readFile": "read_file",
         "functions.read_file": "read_file",
         "read_files": "read_file",
+        "add": "demo__add",
+        "ADD": "demo__add",
+        "mcp.add": "demo__add",
+        "mcp__demo__add": "demo__add",
+        "other__add": "demo__add",
+        "demo/read_file": "read_file",
+        "server__": None,
+        "__": None,
         "gitstatus": "git_status",
         "pusH": None,
         "x" * 100_000: None,

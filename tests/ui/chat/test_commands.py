@@ -8,7 +8,7 @@ import io
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +145,16 @@ def test_a_prompt_of_a_toolset_is_sent_by_its_name(screen: Screen) -> None:
     assert screen.type("/notes__sum title='two words'") == ""
     assert screen.emitted[-1] == CommandEvent("notes__sum", ("title=two words",))
     assert "did you mean '/notes__sum'?" in screen.type("/notes__smu")
+
+
+@pytest.mark.parametrize("line", ["/ask_me", "/tool ask_me", "/t ask_me --x 1", "/help ask_me"])
+def test_a_tool_of_the_model_is_none_for_people(screen: Screen, line: str) -> None:
+    screen.facts.tools = lambda: [
+        replace(Tool.from_function(push), name="ask_me", manual=None),
+        Tool.from_function(push),
+    ]
+    assert screen.type(line) == "only the model may call ask_me\n  /tools lists the tools that you may call\n"
+    assert screen.emitted == []
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
