@@ -76,6 +76,10 @@ NEEDS = {
     "Landlock": Need(lambda: mechanism("Landlock"), more="the kernel has to allow it"),
     "cgroups": Need(groups_around, more="a control group (v2) with memory and pids that one may make others in"),
     "chromium": Need(find_chromium, "chromium"),
+    "conformance": Need(
+        lambda: all(shutil.which(name, path=PATH) for name in ("node", "conformance")),
+        more="npm install -g @modelcontextprotocol/conformance",
+    ),
     "curl": program("curl", "curl"),
     "dash": program("dash", "dash"),
     "fish": program("fish", "fish"),

@@ -7,9 +7,14 @@ from dataclasses import dataclass, field
 import anyio
 from msgspec import Struct
 
+from forge_cli.apps.serve.flat import flat_schema
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
+from forge_cli.core.bus import new_id
 from forge_cli.core.calls import ToolCall, ToolOutcome
+from forge_cli.core.errors import InvalidInput, ToolError
 from forge_cli.core.interrupt import InterruptSignal
+from forge_cli.core.wire import JsonObject
+from forge_cli.schema.input_schema import InputSchema
 
 PATIENCE = 600.0
 """Seconds for the answer to a question; after that it is a no."""
@@ -39,7 +44,26 @@ class CallQuestion:
             self.answered.set()
 
 
-CallNews = CallProgress | CallQuestion | ToolOutcome
+@dataclass(eq=False)
+class CallForm:
+    """A question that the tool itself has, in the middle of the call."""
+
+    asker: str
+    question: str
+    schema: JsonObject
+    heard: bool = False
+    values: JsonObject | None = None
+    """The values that were filled in; None where it was declined."""
+    answered: anyio.Event = field(default_factory=anyio.Event)
+
+    def answer(self, values: JsonObject | None) -> None:
+        """The first answer counts."""
+        if not self.answered.is_set():
+            self.values = values
+            self.answered.set()
+
+
+CallNews = CallProgress | CallQuestion | CallForm | ToolOutcome
 
 
 class ServedCall:
@@ -50,7 +74,7 @@ class ServedCall:
         self.call = call
         self.can_ask = can_ask
         self.interrupt = InterruptSignal()
-        self.questions: dict[str, CallQuestion] = {}
+        self.questions: dict[str, CallQuestion | CallForm] = {}
         """Those that have no answer yet, by the ids of their requests."""
         self._progress: CallProgress | None = None
         self._outcome: ToolOutcome | None = None
@@ -78,6 +102,23 @@ class ServedCall:
         finally:
             del self.questions[request.request_id]
         return ApprovalDecision(False, note=UNANSWERED) if question.decision is None else question.decision
+
+    async def ask_person(self, asker: str, question: str, schema: JsonObject) -> JsonObject | None:
+        """Have the client put a form to its user; None where that is declined, or no answer comes in time."""
+        key = new_id("form")
+        form = self.questions[key] = CallForm(asker, question, flat_schema(schema))
+        self._news.set()
+        try:
+            with anyio.move_on_after(PATIENCE):
+                await form.answered.wait()
+        finally:
+            del self.questions[key]
+        if form.values is None:
+            return None
+        try:
+            return InputSchema.of(schema).validate(form.values)
+        except InvalidInput as error:
+            raise ToolError(f"the answer to '{question}' does not fit: {error}") from None
 
     async def next(self) -> CallNews:
         """The next event; the outcome comes last, and again whenever it is asked for."""

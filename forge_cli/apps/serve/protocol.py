@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import secrets
-from base64 import b64encode
 from collections import deque
 from contextlib import suppress
 from typing import Any
-from urllib.parse import quote
 
 import anyio
 import mcp_types
@@ -17,15 +15,15 @@ from mcp.server import NotificationOptions, Server, ServerRequestContext
 from mcp.server.models import InitializationOptions
 from mcp.server.session import ServerSession
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
-from msgspec.structs import replace
 
 from forge_cli import __version__
-from forge_cli.apps.serve.calls import PATIENCE, CallProgress, CallQuestion, ServedCall
+from forge_cli.apps.serve.calls import PATIENCE, CallForm, CallProgress, CallQuestion, ServedCall
+from forge_cli.apps.serve.content import file_block
+from forge_cli.apps.serve.forms import form_of, settle
 from forge_cli.apps.serve.served import ServedWorker
-from forge_cli.core.approval import ApprovalDecision, ApprovalRequest, Effect
+from forge_cli.core.approval import Effect
 from forge_cli.core.calls import ToolOutcome
 from forge_cli.core.errors import ToolError
-from forge_cli.core.media import Image, decoded_text
 from forge_cli.core.phrases import COULD_NOT_ASK, NO_ONE_TO_ANSWER
 from forge_cli.core.results import MODEL_LIMIT, Custom, Json, shown_files
 from forge_cli.core.text import cut, visible
@@ -33,7 +31,6 @@ from forge_cli.core.wire import jsonable
 from forge_cli.sandbox.secrets import Redactor
 from forge_cli.schema.tool import Tool
 from forge_cli.toolsets.mcp.transports import silence_sdk
-from forge_cli.ui.terminal.prompts import describe_in_text
 from forge_cli.ui.views import FindRenderer
 
 LOOK = 2.0
@@ -130,7 +127,7 @@ class McpRequests:
         for key, question in list(call.questions.items()):
             if question.heard:
                 answer = (params.input_responses or {}).get(key)
-                question.answer(decision_of(answer if isinstance(answer, mcp_types.ElicitResult) else None))
+                settle(question, answer if isinstance(answer, mcp_types.ElicitResult) else None)
         return call
 
     async def _follow(
@@ -147,29 +144,32 @@ class McpRequests:
                     text = self._served.redactor.redact_text(visible(cut(message, 300, "end")))
                     # it has to increase, and the fraction may not: so the total is what is adjusted
                     await context.session.report_progress(step, step / fraction if fraction else None, text)
-                case CallQuestion() as question if context.session.can_send_request:
-                    question.answer(await self._elicit(question, context))
-                case CallQuestion() as question:
+                case CallQuestion() | CallForm() as question if context.session.can_send_request:
+                    settle(question, await self._elicit(question, context))
+                case CallQuestion() | CallForm() as question:
                     return self._input_required(call, question)
 
-    async def _elicit(self, question: CallQuestion, context: ServerRequestContext[Any, Any]) -> ApprovalDecision:
+    async def _elicit(
+        self, question: CallQuestion | CallForm, context: ServerRequestContext[Any, Any]
+    ) -> mcp_types.ElicitResult | None:
         """Ask the user of a client of the older generation; one that fails has not said yes."""
 
-        form = question_form(question.request, self._served.redactor, self._find)
+        form = form_of(question, self._served.redactor, self._find)
         answer = None
         with anyio.move_on_after(PATIENCE), suppress(MCPError, ValueError):
             answer = await context.session.elicit_form(form.message, form.requested_schema, context.request_id)
-        return decision_of(answer)
+        return answer
 
-    def _input_required(self, call: ServedCall, question: CallQuestion) -> mcp_types.InputRequiredResult:
+    def _input_required(self, call: ServedCall, question: CallQuestion | CallForm) -> mcp_types.InputRequiredResult:
         """Have the client ask, and send the same request once more with the answer."""
 
         state = secrets.token_urlsafe(24)
         self._waiting = {key: other for key, other in self._waiting.items() if not other.done}
         self._waiting[state] = call
-        form = question_form(question.request, self._served.redactor, self._find)
+        form = form_of(question, self._served.redactor, self._find)
+        key = next(key for key, each in call.questions.items() if each is question)
         return mcp_types.InputRequiredResult(
-            input_requests={question.request.request_id: mcp_types.ElicitRequest(params=form)}, request_state=state
+            input_requests={key: mcp_types.ElicitRequest(params=form)}, request_state=state
         )
 
     def _schema(self, name: str) -> dict[str, Any] | None:
@@ -177,23 +177,7 @@ class McpRequests:
         return dict(offer.tool.schema.json_schema) if offer else None
 
 
-APPROVE = "approve"
-FORM = {
-    "type": "object",
-    "properties": {
-        APPROVE: {
-            "type": "boolean",
-            "title": "Approve this call",
-            "description": "Yes lets it run, this once.",
-            "default": False,
-        }
-    },
-    "required": [APPROVE],
-}
-QUESTION_MAX = 20_000
-"""Characters of a question; one that is longer says what was left out of it."""
 CANNOT_ASK = "this client cannot ask its user, for it does not support elicitation"
-CANNOT_PUT = "forge serve mcp does not put the questions of tools to the user"
 
 
 def offered_tool(tool: Tool) -> mcp_types.Tool:
@@ -218,19 +202,11 @@ def call_result(outcome: ToolOutcome, redactor: Redactor) -> mcp_types.CallToolR
     if outcome.by == "headless":
         text = text.replace(COULD_NOT_ASK, CANNOT_ASK)
     if outcome.by == "tool":
-        text = text.replace(f"{NO_ONE_TO_ANSWER} it", CANNOT_PUT)
+        text = text.replace(f"{NO_ONE_TO_ANSWER} it", CANNOT_ASK)
     content: list[mcp_types.ContentBlock] = [mcp_types.TextContent(text=text)]
     for file in shown_files(outcome.value) if outcome.ok else ():
-        data = b64encode(file.data).decode()
-        if isinstance(file, Image):
-            content.append(mcp_types.ImageContent(data=data, mime_type=file.media_type))
-        elif decoded_text(file) is None:
-            uri = f"forge:///{quote(file.name or outcome.call.id)}"
-            content.append(
-                mcp_types.EmbeddedResource(
-                    resource=mcp_types.BlobResourceContents(uri=uri, mime_type=file.media_type, blob=data)
-                )
-            )
+        if (block := file_block(file, outcome.call.id, redactor)) is not None:
+            content.append(block)
     return mcp_types.CallToolResult(
         content=content,
         structured_content=redactor.redact(_data(outcome)),
@@ -250,23 +226,6 @@ def _data(outcome: ToolOutcome) -> dict[str, Any] | None:
     if not isinstance(data, dict) or len(json.dumps(data, ensure_ascii=False)) > MODEL_LIMIT:
         return None
     return data
-
-
-def question_form(
-    request: ApprovalRequest, redactor: Redactor, find: FindRenderer
-) -> mcp_types.ElicitRequestFormParams:
-    """A form with the call, its effect and the reason why it asks, and one box to tick."""
-
-    text = redactor.redact_text(describe_in_text(replace(request, offers=()), find))
-    return mcp_types.ElicitRequestFormParams(message=cut(text, QUESTION_MAX), requested_schema=FORM)
-
-
-def decision_of(answer: mcp_types.ElicitResult | None) -> ApprovalDecision:
-    """The answer of a client's user; all but a clear yes is a no."""
-    if answer is None or answer.action == "cancel":
-        return ApprovalDecision(False, note="the question was dismissed")
-    approved = answer.action == "accept" and (answer.content or {}).get(APPROVE) is True
-    return ApprovalDecision(approved)
 
 
 def can_ask(capabilities: mcp_types.ClientCapabilities | None) -> bool:

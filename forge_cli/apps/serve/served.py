@@ -178,6 +178,8 @@ class ServedWorker:
             ),
             interrupt=call.interrupt,
             before_result=self.redactor.redact_ahead,
+            ask_person=call.ask_person if call.can_ask else self._assembly.guard.ask_person,
+            person_elsewhere=call.can_ask,
         )
         try:
             async with self._turns:

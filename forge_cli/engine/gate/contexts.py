@@ -60,7 +60,7 @@ async def _ask(
     guard: Guard, call: ToolCall, clock: CallClock, question: str, schema: JsonObject | type[BaseModel]
 ) -> JsonObject | None:
     form = InputSchema.of(schema).json_schema
-    if not guard.bus.attended or guard.ask_person is None:
+    if guard.ask_person is None or not (guard.bus.attended or guard.person_elsewhere):
         raise ToolError(f"{call.name} has a question, and {NO_ONE_TO_ANSWER} it: {question}")
     with clock.pause():
         return await guard.ask_person(f"the tool {call.name}", question, form)

@@ -54,6 +54,8 @@ class Guard(Struct, frozen=True, kw_only=True):
     """Connections of commands that were denied since a call last took note of them."""
     ask_person: Callable[[str, str, JsonObject], Awaitable[JsonObject | None]] | None = None
     """Puts a form to the person: who asks, what, and the schema of the answer."""
+    person_elsewhere: bool = False
+    """Whether that person is one whom the bus does not reach, such as the user of a program that makes the call."""
 
     async def call(
         self, call: ToolCall, caller: AnyCaller, judged: Judged | None = None, *, own_command: bool = False

@@ -1,0 +1,65 @@
+"""Questions as the forms that MCP clients put to their users, and what these answer."""
+
+from __future__ import annotations
+
+import mcp_types
+from msgspec.structs import replace
+
+from forge_cli.apps.serve.calls import CallForm, CallQuestion
+from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
+from forge_cli.core.text import cut, visible
+from forge_cli.sandbox.secrets import Redactor
+from forge_cli.ui.terminal.prompts import describe_in_text
+from forge_cli.ui.views import FindRenderer
+
+APPROVE = "approve"
+FORM = {
+    "type": "object",
+    "properties": {
+        APPROVE: {
+            "type": "boolean",
+            "title": "Approve this call",
+            "description": "Yes lets it run, this once.",
+            "default": False,
+        }
+    },
+    "required": [APPROVE],
+}
+QUESTION_MAX = 20_000
+"""Characters of a question; one that is longer says what was left out of it."""
+
+
+def form_of(
+    question: CallQuestion | CallForm, redactor: Redactor, find: FindRenderer
+) -> mcp_types.ElicitRequestFormParams:
+    """The form of a question, of the gate or of a tool."""
+    if isinstance(question, CallQuestion):
+        return question_form(question.request, redactor, find)
+    said = redactor.redact_text(visible(f"{question.asker} asks: {question.question}"))
+    return mcp_types.ElicitRequestFormParams(message=cut(said, QUESTION_MAX), requested_schema=question.schema)
+
+
+def settle(question: CallQuestion | CallForm, answer: mcp_types.ElicitResult | None) -> None:
+    """Give a question the answer of a client's user."""
+    if isinstance(question, CallQuestion):
+        question.answer(decision_of(answer))
+        return
+    accepted = answer is not None and answer.action == "accept"
+    question.answer(dict(answer.content or {}) if answer is not None and accepted else None)
+
+
+def question_form(
+    request: ApprovalRequest, redactor: Redactor, find: FindRenderer
+) -> mcp_types.ElicitRequestFormParams:
+    """A form with the call, its effect and the reason why it asks, and one box to tick."""
+
+    text = redactor.redact_text(describe_in_text(replace(request, offers=()), find))
+    return mcp_types.ElicitRequestFormParams(message=cut(text, QUESTION_MAX), requested_schema=FORM)
+
+
+def decision_of(answer: mcp_types.ElicitResult | None) -> ApprovalDecision:
+    """The answer of a client's user; all but a clear yes is a no."""
+    if answer is None or answer.action == "cancel":
+        return ApprovalDecision(False, note="the question was dismissed")
+    approved = answer.action == "accept" and (answer.content or {}).get(APPROVE) is True
+    return ApprovalDecision(approved)
