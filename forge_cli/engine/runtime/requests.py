@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
@@ -19,7 +19,9 @@ from forge_cli.core.text import cut, visible
 from forge_cli.core.wire import JsonObject, error_text
 from forge_cli.engine.gate.consent import settled_request
 from forge_cli.engine.gate.grants import AskedCall
+from forge_cli.engine.runtime.choices import Choices, choices_of
 from forge_cli.engine.turns.summary import listen
+from forge_cli.schema.fields import as_mapping
 from forge_cli.schema.forms import YES_NO, FormField, derive_fields
 from forge_cli.schema.input_schema import InputSchema
 from forge_cli.schema.problems import shown
@@ -172,40 +174,51 @@ class WorkerRequests:
         given: JsonObject = {}
         unfit = form
         for _ in range(TRIES):
-            if not await self._fill_in(given, unfit, lead):
+            if not await self._fill_in(given, unfit, lead, schema.json_schema):
                 return None
             try:
                 return schema.validate(given)
             except InvalidInput as error:
                 self._bus.emit(StatusEvent("warning", f"that does not fit: {error}"))
                 unfit = [each for each in form if each.problems(error)] or form
+        self._bus.emit(StatusEvent("warning", f"the form is declined: it did not fit {TRIES} times"))
         return None
 
-    async def _fill_in(self, given: JsonObject, asked: list[FormField], lead: str) -> bool:
+    async def _fill_in(self, given: JsonObject, asked: list[FormField], lead: str, schema: JsonObject) -> bool:
         """Take the lines by field, the first after ``lead``; False where one that is required stays empty."""
+        declared = as_mapping(schema.get("properties"))
         for each in asked:
-            line = await self._bus.ask_input(f"{lead}{_prompt(each)}", _options(each))
+            listed = choices_of(declared.get(each.name), schema)
+            line = await self._bus.ask_input(f"{lead}{_prompt(each, listed)}", _options(each, listed))
             lead = ""
             given.pop(each.name, None)
             if line is None or (not line.strip() and each.required):
                 return False
             if value := line.strip():
-                given[each.name] = YES_NO.get(value.lower(), value) if each.type == "boolean" else value
+                given[each.name] = _value(each, listed, value)
             elif each.has_default:
                 given[each.name] = each.default
         return True
 
 
-def _options(asked: FormField) -> list[str]:
+def _value(asked: FormField, listed: Choices | None, line: str) -> Any:
+    if asked.type == "boolean":
+        return YES_NO.get(line.lower(), line)
+    return listed.pick(line) if listed else line
+
+
+def _options(asked: FormField, listed: Choices | None) -> list[str]:
     """The lines that answer it, where those are a few."""
-    return ["true", "false"] if asked.type == "boolean" else [shown(option).strip("'") for option in asked.options]
+    if asked.type == "boolean":
+        return ["true", "false"]
+    return listed.options if listed else []
 
 
-def _prompt(asked: FormField) -> str:
-    """``size, how large it is (small, large; empty: small): ``"""
+def _prompt(asked: FormField, listed: Choices | None) -> str:
+    """``size, how large it is (small|large; empty: small): ``"""
     about = f", {visible(cut(asked.description, 300, 'end'))}" if asked.description else ""
-    hints = ["|".join(_options(asked))] if asked.options else []
-    if asked.type in ("number", "boolean", "json"):
+    hints = [listed.describe()] if listed else []
+    if not listed and asked.type in ("number", "boolean", "json"):
         hints.append({"number": "a number", "boolean": "true or false", "json": "JSON"}[asked.type])
     hints.append("required" if asked.required else f"empty: {shown(asked.default) if asked.has_default else 'none'}")
     return f"{visible(asked.name)}{about} ({'; '.join(hints)}): "

@@ -23,6 +23,17 @@ FORM = {
     },
     "required": ["size"],
 }
+HEROES = [{"const": "hero-1", "title": "Superman"}, {"const": "hero-2", "title": "Green Lantern"}]
+CHOICES = {
+    "type": "object",
+    "properties": {
+        "hero": {"type": "string", "oneOf": HEROES},
+        "pet": {"type": "string", "enum": ["p1", "p2"], "enumNames": ["Cat", "Dog"]},
+        "sizes": {"type": "array", "items": {"type": "string", "enum": ["small", "large"]}, "default": []},
+        "friends": {"type": "array", "items": {"anyOf": HEROES}, "minItems": 1},
+    },
+    "required": ["hero", "friends"],
+}
 DOUBLED = {f"a{at}": {"allOf": [{"$ref": f"#/$defs/a{at + 1}"}] * 2} for at in range(25)} | {"a25": True}
 
 
@@ -44,6 +55,7 @@ QUESTIONS = {
     "roots": ("roots/list", {}),
     "samples": ("sampling/createMessage", {"messages": [SAID], "maxTokens": 100, "systemPrompt": "Be brief."}),
     "elicits": ("elicitation/create", {"mode": "form", "message": "Which one?", "requestedSchema": FORM}),
+    "chooses": ("elicitation/create", {"mode": "form", "message": "Which one?", "requestedSchema": CHOICES}),
     "links": (
         "elicitation/create",
         {"mode": "url", "message": "Log in.", "url": "https://example.org", "elicitationId": "e1"},
@@ -185,7 +197,7 @@ def call(request: dict) -> None:
             content = {"image": [image], "mixed": parts, "structured": [said, image]}[MODE]
             more = {"structuredContent": {"count": 2}} if MODE == "structured" else {}
             send({"id": request["id"], "result": {"content": content, **more}})
-        case "roots" | "samples" | "elicits" | "links":
+        case "roots" | "samples" | "elicits" | "chooses" | "links":
             found = ask(*QUESTIONS[MODE])
             send({"id": request["id"], "result": {"content": [{"type": "text", "text": json.dumps(found)}]}})
         case "waits":

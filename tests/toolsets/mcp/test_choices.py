@@ -1,0 +1,87 @@
+"""Choices in the forms of MCP servers: what a person is shown, and what a line picks.
+
+Covers forge_cli.engine.runtime.choices.
+"""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forge_cli.core.events import InputPrompt, StatusEvent
+from forge_cli.engine.runtime.choices import choices_of
+from forge_cli.testing import Project
+
+from .test_requests import ECHO, answered, attended, worker
+
+HERO = "hero (hero-1: Superman|hero-2: Green Lantern; required): "
+PET = "pet (p1: Cat|p2: Dog; empty: none): "
+SIZES = "sizes (several of small|large, with commas between; empty: a list): "
+FRIENDS = "friends (several of hero-1: Superman|hero-2: Green Lantern, with commas between; required): "
+
+
+@pytest.mark.parametrize(
+    ("lines", "content"),
+    [
+        (
+            ["Superman", "dog", "small, large", "hero-2,Superman"],
+            {"hero": "hero-1", "pet": "p2", "sizes": ["small", "large"], "friends": ["hero-2", "hero-1"]},
+        ),
+        (["hero-2", "", "", "green lantern"], {"hero": "hero-2", "sizes": [], "friends": ["hero-2"]}),
+        (
+            ["hero-1", "p1", '["small"]', "hero-1"],
+            {"hero": "hero-1", "pet": "p1", "sizes": ["small"], "friends": ["hero-1"]},
+        ),
+    ],
+)
+def test_choices_are_shown_and_picked_by_value_or_title(
+    project: Project, lines: list[str], content: dict[str, Any]
+) -> None:
+    worker(project, "chooses", elicitation=True)
+    seen, prompts = attended(project, ECHO, "done", lines=["y", *lines])
+    assert answered(seen) == {"action": "accept", "content": content}
+    assert prompts[1:] == [HERO, PET, SIZES, FRIENDS]
+    options = [event.options for event in seen.of(InputPrompt)]
+    assert options == [("Superman", "Green Lantern"), ("Cat", "Dog"), None, None]
+
+
+def test_what_is_no_choice_is_asked_again(project: Project) -> None:
+    worker(project, "chooses", elicitation=True)
+    lines = ["y", "Batman", "", "huge", "Superman", "hero-1", "large"]
+    seen, prompts = attended(project, ECHO, "done", lines=lines)
+    assert answered(seen)["content"] == {"hero": "hero-1", "sizes": ["large"], "friends": ["hero-1"]}
+    assert prompts[5:] == [HERO, SIZES]
+
+
+def test_a_form_that_never_fits_is_declined_and_that_is_said(project: Project) -> None:
+    worker(project, "chooses", elicitation=True)
+    seen, _ = attended(project, ECHO, "done", lines=["y", "x", "", "", "Superman", "x", "x"])
+    assert answered(seen) == {"action": "decline"}
+    said = [event.message for event in seen.of(StatusEvent)]
+    assert "the form is declined: it did not fit 3 times" in said
+
+
+VALUES = st.lists(st.sampled_from(["a", "b", "c", "d"]), min_size=1, unique=True)
+
+
+@given(values=VALUES, titles=st.lists(st.sampled_from(["a", "b", "A", "x", "X", "y"]), min_size=4, max_size=4))
+def test_each_option_that_is_shown_picks_a_choice_of_its_own(values: list[str], titles: list[str]) -> None:
+    listed = [{"const": value, "title": title} for value, title in zip(values, titles, strict=False)]
+    found = choices_of({"oneOf": listed}, {})
+    assert found is not None
+    assert [found.pick(option) for option in found.options] == values
+    assert [found.pick(value) for value in values] == values
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        {"type": "string"},
+        {"type": "array", "items": {"type": "string"}},
+        True,
+        {"anyOf": [{"const": 1}, {"type": "string"}]},
+    ],
+)
+def test_fields_without_choices_have_none(declared: Any) -> None:
+    assert choices_of(declared, {}) is None
