@@ -12,6 +12,7 @@ UNCERTAIN_CALL = (
     '{"type": "interrupted", "note": "it may have run before the session was cut off; it was not repeated"}'
 )
 """The result of a call that was approved, and has no other result because the session was cut off."""
+INTERRUPTED = "the call was interrupted"
 VOID = "ignore the partial answer above, it is asked for again: "
 INTERRUPTED_ANSWER = "[Interrupted]"
 """Takes the place of an answer when the model was stopped before it said anything."""
@@ -86,6 +87,12 @@ def child_task(task: str, instructions: str | None) -> str:
 def command_of_user(command: str, result: str) -> str:
     """A command that the user ran, with its result, behind the words that they say next."""
     return f"{COMMAND_OF_USER}$ {command}\n{result.removesuffix(chr(10))}\n</command-run-by-user>"
+
+
+def interrupted_for_people(text: str) -> str:
+    """The result of an interrupted call as people read it; what was printed until then stays."""
+    uncertain = f"{INTERRUPTED}; it may have run before the session was cut off; it was not repeated"
+    return text.replace(UNCERTAIN_CALL, uncertain).replace(INTERRUPTED_CALL, INTERRUPTED)
 
 
 def is_own(text: str) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 from forge_cli.core import events
 from forge_cli.core.actions import ApprovalResponse, CommandEvent, ManualToolInvoke, UserInput
 from forge_cli.core.event_kinds import AnyEvent
+from forge_cli.core.phrases import interrupted_for_people
 from forge_cli.core.trial import CommandTried
 from forge_cli.files.regular import read_regular
 from forge_cli.record.line import BadLine, Line
@@ -63,10 +64,9 @@ def _texts(event: AnyEvent) -> Iterator[str]:
         case events.ToolStarted(tool_name=tool, args=args) | ManualToolInvoke(tool_name=tool, args=args):
             yield f"{tool} {json.dumps(args, ensure_ascii=False)}"
             yield from strings_in(args)
-        case events.ToolResult(value=value, error=error):
-            yield error or ""
-            yield value.text()
-            yield from strings_in(value.wire())
+        case events.ToolResult(value=value, error=error, status=status):
+            texts = (error or "", value.text(), *strings_in(value.wire()))
+            yield from map(interrupted_for_people, texts) if status == "interrupted" else texts
         case events.ApprovalRequired(request=request):
             yield request.reason
         case ApprovalResponse(decision=decision):

@@ -22,6 +22,7 @@ from forge_cli.apps.acp.given import with_servers
 from forge_cli.core.approval import ApprovalRequest, FoldedLine
 from forge_cli.core.bounds import start_loop
 from forge_cli.core.events import ApprovalDecided, ApprovalRequired, ToolResult, ToolStarted
+from forge_cli.core.phrases import INTERRUPTED_CALL, UNCERTAIN_CALL
 from forge_cli.core.results import Image, Text
 from forge_cli.files.worker import load_worker
 from forge_cli.record.log import read_session, session_files
@@ -220,7 +221,9 @@ def test_cancel_ends_a_tool_that_runs_and_the_session_goes_on(helper: Project, u
                 await opened.say(session, "meanwhile")
             await opened.connection.cancel(session_id=session)
             assert (await opened.say(session, "still there?")).stop_reason == "end_turn"
-        assert person.of("tool_call_update")[-1].field_meta == {"forge": {"status": "interrupted"}}
+        shown = person.of("tool_call_update")[-1]
+        assert shown.field_meta == {"forge": {"status": "interrupted"}}
+        assert [each.content.text for each in shown.content] == ["the call was interrupted"]
         assert person.said() == 'heard: {"type": "interrupted"}'
 
     use(work)
@@ -627,6 +630,25 @@ def test_what_asks_without_being_a_call_is_shown_as_one() -> None:
         ("tool_call", "network_1", "pending"),
         ("tool_call_update", "network_1", "completed"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("told", "shown"),
+    [
+        (INTERRUPTED_CALL, "the call was interrupted"),
+        (f"{INTERRUPTED_CALL}\nhalf of it", "the call was interrupted\nhalf of it"),
+        (
+            UNCERTAIN_CALL,
+            "the call was interrupted; it may have run before the session was cut off; it was not repeated",
+        ),
+        ("stopped by a person", "stopped by a person"),
+    ],
+)
+def test_an_interrupted_call_says_so_in_words(told: str, shown: str) -> None:
+    events = [ToolStarted("c1", "shell", {}), ToolResult("c1", "shell", "interrupted", Text(told), 1, told)]
+    writer = UpdateWriter(Facts(), list, no_renderers)
+    _, update = [update for line in lines_of(*events) for update in writer.updates_of(line)]
+    assert [each.content.text for each in update.content] == [shown]
 
 
 def test_an_editor_gets_every_image_of_a_result() -> None:

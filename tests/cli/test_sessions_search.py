@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from forge_cli import Text
 from forge_cli.core.events import Event, MessageEvent, ToolResult
+from forge_cli.core.phrases import INTERRUPTED_CALL, UNCERTAIN_CALL
 from forge_cli.events import Message
 from forge_cli.record.log import session_files
 from forge_cli.record.places import sessions_folder
@@ -75,3 +76,16 @@ def test_the_same_is_found_as_by_reading_every_line(logs: list[list[str]], text:
             write(f"s{number}", *events, end=odd[number % 2])
         for wanted in {text.casefold(), text[1:].casefold(), text[:2].casefold()} - {""}:
             assert search(wanted) == plain_search(wanted)
+
+
+def test_what_an_interrupted_call_tells_the_model_is_found_in_words(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setenv("FORGE_HOME", str(tmp_path))
+    stopped = ToolResult("c", "t", "interrupted", Text(INTERRUPTED_CALL), 1, INTERRUPTED_CALL)
+    quoted = ToolResult("c", "t", "success", Text(INTERRUPTED_CALL), 1)
+    write("s0", stopped, ToolResult("c", "t", "interrupted", Text(UNCERTAIN_CALL), 1, UNCERTAIN_CALL), quoted)
+    assert [hit["excerpt"] for hit in search("interrupted")] == [
+        "the call was interrupted",
+        "the call was interrupted; it may have run before the session was...",
+        INTERRUPTED_CALL,
+    ]
+    assert [hit["line"] for hit in search("may have run")] == [2]

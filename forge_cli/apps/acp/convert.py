@@ -14,7 +14,7 @@ from forge_cli.core import events
 from forge_cli.core.approval import MODE_TITLES, ApprovalRequest, Effect, SessionMode
 from forge_cli.core.media import Image
 from forge_cli.core.messages import Attachment, Message
-from forge_cli.core.phrases import is_own
+from forge_cli.core.phrases import interrupted_for_people, is_own
 from forge_cli.core.results import Custom, Diff, FileContent, ResultValue, shown_files
 from forge_cli.core.text import cut, readable, visible
 from forge_cli.core.wire import JsonObject, jsonable
@@ -158,7 +158,10 @@ class UpdateWriter:
 
     def _result(self, event: events.ToolResult, call: str) -> Iterator[Update]:
         value = event.value
-        content = list(self._content(value, event.distribution)) if event.error is None else [_text(event.error)]
+        error = event.error
+        if error is not None and event.status == "interrupted":
+            error = interrupted_for_people(error)
+        content = list(self._content(value, event.distribution)) if error is None else [_text(error)]
         paths = [value.path] if isinstance(value, Diff | FileContent) else []
         yield _progress(
             call,
