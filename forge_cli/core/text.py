@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 import unicodedata
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Collection, Container, Iterable, Iterator
 from datetime import datetime
 from math import floor, log10
 from typing import IO, Literal
@@ -126,9 +126,14 @@ def _whole_lines(head: str, tail: str, near: int) -> tuple[str, str]:
     return head, tail
 
 
+_LONGEST_NAME = 200
+
+
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name that somebody who wrote ``name`` most likely meant, with any slash or dashes before it."""
     bare = {each.lstrip("/-"): each for each in reversed(list(known))}
+    if alike := _spelled_alike(name, bare.values()):
+        return alike
     matches = difflib.get_close_matches(name.lstrip("/-"), list(bare), n=1, cutoff=0.6)
     return bare[matches[0]] if matches else None
 
@@ -140,6 +145,23 @@ def nearest_tool(name: str, known: Iterable[str]) -> str | None:
     if not same_end:
         return nearest(name, known)
     return nearest(name, same_end) or same_end[0]
+
+
+def as_spelled(name: str, known: Collection[str]) -> str:
+    """The known name that differs from ``name`` only in case and separators, if there is exactly one; else ``name``."""
+    if name in known:
+        return name
+    return _spelled_alike(name, known) or name
+
+
+def _spelled_alike(name: str, known: Iterable[str]) -> str | None:
+    letters = _letters(name)
+    alike = [each for each in known if letters and _letters(each) == letters]
+    return alike[0] if len(alike) == 1 else None
+
+
+def _letters(name: str) -> str:
+    return "".join(character for character in name[:_LONGEST_NAME].casefold() if character.isalnum())
 
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str | None = None) -> str:

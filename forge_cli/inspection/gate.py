@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from forge_cli import engine, inspection, schema
 from forge_cli.core.calls import ToolCall
+from forge_cli.core.text import as_spelled
 from forge_cli.core.thirdparty import deny_third_party, needs_third_party, watching
 from forge_cli.core.wire import JsonObject
 from forge_cli.engine.gate.outlook import Outlook, answer_of
@@ -71,6 +72,7 @@ async def _judge(
     caller: str = "model",
 ) -> Outlook:
     guard = assembly.guard
+    tool = as_spelled(tool, guard.judge.offers)
     if tool not in guard.judge.offers and (why := inspection.left_out.why_missing(assembly.toolbox, tool)):
         return Outlook(answer_of(tool, "refused", why))
     call = call_of(guard.judge.offers.get(tool), tool, args, typed)

@@ -9,6 +9,7 @@ from forge_cli.core.approval import Approval
 from forge_cli.core.bus import EventBus
 from forge_cli.core.events import StatusEvent
 from forge_cli.core.results import Text
+from forge_cli.core.text import as_spelled
 from forge_cli.core.tool import Preview
 from forge_cli.core.wire import JsonObject
 from forge_cli.engine.gate.answer import verdict_on
@@ -31,6 +32,7 @@ async def try_line(
     bus.subscribe(lambda event: said.append(event.message) if isinstance(event, StatusEvent) else None)
     async with opened(load_worker(worker), workspace=workspace, bus=bus) as assembly:
         guard = assembly.guard
+        tool = as_spelled(tool, guard.judge.offers)
         call = call_of(guard.judge.offers.get(tool), tool, args, typed)
         answer = (await verdict_on(guard, call, Caller.MODEL)).answer
         if answer["verdict"] not in (Approval.ASK.value, Approval.PRE_APPROVED.value):

@@ -7,6 +7,8 @@ import json
 
 import pytest
 
+from forge_cli.testing import Project
+
 W = ("--worker", "worker.yaml")
 
 
@@ -178,3 +180,11 @@ def test_help_after_two_dashes_is_the_tools(cli, tester) -> None:
     done = cli("tools", "call", "echo", *W, "--", "--help")
     assert (done.code, done.out) == (2, "")
     assert "help" in done.err
+
+
+@pytest.mark.parametrize("name", ["ReadFile", "read-file", "READ_FILE"])
+def test_a_tool_is_found_whatever_the_case_and_separators_of_its_name(cli, project: Project, name: str) -> None:
+    project.write("notes.txt", "hello\n")
+    done = cli("tools", "call", name, "path=notes.txt", "-y")
+    assert (done.code, done.out) == (0, "hello\n"), done.err
+    assert cli("tools", "show", name).out.startswith("name: read_file\n")

@@ -11,6 +11,7 @@ from typing import Annotated, Any, TextIO
 
 import typer
 from msgspec import Struct
+from msgspec.structs import replace
 
 from forge_cli.cli.options import PlainCommand, chosen_mode, new_app, work_folder
 from forge_cli.cli.output import data_output
@@ -22,7 +23,7 @@ from forge_cli.core.calls import ToolCall, ToolOutcome
 from forge_cli.core.errors import ExitCode, UsageError
 from forge_cli.core.interrupt import Interrupted, InterruptSignal
 from forge_cli.core.results import FileContent, Text
-from forge_cli.core.text import visible
+from forge_cli.core.text import as_spelled, visible
 from forge_cli.core.wire import JsonObject
 from forge_cli.engine.gate.steps import Caller
 from forge_cli.engine.plugins.host import PluginHost
@@ -146,6 +147,7 @@ async def call_tool(invocation: Invocation, worker: Worker, workspace: Path, out
     calling = False
     with interruptible(lambda reason: bus.emit(Interrupt(reason)), lambda: calling):
         async with screen, session as assembly:
+            invocation = replace(invocation, tool=as_spelled(invocation.tool, assembly.toolbox.offers))
             offer = assembly.toolbox.offers.get(invocation.tool)
             if offer is None:
                 raise unknown_tool(invocation.tool, assembly.toolbox.offers, invocation.worker)

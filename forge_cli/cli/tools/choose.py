@@ -13,7 +13,7 @@ from forge_cli.cli.find_worker import find_trusted_worker, find_worker
 from forge_cli.cli.output import data_output
 from forge_cli.core.errors import UsageError
 from forge_cli.core.source import OWN
-from forge_cli.core.text import nearest_tool, visible
+from forge_cli.core.text import as_spelled, nearest_tool, visible
 from forge_cli.core.wire import JsonObject
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.without_model import bare_worker
@@ -66,6 +66,7 @@ def find_details(name: str, worker: str | None) -> Details:
     with data_output():
         of_worker = partial(inspect, details_of_worker, path, name, worker=path)
         known = in_loop(of_worker) if path else in_loop(details_of_all, name)
+    name = as_spelled(name, known)
     if name not in known:
         raise unknown_tool(name, known, worker)
     return known[name]

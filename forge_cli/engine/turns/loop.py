@@ -36,7 +36,7 @@ from forge_cli.core.messages import (
 )
 from forge_cli.core.phrases import INTERRUPTED_ANSWER, RESUME_CUT_OFF, VOID, command_of_user, has_mark
 from forge_cli.core.results import for_model
-from forge_cli.core.text import TextJoiner
+from forge_cli.core.text import TextJoiner, as_spelled
 from forge_cli.core.wire import error_text
 from forge_cli.engine import turns
 from forge_cli.engine.gate.toolbox import Toolbox
@@ -283,10 +283,8 @@ class Loop:
                                         self.bus.emit(Streaming(stream_id, part, done=False))
                                     told = len(text)
                             case ToolCall():
-                                taken = delta.id in self.history.call_ids or delta.id in [call.id for call in calls]
-                                own = keeps_ids or (is_legal_id(delta.id) and not taken)
-                                calls.append(delta if own else replace(delta, id=new_id("call")))
-                                renamed = renamed or not own
+                                calls.append(delta if keeps_ids else self._adopt(delta, calls))
+                                renamed = renamed or calls[-1] is not delta
                             case Restart():
                                 text, calls, joiner = "", [], TextJoiner()
                                 shown, told = RedactedStream(self.redactor), 0
@@ -311,6 +309,16 @@ class Loop:
         if end is None:
             raise ModelError(f"{self.model.name} stopped in the middle of its answer")
         return Message("assistant", text, tuple(calls), native=None if renamed else end.native), end
+
+    def _adopt(self, call: ToolCall, before: Sequence[ToolCall]) -> ToolCall:
+        """Return a call with an id that is legal and free, and with the name of its tool as the toolset spells it."""
+        taken = call.id in self.history.call_ids or call.id in [each.id for each in before]
+        if taken or not is_legal_id(call.id):
+            call = replace(call, id=new_id("call"))
+        if call.name in self.toolbox.offers:
+            return call
+        name = as_spelled(call.name, [tool.name for tool in self.toolbox.for_model(self.toolbox.offers.values())])
+        return call if name == call.name else replace(call, name=name)
 
     async def _next_delta(self, deltas: AsyncGenerator[Delta, None]) -> Delta | None:
         """The next turn of the model; a provider is third-party code, so its errors become a sentence."""

@@ -21,7 +21,7 @@ from forge_cli.core.locking import LockEntry
 from forge_cli.core.processes import Finished
 from forge_cli.core.results import Text
 from forge_cli.core.source import Source
-from forge_cli.core.text import counted, did_you_mean, visible
+from forge_cli.core.text import as_spelled, counted, did_you_mean, visible
 from forge_cli.core.tool import LONGEST, Args, Preview
 from forge_cli.core.wire import JsonObject
 from forge_cli.core.zones import Zone, ZoneMode
@@ -267,8 +267,9 @@ class ExecutablesToolset(Toolset):
 
     def _target(self, args: Args) -> tuple[str, JsonObject]:
         """The call that the gate judges in place of one of the proxy tool."""
-        wanted, name = self.config.tools, args["tool_name"]
+        wanted = self.config.tools
         offered = [known for known in self._known if wanted is None or known in wanted]
+        name = as_spelled(args["tool_name"], offered)
         if name not in offered:
             if problem := self._problems().get(name):
                 raise ToolError(f"'{visible(name)}' cannot be called: {problem}")

@@ -10,7 +10,7 @@ from rich.text import Text
 from forge_cli.core.actions import CommandEvent
 from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.events import Event
-from forge_cli.core.text import did_you_mean, visible
+from forge_cli.core.text import as_spelled, did_you_mean, visible
 from forge_cli.ui.commands import session, talk
 from forge_cli.ui.commands.command import TEXTS, Chat, Completion, SlashCommand, beginning, in_two_columns
 from forge_cli.ui.facts import Facts
@@ -54,6 +54,8 @@ async def run_line(chat: Chat, text: str) -> Event | None:
             return await talk.invoke(chat, parsed.name, parsed.argv)
         if parsed.name in chat.facts.prompts:
             return CommandEvent(parsed.name, parsed.argv)
+        if as_spelled(parsed.name, chat.facts.manual_tools) in chat.facts.manual_tools:
+            return await talk.invoke(chat, parsed.name, parsed.argv)
         raise unknown_command(parsed.name, chat.facts)
     except ForgeError as error:
         chat.show(str(error))

@@ -15,7 +15,7 @@ from forge_cli.core.actions import CommandEvent, ManualToolInvoke
 from forge_cli.core.approval import MODE_TITLES
 from forge_cli.core.errors import UsageError
 from forge_cli.core.events import Event
-from forge_cli.core.text import counted, did_you_mean, visible
+from forge_cli.core.text import as_spelled, counted, did_you_mean, visible
 from forge_cli.files.attachment import read_attachment
 from forge_cli.files.settings import TraceLevel
 from forge_cli.schema.tool import is_manual_tool
@@ -110,6 +110,7 @@ async def call(chat: Chat, parsed: ParsedCommand) -> Event | None:
 
 async def invoke(chat: Chat, name: str, argv: Sequence[str]) -> Event | None:
     """Have a tool called, with the args that these tokens describe; ``-i`` asks for those that are not given."""
+    name = as_spelled(name, chat.facts.manual_tools)
     tool = chat.facts.manual_tools.get(name)
     if tool is None:
         check_for_people(name, chat.facts)

@@ -297,6 +297,30 @@ def test_an_id_of_an_earlier_turn_or_an_illegal_one_is_replaced(worker: Project,
     assert [message.native for message in model.requests[2].messages if message.calls] == ["x", None]
 
 
+@pytest.mark.parametrize("spelled", ["Look", "LOOK", "lo_ok", "l-o.o k"])
+def test_a_tool_is_found_whatever_the_case_and_separators_of_its_name(worker: Project, spelled: str) -> None:
+    turn = [ToolCall("a", spelled, {"n": 4}), TurnEnd("tool_use", native="x")]
+    model = Listener(turn, [TextDelta("Done."), TurnEnd("end")])
+    seen = worker.run(model=model)
+    assert [event.tool_name for event in seen.of(ToolStarted)] == ["look"]
+    _, asked, told = model.requests[1].messages
+    assert ([call.name for call in asked.calls], asked.native, told.results[0].text) == (["look"], None, "4")
+
+
+def test_a_tool_that_is_found_by_another_spelling_is_judged_by_its_own_name(worker: Project) -> None:
+    seen = worker.run(calls(call("Write", text="x"), call("NEVER"), call("luk")), "Done.")
+    assert [event.status for event in seen.outcomes] == ["denied", "blocked", "not_found"]
+    assert [event.tool_name for event in seen.of(ToolStarted)] == ["write", "never", "luk"]
+
+
+def test_a_spelling_that_two_tools_share_is_neither_of_them(project: Project) -> None:
+    project.write("tools.py", "def a_b() -> int: return 1\n\ndef ab_() -> int: return 2\n")
+    options = "{module: ./tools.py, tools: [a_b, ab_], approval: {default: preApproved}}"
+    project.write("worker.yaml", f"name: w\ninstructions: Work.\ntoolsets:\n  custom: {options}\n")
+    seen = project.run(calls(call("ab"), call("ab_")), "Done.")
+    assert [event.status for event in seen.outcomes] == ["not_found", "success"]
+
+
 def test_half_a_character_waits_for_the_other_half(worker: Project) -> None:
     seen = worker.run(model=Listener([TextDelta("a\ud83d"), TextDelta("\ude00 \ud800"), TurnEnd("end")]))
     assert seen.result.response == "a😀 \ufffd"
