@@ -9,8 +9,9 @@ from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING
 
 import pytest
+import trafilatura
 from forge_tools_web.fetch import Page
-from forge_tools_web.reading import decoded
+from forge_tools_web.reading import convert_small, decoded
 from forge_tools_web.toolset import WebToolset
 from hypothesis import given
 from hypothesis import strategies as st
@@ -38,6 +39,50 @@ def test_a_small_page_is_still_read(worker: Worker, site: Site, text: str) -> No
     assert (
         worker.fetch(site.url("/"), LOCAL).value.content == f"[{site.url('/')}]({site.url('/')})\n\nHello & welcome\n"
     )
+
+
+def test_a_small_page_keeps_headings_and_links(worker: Worker, site: Site) -> None:
+    paragraph = "<p>Some <b>bold</b> words and <a href='a'>a link</a>.</p>"
+    site.html("/", f"<body><nav><a href='/x'>Menu</a></nav><h1>Hi</h1>{paragraph}<ul><li>one</li></ul></body>")
+    assert worker.fetch(site.url("/"), LOCAL).value.content == (
+        f"[{site.url('/')}]({site.url('/')})\n\n# Hi\n\nSome **bold** words and [a link]({site.url('/a')}).\n\n- one\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "shown"),
+    [
+        ("<h2>A</h2><p>x</p><h2>B</h2><p>y</p>", "## A\n\nx\n\n## B\n\ny"),
+        ("<div><h1>T</h1><p><a href='b.html'>more</a></p></div>", "# T\n\n[more](http://h.org/d/b.html)"),
+        ("<table><tr><th>a</th><th>b</th></tr><tr><td>1</td><td>2</td></tr></table>",
+         "| a | b | \n|---|---|\n| 1 | 2 |"),
+        ("<pre>a\n  b</pre>", "```\na\n  b\n```"),
+        ("<div>one</div><div>two</div>", "one\n\ntwo"),
+        ("<h1>Index</h1><a href='a/'>a/</a><br><a href='?q=1'>q</a>",
+         "# Index\n\n[a/](http://h.org/d/a/)\n\n[q](http://h.org/d/e?q=1)"),
+        ("<p>x</p><script>go()</script><footer>foot</footer><style>p{}</style>", "x"),
+        ("<p>" + "word " * 300 + "</p>", ""),
+        ("", ""),
+    ],
+)  # fmt: skip
+def test_the_whole_body_of_a_small_page_is_converted(body: str, shown: str) -> None:
+    tree = trafilatura.load_html(f"<html><body>{body}</body></html>")
+    assert convert_small(tree, "http://h.org/d/e") == shown
+
+
+WORDS = st.text("abcdefgh", min_size=1, max_size=8)
+PARTS = st.lists(st.tuples(st.sampled_from(["h1", "h2", "p", "div", "li", "a", "b"]), WORDS), min_size=1, max_size=12)
+
+
+@given(PARTS)
+def test_no_heading_link_or_word_of_a_small_page_is_lost(parts: list[tuple[str, str]]) -> None:
+    shapes = {"li": "<ul><li>{0}</li></ul>", "a": "<p><a href='/{0}'>{0}</a></p>", "b": "<p>x <b>{0}</b> y</p>"}
+    body = "".join(shapes.get(tag, f"<{tag}>{{0}}</{tag}>").format(word) for tag, word in parts)
+    lines = convert_small(trafilatura.load_html(f"<html><body>{body}</body></html>"), "http://h.org/").splitlines()
+    expected = {"h1": "# {0}", "h2": "## {0}", "li": "- {0}", "a": "[{0}](http://h.org/{0})", "b": "x **{0}** y"}
+    assert [line.strip() for line in lines if line.strip()] == [
+        expected.get(tag, "{0}").format(word) for tag, word in parts
+    ]
 
 
 @pytest.mark.parametrize("text", ["", "<html><body><div id=app></div><script>go()</script></body></html>"])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import codecs
+import copy
 import re
+from typing import Any
 
 from forge_cli import Text, ToolError
 from forge_cli.results import DisplayHints
@@ -15,6 +17,16 @@ BOMS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_
 META = re.compile(rb"""<meta[^>]{0,200}charset\s{0,5}=\s{0,5}["']?([a-zA-Z0-9_:.-]{1,40})""", re.IGNORECASE)
 WEB_CODECS = re.compile(
     r"utf-(8|16|32).*|ascii|iso8859.*|cp\d+|koi8.*|gb\w+|big5.*|euc_.*|shift_jis.*|iso2022.*|mac-.*"
+)
+SMALL = 1000
+"""Characters of text up to which the whole body of a page is converted, and not only its main part."""
+BESIDE = ("nav", "footer", "aside", "script", "style", "noscript", "template", "iframe", "head")
+"""Elements that are no part of what a page says."""
+BLOCKS = frozenset(
+    (
+        *("div", "section", "article", "main", "header", "p", "ul", "ol", "dl", "dt", "dd", "table", "pre", "hr"),
+        *("h1", "h2", "h3", "h4", "h5", "h6", "blockquote", "figure", "figcaption", "address", "form", "details"),
+    )
 )
 
 
@@ -77,11 +89,11 @@ def _markdown(page: Page) -> str:
 
     text = decoded(page)
     tree = trafilatura.load_html(text)
-    if tree is None:  # trafilatura takes fragments for no HTML at all
+    if tree is None or tree.tag != "html":  # trafilatura takes some fragments for no HTML at all
         text = f"<html><body>{text}</body></html>"
         tree = trafilatura.load_html(text)
     title = " ".join((tree.findtext(".//title") or "").split()) if tree is not None else ""
-    content = trafilatura.extract(
+    content = convert_small(tree, page.url) or trafilatura.extract(
         text,
         url=page.url,
         output_format="markdown",
@@ -93,6 +105,55 @@ def _markdown(page: Page) -> str:
     if not content.strip():
         raise ToolError(f"{page.url} has no text to read; it may be made by scripts in a browser")
     return f"[{_label(title or page.url)}]({page.url})\n\n{content.strip()}\n"
+
+
+def convert_small(tree: Any, url: str) -> str:
+    """Convert the whole body of a page with little text; empty for any other page.
+
+    Looking for the main part of so little text finds only some of it, without its headings and links.
+    """
+    from trafilatura.htmlprocessing import convert_tags, tree_cleaning
+    from trafilatura.settings import Extractor
+    from trafilatura.xml import xmltotxt
+
+    body = None if tree is None else copy.deepcopy(tree.find(".//body"))
+    if body is None:
+        return ""
+    for element in list(body.iter(*BESIDE)):
+        element.drop_tree()
+    if len(" ".join(body.text_content().split())) > SMALL:
+        return ""
+    body.make_links_absolute(url, handle_failures="ignore")
+    options = Extractor(url=url, output_format="markdown", links=True, formatting=True, comments=False, tables=True)
+    body = tree_cleaning(body, options)
+    for element in body.iter("div", "section", "article", "main", "header", "dt", "dd", "address", "figcaption"):
+        if not any(child.tag in BLOCKS for child in element):
+            element.tag = "p"
+        elif element.tail and element.tail.strip():
+            element.tail = f"\n\n{element.tail}"
+    for block in body.iter("pre"):
+        _mark_code(block)
+    converted = convert_tags(body, options, url)
+    _mark_cells(converted)
+    return str(xmltotxt(converted, include_formatting=True)).strip()
+
+
+def _mark_code(block: Any) -> None:
+    """Wrap preformatted text in ``code``, which alone is written as such."""
+    if block.find("code") is None and len(block) == 0:
+        code = block.makeelement("code", {})
+        code.text, block.text = block.text, None
+        block.append(code)
+
+
+def _mark_cells(converted: Any) -> None:
+    """Give rows and cells of tables the names by which they are written as Markdown."""
+    for row in converted.iter("tr"):
+        row.tag = "row"
+    for cell in converted.iter("th", "td"):
+        if cell.tag == "th":
+            cell.set("role", "head")
+        cell.tag = "cell"
 
 
 def _label(text: str) -> str:
