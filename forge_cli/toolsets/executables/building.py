@@ -43,8 +43,15 @@ NO_GO = (
 )
 
 VENDOR = (
-    "(nothing is downloaded for a tool: packages from elsewhere have to be in its folder, as a go.mod and a vendor/; "
-    "there, 'go mod init NAME', 'go mod tidy' and 'go mod vendor' make both)"
+    "(nothing is downloaded for a tool: packages from elsewhere are named by a go.mod in its folder, and are in a "
+    "vendor/ there or in your module cache; in the folder, 'go mod init NAME' and 'go mod tidy' make the one and fill "
+    "the other, 'go mod vendor' makes the vendor/)"
+)
+_NOT_FOUND = re.compile(
+    r"go: downloading (?P<module>\S+) (?P<version>v\S+)"  # it tried to, and failed, as there is no network
+    r"|(?:cannot find module providing|no required module provides) package (?P<package>[^\s:;]+)"
+    r"|cannot find package \"\.\" in:\s+vendor/(?P<vendored>\S+)"
+    r"|(?P<summed>[\w./~+-]+@v[\w.+-]+): (?:missing go\.sum|module lookup disabled)"
 )
 _OUTSIDE = re.compile(r"cannot find (?:module providing )?package|no required module provides|module lookup disabled")
 
@@ -92,7 +99,7 @@ class GoBuilder:
                 raise ToolError(TOO_LONG.format(program.name))
             if done.exit_code != 0:
                 said = (done.stderr + done.stdout).replace(f"{folder}/", "").strip()
-                hint = f"\n{VENDOR}" if _OUTSIDE.search(said) else ""
+                hint = f"\n{_missing(said)}{VENDOR}" if _OUTSIDE.search(said) else ""
                 raise ToolError(f"{program.name} does not compile:\n{cut(said, SAID)}{hint}")
             self._move_in(Path(place, "binary"), made)
 
@@ -115,6 +122,8 @@ class GoBuilder:
             **clean_environment(),
             "GOFLAGS": "-mod=vendor" if vendored else "-mod=mod",
             "GOPROXY": "off",
+            "GOSUMDB": "off",  # go.sum is checked; what it does not list could only be asked of the network
+            "GOMODCACHE": str(_module_cache()),
             "GOTOOLCHAIN": "local",
             "CGO_ENABLED": "0",
             "GOENV": "off",
@@ -123,6 +132,25 @@ class GoBuilder:
             "GOPATH": str(cache / "path"),
         }
         return await self._processes.run(argv, cwd=cwd, env=env, timeout=COMPILE_LIMIT)
+
+
+def _module_cache() -> Path:
+    """The modules that the user's own ``go`` has downloaded."""
+    if named := os.environ.get("GOMODCACHE"):
+        return Path(named)
+    first = os.environ.get("GOPATH", "").split(os.pathsep)[0]
+    return (Path(first) if first else Path.home() / "go") / "pkg" / "mod"
+
+
+def _missing(said: str) -> str:
+    """A line with the modules and packages that the compiler did not find; empty if it names none."""
+    found: dict[str, None] = {}
+    for match in _NOT_FOUND.finditer(said):
+        if match["module"]:
+            found[f"{match['module']}@{match['version']}"] = None
+        else:
+            found[match["package"] or match["vendored"] or match["summed"]] = None
+    return f"not on this machine: {', '.join(found)}\n" if found else ""
 
 
 def _sources(program: Program) -> dict[str, bytes]:

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -105,7 +106,46 @@ def test_nothing_is_fetched_and_the_error_says_what_to_do(
     seen = worker.run(calls(call("hello")), "done")
     assert seen.statuses == ["error"]
     assert "hello.go:5:2: " in (seen.outcomes[0].error or "")
-    assert "a go.mod and a vendor/" in (seen.outcomes[0].error or "")
+    assert "\nnot on this machine: example.com/nothing" in (seen.outcomes[0].error or "")
+    assert "'go mod vendor' makes the vendor/" in (seen.outcomes[0].error or "")
+
+
+def test_modules_of_the_cache_are_compiled_in(
+    worker: Project, write_tool: WriteTool, go: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = tmp_path / "modules"
+    fill_cache(go, tmp_path, cache)
+    monkeypatch.setenv("GOMODCACHE", str(cache))
+    source = HELLO.replace('import "fmt"', 'import (\n\t"fmt"\n\t"example.com/words"\n)').replace(
+        '"hello")', "words.Word)"
+    )
+    folder = write_tool("hello", source, suffix=".go")
+    (folder / "go.mod").write_text(f"{MODULE}\nrequire example.com/words v1.0.0\n")
+    assert stdout(worker.run(calls(call("hello")), "done")) == "cached\n"
+    (folder / "go.mod").write_text(f"{MODULE}\nrequire example.com/words v1.1.0\n")
+    seen = worker.run(calls(call("hello")), "done")
+    assert seen.statuses == ["error"]
+    assert "\nnot on this machine: example.com/words@v1.1.0\n" in (seen.outcomes[0].error or "")
+
+
+def fill_cache(go: str, place: Path, cache: Path) -> None:
+    """Have the user's own ``go`` download a module, from a folder that stands for a server."""
+    versions = place / "proxy" / "example.com" / "words" / "@v"
+    versions.mkdir(parents=True)
+    (versions / "list").write_text("v1.0.0\n")
+    (versions / "v1.0.0.info").write_text('{"Version": "v1.0.0"}')
+    (versions / "v1.0.0.mod").write_text("module example.com/words\n")
+    with zipfile.ZipFile(versions / "v1.0.0.zip", "w") as packed:
+        packed.writestr("example.com/words@v1.0.0/go.mod", "module example.com/words\n")
+        packed.writestr("example.com/words@v1.0.0/words.go", 'package words\n\nconst Word = "cached"\n')
+    env = {
+        **os.environ,
+        "GOMODCACHE": str(cache),
+        "GOPROXY": f"file://{place / 'proxy'}",
+        "GOSUMDB": "off",
+        "GOFLAGS": "-mod=mod -modcacherw",
+    }
+    subprocess.run([go, "mod", "download", "example.com/words@v1.0.0"], env=env, cwd=place, check=True, timeout=60)
 
 
 def test_vendored_packages_are_compiled_in(worker: Project, write_tool: WriteTool) -> None:
