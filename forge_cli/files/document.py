@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from hashlib import sha256
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from forge_cli import files
 from forge_cli.core.errors import Mark, WorkerError
+from forge_cli.core.text import nearest, visible
 from forge_cli.files.places import decode_utf8, place_in
 from forge_cli.files.regular import NotRegularError, read_regular
 from forge_cli.schema.marks import MarkedDict
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 256 * 1024
 FRONT_MATTER_SUFFIXES = frozenset({".md", ".worker"})
+SUFFIXES = FRONT_MATTER_SUFFIXES | {".yaml", ".yml"}
+LOOKED_AT = 1000
+"""Entries of a folder among which one of nearly the name is looked for."""
 
 _FENCE = r"(?m)^---[ \t]*$"
 _CONTROL = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]"
@@ -80,7 +85,9 @@ def _read(path: Path, file: str) -> bytes:
         problem = "not a regular file; save the text to a file and name that"
     except (FileNotFoundError, NotADirectoryError):
         address = file.startswith(("http:/", "https:/"))
-        problem = "no such file; " + ("save what is at this address to a file" if address else "check the path")
+        near = None if address else _file_beside(path)
+        remedy = f"did you mean '{visible(near)}'?" if near else "check the path"
+        problem = "no such file; " + ("save what is at this address to a file" if address else remedy)
     except IsADirectoryError:
         problem = "this is a folder; name a file in it"
     except PermissionError:
@@ -88,6 +95,18 @@ def _read(path: Path, file: str) -> bytes:
     except (OSError, ValueError) as error:
         problem = f"cannot be read ({getattr(error, 'strerror', None) or error}); check the path"
     raise WorkerError(None, f"{file}: {problem}")
+
+
+def _file_beside(path: Path) -> str | None:
+    """The file of nearly that name in the same folder, such as one that ends in .yaml where .yml was written."""
+    try:
+        found = islice(path.parent.iterdir(), LOOKED_AT)
+        beside = {each.name: each.stem for each in found if each.suffix in SUFFIXES and each.is_file()}
+    except (OSError, ValueError):
+        return None
+    same_stem = sorted(name for name, stem in beside.items() if path.stem == stem or path.name == stem)
+    near = nearest(path.stem, beside.values())
+    return next(iter(same_stem), None) or next((name for name, stem in beside.items() if stem == near), None)
 
 
 def _decoded(text: str | bytes, file: str) -> str:

@@ -97,6 +97,10 @@ class WorkerConfig(Config):
     toolsets: dict[str, dict[str, Any] | list[Any] | None] = Field(default_factory=dict)
     """The toolsets of the worker, by name, and no others."""
 
+    @classmethod
+    def _inner(cls) -> dict[str, str]:
+        return super()._inner() | dict.fromkeys(("isolation", "network", "read", "zones"), "sandbox")
+
     @field_validator("output_schema", mode="before")
     @classmethod
     def _path_or_schema(cls, given: Any) -> Any:

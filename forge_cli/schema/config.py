@@ -51,11 +51,24 @@ class Config(BaseModel):
         for key, value in data.items():
             name = key if key in names else snake_twin(str(key))
             if name not in names:
-                raise PydanticCustomError("unknown_key", "{problem}", room.config_problems.unknown(str(key), names))
+                raise PydanticCustomError(
+                    "unknown_key", "{problem}", room.config_problems.unknown(str(key), names, cls._inner())
+                )
             if name in found:
                 problem = f"'{name}' is given twice, as snake_case and as camelCase; keep one"
                 raise PydanticCustomError("unknown_key", "{problem}", {"key": key, "problem": problem})
             found[name] = value
+        return found
+
+    @classmethod
+    def _inner(cls) -> dict[str, str]:
+        """By the keys of its sections, the first section that has each."""
+        found: dict[str, str] = {}
+        for name, field in cls.model_fields.items():
+            section = field.annotation
+            if isinstance(section, type) and issubclass(section, Config):
+                for key in section.model_fields:
+                    found.setdefault(key, field.alias or name)
         return found
 
     @classmethod

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from forge_cli.core.errors import Mark, WorkerError
@@ -22,8 +22,11 @@ _NAME = re.compile(r"\^\[(.+?)\]\[(.+?)\]\{0,(\d+)\}\$")
 _UNABLE = re.compile(r"( after validation)?, (unable to|got|not) .*", re.DOTALL)
 
 
-def unknown(key: str, names: Iterable[str]) -> dict[str, Any]:
-    """The problem of a key that no field reads."""
+def unknown(key: str, names: Iterable[str], inner: Mapping[str, str]) -> dict[str, Any]:
+    """The problem of a key that no field reads; ``inner`` are the sections below that have keys of their own."""
+    if section := inner.get(snake_case(key)):
+        remedy = f"it stands under {section}: {{{snake_case(key)}: ...}}"
+        return {"key": key, "problem": f"unknown key '{cut(key, SHOWN, 'middle')}'; {remedy}"}
     known = sorted(names)
     listed = f"known here: {', '.join(known)}" if known else "it takes no keys"
     remedy = did_you_mean(snake_case(key), known, listed)
@@ -66,7 +69,18 @@ def _problem(error: ErrorDetails) -> str:
             wanted = (
                 _UNABLE.sub("", _SUBJECT.sub("", message)).replace("a valid int", "an int").replace("a valid ", "a ")
             )
-    return f"must {wanted}, not {_given(error.get('input'))}"
+    return f"must {wanted}, not {_given(error.get('input'))}{_as_mapping(error)}"
+
+
+def _as_mapping(error: ErrorDetails) -> str:
+    """The list of toolsets as the mapping that was meant."""
+    given = error["input"]
+    listed = given if isinstance(given, list) else [given]
+    names = [f"{name}: {{}}" for name in listed if isinstance(name, str)]
+    names += [f"{name}: ..." for each in listed if isinstance(each, dict) for name in each]
+    if error["loc"][-1:] != ("toolsets",) or not names:
+        return ""
+    return cut(f"; write {{{', '.join(names)}}}", SHOWN, "end")
 
 
 def _in_words(pattern: str) -> str:

@@ -372,6 +372,26 @@ def test_what_is_not_a_file(tmp_path: Path) -> None:
     assert {name: unreadable(tmp_path / name) for name in problems} == problems
 
 
+@each_row(
+    ("name", "near"),
+    [
+        ("helper.yml", "helper.yaml"),
+        ("helper.md", "helper.yaml"),
+        ("helper", "helper.yaml"),
+        ("hepler.yaml", "helper.yaml"),
+        ("notes.worker", "notes.md"),
+        ("secret.yaml", None),
+        ("sub/helper.yaml", None),
+    ],
+)
+def test_a_file_of_nearly_that_name_is_named(tmp_path: Path, name: str, near: str | None) -> None:
+    for each in ("helper.yaml", "notes.md", "secret.txt"):
+        write(tmp_path, each, "a: 1")
+    (tmp_path / "sub.yaml").mkdir()
+    remedy = f"did you mean '{near}'?" if near else "check the path"
+    assert unreadable(tmp_path / name) == f"w: no such file; {remedy}"
+
+
 @pytest.mark.needs("user")
 def test_a_file_that_may_not_be_read(tmp_path: Path) -> None:
     path = write(tmp_path, "w.yaml", "a: 1")
