@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
@@ -105,3 +106,36 @@ class PromptSpec(Struct, frozen=True):
         if missing := [each.name for each in self.arguments if each.required and each.name not in found]:
             raise ToolError(f"/{self.name} needs {', '.join(f'{name}=...' for name in missing)}")
         return found
+
+
+_HOLE = re.compile(r"\{(\+?)([A-Za-z_]\w*)\}")
+
+
+class ResourceSpec(Struct, frozen=True):
+    """Something that clients of a served worker can read; ``{name}`` in the URI makes it a template of many.
+
+    ``{name}`` is one part of a URI, ``{+name}`` any number of them.
+    """
+
+    uri: str
+    name: str
+    description: str = ""
+    media_type: str | None = None
+
+    @property
+    def is_template(self) -> bool:
+        return _HOLE.search(self.uri) is not None
+
+    def match(self, uri: str) -> dict[str, str] | None:
+        """The values of the names in the URI; None where another resource is meant."""
+        if not self.is_template:
+            return {} if uri == self.uri else None
+        names: list[str] = []
+        pattern = ""
+        at = 0
+        for hole in _HOLE.finditer(self.uri):
+            pattern += re.escape(self.uri[at : hole.start()]) + ("(.+)" if hole[1] else "([^/]+)")
+            names.append(hole[2])
+            at = hole.end()
+        found = re.fullmatch(pattern + re.escape(self.uri[at:]), uri)
+        return dict(zip(names, found.groups(), strict=True)) if found else None

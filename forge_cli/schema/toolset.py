@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from forge_cli.core.locking import LockEntry
     from forge_cli.core.notify import Notify
     from forge_cli.core.processes import Processes
-    from forge_cli.core.requests import PromptSpec, SessionRequests
+    from forge_cli.core.requests import PromptSpec, ResourceSpec, SessionRequests
     from forge_cli.core.sandbox import SandboxView
     from forge_cli.core.zones import Zone
     from forge_cli.schema.own_thread import OwnThread
@@ -277,9 +277,21 @@ class Toolset(Generic[ConfigT]):
         """Messages that a person can send by a slash command."""
         return ()
 
-    async def get_prompt(self, name: str, args: Mapping[str, str]) -> str:
-        """The message of one of its ``prompts``; a ToolError says what is wrong with the args."""
+    async def get_prompt(self, name: str, args: Mapping[str, str]) -> Any:
+        """The message of one of its ``prompts``, of any kind that a tool returns; a ToolError says what is wrong."""
         raise ToolError(f"there is no prompt '{name}'")
+
+    async def complete_prompt(self, name: str, argument: str, text: str) -> Sequence[str]:
+        """Values for an argument of a prompt that go on from what was typed."""
+        return ()
+
+    async def resources(self) -> Sequence[ResourceSpec]:
+        """Data that the clients of a served worker can read, without a call."""
+        return ()
+
+    async def read_resource(self, uri: str, args: Mapping[str, str]) -> Any:
+        """The content of one of its ``resources``, of any kind that a tool returns; ``args`` fill its template."""
+        raise ToolError(f"there is no resource '{uri}'")
 
     async def handle_command(self, args: Sequence[str]) -> Sequence[str]:
         """Do what a person says with a command of the toolset's name, such as ``/mcp``; the result, in lines."""

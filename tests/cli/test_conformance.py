@@ -22,7 +22,7 @@ from .test_serve_mcp_wire import Http
 
 HERE = Path(__file__).parent / "conformance"
 PASSED = re.compile(r"^✓ (\S+): ", re.MULTILINE)
-AS_SERVER = 15
+AS_SERVER = 27
 """Scenarios of 30 that forge passes as a server."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field
 
 import anyio
@@ -11,13 +12,15 @@ from forge_cli.apps.serve.flat import flat_schema
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
 from forge_cli.core.bus import new_id
 from forge_cli.core.calls import ToolCall, ToolOutcome
-from forge_cli.core.errors import InvalidInput, ToolError
+from forge_cli.core.errors import InvalidInput, StatusLevel, ToolError
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.wire import JsonObject
 from forge_cli.schema.input_schema import InputSchema
 
 PATIENCE = 600.0
 """Seconds for the answer to a question; after that it is a no."""
+MOST_SAID = 1000
+"""Messages of a call that wait to be sent; after that the oldest ones are dropped."""
 UNANSWERED = "no answer came in time"
 
 
@@ -26,6 +29,13 @@ class CallProgress(Struct, frozen=True):
 
     message: str
     fraction: float | None = None
+
+
+class CallMessage(Struct, frozen=True):
+    """Something that the tool of a call has said; each of them is heard."""
+
+    level: StatusLevel
+    text: str
 
 
 @dataclass(eq=False)
@@ -63,7 +73,7 @@ class CallForm:
             self.answered.set()
 
 
-CallNews = CallProgress | CallQuestion | CallForm | ToolOutcome
+CallNews = CallMessage | CallProgress | CallQuestion | CallForm | ToolOutcome
 
 
 class ServedCall:
@@ -76,6 +86,7 @@ class ServedCall:
         self.interrupt = InterruptSignal()
         self.questions: dict[str, CallQuestion | CallForm] = {}
         """Those that have no answer yet, by the ids of their requests."""
+        self._said: deque[CallMessage] = deque(maxlen=MOST_SAID)
         self._progress: CallProgress | None = None
         self._outcome: ToolOutcome | None = None
         self._news = anyio.Event()
@@ -86,6 +97,10 @@ class ServedCall:
 
     def report(self, message: str, fraction: float | None) -> None:
         self._progress = CallProgress(message, fraction)
+        self._news.set()
+
+    def say(self, level: StatusLevel, text: str) -> None:
+        self._said.append(CallMessage(level, text))
         self._news.set()
 
     def finish(self, outcome: ToolOutcome) -> None:
@@ -123,6 +138,8 @@ class ServedCall:
     async def next(self) -> CallNews:
         """The next event; the outcome comes last, and again whenever it is asked for."""
         while True:
+            if self._said:
+                return self._said.popleft()
             if self._progress is not None:
                 progress, self._progress = self._progress, None
                 return progress

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import json
 import secrets
+import warnings
 from collections import deque
 from contextlib import suppress
 from typing import Any
 
 import anyio
 import mcp_types
-from mcp import MCPError
+from mcp import MCPDeprecationWarning, MCPError
 from mcp.server import NotificationOptions, Server, ServerRequestContext
 from mcp.server.models import InitializationOptions
 from mcp.server.session import ServerSession
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
 
 from forge_cli import __version__
-from forge_cli.apps.serve.calls import PATIENCE, CallForm, CallProgress, CallQuestion, ServedCall
+from forge_cli.apps.serve.calls import PATIENCE, CallForm, CallMessage, CallProgress, CallQuestion, ServedCall
 from forge_cli.apps.serve.content import file_block
 from forge_cli.apps.serve.forms import form_of, settle
+from forge_cli.apps.serve.logs import ClientLogs
+from forge_cli.apps.serve.offered import OfferedExtras
 from forge_cli.apps.serve.served import ServedWorker
 from forge_cli.core.approval import Effect
 from forge_cli.core.calls import ToolOutcome
@@ -49,6 +52,7 @@ class McpRequests:
         """Calls whose clients have been given a question to answer, by the state that they send back with it."""
         self._sessions: deque[ServerSession] = deque(maxlen=MOST_CLIENTS)
         """The clients of the older generation, which are told of new tools one by one."""
+        self._logs = ClientLogs()
         self._listeners = InMemorySubscriptionBus()
 
     def server(self) -> Server[Any]:
@@ -59,16 +63,26 @@ class McpRequests:
                 return super().create_initialization_options(NotificationOptions(tools_changed=True))
 
         silence_sdk()
-        server = ToolServer(
-            "forge",
-            version=__version__,
-            title=f"forge: {self._served.worker.name}",
-            instructions=self._served.instructions,
-            get_tool_input_schema=self._schema,
-            on_list_tools=self._list_tools,
-            on_call_tool=self._call_tool,
-            on_subscriptions_listen=ListenHandler(self._listeners, max_subscriptions=MOST_CLIENTS),
-        )
+        extras = OfferedExtras(self._served)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", MCPDeprecationWarning)  # for the log, which clients still ask for
+            server = ToolServer(
+                "forge",
+                version=__version__,
+                title=f"forge: {self._served.worker.name}",
+                instructions=self._served.instructions,
+                get_tool_input_schema=self._schema,
+                on_list_tools=self._list_tools,
+                on_call_tool=self._call_tool,
+                on_list_prompts=extras.list_prompts,
+                on_get_prompt=extras.get_prompt,
+                on_completion=extras.complete,
+                on_list_resources=extras.list_resources,
+                on_list_resource_templates=extras.list_templates,
+                on_read_resource=extras.read_resource,
+                on_set_logging_level=self._logs.set_level,
+                on_subscriptions_listen=ListenHandler(self._listeners, max_subscriptions=MOST_CLIENTS),
+            )
         server.add_notification_handler("notifications/initialized", mcp_types.NotificationParams, self._greet)
         return server
 
@@ -139,6 +153,9 @@ class McpRequests:
             match await call.next():
                 case ToolOutcome() as outcome:
                     return call_result(outcome, self._served.redactor)
+                case CallMessage() as said:
+                    text = self._served.redactor.redact_text(visible(said.text))
+                    await self._logs.send(said, text, call.call.name, context)
                 case CallProgress(message, fraction):
                     step += 1
                     text = self._served.redactor.redact_text(visible(cut(message, 300, "end")))

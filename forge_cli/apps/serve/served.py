@@ -30,6 +30,7 @@ from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.gate.execution import TOOL
 from forge_cli.engine.gate.offer import Offer
 from forge_cli.engine.gate.steps import Caller
+from forge_cli.engine.gate.toolbox import Toolbox
 from forge_cli.engine.runtime.announcements import Announcer, OpenCalls
 from forge_cli.engine.runtime.assemble import Assembler, Assembly
 from forge_cli.engine.runtime.children import answer_or_raise, run_to_end
@@ -146,6 +147,15 @@ class ServedWorker:
         return self.redactor.redact_text("\n\n".join(said)) or None
 
     @property
+    def toolbox(self) -> Toolbox:
+        return self._assembly.toolbox
+
+    def tell(self, message: str) -> None:
+        """Put something on record that a client does without a call."""
+        self.made += 1
+        self._announcer.notify("info", message)
+
+    @property
     def tools(self) -> Sequence[Tool]:
         return [offer.tool for offer in self.offers.values()]
 
@@ -190,9 +200,10 @@ class ServedWorker:
 
     def _hear(self, event: events.Event) -> None:
         match event:
-            case events.StatusEvent(tool_call_id=str() as call, message=message, progress=fraction) if (
+            case events.StatusEvent(level, message, tool_call_id=str() as call, progress=fraction) if (
                 call in self._calls
             ):
+                self._calls[call].say(level, message)
                 self._calls[call].report(message, fraction)
             case events.ToolOutput(tool_call_id=call, text=text) if call in self._calls and text.strip():
                 self._calls[call].report(text.strip().splitlines()[-1], None)

@@ -18,6 +18,7 @@ from forge_cli.core.bus import new_id
 from forge_cli.core.errors import ForgeError, StatusLevel, ToolError, UsageError
 from forge_cli.core.events import SessionGrant, SessionUpdate, StatusEvent
 from forge_cli.core.interrupt import Ended
+from forge_cli.core.results import ResultValue, as_result
 from forge_cli.core.text import counted, did_you_mean, visible
 from forge_cli.core.tool import LONGEST
 from forge_cli.core.wire import wire
@@ -277,6 +278,25 @@ class Prompts:
 
     async def fill(self, name: str, given: Sequence[str]) -> str | None:
         """The message that a prompt makes of what was typed after its name; None where there is no such prompt."""
+        value = await self.value(name, given)
+        return None if value is None else value.text()
+
+    async def specs(self) -> dict[str, PromptSpec]:
+        """Each prompt by its name here."""
+        return {name: spec for name, (_, spec) in (await self._find()).items()}
+
+    async def complete(self, name: str, argument: str, text: str) -> list[str]:
+        """Values that the toolset of a prompt knows for one of its arguments."""
+        found = (await self._find()).get(name)
+        if found is None:
+            return []
+        opened, spec = found
+        what = f"the prompt '{name}' cannot be completed"
+        known = await opened.ask(what, "complete_prompt()", opened.toolset.complete_prompt, spec.name, argument, text)
+        return [str(value) for value in known]
+
+    async def value(self, name: str, given: Sequence[str]) -> ResultValue | None:
+        """The same with the images and files that it has."""
         found = (await self._find()).get(name)
         if found is None:
             return None
@@ -284,7 +304,7 @@ class Prompts:
         args = replace(spec, name=name).read_args(given)
         what = f"the prompt '{name}' cannot be filled in"
         fill = opened.toolset.get_prompt
-        return str(await opened.ask(what, "get_prompt()", fill, spec.name, args, seconds=LONGEST))
+        return as_result(await opened.ask(what, "get_prompt()", fill, spec.name, args, seconds=LONGEST))
 
     async def _find(self) -> dict[str, tuple[OpenToolset, PromptSpec]]:
         found: dict[str, tuple[OpenToolset, PromptSpec]] = {}

@@ -1,0 +1,58 @@
+"""The log messages that MCP clients have asked for, each from the level that it said."""
+
+from __future__ import annotations
+
+import warnings
+from collections import OrderedDict
+from typing import Any
+
+import mcp_types
+from mcp import MCPDeprecationWarning
+from mcp.server import ServerRequestContext
+
+from forge_cli.apps.serve.calls import CallMessage
+
+SEVERITY: tuple[mcp_types.LoggingLevel, ...] = (
+    "debug",
+    "info",
+    "notice",
+    "warning",
+    "error",
+    "critical",
+    "alert",
+    "emergency",
+)
+MOST_CLIENTS = 100
+
+
+class ClientLogs:
+    """Sends messages of calls to the clients that made them; a client that has named no level gets none."""
+
+    def __init__(self) -> None:
+        self._levels: OrderedDict[str, int] = OrderedDict()
+        """The least severity by client, of the older generation; the newer one says it in each request."""
+
+    async def set_level(
+        self, context: ServerRequestContext[Any, Any], params: mcp_types.SetLevelRequestParams
+    ) -> mcp_types.EmptyResult:
+        self._levels[_client(context)] = SEVERITY.index(params.level)
+        while len(self._levels) > MOST_CLIENTS:
+            self._levels.popitem(last=False)
+        return mcp_types.EmptyResult()
+
+    async def send(self, message: CallMessage, text: str, tool: str, context: ServerRequestContext[Any, Any]) -> None:
+        """Send one, where its client wants it; of the newer generation the SDK knows that."""
+        level = self._levels.get(_client(context))
+        older = context.session.can_send_request
+        if older and (level is None or SEVERITY.index(message.level) < level):
+            return
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", MCPDeprecationWarning)  # of the newest protocol; clients still ask for it
+            sending = context.session.send_log_message(message.level, text, tool, context.request_id)
+        await sending
+
+
+def _client(context: ServerRequestContext[Any, Any]) -> str:
+    """The session of a client over HTTP; over standard streams there is one client."""
+    headers = getattr(context.request, "headers", {})
+    return str(headers.get("mcp-session-id", ""))
