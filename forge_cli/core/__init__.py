@@ -12,5 +12,6 @@ if TYPE_CHECKING:
     from forge_cli.core import pictures as pictures
     from forge_cli.core import requests as requests
     from forge_cli.core import result_forms as result_forms
+    from forge_cli.core import short_payloads as short_payloads
 
 __getattr__ = lazy_modules(__name__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 import anyio
 from msgspec import Struct, field
@@ -14,7 +14,8 @@ from msgspec.structs import replace
 from forge_cli import core
 from forge_cli.core.actions import ApprovalResponse, UserInput
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
-from forge_cli.core.events import ApprovalRequired, Event, InputPrompt, Origin
+from forge_cli.core.errors import StatusLevel
+from forge_cli.core.events import ApprovalRequired, Event, InputPrompt, Origin, StatusEvent
 from forge_cli.core.phrases import NO_ONE_TO_ANSWER
 from forge_cli.core.text import did_you_mean
 from forge_cli.core.wire import Unreadable
@@ -174,9 +175,13 @@ def _read_named(name: str, payload: Mapping[str, Any]) -> Event:
     if name not in known:
         raise ValueError(f"there is no event '{name}'; {did_you_mean(name, known)}")
     try:
-        return known[name].read(dict(payload))
+        event = known[name].read(core.short_payloads.complete(name, payload))
     except Unreadable as error:
         raise ValueError(f"this is not the payload of an event '{name}': {error}") from None
+    if isinstance(event, StatusEvent) and event.level not in get_args(StatusLevel):  # a log may be of a newer version
+        levels = ", ".join(get_args(StatusLevel))
+        raise ValueError(f"this is not the payload of an event '{name}': level: must be one of {levels}")
+    return event
 
 
 def new_id(kind: str) -> str:

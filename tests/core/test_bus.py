@@ -1,6 +1,6 @@
 """The bus: everybody hears everything in one order, questions find their answers, and asking never hangs.
 
-Covers forge_cli.ui.runtime_ui.
+Covers forge_cli.core.short_payloads, forge_cli.ui.runtime_ui.
 """
 
 import re
@@ -10,11 +10,21 @@ from typing import Any
 import anyio
 import pytest
 
-from forge_cli.core.actions import ApprovalResponse, CommandEvent, UserInput
+from forge_cli.core.actions import ApprovalResponse, CommandEvent, Interrupt, ManualToolInvoke, UserInput
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
 from forge_cli.core.bus import EventBus
-from forge_cli.core.events import ApprovalRequired, Event, InputPrompt, MessageEvent, StatusEvent, ToolStarted
+from forge_cli.core.events import (
+    ApprovalRequired,
+    Event,
+    InputPrompt,
+    MessageEvent,
+    StatusEvent,
+    Streaming,
+    ToolResult,
+    ToolStarted,
+)
 from forge_cli.core.phrases import NO_ONE_TO_ANSWER
+from forge_cli.core.results import Text
 from forge_cli.events import Message
 from forge_cli.ui.runtime_ui import RuntimeUI
 
@@ -220,9 +230,58 @@ async def test_an_event_may_be_named() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "payload", "event"),
+    [
+        ("interrupt", {}, Interrupt("interrupted")),
+        ("interrupt", {"reason": "enough"}, Interrupt("enough")),
+        ("manualToolInvoke", {"toolName": "deploy"}, ManualToolInvoke("deploy", {})),
+        ("streaming", {"requestId": "r1", "delta": "x"}, Streaming("r1", "x", done=False)),
+        ("streaming", {"requestId": "r1", "delta": "", "done": True}, Streaming("r1", "", done=True)),
+        ("status", {"type": "info", "message": "hi"}, StatusEvent("info", "hi")),
+        ("toolStarted", {"toolCallId": "t1", "toolName": "act"}, ToolStarted("t1", "act", {})),
+        (
+            "toolResult",
+            {"toolCallId": "t1", "toolName": "act", "status": "error", "error": "no"},
+            ToolResult("t1", "act", "error", Text("no"), 0, "no"),
+        ),
+        (
+            "toolResult",
+            {"toolCallId": "t1", "toolName": "act", "status": "interrupted"},
+            ToolResult("t1", "act", "interrupted", Text("interrupted"), 0),
+        ),
+        (
+            "toolResult",
+            {"toolCallId": "t1", "toolName": "act", "status": "success", "value": {"kind": "text", "content": "x"}},
+            ToolResult("t1", "act", "success", Text("x"), 0),
+        ),
+        (
+            "approvalRequired",
+            {"requestId": "a1", "type": "tool_call"},
+            ApprovalRequired(ApprovalRequest("a1", "a1", "", {}, "", "", "medium", None, None)),
+        ),
+        (
+            "approvalRequired",
+            {"requestId": "a1", "toolCallId": "t1", "toolName": "act", "risk": "high"},
+            ApprovalRequired(ApprovalRequest("a1", "t1", "act", {}, "", "", "high", None, None)),
+        ),
+    ],
+)
+async def test_what_goes_without_saying_may_be_left_out(name: str, payload: dict[str, Any], event: Event) -> None:
+    bus, seen = EventBus(), list[Event]()
+    bus.subscribe(seen.append)
+    bus.emit(name, payload)
+    assert seen == [event]
+
+
+@pytest.mark.parametrize(
     ("name", "payload", "sentence"),
     [
         ("statsu", {}, "there is no event 'statsu'; did you mean 'status'?"),
+        ("streaming", {"requestId": "r1"}, "this is not the payload of an event 'streaming': "),
+        ("status", {"type": "loud", "message": "x"}, "this is not the payload of an event 'status': "),
+        ("manualToolInvoke", {}, "this is not the payload of an event 'manualToolInvoke': "),
+        ("approvalRequired", {}, "this is not the payload of an event 'approvalRequired': "),
+        ("toolResult", {"toolCallId": "t1", "toolName": "act"}, "this is not the payload of an event 'toolResult': "),
         ("status", {"level": "info"}, "this is not the payload of an event 'status': "),
     ],
 )
