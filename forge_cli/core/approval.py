@@ -32,7 +32,7 @@ class GrantRule(OnWire, frozen=True):
     A tool names places in its own section: ``GrantRule(("hosts", "-"), "example.org", "pages of example.org")``.
     """
 
-    off_wire: ClassVar = ("key",)
+    off_wire: ClassVar = ("key", "implied")
     at: tuple[str, ...]
     """The place in a worker file; an entry of a list goes by its ``name``, and ``-`` is a new entry."""
     says: Any
@@ -46,6 +46,8 @@ class GrantRule(OnWire, frozen=True):
     """The whole entry that ``at`` leads through, for a file that does not have it yet."""
     key: str = ""
     """The key by which a grant of it is remembered; the gate sets it."""
+    implied: bool = False
+    """Whether it is not offered for this call, and yet allows it where it was granted for another one."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, GrantRule) and (self.at, self.says) == (other.at, other.says)

@@ -40,7 +40,7 @@ def own_rules(own: Verdict, toolset: str) -> Needs:
 
 def _own_rule(rule: GrantRule, toolset: str) -> GrantRule:
     user_at = ("policy", toolset, *rule.user_at) if rule.user_at else None
-    return GrantRule(("toolsets", toolset, *rule.at), rule.says, rule.title, user_at)
+    return replace(rule, at=("toolsets", toolset, *rule.at), user_at=user_at)
 
 
 def with_keys(verdict: Verdict, tool: Tool, bound_to: str) -> Verdict:
@@ -63,6 +63,7 @@ def _rule_key(rule: GrantRule, tool: Tool, bound_to: str) -> str:
 
 def offers_for(needs: Needs) -> list[GrantOffer]:
     """Offers that would allow a call, the narrowest first: each need met by its first rule, then by its next."""
+    needs = [[rule for rule in need if not rule.implied] for need in needs]
     levels = range(max(map(len, needs), default=0))
     return list(unique(GrantOffer.of(need[min(level, len(need) - 1)] for need in needs) for level in levels))
 

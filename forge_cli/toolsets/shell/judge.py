@@ -105,6 +105,8 @@ class LineVerdict(Struct, frozen=True):
     suggestion: str | None = None
     grantable: tuple[str, ...] = ()
     """For each part that asks, the pattern that a person may pre-approve."""
+    shorter: tuple[tuple[str, ...], ...] = ()
+    """For each of these, the beginnings of it that would cover the same parts as rules."""
 
 
 def judge_line(
@@ -381,22 +383,33 @@ class LineJudge:
         asking = [(commands[at], places[at]) for at, each in enumerate(parts) if each.approval is Approval.ASK]
         open_to_grants = (each.match is None and each.why is None and not self._leaves(each) for each in parts)
         judged = all(fine for fine, each in zip(open_to_grants, parts, strict=True) if each.approval is Approval.ASK)
-        grantable = self._grantable(asking) if approval is Approval.ASK and judged else ()
-        return LineVerdict(approval, reason, part.match, tuple(parts), suggestion, grantable)
+        grantable = self._grantable(asking) if approval is Approval.ASK and judged else {}
+        shorter = tuple(grantable.values())
+        return LineVerdict(approval, reason, part.match, tuple(parts), suggestion, tuple(grantable), shorter)
 
     def _leaves(self, part: CommandPart) -> bool:
         """Whether a rule set does not cover a command for its files: a pattern would let it read all that there are."""
         return part.misfit is not None and any(is_outside(word, self._readable) for word in part.words[1:])
 
-    def _grantable(self, asking: Sequence[tuple[Simple, CommandPlace]]) -> tuple[str, ...]:
-        """Rules that would cover each of these commands, by the same look as at those that a rule matches."""
-        found: dict[str, None] = {}
+    def _grantable(self, asking: Sequence[tuple[Simple, CommandPlace]]) -> dict[str, tuple[str, ...]]:
+        """Rules that would cover each of these commands, by the same look as at those that a rule matches.
+
+        Each comes with its own beginnings that would cover the same commands.
+        """
+        found: dict[str, tuple[str, ...]] = {}
         for command, place in asking:
             pattern = _grantable_pattern(command)
             if pattern is None or self._hazard(command, len(tokens_of(pattern)), place):
-                return ()
-            found[pattern] = None
-        return tuple(found)
+                return {}
+            shorter = self._shorter(pattern, command, place)
+            found[pattern] = tuple(each for each in found.get(pattern, shorter) if each in shorter)
+        return found
+
+    def _shorter(self, pattern: str, command: Simple, place: CommandPlace) -> tuple[str, ...]:
+        """The beginnings of a pattern, from the program on, that would cover a command as rules."""
+        tokens = tokens_of(pattern)
+        lengths = range(len(command.assigned) + 1, len(tokens))
+        return tuple(" ".join(tokens[:length]) for length in lengths if not self._hazard(command, length, place))
 
     def _reason(self, part: CommandPart, parts: int) -> str:
         if part.why:

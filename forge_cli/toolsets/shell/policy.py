@@ -390,7 +390,11 @@ class ShellPolicy(Struct, frozen=True, dict=True):
             return ()
         if any(self._zone_verdict(file).approval is not Approval.PRE_APPROVED for file in files):
             return ()
-        return [[_pattern_rule(pattern)] for pattern in found.grantable]
+        each = zip(found.grantable, found.shorter, strict=True)
+        return [
+            [_pattern_rule(pattern), *(replace(_pattern_rule(other), implied=True) for other in shorter)]
+            for pattern, shorter in each
+        ]
 
     def _always_asks(self, path: str) -> bool:
         """Whether more than its zone asks before a file is written: it is protected, or one of the worker's own."""

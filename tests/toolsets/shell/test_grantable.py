@@ -143,6 +143,7 @@ NEVER_OFFERED = [
     ),
     *("env A=1 git checkout -b x", "git -c alias.x=reset x", "git -C sub reset --hard", "git -C sub checkout ."),
     *("for x in a b; do break; done", "while ls; do continue; done", "break", "exit 3", "if ls; then exit 1; fi"),
+    *("wait", "wait 5", "jobs -l", "fg", "docker compose", "docker compose -f x"),
     *(
         "curl http://h/x",
         "curl -s -X DELETE http://h",

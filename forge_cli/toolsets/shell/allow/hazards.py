@@ -40,7 +40,7 @@ _BY_ITS_WORDS = names(
 """Programs of which only all words tell what would be lost, or what would be sent where."""
 _KEYWORDS = names(
     "if then elif else fi for while until do done case esac select function coproc in time { } ! [[ ]] break continue "
-    "exit return"
+    "exit return wait jobs fg bg times"
 )
 """Words of the shell itself; what begins with one is no command that a rule could mean."""
 
@@ -184,4 +184,12 @@ def grantable_pattern(words: Sequence[ShellWord]) -> str | None:
     if cover and "/".join(cover.split()[1:]) in found.words("nested"):
         return None
     told = not found.kind.isdisjoint({"interpreter", "subcommands"}) or runner_named(name) or known_paths(name)
-    return None if cover == texts[0] and told else cover
+    if cover is None or (cover == texts[0] and told):
+        return None
+    return None if _is_group(cover.split()) else cover
+
+
+def _is_group(words: Sequence[str]) -> bool:
+    """Whether a pattern is a group of subcommands alone, such as ``docker compose``: its rule would cover none."""
+    name = program(words[0])
+    return name != "git" and known_paths(name) is not None and _own_words([*words, "x"]) > _own_words(words)

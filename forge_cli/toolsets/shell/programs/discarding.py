@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
+from itertools import dropwhile
 
 from forge_cli.toolsets.shell.programs.git import GitWords, git_folders, git_rows
 from forge_cli.toolsets.shell.programs.options import OptionNames
-from forge_cli.toolsets.shell.programs.subcommands import path_ends
+from forge_cli.toolsets.shell.programs.subcommands import ASSIGNMENT, path_ends
 from forge_cli.toolsets.shell.programs.table import program, program_named
 
 _PATH = re.compile(r"\.|:|.*/\Z|\.\.?/|.*[*?\[]")
@@ -35,9 +36,10 @@ def discards(words: Sequence[str]) -> bool:
 def commands_of(pattern: str) -> str:
     """Return the commands that a rule with this pattern covers, in words."""
     said = f"commands that begin with {pattern}"
-    if pattern == "git stash push":
+    words = list(dropwhile(ASSIGNMENT.match, pattern.split()))
+    if words == ["git", "stash", "push"]:
         return f"{said}, or with git stash and no subcommand"
-    return f"{said}, but for forms that discard or rewrite" if _may_come_to_discard(pattern.split()) else said
+    return f"{said}, but for forms that discard or rewrite" if _may_come_to_discard(words) else said
 
 
 def _may_come_to_discard(words: Sequence[str]) -> bool:
