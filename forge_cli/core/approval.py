@@ -44,6 +44,10 @@ class GrantRule(OnWire, frozen=True):
     """The value that it has there, where that is another one."""
     entry: Mapping[str, Any] | None = None
     """The whole entry that ``at`` leads through, for a file that does not have it yet."""
+    user_title: str | None = None
+    """The calls that the value in the user's config allows, where those are more."""
+    user_refuses: Any = None
+    """The value there that keeps a no, so that the rule is not offered again."""
     key: str = ""
     """The key by which a grant of it is remembered; the gate sets it."""
     implied: bool = False

@@ -108,7 +108,8 @@ class Given(Struct, frozen=True):
 
     @classmethod
     def of(cls, offer: GrantOffer, call: AskedCall, request: ApprovalRequest) -> Given:
-        extent = call.trial.extent if call.trial and not offer.written else None
+        as_said = offer.written is not None and all(rule.user_says is None for rule in offer.rules)
+        extent = call.trial.extent if call.trial and not as_said else None  # a set may allow trials only
         if offer.below:
             return cls(SessionGrant(request.tool_name, offer.text), below=offer, extent=extent)
         if offer.rules:

@@ -15,9 +15,9 @@ from forge_cli.toolsets.shell.sets.rows import OptInSet, rows_of
 
 OPT_IN: tuple[OptInSet, ...] = get_args(OptInSet)
 _TITLES = {
-    "building": "builds, on a copy, that only make ordinary files",
-    "containers": "looks at containers (docker ps, logs)",
-    "localhost": "reading from servers on this machine (curl)",
+    "building": "builds on a copy (npm run build)",
+    "containers": "looking at containers (docker ps)",
+    "localhost": "reading from servers here (curl 127.0.0.1)",
 }
 
 
@@ -27,7 +27,7 @@ class FolderSets(Config):
     path: str
     """The folder; ``~`` is your home."""
     use: list[OptInSet]
-    """Sets that hold for every worker there: building, containers, localhost."""
+    """Sets that hold for every worker there: building, containers, localhost; those left out are not offered."""
 
     def covers(self, workspace: Path) -> bool:
         folder = os.path.realpath(os.path.expanduser(self.path))
@@ -38,6 +38,11 @@ def rules_in(folders: Iterable[FolderSets], workspace: Path) -> list[ShellRule]:
     """Return the rules that hold in a working directory."""
     used = dict.fromkeys(name for each in folders if each.covers(workspace) for name in each.use)
     return [set_rule(name) for name in used]
+
+
+def is_settled(folders: Iterable[FolderSets], workspace: Path) -> bool:
+    """Return True if the person has said which sets they use in a working directory, be it none."""
+    return any(each.covers(workspace) for each in folders)
 
 
 def set_rule(name: OptInSet) -> ShellRule:
@@ -57,9 +62,15 @@ def container_sockets() -> list[Path]:
     return [path for place in places if (path := Path(os.path.realpath(place))).is_socket()]
 
 
-def offer_of(sets: Sequence[OptInSet], workspace: Path) -> GrantRule:
-    """Return the rule by which a person uses sets in a folder: kept in their own config for every worker."""
+def offer_of(name: OptInSet, sets: Sequence[OptInSet], workspace: Path) -> GrantRule:
+    """Return the rule that covers lines of one set; a person keeps all ``sets`` in their own config at once."""
     says: dict[str, object] = {"path": str(workspace), "use": list(sets)}
-    title = f"{' and '.join(_TITLES[name] for name in sets)} in this folder"
-    at = ("rules", NEW_ENTRY)
-    return GrantRule(at, {"use": sets[0]}, title, user_at=("folders", NEW_ENTRY), user_says=says)
+    return GrantRule(
+        ("rules", NEW_ENTRY),
+        {"use": name},
+        f"{_TITLES[name]} in this folder",
+        user_at=("folders", NEW_ENTRY),
+        user_says=says,
+        user_title=f"{', '.join(_TITLES[each] for each in sets)}, in this folder",
+        user_refuses={**says, "use": []},
+    )

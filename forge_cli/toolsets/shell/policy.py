@@ -29,7 +29,7 @@ from forge_cli.toolsets.shell.allow.values import Simple
 from forge_cli.toolsets.shell.config import ShellConfig, TrySetting, UserRules
 from forge_cli.toolsets.shell.judge import CommandPart, LineJudge, LineVerdict, starts_any
 from forge_cli.toolsets.shell.lint import check_examples, lint_rules
-from forge_cli.toolsets.shell.opt_in import OPT_IN, offer_of, opt_in_programs, rules_in, set_rule
+from forge_cli.toolsets.shell.opt_in import OPT_IN, is_settled, offer_of, opt_in_programs, rules_in, set_rule
 from forge_cli.toolsets.shell.programs.discarding import commands_of, possible_files
 from forge_cli.toolsets.shell.programs.readers import leaves_operands_alone, only_reads
 from forge_cli.toolsets.shell.programs.table import below
@@ -126,24 +126,25 @@ class ShellPolicy(Struct, frozen=True, dict=True):
         return replace(verdict, approval=unsure, reason=doubt, rule=None, where=None)
 
     def _with_opt_in(self, command: str, verdict: Verdict) -> Verdict:
-        """The verdict on a line that asks, with the offer of those sets that would cover all of it."""
+        """The verdict on a line that asks, with the offer of the sets to opt in to, if they would cover all of it."""
         if opt_in_programs().isdisjoint(re.findall(r"[\w-]+", command)) or not self._others_used:
             return verdict
         other = self._with_all_sets
         if other.verdict(command).approval is not Approval.PRE_APPROVED:
             return verdict
-        used = {part.match.rule.use for part in other._judged(command).parts if part.match}
-        sets = [name for name in self._others_used if name in used]
-        if len(sets) != 1:
+        used = [name for name in self._others_used if name in other._used(command)]
+        if len(used) != 1 or (used == ["building"] and self.try_first == "off"):
             return verdict
-        offer = offer_of(sets, self.workspace)
+        offer = offer_of(used[0], self._others_used, self.workspace)
         return replace(verdict, grants=[[offer, *need] for need in verdict.grants] or [[offer]])
 
     @cached_property
     def _others_used(self) -> list[OptInSet]:
-        """The sets to opt in that are not used here."""
-        rules = [*self.worker.rules, *self.user.rules, *rules_in(self.user.folders, self.workspace)]
-        return [name for name in OPT_IN if name not in {rule.use for rule in rules}]
+        """The sets to opt in to that are not used here, unless the person has said which ones are."""
+        if is_settled(self.user.folders, self.workspace):
+            return []
+        used = {rule.use for rule in (*self.worker.rules, *self.user.rules)}
+        return [name for name in OPT_IN if name not in used]
 
     @cached_property
     def _with_all_sets(self) -> ShellPolicy:
@@ -248,8 +249,7 @@ class ShellPolicy(Struct, frozen=True, dict=True):
         return self.worker.try_first if self.user.try_first == "auto" else self.user.try_first
 
     def _sections(self) -> Iterator[tuple[str, ShellConfig | UserRules]]:
-        yield _WORKER, self.worker
-        yield _USER, self.user
+        yield from ((_WORKER, self.worker), (_USER, self.user))
 
     def _rule(self, found: LineVerdict) -> tuple[str | None, Mark | None]:
         """The rule that decides, if it is one, or the default."""
@@ -390,11 +390,8 @@ class ShellPolicy(Struct, frozen=True, dict=True):
             return ()
         if any(self._zone_verdict(file).approval is not Approval.PRE_APPROVED for file in files):
             return ()
-        each = zip(found.grantable, found.shorter, strict=True)
-        return [
-            [_pattern_rule(pattern), *(replace(_pattern_rule(other), implied=True) for other in shorter)]
-            for pattern, shorter in each
-        ]
+        patterns = zip(found.grantable, found.shorter, strict=True)
+        return [[_pattern_rule(one), *(_pattern_rule(each, implied=True) for each in more)] for one, more in patterns]
 
     def _always_asks(self, path: str) -> bool:
         """Whether more than its zone asks before a file is written: it is protected, or one of the worker's own."""
@@ -465,9 +462,9 @@ def _is_in_any(path: str, folders: Iterable[str]) -> bool:
     return any(path == folder or path.startswith(folder + os.sep) for folder in folders)
 
 
-def _pattern_rule(pattern: str) -> GrantRule:
+def _pattern_rule(pattern: str, *, implied: bool = False) -> GrantRule:
     says = {"pattern": pattern, "approval": PRE_APPROVED}
-    return GrantRule(_RULES, says, commands_of(pattern), user_at=_RULES)
+    return GrantRule(_RULES, says, commands_of(pattern), _RULES, implied=implied)
 
 
 def _is_protected(word: str) -> bool:

@@ -70,6 +70,15 @@ def test_what_a_set_does_not_cover_whole_is_not_offered(folder: Project, line: s
     assert not any("use:" in rule for rule in offered(folder, line))
 
 
+@pytest.mark.parametrize("sets", [(), ("building",)], ids=repr)
+def test_what_was_said_of_a_folder_is_kept_and_no_set_is_offered_there_again(folder: Project, sets: tuple[str]) -> None:
+    settle(folder, folder.folder, *sets)
+    lines = [line for line, name in OFFERS.items() if name not in sets]
+    assert [judged(folder, line)["verdict"] for line in lines] == ["ask"] * len(lines)
+    assert not any("use:" in rule for line in lines for rule in offered(folder, line))
+    assert json.dumps({"path": str(folder.folder), "use": list(sets)}) in folder.forge("config", "show").stdout
+
+
 def test_a_project_cannot_opt_in(folder: Project) -> None:
     folder.write(".forge/config.yaml", "policy: {shell: {folders: [{path: ., use: [building]}]}}\n")
     with pytest.raises(WorkerError, match="the rule of a project says"):

@@ -5,6 +5,7 @@ import os
 
 import pexpect
 import pytest
+import yaml
 
 from forge_cli.core.approval import THIS_CALL, ApprovalRequest, GrantOffer, GrantRule
 from forge_cli.ui.terminal.console import new_console
@@ -141,6 +142,40 @@ def test_always_for_the_user(terminal, script, coder) -> None:
         "preApproved",
         "policy.shell.rules[0]",
     )
+
+
+ALL_SETS = (
+    "a yes, and always: builds on a copy (npm run build), reading from servers here (curl 127.0.0.1), looking at "
+    "containers (docker ps), in this folder;"
+)
+
+
+@pytest.mark.parametrize(("key", "use"), [("\n", ["building", "localhost", "containers"]), ("n\n", [])], ids=repr)
+def test_one_answer_for_all_rule_sets_of_a_folder_is_kept(terminal, script, coder, key: str, use: list[str]) -> None:
+    lines = ["curl -s http://127.0.0.1:9/", "docker ps"]
+    script(*shell(*lines), "{text: done}")
+    keyboard = terminal(*RUN, columns=120)
+    keyboard.asked()
+    keyboard.type("?\n")
+    keyboard.asked()
+    assert ALL_SETS in " ".join(keyboard.text.split())
+    keyboard.type("a\n")
+    keyboard.expect("Enter writes it, n keeps a no and does not offer it again, Esc goes back >")
+    keyboard.type(key)
+    if not use:
+        keyboard.expect("not offered again from the next session on")
+        keyboard.asked()
+        keyboard.type("n\n")
+    keyboard.asked()
+    keyboard.type("n\n")
+    assert keyboard.end() == 0
+    kept = yaml.safe_load((coder.home / "config.yaml").read_text())["policy"]["shell"]["folders"]
+    assert kept == [{"path": str(coder.folder), "use": use}]
+    judged = [
+        json.loads(coder.forge("approve", "worker.yaml", "shell", f"command={line}", "--json").stdout) for line in lines
+    ]
+    assert [each["verdict"] for each in judged] == (["preApproved"] if use else ["ask"]) * len(lines)
+    assert not any("use:" in rule for each in judged for grant in each.get("grants", []) for rule in grant["rules"])
 
 
 @pytest.mark.long
