@@ -21,6 +21,7 @@ from pygments.lexers import find_lexer_class_for_filename, get_lexer_by_name
 from pygments.util import ClassNotFound
 
 from forge_cli.core.text import readable, visible
+from forge_cli.ui.tasks import mark_tasks
 
 LONGEST = 200_000
 """Characters that are read as Markdown; what is longer is shown as it is."""
@@ -54,6 +55,7 @@ def markdown_parser() -> MarkdownIt:
     for name in ("th_open", "td_open"):
         parser.add_render_rule(name, _draw_cell)
     parser.core.ruler.push("bare links", _link_addresses)
+    parser.core.ruler.push("tasks", lambda state: mark_tasks(state.tokens))
     parser.add_render_rule("link_open", _draw_link)
     parser.add_render_rule("table_open", lambda *_: '<div class="table"><table>\n')
     parser.add_render_rule("table_close", lambda *_: "</table></div>\n")

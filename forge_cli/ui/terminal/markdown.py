@@ -25,6 +25,7 @@ from rich.text import Text as Styled
 from rich.theme import Theme
 
 from forge_cli.core.text import readable
+from forge_cli.ui.tasks import mark_tasks
 from forge_cli.ui.terminal.console import COLUMNS, ROWS
 from forge_cli.ui.wrap import NARROWEST, row_spans
 
@@ -239,7 +240,9 @@ def _prepared(tokens: Iterable[Token], *, joined: bool, marked: bool) -> Iterato
 
     With ``marked`` the marks of bold, struck and quoted words stay, because no style tells them from the others.
     """
-    for token in _with_empty_items(list(tokens)):
+    found = list(tokens)
+    mark_tasks(found)
+    for token in _with_empty_items(found):
         if token.children is not None:
             token.children = [*_inline(token.children, joined=joined, marked=marked)]
         yield token

@@ -450,3 +450,10 @@ def test_the_choices_are_those_that_make_sense() -> None:
     assert (choices[2]["key"], choices[2]["behind"], choices[2]["rule"]) == ("2", "s", "toolsets.shell: [ls]")
     assert [each["value"] for each in list_choices(request("x", once=True))] == ["once", "no"]
     assert [each["value"] for each in list_choices(request("x", offers=offers), parked=True)] == ["once", "no"]
+
+
+def test_tasks_have_boxes() -> None:
+    drawn = draw_markdown("- [x] done\n- [ ] <open>\n- no [x]\n")
+    assert '<li class="task">☑ done</li>' in drawn
+    assert '<li class="task">☐ &lt;open&gt;</li>' in drawn
+    assert "<li>no [x]</li>" in drawn

@@ -1,4 +1,7 @@
-"""Markdown on a terminal: the same however the text is cut into pieces, in any width, and no word of it lost."""
+"""Markdown on a terminal: the same however the text is cut into pieces, in any width, and no word of it lost.
+
+Covers forge_cli.ui.tasks.
+"""
 
 import re
 from itertools import pairwise
@@ -141,6 +144,20 @@ def test_no_text_is_drawn_as_nothing(text: str, styled: bool) -> None:
         assert "".join(drawn(block, styled=styled)).strip(), block
     for number in re.findall(r"(?m)^(\d+[.)])$", text):
         assert number in drawn(text, styled=False)
+
+
+def test_tasks_have_boxes() -> None:
+    text = "- [x] done\n- [ ] *open*\n  - [X] inner\n- plain [x] no\n- [y] no\n- [x]no\n\n[x] none\n"
+    assert draw_markdown(text, 40, styled=False) == [
+        " • ☑ done",
+        " • ☐ *open*",
+        "    • ☑ inner",
+        " • plain [x] no",
+        " • [y] no",
+        " • [x]no",
+        "",
+        "[x] none",
+    ]
 
 
 def test_a_table_has_columns_and_is_wrapped_inside_of_them() -> None:
