@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import traceback
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.text import visible
+from forge_cli.files.home import forge_home
 from forge_cli.process.streams import OutputLost
 from forge_cli.sandbox.secrets import own_redactor
 from forge_cli.ui.wrap import wrap_for
 
 if TYPE_CHECKING:
     from forge_cli.process.report import ResultReport
+
+_REMEDIES = {
+    errno.EROFS: "make its file system writable",
+    errno.ENOSPC: "make room there",
+    errno.EDQUOT: "make room within your quota",
+    errno.EACCES: "make it yours to read and write",
+    errno.EPERM: "make it yours to read and write",
+}
+"""Remedies for a person against errors of the system that have nothing to do with forge."""
 
 
 def explain(error: BaseException, *, debug: bool = False, report: ResultReport | None = None) -> int:
@@ -50,9 +62,19 @@ def describe(error: BaseException, *, debug: bool) -> tuple[int, str | None, str
     if isinstance(cause, FileNotFoundError) and not has_working_directory():
         return 1, "the working directory is gone\n  cd to one that is there", None
     if isinstance(cause, OSError):
-        place = f": {os.fsdecode(cause.filename)}" if isinstance(cause.filename, (str, bytes)) else ""
-        return 1, f"{cause.strerror or cause}{place}{more}", None
+        return 1, _system_error(cause, more), None
     return 1, f"internal error: {' '.join(traceback.format_exception_only(cause)[-1].split())}{more}", None
+
+
+def _system_error(error: OSError, more: str) -> str:
+    place = os.fsdecode(error.filename) if isinstance(error.filename, (str, bytes)) else ""
+    remedy = _REMEDIES.get(error.errno or 0)
+    if not place or remedy is None:
+        return f"{error.strerror or error}{f': {place}' if place else ''}{more}"
+    home = forge_home()
+    if Path(place).is_relative_to(home):
+        remedy = f"{remedy}, or set FORGE_HOME to a folder that takes files, in the place of {home}"
+    return f"{place} cannot be used: {error.strerror}\n  {remedy}"
 
 
 def find_stop(error: BaseException | None) -> BaseException | None:

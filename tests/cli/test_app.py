@@ -3,6 +3,7 @@
 Covers forge_cli.cli.commands, forge_cli.cli.failure, forge_cli.cli.overview and forge_cli.cli.usage.
 """
 
+import errno
 import os
 import subprocess
 import sys
@@ -135,7 +136,26 @@ def test_a_bug_is_one_line_and_debug_shows_the_traceback(probe) -> None:
 def test_an_error_of_the_system_names_the_file(probe) -> None:
     done = probe("raise OSError(28, 'No space left on device', '/full/log')")
     assert done.returncode == 1
-    assert done.stderr == "forge: No space left on device: /full/log; --debug shows the traceback\n"
+    assert done.stderr == "forge: /full/log cannot be used: No space left on device\n  make room there\n"
+
+
+@pytest.mark.parametrize(
+    ("number", "remedy"),
+    [
+        ("EROFS", "make its file system writable"),
+        ("EDQUOT", "make room within your quota"),
+        ("EACCES", "make it yours to read and write"),
+    ],
+)
+def test_what_the_home_does_not_take_is_told_with_the_remedy(probe, number: str, remedy: str) -> None:
+    done = probe(
+        "import errno, os; from forge_cli.files.home import forge_home; "
+        f"raise OSError(errno.{number}, os.strerror(errno.{number}), str(forge_home() / 'sessions/s.lock'))"
+    )
+    assert done.returncode == 1
+    assert f"/sessions/s.lock cannot be used: {os.strerror(getattr(errno, number))}\n  {remedy}, or set FORGE_HOME" in (
+        done.stderr
+    )
 
 
 def test_errors_cannot_repaint_the_terminal(probe) -> None:
