@@ -101,6 +101,8 @@ def _tell_trial(answer: VerdictAnswer, out: TextIO, *, as_json: bool) -> None:
     _tell(answer, out, as_json=as_json)
     if tried:
         out.write(f"{visible(tried['shown'], keep=chr(10))}\ndropped: nothing was changed\n")
+        if tried.get("blocked"):
+            out.write(f"blocked: {visible(tried['blocked'])}\n")
 
 
 def _options(pairs: list[str]) -> dict[str, OptionValue]:

@@ -92,7 +92,7 @@ def undo(
             refused[file.path] = plan
     if refused:
         back = {path: each for path, each in moved.back.items() if path not in refused}
-        missing = (*moved.missing, *(each.file for each in refused.values()))
+        missing = (*moved.missing, *(each.file for each in refused.values() if _was_a_file(each.file)))
         moved = replace(moved, back=back, missing=missing)
     done = [refused.get(file.path) or _undo_one(log, _look(log, file, moved), moved, confirm) for file in files]
     emptied = [each.file for each in done if not each.left and each.file.before is None]
@@ -102,6 +102,11 @@ def undo(
     restored = (each.file for each in done if each.left is None)
     log.forget((file.path for file in restored if file.after not in missing_states), calls)
     return done
+
+
+def _was_a_file(file: ChangedFile) -> bool:
+    """Whether there was content that could be elsewhere now; pipes and folders have none."""
+    return file.before is not None and file.before[0] == "file"
 
 
 class _Answers:

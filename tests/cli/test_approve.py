@@ -227,13 +227,13 @@ TRIED = {
     "tar xf notes": ASKS,
     "echo x > made; tar xf notes": ASKS,
     "git push": None,
-    "$(echo git) push": None,
-    "git $x": None,
-    'bash -c "$x"': None,
-    "true; echo x | base64 -d | sh": None,
-    "xargs git < list": None,
-    "python3 -c 'import os; os.system(\"git push\")'": None,
-    "awk 'BEGIN { system(\"git push\") }'": None,
+    "$(echo git) push": ASKS,
+    "git $x": ASKS,
+    'bash -c "$x"': ASKS,
+    "true; echo x | base64 -d | sh": ASKS,
+    "xargs git < list": ASKS,
+    "python3 -c 'import os; os.system(\"git push\")'": ASKS,
+    "awk 'BEGIN { system(\"git push\") }'": ASKS,
     "cat notes": None,
 }
 
@@ -250,7 +250,10 @@ def test_which_lines_would_be_tried_where_rules_block_and_ask(project: Project, 
 
 
 @pytest.mark.needs("overlay")
-def test_a_line_that_may_come_to_what_is_blocked_is_not_tried(project: Project, cli) -> None:
+def test_a_line_that_comes_to_what_is_blocked_is_blocked_by_its_trial(project: Project, cli) -> None:
     project.write("worker.yaml", RULED)
     done = cli("approve", "worker.yaml", "shell", "command=$(echo git) push", "--try")
-    assert (done.code, "may run a command that is blocked" in done.out) == (0, True), done
+    assert done.code == 0, done
+    assert done.out.endswith(
+        "blocked: on a copy it started a command that is blocked: 'git push' matches the blocked rule 'git push'\n"
+    )

@@ -111,7 +111,7 @@ def test_what_is_newer_stays_where_nobody_can_be_asked(coder: Project, cli) -> N
     coder.write("app.py", "mine")
     done = cli("undo", sessions(coder)[0].stem)
     assert (done.code, coder.read("app.py"), coder.read("old.txt")) == (1, "mine", "old\n")
-    assert done.out == "restored  old.txt\nleft      app.py: it was changed after the session\n"
+    assert done.out == "left      app.py: it was changed after the session\nrestored  old.txt\n"
     assert done.err == "forge: 1 file of 2 left as it is\n"
     coder.write("app.py", "x")
     assert (cli("undo").code, coder.read("app.py")) == (0, "one\ntwo\n")

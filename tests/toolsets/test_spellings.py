@@ -143,7 +143,7 @@ def test_a_folder_called_tilde_keeps_its_place(project: Project) -> None:
         ("list_dir", {"path": "./~"}),
         ("list_dir", {"path": "/all/~"}),
         ("apply_patch", {"input": diff}),
-        ("read_file", {"path": "~name/a.txt"}),
+        ("read_file", {"path": "./~name/a.txt"}),
     ):
         project.write("work/~name/a.txt", "here\n")
         project.write("work/~/a.txt", "here\n")

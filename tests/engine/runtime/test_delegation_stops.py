@@ -71,10 +71,10 @@ def test_the_time_of_the_root_is_everybodys(held: Tree) -> None:
 
 def test_a_workers_own_time_ends_only_itself_and_those_below(held: Tree) -> None:
     turns = calls(call("leaf", input="x")), "helper: {result}"
-    held.worker("helper", *turns, toolsets=BELOW, more="limits: {max_time: 0.4}")
+    held.worker("helper", *turns, toolsets=BELOW, more="limits: {max_time: 2}")
     seen = held.run(ASK_HELPER, "boss: {result}")
     assert seen.result.status == "completed"
-    assert seen.result.response == ("boss: the worker 'helper' ended with limit: the limit of 0.4 seconds was reached")
+    assert seen.result.response == ("boss: the worker 'helper' ended with limit: the limit of 2 seconds was reached")
     assert held.notes == ["x", "let go"]
 
 
