@@ -684,7 +684,8 @@ def test_who_compiles_a_tool_by_hand_learns_that_forge_does_it(project: Project)
     folder.mkdir(parents=True)
     project.write("worker.yaml", "name: w\ntoolsets: {shell: {default: preApproved}}\n")
     line = f"cd {folder} && go build -o greet greet.go"
-    seen = project.run(calls(call("shell", command=line)), "{result}")
+    seen = project.run(calls(call("shell", command=line)), "{result}", approval_mode="approve_all")
     assert "forge compiles Go programs in its folder of tools by itself" in seen.result.response
-    elsewhere = project.run(calls(call("shell", command="go build -o greet absent.go")), "{result}")
+    turn = calls(call("shell", command="go build -o greet absent.go"))
+    elsewhere = project.run(turn, "{result}", approval_mode="approve_all")
     assert "forge compiles" not in elsewhere.result.response

@@ -29,8 +29,11 @@ class TemporaryFolder:
         self.room = room
         _remove_left()
         self._around = Path(os.path.realpath(tempfile.mkdtemp(prefix=_PREFIX)))
-        self._lock = os.open(self._around / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        # A lock that others can see is held already: who looks for what was left would take a free one for such.
+        begun = self._around / f"{_LOCK}.new"
+        self._lock = os.open(begun, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
+        begun.rename(self._around / _LOCK)
         self.path = self._around / "tmp"
         self.path.mkdir()
         self.path.chmod(_SHARED_BY_ALL)

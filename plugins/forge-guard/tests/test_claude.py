@@ -4,27 +4,30 @@ import pytest
 
 from .conftest import Machine
 
-SHOWS_ENVIRONMENT = [
+NOT_COVERED = [
     "env",
     "env | sort",
     "timeout 5 env",
+    "printenv",
+    "printenv HOME ANTHROPIC_API_KEY",
+    "printenv HOME PATH | wc",
+    "printenv | head -3",
+    "print'env' KEY",
+    "'env'",
+    "en\\v | sort",
+]
+"""Lines of programs that the set for reading covers only where forge confines them, which a guard does not."""
+SHOWS_ENVIRONMENT = [
     "echo $ANTHROPIC_API_KEY",
     'echo "${DATABASE_URL}"',
     "x=$GH_TOKEN; echo $x",
     "jq -n env",
     "jq -n '$ENV.HOME'",
-    "printenv",
-    "printenv HOME ANTHROPIC_API_KEY",
-    "printenv | head -3",
-    "print'env' KEY",
-    "'env'",
-    "en\\v | sort",
     "awk 'BEGIN{print ENVIRON[\"X\"]}'",
     "echo a # it's\necho $SECRET # '",
 ]
 SHOWS_NOTHING = [
     "echo $HOME",
-    "printenv HOME PATH | wc",
     "awk '{print $NF}' a.txt",
     "for f in *.py; do head -3 $f; done",
     "grep -rn env src",
@@ -40,6 +43,7 @@ def test_every_kind_of_call_gets_its_answer(machine: Machine) -> None:
         ("Bash", {"command": "git log --output=x"}, "ask", "--output=x writes"),
         ("Bash", {"command": "sudo ls"}, "deny", "toolsets.shell.rules[2]"),
         *(("Bash", {"command": line}, "ask", "what your environment holds") for line in SHOWS_ENVIRONMENT),
+        *(("Bash", {"command": line}, "ask", "") for line in NOT_COVERED),
         *(("Bash", {"command": line}, "allow", "") for line in SHOWS_NOTHING),
         ("Bash", {"command": 5}, "ask", "'command' is not a text"),
         ("Bash", {"command": "git status", "dangerouslyDisableSandbox": True}, "ask", "leave the sandbox of claude"),
