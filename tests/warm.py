@@ -45,8 +45,13 @@ server.connect({address!r})
 streams = (_socket.SOL_SOCKET, _socket.SCM_RIGHTS, array.array("i", [0, 1, 2]))
 server.sendmsg([len(request).to_bytes(8, "big")], [streams])
 server.sendall(request)
+def hand_over(number, frame):
+    try:
+        server.send(bytes([number]))
+    except OSError:
+        pass  # it has ended, and its status is on the way
 for number in (_signal.SIGHUP, _signal.SIGINT, _signal.SIGQUIT, _signal.SIGTERM):
-    _signal.signal(number, lambda number, frame: server.send(bytes([number])))
+    _signal.signal(number, hand_over)
 status = int.from_bytes(server.recv(8) or b"\\1\\0", "big")
 if status & 127:
     if status & 127 != _signal.SIGKILL:
