@@ -89,7 +89,9 @@ def _print(check: DoctorCheck) -> None:
     detail, remedy = check.detail, "" if check.ok else check.remedy or ""
     if detail.startswith("needs ") and "; " in remedy:  # a provider's own sentence says the same and more
         detail, remedy = remedy.split("; ", 1)
-    mark = "ok     " if check.ok else "FAILED " if check.essential else "missing"
+    mark = "FAILED " if check.essential else "missing"
+    if check.ok:
+        mark = "ok     "
     lines = [f"{check.id}: {detail}", *([remedy] if remedy else [])]
     width = terminal_width(sys.stdout)
     margin = " " * len(f"{mark} ")

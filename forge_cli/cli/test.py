@@ -92,7 +92,9 @@ def replay_tests(
             print_json(data, out)
         else:
             out.write(_last_line(tally))
-    raise typer.Exit(ExitCode.DRIFT if tally["drift"] else ExitCode.INVALID if tally["error"] else ExitCode.DONE)
+    if tally["drift"]:
+        raise typer.Exit(ExitCode.DRIFT)
+    raise typer.Exit(ExitCode.INVALID if tally["error"] else ExitCode.DONE)
 
 
 def _last_line(tally: dict[str, int]) -> str:

@@ -6,7 +6,7 @@ import dataclasses
 import json
 import math
 import re
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence, Set, ValuesView
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence, Set, ValuesView
 from contextlib import suppress
 from enum import Enum
 from functools import cache, partial, reduce
@@ -44,6 +44,13 @@ def clean_text(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-8", "backslashreplace").decode()
     return text
+
+
+def inner_values(value: Any) -> Iterable[Any]:
+    """Return the values directly within a JSON object or array; a scalar has none."""
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
 
 
 class Unreadable(ValueError):

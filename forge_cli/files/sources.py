@@ -114,7 +114,7 @@ class Sources(Struct, frozen=True, dict=True):
             raise clash(module, package)
 
     def is_folder(self, name: str) -> bool:
-        """Is it a folder without a file of its own, in which others are found?"""
+        """Return True if it is a folder that has no file of its own and holds others."""
         return name not in self.files and any(each.startswith(f"{name}.") for each in self.files)
 
 

@@ -52,12 +52,17 @@ def drop_all_unfinished() -> None:
     for log in _logs_with_trials():
         if not any(_unfinished(log.with_suffix(TRIALS))):
             continue
-        with suppress(ForgeError, OSError):
-            held = lock(log)
-            try:
-                drop_unfinished(log)
-            finally:
-                unlock(log, held)
+        _drop_if_free(log)
+
+
+def _drop_if_free(log: Path) -> None:
+    """Remove the copies of a session's commands, unless a process works on it."""
+    with suppress(ForgeError, OSError):
+        held = lock(log)
+        try:
+            drop_unfinished(log)
+        finally:
+            unlock(log, held)
 
 
 def find_leftovers(home: Path, folder: Path | None = None) -> list[Leftover]:
@@ -80,12 +85,7 @@ def remove_leftover(leftover: Leftover) -> bool:
     path = leftover.path
     if leftover.kind == "trial":
         log = path.parent.with_suffix(SUFFIX)
-        with suppress(ForgeError, OSError):
-            held = lock(log)
-            try:
-                drop_unfinished(log)
-            finally:
-                unlock(log, held)
+        _drop_if_free(log)
         return not path.exists()
     with suppress(OSError):
         folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -242,7 +242,7 @@ def _put_aside(parked: ChangedFile, moved: Moved) -> ChangedFile:
 
 
 def _has_other_mode(file: ChangedFile, held: HeldFile) -> bool:
-    """Did a command change the mode, which is not back?"""
+    """Return True if a command changed the mode, and it still differs."""
     info = held.place.info
     return file.after_mode not in (None, file.mode) and info is not None and info.st_mode & 0o7777 != file.mode
 

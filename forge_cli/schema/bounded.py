@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from forge_cli.core.wire import JsonObject
+from forge_cli.core.wire import JsonObject, inner_values
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError
@@ -141,7 +141,7 @@ def _objects(value: Any) -> Iterator[JsonObject]:
     """Every object in a value: a reference may lead to each of them."""
     if isinstance(value, dict):
         yield value
-    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+    for inner in inner_values(value):
         yield from _objects(inner)
 
 

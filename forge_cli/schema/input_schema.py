@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from forge_cli import schema as room
 from forge_cli.core.errors import PROBLEMS, InvalidInput, SchemaError
-from forge_cli.core.wire import NESTING, JsonObject, plain_json
+from forge_cli.core.wire import NESTING, JsonObject, inner_values, plain_json
 from forge_cli.schema.fields import as_mapping, coerce
 
 if TYPE_CHECKING:
@@ -156,8 +156,7 @@ def _shape_problems(schema: JsonObject) -> Iterator[str]:
 
 def _count(value: Any) -> int:
     """How many values there are in one."""
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return 1 + sum(map(_count, inner))
+    return 1 + sum(map(_count, inner_values(value)))
 
 
 def _closed(schema: JsonObject) -> JsonObject:

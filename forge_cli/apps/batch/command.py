@@ -137,6 +137,7 @@ def batch(
         raise UsageError("-o -: the results are kept in a file", hint=hint)
     if (os.path.exists(results) and not os.path.isfile(results)) or not os.path.isdir(results.absolute().parent):
         raise UsageError(f"-o {results}: name a regular file in a folder that is there")
+    restarted = frozenset(keys) if keys else None
     call = BatchCall(
         work=options.chosen(
             find_trusted_worker(worker, interactive=False),
@@ -159,7 +160,7 @@ def batch(
         concurrency=concurrency,
         executor=executor,
         retries=retries,
-        restart=RestartChoice(frozenset(keys) if keys else None) if restart else None,
+        restart=RestartChoice(restarted) if restart else None,
         as_json=as_json,
     )
     with data_output() as out:

@@ -163,12 +163,18 @@ class BatchScreen:
         return [cut(visible(problem), LONGEST_ERROR, "end")] if (problem := self._provider()) else []
 
     def _facts(self, seconds: float) -> list[str]:
-        counts, rate = self.counts, self._ended / seconds * 60 if seconds else 0.0
-        left = (counts.waiting + counts.running) / rate * 60 if rate and counts.running else None
-        facts = [f"{compact(self.spending.tokens)} tokens", dollars(self.spending.cost) if self.spending.cost else ""]
-        facts += [f"{rate:.0f} a minute" if rate >= 10 else f"{rate:.1f} a minute"] if rate else []
-        facts += [f"about {duration(left)} left"] if left else []
-        return [*filter(None, facts), duration(seconds)]
+        counts = self.counts
+        rate = self._ended / seconds * 60 if seconds else 0.0
+        facts = [f"{compact(self.spending.tokens)} tokens"]
+        if self.spending.cost:
+            facts.append(dollars(self.spending.cost))
+        if rate:
+            decimals = 0 if rate >= 10 else 1
+            facts.append(f"{rate:.{decimals}f} a minute")
+        if rate and counts.running:
+            left = (counts.waiting + counts.running) / rate * 60
+            facts.append(f"about {duration(left)} left")
+        return [*facts, duration(seconds)]
 
 
 def _states(counts: BatchCounts) -> str:

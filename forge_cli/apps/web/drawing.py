@@ -382,4 +382,6 @@ class SessionDrawing:
             return "waiting", ", ".join(dict.fromkeys(tools))
         if self._running and self.busy:
             return "running", ", ".join(dict.fromkeys(self._running.values()))
-        return (self._activity if self.busy and self._activity else "thinking" if self.busy else "idle"), ""
+        if self.busy:
+            return self._activity or "thinking", ""
+        return "idle", ""

@@ -230,6 +230,9 @@ class WebSessions:
     def _waiting_row(self, session: str, waiting: Waiting) -> JsonObject:
         live = self.live.get(session)
         request = live.requests.get(waiting.id, waiting.request) if live else waiting.request
+        answer = None
+        if waiting.answer is not None:
+            answer = "yes" if waiting.answer.approved else "no"
         return {
             "session": session,
             "worker": " > ".join(waiting.path),
@@ -238,7 +241,7 @@ class WebSessions:
             "title": visible(request.description),
             "asked": waiting.time,
             "risk": request.risk,
-            "answer": None if waiting.answer is None else "yes" if waiting.answer.approved else "no",
+            "answer": answer,
             "html": draw_request(request, self._find),
             "choices": list_choices(request, parked=live is None),
         }

@@ -35,7 +35,9 @@ def add(
     if (url is None) == (not command):
         raise UsageError("give either --url URL or -- COMMAND ARGS...", hint=f"as in: forge mcp add {name} -- program")
     program, *args = command or [""]
-    server: dict[str, Any] = {"url": url} if url else {"command": program, **({"args": args} if args else {})}
+    server: dict[str, Any] = {"url": url} if url else {"command": program}
+    if args:
+        server["args"] = args
     parse_config(McpServers, {"servers": {name: server}}, at=("mcp",))
     if name in load_settings(forge_home()).mcp.servers:
         raise UsageError(f"there is a server '{name}' already", hint=f"forge mcp remove {name}")

@@ -43,7 +43,8 @@ def show(
     """
     if policy + tree + prompt > 1:
         raise UsageError("--policy, --tree and --prompt are three different things; name one")
-    view = "policy" if policy else "tree" if tree else "prompt" if prompt else "facts"
+    wanted = {"policy": policy, "tree": tree, "prompt": prompt, "facts": True}
+    view = next(name for name, is_wanted in wanted.items() if is_wanted)
     path, folder = find_worker(worker), work_folder(directory)
     with data_output():
         guidance = _guidance(path, folder) if prompt else ""

@@ -302,7 +302,7 @@ def _grouped(pid: int, limits: ProcessLimits, *, contained: bool) -> ControlGrou
 
 
 def _pipe(ours: ExitStack, theirs: ExitStack) -> tuple[int, int]:
-    """Our reading end and their writing end."""
+    """Return our reading end and the writing end for the child."""
     reading, writing = os.pipe()
     ours.callback(os.close, reading)
     theirs.callback(os.close, writing)

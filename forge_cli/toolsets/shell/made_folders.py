@@ -35,7 +35,7 @@ class MadeFolder(Struct, frozen=True):
 
 
 def readable_size(size: int) -> str:
-    """A number of bytes for people, ``12 MB``; exact where it is small."""
+    """Return a number of bytes as people read it, ``12 MB``; a small one exactly."""
     if size < 1000:
         return counted(size, "byte")
     number, units = size / 1000, list(_UNITS)

@@ -234,7 +234,7 @@ def _without_rows(text: str) -> str:
 
 
 def _closed(line: str) -> str:
-    """A line with the end of what it has begun: code, bold words, a link."""
+    """Return a line with the code, bold words or link that it begins closed."""
     if line.count("`") % 2:
         return line[:-1] if line.endswith("`") else f"{line}`"
     line = _OPEN_LINK.sub(r"\1", line)
