@@ -1,10 +1,12 @@
 """The conformance suite of the protocol against forge: as many scenarios as it passed before.
 
-Covers forge_cli.apps.serve.protocol and forge_cli.apps.serve.transports.
+Covers forge_cli.apps.serve.protocol, forge_cli.apps.serve.transports and forge_cli.toolsets.mcp.oauth.
 """
 
 import re
+import shlex
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from shutil import which
@@ -24,6 +26,36 @@ HERE = Path(__file__).parent / "conformance"
 PASSED = re.compile(r"^✓ (\S+): ", re.MULTILINE)
 AS_SERVER = 27
 """Scenarios of 30 that forge passes as a server."""
+AS_CLIENT = """
+initialize
+tools_call
+elicitation-sep1034-client-defaults
+sse-retry
+auth/metadata-default
+auth/metadata-var1
+auth/metadata-var2
+auth/metadata-var3
+auth/basic-cimd
+auth/scope-from-www-authenticate
+auth/scope-from-scopes-supported
+auth/scope-omitted-when-undefined
+auth/scope-step-up
+auth/scope-retry-limit
+auth/token-endpoint-auth-basic
+auth/token-endpoint-auth-post
+auth/token-endpoint-auth-none
+auth/pre-registration
+auth/2025-03-26-oauth-endpoint-fallback
+auth/resource-mismatch
+auth/offline-access-scope
+auth/offline-access-not-supported
+auth/client-credentials-basic
+"""
+"""The scenarios that forge passes as a client: 22 of 23, and one of three extensions.
+
+It refuses the metadata of auth/2025-03-26-oauth-metadata-backcompat, which name another issuer than the place they
+come from.
+"""
 
 
 def suite(*words: str) -> list[str]:
@@ -52,3 +84,13 @@ def test_the_scenarios_of_servers(tester: Project, start: Callable[..., Started]
     told = start_loop(work)
     passed = set(PASSED.findall(told))
     assert len(passed) >= AS_SERVER, told
+
+
+@pytest.mark.long
+@pytest.mark.needs("conformance")
+@pytest.mark.parametrize("scenario", AS_CLIENT.split())
+def test_a_scenario_of_clients(scenario: str) -> None:
+    client = f"{shlex.quote(sys.executable)} {shlex.quote(str(HERE / 'client.py'))}"
+    words = suite("client", "--scenario", scenario, "--command", client, "--timeout", "90000")
+    done = subprocess.run(words, capture_output=True, text=True, timeout=110, check=False)
+    assert "OVERALL: PASSED" in done.stderr, f"{done.stdout}\n{done.stderr}"

@@ -93,6 +93,8 @@ class KeptTokens:
             self.entry["issuer"] = context.oauth_metadata.model_dump(mode="json", exclude_none=True)
         if context and context.protected_resource_metadata:
             self.entry["resource"] = context.protected_resource_metadata.model_dump(mode="json", exclude_none=True)
+        if context and context.client_metadata.scope:  # not when they are renewed, which asks for nothing
+            self.entry["asked"] = context.client_metadata.scope
         self._save(self.entry)
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
@@ -178,6 +180,11 @@ def expanded_oauth(server: McpServer, where: Mark | None) -> McpOauth:
     said = server.oauth or McpOauth()
     secret = {name: value for name in ("client_id", "client_secret") if (value := getattr(said, name)) is not None}
     return said.model_copy(update=expand(secret, os.environ, lambda name: said.where(name) or where))
+
+
+def asked_for(entry: JsonObject | None, scope: str) -> bool:
+    """Whether the last login has already asked for these rights, so that another one would bring nothing new."""
+    return bool(scope) and set(scope.split()) <= set(str((entry or {}).get("asked", "")).split())
 
 
 def scope_wanted(challenge: str) -> str | None:

@@ -37,7 +37,7 @@ from forge_cli.schema.tool import Tool
 from forge_cli.schema.toolset import Toolset, ToolsetConfig, ToolsetPlaces
 from forge_cli.toolsets.mcp.connection import Connection
 from forge_cli.toolsets.mcp.locked import offered_entries, server_entry
-from forge_cli.toolsets.mcp.oauth import KeptTokens, McpTokens, expanded_oauth, oauth_provider, scope_wanted
+from forge_cli.toolsets.mcp.oauth import KeptTokens, McpTokens, asked_for, expanded_oauth, oauth_provider, scope_wanted
 from forge_cli.toolsets.mcp.offer import KeptOffer, Pins, Quarantined, ServerTool, names_for, offered_tool
 from forge_cli.toolsets.mcp.results import ServerRequests, convert_result, prompt_text, resource_tools
 from forge_cli.toolsets.mcp.start_files import StartFiles
@@ -190,15 +190,21 @@ class McpToolset(Toolset):
 
     def _answered(self, connection: Connection, status: int, reason: str, challenge: str) -> None:
         if status == FORBIDDEN and (scope := scope_wanted(challenge)) is not None:
-            _, remedy = self._login(connection)
-            store, url = McpTokens(self.env.home), str(connection.server.url)
-            if entry := store.find(url):
-                store.put(url, {**entry, "wanted": scope})  # the next login asks for it
-            wish = f"wants more rights: the scope {visible(scope)}" if scope else "wants more rights"
-            connection.forbidden = f"{wish}; {remedy}"
+            connection.forbidden = self._wish_for_rights(connection, scope)
         connection.last_words = f"HTTP {status} {reason}" if status > UNAUTHORIZED else ""
         if status == UNAUTHORIZED:
             connection.needs_login, connection.failure = True, f"it {': '.join(self._login(connection))}"
+
+    def _wish_for_rights(self, connection: Connection, scope: str) -> str:
+        """The wish of a server for more rights, and what a person can do; the next login asks for them."""
+        wish = f"wants more rights: the scope {visible(scope)}" if scope else "wants more rights"
+        store, url = McpTokens(self.env.home), str(connection.server.url)
+        entry = store.find(url)
+        if asked_for(entry, scope):
+            return f"{wish}, which the last login asked for and did not get; those who run the server can say why"
+        if entry:
+            store.put(url, {**entry, "wanted": scope})
+        return f"{wish}; {self._login(connection)[1]}"
 
     def _login(self, connection: Connection) -> tuple[str, str]:
         """The wish of a server that answers with 401, and how to meet it."""

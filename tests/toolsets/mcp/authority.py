@@ -31,6 +31,8 @@ class Authority:
         """Clients that were registered by hand, with their secrets."""
         self.call_scope = ""
         """The right that calls need."""
+        self.is_generous = True
+        """Whether whoever asks for that right gets it."""
         self.asked_scopes: set[str] = set()
         self.access: set[str] = set()
         self.refresh: set[str] = set()
@@ -64,7 +66,8 @@ class Authority:
             if given in self.access:
                 received = await receive()
                 calls = b"tools/call" in received.get("body", b"")
-                if calls and self.call_scope and self.call_scope not in self.asked_scopes:
+                has_right = self.is_generous and self.call_scope in self.asked_scopes
+                if calls and self.call_scope and not has_right:
                     challenge = f'Bearer error="insufficient_scope", scope="{self.call_scope}"'
                     refusal = PlainTextResponse("not you", 403, {"WWW-Authenticate": challenge})
                     await refusal(scope, receive, send)

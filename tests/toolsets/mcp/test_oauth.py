@@ -151,6 +151,33 @@ def test_rights_that_are_missing_are_named_and_asked_for_at_the_next_login(
     assert run(project)[:2] == (0, '{"result": 2}\n')
 
 
+def test_rights_that_a_login_did_not_bring_are_not_asked_for_again(
+    project: Project, guarded: Authority, browser: dict[str, str]
+) -> None:
+    guarded.call_scope, guarded.is_generous = "words:count", False
+    use(project, guarded.base)
+    assert project.forge("mcp", "login", "docs", env=browser).returncode == 0
+    assert "forge mcp login docs" in run(project)[1]
+    assert project.forge("mcp", "login", "docs", env=browser).returncode == 0
+    code, out, _ = run(project)
+    assert code == 0
+    assert "the scope words:count, which the last login asked for and did not get" in out
+    assert "forge mcp login" not in out
+
+
+def test_rights_that_a_client_cannot_get_for_itself(
+    project: Project, guarded: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guarded.registers, guarded.known = False, {"me": "s3cret-value"}
+    guarded.call_scope, guarded.is_generous = "words:count", False
+    monkeypatch.setenv("THE_SECRET", "s3cret-value")
+    use(project, guarded.base, REGISTERED.format(more=", grant: client_credentials"))
+    code, out, _ = run(project)
+    assert code == 0
+    assert "the scope words:count, which the last login asked for and did not get" in out
+    assert {"words", "words:count"} <= guarded.asked_scopes
+
+
 @pytest.mark.long
 def test_tokens_that_have_ended_are_renewed_and_kept(
     project: Project, guarded: Authority, browser: dict[str, str]
