@@ -16,6 +16,8 @@ from forge_cli.sandbox.trial.enter import enter_namespaces
 ROOT = Path(__file__).parent.parent
 HOMES = "TESTS_HOMES"
 """The variable with the folder in which homes are made, where that is not the one of everything else."""
+LAYOUT = os.environ.get("TESTS_LAYOUT", "one")
+"""The layout that these tests run in."""
 LAYOUTS = {
     "two": ("tmpfs", "tmpfs"),
     "bind": ("bind", None),
@@ -45,7 +47,7 @@ def run_tests(layout: str, *tests: str, timeout: float) -> subprocess.CompletedP
             (place / name).mkdir()
         options = ["-q", "-p", "no:cacheprovider", "-p", "no:randomly", "-n", "0", f"--basetemp={place}/work/base"]
         argv = [sys.executable, "-m", "pytest", *options, *tests]
-        environment = {**os.environ, HOMES: f"{place}/home", "TMPDIR": f"{place}/home"}
+        environment = {**os.environ, HOMES: f"{place}/home", "TMPDIR": f"{place}/home", "TESTS_LAYOUT": layout}
         for name in [name for name in environment if name.startswith("PYTEST_")]:
             del environment[name]
         return subprocess.run(

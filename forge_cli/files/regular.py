@@ -6,6 +6,7 @@ import errno
 import os
 import stat
 import sys
+from collections.abc import Iterable
 from io import BufferedReader
 from pathlib import Path
 
@@ -35,6 +36,18 @@ def sync_folder(folder: Path | str, *, within: int | None = None) -> None:
             raise
     finally:
         os.close(descriptor)
+
+
+def sync_folders_of(paths: Iterable[Path]) -> None:
+    """The same for the names in the folder of each path, or in the one above it where that is gone."""
+    folders: set[Path] = set()
+    for path in paths:
+        folder = path.parent
+        while not folder.is_dir() and folder != folder.parent:
+            folder = folder.parent
+        folders.add(folder)
+    for folder in sorted(folders):
+        sync_folder(folder)
 
 
 class NotRegularError(OSError):

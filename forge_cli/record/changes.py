@@ -27,7 +27,7 @@ from forge_cli.core.text import counted, visible
 from forge_cli.files.copying import clone
 from forge_cli.files.home import TRIALS, make_private
 from forge_cli.files.lock import LineFile
-from forge_cli.files.regular import read_regular
+from forge_cli.files.regular import read_regular, sync_folder
 from forge_cli.files.replace import replace_file
 from forge_cli.record.overview import read_overview
 from forge_cli.record.places import lock, session_file, unlock
@@ -171,6 +171,7 @@ class ChangeLog:
             for entry in entries:
                 earlier = known.get((entry.path, entry.call))
                 known[entry.path, entry.call] = earlier.then(entry) if earlier else entry
+            sync_folder(self.folder)
             self._append(known[entry.path, entry.call] for entry in entries)
 
     def changed(self, calls: Container[str | None] | None = None) -> list[ChangedFile]:

@@ -166,8 +166,9 @@ def undo_for_now(
 ) -> tuple[list[Undoing], list[ChangedFile]]:
     """Undo what the session, or these calls, changed; gives also the files that a redo will not bring back."""
     kept = RedoLog(log.log)
+    _sweep_folders(log.changed(calls))
     done = undo(log, confirm, calls, before=lambda plans, moved: kept.keep_undone(log, plans, moved, calls))
-    _sweep_folders(done)
+    _sweep_folders(each.file for each in done)
     if kept.begun:
         kept.settle(done)
         return done, kept.lost()
@@ -182,15 +183,16 @@ def plan_redo(log: ChangeLog) -> list[Undoing]:
 def redo(log: ChangeLog, confirm: Confirm) -> list[Undoing]:
     """Change back what the last undo of this session changed, unless somebody changed it since."""
     kept = _whole(log)
+    _sweep_folders(kept.changed())
     done = undo(kept, confirm, before=lambda plans, _: kept.give_back(log, plans))
     kept.end()
-    _sweep_folders(done)
+    _sweep_folders(each.file for each in done)
     return done
 
 
-def _sweep_folders(done: Iterable[Undoing]) -> None:
-    """Remove temporary files that an attempt left which was killed."""
-    for folder in {each.file.path.parent for each in done}:
+def _sweep_folders(files: Iterable[ChangedFile]) -> None:
+    """Remove temporary files that an attempt left which was killed: their folders may have to go."""
+    for folder in {file.path.parent for file in files}:
         sweep_folder(folder)
 
 
@@ -214,8 +216,8 @@ def _folders_made(file: ChangedFile) -> Iterable[ChangedFile]:
 
 
 def _is_known(earlier: ChangedFile | None, now: ChangedFile) -> bool:
-    """Has an undo that was cut off kept this already, be it undone or not?"""
-    return earlier is not None and now.before in (earlier.before, earlier.after)
+    """Has an undo that was cut off kept this already, be it undone or not, or gone to make room for what comes?"""
+    return earlier is not None and now.before in (earlier.before, earlier.after, None)
 
 
 def _link(held: HeldFile, target: Path) -> bool:

@@ -15,6 +15,7 @@ from forge_cli.core.errors import ForgeError, ToolError, UsageError
 from forge_cli.core.events import ContextUsage, MessageEvent, TurnStart
 from forge_cli.core.results import Custom
 from forge_cli.core.text import counted
+from forge_cli.files.regular import sync_folders_of
 from forge_cli.record.changes import ChangedFile, ChangeLog, State, state_of
 from forge_cli.record.line import Line
 from forge_cli.record.moved import Moved, Whereabouts, find_moved
@@ -98,6 +99,7 @@ def undo(
     emptied = [each.file for each in done if not each.left and each.file.before is None]
     for file in (*emptied, *log.passing(calls)):
         remove_folders(file)
+    sync_folders_of(file.path for file in (*files, *log.passing(calls)))
     missing_states = {file.before for file in moved.missing}
     restored = (each.file for each in done if each.left is None)
     log.forget((file.path for file in restored if file.after not in missing_states), calls)

@@ -13,6 +13,7 @@ ALL = [
     *("tests/cli/test_redo.py", "tests/cli/test_undo_moved.py", "tests/cli/test_odd_names.py"),
     *("tests/cli/test_leftovers.py", "tests/toolsets/shell/test_trying.py", "tests/record"),
     *("tests/faults/test_kills.py", "tests/faults/test_kills_commands.py"),
+    "tests/faults/test_power_layouts.py",
 ]
 pytestmark = [pytest.mark.needs("mounts", "overlay")]
 
@@ -26,6 +27,10 @@ def passes(layout: str, *tests: str, timeout: float) -> None:
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_commands_are_applied_and_undone(layout: str) -> None:
     passes(layout, *FEW, timeout=110)
+
+
+def test_a_few_power_cuts() -> None:
+    passes("two", "tests/faults/test_power_layouts.py", timeout=110)
 
 
 @pytest.mark.long

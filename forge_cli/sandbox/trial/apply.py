@@ -28,12 +28,10 @@ from forge_cli.files.regular import sync_data, sync_folder
 from forge_cli.files.replace import replace_file
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.trial.changes import Entry, PathChange, dump_change, hash_of, load_change, without_set_id
-from forge_cli.sandbox.trial.walk import BEFORE, FOLDER, Side, ZoneWalk, sync_file_system
+from forge_cli.sandbox.trial.walk import BEFORE, FOLDER, SYNCED_EACH, Side, ZoneWalk, sync_file_system
 
 _CHANGES, _JOURNAL = "changes.json", "journal"
 _SIDES: tuple[Side, Side] = ("before", "after")
-_SYNCED_EACH = 32
-"""Files that are synced one by one; of more than that, their file system is."""
 _BY_OTHERS = frozenset({errno.EEXIST, errno.EISDIR, errno.ELOOP, errno.ENOENT, errno.ENOTDIR, errno.ENOTEMPTY})
 """Errors that come of what somebody else has made or deleted meanwhile."""
 
@@ -192,7 +190,7 @@ def describe(error: OSError) -> str:
 
 def _end(changes: ChangeSet, walk: ZoneWalk) -> None:
     """Nothing is left to do: from here on the journal is not needed, and neither is what it would need."""
-    walk.sync(changes.folder)
+    walk.sync(changes.folder, changes.changes)
     (changes.folder / _JOURNAL).unlink()
     sync_folder(changes.folder)
 
@@ -211,16 +209,20 @@ def _sync_sources(changes: ChangeSet) -> None:
             entry = getattr(change, side)
             if entry and entry.kind == "file" and not _is_kept_by(change):
                 wanted.append(changes.source(change, side))
-    folder = os.open(changes.folder, FOLDER)
-    try:
-        if len(wanted) > _SYNCED_EACH:
+    if len(wanted) > SYNCED_EACH:
+        folder = os.open(changes.folder, FOLDER)
+        try:
             sync_file_system(folder, str(changes.folder))
-            return
-        for path in wanted:
-            with open(path, "rb", opener=_open_source) as source:
-                sync_data(source.fileno())
-    finally:
-        os.close(folder)
+        finally:
+            os.close(folder)
+        return
+    folders = set(changes.folder.parents[:2])  # that of the session may be as new as this one
+    for path in wanted:
+        with open(path, "rb", opener=_open_source) as source:
+            sync_data(source.fileno())
+        folders.update(each for each in path.parents if each.is_relative_to(changes.folder))
+    for each in sorted(folders):
+        sync_folder(each)
 
 
 def _open_source(path: str, flags: int) -> int:
@@ -299,6 +301,7 @@ def _steps(
         if wanted and wanted.kind == "file" and change.path not in links and not _is_kept_by(change):
             with steps(change):
                 walk.stage(change, wanted, source(change, side), depths[change.path])
+    walk.sync_staged()
     for change in reversed(changes):
         wanted = getattr(change, side)
         now = walk.look(change) if wanted is None or change.what == "replaced" else None

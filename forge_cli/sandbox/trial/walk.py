@@ -15,12 +15,15 @@ from typing import Literal, Self
 
 from forge_cli.core.errors import Stale
 from forge_cli.files.copying import copy_content
+from forge_cli.files.regular import sync_data, sync_folders_of
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.trial.changes import Entry, PathChange, entry_of
 
 BEFORE = "before"
 """The folder of what is kept."""
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+SYNCED_EACH = 32
+"""Files that are synced one by one; of more than that, their file system is."""
 _OVERLAY = "user.overlay."
 _libc = ctypes.CDLL(None, use_errno=True)
 Side = Literal["before", "after"]
@@ -38,6 +41,7 @@ class ZoneWalk:
         self._moves: dict[str, bool] = {}
         self._staged: dict[Path, int] = {}
         self._copied: set[str] = set()
+        self._unsynced: set[str] = set()
         self._last: tuple[tuple[str, tuple[str, ...]], int] | None = None
         self._id = staging_id(folder)
         try:
@@ -60,11 +64,20 @@ class ZoneWalk:
         for descriptor in self._zones.values():
             os.close(descriptor)
 
-    def sync(self, beside: Path) -> None:
-        """See that all is on disk before the journal goes; a file system keeps the order of its own changes itself."""
+    def sync_staged(self) -> None:
+        """See that what was staged is on disk before it takes the place of anything."""
+        for zone in self._unsynced:
+            sync_file_system(self._zones[zone], zone)
+        self._unsynced.clear()
+
+    def sync(self, beside: Path, changes: Sequence[PathChange]) -> None:
+        """See that all changes are on disk before the journal, which lies ``beside``, goes."""
+        many = len(changes) > SYNCED_EACH
         for zone, descriptor in self._zones.items():
-            if zone in self._copied or os.fstat(descriptor).st_dev != os.stat(beside).st_dev:
+            if many or zone in self._copied or os.fstat(descriptor).st_dev != os.stat(beside).st_dev:
                 sync_file_system(descriptor, zone)
+            else:
+                sync_folders_of(change.path for change in changes if change.zone == zone)
 
     @contextmanager
     def parent(self, change: PathChange) -> Iterator[int]:
@@ -211,6 +224,10 @@ class ZoneWalk:
         with open(descriptor, "r+b") as target, open(source, "rb") as content:
             copy_content(content.fileno(), target.fileno())
             _copy_attributes(content.fileno(), target.fileno())
+            if len(self._staged) < SYNCED_EACH:
+                sync_data(target.fileno())
+            else:
+                self._unsynced.add(change.zone)
 
     def make(self, change: PathChange, wanted: Entry, source: Path) -> None:
         name = _name(change)
@@ -242,6 +259,7 @@ class ZoneWalk:
             if depth is None:
                 depth = len(change.parts) - 1
                 self._write(parent, change, source)
+                self.sync_staged()
             folder = self._open(change, depth)
             try:
                 temporary = self._temporary_name(change)
