@@ -19,6 +19,7 @@ MEASURED = (
     "files",
     "search",
     "gate",
+    "day",
     "guard",
     "shell",
     "process",
