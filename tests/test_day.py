@@ -16,7 +16,6 @@ pytestmark = pytest.mark.needs("overlay")
 def play(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     day = importlib.import_module("day")
-
     found: Callable[..., Any] = day.play
     return found
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Container, Iterable, Sequence
 from typing import ClassVar, Literal
 
 from msgspec import Struct
@@ -122,17 +123,42 @@ class CommandTried(Event, frozen=True):
 
 
 def _describe_changes(changes: Sequence[TriedChange]) -> str:
-    """Name the first changes, and count the others; a file that was moved is one."""
+    """Name the first changes, and count the others; a file that was moved is one, as is a folder with much in it."""
     moved = {change.renamed_from for change in changes if change.renamed_from}
     told = [change for change in changes if change.change != "deleted" or change.path not in moved]
-    words = [_describe_change(change) for change in told[:_NAMED_CHANGES]]
-    if len(told) > _NAMED_CHANGES:
-        words.append(f"{len(told) - _NAMED_CHANGES} more")
+    folders = _full_folders(told)
+    shown = [change for change in told if _highest_around(change, folders) is None]
+    words = [_describe_change(change, folders.get(change.path, 0)) for change in shown[:_NAMED_CHANGES]]
+    if len(shown) > _NAMED_CHANGES:
+        words.append(f"{len(shown) - _NAMED_CHANGES} more")
     return ", ".join(words)
 
 
-def _describe_change(change: TriedChange) -> str:
+def _full_folders(changes: Sequence[TriedChange]) -> dict[str, int]:
+    """How much is in each folder that was made or deleted with more than a few things: the highest of each."""
+    tops = {change.path: change for change in changes if change.change in ("created", "deleted")}
+    counts: Counter[str] = Counter()
+    mixed: set[str] = set()
+    for change in changes:
+        top = _highest_around(change, tops)
+        if top is None:
+            continue
+        counts[top] += 1
+        if tops[top].change != change.change:
+            mixed.add(top)
+    return {top: count for top, count in counts.items() if count >= _NAMED_CHANGES and top not in mixed}
+
+
+def _highest_around(change: TriedChange, folders: Container[str]) -> str | None:
+    """The highest of these folders that a path lies in."""
+    parts = change.path.split("/")
+    above = ("/".join(parts[:length]) for length in range(1, len(parts)))
+    return next((folder for folder in above if folder in folders), None)
+
+
+def _describe_change(change: TriedChange, inside: int) -> str:
     if change.renamed_from:
         return f"moved {change.renamed_from} to {change.path}"
     words = {"created": "made", "mode": "changed the mode or time of"}
-    return f"{words.get(change.change, change.change)} {change.path}"
+    more = f" with {inside} paths in it" if inside else ""
+    return f"{words.get(change.change, change.change)} {change.path}{more}"

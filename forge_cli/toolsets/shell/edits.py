@@ -12,10 +12,12 @@ from forge_cli.core.zones import Access
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.trial.changes import Entry, PathChange, attributes_of, hash_of
 from forge_cli.sandbox.trial.trials import Tried
+from forge_cli.toolsets.shell.moved_files import moved_files
+from forge_cli.toolsets.shell.program_links import harmless_links
 from forge_cli.toolsets.shell.shown import ShownEffect, why_protected
 
 CHANGES_AT_MOST = 1000
-"""A trial that changed more than that is looked at by a person."""
+"""A trial that changed more than that, besides what is in new folders, is looked at by a person."""
 _MODES = stat.S_IRWXU | stat.S_IRWXG | stat.S_IROTH | stat.S_IXOTH
 
 MadeBySession = Callable[[Path, str], bool]
@@ -28,13 +30,16 @@ def only_edits(tried: Tried, shown: ShownEffect, sandbox: Sandbox, made: MadeByS
     Files that are gone count only if they were moved, or if the session had made them.
     """
     changes = tried.changes.changes
-    if not tried.complete or shown.records or not 0 < len(changes) <= CHANGES_AT_MOST:
+    if not tried.complete or shown.records or not changes or len(changes) - shown.behind > CHANGES_AT_MOST:
         return False
-    if not all(map(_is_ordinary, changes)) or any(map(why_protected, changes)):
+    links = harmless_links(changes, [zone.path for zone in sandbox.zones])
+    if not all(change.key in links or _is_ordinary(change) for change in changes):
+        return False
+    if any(map(why_protected, changes)):
         return False
     if len(_files_made(changes)) < sum(_is_new_file(change) for change in changes):  # several names of one file
         return False
-    moved = _moved(changes, shown)
+    moved = moved_files(tried.changes, shown.moved)
     for change in changes:
         if change.after is None and not (_is_folder(change) or change.path in moved or _was_made(change, made)):
             return False
@@ -72,18 +77,6 @@ def _is_new_file(change: PathChange) -> bool:
 def _files_made(changes: Iterable[PathChange]) -> set[tuple[str, int]]:
     """The files on disk that were made, of which each should have one name."""
     return {(change.zone, change.after.number) for change in changes if change.after and _is_new_file(change)}
-
-
-def _moved(changes: Iterable[PathChange], shown: ShownEffect) -> set[Path]:
-    """Files that are there under another name, or changed in another folder; and as many without contents as were made.
-
-    What is lost of those is no more than an edit in place may take away.
-    """
-    made = {change.parts[-1] for change in changes if _is_new_file(change)}
-    moved = set(shown.moved) | {change.path for change in changes if change.after is None and change.parts[-1] in made}
-    empty = sum(1 for change in changes if _is_new_file(change) and change.after and not change.after.size)
-    gone = [change for change in changes if change.after is None and change.before and not change.before.size]
-    return moved.union(change.path for change in [each for each in gone if not _is_folder(each)][:empty])
 
 
 def _was_made(change: PathChange, made: MadeBySession | None) -> bool:

@@ -89,26 +89,27 @@ class _Inside(Struct, frozen=True):
         if after is None or change.before is not None or self.is_protected(change):
             return True
         if after.kind == "link":
-            return self._leads_out(change, after.detail)
+            return leads_out(change, after.detail, self.folder.path)
         if after.kind == "pipe" or (change.zone, after.number) in self.shared:
             return True
         if self.folder.after is None or after.owner != self.folder.after.owner:
             return True
         return _has_more_rights(change) or self._has_attributes(change)
 
-    def _leads_out(self, change: PathChange, target: str) -> bool:
-        """Return True unless it leads to a path below this folder, whatever other links lie on the way."""
-        parts = Path(target).parts
-        climbs = next((at for at, part in enumerate(parts) if part != ".."), len(parts))
-        if ".." in parts[climbs:]:  # behind a link, it is not what it looks like
-            return True
-        return not Path(os.path.normpath(change.path.parent / target)).is_relative_to(self.folder.path)
-
     def _has_attributes(self, change: PathChange) -> bool:
         try:
             return bool(attributes_of(self.source(change)))
         except OSError:
             return True
+
+
+def leads_out(change: PathChange, target: str, folder: Path) -> bool:
+    """Return True unless a link leads to a path below a folder, whatever other links lie on the way."""
+    parts = Path(target).parts
+    climbs = next((at for at, part in enumerate(parts) if part != ".."), len(parts))
+    if ".." in parts[climbs:]:  # behind a link, it is not what it looks like
+        return True
+    return not Path(os.path.normpath(change.path.parent / target)).is_relative_to(folder)
 
 
 def _has_more_rights(change: PathChange) -> bool:

@@ -1,4 +1,7 @@
-"""The mode "accept edits" applies what a trial did to ordinary files unasked, and nothing else."""
+"""The mode "accept edits" applies what a trial did to ordinary files unasked, and nothing else.
+
+Covers forge_cli.toolsets.shell.edits, forge_cli.toolsets.shell.moved_files, forge_cli.toolsets.shell.program_links.
+"""
 
 import os
 from collections.abc import Mapping
@@ -41,6 +44,11 @@ APPLIED = {
     "echo x > t; rm t; echo y > u": "made u",
     'PYTHONPATH=. python3 -c \'open("out.txt", "w").write("x")\'': "made out.txt",
     "rmdir hollow": "deleted hollow",
+    "python3 -m venv --without-pip .venv": "",
+    "mkdir -p v/bin; ln -s /usr/bin/env v/bin/a; ln -s a v/bin/two; ln -s bin v/b": "made v with 4 paths in it",
+    "mv poem.txt song.txt && sed -i s/rose/tulip/ song.txt": "",
+    "mkdir verse && mv poem.txt verse/song.txt && sed -i s/rose/tulip/ verse/song.txt": "",
+    "mkdir many && seq 1200 | split -l 1 -a 3 - many/": "made many with 1200 paths in it",
 }
 ASKING = (
     *("rm a.txt", "rm -r full", "mv a.txt b.txt; rm empty.txt", "mv a.txt other.txt", "mv a.txt .env", "echo x > .env"),
@@ -48,7 +56,15 @@ ASKING = (
     *("ln a.txt second.txt", "echo x > n; ln n m", "mkfifo pipe", "chmod 777 a.txt", "chmod u+s a.txt"),
     *("chmod 700 full", "echo x > tools/b.sh", "echo x | tee c.txt", "rm a.txt; mkdir a.txt", "echo x > hard.txt"),
     *("git init -q sub", "python3 -c 'import socket; socket.create_connection((\"a.example\", 80))'; echo x > n"),
-    *("for n in $(seq 1100); do echo $n > n$n; done", "ln -sf /etc/passwd a.txt"),
+    *("seq 1100 | split -l 1 -a 3", "ln -sf /etc/passwd a.txt"),
+    *("mkdir d && ln -s /etc/passwd d/p", "mkdir d && ln -s /usr/bin d/bin", "mkdir d && ln -s ../a.txt d/up"),
+    *("mkdir d && ln -s /usr/bin/env env", "ln -s /usr/bin/env full/env", "mkdir d && ln -s /usr/../etc/passwd d/p"),
+    *(
+        "mkdir d && ln -s sub/../../a.txt d/up",
+        "mkdir d && ln -s /usr/bin/nothing d/n",
+        "mkdir d && ln -s $PWD/tool.sh d/r",
+    ),
+    *("rm poem.txt; echo a rose > other2.txt", "rm poem.txt a.txt; cp other.txt o2; cp poem.txt o3 2>&- || true"),
 )
 REFUSED = ("echo x > .vscode/tasks.json", "echo x >> worker.yaml", "echo x > stated/b.txt")
 
@@ -62,6 +78,8 @@ def worker(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
     project.write("a.txt", "old\n")
     project.write("other.txt", "other\n")
     project.write("empty.txt", "")
+    project.write("poem.txt", "".join(f"line {n} of a long poem\n" for n in range(9)) + "a rose\n")
+    project.write("tool.sh", "#!/bin/sh\n").chmod(0o755)
     project.write("full/kept.txt", "kept\n")
     project.write("hard.txt", "two\n")
     os.link(project.folder / "hard.txt", project.folder / "full/hard.txt")

@@ -1,0 +1,62 @@
+"""Links of a new folder that lead to programs of the machine, as those of a virtual environment do."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+from forge_cli.sandbox.isolation.toolchains import toolchains
+from forge_cli.sandbox.trial.changes import PathChange, PathKey
+from forge_cli.sandbox.trial.view import hidden_folders
+from forge_cli.toolsets.shell.made_folders import leads_out
+
+_SYSTEM = tuple(map(Path, ("/usr/bin", "/usr/lib", "/usr/libexec", "/usr/local", "/bin", "/nix/store")))
+
+
+def harmless_links(changes: Iterable[PathChange], zones: Iterable[Path]) -> set[PathKey]:
+    """Return new links in folders that were made with them, which lead into that folder, or to a program.
+
+    A program lies where those of the system or of a toolchain are, outside all ``zones``: no command can write it.
+    """
+    changes, zones = list(changes), list(zones)
+    folders = {change.key for change in changes if change.before is None and _kind(change) == "folder"}
+    found = set()
+    for change in changes:
+        if change.before is not None or change.after is None or change.after.kind != "link":
+            continue
+        top = next(
+            (change.parts[:end] for end in range(len(change.parts)) if (change.zone, change.parts[:end]) in folders),
+            None,
+        )
+        if top is None:
+            continue
+        target = change.after.detail
+        if not leads_out(change, target, Path(change.zone, *top)) or _is_program(target, zones):
+            found.add(change.key)
+    return found
+
+
+def _kind(change: PathChange) -> str | None:
+    return change.after.kind if change.after else None
+
+
+def _is_program(target: str, zones: Iterable[Path]) -> bool:
+    if not os.path.isabs(target):
+        return False
+    real = Path(os.path.realpath(target))
+    try:
+        mode = real.stat().st_mode
+    except OSError:
+        return False
+    if not stat.S_ISREG(mode) or not mode & stat.S_IXUSR or any(map(real.is_relative_to, zones)):
+        return False
+    return any(map(real.is_relative_to, (*_SYSTEM, *_toolchains(os.environ.get("PATH", "")))))
+
+
+@cache
+def _toolchains(search: str) -> frozenset[Path]:
+    """The folders with programs of users that PATH leads to, which commands may read and not write."""
+    return frozenset(path for root in hidden_folders() for path in toolchains(root, search))
