@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from forge_cli.core.errors import ForgeError, UsageError
@@ -27,7 +28,9 @@ from forge_cli.inspection.left_out import left_out, why_missing
 from forge_cli.inspection.model_window import defer_tools
 from forge_cli.inspection.sections import settings_of
 from forge_cli.inspection.tool_row import Row
+from forge_cli.schema.tool import Tool
 from forge_cli.schema.toolset import Toolset
+from forge_cli.toolsets.executables.imported import ImportRecords
 from forge_cli.ui.wrap import wrap_for
 
 LONGEST_LINE = 1000
@@ -166,7 +169,7 @@ async def details_of_all(wanted: str) -> dict[str, Details]:
 def _details(offer: Offer) -> Details:
     tool = offer.tool
     menu = {"label": tool.manual.label, "category": tool.manual.category} if tool.manual else {}
-    known = {"version": getattr(tool, "version", None), **menu}
+    known = {"version": getattr(tool, "version", None), **menu, "imported": _origin_of(tool)}
     return {
         "name": tool.name,
         "description": tool.description,
@@ -179,4 +182,18 @@ def _details(offer: Offer) -> Details:
         "effects": sorted(effect.value for effect in tool.effects) if tool.effects is not None else "unknown",
         "risk": tool.risk,
         "inputSchema": tool.schema.json_schema,
+    }
+
+
+def _origin_of(tool: Tool) -> Details | None:
+    """The source that an executable was imported from, and whether it was changed since."""
+    if tool.source is None or tool.source.kind != "executable":
+        return None
+    found = ImportRecords(forge_home()).of(Path(tool.source.origin).name)
+    if found is None:
+        return None
+    return {
+        **msgspec.to_builtins(found),
+        "changed": found.digest != tool.digest,
+        "summary": found.sentence(tool.digest),
     }

@@ -15,6 +15,7 @@ from msgspec import Struct
 from forge_cli.core.errors import ForgeError
 from forge_cli.files.home import TRIALS
 from forge_cli.files.replace import remove_stale
+from forge_cli.files.staging import remove_stale_folder
 from forge_cli.record.places import SUFFIX, holder, lock, sessions_folder, unlock
 from forge_cli.sandbox.trial.apply import is_begun
 from forge_cli.sandbox.trial.copies import drop
@@ -87,6 +88,8 @@ def remove_leftover(leftover: Leftover) -> bool:
         log = path.parent.with_suffix(SUFFIX)
         _drop_if_free(log)
         return not path.exists()
+    if path.is_dir() and not path.is_symlink() and not _is_staged(path.name):
+        return remove_stale_folder(path)
     with suppress(OSError):
         folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:

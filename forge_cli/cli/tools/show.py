@@ -36,7 +36,13 @@ def show(
     else:
         label, entries = "input", parameter_lines(details.pop("inputSchema"))
     for key, value in details.items():
-        text = (", ".join(value) or "none") if isinstance(value, list) else value
+        match value:
+            case list():
+                text = ", ".join(value) or "none"
+            case {"summary": text}:
+                pass
+            case _:
+                text = value
         sys.stdout.write(wrap_for(sys.stdout, visible(f"{key}: {text}", keep="\n\t")) + "\n")
     lines = [f"{label}:", *map(visible, entries)] if entries else [f"{label}: none"]
     sys.stdout.write(wrap_for(sys.stdout, "\n".join(lines), 4) + "\n")

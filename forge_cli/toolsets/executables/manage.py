@@ -24,6 +24,7 @@ from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.processes.process import ChildProcesses
 from forge_cli.toolsets.executables.building import forget_environments
 from forge_cli.toolsets.executables.contents import MAX_BYTES, Content, Contents, read_contents, write_contents
+from forge_cli.toolsets.executables.imported import ImportRecords
 from forge_cli.toolsets.executables.registry import MADE, Program, Registry, default_language, digest, walk
 from forge_cli.toolsets.executables.scaffold import Scaffold, check_free, scaffold
 from forge_cli.toolsets.executables.toolchain import Toolchain, language_of
@@ -296,6 +297,7 @@ class ExecutableManager:
             raise ForgeError(f"{folder} cannot be removed: {error.strerror or error}", hint=f"rm -r {folder}") from None
         Approved(self.home).forget(name)
         self._versions.forget(name)
+        ImportRecords(self.home).forget(name)
         forget_environments(self.home, name)
         return linked
 

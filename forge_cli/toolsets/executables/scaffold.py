@@ -49,12 +49,7 @@ class Scaffold(Struct, frozen=True):
     @property
     def warning(self) -> str:
         """A sentence for people and the model where its name is that of a built-in tool; else empty."""
-        if self.name not in BUILT_IN:
-            return ""
-        return (
-            f"WARNING: forge has a tool called {self.name}. This one takes its place in every worker that uses "
-            "executables, gets what is meant for it, and asks at each call unless approval.tools names it."
-        )
+        return replaced_tool(self.name)
 
     def text(self, root: Path) -> str:
         """Every file with its whole content, for the approval."""
@@ -77,6 +72,16 @@ class Scaffold(Struct, frozen=True):
         except OSError as error:
             raise ToolError(f"{root / self.name} cannot be made: {error.strerror or error}") from None
         Stats(root).created(self.name)
+
+
+def replaced_tool(name: str) -> str:
+    """A sentence on the built-in tool whose place a tool of this name takes; empty where there is none."""
+    if name not in BUILT_IN:
+        return ""
+    return (
+        f"WARNING: forge has a tool called {name}. This one takes its place in every worker that uses "
+        "executables, gets what is meant for it, and asks at each call unless approval.tools names it."
+    )
 
 
 def check_free(root: Path, name: str) -> None:

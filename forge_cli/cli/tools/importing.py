@@ -1,0 +1,177 @@
+"""``forge tools import``: tools from a folder, an archive or a git repository, shown and asked about first."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Iterator
+from functools import partial
+from typing import Annotated, Any
+
+import typer
+
+from forge_cli.cli.notices import ask, warn
+from forge_cli.cli.options import JsonOption, new_app
+from forge_cli.cli.tools.choose import allowed_tools, parameter_lines
+from forge_cli.core.errors import ExitCode
+from forge_cli.core.text import cut, readable, visible
+from forge_cli.process.signals import in_loop
+from forge_cli.process.stdin import is_interactive
+from forge_cli.toolsets.executables.importing import FoundTool, Importer, Offered
+from forge_cli.toolsets.executables.registry import GO, PYTHON, SHELL
+from forge_cli.ui.table import print_json
+
+app = new_app()
+
+SHOWN = 20_000
+"""Characters of one file that are shown before the question."""
+MAX_USAGE = 2000
+_STARTED = {GO: "compiled by go, without the network, on first use", PYTHON: "python", SHELL: "bash"}
+_EVERY_CALL = (
+    "A call starts this program, confined as the worker's sandbox says: its zones, its network, and no keys in the "
+    "environment. Each call asks, unless a worker pre-approves the tool. Nothing of it has been executed."
+)
+
+
+@app.command("import")
+def import_tools(
+    source: Annotated[
+        str, typer.Argument(metavar="SOURCE", help="A folder, an archive, or the address of a git repository.")
+    ],
+    tools: Annotated[
+        list[str] | None, typer.Argument(metavar="TOOL", help="Only these of several, by name or folder.")
+    ] = None,
+    rename: Annotated[str | None, typer.Option("--as", metavar="NAME", help="Give the tool another name.")] = None,
+    yes: Annotated[bool, typer.Option("-y", "--yes", help="Import without asking.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Import tools into ~/.forge/tools from a folder, an archive or a git repository.
+
+    First each is shown with its files, their hashes and what it would do. A tool that is there is never changed.
+    """
+    importer = Importer(allowed_tools().home)
+    offered = in_loop(partial(importer.look, source, tools or (), rename))
+    if not as_json:
+        sys.stdout.writelines(f"{line}\n" for line in _lines(offered))
+        sys.stdout.flush()
+    agreed = yes or _ask(offered)
+    places = importer.install(offered) if agreed else []
+    if as_json:
+        print_json(_wire(offered, [place.name for place in places]))
+    for tool, place in zip(offered.tools, places, strict=False):
+        if tool.warning:
+            warn(tool.warning.removeprefix("WARNING: "))
+        if not as_json:
+            sys.stdout.write(visible(f"imported {place}") + "\n")
+    if not agreed:
+        raise typer.Exit(ExitCode.DENIED)
+
+
+def _ask(offered: Offered) -> bool:
+    if not is_interactive():
+        warn("nothing was imported: there is no terminal to ask at; --yes imports it without asking")
+        return False
+    what = "it" if len(offered.tools) == 1 else f"these {len(offered.tools)} tools"
+    while True:
+        answer = ask(f"Import {what} into ~/.forge/tools? [y]es, [n]o, [s]how the files > ", at_end="n").lower()
+        if answer not in ("s", "show"):
+            break
+        for tool in offered.tools:
+            _show_files(tool)
+    if answer in ("y", "yes"):
+        return True
+    warn("nothing was imported")
+    return False
+
+
+def _show_files(tool: FoundTool) -> None:
+    for path, content in sorted(tool.contents.items()):
+        sys.stderr.write(visible(f"\n{tool.name}/{path}") + "\n")
+        if b"\0" in content.data:
+            sys.stderr.write("  (not text)\n")
+            continue
+        text = readable(cut(content.data.decode(errors="replace"), SHOWN))
+        sys.stderr.writelines(f"  {line}\n" for line in text.split("\n"))
+    sys.stderr.write("\n")
+
+
+def _lines(offered: Offered) -> Iterator[str]:
+    version = next((f", {key} {value}" for key, value in offered.facts.items() if value), "")
+    yield visible(f"{offered.source}{version}")
+    for tool in offered.tools:
+        yield ""
+        yield from (visible(line) for line in _tool_lines(tool))
+    yield ""
+    yield _EVERY_CALL
+
+
+def _tool_lines(tool: FoundTool) -> Iterator[str]:
+    manifest = tool.program.manifest
+    renamed = f" (called {tool.declared} there)" if tool.declared != tool.name else ""
+    yield f"{tool.name} {manifest.version}{renamed}: {' '.join(manifest.description.split())}"
+    for key, value in _facts(tool).items():
+        yield f"  {key + ':':<12} {value}"
+    usage = cut(manifest.usage.strip(), MAX_USAGE)
+    if usage:
+        yield "  usage:"
+        yield from (f"    {line}" for line in usage.split("\n"))
+    parameters = parameter_lines(manifest.input_schema())
+    yield "  parameters:" if parameters else "  parameters:  none"
+    yield from (f"  {line}" for line in parameters)
+    yield "  files:"
+    rows = _files(tool)
+    width = max(len(row["path"]) for row in rows)
+    for row in rows:
+        executable = ", can be executed" if row["executable"] else ""
+        yield f"    {row['path']:<{width}}  {row['size']} bytes, sha256 {row['sha256']}{executable}"
+
+
+def _facts(tool: FoundTool) -> dict[str, str]:
+    """Facts on what a call would do, as far as the tool states them."""
+    manifest, script = tool.program.manifest, tool.program.script
+    how = _STARTED.get(tool.program.entrypoint.suffix)
+    paths = [f"{each.access}s --{each.name}" for each in manifest.parameters if each.type == "path"]
+    facts = {
+        "folder": tool.folder,
+        "starts": f"{tool.entrypoint}{f' ({how})' if how else ''}",
+        "packages": ", ".join(script.dependencies) if script else "",
+        "paths": ", ".join(paths),
+        "time limit": f"{manifest.timeout:g} s",
+        "lacks": tool.lacks or "",
+        "warning": tool.warning.removeprefix("WARNING: "),
+    }
+    return {key: value for key, value in facts.items() if value}
+
+
+def _files(tool: FoundTool) -> list[dict[str, Any]]:
+    return [
+        {
+            "path": path,
+            "size": len(content.data),
+            "sha256": hashlib.sha256(content.data).hexdigest(),
+            "executable": content.executable,
+        }
+        for path, content in sorted(tool.contents.items())
+    ]
+
+
+def _wire(offered: Offered, imported: list[str]) -> dict[str, Any]:
+    tools = [
+        {
+            "name": tool.name,
+            "declared": tool.declared,
+            "folder": tool.folder,
+            "description": tool.program.manifest.description,
+            "version": tool.program.manifest.version,
+            "usage": tool.program.manifest.usage,
+            "entrypoint": tool.entrypoint,
+            "packages": list(tool.program.script.dependencies) if tool.program.script else [],
+            "timeout": tool.program.manifest.timeout,
+            "lacks": tool.lacks,
+            "inputSchema": tool.program.manifest.input_schema(),
+            "files": _files(tool),
+        }
+        for tool in offered.tools
+    ]
+    facts = {"source": offered.source, "kind": offered.kind, **offered.facts}
+    return {**facts, "tools": tools, "imported": imported}

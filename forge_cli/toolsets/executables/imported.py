@@ -1,0 +1,73 @@
+"""The records of imported tools: where each comes from, kept in a folder that neither tools nor programs can write."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from forge_cli.files.regular import read_regular
+from forge_cli.files.replace import replace_file
+
+_LIMIT = 64 * 1024
+
+
+class Imported(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The origin of a tool: the source, its version, and the content that was imported."""
+
+    source: str
+    kind: str
+    time: str
+    digest: str
+    """The hash of the content as it was imported, by which later changes are seen."""
+    folder: str = ""
+    """The folder of the tool inside the source."""
+    name: str = ""
+    """The name that it had there, if it was renamed."""
+    commit: str = ""
+    sha256: str = ""
+    """The hash of an archive."""
+
+    @classmethod
+    def now(cls, **facts: str) -> Imported:
+        return cls(time=datetime.now(UTC).isoformat(timespec="seconds"), **facts)
+
+    def sentence(self, digest: str | None) -> str:
+        """The origin for people, of a tool that has this content now."""
+        version = f" at commit {self.commit[:12]}" if self.commit else ""
+        version = version or (f" (sha256 {self.sha256[:16]})" if self.sha256 else "")
+        inside = f", {self.folder}" if self.folder else ""
+        named = f", as {self.name}" if self.name else ""
+        when = datetime.fromisoformat(self.time).astimezone()
+        changed = "" if digest == self.digest else "; changed since"
+        return f"{self.source}{version}{inside}{named}, on {when:%Y-%m-%d %H:%M}{changed}"
+
+
+class ImportRecords:
+    """One file a tool in ``HOME/imported``."""
+
+    def __init__(self, home: Path) -> None:
+        self._root = home / "imported"
+
+    def keep(self, tool: str, imported: Imported) -> None:
+        replace_file(self._file(tool), json.dumps(msgspec.to_builtins(imported)) + "\n")
+
+    def of(self, tool: str) -> Imported | None:
+        """The origin of a tool; None of one that was not imported, or if the record cannot be read."""
+        with suppress(OSError, msgspec.MsgspecError, ValueError):
+            found = msgspec.json.decode(read_regular(self._file(tool), _LIMIT), type=Imported)
+            datetime.fromisoformat(found.time)
+            return found
+        return None
+
+    def forget(self, tool: str) -> None:
+        with suppress(OSError):
+            self._file(tool).unlink()
+            self._root.rmdir()
+
+    def _file(self, tool: str) -> Path:
+        return self._root / f"{tool}.json"
