@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from forge_cli.core.text import cut, visible
 from forge_cli.toolsets.shell.allow.lexer import ShellWord
@@ -11,6 +12,7 @@ from forge_cli.toolsets.shell.block.frames import FoundCommand
 from forge_cli.toolsets.shell.block.quoting import restore
 
 PLAIN_WORD = re.compile(r"[A-Za-z0-9_./:@%+,=-]+")
+_GO_BUILD = re.compile(r"\bgo\s+(?:build|install)\b")
 _SHOWN_MAX = 160
 _NESTED_MAX = 2000
 
@@ -51,3 +53,11 @@ def quoted_word(word: str) -> str:
 
 def in_quotes(text: str) -> str:
     return f"'{cut(text, _SHOWN_MAX, 'end')}'"
+
+
+def compiles_a_tool(command: str, workspace: Path, home: Path) -> bool:
+    """Whether a line compiles what forge, at ``home``, compiles by itself, as far as its text says."""
+    tools = home / "tools"
+    named = (str(tools), "~/.forge/tools", "$HOME/.forge/tools")
+    here = workspace.is_relative_to(tools) or any(name in command for name in named)
+    return here and _GO_BUILD.search(command) is not None

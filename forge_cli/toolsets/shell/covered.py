@@ -51,8 +51,7 @@ class CoveredLines(Struct, frozen=True):
         None where it is to be run as any other line, because nothing can be tried here. ``make`` names a folder for
         copies.
         """
-        needed, written = self.policy.sets_needed(command), self.policy.written_by(command)
-        if needed == {"reading"} and not written:
+        if self.policy.is_run_as_reading(command):
             return await self._read(command, seconds, watch)
         return await self._try(command, seconds, watch, keep, make)
 

@@ -134,6 +134,7 @@ class LineJudge:
         """
         self._default, self._readable, self._folders = default, readable, Folders(root=root)
         self._unsure = Approval.strictest(Approval.ASK, default)
+        self._held = held
         self._blocked_rules: list[Match] = []
         self._by_name: list[dict[str, list[Match]]] = []
         self._asking: list[list[Match]] = []
@@ -258,7 +259,7 @@ class LineJudge:
         if match.row is None:
             return None
         fed = fed_words(command, match)
-        why = timed_by_name(command, match) or match.row.misfit(fed, match.reach, self._readable)
+        why = timed_by_name(command, match) or match.row.misfit(fed, match.reach, self._readable, held=self._held)
         if why or fed is command.words:
             return why
         strict = match.row.needs_known_options

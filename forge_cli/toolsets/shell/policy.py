@@ -22,9 +22,7 @@ from forge_cli.sandbox.names import folded
 from forge_cli.sandbox.protected import DOT_ENV, protected_among
 from forge_cli.schema.paths import PathUse
 from forge_cli.toolsets.shell.allow.folders import CommandPlace, Folders
-from forge_cli.toolsets.shell.allow.hazards import innermost
 from forge_cli.toolsets.shell.allow.parser import read_line
-from forge_cli.toolsets.shell.allow.redirects import names_secret, reads_no_content
 from forge_cli.toolsets.shell.allow.values import Simple
 from forge_cli.toolsets.shell.config import ShellConfig, TrySetting, UserRules
 from forge_cli.toolsets.shell.judge import CommandPart, LineJudge, LineVerdict, starts_any
@@ -32,12 +30,11 @@ from forge_cli.toolsets.shell.lint import check_examples, lint_rules
 from forge_cli.toolsets.shell.opt_in import OPT_IN, is_settled, offer_of, opt_in_programs, rules_in, set_rule
 from forge_cli.toolsets.shell.programs.discarding import commands_of, possible_files
 from forge_cli.toolsets.shell.programs.readers import leaves_operands_alone, only_reads
-from forge_cli.toolsets.shell.programs.table import below
-from forge_cli.toolsets.shell.rules import Match, RuleList, ShellRule, behind_xargs
+from forge_cli.toolsets.shell.reads import Placed, ReadFiles, innermost_words, is_in_any
+from forge_cli.toolsets.shell.rules import RuleList, ShellRule
 from forge_cli.toolsets.shell.sets.folders import unmet_need
-from forge_cli.toolsets.shell.sets.listings import fitting, listed
 from forge_cli.toolsets.shell.sets.rows import OptInSet
-from forge_cli.toolsets.shell.sets.secrets import FilesBelow, followed, hidden_reads, hook_folders, searches_quietly
+from forge_cli.toolsets.shell.sets.secrets import hook_folders
 
 _DESCRIPTOR = re.compile(r"[0-9]+-?|-")
 _WORKER, _USER, _FOLDERS = "toolsets.shell", "policy.shell", "policy.shell.folders"
@@ -47,8 +44,6 @@ _STARTED = "on a copy it started a command that is blocked"
 
 _WITHOUT_EFFECT = frozenset(("reading", "linting"))
 """The rule sets of lines that change nothing."""
-
-_Placed = tuple[Simple, list[str]]
 
 
 class ShellPolicy(Struct, frozen=True, dict=True):
@@ -60,6 +55,11 @@ class ShellPolicy(Struct, frozen=True, dict=True):
     workspace: Path
     held: bool = True
     """Whether lines that only rule sets allow are held to what these promise, by what confines commands."""
+
+    @cached_property
+    def plain(self) -> ShellPolicy:
+        """The policy on lines that nothing holds to what rule sets promise: of these, only plain forms count."""
+        return replace(self, held=False) if self.held else self
 
     def check(self) -> Iterator[str]:
         """Warnings about the rules, a sentence each; an example that does not do what it says is an error."""
@@ -114,8 +114,7 @@ class ShellPolicy(Struct, frozen=True, dict=True):
                 return replace(verdict, approval=approval, reason=reason, rule=word.rule, where=word.where)
         uses_set = any(part.match and part.match.row for part in found.parts)
         doubts = chain(
-            self._secrets(found.parts, placed),
-            self._reads(placed) if uses_set else (),
+            self._reads.doubts(placed, {part.words: part.match for part in found.parts}, of_set=uses_set),
             self._written(placed),
             self._checked_out(placed),
             self._unmet(found.parts, placed),
@@ -182,6 +181,10 @@ class ShellPolicy(Struct, frozen=True, dict=True):
         other = self._judge_of_others.judge(command, writable=self._writable(), is_link=self._is_link)
         return frozenset() if other.approval is Approval.PRE_APPROVED else used
 
+    def is_run_as_reading(self, command: str) -> bool:
+        """Whether nothing but the set that only reads allows a line, and it writes nothing by a redirection."""
+        return self.sets_needed(command) == {"reading"} and not self.written_by(command)
+
     def written_by(self, command: str) -> frozenset[str]:
         """The files that the redirections of a plain line write."""
         files = (file for simple, places in self._placed(command, "") for file in _redirected(simple, places))
@@ -226,6 +229,10 @@ class ShellPolicy(Struct, frozen=True, dict=True):
         """Is git one of the simple commands of a line, as far as the line can be read?"""
         parts = self._judge.judge(command).parts
         return any(part.words and os.path.basename(part.words[0]) == "git" for part in parts)
+
+    @cached_property
+    def _reads(self) -> ReadFiles:
+        return ReadFiles(self.workspace, self.sandbox, self.held)
 
     @cached_property
     def _judge(self) -> LineJudge:
@@ -283,43 +290,7 @@ class ShellPolicy(Struct, frozen=True, dict=True):
         path = self.workspace / folder
         return not path.is_dir() or path.resolve() != self.workspace.resolve() / folder
 
-    def _secrets(self, parts: Sequence[CommandPart], placed: Iterable[_Placed]) -> Iterator[str]:
-        """Operands that are links to files that may hold secrets, of commands that read what is in their files."""
-        matches = {part.words: part.match for part in parts}
-        reading = []
-        for simple, places in placed:
-            words = _innermost(simple)
-            if words and not reads_no_content(words):
-                match = matches.get(simple.with_assigned)
-                reading.append((_without_scripts(simple, match), places))
-        for operand in self._operands(reading):
-            if os.path.lexists(path := self.workspace / operand) and self._holds_secrets(os.path.realpath(path)):
-                yield f"{operand} leads to a file that may hold secrets"
-
-    def _reads(self, placed: Sequence[_Placed]) -> Iterator[str]:
-        """Files outside the zones, and those of secrets below a folder, that the commands of a rule set would read."""
-        roots = [os.path.realpath(path) for path in self._folders()]
-
-        def may_read(real: str) -> bool:
-            return _is_in_any(real, roots) and not self._holds_secrets(real)
-
-        for operand in self._operands(placed):
-            path = self.workspace / operand
-            if os.path.lexists(path) and not _is_in_any(os.path.realpath(path), roots):
-                yield f"{operand} leads out of the zones"
-        for simple, places in placed:
-            words = _innermost(simple)
-            folders = [self.workspace / place for place in places]
-            names = [word for word in words[1:] if self._may_name_file(word)]
-            listings = list(_listings(simple))
-            names += [root for listing in listings for root in listing.roots or (".",)]  # a listing may name folders
-            found = _read_below(words, names, folders) if words else None
-            for listing in listings:
-                found = found or listing.find_odd(folders, may_read)
-            if found:
-                yield f"it would read {found}"
-
-    def _unmet(self, parts: Sequence[CommandPart], placed: Iterable[_Placed]) -> Iterator[str]:
+    def _unmet(self, parts: Sequence[CommandPart], placed: Iterable[Placed]) -> Iterator[str]:
         """Reasons why rows of rule sets that need something of the folders do not cover a command there."""
         matches = {part.words: part.match for part in parts if part.match and part.match.row}
         for simple, places in placed:
@@ -332,31 +303,31 @@ class ShellPolicy(Struct, frozen=True, dict=True):
                 ):
                     yield why
 
-    def _written(self, placed: Iterable[_Placed]) -> Iterator[str]:
+    def _written(self, placed: Iterable[Placed]) -> Iterator[str]:
         """Files that a command runs or loads, by a link or as a hook, and that were written without asking."""
         around = os.path.realpath(self.workspace)
         written = [real for root in self._written_unasked() if (real := os.path.realpath(root)) != around]
         for simple, places in placed if written else ():
-            if not (words := _innermost(simple)):
+            if not (words := innermost_words(simple)):
                 continue
             git = words[0] == "git" and not only_reads(words)
             paths = [str(folder) for folder in hook_folders(self.workspace)] if git else []
             if not leaves_operands_alone(words):
-                named = (word for word in words[1:] if self._may_name_file(word))
+                named = (word for word in words[1:] if self._reads.may_name_file(word))
                 joined = (self.workspace / place / word for word in named for place in places)
                 paths += [str(path) for path in joined if os.path.lexists(path)]
-            if found := next((path for path in paths if _is_in_any(os.path.realpath(path), written)), None):
+            if found := next((path for path in paths if is_in_any(os.path.realpath(path), written)), None):
                 path = os.path.relpath(found, self.workspace)
                 yield f"'{words[0]}' may run {path}, which is written without asking"
 
-    def _checked_out(self, placed: Iterable[_Placed]) -> Iterator[str]:
+    def _checked_out(self, placed: Iterable[Placed]) -> Iterator[str]:
         """Files for which git checkout takes a word that could be a branch."""
         for simple, places in placed:
-            for word in possible_files(_innermost(simple)):
+            for word in possible_files(innermost_words(simple)):
                 if any(os.path.lexists(self.workspace / place / word) for place in places):
                     yield f"{word} is a file here, whose changes git checkout may throw away"
 
-    def _placed(self, command: str, moved: str) -> Iterator[_Placed]:
+    def _placed(self, command: str, moved: str) -> Iterator[Placed]:
         """The commands of a plain line, with the folders in which each may run."""
         place = CommandPlace(folders=Folders(root=str(self.workspace)), is_link=self._is_link)
         place = place.after_lines(read_line(moved))
@@ -364,25 +335,12 @@ class ShellPolicy(Struct, frozen=True, dict=True):
             yield simple, sorted(folder for folder in place.folders.possible if folder is not None)
             place = place.after(simple)
 
-    def _operands(self, placed: Iterable[_Placed]) -> Iterator[str]:
+    def _operands(self, placed: Iterable[Placed]) -> Iterator[str]:
         """The words of a plain line that may name files in the zones, wherever it may run."""
         for simple, places in placed:
-            words = [word for word in simple.texts[1:] if self._may_name_file(word)]
-            yield from (os.path.normpath(os.path.join(place, word)) for word in words for place in places)
+            yield from self._reads.operands(simple.texts[1:], places)
 
-    def _may_name_file(self, word: str) -> bool:
-        """Whether a word, relative or absolute, reads like a path in the working directory or a zone."""
-        roots = [str(root) for path in self._folders() for root in (path, os.path.realpath(path))]
-        return below(word) or (word.startswith("/") and _is_in_any(os.path.normpath(word), roots))
-
-    def _folders(self) -> list[Path]:
-        return [self.workspace, *(zone.path for zone in self.sandbox.zones)]
-
-    def _holds_secrets(self, real: str) -> bool:
-        inside = os.path.realpath(self.workspace) + os.sep
-        return names_secret(real.removeprefix(inside)) or self.sandbox.hides(Path(real))
-
-    def _grants(self, files: Iterable[PathUse], found: LineVerdict, placed: Sequence[_Placed]) -> Needs:
+    def _grants(self, files: Iterable[PathUse], found: LineVerdict, placed: Sequence[Placed]) -> Needs:
         """The rules that would pre-approve a line; none for what is protected, or where zones ask for a file."""
         if not found.grantable or any(map(_is_protected, (word for part in found.parts for word in part.words))):
             return ()
@@ -425,41 +383,6 @@ def _redirected(simple: Simple, places: Sequence[str]) -> Iterator[PathUse]:
         if not copies and operator not in ("<<", "<<<") and target.text != "/dev/null":
             access = Access.WRITE if ">" in operator else Access.READ
             yield from (PathUse(os.path.normpath(os.path.join(place, target.text)), access) for place in places)
-
-
-def _read_below(words: Sequence[str], names: Sequence[str], folders: Sequence[Path]) -> str | None:
-    """A file of secrets, or a link that leads to one or elsewhere, that a command meets below what it is given."""
-    reads, links, searched = hidden_reads(words, names, folders), followed(words, names), searches_quietly(words, names)
-    found = reads.find_secret(folders) if reads else None
-    found = found or (links.find_way_out(folders) if links else None)
-    return found or (searched.find_whitelisted_secret(folders) if searched else None)
-
-
-def _without_scripts(simple: Simple, match: Match | None) -> Simple:
-    """A command without those words that are patterns and programs for it."""
-    if match is None or match.row is None:
-        return simple
-    scripts = match.row.script_places(simple.texts, match.reach)
-    return replace(simple, words=[word for at, word in enumerate(simple.words) if at not in scripts])
-
-
-def _innermost(simple: Simple) -> list[str]:
-    """The words of a command behind its wrappers, and behind ``xargs`` as a rule set reads it."""
-    if not simple.words:
-        return []
-    words = simple.texts[innermost(simple.texts, len(simple.words))[0] :]
-    return words[behind_xargs(tuple(words)) or 0 :]
-
-
-def _listings(command: Simple) -> Iterator[FilesBelow]:
-    """The names of files that a command gets where a word is not known."""
-    unknown = [word.unknown for word in command.words]
-    yield from filter(None, (listed(each) for each in (*unknown, command.fed) if each))
-    yield from (fitting([word.text]) for word in command.words if word.glob and not word.unknown)
-
-
-def _is_in_any(path: str, folders: Iterable[str]) -> bool:
-    return any(path == folder or path.startswith(folder + os.sep) for folder in folders)
 
 
 def _pattern_rule(pattern: str, *, implied: bool = False) -> GrantRule:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
@@ -35,6 +34,7 @@ from forge_cli.schema.paths import ReadPath
 from forge_cli.schema.tool import Tool, tool
 from forge_cli.schema.toolset import Toolset, ToolsetPlaces
 from forge_cli.toolsets import shell
+from forge_cli.toolsets.shell.command_text import compiles_a_tool
 from forge_cli.toolsets.shell.config import ShellConfig, UserRules
 from forge_cli.toolsets.shell.opt_in import container_sockets
 from forge_cli.toolsets.shell.policy import ShellPolicy, named_variable
@@ -62,7 +62,6 @@ _MAY_HAVE_BEEN_BLOCKED = "it may have started a command that is blocked, which c
 _NO_COPY = "builds are only allowed on a copy, and this would be none"
 _ELSEWHERE = "the rules are for the working directory, and this is another folder"
 _OTHER_SHELL = "the rules read bash only, and another shell may take the line for something else"
-_GO_BUILD = re.compile(r"\bgo\s+(?:build|install)\b")
 _READS_ON = "a command in it may read the lines behind it; write them one by one, or start it with < /dev/null"
 
 CommandArgument = Annotated[str, Field(min_length=1, description="A command line for bash")]
@@ -173,31 +172,35 @@ class ShellToolset(Toolset):
     def _shell_approval(self, args: Args) -> Verdict:
         """The verdict of the rules; only where lines are tried can a trial answer what they leave open."""
         on_copy = self._processes.can_try and self._policy.try_first != "off"
-        verdict = self._line_approval(args, on_copy=on_copy)
+        verdict = self._line_approval(args, self._policy, on_copy=on_copy)
         if verdict.approval is Approval.PRE_APPROVED:
+            held = self._processes.can_try and self._as_covered(verdict, args["command"], on_copy=on_copy)
+            verdict = held or self._line_approval(args, self._policy.plain, on_copy=on_copy)
+        if verdict.approval is Approval.PRE_APPROVED and verdict.basis != COVERED:
             verdict = replace(verdict, basis=RULED)
-        if verdict.approval is Approval.PRE_APPROVED and self._processes.can_try:
-            verdict = self._as_covered(verdict, args["command"])
         if self._policy.try_first == "off" or not self._processes.can_try:
             return replace(verdict, unruled=False)
         tried = verdict.approval is not Approval.ASK or not self._may_block_unseen(args["command"])
         return replace(verdict, tried_first=tried, unruled=verdict.unruled and tried)
 
-    def _as_covered(self, verdict: Verdict, command: str) -> Verdict:
-        """The verdict on a pre-approved line: where only sets allow it that promise no effect, it is held to that."""
+    def _as_covered(self, verdict: Verdict, command: str, *, on_copy: bool) -> Verdict | None:
+        """The verdict on a pre-approved line that only sets allow, so that it is held to what they promise.
+
+        None for any other, and for one that would have to work on a copy, and cannot.
+        """
         if self._policy.builds(command):
             return replace(verdict, basis=COVERED)
         needed = self._policy.sets_needed(command)
-        if not needed:
-            return verdict
+        if not needed or not (on_copy or self._policy.is_run_as_reading(command)):
+            return None
         named = named_variable(command, self.config.env) if "reading" in needed else None
         if named:
             reason = f"it names ${named}, which a line that only reads lacks"
             return replace(verdict, approval=self._unsure, reason=reason, rule=None, where=None)
         return replace(verdict, basis=COVERED)
 
-    def _line_approval(self, args: Args, *, on_copy: bool = False) -> Verdict:
-        verdict = self.verdict(args["command"])
+    def _line_approval(self, args: Args, policy: ShellPolicy, *, on_copy: bool = False) -> Verdict:
+        verdict = self.verdict(args["command"], policy)
         if verdict.approval is Approval.PRE_APPROVED and not on_copy and self._policy.builds(args["command"]):
             verdict = replace(verdict, approval=self._unsure, reason=_NO_COPY, rule=None, where=None)
         if not self._elsewhere(args.get("workdir")):
@@ -206,9 +209,12 @@ class ShellToolset(Toolset):
             return replace(verdict, approval=self._unsure, reason=_ELSEWHERE, rule=None, where=None)
         return replace(verdict, grants=())
 
-    def verdict(self, command: str, *, moved: str = "", any_grammar: bool = False) -> Verdict:
+    def verdict(
+        self, command: str, policy: ShellPolicy | None = None, *, moved: str = "", any_grammar: bool = False
+    ) -> Verdict:
         """The verdict of the rules on a line; what is blocked in a parent worker is blocked here."""
-        verdict = self._policy.verdict(command, moved=moved, any_grammar=any_grammar)
+        policy = policy or self._policy.plain
+        verdict = policy.verdict(command, moved=moved, any_grammar=any_grammar)
         parent = self.env.parent
         if isinstance(parent, ShellToolset) and verdict.approval is not Approval.BLOCKED:
             blocked = parent.verdict(command, moved=moved, any_grammar=any_grammar)
@@ -225,7 +231,7 @@ class ShellToolset(Toolset):
 
     def _start_approval(self, args: Args) -> Verdict:
         self._sessions.check_room()
-        return self._in_session(replace(self._line_approval(args), unruled=False))
+        return self._in_session(replace(self._line_approval(args, self._policy.plain), unruled=False))
 
     def _in_session(self, verdict: Verdict) -> Verdict:
         """The verdict on a line of a session, which works on no copy: what it deletes cannot be judged."""
@@ -303,16 +309,9 @@ class ShellToolset(Toolset):
         if refused := done.refused_sockets():
             state = f"{state}; {refused}"
         told = outcome.with_hint(state, done, done.stderr)
-        if done.exit_code != 0 and self._compiles_a_tool(command):
+        if done.exit_code != 0 and compiles_a_tool(command, self.env.workspace, self.env.home):
             told = f"{told}\n{COMPILED_BY_FORGE}"
         return outcome.result(outcome.value_of(RESULT, command, done, state, told), done, state)
-
-    def _compiles_a_tool(self, command: str) -> bool:
-        """Whether a line compiles what forge compiles by itself, as far as its text says."""
-        tools = self.env.home / "tools"
-        named = (str(tools), "~/.forge/tools", "$HOME/.forge/tools")
-        here = self.env.workspace.is_relative_to(tools) or any(name in command for name in named)
-        return here and _GO_BUILD.search(command) is not None
 
     async def _run_covered(self, command: str, seconds: float, context: ToolContext) -> Finished | None:
         """Run a line that only rule sets allow; None where it is to be run as any other."""

@@ -162,3 +162,58 @@ def test_git_reads_a_repository_with_settings_of_environments_in_it(reader: Proj
         )
     reader.write("notes.txt", "hello world\n")
     assert printed(run(reader, "git status --short")) == " M notes.txt\n"
+
+
+def asks_of_each(reader: Project, lines: list[str]) -> list[str]:
+    """The lines that ask, each by its reason; none of them prints a secret."""
+    seen = reader.run(*(calls(call("shell", command=line)) for line in lines), "done", answers=[False] * len(lines))
+    assert "sekret" not in str(seen.events)
+    return [asked.request.reason for asked in seen.of(ApprovalRequired) if isinstance(asked.request, ApprovalRequest)]
+
+
+@pytest.mark.needs("rg")
+@pytest.mark.parametrize("name", [".ignore", ".rgignore", "sub/.ignore"])
+def test_a_search_that_an_ignore_file_lets_read_secrets_asks(reader: Project, name: str) -> None:
+    reader.write("sub/notes.txt", "KEY=none\n")
+    free = ["rg KEY sub", "rg -l KEY | xargs cat", "rg --files | xargs cat"]
+    assert asks_of_each(reader, free) == []
+    reader.write(name, "!.env*\n!/sub/.env*\n")
+    assert len(asks_of_each(reader, free)) == len(free)
+
+
+def test_what_leads_to_a_secret_by_links_and_listings_asks(reader: Project) -> None:
+    os.symlink("../.env", reader.folder / "sub/settings.txt")
+    lines = [
+        "find sub -name 'set*' | xargs cat",
+        "wc -l $(find . -name '*.txt')",
+        "grep -R KEY sub/settings.txt sub",
+        "find -L sub -name '*.txt' -exec grep KEY {} +",
+        "for f in $(find sub -name '*.txt'); do head -1 $f; done",
+    ]
+    assert len(asks_of_each(reader, lines)) == len(lines)
+
+
+def test_git_that_compares_plain_folders_asks_for_secrets(reader: Project) -> None:
+    reader.write("one/a.txt", "x\n")
+    reasons = asks_of_each(reader, ["git diff one sub", "git diff --stat sub one", "git diff --no-index one sub"])
+    assert len(reasons) == 3
+
+
+def test_a_name_that_a_program_takes_for_an_option_writes_nothing(reader: Project) -> None:
+    reader.write("-onotes.txt", "x\n")
+    assert (
+        len(asks_of_each(reader, ["find -name '*.txt' -printf '%f\\n' | xargs sort", "ls | grep txt | xargs sort"]))
+        == 2
+    )
+    assert reader.read("notes.txt") == "hello\n"
+
+
+def test_what_is_outside_of_the_zones_is_not_there(reader: Project) -> None:
+    outside = reader.folder.parent / "outside"
+    outside.mkdir()
+    (outside / "file.txt").write_text("sekret\n")
+    os.symlink(outside, reader.folder / "linked")
+    os.symlink(outside / "file.txt", reader.folder / "sub/file.txt")
+    asks_of_each(
+        reader, ["grep -R sek.et .", "find . -name '*.txt' | xargs cat", "find -L . -name '*.txt'", "ls -RL ."]
+    )

@@ -1,7 +1,7 @@
 """Rule sets that forge keeps: their own lines, everyday lines that do not ask, and harmful ones that do.
 
 Covers forge_cli.toolsets.shell.command_text, forge_cli.toolsets.shell.sets.folders, forge_cli.toolsets.shell.sets.rows,
-forge_cli.toolsets.shell.sets.secrets.
+forge_cli.toolsets.shell.sets.secrets, forge_cli.toolsets.shell.reads.
 """
 
 import json
@@ -47,6 +47,17 @@ def repository(project: Project) -> Project:
         project.write(file, "x\n")
     subprocess.run(["git", "init", "-q"], cwd=project.folder, check=True)
     return project
+
+
+UNHELD = "unheld.yaml"
+
+
+@pytest.fixture
+def unheld(repository: Project) -> Project:
+    """A worker whose lines nothing holds to reading."""
+    sandbox = "sandbox: {isolation: off}"
+    repository.write(UNHELD, f"name: w\n{sandbox}\ntoolsets: {{shell: {{rules: [{{use: reading}}]}}}}\n")
+    return repository
 
 
 def verdicts(repository: Project, lines: list[str], worker: str = "coder") -> dict[str, tuple[str, str]]:
@@ -98,32 +109,31 @@ def test_what_is_read_stays_in_the_zones_and_is_no_secret(repository: Project, t
             "cat settings.txt",
             "cat settings.*",
             "grep . ?ettings.txt",
-            "find . -name 'set*' | xargs cat",
-            "wc -l $(find . -name '*.txt')",
         ],
     )
-    assert [said for said, _ in found.values()] == ["preApproved"] * 4 + ["ask"] * 18, found
+    assert [said for said, _ in found.values()] == ["preApproved"] * 4 + ["ask"] * 16, found
     assert found["cat link.txt"][1] == "link.txt leads out of the zones"
     assert found["grep -R x config"][1] == "it would read .env.local, which may hold secrets"
 
 
 @pytest.mark.parametrize("spelled", ["relative", "absolute"])
-def test_links_that_lead_out_are_not_followed_unasked(repository: Project, tmp_path: Path, spelled: str) -> None:
+def test_links_that_lead_out_are_not_followed_unasked(unheld: Project, tmp_path: Path, spelled: str) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "file.txt").write_text("x")
     for name in ("links", "inner/sub", "my links", "src"):
-        (repository.folder / name).mkdir(parents=True, exist_ok=True)
-    os.symlink(outside, repository.folder / "links" / "out")
-    os.symlink(outside / "file.txt", repository.folder / "my links" / "out.txt")
-    os.symlink("sub", repository.folder / "inner" / "link")
-    at = "" if spelled == "relative" else f"{repository.folder}/"
-    free = ["grep -r x {}links", "rg x {}links", "ls -R {}links", "grep -R x {}inner", "rg -L x {}inner"]
-    asking = [
-        "grep -R x {}links",
+        (unheld.folder / name).mkdir(parents=True, exist_ok=True)
+    os.symlink(outside, unheld.folder / "links" / "out")
+    os.symlink(outside / "file.txt", unheld.folder / "my links" / "out.txt")
+    os.symlink("sub", unheld.folder / "inner" / "link")
+    at = "" if spelled == "relative" else f"{unheld.folder}/"
+    free = ["grep -r x {}links", "rg x {}links", "ls -R {}links", "find {}links -name x", "diff {}inner {}src"]
+    options = [
+        "grep -R x {}inner",
         "grep -nR x {}links",
         "grep --dereference-recursive x {}links",
         "rg -L x {}links",
+        "rg -nL x {}inner",
         "rg --follow x {}links",
         "find -L {}links",
         "find {}links -follow",
@@ -131,15 +141,23 @@ def test_links_that_lead_out_are_not_followed_unasked(repository: Project, tmp_p
         "du -L {}links",
         "tree -l {}links",
         "diff -r {}links {}src",
+        "timeout 5 rg -L x {}links",
+        "find {}links -name '*.txt' | xargs cat",
+    ]
+    named = [
         "cat {}links/out/file.txt",
         "cat {}links/out/*",
         "ls {}links/out/",
         "cat {}my\\ links/*",
+        "cat {}my\\ links/[o]*",
         'for f in {}links/out/*; do cat "$f"; done',
         "tr a b < {}links/out/file.txt",
     ]
-    found = verdicts(repository, [line.replace("{}", at) for line in (*free, *asking)])
-    assert [said for said, _ in found.values()] == ["preApproved"] * len(free) + ["ask"] * len(asking), found
+    lines = [line.replace("{}", at) for line in (*free, *options, *named)]
+    found = verdicts(unheld, lines, UNHELD)
+    assert _asks(found) == lines[len(free) :], found
+    named_lines = lines[len(free) + len(options) :]
+    assert _asks(verdicts(unheld, named_lines)) == named_lines
 
 
 def test_the_star_of_the_shell_finds_no_hidden_file(repository: Project) -> None:
@@ -238,27 +256,18 @@ def _asks(found: dict[str, tuple[str, str]]) -> list[str]:
     return [line for line, (verdict, _) in found.items() if verdict == "ask"]
 
 
-def test_a_search_that_reads_hidden_files_asks_however_it_is_spelled(repository: Project) -> None:
-    repository.write("sub/.env", "KEY=1\n")
-    os.symlink("../sub/.env", repository.folder / "src/visible.txt")
-    asking = [
-        "rg -0uu KEY sub",
-        "rg -uu0 KEY sub",
-        "rg -n0. KEY sub",
-        "rg -A1uu KEY sub",
-        "rg --hid KEY sub",
-        "rg -L KEY src",
-        "rg -nL KEY src",
-        "rg --fol KEY src",
-        "fd -L x src",
-        "timeout 5 rg -0uu KEY",
-    ]
-    free = ["rg -n KEY", "rg -L KEY tests", "rg KEY src"]
-    assert _asks(verdicts(repository, [*asking, *free])) == asking
+def test_a_search_that_reads_hidden_files_asks_however_it_is_spelled(unheld: Project) -> None:
+    unheld.write("sub/.env", "KEY=1\n")
+    asking = ["rg -0uu KEY sub", "rg -uu0 KEY sub", "rg -n0. KEY sub", "rg -A1uu KEY sub", "rg --hid KEY sub"]
+    asking += ["timeout 5 rg -0uu KEY", "grep -r KEY sub", "diff -rN sub src", "rg -g '*' KEY sub"]
+    free = ["rg -n KEY src", "rg -uu KEY tests", "grep -rn KEY src"]
+    for worker in ("coder", UNHELD):
+        assert _asks(verdicts(unheld, [*asking, *free], worker)) == asking
+    assert _asks(verdicts(unheld, ["rg -n KEY", "rg KEY sub"])) == []
 
 
-def test_a_folder_that_a_listing_names_is_looked_into(repository: Project) -> None:
-    repository.write("sub/.env", "KEY=1\n")
+def test_what_a_listing_names_is_not_read_where_nothing_holds_the_line(unheld: Project) -> None:
+    unheld.write("sub/.env", "KEY=1\n")
     asking = [
         "find . -name sub | xargs rg -uu KEY",
         "find . -type d -name sub | xargs -n1 grep -r KEY",
@@ -269,16 +278,16 @@ def test_a_folder_that_a_listing_names_is_looked_into(repository: Project) -> No
         'for d in s*; do grep -r KEY "$d"; done',
     ]
     free = ["find src -name '*.py' | xargs grep -n KEY", "find . -name sub | xargs ls", "ls | xargs rg KEY"]
-    assert _asks(verdicts(repository, [*asking, *free])) == asking
+    assert _asks(verdicts(unheld, [*asking, *free])) == asking
+    assert _asks(verdicts(unheld, [*asking, *free], UNHELD)) == [*asking, *free]
 
 
 @pytest.mark.parametrize("name", [".ignore", ".gitignore", ".rgignore", ".git/info/exclude", "sub/.ignore"])
-@pytest.mark.parametrize("pattern", ["!.env*", "!*", "!sub/.env", "!/sub/.[e]nv", "!.ENV  "])
-def test_a_search_asks_where_a_file_takes_secrets_back(repository: Project, name: str, pattern: str) -> None:
-    repository.write("sub/.env", "KEY=1\n")
-    repository.write(name, f"x\n{pattern}\n")
+def test_a_search_asks_where_a_file_may_take_secrets_back(unheld: Project, name: str) -> None:
+    unheld.write("sub/.env", "KEY=1\n")
+    unheld.write(name, "x\n!.env*\n")
     asking = ["rg KEY", "rg -l KEY | xargs cat", "rg --files | xargs cat", "fd . | xargs rg KEY", "rg KEY sub"]
-    assert _asks(verdicts(repository, [*asking, "rg KEY src"])) == asking
+    assert _asks(verdicts(unheld, [*asking, "rg KEY src"], UNHELD)) == asking
 
 
 def test_an_example_of_settings_may_be_searched(repository: Project) -> None:
@@ -288,6 +297,7 @@ def test_an_example_of_settings_may_be_searched(repository: Project) -> None:
 
 
 def test_git_compares_plain_folders_outside_of_a_repository(project: Project) -> None:
+    project.write("w.yaml", "name: w\nsandbox: {isolation: off}\ntoolsets: {shell: {rules: [{use: reading}]}}\n")
     for file in ("one/.env", "one/a.txt", "two/a.txt", "repo/src/.env", "repo/a.txt"):
         project.write(file, "KEY=1\n")
     subprocess.run(["git", "init", "-q", "repo"], cwd=project.folder, check=True)
@@ -302,7 +312,7 @@ def test_git_compares_plain_folders_outside_of_a_repository(project: Project) ->
     ]
     free = ["git diff two/a.txt one/a.txt", "cd repo && git diff src", "git status"]
     lines = [line.replace("{}", str(project.folder)) for line in (*asking, *free)]
-    assert _asks(verdicts(project, lines)) == lines[: len(asking)]
+    assert _asks(verdicts(project, lines, "w.yaml")) == lines[: len(asking)]
 
 
 def test_npx_is_covered_where_its_tool_is_installed(repository: Project) -> None:
@@ -382,31 +392,40 @@ def test_names_of_secrets_may_be_looked_at_and_looked_for(repository: Project) -
     assert [said for said, _ in found.values()] == ["preApproved"] * 6 + ["ask"] * 7, found
 
 
-def test_where_nothing_confines_only_plain_programs_count(project: Project) -> None:
-    sandbox = "sandbox: {isolation: off}"
-    project.write("w.yaml", f"name: w\n{sandbox}\ntoolsets: {{shell: {{rules: [{{use: reading}}]}}}}\n")
-    project.write("a.txt", "x\n")
+def test_where_nothing_confines_only_plain_forms_count(unheld: Project) -> None:
     asking = [
-        *(
-            "cargo --version",
-            "rustc -V",
-            "node -v",
-            "java -version",
-            "cargo version",
-            "git --help",
-            "time npm --version",
-        ),
-        *("cargo metadata --no-deps", "go list ./...", "go doc fmt", "go env", "go version", "npm ls", "pip list"),
-        *("kubectl version --client", "env", "printenv TOKEN", "cat a.txt | xargs printenv"),
+        *("cargo --version", "rustc -V", "node -v", "java -version", "cargo version", "git --help"),
+        *("time npm --version", "cargo metadata --no-deps", "go list ./...", "go doc fmt", "go env", "go version"),
+        *("npm ls", "pip list", "kubectl version --client", "env", "printenv TOKEN", "cat a.txt | xargs printenv"),
+        *("wc -l $(git ls-files '*.py')", "find src -name '*.py' | xargs wc -l", "rg --files | xargs head -1"),
+        *("rg -l x src | xargs cat", "for f in $(git ls-files); do cat $f; done", "git ls-files | xargs -I{} cat {}"),
     ]
     plain = [
-        "cat a.txt",
-        "grep -rn x .",
-        "rg x",
-        "git status",
-        "git log -3",
-        "find . -name a.txt",
-        "ls | wc -l",
-        "which go",
+        *("cat a.txt", "grep -rn x src", "rg x src", "git status", "git log -3", "find . -name a.txt", "ls | wc -l"),
+        *("which go", "wc -l *.txt src/*.py", 'for f in *.txt; do head -1 "$f"; done', "sed -n 1,5p a.txt"),
+        *(
+            "cd src && cat app.py",
+            "cat a.txt | sort | uniq -c",
+            'echo "$(date)"',
+            "git diff $(git merge-base main HEAD)",
+        ),
     ]
-    assert _asks(verdicts(project, [*asking, *plain], "w.yaml")) == asking
+    assert _asks(verdicts(unheld, [*asking, *plain], UNHELD)) == asking
+
+
+def test_a_line_that_other_rules_allow_as_well_is_not_held(repository: Project) -> None:
+    """It runs as any other command, so that of reading only plain forms count in it."""
+    asking = ["node --version; pytest", "pytest && rg --files | xargs head -1", "npm test; go env"]
+    free = ["node --version", "rg --files | xargs head -1", "pytest 2>&1 | tail -5", "cat a.txt; npm test"]
+    assert _asks(verdicts(repository, [*asking, *free])) == asking
+    repository.write("off.yaml", "name: w\ntoolsets: {shell: {try: off, rules: [{use: reading}, {use: linting}]}}\n")
+    lines = ["node --version; mypy src", "mypy src", "node --version"]
+    assert _asks(verdicts(repository, lines, "off.yaml")) == lines[:1]
+
+
+def test_a_session_of_a_command_takes_plain_forms_only(repository: Project) -> None:
+    lines = {"node --version": "ask", "find src -name '*.py' | xargs wc -l": "ask", "cat a.txt": "preApproved"}
+    calls = [json.dumps({"tool": "exec_command", "input": {"command": line}}) for line in lines]
+    repository.write("w.yaml", "name: w\ntoolsets: {shell: {rules: [{use: reading}]}}\n")
+    done = repository.forge("approve", "w.yaml", "--batch", "-", stdin="\n".join(calls))
+    assert [json.loads(line)["verdict"] for line in done.stdout.splitlines()] == list(lines.values()), done.stderr

@@ -28,6 +28,7 @@ _FILE_IN_CLUSTER = re.compile(r"-[A-Za-z]+[Xafm]((?:/|~|\.\.).*)", re.DOTALL)
 """A letter that takes a file, behind other letters: ``-nf/x``."""
 _OF_ALL = ("/dev/null", "/dev/stdin", "/etc/os-release", "/proc/cpuinfo", "/proc/meminfo", "/proc/version")
 """Files outside of every zone that tell nothing but what machine it is."""
+_NOT_HELD = "it may read more than its words name, and nothing holds this line to reading"
 _SEPARATOR = re.compile(r"-[dtFs]/")
 """``cut -d/``: a character that parts fields."""
 
@@ -52,6 +53,7 @@ class SetRow(Struct, frozen=True):
     needs: Literal["", "installed", "packages"] = ""
     vouched: bool = False
     held: str = ""
+    wide: str = ""
     match: str = ""
     not_match: str = ""
 
@@ -77,11 +79,18 @@ class SetRow(Struct, frozen=True):
             return tuple(tokens[1:]) == tuple(words[1:]) and words[0] in self.programs.split()
         return tuple(tokens) == tuple(words[: len(tokens)])
 
-    def misfit(self, words: Sequence[ShellWord], reach: int, readable: Sequence[str]) -> str | None:
-        """Why the words behind a pattern of ``reach`` tokens are not what the row allows; ``readable`` are zones."""
-        if why := _unsure_start(words[:reach]) or self._unknown_misfit(words[reach:], words[0].text):
+    def misfit(
+        self, words: Sequence[ShellWord], reach: int, readable: Sequence[str], *, held: bool = True
+    ) -> str | None:
+        """Why the words behind a pattern of ``reach`` tokens are not what the row allows; ``readable`` are zones.
+
+        Where a line is not ``held`` to what the set promises, only plain forms are allowed.
+        """
+        if why := _unsure_start(words[:reach]) or self._unknown_misfit(words[reach:], words[0].text, held=held):
             return why
         texts = [word.text for word in words[reach:]]
+        if self.wide and not held and any(re.search(self.wide, f"{words[reach - 1].text} {text}") for text in texts):
+            return _NOT_HELD
         if self.requires and not any(re.search(self.requires, text) for text in texts):
             return "it may write a file, as its words do not say that there are several packages"
         if unknown := self._unknown_option(texts, passed_on="--" in (word.text for word in words[:reach])):
@@ -121,7 +130,7 @@ class SetRow(Struct, frozen=True):
             return None
         return next(filter(_is_option, behind), None)
 
-    def _unknown_misfit(self, words: Sequence[ShellWord], name: str) -> str | None:
+    def _unknown_misfit(self, words: Sequence[ShellWord], name: str, *, held: bool) -> str | None:
         """Why the row does not take a word that is not known before the line runs, where it stands."""
         if self.operands == "test":
             return _test_misfit(words)
@@ -133,7 +142,8 @@ class SetRow(Struct, frozen=True):
                 continue
             if unknown.is_pipe and name in self.pipes.split():
                 continue
-            listed_here = listed(unknown) is not None or (name == "git" and is_revision(unknown))
+            lists = (held or unknown.glob) and listed(unknown)
+            listed_here = lists or (name == "git" and is_revision(unknown))
             if self.takes == "names" and listed_here and not self._awaits_script(words[:place]):
                 continue
             return unknown.why
