@@ -7,14 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from forge_cli import schema as room
 from forge_cli.core.errors import SchemaError
 from forge_cli.core.hookspecs import hookimpl
 from forge_cli.core.source import GROUP
 from forge_cli.schema.tool import Tool
-from forge_cli.schema.toolset import Toolset, ToolsetConfig, is_toolset, tools_of
+from forge_cli.schema.toolset import Toolset, ToolsetConfig, is_toolset, settled, tools_of
+
+if TYPE_CHECKING:
+    from forge_cli.core.requests import PromptSpec, ResourceSpec
 
 
 class Offering(Toolset):
@@ -29,6 +32,35 @@ class Offering(Toolset):
 
     def instructions(self) -> str | None:
         return "\n\n".join(str(said) for each in self._inner if (said := each.instructions())) or None
+
+    async def prompts(self) -> Sequence[PromptSpec]:
+        return [spec for each in self._inner for spec in await settled(each.prompts())]
+
+    async def get_prompt(self, name: str, args: Mapping[str, str]) -> Any:
+        owner = await self._owner_of_prompt(name)
+        if owner is None:
+            return await super().get_prompt(name, args)
+        return await settled(owner.get_prompt(name, args))
+
+    async def complete_prompt(self, name: str, argument: str, text: str) -> Sequence[str]:
+        owner = await self._owner_of_prompt(name)
+        return [] if owner is None else list(await settled(owner.complete_prompt(name, argument, text)))
+
+    async def _owner_of_prompt(self, name: str) -> Toolset | None:
+        """The first of its toolsets that has the prompt, as the first of two alike is the one that is listed."""
+        for each in self._inner:
+            if any(spec.name == name for spec in await settled(each.prompts())):
+                return each
+        return None
+
+    async def resources(self) -> Sequence[ResourceSpec]:
+        return [spec for each in self._inner for spec in await settled(each.resources())]
+
+    async def read_resource(self, uri: str, args: Mapping[str, str]) -> Any:
+        for each in self._inner:
+            if any(spec.match(uri) is not None for spec in await settled(each.resources())):
+                return await settled(each.read_resource(uri, args))
+        return await super().read_resource(uri, args)
 
     async def open(self, toolset: Toolset) -> Toolset:
         """Open a toolset that is closed with this one."""
@@ -97,6 +129,13 @@ class ModuleAdapter:
     @hookimpl
     def forge_toolsets(self) -> list[type[Toolset]]:
         return [type("LocalTools", (ModuleTools,), {"name": "local", "module": self._module})]
+
+
+def has_prompts(toolset: Toolset) -> bool:
+    """Whether it may have prompts, as far as that is known without asking."""
+    if isinstance(toolset, Offering):
+        return any(has_prompts(each) for each in toolset._inner)
+    return type(toolset).prompts is not Toolset.prompts
 
 
 def is_hook(thing: Any) -> bool:

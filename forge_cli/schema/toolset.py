@@ -302,10 +302,14 @@ class Toolset(Generic[ConfigT]):
         return None
 
 
+async def settled(given: Any) -> Any:
+    """The value of what a function of a toolset gives, async or not."""
+    return await given if isawaitable(given) else given
+
+
 async def tools_of(toolset: Toolset) -> list[Tool]:
     """The list that ``tools()`` gives, async or not; a SchemaError where it is not a list of tools."""
-    given: Any = toolset.tools()
-    found = await given if isawaitable(given) else given
+    found = await settled(toolset.tools())
     tools = list(found) if isinstance(found, Iterable) else [found]
     if wrong := [tool for tool in tools if not isinstance(tool, Tool)]:
         raise SchemaError(f"tools() of '{type(toolset).__name__}' gave {wrong[0]!r}, which is not a Tool")
@@ -317,8 +321,11 @@ def is_toolset(cls: Any) -> bool:
 
 
 def _tool_methods(cls: type[Toolset]) -> list[str]:
-    """The names of the marked methods, in the order in which they are written, base classes first."""
+    """The names of the marked methods, in the order in which they are written, base classes first.
+
+    A subclass that overrides one without a mark, or by None, does not have it.
+    """
     names: dict[str, None] = {}
     for base in reversed(cls.__mro__):
         names.update({name: None for name, value in vars(base).items() if hasattr(value, OPTIONS)})
-    return list(names)
+    return [name for name in names if hasattr(getattr(cls, name), OPTIONS)]

@@ -91,6 +91,65 @@ def test_resources_are_listed_and_read_and_that_is_recorded(suite: Project, mode
     assert said.count("a client reads the resource test://static-text") == 1
 
 
+OF_A_MODULE = """
+from forge_cli import Toolset, ToolError, tool
+from forge_cli.hooks import PromptArgument, PromptSpec, ResourceSpec
+
+class Notes(Toolset):
+    name = kind = "note"
+    @tool
+    def look_at_notes(self) -> str:
+        \"\"\"Look.\"\"\"
+        return ""
+    async def prompts(self):
+        return [PromptSpec(f"sum_{self.kind}", "Sum up.", (PromptArgument("title", "of it", True),))]
+    async def get_prompt(self, name, args):
+        return f"Sum up the {self.kind} {args['title']}."
+    async def complete_prompt(self, name, argument, text):
+        return [word for word in (f"{self.kind}s", "plans") if word.startswith(text)]
+    async def resources(self):
+        return [ResourceSpec(f"{self.kind}://{{name}}", self.kind, "", "text/plain")]
+    async def read_resource(self, uri, args):
+        if args["name"] == "gone":
+            raise ToolError("it is gone")
+        return f"{self.kind} {args['name']}"
+
+class Tasks(Notes):
+    name = kind = "task"
+    look_at_notes = None
+    @tool
+    def look_at_tasks(self) -> str:
+        \"\"\"Look.\"\"\"
+        return ""
+    def prompts(self):
+        return [PromptSpec("sum_task"), PromptSpec("sum_note")]
+"""
+
+
+@both
+def test_toolsets_of_a_module_offer_theirs(project: Project, mode: str) -> None:
+    project.write("tools.py", OF_A_MODULE)
+    project.write("worker.yaml", "name: w\ntoolsets: {custom: {module: ./tools.py, tools: [Notes, Tasks]}}\n")
+
+    async def use(client: Client) -> Any:
+        prompts = (await client.list_prompts()).prompts
+        filled = await client.get_prompt("sum_note", {"title": "Plans"})
+        ref = mcp_types.PromptReference(name="sum_task")
+        known = await client.complete(ref, {"name": "title", "value": "t"})
+        templates = (await client.list_resource_templates()).resource_templates
+        read = [(await client.read_resource(uri)).contents[0].text for uri in ("note://a", "task://b")]
+        for uri, why in (("task://gone", "it is gone"), ("else://a", "there is no resource 'else://a'")):
+            with pytest.raises(MCPError, match=why):
+                await client.read_resource(uri)
+        return prompts, filled.messages[0].content.text, known.completion.values, templates, read
+
+    prompts, filled, known, templates, read = with_client(project, mode, use)
+    assert [each.name for each in prompts] == ["sum_note", "sum_task"]
+    assert (filled, known) == ("Sum up the note Plans.", ["tasks"])
+    assert [each.uri_template for each in templates] == ["note://{name}", "task://{name}"]
+    assert read == ["note a", "task b"]
+
+
 @pytest.mark.filterwarnings("ignore:The logging capability is deprecated")
 @pytest.mark.parametrize(("level", "heard"), [(None, 0), ("info", 3), ("warning", 0)])
 def test_log_messages_come_to_a_client_that_has_named_a_level(suite: Project, level: Any, heard: int) -> None:

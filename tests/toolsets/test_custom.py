@@ -11,6 +11,7 @@ import anyio
 import pytest
 
 from forge_cli import WorkerRuntime, load_worker
+from forge_cli.core.actions import CommandEvent
 from forge_cli.core.approval import ApprovalDecision
 from forge_cli.core.errors import WorkerError
 from forge_cli.core.events import ApprovalDecided, StatusEvent, ToolResult
@@ -214,6 +215,47 @@ def test_every_session_has_the_instructions_of_a_toolset(project: Project, name:
         model = Listener()
         project.run(model=model)
         assert [text.partition("\n\n")[0] for text in model.system] == ["Count for w."]
+
+
+PROMPTS = """
+from forge_cli import Toolset, tool
+from forge_cli.hooks import PromptArgument, PromptSpec
+
+def plain() -> str:
+    \"\"\"Do nothing.\"\"\"
+    return ""
+
+class Notes(Toolset):
+    name = "notes"
+    @tool
+    def look(self) -> str:
+        \"\"\"Look.\"\"\"
+        return ""
+    async def prompts(self):
+        return [PromptSpec("sum_note", "Sum up.", (PromptArgument("title", "of it", True),))]
+    async def get_prompt(self, name, args):
+        return f"Sum up the note {args['title']}."
+
+LISTED = [plain, {"inside": Notes}]
+"""
+
+
+@pytest.mark.parametrize("names", [("Notes",), ("LISTED",), ("plain", "Notes")])
+def test_the_prompts_of_a_toolset_are_commands(project: Project, names: tuple[str, ...]) -> None:
+    loaded = load_worker(worker(project, PROMPTS, *names))
+
+    async def main() -> str | None:
+        model = scripted_model("You said: {task}")
+        with anyio.fail_after(40):
+            async with WorkerRuntime(worker=loaded, model=model) as runtime, anyio.create_task_group() as tasks:
+                tasks.start_soon(runtime.converse)
+                await anyio.lowlevel.checkpoint()
+                runtime.bus.emit(CommandEvent("sum_note", ("Plans",)))
+                runtime.bus.emit(CommandEvent("exit"))
+        return runtime.result.response if runtime.result else None
+
+    with project.environment():
+        assert anyio.run(main) == "You said: Sum up the note Plans."
 
 
 # --- what a function says of itself

@@ -27,7 +27,7 @@ from forge_cli.engine.runtime.runtime_spec import ConversationHooks, OpenWorker,
 from forge_cli.engine.turns.limits import OUT_OF_TIME, Budget, deadline, opening_deadline, stated
 from forge_cli.engine.turns.loop import Tally
 from forge_cli.record.places import SessionLost
-from forge_cli.schema.toolset import Toolset
+from forge_cli.schema.offering import has_prompts
 
 if TYPE_CHECKING:
     from forge_cli.core.bounds import ForcedEnd
@@ -330,7 +330,7 @@ class WorkerRuntime(Generic[OutputT]):
 
     async def _prompts(self) -> tuple[Mapping[str, Any], ...]:
         toolbox = self.opened.loop.toolbox
-        if all(type(opened.toolset).prompts is Toolset.prompts for opened in toolbox.toolsets):
+        if not any(has_prompts(opened.toolset) for opened in toolbox.toolsets):
             return ()
         return await parts.commands.Prompts(toolbox).announced()
 
