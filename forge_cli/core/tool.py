@@ -42,6 +42,15 @@ class RefusesOnly(Struct, frozen=True):
         return False
 
 
+class RulesOnly(Struct, frozen=True):
+    """A ``needs_approval`` that says nothing of calls without a rule: there the worker's word on the tool counts."""
+
+    judge: Callable[[Args], Verdict | None]
+
+    def __call__(self, args: Args) -> Verdict:
+        return self.judge(args) or Verdict(Approval.ASK, "no rule is about this call, so it asks", by="rule")
+
+
 @dataclass(frozen=True)
 class Preview:
     """The effect that a call would have, for the prompt; ``execute`` finds the stamp in its context and can check it.

@@ -16,7 +16,7 @@ from forge_cli.core.calls import TOO_DEEP, ToolCall, read_args
 from forge_cli.core.context import CallContext
 from forge_cli.core.errors import BlockedError, InvalidInput, ToolError
 from forge_cli.core.text import nearest_tool, visible
-from forge_cli.core.tool import Args
+from forge_cli.core.tool import Args, RulesOnly
 from forge_cli.engine import gate
 from forge_cli.engine.gate.execution import ask, consult
 from forge_cli.engine.gate.offer import Offer
@@ -136,6 +136,8 @@ class Judge(Struct, frozen=True, kw_only=True):
     async def _own_verdict(self, judged: Judged) -> Verdict | None:
         """The tool's own verdict. A ToolError refuses the call; any other failure, or nonsense, means ask."""
         tool, said = judged.tool, cast(Any, judged.tool.needs_approval)
+        if isinstance(said, RulesOnly):
+            said = said.judge(judged.args)
         if said is None:
             return None
         if callable(said):

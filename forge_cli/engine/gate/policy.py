@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from forge_cli.core.approval import PRE_APPROVED, Approval, GrantRule, Needs, Verdict
 from forge_cli.core.errors import Mark
-from forge_cli.core.tool import RefusesOnly
+from forge_cli.core.tool import RefusesOnly, RulesOnly
 from forge_cli.schema.tool_fields import approval_named
 
 if TYPE_CHECKING:
@@ -118,6 +118,8 @@ class Policy(Struct, frozen=True, dict=True):
     def idle(self, tool: Tool) -> bool:
         """Does the worker pre-approve a tool whose verdict depends on its arguments, which never changes anything?"""
         if self.named is None or self.named.approval is not Approval.PRE_APPROVED:
+            return False
+        if isinstance(tool.needs_approval, RulesOnly):
             return False
         return callable(tool.needs_approval) or (tool.needs_approval is False and tool.has_paths)
 

@@ -1,4 +1,4 @@
-"""Results and resources of MCP servers as forge's own, and requests of theirs to the model or the person."""
+"""Results of MCP servers as forge's own, and requests of theirs to the model or the person."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from forge_cli.core.approval import Effect
-from forge_cli.core.context import ToolContext
 from forge_cli.core.errors import ToolError
 from forge_cli.core.media import Blob, Image
 from forge_cli.core.messages import Message, StopReason
@@ -18,12 +16,8 @@ from forge_cli.core.pictures import file_size
 from forge_cli.core.requests import SampleRequest, SessionRequests
 from forge_cli.core.result_forms import joined
 from forge_cli.core.results import Json, ResultValue, Text
-from forge_cli.core.text import cut, did_you_mean
-from forge_cli.core.tool import LONGEST, Args
-from forge_cli.core.wire import JsonObject
+from forge_cli.core.text import cut
 from forge_cli.schema.bounded import unbounded_problem
-from forge_cli.schema.tool import Tool
-from forge_cli.toolsets.mcp.connection import Connection
 
 if TYPE_CHECKING:
     import mcp_types
@@ -31,8 +25,6 @@ if TYPE_CHECKING:
 ASKED = 500
 """Characters of what a server says to a person."""
 _STOPS: dict[StopReason, str] = {"max_tokens": "maxTokens"}
-LIST, READ = "list_mcp_resources", "read_mcp_resource"
-EFFECTS = frozenset({Effect.READ, Effect.NETWORK})
 
 
 class ServerRequests:
@@ -79,60 +71,6 @@ def _text(content: Any) -> str:
     return "\n".join(map(block_text, blocks))
 
 
-def resource_tools(connections: Sequence[Connection]) -> list[Tool]:
-    """None where no server has resources."""
-    those = {each.name: each for each in connections if each.offer.resources}
-    if not those:
-        return []
-    server: JsonObject = {"type": "string", "description": f"One of: {', '.join(those)}"}
-    uri: JsonObject = {"type": "string", "description": "The URI of a resource, as it is listed"}
-
-    async def list_resources(args: Args, context: ToolContext) -> ResultValue:
-        wanted = [_find(those, args["server"])] if "server" in args else list(those.values())
-        return Json([_describe(each.name, found) for each in wanted for found in await each.list_resources()])
-
-    async def read_resource(args: Args, context: ToolContext) -> ResultValue:
-        read = await _find(those, args["server"]).read_resource(args["uri"])
-        return _one([resource_value(each) for each in read.contents])
-
-    return [
-        Tool(
-            name=LIST,
-            description="List the resources of MCP servers: what each is, and the URI to read it by.",
-            input_schema={"type": "object", "properties": {"server": server}, "additionalProperties": False},
-            execute=list_resources,
-            effects=EFFECTS,
-            timeout=LONGEST,
-        ),
-        Tool(
-            name=READ,
-            description="Read a resource of an MCP server.",
-            input_schema={
-                "type": "object",
-                "properties": {"server": server, "uri": uri},
-                "required": ["server", "uri"],
-                "additionalProperties": False,
-            },
-            execute=read_resource,
-            effects=EFFECTS,
-            timeout=LONGEST,
-        ),
-    ]
-
-
-def _find(servers: dict[str, Connection], name: str) -> Connection:
-    if name not in servers:
-        known = did_you_mean(name, servers, f"those with resources are: {', '.join(servers)}")
-        raise ToolError(f"there is no MCP server '{name}' with resources; {known}")
-    return servers[name]
-
-
-def _describe(server: str, resource: mcp_types.Resource) -> JsonObject:
-    found = {"server": server, "uri": str(resource.uri), "name": resource.name, "description": resource.description}
-    found["mimeType"] = resource.mime_type
-    return {key: value for key, value in found.items() if value is not None}
-
-
 def convert_result(result: mcp_types.CallToolResult) -> ResultValue:
     """The value of a call; one that the server calls an error is a ToolError."""
     if result.is_error:
@@ -140,13 +78,13 @@ def convert_result(result: mcp_types.CallToolResult) -> ResultValue:
         raise ToolError(text or "the tool failed, and said nothing")
     parts = [_block_value(block) for block in result.content]
     if result.structured_content is None:
-        return _one(parts)
+        return as_one(parts)
     value = Json(result.structured_content)
     more = joined(part for part, block in zip(parts, result.content, strict=True) if block.type != "text")
     return replace(value, model_text=f"{value.text()}\n{more.content}", files=more.files) if more.content else value
 
 
-def _one(parts: Sequence[ResultValue]) -> ResultValue:
+def as_one(parts: Sequence[ResultValue]) -> ResultValue:
     """Several parts as one result."""
     return parts[0] if len(parts) == 1 else joined(part for part in parts if part != Text(""))
 

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Self, cast
 
 import anyio
 from anyio.abc import TaskGroup
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from forge_cli.core.bounds import LOAD_LIMIT
 from forge_cli.core.context import ToolContext
@@ -39,7 +40,8 @@ from forge_cli.toolsets.mcp.connection import Connection
 from forge_cli.toolsets.mcp.locked import offered_entries, server_entry
 from forge_cli.toolsets.mcp.oauth import KeptTokens, McpTokens, asked_for, expanded_oauth, oauth_provider, scope_wanted
 from forge_cli.toolsets.mcp.offer import KeptOffer, Pins, Quarantined, ServerTool, names_for, offered_tool
-from forge_cli.toolsets.mcp.results import ServerRequests, convert_result, prompt_text, resource_tools
+from forge_cli.toolsets.mcp.resources import ResourceRules, Rules, resource_tools
+from forge_cli.toolsets.mcp.results import ServerRequests, convert_result, prompt_text
 from forge_cli.toolsets.mcp.start_files import StartFiles
 from forge_cli.toolsets.mcp.transports import (
     FORBIDDEN,
@@ -84,8 +86,18 @@ class McpConfig(ToolsetConfig):
     """Whether servers that say nothing of it may have the worker's model answer."""
     elicitation: bool = False
     """Whether they may ask the person for input."""
+    resources: Rules = Field(default={})
+    """Rules for reading resources: by server, then by URI, with ``*`` for anything; the strictest that fits counts."""
     from_client: bool = False
     """Whether an editor may bring servers of its own; see ``forge serve acp``."""
+
+    @model_validator(mode="after")
+    def _rules_of_servers(self) -> Self:
+        for name in self.resources:
+            if name not in self.servers and not self.from_client:
+                known = did_you_mean(name, self.servers, f"there are: {', '.join(self.servers)}")
+                raise PydanticCustomError("resources", f"there is no server '{name}' here; {known}")
+        return self
 
     @classmethod
     def _canonical(cls, data: dict[Any, Any]) -> dict[str, Any]:
@@ -226,7 +238,10 @@ class McpToolset(Toolset):
                 self._warn(StatusNotice(problem, "server", urgent=not is_inspecting()))
                 self._left_out[connection.name] = Source("mcp", connection.name), visible(connection.failure)
             found += self._tools_of(connection)
-        return found + resource_tools(self._in_use)
+        return found + resource_tools(self._in_use, self._resource_rules())
+
+    def _resource_rules(self) -> ResourceRules:
+        return ResourceRules(self.config.resources, partial(self.config.where, "resources"))
 
     @property
     def _in_use(self) -> list[Connection]:

@@ -1,0 +1,148 @@
+"""The resources of MCP servers as two tools, and the rules for reading one by its URI."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from msgspec import Struct
+
+from forge_cli.core.approval import Approval, Effect, Verdict
+from forge_cli.core.context import ToolContext
+from forge_cli.core.errors import ToolError
+from forge_cli.core.results import Json, ResultValue
+from forge_cli.core.text import did_you_mean, visible
+from forge_cli.core.tool import LONGEST, Args, RulesOnly
+from forge_cli.core.wire import JsonObject
+from forge_cli.files.mcp import ServerName
+from forge_cli.schema.tool import Tool
+from forge_cli.toolsets.mcp.connection import Connection
+from forge_cli.toolsets.mcp.results import as_one, resource_value
+
+if TYPE_CHECKING:
+    import mcp_types
+
+    from forge_cli.core.errors import Mark
+
+LIST, READ = "list_mcp_resources", "read_mcp_resource"
+EFFECTS = frozenset({Effect.READ, Effect.NETWORK})
+Rules = dict[ServerName, dict[str, Approval]]
+_PLAIN = re.compile(r"[a-z][a-z0-9+.-]*:[!#-\[\]-~]*", re.ASCII)
+"""A URI without blanks, backslashes and the like."""
+_ENCODED = re.compile(r"%(?![0-9a-f]{2})|%(?:[01][0-9a-f]|25|2e|2f|5c|7f)", re.ASCII | re.IGNORECASE)
+"""Hides a part of a path, or may be decoded twice."""
+_DECODINGS_MAX = 5
+
+
+class ResourceRules(Struct, frozen=True):
+    """The word of the worker on reading resources: by server, then by pattern of a URI, the approval."""
+
+    rules: Mapping[str, Mapping[str, Approval]]
+    where: Callable[[str, str], Mark | None]
+    """The place of a rule in the worker file."""
+
+    def judge(self, args: Args) -> Verdict | None:
+        """The strictest rule that fits; None where there is none, so that the worker's word on the tool counts."""
+        server, uri = args["server"], args["uri"]
+        rules = self.rules.get(server, {})
+        fitting = [pattern for pattern, approval in rules.items() if _fits(pattern, approval, uri)]
+        if fitting:
+            said = Approval.strictest(*(rules[pattern] for pattern in fitting))
+            pattern = next(pattern for pattern in fitting if rules[pattern] is said)
+            reason = f"{visible(uri)} of the MCP server {server} fits '{visible(pattern)}'"
+            rule = f"toolsets.mcp.resources.{server}.{pattern}"
+            return Verdict(said, reason, rule, self.where(server, pattern), by="rule")
+        if rules and not is_plain(uri):
+            reason = "its URI can be read in more than one way, so it is held against no rule"
+            return Verdict(Approval.ASK, reason, f"toolsets.mcp.resources.{server}", by="rule")
+        return None
+
+
+def _fits(pattern: str, approval: Approval, uri: str) -> bool:
+    """Whether a rule is about a URI: one that allows only as it is written, one that does not however it is written."""
+    if approval is Approval.PRE_APPROVED:
+        return is_plain(uri) and _matches(pattern, uri)
+    spellings = {uri, _settled(uri)}
+    return any(_matches(pattern.casefold(), spelling.casefold()) for spelling in spellings)
+
+
+def _matches(pattern: str, text: str) -> bool:
+    parts = ".*".join(re.escape(part) for part in pattern.split("*"))
+    return re.fullmatch(parts, text, re.DOTALL) is not None
+
+
+def is_plain(uri: str) -> bool:
+    """Whether every server reads a URI in the same way: no steps up, nothing hidden by escapes."""
+    if _PLAIN.fullmatch(uri) is None or _ENCODED.search(uri):
+        return False
+    _, _, path = uri.partition("://")
+    return ".." not in uri and "/./" not in uri and "//" not in path
+
+
+def _settled(uri: str) -> str:
+    """A URI as a server may read it that decodes everything and follows every step."""
+    for _ in range(_DECODINGS_MAX):
+        uri = unquote(uri)
+    scheme, separator, rest = uri.replace("\\", "/").partition(":")
+    slashes = len(rest) - len(rest.lstrip("/"))
+    if not rest.strip("/"):
+        return f"{scheme}{separator}{rest}"
+    return f"{scheme}{separator}{'/' * slashes}{posixpath.normpath(rest.lstrip('/'))}"
+
+
+def resource_tools(connections: Sequence[Connection], rules: ResourceRules) -> list[Tool]:
+    """None where no server has resources."""
+    those = {each.name: each for each in connections if each.offer.resources}
+    if not those:
+        return []
+    server: JsonObject = {"type": "string", "description": f"One of: {', '.join(those)}"}
+    uri: JsonObject = {"type": "string", "description": "The URI of a resource, as it is listed"}
+
+    async def list_resources(args: Args, context: ToolContext) -> ResultValue:
+        wanted = [_find(those, args["server"])] if "server" in args else list(those.values())
+        return Json([_describe(each.name, found) for each in wanted for found in await each.list_resources()])
+
+    async def read_resource(args: Args, context: ToolContext) -> ResultValue:
+        read = await _find(those, args["server"]).read_resource(args["uri"])
+        return as_one([resource_value(each) for each in read.contents])
+
+    return [
+        Tool(
+            name=LIST,
+            description="List the resources of MCP servers: what each is, and the URI to read it by.",
+            input_schema={"type": "object", "properties": {"server": server}, "additionalProperties": False},
+            execute=list_resources,
+            effects=EFFECTS,
+            timeout=LONGEST,
+        ),
+        Tool(
+            name=READ,
+            description="Read a resource of an MCP server.",
+            needs_approval=RulesOnly(rules.judge) if any(rules.rules.values()) else None,
+            input_schema={
+                "type": "object",
+                "properties": {"server": server, "uri": uri},
+                "required": ["server", "uri"],
+                "additionalProperties": False,
+            },
+            execute=read_resource,
+            effects=EFFECTS,
+            timeout=LONGEST,
+        ),
+    ]
+
+
+def _find(servers: dict[str, Connection], name: str) -> Connection:
+    if name not in servers:
+        known = did_you_mean(name, servers, f"those with resources are: {', '.join(servers)}")
+        raise ToolError(f"there is no MCP server '{name}' with resources; {known}")
+    return servers[name]
+
+
+def _describe(server: str, resource: mcp_types.Resource) -> JsonObject:
+    found = {"server": server, "uri": str(resource.uri), "name": resource.name, "description": resource.description}
+    found["mimeType"] = resource.mime_type
+    return {key: value for key, value in found.items() if value is not None}

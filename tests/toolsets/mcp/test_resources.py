@@ -1,0 +1,137 @@
+"""Rules for reading the resources of MCP servers: which one decides, and that no spelling of a URI gets around one.
+
+Covers forge_cli.toolsets.mcp.resources.
+"""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forge_cli.core.approval import Approval
+from forge_cli.testing import Project, Seen, call, calls
+from forge_cli.toolsets.mcp.resources import ResourceRules, is_plain
+
+from .test_mcp import SERVER
+
+RULES = {"note://public/*": "preApproved", "note://public/own/*": "ask", "*secret*": "blocked"}
+RULES_OF_S = {"s": RULES}
+NOWHERE = ResourceRules({"s": {pattern: Approval(said) for pattern, said in RULES.items()}}, lambda *at: None)
+
+
+def worker(project: Project, rules: object, **approval: object) -> Path:
+    server = {"command": sys.executable, "args": [SERVER, "resources"]}
+    section = {"servers": {"s": server}, "resources": rules, "approval": approval}
+    return project.write("worker.yaml", json.dumps({"name": "w", "toolsets": {"mcp": section}}))
+
+
+def read(project: Project, *uris: str) -> Seen:
+    return project.run(calls(*(call("read_mcp_resource", server="s", uri=uri) for uri in uris)), "done")
+
+
+@pytest.mark.parametrize(
+    ("uri", "verdict"),
+    [
+        ("note://public/a", Approval.PRE_APPROVED),
+        ("note://public/a/b?c=d#e", Approval.PRE_APPROVED),
+        ("note://public/a%20b", Approval.PRE_APPROVED),
+        ("note://public/own/a", Approval.ASK),
+        ("note://private/a", None),
+        ("note://publicity", None),
+        ("note://public/secret", Approval.BLOCKED),
+        ("note://SECRET/a", Approval.BLOCKED),
+        ("note://%73ecret/a", Approval.BLOCKED),
+        ("note://%2573ecret/a", Approval.BLOCKED),
+        ("note://s/../secret", Approval.BLOCKED),
+        ("note:secr\\..\\secret", Approval.BLOCKED),
+        ("note://public/../private/a", Approval.ASK),
+        ("note://public/..%2fprivate/a", Approval.ASK),
+        ("note://public/%2e%2e/private/a", Approval.ASK),
+        ("note://public/./a", Approval.ASK),
+        ("note://public//a", Approval.ASK),
+        ("note://public\\a", Approval.ASK),
+        ("note://public/\u202ea", Approval.ASK),
+        ("note://public/a\n", Approval.ASK),
+        ("note://public/x/../own/a", Approval.ASK),
+        ("NOTE://public/a", Approval.ASK),
+        ("note://public/a%2", Approval.ASK),
+        ("", Approval.ASK),
+    ],
+)
+def test_the_strictest_rule_that_fits_decides(uri: str, verdict: Approval | None) -> None:
+    said = NOWHERE.judge({"server": "s", "uri": uri})
+    assert (said and said.approval) == verdict
+    assert NOWHERE.judge({"server": "other", "uri": uri}) is None
+
+
+ODD = st.text(st.sampled_from("ab./\\%2eEfF5:?#\u2025 "), max_size=12)
+
+
+def encoded(text: str) -> str:
+    return "".join(f"%{ord(letter):02x}" for letter in text)
+
+
+@given(before=ODD, after=ODD, rounds=st.integers(0, 3), spell=st.sampled_from([encoded, quote, str.upper, str]))
+def test_no_spelling_gets_around_what_is_blocked(
+    before: str, after: str, rounds: int, spell: Callable[[str], str]
+) -> None:
+    uri = f"note://{before}{spell('secret')}{after}"
+    for _ in range(rounds):
+        uri = quote(uri, safe="/:")
+    said = NOWHERE.judge({"server": "s", "uri": uri})
+    assert said is not None
+    assert said.approval is not Approval.PRE_APPROVED
+
+
+@given(rest=ODD)
+def test_what_is_allowed_lies_where_it_says(rest: str) -> None:
+    said = NOWHERE.judge({"server": "s", "uri": f"note://public/{rest}"})
+    if said is not None and said.approval is Approval.PRE_APPROVED:
+        assert is_plain(f"note://public/{rest}")
+        assert not {"..", "\\", "%2e", "%2f", "%25"} & {rest[at : at + 3].lower() for at in range(len(rest))}
+        assert ".." not in rest
+
+
+def test_reading_passes_the_gate(project: Project) -> None:
+    worker(project, RULES_OF_S)
+    seen = read(project, "note://public/a", "note://public/own/a", "note://private/a", "note://secret/a")
+    assert seen.statuses == ["success", "denied", "denied", "blocked"]
+    assert seen.outcomes[0].value.text() == "what it says"
+
+
+@pytest.mark.parametrize(
+    ("approval", "statuses"),
+    [
+        ({"default": "preApproved"}, ["success", "success", "denied"]),
+        ({"tools": {"read_mcp_resource": "preApproved"}}, ["success", "success", "denied"]),
+        ({"tools": {"read_mcp_resource": "ask"}}, ["denied", "denied", "denied"]),
+        ({"tools": {"read_mcp_resource": "blocked"}}, ["blocked", "blocked", "blocked"]),
+    ],
+)
+def test_what_no_rule_is_about_is_the_workers_word_on_the_tool(
+    project: Project, approval: dict[str, object], statuses: list[str]
+) -> None:
+    worker(project, RULES_OF_S, **approval)
+    seen = read(project, "note://public/a", "note://private/a", "note://private/../a")
+    assert seen.statuses == statuses
+
+
+def test_a_dry_run_names_the_rule(project: Project) -> None:
+    worker(project, RULES_OF_S)
+    assert project.forge("mcp", "test", "worker.yaml").returncode == 0
+    done = project.forge("approve", "worker.yaml", "read_mcp_resource", "server=s", "uri=note://secret/a", "--json")
+    found = json.loads(done.stdout)
+    assert (found["verdict"], found["rule"]) == ("blocked", "toolsets.mcp.resources.s.*secret*")
+    assert found["reason"] == "note://secret/a of the MCP server s fits '*secret*'"
+    assert found["where"].startswith("worker.yaml:1:")
+
+
+def test_rules_of_a_server_that_is_not_there_are_an_error(project: Project) -> None:
+    worker(project, {"t": {"*": "ask"}})
+    done = project.forge("worker", "check", "worker.yaml")
+    assert (done.returncode, "there is no server 't' here" in done.stderr) == (3, True), done.stderr
