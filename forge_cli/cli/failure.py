@@ -5,12 +5,15 @@ from __future__ import annotations
 import errno
 import os
 import sys
+import termios
 import traceback
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from forge_cli.core.errors import ForgeError
+from forge_cli.cli.output import code_of
+from forge_cli.core.errors import ExitCode, ForgeError
+from forge_cli.core.hangup import is_hung_up
 from forge_cli.core.text import visible
 from forge_cli.files.home import forge_home
 from forge_cli.process.streams import OutputLost
@@ -55,7 +58,9 @@ def describe(error: BaseException, *, debug: bool) -> tuple[int, str | None, str
     if stop is not None:
         return getattr(stop, "exit_code", 130), None, None
     if isinstance(cause, OutputLost):
-        return 1, None if cause.reader_left else str(cause), None
+        return code_of(cause), None if cause.reader_left else str(cause), None
+    if is_of_closed_terminal(cause):
+        return ExitCode.HUNG_UP, None, None
     if isinstance(cause, ForgeError):
         return cause.exit_code, str(cause), getattr(cause, "shown", None)
     more = "" if debug else "; --debug shows the traceback"
@@ -75,6 +80,13 @@ def _system_error(error: OSError, more: str) -> str:
     if Path(place).is_relative_to(home):
         remedy = f"{remedy}, or set FORGE_HOME to a folder that takes files, in the place of {home}"
     return f"{place} cannot be used: {error.strerror}\n  {remedy}"
+
+
+def is_of_closed_terminal(error: BaseException) -> bool:
+    """Return True if this failed because the terminal of the command was closed."""
+    if not isinstance(error, OSError | termios.error) or error.args[:1] != (errno.EIO,):
+        return False
+    return any(is_hung_up(fd) for fd in (0, 2))
 
 
 def find_stop(error: BaseException | None) -> BaseException | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from forge_cli import ui
+from forge_cli.core.errors import ExitCode, Terminated
 from forge_cli.core.text import visible
 from forge_cli.engine.plugins.scan import find_unknown_names, installed
 from forge_cli.files.home import forge_home, user_home
@@ -68,6 +69,6 @@ def ask(prompt: str, at_end: str = "") -> str:
     with live.paused() if live else nullcontext():
         try:
             line = in_loop(LineReader(new_console()).ask, prompt)
-        except QuestionLeft:
-            raise KeyboardInterrupt from None
+        except QuestionLeft as left:
+            raise Terminated(ExitCode.HUNG_UP if left.hung_up else ExitCode.INTERRUPTED) from None
     return at_end if line is None else line.strip()

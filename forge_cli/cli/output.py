@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from typing import TextIO
 
+from forge_cli.core.errors import ExitCode
+from forge_cli.core.interrupt import HUNG_UP
 from forge_cli.process.streams import DataStream, OutputLost
 
 
@@ -34,11 +36,16 @@ def data_output() -> Iterator[TextIO]:
 def stop_on_loss(out: TextIO, stop: Callable[[str], object]) -> None:
     """Call ``stop`` with the reason when our data cannot be written any more, instead of raising OutputLost."""
     if isinstance(out, DataStream):
-        out.on_loss = lambda: stop("standard output is lost")
+        out.on_loss = lambda: stop(HUNG_UP if out.lost and out.lost.hung_up else "standard output is lost")
 
 
 def loss_of(out: TextIO) -> OutputLost | None:
     return out.lost if isinstance(out, DataStream) else None
+
+
+def code_of(loss: OutputLost) -> ExitCode:
+    """Return the exit code of a command whose data could not be written."""
+    return ExitCode.HUNG_UP if loss.hung_up else ExitCode.FAILED
 
 
 def _is_descriptor_1(stream: TextIO) -> bool:

@@ -19,7 +19,7 @@ from forge_cli import cli, engine, record, ui
 from forge_cli.cli.commands import app_module
 from forge_cli.cli.find_worker import WorkerArgument, find_trusted_worker
 from forge_cli.cli.options import new_app
-from forge_cli.cli.output import data_output, loss_of, stop_on_loss
+from forge_cli.cli.output import code_of, data_output, loss_of, stop_on_loss
 from forge_cli.cli.run_options import SessionOptions, carried_out
 from forge_cli.core.approval import OnAsk
 from forge_cli.core.bounds import ForcedEnd
@@ -216,7 +216,7 @@ def _finish(
 def _tell_loss(plan: TaskOptions, loss: OutputLost, session_id: str) -> ExitCode:
     hint = "" if plan.session.ephemeral else f"\n  forge sessions show {session_id} shows what was done"
     sys.stderr.write(f"forge: {loss}{hint}\n")
-    return ExitCode.FAILED
+    return code_of(loss)
 
 
 async def _carry_out(plan: TaskOptions, out: TextIO, report: ResultReport | None) -> ExitCode:

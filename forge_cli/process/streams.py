@@ -8,14 +8,18 @@ from collections.abc import Callable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import BinaryIO
+
     from forge_cli.ui.terminal.live import LiveLines
 
 
 class OutputLost(Exception):
     """Standard output cannot be written any more."""
 
-    def __init__(self, error: OSError) -> None:
+    def __init__(self, error: OSError, *, hung_up: bool = False) -> None:
+        """``hung_up`` says that it was a terminal that was closed."""
         self.reader_left = error.errno == errno.EPIPE
+        self.hung_up = hung_up and error.errno == errno.EIO
         known = {errno.EPIPE: "its reader has left", errno.EBADF: "it is closed"}
         problem = known.get(error.errno or 0) or error.strerror or str(error)
         super().__init__(f"standard output cannot be written: {problem}")
@@ -61,6 +65,20 @@ class DataStream(_LiveStream):
     lost: OutputLost | None = None
     on_loss: Callable[[], object] | None = None
 
+    def __init__(
+        self,
+        buffer: "BinaryIO",
+        *,
+        encoding: str | None = None,
+        errors: str | None = None,
+        line_buffering: bool = False,
+        write_through: bool = False,
+    ) -> None:
+        super().__init__(
+            buffer, encoding=encoding, errors=errors, line_buffering=line_buffering, write_through=write_through
+        )
+        self._was_terminal = self.isatty()  # one that was closed is none for the system
+
     def _write(self, text: str) -> int:
         if self.lost is not None and self.on_loss is None:
             raise self.lost
@@ -78,7 +96,7 @@ class DataStream(_LiveStream):
 
     def _lose(self, error: OSError) -> None:
         silence(self.fileno())
-        self.lost = OutputLost(error)
+        self.lost = OutputLost(error, hung_up=self._was_terminal)
         if self.on_loss is None:
             raise self.lost from None
         self.on_loss()

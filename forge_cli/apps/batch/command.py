@@ -19,7 +19,7 @@ from forge_cli.apps.batch.show import BatchReport, provider_state
 from forge_cli.apps.batch.store import journal_of, open_store, read_record
 from forge_cli.cli.find_worker import WorkerArgument, find_trusted_worker
 from forge_cli.cli.options import new_app
-from forge_cli.cli.output import data_output, loss_of, stop_on_loss
+from forge_cli.cli.output import code_of, data_output, loss_of, stop_on_loss
 from forge_cli.cli.run_options import WorkerOptions, more_than_nothing
 from forge_cli.core.approval import OnAsk
 from forge_cli.core.errors import ExitCode, ForgeError, UsageError
@@ -232,5 +232,5 @@ async def _carry_out(call: BatchCall, out: TextIO) -> ExitCode:
     report.summary(str(call.results), code)
     if loss := loss_of(out):
         sys.stderr.write(f"forge: {loss}\n")
-        return ExitCode.FAILED
+        return code_of(loss)
     return code

@@ -24,7 +24,7 @@ from forge_cli.cli.find_worker import find_trusted_worker
 from forge_cli.cli.notices import resume_command, warn
 from forge_cli.cli.offer import pick_model
 from forge_cli.cli.options import new_app
-from forge_cli.cli.output import data_output, loss_of, stop_on_loss
+from forge_cli.cli.output import code_of, data_output, loss_of, stop_on_loss
 from forge_cli.cli.run_options import SessionOptions, carried_out
 from forge_cli.core.bounds import ForcedEnd, begin_shutdown
 from forge_cli.core.errors import ExitCode, ForgeError
@@ -117,7 +117,7 @@ async def _talk(asked: RunOptions, out: TextIO, first: str) -> tuple[ExitCode, s
             await room.converse(first)
         if loss := loss_of(out):
             room.terminal.write(f"forge: {loss}\n")
-            return ExitCode.FAILED, None
+            return code_of(loss), None
     reason, another = room.talk.exit_reason, runtime.next_session
     if session.log and asked.interactive and not session.resumed:
         remove_unused(session.log.path)

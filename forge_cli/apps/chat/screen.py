@@ -46,6 +46,8 @@ from forge_cli.apps.chat.toolkit import (
     SignallingInput,
     rows_of,
 )
+from forge_cli.core.hangup import is_hung_up
+from forge_cli.core.interrupt import HUNG_UP
 from forge_cli.core.text import readable, visible
 from forge_cli.ui.completion import InputCompletion
 from forge_cli.ui.terminal.console import COLUMNS, ROWS
@@ -155,14 +157,19 @@ class ChatScreen(TypedLine):
             self._output.write_raw(FOCUS_ON)
             with terminal_taken(self.close), wakeup_kept():
                 await self._app.run_async(pre_run=self._wake, set_exception_handler=False, handle_sigint=False)
-        except EOFError:
-            self._talk.leave()
+        except (EOFError, OSError) as error:
+            if not is_hung_up(self._input.fileno()):
+                if isinstance(error, OSError):
+                    raise
+                self._talk.leave()
+            else:
+                self._talk.stop(HUNG_UP)
         finally:
             for timer in self._timers.values():
                 timer.cancel()
             self._above.on_text = lambda: None
-            self._output.write_raw(FOCUS_OFF)
-            self._output.flush()
+            with suppress(OSError):  # a terminal that was closed
+                self._write(FOCUS_OFF)
             self._above.release()
 
     def end(self) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 import anyio
@@ -18,7 +17,7 @@ from forge_cli.core.approval import SessionMode
 from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.events import ContextUsage, Event, ModeChanged
-from forge_cli.core.interrupt import InterruptSignal, ResultStatus
+from forge_cli.core.interrupt import HUNG_UP, InterruptSignal, ResultStatus
 from forge_cli.core.messages import Attachment
 from forge_cli.core.text import visible
 from forge_cli.files.settings import TraceLevel
@@ -219,13 +218,19 @@ class PlainLines(TypedLine):
         self._scope = anyio.CancelScope()
 
     async def run(self) -> None:
-        with self._scope, suppress(QuestionLeft):  # the terminal was closed
-            await self._talk.wait_until_idle()
-            while (line := await self._read()) is not None:
-                await self._talk.enter(line)
-                await self._talk.wait_until_idle()
+        with self._scope:
+            try:
+                await self._read_all()
+            except QuestionLeft as left:
+                self._talk.stop(HUNG_UP if left.hung_up else "interrupted")
         if not self._talk.leaving:
             self._talk.leave()
+
+    async def _read_all(self) -> None:
+        await self._talk.wait_until_idle()
+        while (line := await self._read()) is not None:
+            await self._talk.enter(line)
+            await self._talk.wait_until_idle()
 
     async def _read(self) -> str | None:
         return await (self._ui.read_line(PROMPT) if self._interactive else self._input.read())

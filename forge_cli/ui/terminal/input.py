@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, TextIO, cast
 
 from rich.console import Console
 
+from forge_cli.core.hangup import is_hung_up
 from forge_cli.core.text import visible
-from forge_cli.ui.terminal.keys import ESCAPE, KeyReader, is_hung_up, read_piece
+from forge_cli.ui.terminal.keys import ESCAPE, KeyReader, read_piece
 from forge_cli.ui.terminal.keys import QuestionLeft as QuestionLeft
 from forge_cli.ui.terminal.live import can_draw
 from forge_cli.ui.terminal.raw_mode import terminal_taken
@@ -50,6 +51,8 @@ class LineReader:
         self._session: PromptSession[str] | None = None
         self._keys: KeyReader | None = None
         self._show_again: Redraw = _do_nothing
+        self._had_terminal = _is_terminal(stream or sys.stdin)
+        """Kept, since the system takes a terminal that was closed for none."""
 
     @property
     def takes_keys(self) -> bool:
@@ -59,7 +62,7 @@ class LineReader:
     @property
     def nobody_there(self) -> bool:
         """Whether what is read came to its end, and was no terminal where a person would have ended it."""
-        return self._plain.ended and not _is_terminal(self._stream or sys.stdin)
+        return self._plain.ended and not self._had_terminal and not _is_terminal(self._stream or sys.stdin)
 
     async def ask_key(
         self,
@@ -104,7 +107,7 @@ class LineReader:
             self._session = self._new_session(stream)
         if fresh:
             self._forget_typed()
-        watched = stream.fileno() if _is_terminal(stream) else None
+        watched = stream.fileno() if self._had_terminal or _is_terminal(stream) else None
         line = await (self._edit(self._session, prompt) if edited and self._session else self._read_plain(prompt))
         if line is None and watched is not None and is_hung_up(watched):
             raise QuestionLeft(hung_up=True)

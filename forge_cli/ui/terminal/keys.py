@@ -202,13 +202,6 @@ async def read_piece(fd: int, size: int = 4096) -> bytes:
         return b""
 
 
-def is_hung_up(fd: int) -> bool:
-    """Whether what is read was a terminal that was closed: no person has ended anything."""
-    poll = select.poll()
-    poll.register(fd, select.POLLIN)
-    return any(state & (select.POLLHUP | select.POLLNVAL) for _, state in poll.poll(0))
-
-
 def _is_one(piece: bytes) -> bool:
     """Is it one character, whatever its bytes?"""
     return len(piece) == 1 or (piece[0] >= 0x80 and len(piece.decode(errors="replace")) == 1)

@@ -1,6 +1,6 @@
 """A window that is closed at a question: nobody has answered, the record says so, and the next conversation tells it.
 
-Covers forge_cli.ui.terminal.keys.
+Covers forge_cli.core.hangup and forge_cli.ui.terminal.keys.
 """
 
 import json
@@ -56,3 +56,42 @@ def test_nobody_has_answered_and_the_next_conversation_tells_it(
     window.ready().type("\x04")
     assert window.end() == 0
     assert not (talker.folder / "a.txt").exists()
+
+
+@pytest.mark.parametrize("command", ["chat", "run"])
+@pytest.mark.parametrize("term", ["xterm", "dumb"])
+def test_at_an_empty_line_it_is_a_hang_up_too(talker, terminal, script, command: str, term: str) -> None:
+    script('{text: "Here I am."}')
+    more = ("go on", "-i") if command == "run" else ()
+    program = ("sh", "-c", DEAF, "sh", sys.executable, "-m", "forge_cli")
+    keyboard = terminal(command, "worker.yaml", *more, program=program, TERM=term, NO_COLOR="1")
+    keyboard.expect("Ctrl+D leaves.")
+    keyboard.expect("Here I am." if more else ">")
+    assert hang_up(keyboard) == 129
+
+
+@pytest.mark.parametrize("command", ["chat", "run"])
+def test_while_the_model_speaks_it_is_no_failure(talker, terminal, words, command: str) -> None:
+    program = ("sh", "-c", DEAF, "sh", sys.executable, "-m", "forge_cli")
+    arguments = ("worker.yaml", *(("go on",) if command == "run" else ()), "-m", "pipe:words")
+    keyboard = terminal(command, *arguments, program=program, TERM="xterm", NO_COLOR="1")
+    if command == "chat":
+        keyboard.expect("Ctrl+D leaves.")
+        keyboard.expect(">")
+        keyboard.type("go on\r")
+    words("Words that were|seen.|")
+    keyboard.expect("Words that were")
+    keyboard.child.ptyproc.fileobj.close()
+    words("Words that nobody|can see.|")
+    words.stop()
+    assert keyboard.child.wait() == 129
+    ended = recorded(talker)[-1]
+    assert ended["type"] == "sessionEnd"
+    assert command == "chat" or ended["result"]["exitCode"] == 129
+
+
+def test_a_question_before_the_work_is_left_by_it_as_well(talker, terminal) -> None:
+    program = ("sh", "-c", DEAF, "sh", sys.executable, "-m", "forge_cli")
+    keyboard = terminal("worker", "new", program=program, TERM="xterm", NO_COLOR="1")
+    keyboard.expect(">")
+    assert hang_up(keyboard) == 129
