@@ -175,7 +175,9 @@ def _read_named(name: str, payload: Mapping[str, Any]) -> Event:
     if name not in known:
         raise ValueError(f"there is no event '{name}'; {did_you_mean(name, known)}")
     try:
-        event = known[name].read(core.short_payloads.complete(name, payload))
+        full = core.short_payloads.complete(name, payload)
+        core.short_payloads.check_keys(known[name], full)
+        event = known[name].read(full)
     except Unreadable as error:
         raise ValueError(f"this is not the payload of an event '{name}': {error}") from None
     if isinstance(event, StatusEvent) and event.level not in get_args(StatusLevel):  # a log may be of a newer version

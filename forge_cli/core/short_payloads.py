@@ -1,11 +1,17 @@
-"""Payloads that a program emits by name and that leave out what goes without saying."""
+"""Payloads that a program emits by name: completed with what goes without saying, and refused with unknown keys."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final
 
-from forge_cli.core.wire import JsonObject
+from forge_cli.core.actions import ApprovalResponse
+from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
+from forge_cli.core.event_kinds import AnyEvent
+from forge_cli.core.events import ApprovalRequired, MessageEvent
+from forge_cli.core.messages import Message
+from forge_cli.core.text import did_you_mean, visible
+from forge_cli.core.wire import JsonObject, Unreadable, wire_keys
 
 _DEFAULTS: Final[Mapping[str, JsonObject]] = {
     "streaming": {"done": False},
@@ -23,6 +29,32 @@ _DEFAULTS: Final[Mapping[str, JsonObject]] = {
         "where": None,
     },
 }
+
+ENVELOPE: Final = ("v", "seq", "time", "session", "worker", "depth", "delegation", "type", "prev", "proof", "hash")
+"""The keys of a line of a record beside its payload, so that such a line can be emitted as it is."""
+
+
+def check_keys(kind: type[AnyEvent], payload: Mapping[str, Any]) -> None:
+    """Raise Unreadable where a key means nothing to the event, with the key that is meant if one is near."""
+    if kind is ApprovalResponse:
+        known: tuple[str, ...] = ("requestId", *wire_keys(ApprovalDecision))
+    elif kind is ApprovalRequired:
+        known = ("type", *wire_keys(ApprovalRequest))
+    elif kind is MessageEvent:
+        known = ("message",)
+        said = payload.get("message")
+        if isinstance(said, Mapping):
+            more = (key for key in wire_keys(MessageEvent) if key != "message")
+            _check(said, (*wire_keys(Message), *more), "message: ")
+    else:
+        known = wire_keys(kind)
+    _check(payload, known, "", ENVELOPE if "v" in payload else ())
+
+
+def _check(given: Mapping[str, Any], known: tuple[str, ...], place: str, others: tuple[str, ...] = ()) -> None:
+    for key in given:
+        if key not in known and key not in others:
+            raise Unreadable(f"{place}unknown key '{visible(str(key))}'; {did_you_mean(str(key), known)}")
 
 
 def complete(name: str, payload: Mapping[str, Any]) -> JsonObject:

@@ -103,6 +103,11 @@ def wire_fields(kind: Any) -> list[FieldInfo]:
     return [field for field in fields(kind) if field.name not in getattr(kind, "off_wire", ())]
 
 
+def wire_keys(kind: Any) -> tuple[str, ...]:
+    """Return the keys of a struct as a JSON object."""
+    return tuple(_key(field) for field in wire_fields(kind))
+
+
 def _key(field: FieldInfo) -> str:
     return field.encode_name if field.encode_name != field.name else camel_case(field.name)
 

@@ -26,7 +26,7 @@ from forge_cli.core.events import StatusEvent
 from forge_cli.core.observers import HookAnswer, HookCall, Observer
 from forge_cli.core.processes import Finished
 from forge_cli.core.source import HookName
-from forge_cli.core.text import counted, cut, did_you_mean, readable, visible
+from forge_cli.core.text import counted, cut, did_you_mean, nearest, readable, visible
 from forge_cli.core.wire import JsonObject, jsonable
 from forge_cli.engine.gate.execution import perform_within
 from forge_cli.engine.gate.steps import Judged
@@ -47,6 +47,21 @@ NOTE = 1000
 """Characters of its words that are kept."""
 BLOCKS = 2
 """The exit code that blocks."""
+KEY = 50
+"""Characters of an unknown key that are told."""
+KEYS_TOLD = 3
+_KEYS = ("verdict", "note")
+_MEANT = {
+    "decision": "verdict",
+    "permissiondecision": "verdict",
+    "action": "verdict",
+    "result": "verdict",
+    "reason": "note",
+    "message": "note",
+    "permissiondecisionreason": "note",
+    "why": "note",
+}
+"""Keys of the hooks of other tools, with ours for the same."""
 _SHAPE = '{"verdict": "ask"|"blocked", "note": "..."}'
 
 
@@ -82,9 +97,26 @@ def _read_json(text: str) -> HookAnswer:
         said: Any = json.loads(text)
     except (ValueError, RecursionError):
         said = None
-    if isinstance(said, dict) and (said.get("verdict") is not None or said.keys() <= {"verdict", "note"}):
-        said = HookAnswer(said.get("verdict"), said.get("note"))
-    return checked(said)
+    if not isinstance(said, dict):
+        return checked(said)
+    unknown = _unknown_keys(said)
+    if unknown and said.get("verdict") is None:
+        raise HookFailed(f"it said something else than {_SHAPE}: {unknown}")
+    answer = checked(HookAnswer(said.get("verdict"), said.get("note")))
+    if unknown:
+        # a verdict counts whatever stands beside it: a call that was to be held must not go through for a typing error
+        return replace(answer, note=_words("; ".join(filter(None, (answer.note, unknown)))))
+    return answer
+
+
+def _unknown_keys(said: JsonObject) -> str:
+    """Name the keys that mean nothing, with those that are meant; empty where all are known."""
+    problems: list[str] = []
+    for key in said.keys() - set(_KEYS):
+        meant = _MEANT.get(key.lower()) or nearest(key, _KEYS)
+        hint = f"did you mean '{meant}'?" if meant else "there are: verdict, note"
+        problems.append(f"unknown key '{visible(cut(key, KEY, 'end'))}'; {hint}")
+    return "; ".join(sorted(problems)[:KEYS_TOLD])
 
 
 def checked(said: Any) -> HookAnswer:

@@ -3,12 +3,14 @@
 Covers forge_cli.core.short_payloads, forge_cli.ui.runtime_ui.
 """
 
+import json
 import re
 from collections.abc import Callable
 from typing import Any
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from forge_cli.core.actions import ApprovalResponse, CommandEvent, Interrupt, ManualToolInvoke, UserInput
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
@@ -26,6 +28,7 @@ from forge_cli.core.events import (
 from forge_cli.core.phrases import NO_ONE_TO_ANSWER
 from forge_cli.core.results import Text
 from forge_cli.events import Message
+from forge_cli.testing import Project
 from forge_cli.ui.runtime_ui import RuntimeUI
 
 from ..approval import new_request
@@ -283,8 +286,48 @@ async def test_what_goes_without_saying_may_be_left_out(name: str, payload: dict
         ("approvalRequired", {}, "this is not the payload of an event 'approvalRequired': "),
         ("toolResult", {"toolCallId": "t1", "toolName": "act"}, "this is not the payload of an event 'toolResult': "),
         ("status", {"level": "info"}, "this is not the payload of an event 'status': "),
+        (
+            "status",
+            {"level": "info", "message": "x", "mesage": "y"},
+            "this is not the payload of an event 'status': unknown key 'mesage'; did you mean 'message'?",
+        ),
+        ("approvalResponse", {"requestId": "a", "approve": True}, "unknown key 'approve'; did you mean 'approved'?"),
+        (
+            "approvalResponse",
+            {"requestId": "a", "approved": True, "always": True},
+            "unknown key 'always'; there are: requestId, approved, remember, note, by, grant, via",
+        ),
+        (
+            "manualToolInvoke",
+            {"tool_name": "deploy", "args": {"any": "thing"}},
+            "unknown key 'tool_name'; did you mean 'toolName'?",
+        ),
+        ("message", {"message": {"role": "user", "contents": "x"}}, "message: unknown key 'contents'; did you mean"),
+        ("message", {"role": "user", "content": "x"}, "unknown key 'role'; there are: message"),
+        ("toolStarted", {"toolCallId": "t", "toolName": "n", "arguments": {}}, "unknown key 'arguments'; "),
+        ("interrupt", {"workerId": "w"}, "unknown key 'workerId'; "),
+        ("userInput", {"requestId": "i", "content": "x", "worker": "w"}, "unknown key 'worker'; "),
+        ("interrupt", {"\x1b": "w"}, "unknown key '\\x1b'; "),
     ],
 )
 async def test_a_wrong_event_is_refused(name: str, payload: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ValueError, match=re.escape(sentence)):
         EventBus().emit(name, payload)
+
+
+async def test_every_payload_and_every_line_of_a_record_can_be_emitted_again(project: Project) -> None:
+    """A key that an event writes is a key that it may be given."""
+    project.write(
+        "script.yaml", "turns: [{text: Words., calls: [{tool: list_files, input: {path: .}}]}, {text: Done.}]"
+    )
+    project.write("worker.yaml", "name: w\nmodel: script:script.yaml\ntoolsets: {filesystem: {}}\n")
+    done = project.forge("run", "worker.yaml", "go", "--json")
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    bus, seen = EventBus(), list[Event]()
+    bus.subscribe(seen.append)
+    for line in lines:
+        bus.emit(line["type"], line)
+        bus.emit(line["type"], seen[-1].payload())
+    assert [event.type for event in seen[::2]] == [line["type"] for line in lines]
+    assert seen[1::2] == [replace(event, origin=None) for event in seen[::2]]
+    assert len({line["type"] for line in lines}) > 6

@@ -133,8 +133,28 @@ def test_what_it_is_told(hooked: Project) -> None:
         ("echo hello", "ask", "the hook check.sh failed (it said something else than {"),
         ("""echo '{"verdict": "preApproved"}'""", "ask", "the hook check.sh failed (it said something else than {"),
         ("""echo '{"note": "x", "x": 1}'""", "ask", "the hook check.sh failed (it said something else than {"),
-        ("""echo '{"verdict": "ask", "x": 1}'""", "ask", "the hook check.sh says ask"),
-        ("""echo '{"verdict": "blocked", "reason": "x", "note": 1}'""", "blocked", "the hook check.sh says blocked: 1"),
+        (
+            """echo '{"verdict": "ask", "x": 1}'""",
+            "ask",
+            "the hook check.sh says ask: unknown key 'x'; there are: verdict, note",
+        ),
+        (
+            """echo '{"verdict": "blocked", "reason": "x", "note": 1}'""",
+            "blocked",
+            "the hook check.sh says blocked: 1; unknown key 'reason'; did you mean 'note'?",
+        ),
+        (
+            """echo '{"decision": "block"}'""",
+            "ask",
+            'the hook check.sh failed (it said something else than {"verdict": "ask"|"blocked", "note": "..."}: '
+            "unknown key 'decision'; did you mean 'verdict'?)",
+        ),
+        (
+            """echo '{"verdikt": "blocked"}'""",
+            "ask",
+            'the hook check.sh failed (it said something else than {"verdict": "ask"|"blocked", "note": "..."}: '
+            "unknown key 'verdikt'; did you mean 'verdict'?)",
+        ),
         ("""echo '{"verdict": "deny"}'""", "blocked", "the hook check.sh says blocked: its verdict is deny, neither"),
         ("head -c 70000 /dev/zero", "ask", "the hook check.sh failed (it printed more than 64 KiB), so it asks"),
     ],
