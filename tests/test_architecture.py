@@ -50,13 +50,6 @@ HEAVY = frozenset(
         "asyncio",
         "ctypes",
         "docstring_parser",
-        "forge_cli.engine.batch.parcel",
-        "forge_cli.engine.turns.output_type",
-        "forge_cli.homes",
-        "forge_cli.sandbox.isolation.bubblewrap",
-        "forge_cli.sandbox.isolation.landlock",
-        "forge_cli.sandbox.network.proxy",
-        "forge_cli.sandbox.patches",
         "genai_prices",
         "httpx2",
         "idna",
@@ -74,24 +67,6 @@ HEAVY = frozenset(
         "urllib.request",
     }
 ) | frozenset({"prompt_toolkit", "rich.markdown", "rich.syntax", "starlette", "trafilatura", "uvicorn"})
-LATE = frozenset(
-    {
-        "forge_cli.cli.against",
-        "forge_cli.process.client_lines",
-        "forge_cli.inspection.inspector",
-        "forge_cli.inspection.loading_child",
-        "forge_cli.inspection.model_window",
-        "forge_cli.process.signals",
-        "forge_cli.inspection.tool_rows",
-        "forge_cli.toolsets.executables.registry",
-        "forge_cli.toolsets.executables.stats",
-        "forge_cli.toolsets.shell.lint",
-        "forge_cli.toolsets.shell.rules",
-        "forge_cli.ui.terminal.console",
-        "forge_cli.ui.terminal.input",
-    }
-)
-"""Of ours, what commands load only where a cache has no answer; most of them need pydantic."""
 SHARED = ("call_ids", "failures", "http", "json_body", "windows")
 PHRASES = [text for name, text in vars(phrases).items() if name.isupper() and isinstance(text, str)]
 OUR_WORDS_ELSEWHERE = re.compile(
@@ -207,15 +182,20 @@ def plugins_use_the_public_api(module: Module) -> Iterator[str]:
 
 
 def imports_stand_on_top(module: Module) -> Iterator[str]:
-    """No import hides in a function, but for lazy packages, the console script, pytest's plugin and what is late."""
+    """An import inside a function spares a start something: a heavy library, or a module of ours that is not on top."""
     if module.path.endswith(("__init__.py", "forge_cli/cli/app.py", "forge_cli/pytest_plugin.py")):
         return
+    statements = [each for each in module.tree.body if isinstance(each, ast.Import | ast.ImportFrom)]
+    on_top = {name.rpartition(".")[0] for each in statements for _, name in module.imports(each)}
     for function in module.nodes:
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
             for node, name in module.imports(function):
-                late = module.room in {"apps", "cli", "inspection"} and name.rpartition(".")[0] in LATE
-                if not late and not any(name == heavy or name.startswith(f"{heavy}.") for heavy in HEAVY):
-                    yield module.at(node, f"import of {name} inside {function.name}()")
+                if name.startswith("forge_cli."):
+                    is_spared = name.rpartition(".")[0] not in on_top
+                else:
+                    is_spared = any(name == heavy or name.startswith(f"{heavy}.") for heavy in HEAVY)
+                if not is_spared:
+                    yield module.at(node, f"import {name} at the top, not inside {function.name}()")
 
 
 def rich_is_for_people(module: Module) -> Iterator[str]:

@@ -11,7 +11,6 @@ from contextlib import suppress
 from io import BufferedReader
 from pathlib import Path
 
-from forge_cli.files.copying import copy_content
 from forge_cli.files.home import make_private
 from forge_cli.files.regular import sync_data, sync_folder
 
@@ -59,6 +58,8 @@ def replace_in(
                     os.fchown(descriptor, like.st_uid, like.st_gid)
                 os.fchmod(descriptor, like.st_mode & 0o777)
             if isinstance(data, BufferedReader):
+                from forge_cli.files.copying import copy_content
+
                 copy_content(data.fileno(), descriptor)
             else:
                 _write_all(descriptor, data)

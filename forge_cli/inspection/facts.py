@@ -126,7 +126,7 @@ def _always(offer: Offer, guard: Guard) -> Verdict | None:
         same = same_tool(parent, offer)
         blocked = same.policy.fixed(same.tool) if same else None
         if blocked and blocked.approval is Approval.BLOCKED:
-            return blocked_by_parent(parent.worker, blocked)
+            return blocked_by_parent(parent.worker.name, blocked)
         parent = parent.parent
     return verdict
 

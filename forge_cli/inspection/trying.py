@@ -13,7 +13,6 @@ from forge_cli.core.text import as_spelled
 from forge_cli.core.tool import Preview
 from forge_cli.core.wire import JsonObject
 from forge_cli.engine.gate.answer import verdict_on
-from forge_cli.engine.gate.consent import Consent
 from forge_cli.engine.gate.outlook import VerdictAnswer
 from forge_cli.engine.gate.steps import Caller
 from forge_cli.engine.runtime.without_model import opened
@@ -38,7 +37,7 @@ async def try_line(
         if answer["verdict"] not in (Approval.ASK.value, Approval.PRE_APPROVED.value):
             return answer
         judged = await guard.judge.verdict(call, Caller.MODEL)
-        preview = await Consent(guard).preview(judged)
+        preview = await guard.consent.preview(judged)
         if judged.tool.on_outcome:
             judged.tool.on_outcome(judged.args, "denied")
         if preview is None or preview.tried is None:

@@ -10,8 +10,9 @@ from msgspec.structs import replace
 from forge_cli import ApprovalDecision, ApprovalRequest, EventBus, InterruptSignal, Tool, ToolContext
 from forge_cli.core.events import ApprovalDecided, ApprovalRequired, Event, ToolResult
 from forge_cli.embedding import ApprovalController
+from forge_cli.engine.gate.consent import Consent
 from forge_cli.engine.gate.guard import Guard
-from forge_cli.engine.gate.judge import Judge
+from forge_cli.engine.gate.judge import Judge, JudgedWorker
 from forge_cli.engine.gate.offer import Offer
 from forge_cli.engine.gate.policy import Policy
 from forge_cli.engine.gate.steps import Caller
@@ -51,12 +52,12 @@ class Gate:
         judge = Judge(
             offers=self.offers,
             late_sandbox=LateSandbox(zones, Isolation(), lambda: Sandbox(zones)),
-            workspace=folder,
-            worker="tester",
+            worker=JudgedWorker("tester", folder),
         )
+        controller = ApprovalController(mode, None if answers is None else self._answer, bus=self.bus)
         self.guard = Guard(
             judge=judge,
-            controller=ApprovalController(mode, None if answers is None else self._answer, bus=self.bus),
+            consent=Consent(judge, controller, self.interrupt),
             bus=self.bus,
             interrupt=self.interrupt,
         )

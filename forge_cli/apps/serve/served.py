@@ -26,6 +26,7 @@ from forge_cli.core.phrases import COULD_NOT_ASK
 from forge_cli.core.results import Json, ResultValue, Text
 from forge_cli.core.tool import LONGEST, Args
 from forge_cli.core.wire import JsonObject
+from forge_cli.engine.gate.consent import Consent
 from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.gate.execution import TOOL
 from forge_cli.engine.gate.offer import Offer
@@ -178,17 +179,14 @@ class ServedWorker:
         return call
 
     async def _work(self, call: ServedCall) -> None:
+        shared = self._assembly.guard
+        callback = call.ask if call.can_ask else None
+        controller = ApprovalController(self._mode, callback, bus=self.bus, hooks=shared.judge.hooks)
         guard = replace(
-            self._assembly.guard,
-            controller=ApprovalController(
-                self._mode,
-                call.ask if call.can_ask else None,
-                bus=self.bus,
-                hooks=self._assembly.guard.judge.hooks,
-            ),
+            shared,
+            consent=Consent(shared.judge, controller, call.interrupt),
             interrupt=call.interrupt,
-            before_result=self.redactor.redact_ahead,
-            ask_person=call.ask_person if call.can_ask else self._assembly.guard.ask_person,
+            ask_person=call.ask_person if call.can_ask else shared.ask_person,
             person_elsewhere=call.can_ask,
         )
         try:
@@ -233,6 +231,7 @@ class ServedWorker:
             open_changes=self._session.open_changes,
             read_only=self._asked.read_only,
             session=self._session.id,
+            before_result=self.redactor.redact_ahead,
         )
         return await assembler.assemble()
 

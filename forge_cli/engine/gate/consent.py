@@ -10,6 +10,7 @@ from copy import deepcopy
 from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from forge_cli.core.approval import (
@@ -29,17 +30,26 @@ from forge_cli.core.errors import ToolError
 from forge_cli.core.events import ApprovalDecided, StatusEvent
 from forge_cli.core.results import TRIAL_LIMIT, VALUE_LIMIT, Text, as_result, bounded
 from forge_cli.core.tool import TIME_LIMIT, Args, Preview
-from forge_cli.core.trial import CommandTried
 from forge_cli.core.wire import jsonable
-from forge_cli.engine import gate
 from forge_cli.engine.gate.execution import perform_within
-from forge_cli.engine.gate.grants import AskedCall, ShownTrial
-from forge_cli.engine.gate.resumed import ResumedCalls
-from forge_cli.engine.gate.steps import Caller, CallingTool, Consented, Judged, Refusal, Requested, decided
+from forge_cli.engine.gate.steps import (
+    AskedCall,
+    Caller,
+    CallingTool,
+    Consented,
+    Judged,
+    Refusal,
+    Requested,
+    ShownTrial,
+    decided,
+)
 from forge_cli.schema.tool import Tool
 
 if TYPE_CHECKING:
-    from forge_cli.engine.gate.guard import Guard
+    from forge_cli.core.interrupt import InterruptSignal
+    from forge_cli.core.trial import CommandTried
+    from forge_cli.engine.gate.controller import ApprovalController
+    from forge_cli.engine.gate.judge import Judge
     from forge_cli.record.resume import Pending
 
 _PLANNING = (
@@ -50,30 +60,48 @@ _PLANNING = (
 _ACCEPTED_EDIT = ApprovalDecision(True, note="the person accepts edits", by="mode", via=MODE_TITLES["acceptEdits"])
 
 
-class Consent:
-    """Gets consent for the calls of one gate, and writes every decision down."""
+class Asking(Struct):
+    """A call on its way to an answer, with what was made for that so far."""
 
-    def __init__(self, guard: Guard) -> None:
-        self._guard, self._judge, self._controller, self._bus = guard, guard.judge, guard.controller, guard.bus
-        self._reopened = guard.judge.reopened or ResumedCalls()
+    requested: Requested
+    judged: Judged
+    pending: Pending | None = None
+    """Its request, if an earlier process put one on record."""
+    preview: Preview | None = None
+    request: ApprovalRequest | None = None
+    request_id: str | None = None
+    """The request that the decision belongs to, once there is one."""
+
+
+class Consent:
+    """Gets consent for the calls of one worker, and writes every decision down."""
+
+    def __init__(self, judge: Judge, controller: ApprovalController, interrupt: InterruptSignal) -> None:
+        self.controller = controller
+        self._judge = judge
+        self._bus = controller.bus
+        self._interrupt = interrupt
 
     async def settle(self, requested: Requested, judged: Judged) -> Consented:
         """Get consent or refuse."""
-        call, verdict = judged.call, judged.verdict
+        verdict, reopened = judged.verdict, self._judge.reopened
         if self._mode_allows(judged):
             return Consented(judged)
         if verdict.approval is Approval.BLOCKED:
             self._refuse_blocked(judged)
-        if verdict.approval is Approval.PRE_APPROVED and not self._reopened.was_refused(call):
-            if not self._reopened.take_approval(call):
-                self._bus.emit(judged.decided(ApprovalDecision(True, by=verdict.by)))
+        was_refused = reopened is not None and reopened.was_refused(judged.call)
+        was_approved = reopened is not None and reopened.take_approval(judged.call)
+        if was_approved:
             return Consented(judged)
-        return Consented(judged) if self._reopened.take_approval(call) else await self._ask(requested, judged)
+        if verdict.approval is Approval.PRE_APPROVED and not was_refused:
+            self._bus.emit(judged.decided(ApprovalDecision(True, by=verdict.by)))
+            return Consented(judged)
+        return await self._ask(requested, judged)
 
     def _mode_allows(self, judged: Judged) -> bool:
         """Does the mode of the session allow a call? One that it refuses ends here."""
-        decision = mode_decision(self._controller.session_mode, judged)
-        if decision is None or (decision.approved and self._reopened.knows(judged.call)):  # it was asked about before
+        decision = mode_decision(self.controller.session_mode, judged)
+        if decision is None or (decision.approved and self._was_taken_up(judged)):  # it was asked about before
             return False
         self._bus.emit(judged.decided(decision))
         if not decision.approved:
@@ -89,7 +117,7 @@ class Consent:
     def must_ask(self, judged: Judged) -> bool:
         """Is there a request to make, which nothing settles by itself?"""
         asked = AskedCall(judged.fingerprint, self._needs(judged))
-        return judged.verdict.approval is Approval.ASK and self._controller.settled(asked) is None
+        return judged.verdict.approval is Approval.ASK and self.controller.settled(asked) is None
 
     async def park(self, judged: Judged) -> None:
         """Put the request of a call on record, while an earlier call waits."""
@@ -98,49 +126,33 @@ class Consent:
         await self._put(judged, request, AskedCall(request.fingerprint, self._needs(judged), ShownTrial.of(preview)))
 
     async def _ask(self, requested: Requested, judged: Judged) -> Consented:
-        pending = self._reopened.take_pending(judged.call)
-        answered = pending is not None and pending.answer is not None
-        asked = AskedCall(judged.fingerprint, self._needs(judged))
-        decision = None if answered else self._controller.settled(asked)
-        stamp, request_id = None, pending.request_id if pending else None
-        preview = None
-        if decision is None:
-            preview = await self.preview(judged)
-            self._check_trial(judged, preview)
-            request = self._request(judged, preview, request_id)
-            request_id, stamp = request.request_id, request.stamp
-            decision = self._parked_answer(request, pending)
-            if decision is None:
-                decision = self._tried(judged, preview)
-                request_id = request_id if decision is None else None
-            if decision is None:
-                since = time.monotonic()
-                asked = replace(asked, trial=ShownTrial.of(preview))
-                decision = await self._put(judged, request, asked)
-                requested.waited += time.monotonic() - since
-        self._bus.emit(judged.decided(decision, request_id))
+        """Take the first answer that there is, and put it on record."""
+        pending = self._judge.reopened.take_pending(judged.call) if self._judge.reopened else None
+        asking = Asking(requested, judged, pending, request_id=pending.request_id if pending else None)
+        for answer in (self._remembered, self._parked, self._tried):
+            decision = await answer(asking)
+            if decision is not None:
+                break
+        else:
+            decision = await self._person(asking)
+        self._bus.emit(judged.decided(decision, asking.request_id))
         if not decision.approved:
-            note = f": {decision.note}" if decision.note else ""
-            who = "the user said no" if decision.by == "user" else "denied"
-            why = "" if decision.by == "user" else f"; why it asked: {judged.verdict.reason}{_place(judged)}"
-            unchanged = ", and nothing was changed" if preview and preview.tried else ""
-            sentence = f"{judged.call.name} was not called; {who}{unchanged}{note}"
-            raise Refusal("denied", sentence, by=decision.by, rule=why)
+            self._refuse_denied(asking, decision)
+        preview = asking.preview
+        stamp = asking.request.stamp if asking.request else None
         applies = preview is not None and stamp is not None and preview.extent is not None
         return Consented(judged, stamp, preview.tried if preview and applies else None)
 
-    async def _put(self, judged: Judged, request: ApprovalRequest, asked: AskedCall) -> ApprovalDecision:
-        return await self._controller.request_approval(
-            request,
-            asked.fingerprint,
-            needs=asked.needs,
-            trial=asked.trial,
-            may_park=judged.call.parent is None,
-            names=judged.names,
-        )
+    async def _remembered(self, asking: Asking) -> ApprovalDecision | None:
+        """Return what was decided of calls like this one, unless the call itself was answered while it waited."""
+        if asking.pending is not None and asking.pending.answer is not None:
+            return None
+        judged = asking.judged
+        return self.controller.settled(AskedCall(judged.fingerprint, self._needs(judged)))
 
-    def _parked_answer(self, request: ApprovalRequest, pending: Pending | None) -> ApprovalDecision | None:
-        """The answer that came while the session was parked; a yes counts only if the call is still what was shown."""
+    async def _parked(self, asking: Asking) -> ApprovalDecision | None:
+        """Return the answer given while the session was parked; a yes counts only for what was shown then."""
+        request, pending = await self._shown(asking), asking.pending
         if pending is None or pending.answer is None:
             return None
         if pending.answer.approved and (pending.fingerprint, pending.stamp) != (request.fingerprint, request.stamp):
@@ -148,6 +160,58 @@ class Consent:
             self._bus.emit(StatusEvent("warning", sentence, tool_call_id=request.tool_call_id))
             return None
         return replace(pending.answer, grant=None)
+
+    async def _tried(self, asking: Asking) -> ApprovalDecision | None:
+        """Return what the trial answers: yes if it had no effect, or only effects that were allowed before."""
+        await self._shown(asking)
+        decision = self._trial_answer(asking.judged, asking.preview)
+        if decision is not None:
+            asking.request_id = None
+        return decision
+
+    async def _person(self, asking: Asking) -> ApprovalDecision:
+        """Put the request to a person."""
+        request = await self._shown(asking)
+        judged = asking.judged
+        asked = AskedCall(judged.fingerprint, self._needs(judged), ShownTrial.of(asking.preview))
+        since = time.monotonic()
+        decision = await self._put(judged, request, asked)
+        asking.requested.waited += time.monotonic() - since
+        return decision
+
+    async def _shown(self, asking: Asking) -> ApprovalRequest:
+        """Make the preview of a call and its request once; a preview that a rule blocks ends the call."""
+        if asking.request is None:
+            asking.preview = await self.preview(asking.judged)
+            self._check_trial(asking.judged, asking.preview)
+            asking.request = self._request(asking.judged, asking.preview, asking.request_id)
+            asking.request_id = asking.request.request_id
+        return asking.request
+
+    def _was_taken_up(self, judged: Judged) -> bool:
+        """Return True if an earlier process of a resumed session has taken up the call."""
+        reopened = self._judge.reopened
+        return reopened is not None and reopened.knows(judged.call)
+
+    def _refuse_denied(self, asking: Asking, decision: ApprovalDecision) -> NoReturn:
+        judged = asking.judged
+        note = f": {decision.note}" if decision.note else ""
+        who, why = "the user said no", ""
+        if decision.by != "user":
+            who, why = "denied", f"; why it asked: {judged.verdict.reason}{_place(judged)}"
+        unchanged = ", and nothing was changed" if asking.preview and asking.preview.tried else ""
+        sentence = f"{judged.call.name} was not called; {who}{unchanged}{note}"
+        raise Refusal("denied", sentence, by=decision.by, rule=why)
+
+    async def _put(self, judged: Judged, request: ApprovalRequest, asked: AskedCall) -> ApprovalDecision:
+        return await self.controller.request_approval(
+            request,
+            asked.fingerprint,
+            needs=asked.needs,
+            trial=asked.trial,
+            may_park=judged.call.parent is None,
+            names=judged.names,
+        )
 
     def _check_trial(self, judged: Judged, preview: Preview | None) -> None:
         """End a call whose trial did what a rule blocks: that is known only now, and no answer allows it."""
@@ -163,8 +227,7 @@ class Consent:
         sentence = f"{judged.call.name} is blocked: {verdict.reason}"
         raise Refusal("blocked", sentence, by=verdict.by, rule=_place(judged))
 
-    def _tried(self, judged: Judged, preview: Preview | None) -> ApprovalDecision | None:
-        """The answer that a trial gives: a yes where it had no effect, or none but those that were allowed before."""
+    def _trial_answer(self, judged: Judged, preview: Preview | None) -> ApprovalDecision | None:
         if preview is None or preview.tried is None:
             return None
         self._bus.emit(preview.tried)
@@ -172,11 +235,11 @@ class Consent:
             return ApprovalDecision(True, note=preview.tried.sentence(), by="tool")
         once = preview.once or self._judge.may_have_run(judged)
         key = None if once else judged.fingerprint
-        settled = self._controller.settled(AskedCall(key, self._needs(judged), ShownTrial.of(preview)))
-        if settled is not None or not judged.verdict.unruled or self._reopened.knows(judged.call):
+        settled = self.controller.settled(AskedCall(key, self._needs(judged), ShownTrial.of(preview)))
+        if settled is not None or not judged.verdict.unruled or self._was_taken_up(judged):
             return settled
         edits = preview.extent is not None and preview.extent.only_edits
-        return _ACCEPTED_EDIT if edits and self._controller.session_mode == "acceptEdits" else None
+        return _ACCEPTED_EDIT if edits and self.controller.session_mode == "acceptEdits" else None
 
     def _needs(self, judged: Judged) -> Needs:
         """The rules that would allow a call; none for one that may have had its effect already."""
@@ -188,8 +251,8 @@ class Consent:
         once = preview.once or self._judge.may_have_run(judged)
         key = judged.fingerprint
         asked = AskedCall(None if once else key, self._needs(judged), ShownTrial.of(preview))
-        offers = self._controller.offers(asked)
-        nothing_left = self._controller.attended and asked.trial is not None and not offers
+        offers = self.controller.offers(asked)
+        nothing_left = self.controller.attended and asked.trial is not None and not offers
         return ApprovalRequest(
             request_id=request_id or new_id("approval"),
             tool_call_id=judged.call.id,
@@ -214,11 +277,11 @@ class Consent:
             defaults=tuple(_default_args(tool, judged.args)) or None,
             distribution=tool.author_of(preview.value) if preview.value is not None else None,
             offers=offers or None,
-            policy_files=self._judge.policy_files if any(offer.rules for offer in offers) else None,
+            policy_files=self._judge.worker.policy_files if any(offer.rules for offer in offers) else None,
         )
 
     def _who(self, judged: Judged) -> str:
-        workers = " > ".join(self._bus.path or (self._judge.worker,))
+        workers = " > ".join(self._bus.path or (self._judge.worker.name,))
         caller = judged.caller
         if caller is Caller.PERSON:
             return "you want to"
@@ -231,7 +294,9 @@ class Consent:
         if judged.tool.preview is None:
             return None
         try:
-            context = gate.contexts.context_of(self._guard, judged)
+            from forge_cli.engine.gate.contexts import preview_context
+
+            context = preview_context(self._judge, judged, self._bus, self._interrupt)
             shown = partial(judged.tool.preview, deepcopy(judged.args), context)
             seconds = max(TIME_LIMIT, judged.tool.timeout or 0)
             preview: Preview = await perform_within(seconds, f"the preview of {judged.tool.name}", shown)

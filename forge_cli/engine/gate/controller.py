@@ -21,11 +21,11 @@ from forge_cli.core.events import ApprovalRequired, GrantsEvent, ModeChanged, Se
 from forge_cli.core.interrupt import Parked
 from forge_cli.core.phrases import COULD_NOT_ASK
 from forge_cli.core.wire import Unreadable, error_text, jsonable, read, wire
-from forge_cli.engine import gate
+from forge_cli.engine.gate.steps import AskedCall, ShownTrial
 
 if TYPE_CHECKING:
     from forge_cli.core.approval import Needs
-    from forge_cli.engine.gate.grants import AskedCall, SessionGrants, ShownTrial
+    from forge_cli.engine.gate.grants import SessionGrants
 
 Answer = ApprovalDecision | bool | Mapping[str, Any]
 """A program's answer to a request; a mapping has the fields of a decision."""
@@ -81,7 +81,9 @@ class ApprovalController:
 
     @cached_property
     def _grants(self) -> SessionGrants:
-        return gate.grants.SessionGrants()
+        from forge_cli.engine.gate.grants import SessionGrants
+
+        return SessionGrants()
 
     @cached_property
     def _one_prompt(self) -> anyio.Lock:
@@ -127,7 +129,7 @@ class ApprovalController:
         Hooks match ``names``, or the name of the request.
         """
         fingerprint = None if request.once else fingerprint or request.fingerprint or _fingerprint(request)
-        call = gate.grants.AskedCall(fingerprint, needs, trial)
+        call = AskedCall(fingerprint, needs, trial)
         async with self._one_prompt:
             decision = self.settled(call)
             if decision is not None:

@@ -23,9 +23,9 @@ from forge_cli.core.approval import (
 )
 from forge_cli.core.events import SessionGrant
 from forge_cli.core.text import cut
-from forge_cli.core.tool import Preview
 from forge_cli.core.trial import TrialExtent
 from forge_cli.core.wire import jsonable
+from forge_cli.engine.gate.steps import AskedCall, ShownTrial
 from forge_cli.schema.tool import Tool
 
 _ARGS = 200
@@ -66,35 +66,6 @@ def offers_for(needs: Needs) -> list[GrantOffer]:
     needs = [[rule for rule in need if not rule.implied] for need in needs]
     levels = range(max(map(len, needs), default=0))
     return list(unique(GrantOffer.of(need[min(level, len(need) - 1)] for need in needs) for level in levels))
-
-
-class ShownTrial(Struct, frozen=True):
-    """The trial that a question shows: what is granted then allows trials, and never more than this one changed."""
-
-    below: GrantOffer | None = None
-    """The folder that holds all changes, where that can be allowed."""
-    extent: TrialExtent | None = None
-    """None where the trial was incomplete, so that a yes runs the call for real."""
-
-    @classmethod
-    def of(cls, preview: Preview | None) -> ShownTrial | None:
-        """Return what a preview shows of a trial; None if the call was not tried."""
-        if preview is None or preview.tried is None:
-            return None
-        return cls(preview.changed, preview.extent)
-
-
-class AskedCall(Struct, frozen=True):
-    """The essence of a call that asks: its identity (None where it cannot be remembered), and what would allow it."""
-
-    fingerprint: str | None
-    needs: Needs = ()
-    trial: ShownTrial | None = None
-
-    @property
-    def below(self) -> GrantOffer | None:
-        """The folder in which a trial of it changed something."""
-        return self.trial.below if self.trial else None
 
 
 class Given(Struct, frozen=True):

@@ -5,6 +5,7 @@ Requested, Judged, Consented, Performed, Outcome: each is made of the one before
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
@@ -15,18 +16,21 @@ from msgspec.structs import replace
 
 from forge_cli.core.approval import Approval, ApprovalDecision, Verdict
 from forge_cli.core.calls import Denial, ToolCall, ToolOutcome
-from forge_cli.core.errors import NotAsJudged, Stale
+from forge_cli.core.errors import NotAsJudged, Stale, ToolError
 from forge_cli.core.events import ToolResult, ToolStarted
 from forge_cli.core.interrupt import InterruptSignal, Parked
-from forge_cli.core.phrases import INTERRUPTED_CALL
+from forge_cli.core.phrases import INTERRUPTED_CALL, NO_ONE_TO_ANSWER
 from forge_cli.core.wire import JsonObject
-from forge_cli.engine import gate
+from forge_cli.engine.gate.consent import Consent, tell_applied, typed_by_person
 from forge_cli.engine.gate.execution import perform_tool
 from forge_cli.engine.gate.judge import Judge
 from forge_cli.engine.gate.outcome import ended_as, outcome_of, tell_tool
 from forge_cli.engine.gate.steps import AnyCaller, CallClock, Caller, Consented, Judged, Refusal, Requested
+from forge_cli.schema.input_schema import InputSchema
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
+
     from forge_cli.core.bus import EventBus
     from forge_cli.core.context import Delegation, ToolContext
     from forge_cli.engine.gate.controller import ApprovalController
@@ -34,13 +38,14 @@ if TYPE_CHECKING:
 
 ASK_AGAIN = 3
 Delegate = Callable[[ToolCall, "Delegation"], Awaitable[str]]
+AskPerson = Callable[[str, str, JsonObject], Awaitable["JsonObject | None"]]
 
 
 class Guard(Struct, frozen=True, kw_only=True):
     """One gate a worker: it has a call judged, gets consent for it, executes it, and gives it its one outcome."""
 
     judge: Judge
-    controller: ApprovalController
+    consent: Consent
     bus: EventBus
     interrupt: InterruptSignal
     delegate: Delegate | None = None
@@ -51,11 +56,16 @@ class Guard(Struct, frozen=True, kw_only=True):
     repeated: Replay | None = None
     """The record of a session that is repeated, where its calls pass the gate once more."""
     network_denials: list[Denial] = field(default_factory=list)
-    """Connections of commands that were denied since a call last took note of them."""
-    ask_person: Callable[[str, str, JsonObject], Awaitable[JsonObject | None]] | None = None
+    """Connections of commands that were denied since a call last took note of them; ``NetworkConsent`` adds them."""
+    ask_person: AskPerson | None = None
     """Puts a form to the person: who asks, what, and the schema of the answer."""
     person_elsewhere: bool = False
     """Whether that person is one whom the bus does not reach, such as the user of a program that makes the call."""
+
+    @property
+    def controller(self) -> ApprovalController:
+        """The one who puts questions to a person, with the mode of the session."""
+        return self.consent.controller
 
     async def call(
         self, call: ToolCall, caller: AnyCaller, judged: Judged | None = None, *, own_command: bool = False
@@ -71,7 +81,7 @@ class Guard(Struct, frozen=True, kw_only=True):
         with self.interrupt.scope():
             try:
                 judged = judged or await self.judge.decide(call, caller)
-                judged = gate.consent.typed_by_person(judged) if own_command else judged
+                judged = typed_by_person(judged) if own_command else judged
                 ended = await self._pass(requested, judged)
             except Refusal as refusal:
                 ended = refusal
@@ -81,7 +91,7 @@ class Guard(Struct, frozen=True, kw_only=True):
         """Judged, Consented, Performed, Outcome; what was approved and has changed since is judged and asked again."""
         call = judged.call
         if self.repeated and (known := self.repeated.instead(judged)):
-            return gate.consent.Consent(self).take_recorded(judged, known)
+            return self.consent.take_recorded(judged, known)
         for _ in range(ASK_AGAIN):
             self._check_interrupt()
             verdict, mode = judged.verdict, self.controller.session_mode
@@ -89,25 +99,48 @@ class Guard(Struct, frozen=True, kw_only=True):
                 self.bus.emit(judged.decided(ApprovalDecision(True, by=verdict.by)))
                 consented = Consented(judged)
             else:
-                consented = await gate.consent.Consent(self).settle(requested, judged)
+                consented = await self.consent.settle(requested, judged)
             if self.sync_consent:
                 await self.sync_consent()
             self._check_interrupt()
             if self.judge.reopened:
                 self.judge.reopened.start(call)
             clock = requested.clock = CallClock(judged.tool.timeout)
-            performed = await perform_tool(judged, partial(self._context, requested, consented), clock)
+            performed = await perform_tool(judged, partial(self._context, requested, clock, consented), clock)
             if performed.late:
                 self._check_interrupt()
             if not isinstance(performed.error, Stale):
                 if consented.tried:
-                    gate.consent.tell_applied(self.bus, consented.tried, performed.error)
+                    tell_applied(self.bus, consented.tried, performed.error)
                 return outcome_of(call, performed, clock, self.bus)
             judged = await self._judge_again(judged, performed.error)
         raise Refusal("error", f"{call.name}: what it touches keeps changing; try again later")
 
-    def _context(self, requested: Requested, consented: Consented) -> ToolContext:
-        return gate.contexts.context_of(self, consented.judged, requested, consented.stamp)
+    def _context(self, requested: Requested, clock: CallClock, consented: Consented) -> ToolContext:
+        """Return the context of a call that is executed: it may change things, delegate, ask and call other tools."""
+        from forge_cli.engine.gate.contexts import ToolCalls, preview_context
+
+        judged = consented.judged
+        return dataclasses.replace(
+            preview_context(self.judge, judged, self.bus, self.interrupt, changes=True),
+            stamp=consented.stamp,
+            delegation=partial(self._delegate_task, self.delegate, judged.call, clock) if self.delegate else None,
+            inner=ToolCalls(requested, self),
+            questions=partial(self._put_question, self.ask_person, judged.call, clock) if self.ask_person else None,
+        )
+
+    async def _delegate_task(self, delegate: Delegate, call: ToolCall, clock: CallClock, task: Delegation) -> str:
+        with clock.pause():
+            return await delegate(call, task)
+
+    async def _put_question(
+        self, ask: AskPerson, call: ToolCall, clock: CallClock, question: str, schema: JsonObject | type[BaseModel]
+    ) -> JsonObject | None:
+        form = InputSchema.of(schema).json_schema
+        if not (self.bus.attended or self.person_elsewhere):
+            raise ToolError(f"{call.name} has a question, and {NO_ONE_TO_ANSWER} it: {question}")
+        with clock.pause():
+            return await ask(f"the tool {call.name}", question, form)
 
     async def _conclude(
         self, requested: Requested, ended: ToolOutcome | Refusal | None, judged: Judged | None
@@ -168,13 +201,13 @@ class Guard(Struct, frozen=True, kw_only=True):
 
     async def park(self, call: ToolCall) -> bool:
         """Put the request of a call on record, if it has one to make, while an earlier call waits; did it?"""
-        parked, consent = False, gate.consent.Consent(self)
+        parked = False
         with self.interrupt.scope(), suppress(Refusal, Parked):
             judged = await self.judge.decide(call, Caller.MODEL)
-            parked = not self.is_reopened(call) and consent.must_ask(judged)
+            parked = not self.is_reopened(call) and self.consent.must_ask(judged)
             if parked:
                 self.start(call)
-                await consent.park(judged)
+                await self.consent.park(judged)
         return parked
 
     def postpone(self, call: ToolCall, sentence: str) -> ToolOutcome:
@@ -201,6 +234,11 @@ class Guard(Struct, frozen=True, kw_only=True):
     def is_reopened(self, call: ToolCall) -> bool:
         """Was it taken up before the session was resumed?"""
         return self.judge.reopened is not None and self.judge.reopened.knows(call)
+
+    def schema_of(self, name: str) -> JsonObject | None:
+        """Return the schema of a tool's input, if there is such a tool."""
+        offer = self.judge.offers.get(name)
+        return offer.tool.schema.json_schema if offer else None
 
     def start(self, call: ToolCall) -> None:
         """Put the start of a call on record."""

@@ -36,21 +36,32 @@ LONGEST_NAME = 100
 """Characters of a name that are compared with those of tools."""
 
 
+class JudgedWorker(Struct, frozen=True):
+    """The worker whose calls are judged, and what consent to them is bound to."""
+
+    name: str
+    workspace: Path
+    setting: str = ""
+    """The worker's file, its zones and its isolation."""
+    policy_files: Mapping[str, str] = field(default_factory=dict)
+    """The files that rules may be written to, of the ``user`` and of the ``worker``."""
+
+    @property
+    def bound_to(self) -> str:
+        """Return the text that every fingerprint of its calls covers."""
+        return f"{self.name} {self.setting}"
+
+
 class Judge(Struct, frozen=True, kw_only=True):
     """Judges the calls of one worker. ``offers`` is what exists right now, by name."""
 
+    worker: JudgedWorker
     offers: Mapping[str, Offer]
     late_sandbox: LateSandbox
-    worker: str
-    workspace: Path
-    setting: str = ""
-    """The setting that consent is bound to as well: the worker's file, its zones and its isolation."""
     parent: Judge | None = None
     """That of the parent worker: what is blocked there is blocked here."""
     read_only: bool = False
     """Whether every tool is blocked that does more than read, as far as anybody has declared."""
-    policy_files: Mapping[str, str] = field(default_factory=dict)
-    """The files that rules may be written to, of the ``user`` and of the ``worker``."""
     hooks: Hooks | None = None
     """Those of the person, where there are any."""
     reopened: ResumedCalls | None = None
@@ -85,7 +96,7 @@ class Judge(Struct, frozen=True, kw_only=True):
     async def judge_alone(self, call: ToolCall, caller: AnyCaller) -> Judged:
         """Does it exist, may this caller call it, is the input valid, what do paths, tool and worker say?"""
         offer = self._offer(call, caller)
-        args, bound_to = _valid(offer.tool, call), f"{self.worker} {self.setting}"
+        args, bound_to = _valid(offer.tool, call), self.worker.bound_to
         if self.read_only and not offer.tool.fits_read_only:
             return Judged(call, offer, args, (), _beyond_reading(offer.tool), caller, bound_to)
         judged = Judged(call, offer, args, await self._places(offer.tool, args), SILENT, caller, bound_to)
@@ -144,9 +155,9 @@ class Judge(Struct, frozen=True, kw_only=True):
             context = CallContext(
                 call_id=judged.call.id,
                 tool=tool.name,
-                worker=self.worker,
+                worker=self.worker.name,
                 caller=judged.caller.value,
-                workspace=self.workspace,
+                workspace=self.worker.workspace,
                 sandbox=self.sandbox.view(judged.places, changes=False),
             )
             try:

@@ -53,7 +53,7 @@ async def blocked_above(judge: Judge, judged: Judged, child: Sandbox) -> Verdict
     verdict = None if offer is None else await _verdict_of_parent(judge, offer, judged, child)
     if verdict is None or verdict.approval is not Approval.BLOCKED:
         return await blocked_above(judge.parent, judged, child) if judge.parent else None
-    return blocked_by_parent(judge.worker, verdict)
+    return blocked_by_parent(judge.worker.name, verdict)
 
 
 async def _verdict_of_parent(judge: Judge, offer: Offer, judged: Judged, child: Sandbox) -> Verdict | None:

@@ -20,11 +20,14 @@ from forge_cli.core.calls import Denial
 from forge_cli.core.context import current_call
 from forge_cli.core.events import NetworkAccess
 from forge_cli.engine.gate.consent import settled_request
-from forge_cli.engine.gate.grants import AskedCall
+from forge_cli.engine.gate.steps import AskedCall
 from forge_cli.sandbox.network.access import Destination
 
 if TYPE_CHECKING:
-    from forge_cli.engine.gate.guard import Guard
+    from forge_cli.core.errors import Mark
+    from forge_cli.core.interrupt import InterruptSignal
+    from forge_cli.engine.gate.controller import ApprovalController
+    from forge_cli.engine.gate.judge import JudgedWorker
 
 NETWORK = "network"
 """The name that such a request has in place of a tool's."""
@@ -36,9 +39,20 @@ UNANSWERED = "the command ended, or was interrupted, before anybody answered"
 class NetworkConsent:
     """Asks for the connections of one worker's commands, and puts every connection on record."""
 
-    def __init__(self, guard: Guard) -> None:
-        self._judge, self._controller, self._interrupt = guard.judge, guard.controller, guard.interrupt
-        self._denials = guard.network_denials
+    def __init__(
+        self,
+        worker: JudgedWorker,
+        controller: ApprovalController,
+        interrupt: InterruptSignal,
+        where: Mark | None,
+        denials: list[Denial],
+    ) -> None:
+        """``where`` is the place in the worker's file that names the network; what is denied goes to ``denials``."""
+        self._worker = worker
+        self._where = where
+        self._controller = controller
+        self._interrupt = interrupt
+        self._denials = denials
 
     async def ask(self, wanted: Destination) -> ApprovalDecision:
         """Whether a command may go where no rule lets it; a running command cannot wait on disk for the answer."""
@@ -64,7 +78,7 @@ class NetworkConsent:
     def _rule(self, wanted: Destination) -> GrantRule:
         """The rule of a grant: host and port, whichever command wants them."""
         key = fingerprint(
-            worker=f"{self._judge.worker} {self._judge.setting}",
+            worker=self._worker.bound_to,
             source=NETWORK,
             digest=None,
             tool=NETWORK,
@@ -78,13 +92,13 @@ class NetworkConsent:
             tool_call_id=new_id(NETWORK),  # one of its own: the call that runs the command has its verdict already
             tool_name=NETWORK,
             args={"host": wanted.host, "port": wanted.port, "command": wanted.command},
-            description=f"{' > '.join(self._controller.bus.path or (self._judge.worker,))} wants to reach {wanted}",
+            description=f"{' > '.join(self._controller.bus.path or (self._worker.name,))} wants to reach {wanted}",
             reason=UNCOVERED,
             risk=risk_of(frozenset({Effect.NETWORK})),
             rule=RULE,
-            where=self._judge.late_sandbox.isolation.network_where,
+            where=self._where,
             fingerprint=rule.key,
             offers=self._controller.offers(AskedCall(None, [[rule]])) or None,
-            policy_files=self._judge.policy_files,
-            runs=CommandRun(str(self._judge.workspace), confined=True, argument="command"),
+            policy_files=self._worker.policy_files,
+            runs=CommandRun(str(self._worker.workspace), confined=True, argument="command"),
         )

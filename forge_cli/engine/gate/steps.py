@@ -15,14 +15,14 @@ from msgspec import Struct, field
 
 from forge_cli import schema
 from forge_cli.core import bounds
-from forge_cli.core.approval import ApprovalDecision, Verdict, fingerprint
+from forge_cli.core.approval import ApprovalDecision, GrantOffer, Needs, Verdict, fingerprint
 from forge_cli.core.calls import Denial, OutcomeStatus, ToolCall
 from forge_cli.core.events import ApprovalDecided
-from forge_cli.core.tool import TIME_LIMIT, Args
+from forge_cli.core.tool import TIME_LIMIT, Args, Preview
 from forge_cli.schema.tool import Tool
 
 if TYPE_CHECKING:
-    from forge_cli.core.trial import CommandTried
+    from forge_cli.core.trial import CommandTried, TrialExtent
     from forge_cli.engine.gate.offer import Offer
     from forge_cli.sandbox.files.sandbox import JudgedPath
 
@@ -238,3 +238,32 @@ class Refusal(Exception):
         self.by = by
         self.rule = rule
         """For people, after the sentence: which rule is behind it, and where it stands."""
+
+
+class ShownTrial(Struct, frozen=True):
+    """The trial that a question shows: what is granted then allows trials, and never more than this one changed."""
+
+    below: GrantOffer | None = None
+    """The folder that holds all changes, where that can be allowed."""
+    extent: TrialExtent | None = None
+    """None where the trial was incomplete, so that a yes runs the call for real."""
+
+    @classmethod
+    def of(cls, preview: Preview | None) -> ShownTrial | None:
+        """Return what a preview shows of a trial; None if the call was not tried."""
+        if preview is None or preview.tried is None:
+            return None
+        return cls(preview.changed, preview.extent)
+
+
+class AskedCall(Struct, frozen=True):
+    """The essence of a call that asks: its identity (None where it cannot be remembered), and what would allow it."""
+
+    fingerprint: str | None
+    needs: Needs = ()
+    trial: ShownTrial | None = None
+
+    @property
+    def below(self) -> GrantOffer | None:
+        """The folder in which a trial of it changed something."""
+        return self.trial.below if self.trial else None

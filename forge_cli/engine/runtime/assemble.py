@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,8 +19,9 @@ from forge_cli.core.bounds import MORE_TIME_TO_LOAD, call_within, wait_within
 from forge_cli.core.errors import ForgeError, Mark, WorkerError
 from forge_cli.core.source import PYTHON, Source
 from forge_cli.core.zones import Zone, ZoneMode
+from forge_cli.engine.gate.consent import Consent
 from forge_cli.engine.gate.guard import Guard
-from forge_cli.engine.gate.judge import Judge
+from forge_cli.engine.gate.judge import Judge, JudgedWorker
 from forge_cli.engine.gate.toolbox import NamedToolset, OpenToolset, Toolbox, toolset_failure, toolset_title
 from forge_cli.files.home import user_home
 from forge_cli.files.settings import import_timeout
@@ -31,12 +32,16 @@ from forge_cli.schema.toolset import Toolset, ToolsetConfig, ToolsetEnv
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from forge_cli.core.calls import Denial
     from forge_cli.core.interrupt import InterruptSignal
     from forge_cli.core.messages import ModelProvider
     from forge_cli.core.notify import Notify
     from forge_cli.engine.gate.controller import ApprovalController
+    from forge_cli.engine.gate.guard import Delegate
+    from forge_cli.engine.gate.resumed import ResumedCalls
     from forge_cli.engine.hooks import Hooks
     from forge_cli.engine.lock.checking import SessionLock
+    from forge_cli.engine.replay.replay import Replay
     from forge_cli.engine.runtime.loaded import LoadedFinder
     from forge_cli.engine.runtime.prepared import PreparedFolder, PreparedWorker
     from forge_cli.engine.runtime.requests import WorkerRequests
@@ -143,6 +148,14 @@ class Assembler(Struct, frozen=True, kw_only=True):
     """Nothing is called that does more than read, as in the child of a worker that has it."""
     session: str = ""
     """The facts for hooks."""
+    reopened: ResumedCalls | None = None
+    """The calls that a resumed session knows."""
+    repeated: Replay | None = None
+    """The record of a session that is repeated."""
+    delegate: Delegate | None = None
+    before_result: Callable[[Any], Awaitable[None]] | None = None
+    sync_consent: Callable[[], Awaitable[None]] | None = None
+    """As the gate has them."""
 
     @property
     def prepared(self) -> PreparedWorker:
@@ -176,20 +189,17 @@ class Assembler(Struct, frozen=True, kw_only=True):
         toolbox = Toolbox(
             [], self.notify, parent=self.parent.toolbox if self.parent else None, read_only=self._only_reads
         )
-        guard = Guard(
-            judge=self._judge(toolbox, places),
-            controller=self.controller,
-            bus=self.controller.bus,
-            interrupt=self.interrupt,
-            ask_person=lambda asker, question, form: requests().ask_person(asker, question, form, consent=False),
-        )
+        worker = self._judged_worker(places)
+        denials: list[Denial] = []
 
         @cache
         def requests() -> WorkerRequests:
-            return engine.runtime.requests.WorkerRequests(guard, lambda: at_hand.work)
+            make = engine.runtime.requests.WorkerRequests
+            return make(worker.name, self.controller, self.interrupt, lambda: at_hand.work)
 
         def open_processes(kind: type[WorkerProcesses], tasks: asyncio.TaskGroup) -> WorkerProcesses:
-            network = engine.gate.network.NetworkConsent(guard)
+            where = places.isolation.network_where
+            network = engine.gate.network.NetworkConsent(worker, self.controller, self.interrupt, where, denials)
             there = self.workspace
             return kind(places.opened, workspace=there, home=home, notify=self.notify, gate=network, tasks=tasks)
 
@@ -211,8 +221,20 @@ class Assembler(Struct, frozen=True, kw_only=True):
         if lock:
             await lock.check_tools(self.worker, toolbox, self.notify)
         hooks = self.controller.hooks = self._hooks(processes)
-        judge = replace(guard.judge, hooks=hooks)
-        return Assembly(toolbox, replace(guard, judge=judge), at_hand, lock)
+        judge = self._judge(worker, toolbox, places, hooks)
+        guard = Guard(
+            judge=judge,
+            consent=Consent(judge, self.controller, self.interrupt),
+            bus=self.controller.bus,
+            interrupt=self.interrupt,
+            delegate=self.delegate,
+            before_result=self.before_result,
+            sync_consent=self.sync_consent,
+            repeated=self.repeated,
+            network_denials=denials,
+            ask_person=lambda asker, question, form: requests().ask_person(asker, question, form, consent=False),
+        )
+        return Assembly(toolbox, guard, at_hand, lock)
 
     def _open_zones(self) -> LateSandbox:
         """The zones that the worker declares, or the default one, and those that its toolsets bring.
@@ -318,18 +340,25 @@ class Assembler(Struct, frozen=True, kw_only=True):
             toolbox.toolsets.append(await _enter(make, toolset.name, PYTHON, self.stack))
         await toolbox.refresh()
 
-    def _judge(self, toolbox: Toolbox, places: LateSandbox) -> Judge:
-        """The judge before hooks; rules are not written to the file of a child, whose parent caps it."""
+    def _judged_worker(self, places: LateSandbox) -> JudgedWorker:
+        """The worker as the gate knows it; rules are not written to the file of a child, whose parent caps it."""
         files = self.prepared.policy_files
+        return JudgedWorker(
+            self.worker.name,
+            self.workspace,
+            self.folder.setting(places.zones, places.isolation),
+            {"user": files["user"]} if self.parent else files,
+        )
+
+    def _judge(self, worker: JudgedWorker, toolbox: Toolbox, places: LateSandbox, hooks: Hooks | None) -> Judge:
         return Judge(
+            worker=worker,
             offers=toolbox.offers,
             late_sandbox=places,
-            worker=self.worker.name,
-            workspace=self.workspace,
-            setting=self.folder.setting(places.zones, places.isolation),
             parent=self.parent.guard.judge if self.parent else None,
             read_only=self._only_reads,
-            policy_files={"user": files["user"]} if self.parent else files,
+            hooks=hooks,
+            reopened=self.reopened,
         )
 
     def _hooks(self, open_processes: LateProcesses) -> Hooks | None:

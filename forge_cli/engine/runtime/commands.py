@@ -207,7 +207,7 @@ class SessionCommands:
         def is_other(number: int, grant: SessionGrant) -> bool:
             offer = now.offers.get(grant.tool_name)
             changed = grant.tool_name in digests and (offer is None or offer.tool.digest != digests[grant.tool_name])
-            return before.setting != now.setting or changed
+            return before.worker.setting != now.worker.setting or changed
 
         if dropped := controller.revoke(is_other):
             self._say(f"{counted(len(dropped), 'grant')} dropped: the policy has changed")

@@ -8,8 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
 from forge_cli import engine, record, sandbox
 from forge_cli.core.actions import Interrupt
 from forge_cli.core.approval import ApprovalMode, OnAsk
@@ -107,17 +105,13 @@ async def assemble_worker(
         added=spec.zones,
         read_only=spec.read_only,
         session=spec.session_id,
-    )
-    assembly = await assembler.assemble()
-    guard = replace(
-        assembly.guard,
-        judge=replace(assembly.guard.judge, reopened=reopened),
+        reopened=reopened,
+        repeated=spec.replay,
         delegate=delegate,
         before_result=redactor.redact_ahead,
         sync_consent=spec.sync_consent,
-        repeated=spec.replay,
     )
-    return replace(assembly, guard=guard)
+    return await assembler.assemble()
 
 
 def _own_workspace(worker: Worker) -> Path | None:

@@ -18,7 +18,7 @@ from forge_cli.core.requests import AgreeRequest, SampleReply, SampleRequest
 from forge_cli.core.text import cut, visible
 from forge_cli.core.wire import JsonObject, error_text
 from forge_cli.engine.gate.consent import settled_request
-from forge_cli.engine.gate.grants import AskedCall
+from forge_cli.engine.gate.steps import AskedCall
 from forge_cli.engine.runtime.choices import Choices, choices_of
 from forge_cli.engine.turns.summary import listen
 from forge_cli.schema.fields import as_mapping
@@ -27,7 +27,8 @@ from forge_cli.schema.input_schema import InputSchema
 from forge_cli.schema.problems import shown
 
 if TYPE_CHECKING:  # commands that only look open workers as well, and take no turns
-    from forge_cli.engine.gate.guard import Guard
+    from forge_cli.core.interrupt import InterruptSignal
+    from forge_cli.engine.gate.controller import ApprovalController
     from forge_cli.engine.turns.limits import Budget
     from forge_cli.engine.turns.loop import Tally
 
@@ -45,10 +46,19 @@ SHOWN = 2000
 class WorkerRequests:
     """Serves one worker."""
 
-    def __init__(self, guard: Guard, at_hand: Callable[[], Work | None]) -> None:
+    def __init__(
+        self,
+        worker: str,
+        controller: ApprovalController,
+        interrupt: InterruptSignal,
+        at_hand: Callable[[], Work | None] = lambda: None,
+    ) -> None:
         """``at_hand`` gives the work that what servers ask counts in, once there is some."""
-        self._guard, self._bus, self._interrupt, self._at_hand = guard, guard.bus, guard.interrupt, at_hand
-        self._controller = guard.controller
+        self._worker = worker
+        self._bus = controller.bus
+        self._controller = controller
+        self._interrupt = interrupt
+        self._at_hand = at_hand
         self._allowed: set[str] = set()
 
     @cached_property
@@ -122,7 +132,6 @@ class WorkerRequests:
             return (await self._decide(told)).approved
 
     def _request(self, kind: str, asker: str, args: JsonObject, description: str, reason: str) -> ApprovalRequest:
-        worker = self._guard.judge.worker
         return ApprovalRequest(
             request_id=new_id("approval"),
             tool_call_id=new_id(kind),
@@ -133,7 +142,7 @@ class WorkerRequests:
             risk=risk_of(frozenset({Effect.NETWORK})),
             rule=f"toolsets.mcp.{kind}",
             where=None,
-            fingerprint=fingerprint(worker=worker, source=asker, digest=None, tool=kind, args=args),
+            fingerprint=fingerprint(worker=self._worker, source=asker, digest=None, tool=kind, args=args),
             once=True,
         )
 

@@ -141,7 +141,7 @@ def environment_of(worker: Worker, toolbox: Toolbox, judge: Judge, branch: str |
     places, system = judge.late_sandbox, os.uname()
     has_shell = any(opened.name == SHELL for opened in toolbox.toolsets) and not toolbox.read_only
     environment = Environment(
-        directory=judge.workspace,
+        directory=judge.worker.workspace,
         branch=branch,
         zones=tuple(map(_declared, places.zones)) if toolbox.offers else None,
         commands=_command_view(places) if has_shell else None,

@@ -251,7 +251,7 @@ async def test_the_context_of_a_call(gate: OpenGate) -> None:
     await opened("look")
     (context,) = seen
     assert (context.call_id, context.tool, context.worker) == ("c1", "look", "tester")
-    assert (context.workspace, context.sandbox) == (opened.guard.judge.workspace, context.sandbox)
+    assert (context.workspace, context.sandbox) == (opened.guard.judge.worker.workspace, context.sandbox)
     assert context.interrupt is opened.interrupt
     assert StatusEvent("info", "half way", tool_call_id="c1", progress=0.5) in opened.events
 

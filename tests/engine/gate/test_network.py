@@ -208,7 +208,7 @@ async def test_an_interrupt_takes_the_question_back(gate: OpenGate) -> None:
     seen: list[Event] = []
     opened = gate()
     opened.bus.subscribe(seen.append, answers=True)
-    consent = NetworkConsent(opened.guard)
+    consent = NetworkConsent(opened.guard.judge.worker, opened.guard.controller, opened.interrupt, None, [])
     answers: list[ApprovalDecision] = []
 
     async def ask() -> None:

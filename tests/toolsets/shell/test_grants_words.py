@@ -15,7 +15,8 @@ from msgspec.structs import replace
 
 from forge_cli.core.approval import Approval, ApprovalRequest, GrantRule, Verdict
 from forge_cli.core.zones import Zone
-from forge_cli.engine.gate.grants import AskedCall, SessionGrants
+from forge_cli.engine.gate.grants import SessionGrants
+from forge_cli.engine.gate.steps import AskedCall
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.toolsets.shell.config import ShellConfig, UserRules
 from forge_cli.toolsets.shell.policy import ShellPolicy
