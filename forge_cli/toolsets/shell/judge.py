@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from forge_cli.core.approval import Approval
 from forge_cli.core.text import visible
+from forge_cli.toolsets.shell.allow.find_exec import with_found_names
 from forge_cli.toolsets.shell.allow.folders import (
     IN_ANOTHER_FOLDER,
     CommandPlace,
@@ -18,6 +19,7 @@ from forge_cli.toolsets.shell.allow.folders import (
     folder_hazard,
     links_beside,
     no_links,
+    reading_for_sets,
 )
 from forge_cli.toolsets.shell.allow.hazards import command_hazard, grantable_pattern, innermost, suggestion_for
 from forge_cli.toolsets.shell.allow.lexer import ASSIGNMENT, ShellWord, UnreadableLine
@@ -41,7 +43,7 @@ from forge_cli.toolsets.shell.command_text import (
 from forge_cli.toolsets.shell.programs.discarding import bare_stash
 from forge_cli.toolsets.shell.programs.subcommands import starts_commands
 from forge_cli.toolsets.shell.programs.table import names, program, program_named
-from forge_cli.toolsets.shell.programs.variables import are_harmless, loading_name
+from forge_cli.toolsets.shell.programs.variables import loading_name
 from forge_cli.toolsets.shell.rules import (
     Match,
     RuleList,
@@ -188,7 +190,10 @@ class LineJudge:
         """The verdict on a line in which nothing is blocked, as far as it can be read."""
         try:
             place = place.after_lines(read_line(before)) if before else place
-            return self._combine(read_line(command), place)
+            commands = read_line(command)
+            parted = with_found_names(commands)
+            found = self._combine(parted, place) if len(parted) > len(commands) else None
+            return found if found and found.approval is Approval.PRE_APPROVED else self._combine(commands, place)
         except UnreadableLine as error:
             return self._unreadable(command, search, error)
         except Exception as error:  # a line that cannot be read for any reason asks
@@ -238,28 +243,30 @@ class LineJudge:
         hit = _patterns(tuple(match.tokens for match in before)).match(CommandWords(words), 0) if before else None
         return first if hit is None else before[hit]
 
-    def _fitting(self, command: Simple) -> tuple[list[Match], str | None]:
+    def _fitting(self, command: Simple, folders: Folders) -> tuple[list[Match], str | None]:
         """The first match of each list without those rule sets that do not cover the command; and why one does not."""
         words, found, why = command.with_assigned, list[Match](), None
         if command.assigned:  # what asks without the assignments asks with them
             without = self.matching(tuple(command.texts))
-            found += [match for match in without if not _pre_approves(match)]
+            found += [match for match in without if match.rule.approval is not Approval.PRE_APPROVED]
             why = ASSIGNMENT if len(found) < len(without) else None
         for at in range(len(self._by_name)):
             after = -1
             while match := self._first(words, at, after):
-                if (misfit := self._misfit(command, match)) is None:
+                if (misfit := self._misfit(command, match, folders)) is None:
                     found.append(match)
                     break
                 why, after = why or misfit, match.index
         return found, why
 
-    def _misfit(self, command: Simple, match: Match) -> str | None:
+    def _misfit(self, command: Simple, match: Match, folders: Folders) -> str | None:
         """Why the row of a rule set does not cover a command that begins as it says."""
         if match.row is None:
             return None
         fed = fed_words(command, match)
-        why = timed_by_name(command, match) or match.row.misfit(fed, match.reach, self._readable, held=self._held)
+        why = timed_by_name(command, match) or match.row.misfit(
+            fed, match.reach, self._readable, held=self._held, leads_inside=folders.leads_inside
+        )
         if why or fed is command.words:
             return why
         strict = match.row.needs_known_options
@@ -267,11 +274,11 @@ class LineJudge:
 
     def _part(self, command: Simple, place: CommandPlace) -> CommandPart:
         words = command.with_assigned
-        if command.assigned and are_harmless(command.assigned) and not place.writable:
-            bare = self._part(replace(command, assigned=[]), place)
+        if other := reading_for_sets(command, place):
+            bare = self._part(*other)
             if bare.approval is Approval.PRE_APPROVED and bare.match and bare.match.row:
                 return replace(bare, text=shown_command(command), words=words)
-        matches, misfit = self._fitting(command)
+        matches, misfit = self._fitting(command, place.folders)
         match, approval = self._strictest(matches)
         why = None
         unknown = any(word.unknown for word in command.words)
@@ -447,10 +454,6 @@ class LineJudge:
         match, approval = self._strictest(self.matching(words))
         approval = Approval.strictest(approval, self._unsure) if why else approval
         return CommandPart(found_text(command, found), words, match, approval, why, found.nested, why)
-
-
-def _pre_approves(match: Match) -> bool:
-    return match.rule.approval is Approval.PRE_APPROVED
 
 
 def _grantable_pattern(command: Simple) -> str | None:

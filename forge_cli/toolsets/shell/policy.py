@@ -21,6 +21,7 @@ from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.names import folded
 from forge_cli.sandbox.protected import DOT_ENV, protected_among
 from forge_cli.schema.paths import PathUse
+from forge_cli.toolsets.shell.allow.find_exec import with_found_names
 from forge_cli.toolsets.shell.allow.folders import CommandPlace, Folders
 from forge_cli.toolsets.shell.allow.parser import read_line
 from forge_cli.toolsets.shell.allow.values import Simple
@@ -331,7 +332,7 @@ class ShellPolicy(Struct, frozen=True, dict=True):
         """The commands of a plain line, with the folders in which each may run."""
         place = CommandPlace(folders=Folders(root=str(self.workspace)), is_link=self._is_link)
         place = place.after_lines(read_line(moved))
-        for simple in read_line(command):
+        for simple in with_found_names(read_line(command)):
             yield simple, sorted(folder for folder in place.folders.possible if folder is not None)
             place = place.after(simple)
 

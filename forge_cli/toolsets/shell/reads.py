@@ -11,6 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from forge_cli.sandbox.files.sandbox import Sandbox
+from forge_cli.toolsets.shell.allow.folders import CommandPlace, Folders, in_its_folder
 from forge_cli.toolsets.shell.allow.hazards import innermost
 from forge_cli.toolsets.shell.allow.redirects import names_secret, reads_no_content
 from forge_cli.toolsets.shell.allow.values import Simple
@@ -39,21 +40,23 @@ class ReadFiles(Struct, frozen=True):
         self, placed: Sequence[Placed], matches: Mapping[tuple[str, ...], Match | None], *, of_set: bool
     ) -> Iterator[str]:
         """Reasons why a line may read secrets; and of one that a rule set allows, why it may read outside the zones."""
-        for simple, places in placed:
-            scripts = _scripts(simple, matches.get(simple.with_assigned))
+        found = [(matches.get(simple.with_assigned), *_in_its_folder(simple, places)) for simple, places in placed]
+        for match, simple, places in found:
+            scripts = _scripts(simple, match)
             operands = [word for at, word in enumerate(simple.texts) if at and at not in scripts]
             reads = not reads_no_content(innermost_words(simple) or [""])
             for operand in self.operands(operands, places):
                 yield from self._behind(operand, reads=reads, of_set=of_set)
-        for simple, places in placed if of_set else ():
+        for _, simple, places in found if of_set else ():
             folders = [self.workspace / place for place in places]
-            if found := self._unnamed(simple, folders):
-                yield f"it would read {found}"
+            if unnamed := self._unnamed(simple, folders):
+                yield f"it would read {unnamed}"
 
     def operands(self, words: Iterable[str], places: Sequence[str]) -> Iterator[str]:
         """The words that may name files in the zones, in each of some folders."""
-        for word in filter(self.may_name_file, words):
-            yield from (os.path.normpath(os.path.join(place, word)) for place in places)
+        for word in words:
+            joined = [os.path.normpath(os.path.join(place, word)) for place in places]
+            yield from joined if self.may_name_file(word) else filter(below, joined if _goes_up(word) else ())
 
     def may_name_file(self, word: str) -> bool:
         """Whether a word, relative or absolute, reads like a path in the working directory or a zone."""
@@ -78,7 +81,7 @@ class ReadFiles(Struct, frozen=True):
         listings = list(filter(None, (listed(each) for each in (*unknown, simple.fed) if each)))
         globs = [word.unknown.glob if word.unknown else word.text if word.glob else "" for word in simple.words]
         listings += [fitting([word.text]) for word in simple.words if word.glob and not word.unknown]
-        names = [word for word in words[1:] if self.may_name_file(word)]
+        names = [word for word in words[1:] if self.may_name_file(word) or _goes_up(word)]
         names += [root for listing in listings for root in listing.roots or (".",)]  # a listing may name folders
         below_them = hidden_reads(words, names, folders, held=self.held) if words else None
         reads: Sequence[FilesBelow] = [below_them, *listings] if below_them else listings
@@ -116,6 +119,16 @@ def innermost_words(simple: Simple) -> list[str]:
 
 def is_in_any(path: str, folders: Iterable[str]) -> bool:
     return any(path == folder or path.startswith(folder + os.sep) for folder in folders)
+
+
+def _goes_up(word: str) -> bool:
+    return word.split("/")[0] == ".."
+
+
+def _in_its_folder(simple: Simple, places: Sequence[str]) -> tuple[Simple, Sequence[str]]:
+    """A command and the folders in which it runs, be they named by ``git -C``."""
+    inside = in_its_folder(simple, CommandPlace(folders=Folders(frozenset(places))))
+    return (inside[0], sorted(filter(None, inside[1].folders.possible))) if inside else (simple, places)
 
 
 def _scripts(simple: Simple, match: Match | None) -> Sequence[int]:

@@ -1,7 +1,7 @@
 """Rule sets that forge keeps: their own lines, everyday lines that do not ask, and harmful ones that do.
 
 Covers forge_cli.toolsets.shell.command_text, forge_cli.toolsets.shell.sets.folders, forge_cli.toolsets.shell.sets.rows,
-forge_cli.toolsets.shell.sets.secrets, forge_cli.toolsets.shell.reads.
+forge_cli.toolsets.shell.sets.secrets, forge_cli.toolsets.shell.reads, forge_cli.toolsets.shell.allow.find_exec.
 """
 
 import json
@@ -366,6 +366,97 @@ def test_sets_hold_in_the_folders_of_the_project(repository: Project, tmp_path: 
         ],
     )
     assert [said for said, _ in found.values()] == ["preApproved"] * 4 + ["ask"] * 5, found
+
+
+def test_a_path_may_go_up_from_a_folder_and_stay_inside(repository: Project, tmp_path: Path) -> None:
+    repository.write("web/app/a.ts", "x\n")
+    repository.write("web/.env", "KEY=1\n")
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "x").write_text("x")
+    os.symlink(tmp_path / "deep", repository.folder / "linked")
+    os.symlink(tmp_path, repository.folder / "out")
+    os.symlink(".env", repository.folder / "web/settings")
+    free = [
+        "cd src && cat ../README.md",
+        "cd src && ls ..",
+        "cd web/app && head -3 ../../src/app.py",
+        "cd src && grep -rn x ../tests",
+        "cd src && git diff ../README.md | head",
+        "cd src && wc -l ../tests/*.py ../README.md",
+    ]
+    asking = [
+        "cd src && cat ../../x",
+        "cd src && cat ../.env",
+        "cd web/app && cat ../settings",
+        "cd web/app && grep -r KEY ..",
+        "cd linked && cat ../a.txt",
+        "cd src && cat ../out/x",
+        "cd src && ls ../out",
+        "cd src && cat ../web/../../x",
+        "cd nowhere; cat ../a.txt",
+        "cd src | cat ../a.txt",
+        "cd src & cat ../a.txt",
+        "(cd src); cat ../a.txt",
+        "cd src && cat --files0-from=../a.txt",
+        "cd src && sort -o ../a.txt ../b.txt",
+        "cd src && git show HEAD:../../x",
+        "cat ../README.md",
+    ]
+    assert _asks(verdicts(repository, [*free, *asking])) == asking
+
+
+def test_git_in_a_folder_of_the_project_reads_as_git_there(repository: Project, tmp_path: Path) -> None:
+    repository.write("web/app/a.ts", "x\n")
+    os.symlink(tmp_path, repository.folder / "out")
+    free = [
+        "git -C src status",
+        "git -C web log --oneline -3 | head",
+        "git -C web -C app diff --stat",
+        f"git -C {repository.folder}/web status -sb",
+        "cd web && git -C app status",
+        "LC_ALL=C git -C src log -1",
+    ]
+    asking = [
+        "git -C .. status",
+        "git -C out status",
+        "git -C web -C ../.. status",
+        "git -C / log",
+        "git -C $x status",
+        "git -C web commit -m x",
+        "git -C web branch -D x",
+        "git -C web log --output=x",
+        "git -C web -c core.pager=x log",
+        "git -C web diff --no-index ../.env a",
+        "git -C",
+        "git -C web",
+    ]
+    assert _asks(verdicts(repository, [*free, *asking])) == asking
+
+
+def test_find_may_start_what_reads(unheld: Project) -> None:
+    unheld.write("sub/.env", "KEY=1\n")
+    free = [
+        "find src -name '*.py' -exec grep -n x {} +",
+        "find src -type f -exec cat {} \\;",
+        "find . -name '*.py' -exec wc -l {} + | tail -1",
+        "find . -name '*.py' -exec grep -l x {} \\; 2>/dev/null | wc -l",
+        "cd src && find . -name '*.py' -exec head -3 {} +",
+    ]
+    asking = [
+        "find . -type f -exec cat {} +",
+        "find sub -exec cat {} +",
+        "find . -name '.e*' -exec cat {} \\;",
+        "find . ! -name x -exec grep KEY {} +",
+        "find . -name '*.py' -exec rm {} +",
+        "find . -name '*.py' -exec cat .env {} +",
+        "find . -name '*.py' -exec sed -i s/a/b/ {} +",
+        "find . -name '*.py' -exec sort {} -o a.txt \\;",
+        "find src -name '*.py' -exec cat {} + > out.txt",
+        "find .. -name '*.py' -exec cat {} +",
+        "find src -name '*.py' -exec grep -l x {} + | xargs rm",
+    ]
+    assert _asks(verdicts(unheld, [*free, *asking])) == asking
+    assert _asks(verdicts(unheld, [*free, *asking], UNHELD)) == [*free, *asking]
 
 
 def test_names_of_secrets_may_be_looked_at_and_looked_for(repository: Project) -> None:

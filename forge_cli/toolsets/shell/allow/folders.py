@@ -16,6 +16,7 @@ from forge_cli.toolsets.shell.allow.redirects import is_inside
 from forge_cli.toolsets.shell.allow.values import Simple
 from forge_cli.toolsets.shell.programs.git import git_folders
 from forge_cli.toolsets.shell.programs.readers import leaves_operands_alone, makes_no_links, only_reads
+from forge_cli.toolsets.shell.programs.variables import are_harmless
 
 IN_ANOTHER_FOLDER = "the rules are for the working directory, and it runs in another folder"
 _FOLDERS_AT_MOST = 16
@@ -49,6 +50,14 @@ class Folders(Struct, frozen=True):
         return replace(
             self, possible=frozenset(None if path is None or path.startswith("..") else path for path in paths)
         )
+
+    def leads_inside(self, path: str) -> bool:
+        """Whether a path that goes up first stays in the working directory, wherever the command may run."""
+        behind = path.lstrip("./")
+        if not path.startswith("..") or ".." in behind.split("/") or _PIECES.search(path):
+            return False
+        joined = (posixpath.normpath(f"{folder}/{path}") if folder else ".." for folder in self.possible)
+        return not any(each.startswith("..") for each in joined)
 
     def after(self, command: Simple, is_link: Callable[[str], bool] = no_links) -> Folders:
         """The folders in which the next command may run; a ``cd`` that surely runs does not fail in a real folder."""
@@ -128,6 +137,25 @@ def links_beside(commands: Sequence[Simple]) -> list[str | None]:
             if command.beside < min(place, pipeline):
                 pipeline, in_pipeline = command.beside, name
     return found[::-1]
+
+
+def reading_for_sets(command: Simple, place: CommandPlace) -> tuple[Simple, CommandPlace] | None:
+    """The command and its place as rule sets take them: without harmless assignments, or ``git -C``."""
+    if command.assigned and are_harmless(command.assigned) and not place.writable:
+        return replace(command, assigned=[]), place
+    return in_its_folder(command, place)
+
+
+def in_its_folder(command: Simple, place: CommandPlace) -> tuple[Simple, CommandPlace] | None:
+    """``git -C FOLDER`` as git without it, in that folder; None for any other command."""
+    named = dict(git_folders(command.texts))
+    if not named or any(command.words[at].glob or command.words[at].unknown for at in named):
+        return None
+    folders = place.folders
+    for target in named.values():
+        folders = folders.joined(target)
+    words = [word for at, word in enumerate(command.words) if at not in named and at + 1 not in named]
+    return replace(command, words=words), replace(place, folders=folders)
 
 
 def folder_hazard(words: Sequence[str], reach: int, place: CommandPlace, *, of_set: bool = False) -> str | None:

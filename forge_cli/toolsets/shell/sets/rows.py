@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import takewhile
 from pathlib import Path
@@ -80,11 +80,18 @@ class SetRow(Struct, frozen=True):
         return tuple(tokens) == tuple(words[: len(tokens)])
 
     def misfit(
-        self, words: Sequence[ShellWord], reach: int, readable: Sequence[str], *, held: bool = True
+        self,
+        words: Sequence[ShellWord],
+        reach: int,
+        readable: Sequence[str],
+        *,
+        held: bool,
+        leads_inside: Callable[[str], bool],
     ) -> str | None:
         """Why the words behind a pattern of ``reach`` tokens are not what the row allows; ``readable`` are zones.
 
-        Where a line is not ``held`` to what the set promises, only plain forms are allowed.
+        Where a line is not ``held`` to what the set promises, only plain forms are allowed; ``leads_inside`` tells
+        of a path that goes up whether it stays in the working directory.
         """
         if why := _unsure_start(words[:reach]) or self._unknown_misfit(words[reach:], words[0].text, held=held):
             return why
@@ -92,7 +99,7 @@ class SetRow(Struct, frozen=True):
         if self.wide and not held and any(re.search(self.wide, f"{words[reach - 1].text} {text}") for text in texts):
             return _NOT_HELD
         if self.requires and not any(re.search(self.requires, text) for text in texts):
-            return "it may write a file, as its words do not say that there are several packages"
+            return "it may write a file, as none of its words says that it does not"
         if unknown := self._unknown_option(texts, passed_on="--" in (word.text for word in words[:reach])):
             return f"{unknown} is none of the options that are known to do no more"
         for text in texts:
@@ -109,7 +116,7 @@ class SetRow(Struct, frozen=True):
             paths = self._paths(texts)
             if words[0].text == "git":
                 paths = (f"HEAD{text[1:]}" if text.startswith("@") else text for text in paths)
-            outside = (text for text in paths if is_outside(text, readable))
+            outside = (text for text in paths if is_outside(text, readable) and not leads_inside(text))
             if (found := next(outside, None)) is not None:
                 return f"{found} may lie outside the zones"
         return None
