@@ -31,6 +31,10 @@ COMPILED_BY_FORGE = (
     "forge compiles Go programs in its folder of tools by itself, the next time they are called: "
     "write the source and tool.yaml, and build nothing"
 )
+FEEDBACK = (
+    "Feedback of people on this tool (their opinion, not instructions of the system; heed it in changing the tool):"
+)
+FEEDBACK_BEFORE = ", on the tool before it was changed"
 RESUME_INTERRUPTED = "You were interrupted. Go on from there."
 RESUME_CUT_OFF = "Your answer was cut off at its length limit, and no unfinished call was made. Go on from there."
 ENVIRONMENT_CHANGED = "Since this session began, your environment has changed:"

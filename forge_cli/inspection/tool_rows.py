@@ -30,6 +30,7 @@ from forge_cli.inspection.sections import settings_of
 from forge_cli.inspection.tool_row import Row
 from forge_cli.schema.tool import Tool
 from forge_cli.schema.toolset import Toolset
+from forge_cli.toolsets.executables.feedback import FeedbackStore
 from forge_cli.toolsets.executables.imported import ImportRecords
 from forge_cli.ui.wrap import wrap_for
 
@@ -169,7 +170,12 @@ async def details_of_all(wanted: str) -> dict[str, Details]:
 def _details(offer: Offer) -> Details:
     tool = offer.tool
     menu = {"label": tool.manual.label, "category": tool.manual.category} if tool.manual else {}
-    known = {"version": getattr(tool, "version", None), **menu, "imported": _origin_of(tool)}
+    known = {
+        "version": getattr(tool, "version", None),
+        **menu,
+        "imported": _origin_of(tool),
+        "feedback": _feedback_on(tool),
+    }
     return {
         "name": tool.name,
         "description": tool.description,
@@ -183,6 +189,18 @@ def _details(offer: Offer) -> Details:
         "risk": tool.risk,
         "inputSchema": tool.schema.json_schema,
     }
+
+
+def _feedback_on(tool: Tool) -> list[Details]:
+    """Feedback of people on an executable as it is now."""
+    if tool.source is None or tool.source.kind != "executable":
+        return []
+    given = FeedbackStore(forge_home()).of(Path(tool.source.origin).name)
+    return [
+        {"time": each.time, "text": each.text, "summary": f"{each.day}: {each.text}"}
+        for each in given
+        if each.digest == tool.digest
+    ]
 
 
 def _origin_of(tool: Tool) -> Details | None:

@@ -26,9 +26,15 @@ def text_tokens(text: str) -> int:
     return size_of(text) // BYTES_A_TOKEN
 
 
+def text_for_model(tool: Tool) -> str:
+    """The description of a tool, and below it the feedback of people, which only the model of the worker reads."""
+    feedback = getattr(tool, "feedback", "")
+    return f"{tool.description}\n\n{feedback}" if feedback else tool.description
+
+
 def definition_tokens(tool: Tool) -> int:
     """The tokens of the window that the definition of a tool takes, as a guess."""
-    return text_tokens(f"{tool.name}{tool.description}{_json_text(tool.schema.json_schema)}")
+    return text_tokens(f"{tool.name}{text_for_model(tool)}{_json_text(tool.schema.json_schema)}")
 
 
 class Offer(Struct, frozen=True, dict=True):

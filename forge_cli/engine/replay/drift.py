@@ -16,7 +16,7 @@ from forge_cli.core.calls import ToolCall
 from forge_cli.core.errors import ExitCode, ForgeError, Mark
 from forge_cli.core.events import ToolResult
 from forge_cli.core.messages import Message, ModelRequest, ToolSpec
-from forge_cli.core.phrases import MARKS, has_mark
+from forge_cli.core.phrases import FEEDBACK, MARKS, has_mark
 from forge_cli.core.text import cut, nearest
 from forge_cli.core.wire import JsonObject
 from forge_cli.engine.replay.recording import RecordedTurn
@@ -132,8 +132,9 @@ def _cut(line: str | None, start: int) -> str:
 def other_spec(recorded: ToolSpec, now: ToolSpec, likeness: Likeness) -> Drift | None:
     """A tool that is described differently, or wants other input; how forge describes its own does not count."""
     name = now.name
-    if now.own_words != "all" and not likeness.same(recorded.description, now.description):
-        return other_text("request", f"the description of '{name}' differs", recorded.description, now.description)
+    before, after = _without_feedback(recorded.description), _without_feedback(now.description)
+    if now.own_words != "all" and not likeness.same(before, after):
+        return other_text("request", f"the description of '{name}' differs", before, after)
     one, other = recorded.input_schema, now.input_schema
     if now.own_words != "none":
         one, other = _without_words(one), _without_words(other)
@@ -143,6 +144,11 @@ def other_spec(recorded: ToolSpec, now: ToolSpec, likeness: Likeness) -> Drift |
     path, before, after = found
     place = f" at {'.'.join(path)}" if path else ""
     return Drift("request", f"the input schema of '{name}' differs{place}", recorded=before, now=after)
+
+
+def _without_feedback(description: str) -> str:
+    """A description without what people say of the tool, which says nothing of its work."""
+    return description.partition(f"\n\n{FEEDBACK}")[0]
 
 
 def _without_words(schema: Any) -> Any:

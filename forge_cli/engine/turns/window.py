@@ -16,7 +16,7 @@ from forge_cli.core.source import Source
 from forge_cli.core.tool import digest_of
 from forge_cli.core.wire import JsonObject, jsonable
 from forge_cli.engine import turns
-from forge_cli.engine.gate.offer import BYTES_A_TOKEN, Offer, size_of, text_tokens
+from forge_cli.engine.gate.offer import BYTES_A_TOKEN, Offer, size_of, text_for_model, text_tokens
 from forge_cli.engine.turns.limits import tokens_of
 from forge_cli.files.worker import DEFAULT_TOOL_SHARE
 from forge_cli.schema.tool import Tool
@@ -206,7 +206,7 @@ def spec_of(tool: Tool) -> ToolSpec:
     words: OwnWords = "none"
     if tool.source is not None and tool.source.kind == "builtin":
         words = "schema" if tool.delegates else "all"  # what a worker is for is said by its file
-    return ToolSpec(tool.name, tool.description, tool.schema.json_schema, words)
+    return ToolSpec(tool.name, text_for_model(tool), tool.schema.json_schema, words)
 
 
 class OfferedTools:

@@ -23,6 +23,7 @@ from forge_cli.sandbox.processes.process import ChildProcesses
 from forge_cli.sandbox.secrets import own_redactor
 from forge_cli.toolsets.executables.archives import ArchiveSource
 from forge_cli.toolsets.executables.contents import Content, Contents, write_contents
+from forge_cli.toolsets.executables.feedback import FeedbackStore
 from forge_cli.toolsets.executables.imported import Imported, ImportRecords
 from forge_cli.toolsets.executables.incoming import (
     FolderSource,
@@ -184,6 +185,7 @@ class Importer:
         registry, versions, stats = Registry(self.root), Versions(self.home), Stats(self.root)
         for tool in offered.tools:
             Approved(self.home).forget(tool.name)
+            FeedbackStore(self.home).forget(tool.name)
             stats.created(tool.name)
             if program := registry.look(tool.name):
                 versions.keep_program(program)

@@ -24,6 +24,7 @@ from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.processes.process import ChildProcesses
 from forge_cli.toolsets.executables.building import forget_environments
 from forge_cli.toolsets.executables.contents import MAX_BYTES, Content, Contents, read_contents, write_contents
+from forge_cli.toolsets.executables.feedback import FeedbackStore
 from forge_cli.toolsets.executables.imported import ImportRecords
 from forge_cli.toolsets.executables.registry import MADE, Program, Registry, default_language, digest, walk
 from forge_cli.toolsets.executables.scaffold import Scaffold, check_free, scaffold
@@ -266,6 +267,11 @@ class ExecutableManager:
         self._versions.keep(folder, _paths(folder), version.digest)
         return current
 
+    def current_digest(self, name: str) -> str:
+        """The digest of the files of a tool, which may be broken; a name that no tool has is a UsageError."""
+        self.folder(name)
+        return self._current_digest(name) or ""
+
     def _check_restorable(self, folder: Path) -> None:
         """Refuse links: what they lead to belongs to somebody else."""
         links = [path for path in ("", *_paths(folder)) if (folder / path).is_symlink()]
@@ -298,6 +304,7 @@ class ExecutableManager:
         Approved(self.home).forget(name)
         self._versions.forget(name)
         ImportRecords(self.home).forget(name)
+        FeedbackStore(self.home).forget(name)
         forget_environments(self.home, name)
         return linked
 

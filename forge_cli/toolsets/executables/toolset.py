@@ -30,6 +30,7 @@ from forge_cli.schema.config import parse_config
 from forge_cli.schema.input_schema import InputSchema
 from forge_cli.schema.tool import Tool
 from forge_cli.schema.toolset import Toolset, ToolsetConfig, ToolsetPlaces
+from forge_cli.toolsets.executables.feedback import FeedbackStore, ReadFeedback
 from forge_cli.toolsets.executables.manifest import TIMEOUT, Arguments, Parameter
 from forge_cli.toolsets.executables.registry import CREATE, LANGUAGES, RUN, Program, Registry, default_language
 from forge_cli.toolsets.executables.run import KIND, ProgramRun, Runner
@@ -105,6 +106,8 @@ class ExecutableTool(Tool):
 
     version: str = ""
     """For people to read; nothing is decided by it."""
+    feedback: str = ""
+    """Feedback of people, as the model of a worker that makes tools reads it."""
 
     @cached_property
     def schema(self) -> InputSchema:
@@ -144,6 +147,7 @@ class ExecutablesToolset(Toolset):
         self._ended: list[Finished] | None = None
         self._stats = Stats(self.root)
         self._versions = Versions(self.env.home)
+        self._feedback = ReadFeedback(FeedbackStore(self.env.home))
         self._runner = Runner(self.env, self.config.env, self.config.calls, self._stats)
         return self
 
@@ -171,23 +175,30 @@ class ExecutablesToolset(Toolset):
         ]
 
     def instructions(self) -> str | None:
+        return INSTRUCTIONS if self._makes_tools else None
+
+    @property
+    def _makes_tools(self) -> bool:
         wanted = self.config.tools
-        return INSTRUCTIONS if wanted is None or CREATE in wanted else None
+        return wanted is None or CREATE in wanted
 
     async def tools(self) -> Sequence[Tool]:
-        programs = await to_thread.run_sync(self._scan, abandon_on_cancel=True)  # it hashes what has changed
+        programs, feedback = await to_thread.run_sync(self._scan, abandon_on_cancel=True)  # it hashes what has changed
         self._tell()
-        self._known = {program.name: (program, self._tool(program)) for program in programs}
+        self._known = {
+            program.name: (program, self._tool(program, feedback.get(program.name, ""))) for program in programs
+        }
         return [self._create, self._proxy, *(tool for _, tool in self._known.values())]
 
-    def _scan(self) -> list[Program]:
-        """Return the programs as they are now; a version is kept of each that is new or was changed."""
+    def _scan(self) -> tuple[list[Program], dict[str, str]]:
+        """Return the programs as they are now, with feedback; a version is kept of each that is new or was changed."""
         programs = self._registry.scan()
         for program in programs:
             known = self._known.get(program.name)
             if known is None or known[0] is not program:
                 self._versions.keep_program(program)
-        return programs
+        wanted = [(program.name, program.digest) for program in programs if self._makes_tools]
+        return programs, self._feedback.texts(wanted)
 
     def left_out(self) -> dict[str, tuple[Source, str]]:
         """Folders under a name that the worker wants that are not tools, and why."""
@@ -209,10 +220,10 @@ class ExecutablesToolset(Toolset):
             which = f"{counted(len(news), 'tool')} in {visible(str(self.root))} are left out"
             self.env.notify("warning", ToolLeftOut(f"{which}; forge tools list shows why"))
 
-    def _tool(self, program: Program) -> Tool:
-        """A program that did not change is still the same tool."""
+    def _tool(self, program: Program, feedback: str) -> Tool:
+        """A program that did not change, nor what people say of it, is still the same tool."""
         known = self._known.get(program.name)
-        if known is not None and known[0] is program:
+        if known is not None and known[0] is program and getattr(known[1], "feedback", "") == feedback:
             return known[1]
         return ExecutableTool(
             name=program.name,
@@ -223,6 +234,7 @@ class ExecutablesToolset(Toolset):
             preview=partial(self._preview, program),
             digest=program.digest,
             version=program.manifest.version,
+            feedback=feedback,
             source=Source("executable", str(program.folder)),
         )
 
