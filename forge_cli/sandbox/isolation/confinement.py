@@ -18,6 +18,7 @@ from forge_cli.core.approval import Approval
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.sandbox.files.virtual import innermost_zone
 from forge_cli.sandbox.isolation.protected_scan import ProtectedScan
+from forge_cli.sandbox.isolation.shared_files import find_shared
 from forge_cli.sandbox.isolation.toolchains import links, toolchains
 from forge_cli.sandbox.loaded import ImportFolder, LoadedFiles, existing_files
 from forge_cli.sandbox.names import folded
@@ -222,6 +223,14 @@ class Confinement:
         held = [*self.protected, *imported] if weaker else []
         roots = self._writable()
         return (*links, *(path for path in held if any(path.is_relative_to(root) for root in roots)))
+
+    def shared(self, names: Iterable[str], opened: Sequence[Path] = ()) -> tuple[Path, ...]:
+        """The protected files that have other names, by which no mechanism holds them.
+
+        ``names`` are those that somebody has looked up; in folders that are ``opened`` only hooks and settings count.
+        """
+        held = (path for path in (*self.protected, *map(Path, names)) if path not in opened)
+        return tuple(find_shared((*held, *(path for folder in opened for path in hooks_in(folder)))))
 
     def made(self) -> dict[str, None]:
         """The file that was made in place of an own one that was missing or a link: itself, or a link on its way."""

@@ -242,6 +242,7 @@ class WorkerProcesses(Processes):
             return wrap
         confinement = wrap.confinement.protecting(self._sandbox.own.loaded())
         opened, found = confinement.opened(writable), confinement.names()
+        not_held = confinement.not_held(weaker=bool(wrap.mechanism.weakness))
         return replace(
             wrap,
             confinement=confinement,
@@ -251,7 +252,7 @@ class WorkerProcesses(Processes):
             names=found,
             seen=with_folders(found),
             accepts=partial(self._keep, confinement) if names or opened else self._is_kept,
-            kept=self._keeper.look(confinement.not_held(weaker=bool(wrap.mechanism.weakness))),
+            kept=self._keeper.look((*not_held, *confinement.shared(found, opened))),
             writes=partial(self._is_written, frozenset(self._sandbox.written)),
         )
 

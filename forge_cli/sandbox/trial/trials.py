@@ -7,7 +7,7 @@ import os
 import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from forge_cli.core.processes import Finished
 from forge_cli.core.trial import TriedWant
 from forge_cli.sandbox.files.consent import OwnFiles
+from forge_cli.sandbox.files.place import Identity, identity_of
 from forge_cli.sandbox.isolation.bubblewrap import Bubblewrap
 from forge_cli.sandbox.isolation.isolation import Confined
 from forge_cli.sandbox.isolation.temporary import TemporaryCopy
@@ -253,8 +254,8 @@ class Trials:
         return Tried(done, nothing, unsure=TOO_MANY)
 
     def _marked(self, changes: ChangeSet) -> ChangeSet:
-        """The changes, with the reason at each of a file that forge loads or obeys."""
-        why = self._own.why_changed([change.path for change in changes.changes])
+        """The changes, with the reason at each of a file that forge loads or obeys, or that has a protected name."""
+        why = {**self._shared(changes), **self._own.why_changed([change.path for change in changes.changes])}
         marked = [replace(change, loaded=why[change.path]) for change in changes.changes if change.path in why]
         if not marked:
             return changes
@@ -262,6 +263,25 @@ class Trials:
         found = replace(changes, changes=tuple(by_key.get(change.key, change) for change in changes.changes))
         found.save()
         return found
+
+    def _shared(self, changes: ChangeSet) -> dict[Path, str]:
+        """Why changes of files count that have a protected name as well (a hard link)."""
+        several: dict[Path, Identity] = {}
+        for change in changes.changes:
+            if change.before and change.before.kind == "file" and change.after:
+                with suppress(OSError):
+                    info = os.lstat(change.path)
+                    if info.st_nlink > 1:
+                        several[change.path] = identity_of(info)
+        if not several:
+            return {}
+        confinement = self._wrap.confinement.protecting(self._own.loaded())
+        protected: dict[Identity, Path] = {}
+        for path in confinement.shared(confinement.names()):
+            with suppress(OSError):
+                protected.setdefault(identity_of(os.lstat(path)), path)
+        found = {path: protected[each] for path, each in several.items() if each in protected}
+        return {path: f"it is another name of {shown(str(other))} (a hard link)" for path, other in found.items()}
 
     def _unseen(self, line: str) -> str | None:
         """Why a line may have wanted a unix socket, where the kernel does not show that."""

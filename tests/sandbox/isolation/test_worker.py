@@ -1,6 +1,7 @@
 """How a worker's child processes are started: confined as its file says, or not, and then saying so.
 
-Covers forge_cli.sandbox.isolation.confinement and forge_cli.sandbox.isolation.kept_files.
+Covers forge_cli.sandbox.isolation.confinement, forge_cli.sandbox.isolation.kept_files and
+forge_cli.sandbox.isolation.shared_files.
 """
 
 import os
@@ -335,6 +336,7 @@ WRITES = {
     "compiled": "mkdir -p code/__pycache__; echo evil > code/__pycache__/a.cpython-311.pyc",
     "single file": "echo evil > one.sh",
     "link to it": "ln -sf b alias.sh; echo evil > alias.sh",
+    "write by a hard link": "ln code/a.py b; echo evil > b",
     "in the background": "(sleep 0.2; echo evil > code/a.py) & true",
 }
 
@@ -365,6 +367,65 @@ async def test_no_command_changes_what_forge_loads_whatever_confines_it(place: P
     if only.weakness and how not in ("compiled", "in the background"):
         assert done.appeared
         assert said[-1].startswith("warning: a command has changed what it must not: ")
+
+
+SHARED = {
+    ".git/hooks/pre-commit": "it is in a folder whose name is protected",
+    ".git/config": "the same, in the folder itself",
+    ".env": "its name is protected",
+    "deep/.claude/agents/a/b.md": "the same, below others",
+    "worker.yaml": "it is the worker's own",
+    "code/a.py": "it is loaded",
+}
+BY_OTHER_NAME = {
+    "write": "echo evil > other",
+    "append": "echo evil >> other",
+    "cut": "truncate -s 0 other",
+    "in place": "echo e | dd of=other conv=notrunc status=none",
+    "copy": "echo evil > b; cp b other",
+    "one more name": "ln other third; echo evil > third",
+    "mode": "chmod 777 other",
+    "same size and time": "touch -r other t; echo evi > other; touch -r t other",
+    "written and gone": "echo evil > other; rm other",
+}
+
+
+@pytest.mark.few(3)
+@pytest.mark.parametrize("how", BY_OTHER_NAME)
+@pytest.mark.parametrize("name", SHARED)
+async def test_no_command_changes_a_protected_file_by_another_name_of_it(
+    place: Path, only: Mechanism, name: str, how: str
+) -> None:
+    project = place / "project"
+    file = project / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("own\n")
+    file.chmod(0o644)
+    os.link(file, project / "other")
+    loaded = LoadedFiles((LoadedPath(project / "code", "it is loaded"),))
+    own = OwnFiles([project / "worker.yaml"], lambda: loaded)
+    opened = sandbox(place, "isolation: auto")
+    made, said = processes(place, Sandbox(opened.zones, protected=[project / "worker.yaml"], own=own))
+    async with made.children:
+        done = await made.run(bash(BY_OTHER_NAME[how]), timeout=60)
+        again = await made.run(bash("touch free"), timeout=60)
+    assert (file.read_text(), file.stat().st_mode & 0o777) == ("own\n", 0o644)
+    assert len(done.appeared) == 1
+    assert done.appeared[0].startswith(f"{file} (put back")
+    assert said[-1].startswith(f"warning: a command has changed what it must not: '{file} (put back")
+    assert (again.appeared, (project / "free").exists()) == ((), True)
+
+
+async def test_a_file_that_is_shared_and_left_alone_stays_as_it_is(place: Path, only: Mechanism) -> None:
+    hook = place / "project/.git/hooks/pre-commit"
+    hook.parent.mkdir(parents=True)
+    hook.write_text("own")
+    os.link(hook, place / "project/other")
+    made, _ = processes(place, sandbox(place, "isolation: auto"))
+    async with made.children:
+        done = await made.run(bash("cat other; ln other third; mv other fourth; rm third"), timeout=60)
+    assert (done.stdout, done.appeared) == ("own", ())
+    assert hook.stat().st_ino == (place / "project/fourth").stat().st_ino
 
 
 async def test_what_a_person_allowed_while_a_command_ran_is_not_put_back(place: Path, only: Mechanism) -> None:

@@ -502,6 +502,19 @@ def test_what_forge_would_import_is_marked(shell: Project, monkeypatch: pytest.M
     ]
 
 
+def test_a_file_with_a_protected_name_as_well_is_marked(shell: Project) -> None:
+    hook = shell.write(".git/hooks/pre-commit", "own\n")
+    os.link(hook, shell.folder / "other")
+    os.link(shell.write("plain", "own\n"), shell.folder / "second")
+    seen = run(shell, "echo evil >> other; echo more >> second; chmod 700 plain", answers=[True])
+    rows = [row for row in shown(seen).split("\n") if row.startswith(("changed ", "mode ", "made "))]
+    assert [row.partition(" PROTECTED: ")[2] for row in rows if "other" in row] == [
+        "it is another name of " + repr(str(hook)) + " (a hard link)"
+    ]
+    assert [row for row in rows if "PROTECTED" in row and "other" not in row] == []
+    assert (hook.read_text(), shell.read("other")) == ("own\n", "own\nevil\n")
+
+
 BLOCKS = "{rules: [{pattern: git push, approval: blocked}, {pattern: sudo, approval: blocked}]}"
 READABLE = (
     *(
