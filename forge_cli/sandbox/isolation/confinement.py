@@ -280,7 +280,7 @@ def confinement_for(
     own, place, homes = _real(forge_home), _real(workspace), tuple(dict.fromkeys(map(_real, user_homes)))
     search = os.environ.get("PATH", "")
     named = [path for path in map(_real, read) if not path.is_relative_to(own)]
-    found = {path for home in homes for path in toolchains(home, search) if not _is_in_another(path, home, homes)}
+    found = {path for home, path in toolchains(homes, search) if not _is_in_another(path, home, homes)}
     shown = {*named, *(path for path in found if found.isdisjoint(path.parents))}
     open_zones = tuple(replace(zone, mode=ZoneMode.RO) if _is_closed(zone, own) else zone for zone in zones)
     protected, visible = tuple(protected), [place, *shown, *(zone.path for zone in open_zones)]

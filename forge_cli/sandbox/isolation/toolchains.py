@@ -23,17 +23,23 @@ _SHARED = (".", ".local", ".local/share", ".config", ".cache")
 _OF_THE_SYSTEM = ("/usr/bin", "/usr/sbin", "/bin", "/sbin")
 
 
-def toolchains(home: Path, search: str) -> Iterator[Path]:
-    """The folders below a home that ``search``, a PATH, leads to: those of programs, and the toolchains around them.
+def toolchains(homes: Iterable[Path], search: str) -> Iterator[tuple[Path, Path]]:
+    """The folders below each home that ``search``, a PATH, leads to: those of programs, and the toolchains around them.
 
-    A link in such a folder counts only where it leads into a toolchain: somebody may have put it there to see more.
+    Gives the home as well. A link in such a folder counts only where it leads into a toolchain: somebody may have put
+    it there to see more.
     """
+    homes = tuple(homes)
     for folder in _folders(search):
         real = Path(os.path.realpath(folder))
-        if real.is_relative_to(home) and real != home and (real == folder or real.name in _PROGRAMS):
-            yield real
-        yield from _around(home, [real, *_linked(real)])
-    yield from _around(home, map(Path, (sys.prefix, sys.base_prefix, os.path.realpath(sys.executable))))
+        places = {real, *_linked(real)}  # there may be thousands, so they are looked up once for all homes
+        for home in homes:
+            if real.is_relative_to(home) and real != home and (real == folder or real.name in _PROGRAMS):
+                yield home, real
+            yield from ((home, path) for path in _around(home, places))
+    own = set(map(Path, (sys.prefix, sys.base_prefix, os.path.realpath(sys.executable))))
+    for home in homes:
+        yield from ((home, path) for path in _around(home, own))
 
 
 def links(home: Path, search: str) -> Iterator[Path]:
@@ -59,7 +65,9 @@ def _linked(folder: Path) -> Iterator[Path]:
 
 def _around(home: Path, places: Iterable[Path]) -> Iterator[Path]:
     """The toolchains that places lie in, as far as they lie below the home."""
-    for place in {place if place.is_dir() else place.parent for place in places if place.is_relative_to(home)}:
+    beginning = f"{str(home).rstrip(os.sep)}/"
+    below_home = [place for place in places if str(place).startswith(beginning) or place == home]
+    for place in {place if place.is_dir() else place.parent for place in below_home}:
         below = f"{place.relative_to(home)}/"
         for name in (name for name in (*_MANAGERS, *_TOGETHER) if below.startswith(f"{name}/")):
             yield from (home / one for one in (name, *_TOGETHER.get(name, ())))

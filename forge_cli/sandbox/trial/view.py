@@ -51,7 +51,7 @@ class TrialView:
         own = {*found.homes, *(path for path in found.hidden)}
         others = [path for path in hidden_folders() if path not in own]
         search = os.environ.get("PATH", "")
-        programs = {path for root in others for path in toolchains(root, search)}
+        programs = {path for _, path in toolchains(others, search)}
         return replace(
             found,
             hidden=(*found.hidden, *others),

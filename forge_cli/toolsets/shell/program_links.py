@@ -59,4 +59,4 @@ def _is_program(target: str, zones: Iterable[Path]) -> bool:
 @cache
 def _toolchains(search: str) -> frozenset[Path]:
     """The folders with programs of users that PATH leads to, which commands may read and not write."""
-    return frozenset(path for root in hidden_folders() for path in toolchains(root, search))
+    return frozenset(path for _, path in toolchains(hidden_folders(), search))

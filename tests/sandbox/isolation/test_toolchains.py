@@ -130,7 +130,11 @@ def test_a_link_in_a_folder_of_programs_shows_toolchains_only(home: Path) -> Non
     (home / "project/shown").symlink_to(home / ".ssh")
     search = os.pathsep.join([str(planted), str(home / "project/shown"), ".", "bin", ""])
     base = {Path(sys.prefix), Path(sys.base_prefix)}
-    assert {*toolchains(home, search)} - base == {planted, home / ".pyenv", home / ".pyenv/versions/3"}
+    assert {path for _, path in toolchains([home], search)} - base == {
+        planted,
+        home / ".pyenv",
+        home / ".pyenv/versions/3",
+    }
 
 
 def test_links_of_the_path_are_kept_below_the_home_only(home: Path, tmp_path: Path) -> None:
@@ -142,5 +146,5 @@ def test_the_home_itself_is_never_a_toolchain(home: Path) -> None:
     for name in ("bin", "lib", ".local/lib", ".local/share/bin", ".local/share/lib", ".config/bin", ".config/lib"):
         (home / name).mkdir(exist_ok=True)
     search = os.pathsep.join(str(home / name) for name in ("", ".local/bin", ".local/share/bin", ".config/bin", "bin"))
-    found = {*toolchains(home, search)}
+    found = {path for _, path in toolchains([home], search)}
     assert not {home, home / ".local", home / ".local/share", home / ".config"} & found
