@@ -13,7 +13,7 @@ from typer.main import get_command
 from forge_cli.cli.commands import app, lazy_commands
 from forge_cli.core.errors import UsageError
 from forge_cli.files.home import forge_home, user_home
-from forge_cli.files.lookup import SUFFIXES, named_workers
+from forge_cli.files.lookup import SUFFIXES, named_workers, worker_of_folder
 from forge_cli.files.replace import append_durably, replace_file
 
 SCRIPTS = {shell: Path(__file__).with_name(f"completion.{shell}") for shell in ("bash", "zsh", "fish")}
@@ -114,5 +114,5 @@ def _values(parameter: Any) -> Iterable[str]:
 def _worker_files() -> Iterator[str]:
     """Files and folders here that may be workers; others are left to the shell where nothing else is found."""
     for name in os.listdir():
-        if name.endswith(SUFFIXES) or os.path.isfile(os.path.join(name, "worker.yaml")):
+        if name.endswith(SUFFIXES) or worker_of_folder(Path(name)):
             yield name

@@ -10,9 +10,10 @@ from forge_cli.core.errors import ForgeError
 from forge_cli.core.text import visible
 from forge_cli.files.edit import CannotEditError, plan_edit
 from forge_cli.files.home import forge_home
+from forge_cli.files.lookup import FOLDER_FILES
 from forge_cli.files.settings import load_settings
 from forge_cli.files.worker import load_worker
-from forge_cli.inspection.defaults import FOLDERS_OWN, default_worker, missing_of, model_of
+from forge_cli.inspection.defaults import default_worker, missing_of, model_of
 from forge_cli.inspection.providers import ready_models
 from forge_cli.process.signals import in_loop
 from forge_cli.process.stdin import is_interactive
@@ -24,7 +25,7 @@ SHOWN = 9
 def offer_talk() -> list[str]:
     """The arguments with which ``forge`` alone begins to talk; none where no model is ready, or the user declines.
 
-    The user has not named a folder's ``worker.yaml``: forge asks first.
+    The user has not named the worker of the folder: forge asks first.
     """
     if not is_interactive():
         return []
@@ -35,8 +36,8 @@ def offer_talk() -> list[str]:
         return []
     if chosen is None:
         return []
-    if named == FOLDERS_OWN:
-        name = load_worker(FOLDERS_OWN).name
+    if named in FOLDER_FILES:
+        name = load_worker(named).name
         if ask(f"Talk to {name}? [Y/n] > ", at_end="n").lower() not in ("", "y", "yes"):
             return []
     return ["chat", *chosen]

@@ -8,17 +8,18 @@ from typing import Any
 
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.text import did_you_mean, visible
-from forge_cli.files.lookup import SUFFIXES
+from forge_cli.files.lookup import FOLDER_FILES, SUFFIXES, worker_of_folder
 from forge_cli.files.worker import Worker, load_worker
 
 FOLDERS = (".", "workers")
+_ENDS = (*SUFFIXES, *(f"/{name}" for name in FOLDER_FILES))
 
 
 def places(folder: Path, entry: str) -> list[Path]:
     """The places of a worker, in this order: a path is itself, a name may be a file or a folder."""
     if "/" in entry or Path(entry).suffix in SUFFIXES:
         return [folder / entry]
-    return [folder / beside / f"{entry}{end}" for beside in FOLDERS for end in (*SUFFIXES, "/worker.yaml")]
+    return [folder / beside / f"{entry}{end}" for beside in FOLDERS for end in _ENDS]
 
 
 def find_allowed(folder: Path, entry: str, where: Mark | None) -> Worker:
@@ -39,7 +40,8 @@ def _looked_for(folder: Path, entry: str, looked: list[Path]) -> str:
     if len(looked) == 1:
         spelled = looked[0].relative_to(folder) if looked[0].is_relative_to(folder) else looked[0]
         return f"looked for {spelled} in {folder}"
-    return f"looked for {entry}{', '.join(SUFFIXES)} and {entry}/worker.yaml in {folder} and {folder / 'workers'}"
+    names = f"{entry}{', '.join(SUFFIXES)}, {' and '.join(f'{entry}/{name}' for name in FOLDER_FILES)}"
+    return f"looked for {names} in {folder} and {folder / 'workers'}"
 
 
 def _known(folder: Path, looked: list[Path]) -> list[str]:
@@ -50,7 +52,7 @@ def _known(folder: Path, looked: list[Path]) -> list[str]:
         spelled = str(parent.relative_to(folder)) if parent.is_relative_to(folder) else str(parent)
         return [*names, *(f"{spelled}/{name}" for name in names), *(f"./{name}" for name in names if spelled == ".")]
     files = [path for beside in FOLDERS for path in (folder / beside).glob("*") if path.suffix in SUFFIXES]
-    folders = [path.parent for beside in FOLDERS for path in (folder / beside).glob("*/worker.yaml")]
+    folders = [path for beside in FOLDERS for path in (folder / beside).glob("*") if worker_of_folder(path)]
     return [*(path.stem for path in files), *(path.name for path in folders)]
 
 

@@ -11,6 +11,8 @@ from pathlib import Path
 from msgspec import Struct
 
 SUFFIXES = (".yaml", ".yml", ".md", ".worker")
+FOLDER_FILES = ("worker.yaml", "main.worker")
+"""The worker of a folder, in this order."""
 SHIPPED = Path(__file__).parent.parent / "workers"
 PROJECT = Path(".forge", "workers")
 NAME = re.compile(r"[\w.-]+")
@@ -34,13 +36,19 @@ class NamedWorker(Struct, frozen=True):
     @property
     def root(self) -> Path:
         """The folder in which it was found, with everything that can belong to it."""
-        return self.path.parent.parent if self.path.name == "worker.yaml" else self.path.parent
+        in_folder = self.path.name in FOLDER_FILES and self.path.parent.name == self.name
+        return self.path.parent.parent if in_folder else self.path.parent
 
 
 def is_path(text: str) -> bool:
-    """Whether WORKER is a path: by how it looks, or because there is a file or a folder with a worker.yaml."""
-    there = os.path.isfile(text) or os.path.isfile(os.path.join(text, "worker.yaml"))
+    """Whether WORKER is a path: by how it looks, or because there is a file or a folder with a worker."""
+    there = os.path.isfile(text) or worker_of_folder(Path(text)) is not None
     return "/" in text or Path(text).suffix in SUFFIXES or there
+
+
+def worker_of_folder(folder: Path) -> Path | None:
+    """Return the worker file of a folder: its ``worker.yaml``, or ``main.worker``."""
+    return next((folder / name for name in FOLDER_FILES if os.path.isfile(folder / name)), None)
 
 
 def is_sentence(text: str) -> bool:
@@ -63,8 +71,8 @@ def _workers_in(place: Path, origin: WorkerOrigin) -> Iterator[NamedWorker]:
     except OSError:
         return
     for entry in entries:
-        inside = entry / "worker.yaml"
+        inside = worker_of_folder(entry)
         if not is_sentence(entry.stem) and entry.suffix in SUFFIXES and os.path.isfile(entry):
             yield NamedWorker(entry.stem, origin, entry)
-        elif not is_sentence(entry.name) and os.path.isfile(inside):
+        elif not is_sentence(entry.name) and inside is not None:
             yield NamedWorker(entry.name, origin, inside)

@@ -15,6 +15,7 @@ from pydantic_core import PydanticCustomError
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.files.document import read_document
+from forge_cli.files.lookup import FOLDER_FILES, worker_of_folder
 from forge_cli.files.lookup import SUFFIXES as SUFFIXES
 from forge_cli.schema.config import Config, parse_config
 from forge_cli.schema.offering import GivenTools
@@ -194,7 +195,7 @@ class Worker:
 
 
 def load_worker(path: str | Path) -> Worker:
-    """Read a worker from a ``.yaml``, ``.yml``, ``.md`` or ``.worker`` file, or from a folder with a worker.yaml."""
+    """Read a worker from a ``.yaml``, ``.yml``, ``.md`` or ``.worker`` file, or the one of a folder."""
     file = _find(Path(path))
     document = read_document(file)
     config = parse_config(WorkerConfig, document.data, file=str(file))
@@ -226,10 +227,12 @@ def _one_sandbox(given: SandboxView | None, toolsets: Iterable[Toolset]) -> Sand
 
 def _find(path: Path) -> Path:
     if os.path.isdir(path):
-        inside = path / "worker.yaml"
-        if os.access(path, os.X_OK) and not os.path.lexists(inside):
-            raise WorkerError(None, f"{path}: this folder holds no worker.yaml", hint="name a worker file instead")
-        return inside
+        found = worker_of_folder(path)
+        usual = path / FOLDER_FILES[0]
+        if found is None and os.access(path, os.X_OK) and not os.path.lexists(usual):
+            holds = " and no ".join(FOLDER_FILES)
+            raise WorkerError(None, f"{path}: this folder holds no {holds}", hint="name a worker file instead")
+        return found or usual
     if os.path.exists(path) and path.suffix not in SUFFIXES:
         raise WorkerError(Mark(str(path)), "a worker file ends in .yaml, .yml, .md or .worker")
     return path

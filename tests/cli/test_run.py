@@ -418,7 +418,11 @@ def test_a_blocked_call_stops_the_work_too_when_asking_fails_it(cli, tester) -> 
     ("words", "code", "sentence"),
     [
         (["nosuch.yaml", "x"], 3, "forge: nosuch.yaml: no such file; check the path\n"),
-        (["src", "x"], 3, "forge: src: this folder holds no worker.yaml\n  name a worker file instead\n"),
+        (
+            ["src", "x"],
+            3,
+            "forge: src: this folder holds no worker.yaml and no main.worker\n  name a worker file instead\n",
+        ),
         (["tools.py", "x"], 3, "forge: tools.py:1:1: a worker file ends in .yaml, .yml, .md or .worker\n"),
         (["worker.yaml", "x", "-m", ""], 2, "forge: Invalid value for '-m' / '--model': it is empty\n"),
         (["worker.yaml", "x", "-m", "nosuch:y"], 3, "forge: there is no model provider 'nosuch'\n  providers are: "),

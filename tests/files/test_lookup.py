@@ -54,6 +54,7 @@ def test_in_the_home_itself_the_workers_are_the_persons_own(tmp_path: Path) -> N
         ("there.txt", True, False),
         ("folder", True, False),
         ("empty", False, False),
+        ("seed", True, False),
     ],
 )
 def test_what_a_word_is(
@@ -63,4 +64,36 @@ def test_what_a_word_is(
     project.write("there.txt", "")
     project.write("folder/worker.yaml", "name: folder")
     project.write("empty/other.yaml", "name: other")
+    project.write("seed/main.worker", "---\nname: seed\n---\n")
     assert (is_path(text), is_sentence(text)) == (path, sentence)
+
+
+def test_a_folder_may_hold_a_main_worker(project: Project) -> None:
+    """Under a name, as a path, as a child, and as the worker of the working directory."""
+    project.write("script.yaml", "turns: [{text: Here I am.}]")
+    script = f"script:{project.folder / 'script.yaml'}"
+    for folder in ("seed", "workers/deep", ".forge/workers/named"):
+        name = folder.rpartition("/")[2]
+        project.write(f"{folder}/main.worker", f"---\nname: {name}\nmodel: {script}\n---\nWork.\n")
+    project.write("seed/both/main.worker", "not a worker")
+    project.write("seed/both/worker.yaml", f"name: both\nmodel: {script}\n")
+    project.write("boss.yaml", "name: boss\ntoolsets: {workers: {allowed: [seed, deep, seed/both]}}\n")
+    for worker in ("seed", "./seed", "seed/main.worker", "seed/both"):
+        done = project.forge("run", worker, "go", "-p")
+        assert (done.returncode, done.stdout) == (0, "Here I am.\n"), done.stderr
+    checked = project.forge("worker", "check", "boss.yaml")
+    assert checked.returncode == 0, checked.stderr
+    [named] = [each for each in named_workers(project.folder, project.home) if each.name == "named"]
+    assert named.root == project.folder / ".forge" / "workers"
+    project.write("main.worker", f"---\nname: here\nmodel: {script}\n---\nWork.\n")
+    done = project.forge("chat", stdin="hello\n")
+    assert (done.returncode, done.stdout) == (0, "Here I am.\n"), done.stderr
+
+
+def test_a_folder_without_a_worker_says_which_files_it_could_have(project: Project) -> None:
+    project.write("empty/notes.txt", "")
+    done = project.forge("run", "empty", "go")
+    assert (done.returncode, done.stderr) == (
+        3,
+        "forge: empty: this folder holds no worker.yaml and no main.worker\n  name a worker file instead\n",
+    )

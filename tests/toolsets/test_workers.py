@@ -114,7 +114,8 @@ def test_what_the_model_is_offered(project: Project) -> None:
         ("[helpr]", "boss.yaml:4:23: there is no worker 'helpr'\n  did you mean 'helper'?"),
         (
             "[zzz]",
-            "boss.yaml:4:23: there is no worker 'zzz'\n  looked for zzz.yaml, .yml, .md, .worker and zzz/worker.yaml",
+            "boss.yaml:4:23: there is no worker 'zzz'\n"
+            "  looked for zzz.yaml, .yml, .md, .worker, zzz/worker.yaml and zzz/main.worker in",
         ),
         ("[./helpr.yaml]", "boss.yaml:4:23: there is no worker './helpr.yaml'\n  did you mean './helper.yaml'?"),
         ("[./broken.yaml]", "broken.yaml:2:1: unknown key 'toolset'; did you mean 'toolsets'?"),

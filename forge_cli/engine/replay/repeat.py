@@ -21,7 +21,7 @@ from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.engine.runtime.runtime import WorkerRuntime
 from forge_cli.engine.runtime.runtime_spec import Wiring
 from forge_cli.engine.turns.output import OutputSchema
-from forge_cli.files.lookup import SUFFIXES
+from forge_cli.files.lookup import SUFFIXES, worker_of_folder
 from forge_cli.files.worker import Worker, load_worker
 from forge_cli.record.resume import Resumed
 
@@ -163,7 +163,7 @@ def record_folders(path: Path) -> Iterator[Path]:
 
 
 def _is_a_home_of_workers(folder: Path) -> bool:
-    return (folder / "worker.yaml").exists() or any(True for _ in workers_in(folder))
+    return worker_of_folder(folder) is not None or any(True for _ in workers_in(folder))
 
 
 def workers_in(folder: Path) -> Iterator[Worker]:
@@ -187,7 +187,8 @@ def worker_beside(record: Path, name: str) -> Worker:
     found = next((worker for worker in workers_in(folder) if worker.name == name), None)
     if found is not None:
         return found
-    if (usual := folder / "worker.yaml").exists() and not any(worker.path == usual for worker in workers_in(folder)):
+    usual = worker_of_folder(folder)
+    if usual is not None and not any(worker.path == usual for worker in workers_in(folder)):
         return load_worker(usual)
     problem = f"there is no worker '{name}' in {folder}, where this record belongs"
     raise WorkerError(Mark(str(record)), problem, hint=f"keep it in {FOLDER}/ beside its worker, or record it again")

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from forge_cli.core.errors import InvalidInput, WorkerError
+from forge_cli.core.source import ToolMode
 from forge_cli.core.wire import JsonObject
 from forge_cli.files.document import read_document
 from forge_cli.sandbox.names import shown
@@ -18,6 +19,7 @@ from forge_cli.schema.fields import coerce
 from forge_cli.schema.input_schema import InputSchema
 from forge_cli.schema.marks import MarkedDict
 from forge_cli.schema.tool import TOOL_NAME
+from forge_cli.schema.tool_fields import ManualExecution
 
 _VERSION = re.compile(r"v?[0-9]+[0-9A-Za-z]*(?:[.!+_-][0-9A-Za-z]+)*")
 """Of SemVer or PEP 440, and a little more than these."""
@@ -114,6 +116,14 @@ class Example(Config):
     expect: ExampleExpectation = ExampleExpectation()
 
 
+class Menu(Config):
+    """The callers of the tool, and its place in menus."""
+
+    mode: ToolMode = "llm"
+    label: str | None = None
+    category: str | None = None
+
+
 class Manifest(Config):
     """The content of ``tool.yaml``."""
 
@@ -124,6 +134,9 @@ class Manifest(Config):
     usage: str = ""
     parameters: list[Parameter] = Field(default=[])
     timeout: Annotated[float, Field(gt=0, le=3600)] = TIMEOUT
+    needs_approval: Literal["ask", "blocked"] | None = None
+    """A verdict that no worker loosens; the file can give no consent."""
+    manual_execution: Menu | None = None
     examples: list[Example] = Field(default=[])
 
     @field_validator("version", mode="before")
@@ -131,6 +144,20 @@ class Manifest(Config):
     def _is_text(cls, version: Any) -> Any:
         """``1.0`` without quotes is a number in YAML, and meant as it is written."""
         return str(version) if isinstance(version, int | float) and not isinstance(version, bool) else version
+
+    @field_validator("needs_approval", mode="before")
+    @classmethod
+    def _is_no_consent(cls, word: Any) -> Any:
+        if word is True:
+            return "ask"
+        if word in (False, "preApproved"):
+            raise ValueError("a tool cannot approve itself; name it under toolsets.executables.approval of the worker")
+        return word
+
+    @field_validator("manual_execution", mode="before")
+    @classmethod
+    def _is_a_menu(cls, given: Any) -> Any:
+        return {"mode": given} if isinstance(given, str) else given
 
     @field_validator("version")
     @classmethod
@@ -154,6 +181,12 @@ class Manifest(Config):
             "required": [parameter.name for parameter in self.parameters if parameter.required],
             "additionalProperties": False,
         }
+
+    @property
+    def callers(self) -> ManualExecution | None:
+        """The callers of the tool, its label and its category, where the file names one of them."""
+        menu = self.manual_execution
+        return None if menu is None else ManualExecution(menu.mode, menu.label, menu.category)
 
     def text(self) -> str:
         """The description of the tool for the model."""

@@ -232,6 +232,8 @@ class ExecutablesToolset(Toolset):
             execute=partial(self._call, program),
             timeout=LONGEST,
             preview=partial(self._preview, program),
+            needs_approval=program.manifest.needs_approval,
+            manual=program.manifest.callers,
             digest=program.digest,
             version=program.manifest.version,
             feedback=feedback,

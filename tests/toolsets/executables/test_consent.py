@@ -172,3 +172,38 @@ def test_a_path_outside_the_zones_is_refused_before_any_verdict(project: Project
     seen = project.run(calls(*made), "done", answers=[])
     assert seen.statuses == ["error", "error"]
     assert seen.of(ApprovalDecided) == []
+
+
+SAID = """
+turns:
+  - calls: [{tool: deploy}, {tool: run_custom_tool, input: {tool_name: deploy}}]
+  - text: done
+"""
+
+
+@pytest.mark.parametrize(("word", "code"), [("true", 4), ("ask", 4), ("blocked", 4)])
+def test_a_program_may_state_a_verdict_that_no_worker_loosens(
+    worker: Project, write_tool: WriteTool, word: str, code: int
+) -> None:
+    """The worker pre-approves all programs."""
+    write_tool("deploy", "echo deployed", f"needsApproval: {word}")
+    write_tool("other", "echo other")
+    assert worker.forge("tools", "call", "other", "--worker", "worker.yaml").stdout == "other\n"
+    done = worker.forge("tools", "call", "deploy", "--worker", "worker.yaml")
+    assert (done.returncode, done.stdout) == (code, "")
+    approved = worker.forge("tools", "call", "deploy", "--worker", "worker.yaml", "-y")
+    assert (approved.returncode, approved.stdout) == ((4, "") if word == "blocked" else (0, "deployed\n"))
+
+
+def test_a_program_for_people_only_is_out_of_the_reach_of_models(worker: Project, write_tool: WriteTool) -> None:
+    menu = "manualExecution: {mode: manual, label: Deploy it, category: Operations}"
+    write_tool("deploy", "echo deployed > was-there; echo deployed", menu)
+    worker.write("script.yaml", SAID)
+    done = worker.forge("run", "worker.yaml", "go", "-m", "script:script.yaml", "-y", "--trace", "normal")
+    assert (done.returncode, done.stdout) == (0, "done\n")
+    assert "2 refused" in done.stderr
+    assert not (worker.folder / "was-there").exists()
+    assert worker.forge("tools", "call", "deploy", "--worker", "worker.yaml").stdout == "deployed\n"
+    listed = worker.forge("tools", "show", "deploy", "--worker", "worker.yaml").stdout
+    assert "Deploy it" in listed
+    assert "Operations" in listed

@@ -81,6 +81,12 @@ def test_semver_and_the_versions_of_python_are_versions(folder: Path, version: s
         (HEAD + "examples: [{arguments: {b: 1}}]\n", "4:13", "unknown field 'b'"),
         (HEAD.replace("entrypoint: t.sh\n", ""), "1:1", "entrypoint: this key is required"),
         ("name: [\n", "1:8", ""),
+        (HEAD + "needsApproval: false\n", "4:16", "a tool cannot approve itself; name it under"),
+        (HEAD + "needs_approval: preApproved\n", "4:17", "a tool cannot approve itself; name it under"),
+        (HEAD + "needsApproval: sometimes\n", "4:16", "must be 'ask' or 'blocked', not 'sometimes'"),
+        (HEAD + "manualExecution: {mode: people}\n", "4:25", "must be 'llm', 'manual' or 'both', not 'people'"),
+        (HEAD + "manualExecution: people\n", "4:18", "must be 'llm', 'manual' or 'both', not 'people'"),
+        (HEAD + "manualExecution: {labl: x}\n", "4:19", "unknown key 'labl'; did you mean 'label'?"),
     ],
 )
 def test_what_is_wrong_is_told_with_its_place(folder: Path, text: str, place: str, problem: str) -> None:
