@@ -76,6 +76,17 @@ def alternatives(schema: Any, root: JsonObject, seen: set[str] | None = None) ->
     return [schema]
 
 
+def default_in(declared: Any, root: JsonObject) -> tuple[Any, ...]:
+    """The default of a field, of its own schema or of the one that it refers to; nothing where neither has one."""
+    own = as_mapping(declared)
+    if "default" in own:
+        return (own["default"],)
+    if not own.keys() & {"$ref", "allOf"}:
+        return ()
+    branches = alternatives(own, root)
+    return (branches[0]["default"],) if len(branches) == 1 and "default" in branches[0] else ()
+
+
 def as_mapping(value: Any) -> JsonObject:
     """The value, or nothing where it is not a mapping."""
     return value if isinstance(value, dict) else {}

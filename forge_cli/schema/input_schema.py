@@ -14,7 +14,7 @@ from msgspec import Struct
 from forge_cli import schema as room
 from forge_cli.core.errors import PROBLEMS, InvalidInput, SchemaError
 from forge_cli.core.wire import NESTING, JsonObject, inner_values, plain_json
-from forge_cli.schema.fields import as_mapping, coerce
+from forge_cli.schema.fields import as_mapping, coerce, default_in
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
@@ -61,7 +61,10 @@ class InputSchema(Struct, frozen=True, eq=False, dict=True):
             raise
         except room.bounded.TooManySteps as error:
             raise InvalidInput(f"the input cannot be checked: the schema of the tool is at fault, as {error}") from None
-        except Exception as error:  # third-party code: the validators of a model, schemas that never end
+        except RecursionError as error:
+            problem = "the schema of the tool is at fault, as its references never end"
+            raise InvalidInput(f"the input cannot be checked: {problem}") from error
+        except Exception as error:  # third-party code: the validators of a model
             raise InvalidInput(f"the input cannot be checked ({type(error).__name__})") from error
 
     def probe(self) -> None:
@@ -85,12 +88,11 @@ class InputSchema(Struct, frozen=True, eq=False, dict=True):
             properties = as_mapping(as_mapping(error.schema).get("properties"))
             for name in needed:
                 declared = as_mapping(properties.get(name))
-                if name in holder or "default" not in declared:
-                    continue
-                default, inner = deepcopy(declared["default"]), self._validator.evolve(schema=declared)
-                self._add_required(default, inner)
-                if inner.is_valid(default):
-                    holder[name] = default
+                for stated in () if name in holder else default_in(declared, self.json_schema):
+                    default, inner = deepcopy(stated), self._validator.evolve(schema=declared)
+                    self._add_required(default, inner)
+                    if inner.is_valid(default):
+                        holder[name] = default
 
     def _checked(self, args: JsonObject) -> JsonObject:
         errors = islice(self._validator.iter_errors(args), 4 * PROBLEMS)
@@ -112,7 +114,7 @@ class InputSchema(Struct, frozen=True, eq=False, dict=True):
     def _defaults(self) -> JsonObject:
         """The defaults that fit their own schema: ``null`` for a string stays out, as if nothing had been said."""
         declared = self.json_schema["properties"].items()
-        named = {name: each["default"] for name, each in declared if isinstance(each, dict) and "default" in each}
+        named = {name: stated for name, each in declared for stated in default_in(each, self.json_schema)}
         wrong = {next(iter(error.absolute_path), None) for error in self._validator.iter_errors(named)}
         return {name: value for name, value in named.items() if name not in wrong}
 

@@ -229,5 +229,15 @@ def _prompt(asked: FormField, listed: Choices | None) -> str:
     hints = [listed.describe()] if listed else []
     if not listed and asked.type in ("number", "boolean", "json"):
         hints.append({"number": "a number", "boolean": "true or false", "json": "JSON"}[asked.type])
-    hints.append("required" if asked.required else f"empty: {shown(asked.default) if asked.has_default else 'none'}")
+    hints.append("required" if asked.required else f"empty: {_default(asked)}")
     return f"{visible(asked.name)}{about} ({'; '.join(hints)}): "
+
+
+def _default(asked: FormField) -> str:
+    """The value of an empty line, as it could be typed."""
+    if not asked.has_default or asked.default == []:
+        return "none"
+    if isinstance(asked.default, list):
+        items = [shown(item).strip("'") for item in asked.default]
+        return cut(", ".join(items), 100, "end")
+    return shown(asked.default)

@@ -29,7 +29,7 @@ CHOICES = {
     "properties": {
         "hero": {"type": "string", "oneOf": HEROES},
         "pet": {"type": "string", "enum": ["p1", "p2"], "enumNames": ["Cat", "Dog"]},
-        "sizes": {"type": "array", "items": {"type": "string", "enum": ["small", "large"]}, "default": []},
+        "sizes": {"type": "array", "items": {"type": "string", "enum": ["small", "large"]}, "default": ["small"]},
         "friends": {"type": "array", "items": {"anyOf": HEROES}, "minItems": 1},
     },
     "required": ["hero", "friends"],

@@ -17,7 +17,7 @@ from .test_requests import ECHO, answered, attended, worker
 
 HERO = "hero (hero-1: Superman|hero-2: Green Lantern; required): "
 PET = "pet (p1: Cat|p2: Dog; empty: none): "
-SIZES = "sizes (several of small|large, with commas between; empty: a list): "
+SIZES = "sizes (several of small|large, with commas between; empty: small): "
 FRIENDS = "friends (several of hero-1: Superman|hero-2: Green Lantern, with commas between; required): "
 
 
@@ -28,7 +28,7 @@ FRIENDS = "friends (several of hero-1: Superman|hero-2: Green Lantern, with comm
             ["Superman", "dog", "small, large", "hero-2,Superman"],
             {"hero": "hero-1", "pet": "p2", "sizes": ["small", "large"], "friends": ["hero-2", "hero-1"]},
         ),
-        (["hero-2", "", "", "green lantern"], {"hero": "hero-2", "sizes": [], "friends": ["hero-2"]}),
+        (["hero-2", "", "", "green lantern"], {"hero": "hero-2", "sizes": ["small"], "friends": ["hero-2"]}),
         (
             ["hero-1", "p1", '["small"]', "hero-1"],
             {"hero": "hero-1", "pet": "p1", "sizes": ["small"], "friends": ["hero-1"]},
