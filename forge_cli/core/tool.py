@@ -46,6 +46,8 @@ class RulesOnly(Struct, frozen=True):
     """A ``needs_approval`` that says nothing of calls without a rule: there the worker's word on the tool counts."""
 
     judge: Callable[[Args], Verdict | None]
+    has_rules: bool = True
+    """Whether there is a rule at all; without one it only offers some."""
 
     def __call__(self, args: Args) -> Verdict:
         return self.judge(args) or Verdict(Approval.ASK, "no rule is about this call, so it asks", by="rule")

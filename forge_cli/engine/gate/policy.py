@@ -94,6 +94,8 @@ class Policy(Struct, frozen=True, dict=True):
     def fixed(self, tool: Tool) -> Verdict | None:
         """The verdict on every call of a tool, independent of its arguments; None where they decide."""
         own = tool.needs_approval
+        if isinstance(own, RulesOnly) and not own.has_rules:
+            own = None
         zones_decide = tool.changes_paths or (own is False and tool.has_paths)
         if callable(own) or tool.stands_for or zones_decide:
             return self.named if self.named and self.named.approval is Approval.BLOCKED else None

@@ -168,7 +168,7 @@ class OpenToolset(Struct):
         except SchemaError as error:
             raise WorkerError(config.where("prefix"), f"toolsets.{self.name}.prefix: {error}") from None
         try:
-            _ = offered.schema
+            vars(offered)["schema"] = tool.schema  # the same, and a toolset may have checked it already
         except SchemaError as error:
             raise WorkerError(self.where, f"toolsets.{self.name}: the tool '{tool.name}' is unsound: {error}") from None
         return Offer(offered, self.name, policy, tool.name)

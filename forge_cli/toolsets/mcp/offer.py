@@ -29,7 +29,6 @@ from forge_cli.files.mcp import McpServer
 from forge_cli.files.replace import replace_file
 from forge_cli.files.trust import TrustStore
 from forge_cli.schema.bounded import unbounded_problem
-from forge_cli.schema.input_schema import InputSchema
 from forge_cli.schema.tool import Tool
 from forge_cli.schema.toolset import ToolsetEnv
 from forge_cli.toolsets.mcp.transports import MALFORMED
@@ -224,14 +223,7 @@ def offered_tool(
     if len(description) > DESCRIPTION_MAX:
         notice(f"the description of {name} has {len(description)} characters, and is cut")
         description = cut(description, DESCRIPTION_MAX)
-    try:
-        schema = InputSchema.of(tool.input_schema)
-        schema.probe()
-    except (SchemaError, RecursionError) as error:
-        raise Quarantined(f"its schema is unsound: {error}") from None
-    if problem := unbounded_problem(tool.input_schema):
-        raise Quarantined(f"its schema is unsound: {visible(cut(problem, 300, 'end'))}")
-    return ServedTool(
+    made = ServedTool(
         name=name,
         description=description,
         input_schema=tool.input_schema,
@@ -244,6 +236,13 @@ def offered_tool(
         digest=tool.digest,
         definition=tool.definition,
     )
+    try:
+        made.schema.probe()
+    except (SchemaError, RecursionError) as error:
+        raise Quarantined(f"its schema is unsound: {error}") from None
+    if problem := unbounded_problem(tool.input_schema):
+        raise Quarantined(f"its schema is unsound: {visible(cut(problem, 300, 'end'))}")
+    return made
 
 
 def _hinted_effects(tool: ServerTool) -> frozenset[Effect] | None:

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from msgspec import Struct
 
-from forge_cli.core.approval import Approval, Effect, Verdict
+from forge_cli.core.approval import PRE_APPROVED, Approval, Effect, GrantRule, Verdict
 from forge_cli.core.context import ToolContext
 from forge_cli.core.errors import ToolError
 from forge_cli.core.results import Json, ResultValue
@@ -35,6 +35,7 @@ _PLAIN = re.compile(r"[a-z][a-z0-9+.-]*:[!#-\[\]-~]*", re.ASCII)
 _ENCODED = re.compile(r"%(?![0-9a-f]{2})|%(?:[01][0-9a-f]|25|2e|2f|5c|7f)", re.ASCII | re.IGNORECASE)
 """Hides a part of a path, or may be decoded twice."""
 _DECODINGS_MAX = 5
+UNSAID = "no rule is about this resource, and the worker says nothing of the tool, so it asks"
 
 
 class ResourceRules(Struct, frozen=True):
@@ -43,6 +44,8 @@ class ResourceRules(Struct, frozen=True):
     rules: Mapping[str, Mapping[str, Approval]]
     where: Callable[[str, str], Mark | None]
     """The place of a rule in the worker file."""
+    is_silent: bool = True
+    """Whether the worker says nothing of the tool that reads them."""
 
     def judge(self, args: Args) -> Verdict | None:
         """The strictest rule that fits; None where there is none, so that the worker's word on the tool counts."""
@@ -58,7 +61,31 @@ class ResourceRules(Struct, frozen=True):
         if rules and not is_plain(uri):
             reason = "its URI can be read in more than one way, so it is held against no rule"
             return Verdict(Approval.ASK, reason, f"toolsets.mcp.resources.{server}", by="rule")
+        if self.is_silent and is_plain(uri):
+            return Verdict(Approval.ASK, UNSAID, by="rule", grants=[_offered_rules(server, uri)])
         return None
+
+
+def _offered_rules(server: str, uri: str) -> list[GrantRule]:
+    """Rules that would allow to read a resource: this one, those in its folder, all of every server."""
+    found = []
+    if "*" not in uri:
+        found.append(GrantRule(("resources", server, uri), PRE_APPROVED, f"reading {visible(uri)} of {server}"))
+    for at, folder in enumerate(_folders(uri)):
+        title = f"reading what is below {visible(folder)} of {server}"
+        found.append(GrantRule(("resources", server, f"{folder}*"), PRE_APPROVED, title, implied=at > 0))
+    return [*found, GrantRule(("approval", "tools", READ), PRE_APPROVED, f"every call of {READ}")]
+
+
+def _folders(uri: str) -> list[str]:
+    """The folders that a resource lies in, the nearest first: ``note://public/``."""
+    scheme, separator, rest = uri.partition("://")
+    path = re.split("[?#]", rest, maxsplit=1)[0]
+    if not separator or "*" in path:
+        return []
+    parts = path.split("/")[:-1]
+    named = range(len(parts), 0, -1)
+    return [f"{scheme}://{'/'.join(parts[:upto])}/" for upto in named if any(parts[:upto])]
 
 
 def _fits(pattern: str, approval: Approval, uri: str) -> bool:
@@ -121,7 +148,7 @@ def resource_tools(connections: Sequence[Connection], rules: ResourceRules) -> l
         Tool(
             name=READ,
             description="Read a resource of an MCP server.",
-            needs_approval=RulesOnly(rules.judge) if any(rules.rules.values()) else None,
+            needs_approval=RulesOnly(rules.judge, any(rules.rules.values())),
             input_schema={
                 "type": "object",
                 "properties": {"server": server, "uri": uri},

@@ -26,7 +26,7 @@ from forge_cli.core.notify import StatusNotice
 from forge_cli.core.requests import PromptArgument, PromptSpec
 from forge_cli.core.results import ResultValue
 from forge_cli.core.source import Source
-from forge_cli.core.text import cut, did_you_mean, visible
+from forge_cli.core.text import counted, cut, did_you_mean, visible
 from forge_cli.core.thirdparty import is_inspecting
 from forge_cli.core.tool import Args
 from forge_cli.files.mcp import McpOauth, McpServer, ServerName
@@ -39,8 +39,8 @@ from forge_cli.schema.toolset import Toolset, ToolsetConfig, ToolsetPlaces
 from forge_cli.toolsets.mcp.connection import Connection
 from forge_cli.toolsets.mcp.locked import offered_entries, server_entry
 from forge_cli.toolsets.mcp.oauth import KeptTokens, McpTokens, asked_for, expanded_oauth, oauth_provider, scope_wanted
-from forge_cli.toolsets.mcp.offer import KeptOffer, Pins, Quarantined, ServerTool, names_for, offered_tool
-from forge_cli.toolsets.mcp.resources import ResourceRules, Rules, resource_tools
+from forge_cli.toolsets.mcp.offer import KeptOffer, Pins, Quarantined, ServerOffer, ServerTool, names_for, offered_tool
+from forge_cli.toolsets.mcp.resources import READ, ResourceRules, Rules, resource_tools
 from forge_cli.toolsets.mcp.results import ServerRequests, convert_result, prompt_text
 from forge_cli.toolsets.mcp.start_files import StartFiles
 from forge_cli.toolsets.mcp.transports import (
@@ -61,6 +61,8 @@ LONGEST_OPENING = LOAD_LIMIT - 5
 TOO_SLOW = "it takes too long to start"
 PATIENCE = 20.0
 """Seconds that a conversation waits for a server; it may still come later."""
+CHECKING = 12.0
+"""Seconds for checking the tools of all servers before a turn, those that are new; a toolset has 30 for everything."""
 ERROR_CHARACTERS = 2000
 """Characters that are kept of what a server writes to standard error."""
 
@@ -146,6 +148,8 @@ class McpToolset(Toolset):
         self._told: set[str] = set()
         self._offered: dict[str, tuple[ServerTool, Tool]] = {}
         self._left_out: dict[str, tuple[Source, str]] = {}
+        self._costly: dict[str, ServerOffer] = {}
+        """The tools of servers that took too long to check."""
         self._tasks: TaskGroup = anyio.create_task_group()
         await self._tasks.__aenter__()
         for connection in self.connections:
@@ -228,6 +232,7 @@ class McpToolset(Toolset):
     async def tools(self) -> Sequence[Tool]:
         found: list[Tool] = []
         self._left_out.clear()
+        until = anyio.current_time() + CHECKING
         for broken in filter(None, (files.broken for files in self._files.values())):
             raise broken
         for connection in self._in_use:
@@ -237,11 +242,13 @@ class McpToolset(Toolset):
                 problem = f"the MCP server {connection.name}{state}: {visible(connection.failure)}"
                 self._warn(StatusNotice(problem, "server", urgent=not is_inspecting()))
                 self._left_out[connection.name] = Source("mcp", connection.name), visible(connection.failure)
-            found += self._tools_of(connection)
+            found += await self._tools_of(connection, until)
         return found + resource_tools(self._in_use, self._resource_rules())
 
     def _resource_rules(self) -> ResourceRules:
-        return ResourceRules(self.config.resources, partial(self.config.where, "resources"))
+        said = self.config.approval
+        is_silent = said.default is None and READ not in said.tools
+        return ResourceRules(self.config.resources, partial(self.config.where, "resources"), is_silent)
 
     @property
     def _in_use(self) -> list[Connection]:
@@ -294,16 +301,19 @@ class McpToolset(Toolset):
         ]
         return "\n\n".join(said) or None
 
-    def _tools_of(self, connection: Connection) -> list[Tool]:
+    async def _tools_of(self, connection: Connection, until: float) -> list[Tool]:
         found: list[Tool] = []
         tools = {tool.name: tool for tool in reversed(connection.offer.tools)}  # of two with one name the first counts
         names = names_for(connection.name, reversed(tools))
         for tool in reversed(tools.values()):
+            await anyio.lowlevel.checkpoint()
             name = names[tool.name]
             known = self._offered.get(name)
             if known and known[0] == tool:
                 found.append(known[1])
                 continue
+            if self._costly.get(connection.name) is connection.offer or anyio.current_time() > until:
+                return self._give_up(connection)
             try:
                 offered = self._offer(name, tool, connection)
             except Quarantined as error:
@@ -313,6 +323,14 @@ class McpToolset(Toolset):
             self._offered[name] = tool, offered
             found.append(offered)
         return found
+
+    def _give_up(self, connection: Connection) -> list[Tool]:
+        """Offer none of the tools of a server whose tools take too long to check, for as long as they are the same."""
+        self._costly[connection.name] = connection.offer
+        problem = f"checking its {counted(len(connection.offer.tools), 'tool')} takes too long, so none is offered"
+        self._warn(f"the MCP server {connection.name}: {problem}")
+        self._left_out[connection.name] = Source("mcp", connection.name), problem
+        return []
 
     def _offer(self, name: str, tool: ServerTool, connection: Connection) -> Tool:
         drift = self._pins[connection.name].drift(tool)

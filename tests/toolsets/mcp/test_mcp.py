@@ -29,6 +29,7 @@ from forge_cli.core.results import ResultValue
 from forge_cli.results import Blob
 from forge_cli.schema.tool import TOOL_NAME
 from forge_cli.testing import Project, Seen, call, calls
+from forge_cli.toolsets.mcp import toolset
 from forge_cli.toolsets.mcp.offer import names_for
 
 SERVER = str(Path(__file__).with_name("server.py"))
@@ -124,6 +125,17 @@ def test_a_server_that_is_not_there_is_a_warning(project: Project, mode: str, mo
     seen = run(project, "s__echo")
     assert seen.statuses == ["not_found"]
     assert any("the MCP server s is not there" in said and sentence in said for said in told(seen))
+
+
+def test_a_server_whose_tools_take_too_long_to_check_offers_none(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(toolset, "CHECKING", -1.0)
+    worker(project, "plain")
+    seen = run(project, "s__echo")
+    assert seen.statuses == ["not_found"]
+    problem = "the MCP server s: checking its 1 tool takes too long, so none is offered"
+    assert [said for said in told(seen) if "too long" in said] == [problem]
 
 
 def test_a_server_that_is_not_there_is_told_even_where_warnings_are_not(project: Project) -> None:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forge_cli.core.approval import Approval
+from forge_cli.core.approval import Approval, ApprovalDecision, ApprovalRequest
 from forge_cli.testing import Project, Seen, call, calls
 from forge_cli.toolsets.mcp.resources import ResourceRules, is_plain
 
@@ -21,7 +21,8 @@ from .test_mcp import SERVER
 
 RULES = {"note://public/*": "preApproved", "note://public/own/*": "ask", "*secret*": "blocked"}
 RULES_OF_S = {"s": RULES}
-NOWHERE = ResourceRules({"s": {pattern: Approval(said) for pattern, said in RULES.items()}}, lambda *at: None)
+BY_PATTERN = {"s": {pattern: Approval(said) for pattern, said in RULES.items()}}
+NOWHERE = ResourceRules(BY_PATTERN, lambda *at: None, is_silent=False)
 
 
 def worker(project: Project, rules: object, **approval: object) -> Path:
@@ -135,3 +136,50 @@ def test_rules_of_a_server_that_is_not_there_are_an_error(project: Project) -> N
     worker(project, {"t": {"*": "ask"}})
     done = project.forge("worker", "check", "worker.yaml")
     assert (done.returncode, "there is no server 't' here" in done.stderr) == (3, True), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("uri", "offered"),
+    [
+        ("note://a/b/c", ["note://a/b/c", "note://a/b/*"]),
+        ("file:///etc/hosts", ["file:///etc/hosts", "file:///etc/*"]),
+        ("file:///hosts", ["file:///hosts"]),
+        ("note://a", ["note://a"]),
+        ("note:a", ["note:a"]),
+        ("note://a/b?c=/d", ["note://a/b?c=/d", "note://a/*"]),
+        ("note://a/*", []),
+        ("note://a/../b", None),
+    ],
+)
+def test_a_question_offers_rules_for_it(uri: str, offered: list[str] | None) -> None:
+    said = ResourceRules({}, lambda *at: None).judge({"server": "s", "uri": uri})
+    if offered is None:
+        assert said is None
+        return
+    assert said is not None
+    (rules,) = said.grants
+    assert [rule.at[-1] for rule in rules if not rule.implied] == [*offered, "read_mcp_resource"]
+
+
+def test_a_rule_that_is_granted_allows_what_is_below(project: Project) -> None:
+    worker(project, {})
+
+    asked = list[str]()
+
+    def allow_folder(request: ApprovalRequest) -> ApprovalDecision:
+        asked.append(str(request.args["uri"]))
+        offers = [each for each in request.offers or () if "below note://a/" in each.text]
+        return ApprovalDecision(bool(offers), remember="session", grant=offers[0] if offers else None)
+
+    uris = ("note://a/b", "note://a/c/d", "note://a/../e")
+    turns = [calls(call("read_mcp_resource", server="s", uri=uri)) for uri in uris]
+    seen = project.run(*turns, "done", approval_callback=allow_folder)
+    assert seen.statuses == ["success", "success", "denied"]
+    assert asked == ["note://a/b", "note://a/../e"]
+
+
+def test_without_a_rule_every_call_asks(project: Project) -> None:
+    worker(project, {})
+    assert project.forge("mcp", "test", "worker.yaml").returncode == 0
+    listed = json.loads(project.forge("tools", "list", "worker.yaml", "--json").stdout)
+    assert {each["name"]: each["approval"] for each in listed}["read_mcp_resource"] == "ask"
