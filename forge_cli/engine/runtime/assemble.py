@@ -26,7 +26,7 @@ from forge_cli.engine.gate.toolbox import NamedToolset, OpenToolset, Toolbox, to
 from forge_cli.files.home import user_home
 from forge_cli.files.settings import import_timeout
 from forge_cli.sandbox.late import LateSandbox
-from forge_cli.sandbox.zones.zones import NoDefaultZone, default_zone
+from forge_cli.sandbox.zones.zones import Isolation, IsolationLevel, NoDefaultZone, default_zone
 from forge_cli.schema.toolset import Toolset, ToolsetConfig, ToolsetEnv
 
 if TYPE_CHECKING:
@@ -143,6 +143,8 @@ class Assembler(Struct, frozen=True, kw_only=True):
     spare: Path | None = None
     open_changes: Callable[[], ChangeKeeper] | None = None
     """Keeps what files held before they are changed; a child worker's are kept by that of its parent."""
+    confines: bool = True
+    """Without it calls are judged as where nothing confines commands: another program runs them."""
     added: Sequence[Zone] = ()
     read_only: bool = False
     """Nothing is called that does more than read, as in the child of a worker that has it."""
@@ -251,6 +253,7 @@ class Assembler(Struct, frozen=True, kw_only=True):
         if outer is not None:
             protected = (*protected, *outer.protected)
             isolation = sandbox.files.caps.capped_isolation(isolation, outer.isolation)
+        isolation = isolation if self.confines else Isolation(IsolationLevel.OFF, where=isolation.where)
         open_changes = outer.open_changes if outer else self._keep_changes()
 
         def open_sandbox() -> Sandbox:

@@ -41,12 +41,12 @@ async def open_gate(worker: Worker, *, workspace: Path, maker: str | None = None
 
     Nothing is executed, no model is asked and no zone is made. Plugins run in this process, as when the worker runs.
     ``maker`` is the program that makes the calls: then every one is kept, in a session that ends with the gate, and
-    the worker has to match its lock where one is required.
+    the worker has to match its lock where one is required. What it runs, forge does not confine.
     """
     stamps = {file: file_stamp(file) for file in _files(worker, workspace)}  # before they are read
     if maker:
         _ = PreparedWorker(worker, PluginHost(worker=worker)).within(workspace).lock
-    async with opened(worker, workspace=workspace, make_zones=False) as assembly:
+    async with opened(worker, workspace=workspace, make_zones=False, confines=maker is None) as assembly:
         with ExitStack() as stack:
             begin = (lambda name: stack.enter_context(_recorded(worker, workspace, name))) if maker else None
             yield Gate(assembly.guard, stamps, maker or "", begin)

@@ -38,11 +38,14 @@ async def opened(
     interrupt: InterruptSignal | None = None,
     parent: Assembly | None = None,
     make_zones: bool = True,
+    confines: bool = True,
     home: Path | None = None,
     user_text: str | None = None,
     is_told: Callable[[str], bool] = lambda message: True,
 ) -> AsyncIterator[Assembly]:
     """A worker's tools and its gate, without a model; without ``make_zones`` to look at only.
+
+    Without ``confines`` another program runs what is judged, and confines nothing.
 
     ``parent`` is the parent worker; ``home`` takes the place of forge's own, and ``user_text`` that of the user's
     config.yaml; ``is_told`` leaves messages out.
@@ -60,5 +63,6 @@ async def opened(
             stack=stack,
             parent=parent,
             make_zones=make_zones,
+            confines=confines,
         )
         yield await assembler.assemble()

@@ -72,10 +72,8 @@ class CoveredLines(Struct, frozen=True):
         self, command: str, seconds: float, watch: Callable[[str], None], keep: Keep | None, make: Callable[[], Path]
     ) -> Finished | None:
         trials = self.processes.approved_trials
-        builds = self.policy.builds(command)
         if trials is None or trials.problem or self.policy.try_first == "off":
-            if builds:
-                raise self._unlike(_NOT_BUILT)
+            self._check_uncopied(command)
             return None
         reads = "reading" in self.policy.sets_needed(command)
         named = [name for name in self.policy.worker.env if not KEY_NAME.search(name)]
@@ -95,11 +93,18 @@ class CoveredLines(Struct, frozen=True):
                 if tried.temporary:
                     tried.temporary.drop()
         except NotTried as error:
-            if builds:
-                raise self._unlike(f"{_NOT_BUILT}: {error}") from None
+            self._check_uncopied(command, str(error))
             return None
         finally:
             drop(folder)
+
+    def _check_uncopied(self, command: str, why: str = "") -> None:
+        """Let a line run as any other where nothing can be tried; not a build, nor more than a plain form."""
+        because = f": {why}" if why else ""
+        if self.policy.builds(command):
+            raise self._unlike(f"{_NOT_BUILT}{because}") from None
+        if self.policy.plain.verdict(command).approval is not Approval.PRE_APPROVED:
+            raise self._unlike(f"{_UNFIT}{because}") from None
 
     def _settled(self, command: str, tried: Tried, keep: Keep | None) -> Finished:
         """Apply what the redirections of a line write, and nothing else; caches count for nothing."""

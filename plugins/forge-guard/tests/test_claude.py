@@ -1,5 +1,7 @@
 """Claude Code's hook: installed, asked, answered in its own words."""
 
+import os
+
 import pytest
 
 from .conftest import Machine
@@ -32,6 +34,25 @@ SHOWS_NOTHING = [
     "for f in *.py; do head -3 $f; done",
     "grep -rn env src",
 ]
+
+
+@pytest.mark.parametrize("isolation", ["off", "auto"])
+def test_of_reading_only_plain_forms_are_allowed(machine: Machine, isolation: str) -> None:
+    """A tool runs its commands itself, so that nothing holds them to reading, whatever the policy says."""
+    machine.guard("install", "claude", "--project")
+    machine.policy.write_text(machine.policy.read_text().replace("isolation: off", f"isolation: {isolation}"))
+    (machine.project / "sub").mkdir()
+    (machine.project / "sub/.env").write_text("KEY=1\n")
+    (machine.project / ".ignore").write_text("!.env*\n")
+    os.symlink("sub/.env", machine.project / "visible.txt")
+    asking = [
+        *("node --version", "cargo version", "env", "go list -m x@latest", "diff -rN sub src", "rg -0uu KEY", "rg KEY"),
+        *("rg -L KEY", "rg -l KEY | xargs cat", "grep -R KEY .", "cat visible.txt", "cat vis*"),
+        *("find . -name sub | xargs rg -uu KEY", "find . -name 'v*' -exec cat {} +", "cat $(git ls-files)"),
+    ]
+    free = ["cat a.txt", "head -1 *.py", "git status", "ls -la | head -3", "ps aux"]
+    answers = {line: machine.claude("Bash", {"command": line})[0] for line in (*asking, *free)}
+    assert [line for line, answer in answers.items() if answer == "ask"] == asking
 
 
 def test_every_kind_of_call_gets_its_answer(machine: Machine) -> None:
