@@ -9,6 +9,7 @@ from functools import partial
 from typing import Annotated, Any
 
 import typer
+from msgspec.structs import asdict
 
 from forge_cli.cli.notices import ask, warn
 from forge_cli.cli.options import JsonOption, new_app
@@ -129,6 +130,7 @@ def _tool_lines(tool: FoundTool) -> Iterator[str]:
 def _facts(tool: FoundTool) -> dict[str, str]:
     """Facts on what a call would do, as far as the tool states them."""
     manifest, script = tool.program.manifest, tool.program.script
+    callers = manifest.callers
     how = _STARTED.get(tool.program.entrypoint.suffix)
     paths = [f"{each.access}s --{each.name}" for each in manifest.parameters if each.type == "path"]
     facts = {
@@ -136,6 +138,8 @@ def _facts(tool: FoundTool) -> dict[str, str]:
         "starts": f"{tool.entrypoint}{f' ({how})' if how else ''}",
         "packages": ", ".join(script.dependencies) if script else "",
         "paths": ", ".join(paths),
+        "called by": {"manual": "people only", "both": "people and the model"}.get(callers.mode, "") if callers else "",
+        "approval": {"ask": "always asks", "blocked": "is blocked"}.get(manifest.needs_approval or "", ""),
         "time limit": f"{manifest.timeout:g} s",
         "lacks": tool.lacks or "",
         "warning": tool.warning.removeprefix("WARNING: "),
@@ -167,6 +171,8 @@ def _wire(offered: Offered, imported: list[str]) -> dict[str, Any]:
             "entrypoint": tool.entrypoint,
             "packages": list(tool.program.script.dependencies) if tool.program.script else [],
             "timeout": tool.program.manifest.timeout,
+            "needsApproval": tool.program.manifest.needs_approval,
+            "manualExecution": asdict(callers) if (callers := tool.program.manifest.callers) else None,
             "lacks": tool.lacks,
             "inputSchema": tool.program.manifest.input_schema(),
             "files": _files(tool),
