@@ -28,7 +28,7 @@ from hypothesis import strategies as st
 from forge_cli.core.errors import ForgeError
 from forge_cli.files.staging import staging
 from forge_cli.testing import Project
-from forge_cli.toolsets.executables import archives, incoming
+from forge_cli.toolsets.executables import archives, incoming, repositories
 from forge_cli.toolsets.executables.contents import MAX_BYTES
 from forge_cli.toolsets.executables.importing import Importer
 
@@ -306,6 +306,20 @@ def test_a_repository(cli, project: Project, repository: Path, git: Callable[...
         assert (origin["source"], origin["commit"], origin["folder"]) == (source, commit, "tools/greet")
         folder = project.home / "tools" / f"greet{number}"
         assert sorted(path.name for path in folder.iterdir()) == ["greet.sh", "tool.yaml"]
+
+
+def test_a_large_repository_is_not_fetched_to_its_end(
+    cli, left, tmp_path: Path, git: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = write_tool(tmp_path / "src")
+    (work / "noise").write_bytes(os.urandom(200_000))
+    git("init", "-q", "-b", "main", str(work))
+    git("add", "-A", cwd=work)
+    git("commit", "-qm", "one", cwd=work)
+    monkeypatch.setattr(repositories, "MAX_FETCHED", 100_000)
+    done = cli("tools", "import", f"file://{work}", "-y")
+    assert (done.code, "is larger than 0 MiB, the most that is fetched" in done.err) == (1, True), done.err
+    assert left() == []
 
 
 def test_nothing_of_a_repository_is_executed(cli, repository: Path, tmp_path: Path, git: Callable[..., str]) -> None:

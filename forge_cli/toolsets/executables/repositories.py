@@ -52,6 +52,8 @@ _AT_HOST = re.compile(r"[\w.+-]+@[\w.-]+:(?!//).+")
 _ADDRESS = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://.+|(?P<other>[A-Za-z][A-Za-z0-9+-]*)::.*")
 _SCHEMES = {"https": "https:ssh", "ssh": "https:ssh", "file": "file"}
 """Protocols that git may use for an address, also where your own settings of git rewrite it."""
+_CUT_OFF = ("index-pack", "signal 25", "File too large", "File size limit")
+"""Parts of what git says of a pack that it could not write to its end."""
 _DOWNLOADS = re.compile(r"(?i)\.(zip|tgz|tar(\.\w+)?|txz|tbz2?)$")
 
 
@@ -139,8 +141,8 @@ class RepositorySource(ToolSource):
         said = cut(done.stderr.replace(self._address, self.title).replace("\r", "").strip(), 2000, "middle")
         if done.timed_out:
             raise SourceError(f"{self.title} was not fetched within {FETCH_LIMIT:g} seconds", hint=said or None)
-        if any(sign in said for sign in ("signal 25", "File too large", "File size limit")):
-            problem = f"{self.title} is larger than {MAX_FETCHED // 1024**2} MiB, the most that is fetched"
+        if any(sign in said for sign in _CUT_OFF):
+            problem = f"{self.title} is larger than {MAX_FETCHED // 1024**2} MiB, the most that is fetched, or damaged"
             raise SourceError(problem, hint="clone it yourself, and import the folder of the tool")
         raise SourceError(f"{self.title} cannot be fetched by git:\n{said}", hint="try git ls-remote with this address")
 
