@@ -71,7 +71,7 @@ def find_moved(log: ChangeLog, files: Iterable[ChangedFile], calls: Container[st
     lost = [file for file in chosen.values() if _is_lost(file, log)]
     elsewhere = [file for file in whole.values() if file.path not in chosen and _is_lost(file, log)]
     others = tuple(file for other in logs_of_others(log) for file in other.changed() if _is_lost(file, other))
-    back = _find_back(lost, chosen.values())
+    back = _find_back(lost, chosen.values(), whole.values())
     missing = tuple(file for file in (*lost, *elsewhere) if file.path not in back)
     return Whereabouts(back, missing, others)
 
@@ -86,28 +86,44 @@ def _is_lost(file: ChangedFile, log: ChangeLog) -> bool:
         return True
 
 
-def _find_back(lost: Iterable[ChangedFile], files: Iterable[ChangedFile]) -> dict[Path, Moved]:
-    """Find for each lost file another one that has its content, as the session left it."""
+def _find_back(
+    lost: Iterable[ChangedFile], files: Iterable[ChangedFile], whole: Iterable[ChangedFile]
+) -> dict[Path, Moved]:
+    """Find for each lost file another one that has its content, as the session left it.
+
+    Where the last undo or redo was cut off, it may wait to go to any path of the ``whole`` session.
+    """
     lost = list(lost)
     if not lost:
         return {}
     wanted = {file.before for file in lost}
     sources = [file for file in files if file.after in wanted and _is_as_left(file)]
+    waiting = [(parked, state) for parked in map(parking_place, whole) if (state := _state_of(parked)) is not None]
     back: dict[Path, Moved] = {}
     for file in lost:
-        parked = parking_place(file)
-        with suppress(ToolError, OSError):
-            state = state_now(parked)
-            if state == file.before:
-                back[file.path] = Moved(parked, is_parked=True)
-            if state is not None:
-                continue
+        own = parking_place(file)
+        fitting_parked = sorted(
+            (parked for parked, state in waiting if state == file.before), key=lambda parked: parked.path != own.path
+        )
+        if fitting_parked:
+            back[file.path] = Moved(fitting_parked[0], is_parked=True)
+            waiting = [each for each in waiting if each[0].path != fitting_parked[0].path]
+            continue
+        if any(parked.path == own.path for parked, _ in waiting):
+            continue
         fitting = [source for source in sources if source.after == file.before and source.path != file.path]
         if fitting:
             source = min(fitting, key=lambda source: _preference(source, file))
             sources.remove(source)
             back[file.path] = Moved(source)
     return back
+
+
+def _state_of(file: ChangedFile) -> State:
+    """Return what is at a path, or None where that cannot be seen."""
+    with suppress(ToolError, OSError):
+        return state_now(file)
+    return None
 
 
 def _preference(source: ChangedFile, file: ChangedFile) -> tuple[bool, bool]:

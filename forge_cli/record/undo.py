@@ -225,7 +225,7 @@ def _undo_one(log: ChangeLog, plan: Undoing, moved: Whereabouts, confirm: Confir
 
 def _put_back(plan: Undoing, moved: Moved) -> Undoing:
     """Move content from where it waits to its path, and where that is not possible to where it was."""
-    parked = parking_place(plan.file)
+    parked = moved.file if moved.is_parked else parking_place(plan.file)
     try:
         put_back(parked, plan.file)
     except (ForgeError, ToolError, OSError) as error:

@@ -303,3 +303,36 @@ def test_an_undo_that_was_cut_off_is_finished_by_the_next(mover: Project, cli, m
 
 def stopped(*_: object) -> None:
     raise KeyboardInterrupt
+
+
+class Killed(BaseException):
+    """Ends forge where it is, and is handled by nobody."""
+
+
+@pytest.mark.parametrize("then", ["undo", "redo"])
+@pytest.mark.parametrize("how", ["renamed", "into a folder that was made", "swapped", "three around"])
+def test_a_redo_that_was_cut_off_between_the_two_steps_of_a_move_leads_both_ways(
+    mover: Project, cli, monkeypatch: pytest.MonkeyPatch, how: str, then: str
+) -> None:
+    before = own(mover.folder)
+    work(mover, cli, *MOVED[how])
+    after = own(mover.folder)
+    assert cli("undo").code == 0
+    vast = [each for each in contents(mover.folder) if len(each) > MAX]
+    real = os.rename
+
+    def cut_off(source: str, target: str, **folders: int) -> None:
+        if str(source).startswith(".forge-undo-"):
+            raise Killed
+        real(source, target, **folders)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "rename", cut_off)
+        assert cli("undo", "--redo").code != 0
+    assert list(mover.folder.glob(".forge-undo-*"))
+    assert [each for each in contents(mover.folder) if len(each) > MAX] == vast
+    ways = {"undo": (["undo"], before), "redo": (["undo", "--redo"], after)}
+    for way in (then, "undo", "redo", "undo"):
+        argv, wanted = ways[way]
+        done = cli(*argv)
+        assert (done.code, own(mover.folder)) == (0, wanted), (way, done)

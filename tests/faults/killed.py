@@ -1,5 +1,7 @@
 """forge, killed at one of its system calls that change files: ``killed.py N COUNTS ARGV...``; N is 0 for never.
 
+``rename.N`` counts only the calls of that name.
+
 What is counted are the calls that write, make, rename, sync, cut or remove a file below FORGE_HOME or the working
 directory; how many there were is written to the file COUNTS.
 """
@@ -16,7 +18,7 @@ CHANGING = (
 )
 
 
-def killing(number: int, counts: str) -> None:
+def killing(number: int, counts: str, only: str = "") -> None:
     """Count the calls from now on, and die before the one of that number."""
     done, places = 0, (os.path.realpath(os.environ["FORGE_HOME"]), os.getcwd())
 
@@ -27,9 +29,9 @@ def killing(number: int, counts: str) -> None:
         base = os.readlink(f"/proc/self/fd/{folder}") if folder is not None else os.getcwd()
         return os.path.join(base, os.fspath(target))
 
-    def count(target: Any, options: dict[str, Any]) -> None:
+    def count(name: str, target: Any, options: dict[str, Any]) -> None:
         nonlocal done
-        if not place_of(target, options).startswith(places):
+        if only not in ("", name) or not place_of(target, options).startswith(places):
             return
         done += 1
         with open(counts, "w") as stream:
@@ -37,9 +39,9 @@ def killing(number: int, counts: str) -> None:
         if done == number:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def watch(real: Callable[..., Any]) -> Callable[..., Any]:
+    def watch(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
         def called(target: Any, *args: Any, **options: Any) -> Any:
-            count(target, options)
+            count(name, target, options)
             return real(target, *args, **options)
 
         return called
@@ -48,17 +50,18 @@ def killing(number: int, counts: str) -> None:
 
     def watched_open(path: Any, flags: int, *args: Any, **options: Any) -> int:
         if flags & os.O_CREAT:
-            count(path, options)
+            count("open", path, options)
         return opened(path, flags, *args, **options)
 
     os.open = watched_open  # type: ignore[assignment]
     for name in CHANGING:
-        setattr(os, name, watch(getattr(os, name)))
+        setattr(os, name, watch(name, getattr(os, name)))
 
 
 if __name__ == "__main__":
     _, number, counts, *argv = sys.argv
-    killing(int(number), counts)
+    only, _, number = number.rpartition(".")
+    killing(int(number), counts, only)
     from forge_cli.cli.app import main
 
     sys.argv = ["forge", *argv]

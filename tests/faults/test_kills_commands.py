@@ -104,6 +104,57 @@ def survive_redo(builder: Project, number: int) -> int:
     return count
 
 
+VAST = 65 << 20
+"""Bytes of a file that is too large to be kept: it is moved, and moved back."""
+MOVES = "mv big.iso kept.iso; mkdir d; mv other.iso d/; mv third.iso t; mv fourth.iso third.iso; mv t fourth.iso"
+
+
+BETWEEN = {"undo": "rename.7", "redo": "rename.5"}
+"""The call that moves a file from where it waits to where it comes back to."""
+
+
+def fill_vast(builder: Project) -> dict[str, str]:
+    """Vast files that a command moves; what each of them is called."""
+    work = fill(builder)
+    calls = [{"tool": "shell", "input": {"command": MOVES}}]
+    builder.write("script.yaml", json.dumps({"turns": [{"calls": calls}, {"text": "done"}]}))
+    for name in ("big", "other", "third", "fourth"):
+        with (work / f"{name}.iso").open("wb") as stream:
+            stream.write(name.encode())
+            stream.truncate(VAST)
+    return vast(work)
+
+
+def vast(work: Path) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for path in sorted(work.rglob("*")):
+        if path.is_file() and path.stat().st_size == VAST:
+            with path.open("rb") as stream:
+                found[str(path.relative_to(work))] = stream.read(8).rstrip(b"\0").decode()
+    return found
+
+
+def survive_moving_back(builder: Project, number: int | str, step: str, then: str) -> int:
+    """Killed while vast files are moved: nothing is lost, and both ways lead on from there."""
+    before = fill_vast(builder)
+    work = builder.folder / "work"
+    forge(builder, *RUN)
+    after = vast(work)
+    assert sorted(after.values()) == sorted(before.values())
+    ways = {"undo": ("undo",), "redo": ("undo", "--redo")}
+    if step == "redo":
+        forge(builder, *ways["undo"])
+    code, count = killed(builder, number, *ways[step])
+    if number in BETWEEN.values():
+        assert [name for name in vast(work) if name.startswith(".forge-undo-")]
+    assert sorted(vast(work).values()) == sorted(before.values()), number
+    first, second = (then, "undo" if then == "redo" else "redo")
+    for way in (first, second, first):
+        forge(builder, *ways[way], codes=(0, 3))
+        assert vast(work) == (before if way == "undo" else after), (number, way)
+    return count if code else 0
+
+
 CASES = {"command": survive_command, "undo": survive_undo, "redo": survive_redo}
 
 
@@ -127,3 +178,19 @@ def test_many_kills(builder: Project, case: str) -> None:
     for number in draw.sample(range(1, count + 1), min(count, 25)):
         CASES[case](builder, number)
         nothing_is_left(builder)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("step", "then"), [("redo", "undo"), ("redo", "redo"), ("undo", "undo")])
+def test_a_move_is_killed_between_its_two_steps(builder: Project, step: str, then: str) -> None:
+    assert survive_moving_back(builder, BETWEEN[step], step, then)
+    nothing_is_left(builder)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("step", "then"), [("undo", "undo"), ("redo", "redo"), ("redo", "undo")])
+def test_moves_are_killed_at_any_call(builder: Project, step: str, then: str) -> None:
+    number = 1
+    while survive_moving_back(builder, number, step, then):
+        number += 2
+    assert number > 10
