@@ -15,6 +15,7 @@ from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.core.errors import ExitCode, UsageError
 from forge_cli.core.text import counted, visible
 from forge_cli.process.stdin import is_interactive
+from forge_cli.record.caches import split_caches
 from forge_cli.record.changes import ChangedFile, ChangeLog, change_log
 from forge_cli.record.leftovers import drop_unfinished
 from forge_cli.record.log import find_kept, read_readable
@@ -66,8 +67,13 @@ def undo_session(
     if as_json:
         print_json([_row(each) for each in found])
     else:
-        for each in found:
+        here = Path(os.path.realpath("."))
+        rows, caches = split_caches(found, here)
+        for each in rows:
             sys.stdout.write(f"{_line(each, only_list)}\n")
+        for same in caches:
+            word = same.action if only_list else _DONE[same.action]
+            sys.stdout.write(f"{word:<9} caches: {same.names(here)}\n")
     left = sum(each.left is not None for each in found)
     if not found:
         what, kept = ("redo", "undo") if again else ("undo", "change")

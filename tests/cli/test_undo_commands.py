@@ -1,6 +1,6 @@
 """``forge undo`` of commands: what they changed is kept and restored, by session, by call and by turn.
 
-Covers forge_cli.sandbox.trial.left.
+Covers forge_cli.sandbox.trial.left and forge_cli.record.caches.
 """
 
 import json
@@ -85,6 +85,24 @@ def test_what_a_command_did_is_undone(builder: Project, cli) -> None:
     assert own(builder.folder) == before
     assert not sessions(builder)[0].with_suffix(".undo").exists()
     assert not sessions(builder)[0].with_suffix(".trials").exists()
+
+
+def test_caches_of_programs_are_one_line(builder: Project, cli) -> None:
+    lines = [
+        "mkdir -p a/__pycache__ b/__pycache__ node_modules/.cache/x .mypy_cache c/.ruff_cache",
+        "for n in 1 2 3; do echo $n > a/__pycache__/$n.pyc; echo $n > b/__pycache__/$n.pyc; done",
+        "echo x > node_modules/.cache/x/y; echo x > .mypy_cache/z; echo x > c/.ruff_cache/z; echo x > a/real",
+    ]
+    work(builder, cli, calls(shell("sh -c '" + "; ".join(lines) + "'")))
+    (row,) = (line for line in cli("undo", "--list").out.splitlines() if "cache" in line)
+    assert row == "remove    caches: .mypy_cache, a/__pycache__, b/__pycache__ and 2 more"
+    builder.write("a/__pycache__/1.pyc", "somebody's")
+    done = cli("undo")
+    rows = [line for line in done.out.splitlines() if "cache" in line]
+    assert rows[0].startswith("left      a/__pycache__/1.pyc: "), done
+    assert rows[-1].startswith("removed   caches: "), done
+    assert not (builder.folder / "b").exists()
+    assert builder.read("a/__pycache__/1.pyc") == "somebody's"
 
 
 def test_one_call_or_one_turn_is_undone(builder: Project, cli) -> None:

@@ -222,6 +222,8 @@ class Room:
         if not self._asked.interactive or self._asked.trace == "quiet":
             return
         erase_live_lines()
+        if self.screen:
+            self._write_raw("\r\x1b[K")  # keys that were pressed before there was a line to type in
         about = f": {self._worker.config.description}" if self._worker.config.description else ""
         self._ui.show(f"{self._worker.name}{visible(about)}\n/help lists the commands, Ctrl+D leaves.")
         said = [message for message in past.messages if message.text and not is_own(message.text)] if past else []

@@ -12,6 +12,7 @@ from forge_cli.core.errors import StatusLevel, UsageError
 from forge_cli.core.events import StatusEvent
 from forge_cli.core.text import cut, visible
 from forge_cli.engine.gate.steps import Caller, Refusal
+from forge_cli.record.caches import split_caches
 from forge_cli.record.changes import ChangedFile, ChangeLog
 from forge_cli.record.log import read_readable
 from forge_cli.record.redo import plan_redo, redo, undo_for_now
@@ -63,12 +64,21 @@ class GoingBack:
             raise UsageError(f"there is no message '{visible(number)}'", hint="/rewind alone lists them")
         message = said[int(number) - 1]
         since = calls_since(lines, message.seq)
-        for each in self._undo(log, since.ids):
-            self._say(_describe(each, only_list=False), "warning" if each.left else "info")
+        self._say_each(self._undo(log, since.ids), only_list=False)
         await self._say_not_undone(since.unknown)
         before = read_past(line for line in lines if line.seq < message.seq)
         self._session.opened.loop.forget(before.messages, message.seq)
         self._say(f"back to before message {number}: {_beginning(message.text)}")
+
+    def _say_each(self, found: Iterable[Undoing], only_list: bool) -> None:
+        """Tell each file, and of the caches of programs only the folders."""
+        workspace = self._session.opened.folder.workspace.resolve()
+        rows, caches = split_caches(found, workspace)
+        for each in rows:
+            self._say(_describe(each, only_list), "warning" if each.left else "info")
+        for same in caches:
+            done = (_WOULD if only_list else _DONE)[same.action]
+            self._say(f"caches {done}: {same.names(workspace)}")
 
     async def _say_not_undone(self, calls: Iterable[ToolCall]) -> None:
         if left := [call for call in calls if await self._may_do_more(call)]:
@@ -99,8 +109,7 @@ class GoingBack:
 
     def _redo(self, log: ChangeLog, *, only_list: bool) -> None:
         found = plan_redo(log) if only_list else redo(log, _leave)
-        for each in found:
-            self._say(_describe(each, only_list), "warning" if each.left else "info")
+        self._say_each(found, only_list)
         if not only_list:
             self._left.clear()
         if not found:
@@ -114,8 +123,7 @@ class GoingBack:
             return
         calls = self._undone_calls(args, log)
         found = plan(log, calls) if only_list else self._undo(log, calls)
-        for each in found:
-            self._say(_describe(each, only_list), "warning" if each.left else "info")
+        self._say_each(found, only_list)
         if not only_list:
             self._left |= {(each.file.path, each.file.call) for each in found if each.left}
             if any(each.left and each.newer for each in found):

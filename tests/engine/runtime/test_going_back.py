@@ -83,6 +83,21 @@ def test_back_to_a_message_with_files_and_conversation(worker: Project) -> None:
     assert "done three" in str([line.data for line in lines])
 
 
+def test_caches_of_programs_are_told_by_their_folders(worker: Project) -> None:
+    def steps(bus: EventBus) -> list[Callable[[], None]]:
+        return [lambda: say(bus, "one"), lambda: command(bus, "undo", "--list"), lambda: command(bus, "undo")]
+
+    line = "mkdir -p src/__pycache__; echo 1 > src/__pycache__/a.pyc; echo 2 > src/__pycache__/b.pyc; echo x > real"
+    ui, _ = go(worker, calls(call("shell", command=f"sh -c '{line}'")), "done one", steps=steps)
+    told = statuses(ui, "info")
+    assert [each for each in told if each.startswith("caches")] == [
+        "caches would be removed: src/__pycache__",
+        "caches removed: src/__pycache__",
+    ]
+    assert f"{worker.folder / 'real'} removed" in told
+    assert not (worker.folder / "src").exists()
+
+
 def test_back_twice_and_to_the_beginning(worker: Project) -> None:
     def steps(bus: EventBus) -> list[Callable[[], None]]:
         return [

@@ -115,6 +115,18 @@ def test_an_approval_in_the_middle_of_typing_keeps_what_was_typed(chat, script, 
     assert talker.read("a.txt") == "x\n"
 
 
+def test_what_was_typed_while_the_chat_started_stands_not_before_its_name(chat, script, talker) -> None:
+    """A plugin writes to the terminal as the terminal itself shows keys until the line is there."""
+    script(HELLO)
+    echo = "from contextlib import suppress\nwith suppress(OSError):\n    open('/dev/tty', 'w').write('half a thou')\n"
+    talker.write("models.py", f"{talker.read('models.py')}\n{echo}")
+    window = chat().ready()
+    assert "half a thou" in window.seen
+    assert "talker: Talks" in window.lines
+    window.type("\x04")
+    assert window.end() == 0
+
+
 @pytest.mark.long
 def test_ctrl_c_at_the_approval_interrupts_the_turn_and_denies_nothing(chat, script, talker) -> None:
     script(WRITE, '{text: "Later."}')
