@@ -185,7 +185,7 @@ def _transcript(facts: Facts) -> str:
 async def undo(chat: Chat, parsed: ParsedCommand) -> Event:
     given = parsed.options
     numbers = [word for name in ("call", "turn") if name in given for word in (f"--{name}", str(given[name]))]
-    return CommandEvent("undo", (*numbers, *(f"--{name}" for name in ("all", "list") if name in given)))
+    return CommandEvent("undo", (*numbers, *(f"--{name}" for name in ("all", "redo", "list") if name in given)))
 
 
 async def rewind(chat: Chat, parsed: ParsedCommand) -> Event | None:
@@ -226,7 +226,7 @@ COMMANDS = (
     SlashCommand("sessions", pick_session, free=True),
     SlashCommand("resume", resume, complete_session, most=1),
     SlashCommand("save", save, complete_path, most=1, flags=frozenset({"last"})),
-    SlashCommand("undo", undo, options=frozenset({"call", "turn"}), flags=frozenset({"list", "all"})),
+    SlashCommand("undo", undo, options=frozenset({"call", "turn"}), flags=frozenset({"list", "all", "redo"})),
     SlashCommand("rewind", rewind, most=1),
     SlashCommand("reload", forward("reload")),
 )
