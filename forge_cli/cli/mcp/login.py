@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import sys
 import threading
 import webbrowser
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
     from mcp.shared.auth import AuthorizationCodeResult
 
 HOST, PATH = "127.0.0.1", "/callback"
+BY_HAND = "register forge there, and name that client in the server's definition: oauth: {client_id: ...}"
+_REFUSED = re.compile(r"Registration failed: (\d{3})\b")
+"""The words of the SDK, which quotes the whole page that came back."""
 DONE = "forge has what it needs. You can close this page.\n"
 
 
@@ -137,6 +141,7 @@ async def log_in(url: str, oauth: McpOauth) -> dict[str, Any] | None:
     """The answer of the authorisation server; None where the server wants no login."""
     import httpx2
     from mcp import Client
+    from mcp.client.auth import OAuthRegistrationError
     from mcp.client.streamable_http import streamable_http_client
 
     silence_sdk()
@@ -156,6 +161,9 @@ async def log_in(url: str, oauth: McpOauth) -> dict[str, Any] | None:
     except Exception as error:  # anything the SDK, or a server it talks to, raises
         if isinstance(inner := innermost(error), ForgeError):
             raise inner from None
+        if isinstance(inner, OAuthRegistrationError) and (refused := _REFUSED.match(str(inner))):
+            problem = f"{visible(url)}: its authorization server registers no clients (HTTP {refused[1]})"
+            raise LoginError(problem, hint=BY_HAND) from None
         raise LoginError(f"{visible(url)}: the login failed: {first_line(error)}") from None
     return tokens.entry if "tokens" in tokens.entry else None
 

@@ -230,9 +230,7 @@ class McpToolset(Toolset):
         return "wants you to log in", f"forge mcp login {name}" + ("" if target == name else f" --worker {target}")
 
     async def tools(self) -> Sequence[Tool]:
-        found: list[Tool] = []
         self._left_out.clear()
-        until = anyio.current_time() + CHECKING
         for broken in filter(None, (files.broken for files in self._files.values())):
             raise broken
         for connection in self._in_use:
@@ -242,8 +240,17 @@ class McpToolset(Toolset):
                 problem = f"the MCP server {connection.name}{state}: {visible(connection.failure)}"
                 self._warn(StatusNotice(problem, "server", urgent=not is_inspecting()))
                 self._left_out[connection.name] = Source("mcp", connection.name), visible(connection.failure)
-            found += await self._tools_of(connection, until)
+        offered = await self._tools_by_server()
+        found = [tool for connection in self._in_use for tool in offered[connection.name]]
         return found + resource_tools(self._in_use, self._resource_rules())
+
+    async def _tools_by_server(self) -> dict[str, list[Tool]]:
+        """The tools of each server; those with few are checked first, so that they never wait for one with many."""
+        found: dict[str, list[Tool]] = {}
+        until = anyio.current_time() + CHECKING
+        for connection in sorted(self._in_use, key=lambda each: len(each.offer.tools)):
+            found[connection.name] = await self._tools_of(connection, until)
+        return found
 
     def _resource_rules(self) -> ResourceRules:
         said = self.config.approval
@@ -303,6 +310,7 @@ class McpToolset(Toolset):
 
     async def _tools_of(self, connection: Connection, until: float) -> list[Tool]:
         found: list[Tool] = []
+        began = anyio.current_time()
         tools = {tool.name: tool for tool in reversed(connection.offer.tools)}  # of two with one name the first counts
         names = names_for(connection.name, reversed(tools))
         for tool in reversed(tools.values()):
@@ -313,7 +321,7 @@ class McpToolset(Toolset):
                 found.append(known[1])
                 continue
             if self._costly.get(connection.name) is connection.offer or anyio.current_time() > until:
-                return self._give_up(connection)
+                return self._give_up(connection, anyio.current_time() - began)
             try:
                 offered = self._offer(name, tool, connection)
             except Quarantined as error:
@@ -324,12 +332,15 @@ class McpToolset(Toolset):
             found.append(offered)
         return found
 
-    def _give_up(self, connection: Connection) -> list[Tool]:
-        """Offer none of the tools of a server whose tools take too long to check, for as long as they are the same."""
-        self._costly[connection.name] = connection.offer
-        problem = f"checking its {counted(len(connection.offer.tools), 'tool')} takes too long, so none is offered"
-        self._warn(f"the MCP server {connection.name}: {problem}")
-        self._left_out[connection.name] = Source("mcp", connection.name), problem
+    def _give_up(self, connection: Connection, seconds: float) -> list[Tool]:
+        """Offer none of the tools of a server; if it is the one that took long, for as long as they are the same."""
+        name, problem = connection.name, "checking those of other servers takes too long, so its tools come later"
+        if self._costly.get(name) is connection.offer or seconds > CHECKING / 2:
+            self._costly[name] = connection.offer
+            many = counted(len(connection.offer.tools), "tool")
+            problem = f"checking its {many} takes too long, so none is offered"
+        self._warn(StatusNotice(f"the MCP server {name}: {problem}", "server", urgent=not is_inspecting()))
+        self._left_out[name] = Source("mcp", name), problem
         return []
 
     def _offer(self, name: str, tool: ServerTool, connection: Connection) -> Tool:
