@@ -205,7 +205,9 @@ class ChatUI(TerminalUI):
                 self._timer = loop.call_later(max(0.0, self._drawn + BATCH - time.monotonic()), self._show_deltas)
             return
         self._show_deltas()
-        if not isinstance(event, SessionEnd):
+        if isinstance(event, SessionEnd):
+            self._trace.tell_background()
+        else:
             super()._show(event)
 
     def _show_deltas(self) -> None:

@@ -329,14 +329,18 @@ class Trace:
         redacted = self._redactor.redact(told)
         return value if redacted == told else from_wire(redacted)
 
-    def _end(self, event: events.SessionEnd) -> None:
-        result = event.result
-        if result["status"] == "completed" and result.get("response") == "" and result.get("output") is None:
-            self._line(1, "warning: the answer of the model is empty", "yellow")
+    def tell_background(self) -> None:
+        """Name the commands in the background that end with the session."""
         if self._running:
             commands = "; ".join(cut(visible(each.command), _NAMED_AT_MOST, "end") for each in self._running)
             self._line(1, f"ended {counted(len(self._running), 'command')} in the background: {commands}", "dim")
             self._running = ()
+
+    def _end(self, event: events.SessionEnd) -> None:
+        result = event.result
+        if result["status"] == "completed" and result.get("response") == "" and result.get("output") is None:
+            self._line(1, "warning: the answer of the model is empty", "yellow")
+        self.tell_background()
         width = self._console.width - 1 if self._console.is_terminal else None
         self._gap = self._gap or result["turns"] > 0
         self._line(1, summarize(result, *self._used, width=width), "dim")

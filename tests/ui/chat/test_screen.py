@@ -127,6 +127,17 @@ def test_what_was_typed_while_the_chat_started_stands_not_before_its_name(chat, 
     assert window.end() == 0
 
 
+def test_the_end_names_the_commands_that_end_with_it(chat, script, talker) -> None:
+    talker.write("worker.yaml", f"{talker.read('worker.yaml')}".replace("pattern: echo", "pattern: sleep 500"))
+    script("{calls: [{tool: exec_command, input: {command: sleep 500, yield_time_ms: 250}}]}", '{text: "Started."}')
+    window = chat().ready()
+    window.say("go")
+    window.see("Started.")
+    window.ready().type("\x04")
+    assert window.end() == 0
+    assert "ended 1 command in the background: sleep 500" in window.text
+
+
 @pytest.mark.long
 def test_ctrl_c_at_the_approval_interrupts_the_turn_and_denies_nothing(chat, script, talker) -> None:
     script(WRITE, '{text: "Later."}')
