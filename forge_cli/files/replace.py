@@ -76,6 +76,18 @@ def replace_in(
         sync_folder(".", within=folder)
 
 
+def replace_by_link(folder: int, name: str, target: str) -> None:
+    """Put a link to ``target`` in the place of a file or a link in an open folder, or where nothing is, at once."""
+    temporary = f"{_PREFIX}{secrets.token_hex(8)}{_SUFFIX}"
+    os.symlink(target, temporary, dir_fd=folder)
+    try:
+        os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary, dir_fd=folder)
+        raise
+
+
 def _open_temporary(folder: int, mode: int) -> tuple[str, int]:
     """Make a temporary file and lock it, as its name is only safe from ``sweep_folder`` from then on."""
     while True:
@@ -131,10 +143,17 @@ def sweep_folder(folder: Path | str, *, within: int | None = None) -> None:
         opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=within)
         try:
             for name in os.listdir(opened):
-                if _OWN_NAME.fullmatch(name):
-                    remove_stale(opened, name)
+                if _OWN_NAME.fullmatch(name) and not remove_stale(opened, name):
+                    _remove_link(opened, name)
         finally:
             os.close(opened)
+
+
+def _remove_link(folder: int, name: str) -> None:
+    """Remove a temporary link, which cannot be locked: it is there for a moment only."""
+    with suppress(OSError):
+        if stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+            os.unlink(name, dir_fd=folder)
 
 
 def remove_stale(folder: int, name: str) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 from forge_cli.core.errors import ForgeError, ToolError
 from forge_cli.core.zones import Access, Zone, ZoneMode
 from forge_cli.files.regular import sync_folder
-from forge_cli.files.replace import replace_in
+from forge_cli.files.replace import replace_by_link, replace_in
 from forge_cli.record.changes import ChangedFile, ChangeLog, State, state_of
 from forge_cli.sandbox.files.consent import check
 from forge_cli.sandbox.files.held import HeldFile
@@ -76,14 +76,15 @@ def restore(file: ChangedFile, kind: str, detail: str, log: ChangeLog) -> None:
                     held.delete()
                 held.restore(data, file.attributes)
             return
+        if kind == "link":
+            with make_parent(held.place) as folder:
+                replace_by_link(folder, held.place.name, detail)
+            return
         if held.kind is not None:
             held.delete()
         with make_parent(held.place) as folder:
-            if kind == "link":
-                os.symlink(detail, held.place.name, dir_fd=folder)
-            else:
-                os.mkdir(held.place.name, dir_fd=folder)
-                os.chmod(held.place.name, file.mode, dir_fd=folder)
+            os.mkdir(held.place.name, dir_fd=folder)
+            os.chmod(held.place.name, file.mode, dir_fd=folder)
 
 
 def _make_way(file: ChangedFile, kind: str) -> None:
