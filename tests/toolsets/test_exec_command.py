@@ -101,8 +101,10 @@ Open = Callable[..., AbstractAsyncContextManager[Hands]]
 @pytest.fixture
 def opened(project: Project) -> Open:
     @asynccontextmanager
-    async def opened(*answers: ApprovalDecision | bool, level: str = "off", **options: Any) -> AsyncIterator[Hands]:
-        project.write("worker.yaml", WORKER.format(level=level))
+    async def opened(
+        *answers: ApprovalDecision | bool, level: str = "off", rules: str = "", **options: Any
+    ) -> AsyncIterator[Hands]:
+        project.write("worker.yaml", WORKER.format(level=level) + rules)
         (project.folder / "sub" / "scratch").mkdir(parents=True, exist_ok=True)
         hands = Hands(answers or None)
         worker = load_worker(project.folder / "worker.yaml")
@@ -261,6 +263,20 @@ async def test_each_line_for_a_bare_shell_is_judged(opened: Open, project: Proje
         assert hands.asked[1].details[0].startswith("part:   printf ")
         await hands.hear("asked")
         assert project.folder.joinpath("worker.yaml").exists()
+
+
+@LEVELS
+async def test_of_reading_only_plain_forms_count_in_sessions(opened: Open, level: str) -> None:
+    """Nothing holds a session to reading, also where lines of the tool ``shell`` are."""
+    async with opened(level=level, rules="      - {use: reading}\n") as hands:
+        await hands.start("bash")
+        await hands.write("ls | head -1\n")
+        assert len(hands.asked) == 1
+        for line in ("node --version", "find . -name x | xargs wc -l", "rg -L x", "go env"):
+            await hands.write(f"{line}\n")
+        assert len(hands.asked) == 5
+        await hands.start("node --version")
+        assert (len(hands.asked), hands.asked[-1].tool_name) == (6, "exec_command")
 
 
 async def test_a_shell_that_did_what_no_rule_covers_asks_from_then_on(opened: Open) -> None:
