@@ -32,7 +32,7 @@ class GrantRule(OnWire, frozen=True):
     A tool names places in its own section: ``GrantRule(("hosts", "-"), "example.org", "pages of example.org")``.
     """
 
-    off_wire: ClassVar = ("key", "implied")
+    off_wire: ClassVar = ("key", "implied", "keep")
     at: tuple[str, ...]
     """The place in a worker file; an entry of a list goes by its ``name``, and ``-`` is a new entry."""
     says: Any
@@ -47,11 +47,13 @@ class GrantRule(OnWire, frozen=True):
     user_title: str | None = None
     """The calls that the value in the user's config allows, where those are more."""
     user_refuses: Any = None
-    """The value there that keeps a no, so that the rule is not offered again."""
+    """The value there that keeps a no. Such a rule is asked about once, before the first call that it allows."""
     key: str = ""
     """The key by which a grant of it is remembered; the gate sets it."""
     implied: bool = False
     """Whether it is not offered for this call, and yet allows it where it was granted for another one."""
+    keep: Any = None
+    """Called with the value that the user's config has from now on, for the policy of this session."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, GrantRule) and (self.at, self.says) == (other.at, other.says)
@@ -76,6 +78,18 @@ def _is_for_edits(rule: GrantRule) -> bool:
         case ("sandbox", "zones", str() as zone, "approval", "write"):
             return zone != TOOLS_ZONE
     return False
+
+
+def kept_rule(needs: Needs) -> GrantRule | None:
+    """Return the rule that is asked about once, if it would allow everything about a call."""
+    found = [next((rule for rule in need if rule.user_refuses is not None), None) for need in needs]
+    return found[0] if found and all(rule == found[0] for rule in found) else None
+
+
+def without_kept(needs: Needs) -> Needs:
+    """Return the rules that would allow a call, without those that are asked about once."""
+    left = [[rule for rule in need if rule.user_refuses is None] for need in needs]
+    return left if all(left) else ()
 
 
 class GrantOffer(OnWire, frozen=True):
@@ -314,6 +328,8 @@ class ApprovalRequest(Struct, frozen=True):
     """Grants that a yes may be remembered as, the narrowest first."""
     policy_files: Mapping[str, str] | None = None
     """The files that a rule may be written to: of the ``user``, and of the ``worker``."""
+    kept: str | None = None
+    """The file that keeps the answer, be it yes or no."""
 
 
 class ApprovalDecision(Struct, frozen=True):

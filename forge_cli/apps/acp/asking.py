@@ -75,11 +75,13 @@ class EditorQuestions:
     async def _decide(self, request: ApprovalRequest) -> ApprovalDecision:
         (call, redacted), offers = self.shown[request.request_id], all_offers(request)
         options = [_option("once", "Allow once", "allow_once")]
+        if request.kept:
+            options = [_option("once", f"Allow, and keep that in {visible(request.kept)}", "allow_once")]
         options += [
             _option(f"session:{number}", f"Allow for this session: {visible(offer.text)}", "allow_always")
             for number, offer in enumerate(all_offers(redacted))
         ]
-        options.append(_option("no", "Reject", "reject_once"))
+        options.append(_option("no", "Reject, and keep that" if request.kept else "Reject", "reject_once"))
         if self._client.can_fill_forms:
             options.append(_option("tell", "Reject, and say why", "reject_once"))
         asked = schema.RequestPermissionRequest(session_id=self.session, tool_call=call, options=options)

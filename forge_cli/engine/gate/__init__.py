@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from forge_cli.engine.gate import debugging as debugging
     from forge_cli.engine.gate import grants as grants
     from forge_cli.engine.gate import judged_as as judged_as
+    from forge_cli.engine.gate import kept as kept
     from forge_cli.engine.gate import network as network
     from forge_cli.engine.gate import resumed as resumed
     from forge_cli.engine.gate import steps as steps

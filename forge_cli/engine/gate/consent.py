@@ -22,6 +22,7 @@ from forge_cli.core.approval import (
     SessionMode,
     Verdict,
     are_edits,
+    without_kept,
 )
 from forge_cli.core.bounds import fault_text
 from forge_cli.core.bus import EventBus, new_id
@@ -31,6 +32,7 @@ from forge_cli.core.events import ApprovalDecided, StatusEvent
 from forge_cli.core.results import TRIAL_LIMIT, VALUE_LIMIT, Text, as_result, bounded
 from forge_cli.core.tool import TIME_LIMIT, Args, Preview
 from forge_cli.core.wire import jsonable
+from forge_cli.engine import gate
 from forge_cli.engine.gate.execution import perform_within
 from forge_cli.engine.gate.steps import (
     AskedCall,
@@ -129,16 +131,16 @@ class Consent:
         """Take the first answer that there is, and put it on record."""
         pending = self._judge.reopened.take_pending(judged.call) if self._judge.reopened else None
         asking = Asking(requested, judged, pending, request_id=pending.request_id if pending else None)
-        for answer in (self._remembered, self._parked, self._tried):
+        for answer in (self._remembered, self._parked, self._tried, self._kept):
             decision = await answer(asking)
             if decision is not None:
                 break
         else:
             decision = await self._person(asking)
+        judged, preview = asking.judged, asking.preview
         self._bus.emit(judged.decided(decision, asking.request_id))
         if not decision.approved:
             self._refuse_denied(asking, decision)
-        preview = asking.preview
         stamp = asking.request.stamp if asking.request else None
         applies = preview is not None and stamp is not None and preview.extent is not None
         return Consented(judged, stamp, preview.tried if preview and applies else None)
@@ -168,6 +170,33 @@ class Consent:
         if decision is not None:
             asking.request_id = None
         return decision
+
+    async def _kept(self, asking: Asking) -> ApprovalDecision | None:
+        """Ask about a rule whose answer is kept, if one would allow the call: a yes lets it go on.
+
+        A trial that the rule lets apply is applied, and not done again. After any other answer the call asks by itself.
+        """
+        judged, preview = asking.judged, asking.preview
+        question = gate.kept.KeptQuestion(self._judge.worker, self.controller)
+        rule = None if self._was_taken_up(judged) else question.rule_for(judged)
+        if rule is None:
+            return None
+        since = time.monotonic()
+        approved = await question.ask(judged, rule, preview.runs if preview else None)
+        asking.requested.waited += time.monotonic() - since
+        extent = preview.extent if preview and preview.tried else None
+        if approved and extent and extent.only_edits:
+            asking.request_id = None
+            return ApprovalDecision(True, note=f"{rule.title}: allowed from now on")
+        again = await self._judge.decide(judged.call, judged.caller) if approved and extent is None else judged
+        if again.verdict.approval is Approval.PRE_APPROVED:
+            asking.judged = again
+            asking.preview = asking.request = asking.request_id = None
+            return ApprovalDecision(True, by=again.verdict.by)
+        verdict = replace(judged.verdict, grants=without_kept(judged.verdict.grants))
+        asking.judged = replace(judged, verdict=verdict)
+        asking.request = self._request(asking.judged, preview, asking.request_id)
+        return None
 
     async def _person(self, asking: Asking) -> ApprovalDecision:
         """Put the request to a person."""

@@ -20,6 +20,7 @@ from forge_cli.core.approval import (
     Verdict,
     fingerprint,
     unique,
+    without_kept,
 )
 from forge_cli.core.events import SessionGrant
 from forge_cli.core.text import cut
@@ -141,7 +142,7 @@ class SessionGrants(Struct):
     def offers(self, call: AskedCall) -> tuple[GrantOffer, ...]:
         """Grants that could be given for a call, narrowest first, each with how many calls it would have covered."""
         given = self._given
-        missing = [need for need in call.needs if given.isdisjoint(_keys(need))]
+        missing = [need for need in without_kept(call.needs) if given.isdisjoint(_keys(need))]
         own = [THIS_CALL] if call.fingerprint else []
         own += [call.below] if call.below else []
         offers = (*own, *offers_for(missing))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from forge_cli.core.text import cut, visible
@@ -61,3 +62,8 @@ def compiles_a_tool(command: str, workspace: Path, home: Path) -> bool:
     named = (str(tools), "~/.forge/tools", "$HOME/.forge/tools")
     here = workspace.is_relative_to(tools) or any(name in command for name in named)
     return here and _GO_BUILD.search(command) is not None
+
+
+def named_variable(command: str, names: Iterable[str]) -> str | None:
+    """The first of the variables that a line names, in whatever way."""
+    return next((name for name in names if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", command)), None)

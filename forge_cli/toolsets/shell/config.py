@@ -39,3 +39,7 @@ class UserRules(Config):
     """Whether commands are tried on a copy, for every worker."""
     folders: list[FolderSets] = Field(default=[])
     """Rule sets that hold in a folder, for every worker."""
+
+    def with_folder(self, says: object) -> UserRules:
+        """Return the rules with one more folder, as it stands in the config."""
+        return self.model_copy(update={"folders": [*self.folders, FolderSets.model_validate(says)]})

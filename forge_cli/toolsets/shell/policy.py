@@ -6,7 +6,7 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -54,6 +54,8 @@ class ShellPolicy(Struct, frozen=True, dict=True):
     user: UserRules
     sandbox: Sandbox
     workspace: Path
+    keep: Callable[[object], None] | None = None
+    """Told which sets the person uses here from now on."""
     held: bool = True
     """Whether lines that only rule sets allow are held to what these promise, by what confines commands."""
 
@@ -135,7 +137,7 @@ class ShellPolicy(Struct, frozen=True, dict=True):
         used = [name for name in self._others_used if name in other._used(command)]
         if len(used) != 1 or (used == ["building"] and self.try_first == "off"):
             return verdict
-        offer = offer_of(used[0], self._others_used, self.workspace)
+        offer = offer_of(used[0], self._others_used, self.workspace, self.keep)
         return replace(verdict, grants=[[offer, *need] for need in verdict.grants] or [[offer]])
 
     @cached_property
@@ -395,11 +397,6 @@ def _is_protected(word: str) -> bool:
     """Whether a word of a command names, or could become the name of, a file that always asks."""
     pieces = re.split(r"[/=:,]", word)
     return protected_among(pieces) is not None or any(map(_HIDDEN_GLOB.match, pieces))
-
-
-def named_variable(command: str, names: Iterable[str]) -> str | None:
-    """The first of the variables that a line names, in whatever way."""
-    return next((name for name in names if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", command)), None)
 
 
 def _hides(found: LineVerdict) -> str | None:

@@ -34,10 +34,10 @@ from forge_cli.schema.paths import ReadPath
 from forge_cli.schema.tool import Tool, tool
 from forge_cli.schema.toolset import Toolset, ToolsetPlaces
 from forge_cli.toolsets import shell
-from forge_cli.toolsets.shell.command_text import compiles_a_tool
+from forge_cli.toolsets.shell.command_text import compiles_a_tool, named_variable
 from forge_cli.toolsets.shell.config import ShellConfig, UserRules
 from forge_cli.toolsets.shell.opt_in import container_sockets
-from forge_cli.toolsets.shell.policy import ShellPolicy, named_variable
+from forge_cli.toolsets.shell.policy import ShellPolicy
 from forge_cli.toolsets.shell.sessions import INTERRUPT, SESSION, ProcessSession, Sessions, may_read_itself
 from forge_cli.toolsets.shell.sets.rows import DATA
 
@@ -86,13 +86,13 @@ class ShellToolset(Toolset):
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()
-        user = self.env.policy or UserRules()
-        self._policy = ShellPolicy(self.config, user, full_sandbox(self.env), self.env.workspace)
+        user, sandbox = self.env.policy or UserRules(), full_sandbox(self.env)
+        self._policy = ShellPolicy(self.config, user, sandbox, self.env.workspace)
         self._processes = cast(WorkerProcesses, self.env.processes)
         if any(rule.approval is Approval.PRE_APPROVED for rule in self._policy.stated()):
             self._processes.warn_of_rules()
         self._processes.check()
-        self._policy = replace(self._policy, held=self._processes.can_try)
+        self._policy = replace(self._policy, held=self._processes.can_try, keep=self._keep_sets)
         for problem in self._policy.check():
             self.env.notify("warning", problem)
         if self._deletions.stated and (why := self._processes.no_copies):
@@ -103,6 +103,9 @@ class ShellToolset(Toolset):
         self.stack.callback(self._processes.close_reading_runs)
         self._check_trials()
         return self
+
+    def _keep_sets(self, says: object) -> None:
+        self._policy = replace(self._policy, user=self._policy.user.with_folder(says))
 
     def _check_trials(self) -> None:
         """Make sure that commands can be tried, where they have to be."""
@@ -155,10 +158,8 @@ class ShellToolset(Toolset):
 
     async def tools(self) -> Sequence[Tool]:
         """Drop the effect of a line on a copy as soon as its call has an outcome."""
-        found = await super().tools()
-        return [
-            dataclasses.replace(each, on_outcome=self._forget_trial) if each.name == "shell" else each for each in found
-        ]
+        kept = {"shell": self._forget_trial}
+        return [dataclasses.replace(each, on_outcome=kept.get(each.name)) for each in await super().tools()]
 
     def _forget_trial(self, args: Args, status: OutcomeStatus) -> None:
         keeper = self._keeper
@@ -405,8 +406,8 @@ class ShellToolset(Toolset):
 
     def _verdict_on_tried(self, tried: Tried) -> Verdict | None:
         """The verdict on a line that did what this worker or a parent blocks, and else None."""
-        started = self._verdict_on_started(tried.commands or ())
-        return started or (self._deletions.blocked(tried.changes.changes) if tried.complete else None)
+        deleted = self._deletions.blocked(tried.changes.changes) if tried.complete else None
+        return self._verdict_on_started(tried.commands or ()) or deleted
 
     def _verdict_on_started(self, commands: Sequence[Sequence[str]]) -> Verdict | None:
         """The verdict on what a trial started, if this worker or a parent blocks it."""

@@ -35,12 +35,12 @@ def list_choices(request: ApprovalRequest, *, parked: bool = False) -> list[Json
     """The answers that make sense, by the keys of the terminal; a parked session takes a yes for once."""
     offers = {} if parked else chosen_offers(request)
     return [
-        {"value": "once", "key": "y", "label": "Allow once"},
+        {"value": "once", "key": "y", "label": "Allow from now on" if request.kept else "Allow once"},
         *(
             {"value": name, **_key_and_label(name), "about": visible(offer.text), **_rules(offer)}
             for name, offer in offers.items()
         ),
-        {"value": "no", "key": "n", "label": "Deny"},
+        {"value": "no", "key": "n", "label": "Deny from now on" if request.kept else "Deny"},
     ]
 
 

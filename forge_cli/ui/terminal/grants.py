@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec.structs import replace
 from rich.console import Console
 
-from forge_cli.core.approval import THIS_CALL, ApprovalDecision, ApprovalRequest, GrantOffer, GrantRule
+from forge_cli.core.approval import THIS_CALL, ApprovalDecision, ApprovalRequest, GrantOffer
 from forge_cli.core.text import counted, visible
 from forge_cli.files.edit import CannotEditError, FileEdit, lines_to_paste, plan_edit
 from forge_cli.ui.terminal.keys import QuestionLeft
@@ -19,7 +19,6 @@ AskKey = Callable[[str], Awaitable[str | None]]
 _FILES = ("user", "worker")
 _ZONES = ("sandbox", "zones")
 _WRITE = "Enter writes it, Esc goes back > "
-_WRITE_OR_REFUSE = "Enter writes it, n keeps a no and does not offer it again, Esc goes back > "
 
 
 def edits_offer(request: ApprovalRequest) -> GrantOffer | None:
@@ -106,12 +105,8 @@ async def write_grant(request: ApprovalRequest, ask_key: AskKey, console: Consol
     if offer is None or edit is None:
         return None
     console.print(Indented(render(edit.diff, exact=True, lines=None), 4, bar=True), end="")
-    refusals = [replace(rule, user_says=rule.user_refuses) for rule in offer.rules if rule.user_refuses is not None]
     try:
-        while (key := await ask_key(_WRITE_OR_REFUSE if refusals else _WRITE)) not in ("\n", "", None):
-            if refusals and key.strip().lower() == "n":
-                _keep_no(edit.file, refusals, console)
-                return None
+        while (key := await ask_key(_WRITE)) not in ("\n", "", None):
             _say(console, "  only Enter writes it")
     except QuestionLeft as left:
         if left.leaves_all:
@@ -126,16 +121,6 @@ async def write_grant(request: ApprovalRequest, ask_key: AskKey, console: Consol
         return None
     _say(console, f"granted always: {offer.text}; written to {edit.file}", "dim")
     return ApprovalDecision(True, remember="session", grant=replace(offer, written=str(edit.file)))
-
-
-def _keep_no(file: Path, rules: Sequence[GrantRule], console: Console) -> None:
-    """Write into the user's own config that rules are not wanted."""
-    try:
-        plan_edit(file, rules, user=True).write()
-    except CannotEditError as error:
-        _say(console, f"  {error}", "red")
-        return
-    _say(console, f"not offered again from the next session on; written to {file}", "dim")
 
 
 def _planned(request: ApprovalRequest, offer: GrantOffer, console: Console) -> FileEdit | None:

@@ -146,15 +146,21 @@ class _Prompt:
             return refused
         misread, offered = 0, offered_answers(self._request)
         question = f"{', '.join(ANSWERS[kind] for kind in offered)} > "
+        unsaid = ApprovalDecision(False)
+        if self._request.kept:
+            question = f"[y]es, {', '.join(ANSWERS[kind] for kind in offered[1:])} > "
+            unsaid = ApprovalDecision(False, note=COULD_NOT_ASK)  # no answer, and none is kept
         while misread < TRIES:
             line = await self._ask(question, lambda key: is_answer(key, offered))
-            answer = Answer("no") if line is None else parse_answer(line, offered)
+            if line is None:
+                return unsaid
+            answer = parse_answer(line, offered)
             misread = 0 if answer else misread + 1
             if answer is None:
                 self._say(_misread(misread, offered))
             elif (decision := await self._take(answer)) is not None:
                 return decision
-        return ApprovalDecision(False)
+        return unsaid
 
     async def _take(self, answer: Answer) -> ApprovalDecision | None:
         """The decision of an answer; None where the question is asked again."""
@@ -286,6 +292,8 @@ def _pages(lines: Sequence[Row], width: int, height: int) -> Iterator[list[Row]]
 
 def offered_answers(request: ApprovalRequest) -> list[AnswerKind]:
     """Answers that make sense."""
+    if request.kept:
+        return ["yes", "no", "why"]
     offers = {"edits": edits_offer, "session": session_offers, "always": lasting_offer, "unfold": _folded}
     return [kind for kind in ANSWERS if kind not in offers or offers[kind](request)]
 
@@ -404,6 +412,10 @@ def explain(request: ApprovalRequest, console: Console) -> None:
         _line(console, "  unchanged defaults:")
         for name in request.defaults:
             console.print(Indented(Group(*_argument(name, request.args[name])), 2), end="")
+    if request.kept:
+        _line(console, f"  y       yes, from now on: it is written to {request.kept}")
+        _line(console, "  n       no, from now on: that is written there as well, and it is not asked again")
+        return
     _line(console, "  y       yes, this once")
     for line in explain_grants(request):
         _line(console, f"  {line}")

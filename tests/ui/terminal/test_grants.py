@@ -145,29 +145,26 @@ def test_always_for_the_user(terminal, script, coder) -> None:
 
 
 ALL_SETS = (
-    "a yes, and always: builds on a copy (npm run build), reading from servers here (curl 127.0.0.1), looking at "
-    "containers (docker ps), in this folder;"
+    "coder asks once: may it use builds on a copy (npm run build), reading from servers here (curl 127.0.0.1), looking "
+    "at containers (docker ps), in this folder?"
 )
+KEPT = "[y]es, [n]o, [?] why > "
 
 
-@pytest.mark.parametrize(("key", "use"), [("\n", ["building", "localhost", "containers"]), ("n\n", [])], ids=repr)
+@pytest.mark.parametrize(("key", "use"), [("y", ["building", "localhost", "containers"]), ("n", [])], ids=repr)
 def test_one_answer_for_all_rule_sets_of_a_folder_is_kept(terminal, script, coder, key: str, use: list[str]) -> None:
     lines = ["curl -s http://127.0.0.1:9/", "docker ps"]
     script(*shell(*lines), "{text: done}")
     keyboard = terminal(*RUN, columns=120)
-    keyboard.asked()
+    keyboard.expect(KEPT)
+    assert ALL_SETS in keyboard.text
     keyboard.type("?\n")
-    keyboard.asked()
-    assert ALL_SETS in " ".join(keyboard.text.split())
-    keyboard.type("a\n")
-    keyboard.expect("Enter writes it, n keeps a no and does not offer it again, Esc goes back >")
-    keyboard.type(key)
-    if not use:
-        keyboard.expect("not offered again from the next session on")
+    keyboard.expect("it is not asked again")
+    keyboard.expect(KEPT)
+    keyboard.type(f"{key}\n")
+    for _ in () if use else lines:
         keyboard.asked()
         keyboard.type("n\n")
-    keyboard.asked()
-    keyboard.type("n\n")
     assert keyboard.end() == 0
     kept = yaml.safe_load((coder.home / "config.yaml").read_text())["policy"]["shell"]["folders"]
     assert kept == [{"path": str(coder.folder), "use": use}]
@@ -176,6 +173,17 @@ def test_one_answer_for_all_rule_sets_of_a_folder_is_kept(terminal, script, code
     ]
     assert [each["verdict"] for each in judged] == (["preApproved"] if use else ["ask"]) * len(lines)
     assert not any("use:" in rule for each in judged for grant in each.get("grants", []) for rule in grant["rules"])
+
+
+def test_the_end_of_input_is_no_answer_to_keep(terminal, script, coder) -> None:
+    script(*shell("docker ps"), "{text: done}")
+    keyboard = terminal(*RUN, columns=120)
+    keyboard.expect(KEPT)
+    keyboard.type("\x04")
+    keyboard.asked()
+    keyboard.type("n\n")
+    assert keyboard.end() == 0
+    assert not (coder.home / "config.yaml").exists()
 
 
 @pytest.mark.long

@@ -1,0 +1,133 @@
+"""Rule sets are asked about once a folder, before the first line that asks and that one covers; the answer is kept."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from forge_cli import ApprovalDecision, EventBus, load_worker
+from forge_cli.embedding import open_session
+from forge_cli.events import ApprovalRequired
+from forge_cli.testing import Project, call, calls
+from tests.engine.talk import UI, converse, leave, say
+
+pytestmark = pytest.mark.needs("overlay")
+
+WORKER = "name: w\ntoolsets: {shell: {rules: [{use: reading}]}}\n"
+ALL = ["building", "localhost", "containers"]
+BUILD, LOOK, OTHER = "make build", "curl -s http://127.0.0.1:9/", "touch other"
+ONCE = "rule sets"
+
+
+@pytest.fixture
+def worker(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
+    monkeypatch.chdir(project.folder)
+    monkeypatch.setenv("FORGE_HOME", str(project.home))
+    project.write("worker.yaml", WORKER)
+    project.write("Makefile", "build:\n\techo built > out\n")
+    project.write("kept.txt", "kept\n")
+    project.home.mkdir(mode=0o700, exist_ok=True)
+    return project
+
+
+def asked(worker: Project, *lines: str, answer: ApprovalDecision, mode: str = "ask", **options: Any) -> UI:
+    """Have lines run in a session, where somebody answers the question that is kept, and says yes to all others."""
+    bus = EventBus()
+    ui = UI(bus, answers=True)
+
+    def watch(event: Any) -> None:
+        if event.type == "approvalRequired":
+            is_kept = event.request.tool_name == ONCE
+            bus.answer(event.request.request_id, answer if is_kept else ApprovalDecision(True))
+
+    def begin() -> None:
+        bus.emit("command", {"name": "mode", "args": [mode]})
+        say(bus, "go")
+        leave(bus)
+
+    bus.subscribe(watch)
+    turns = [calls(call("shell", command=line)) for line in lines]
+    with open_session(load_worker(worker.folder / "worker.yaml")) as session:
+        converse(worker, bus, *turns, "done", begin=begin, session=session, **options)
+    return ui
+
+
+def questions(ui: UI) -> list[str]:
+    return [event.request.tool_name for event in ui.of("approvalRequired")]
+
+
+def kept(worker: Project) -> Any:
+    file = worker.home / "config.yaml"
+    return yaml.safe_load(file.read_text())["policy"]["shell"]["folders"] if file.exists() else None
+
+
+YES, NO = ApprovalDecision(True), ApprovalDecision(False)
+
+
+def test_a_yes_allows_this_line_and_later_ones_and_is_kept(worker: Project) -> None:
+    ui = asked(worker, BUILD, LOOK, BUILD, answer=YES)
+    assert questions(ui) == [ONCE]
+    assert [event.status for event in ui.of("toolResult")] == ["success", "error", "success"]  # nobody listens there
+    assert worker.read("out") == "built\n"
+    assert kept(worker) == [{"path": str(worker.folder), "use": ALL}]
+    (worker.folder / "out").unlink()
+    assert questions(asked(worker, LOOK, BUILD, answer=YES)) == []
+
+
+def test_a_no_is_kept_and_the_lines_ask_by_themselves(worker: Project) -> None:
+    assert questions(asked(worker, LOOK, OTHER, BUILD, answer=NO)) == [ONCE, "shell", "shell", "shell"]
+    assert kept(worker) == [{"path": str(worker.folder), "use": []}]
+    assert questions(asked(worker, LOOK, answer=YES)) == ["shell"]
+    shown = worker.forge("config", "show").stdout
+    assert "policy.shell.folders" in shown
+    changed = f"[{{path: {worker.folder}, use: [localhost]}}]"
+    assert worker.forge("config", "set", "policy.shell.folders", changed).returncode == 0
+    assert questions(asked(worker, LOOK, answer=YES)) == []
+
+
+def test_a_line_that_does_not_ask_is_no_reason_to_ask(worker: Project) -> None:
+    assert questions(asked(worker, BUILD, OTHER, answer=YES, mode="acceptEdits")) == []
+    assert kept(worker) is None
+
+
+def test_a_build_that_does_more_asks_after_a_yes(worker: Project) -> None:
+    worker.write("Makefile", "build:\n\techo built > out; rm kept.txt\n")
+    assert questions(asked(worker, BUILD, answer=YES)) == [ONCE, "shell"]
+
+
+def test_the_question_says_what_is_written_and_where(worker: Project) -> None:
+    (event,) = asked(worker, LOOK, answer=YES).of("approvalRequired")
+    request = event.request
+    assert request.description.startswith("w asks once: may it use builds on a copy")
+    assert (request.kept, request.args["command"]) == (str(worker.home / "config.yaml"), LOOK)
+    assert f"{{path: {worker.folder}, use: [building, localhost, containers]}}" in str(request.preview)
+
+
+def test_what_nobody_said_is_not_kept(worker: Project) -> None:
+    left = ApprovalDecision(False, note="cancelled in the editor")
+    assert questions(asked(worker, LOOK, answer=left)) == [ONCE, "shell"]
+    assert kept(worker) is None
+
+
+@pytest.mark.parametrize("options", [{}, {"approval_mode": "auto_deny"}, {"approval_mode": "approve_all"}], ids=repr)
+def test_a_program_and_a_mode_are_not_asked(worker: Project, options: dict[str, str]) -> None:
+    seen = worker.run(calls(call("shell", command=LOOK)), "done", timeout=60, answers=[True], **options)
+    assert [event.request.tool_name for event in seen.of(ApprovalRequired)] == ([] if options else ["shell"])
+    assert kept(worker) is None
+
+
+def test_a_config_that_cannot_be_edited_leaves_the_answer_to_the_session(worker: Project) -> None:
+    file = worker.home / "config.yaml"
+    file.write_bytes(b"titles: false\r\n# mine\n")
+    ui = asked(worker, LOOK, LOOK, answer=YES)
+    assert questions(ui) == [ONCE]
+    (warning,) = [event.message for event in ui.of("status") if "this session only" in event.message]
+    assert f"{{path: {worker.folder}, use:" in warning
+    assert file.read_bytes() == b"titles: false\r\n# mine\n"
+
+
+def test_a_rule_of_the_worker_still_asks(worker: Project) -> None:
+    worker.write("worker.yaml", WORKER.replace("]}", ", {pattern: make, approval: ask}]}"))
+    assert questions(asked(worker, BUILD, answer=YES)) == ["shell"]
+    assert Path(worker.folder, "out").exists()
