@@ -38,6 +38,8 @@ from forge_cli.process.watchdog import say_fault
 from forge_cli.sandbox.secrets import own_redactor
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from forge_cli.engine.replay.recording import Recording
     from forge_cli.engine.replay.replay import Replay
     from forge_cli.engine.turns.output import OutputSchema
@@ -159,7 +161,9 @@ def run(
         raise UsageError("--ephemeral and --on-ask park contradict each other", hint=hint)
     session = options.session
     options.check()
-    recorded = cli.courses.recorded(replay, options) if replay is not None else None
+    recorded = None
+    if replay is not None:
+        recorded = cli.courses.recorded(replay, options)
     if not print_only:
         cli.ask_trust.offer_trust(options.workspace)
     first = recorded.parts[0] if recorded else None
@@ -192,7 +196,9 @@ def run(
 
 
 def _schema(file: str | None) -> OutputSchema | None:
-    return None if file is None else turns.output.OutputSchema.load(file, where=None, folder=Path.cwd())
+    if file is None:
+        return None
+    return turns.output.OutputSchema.load(file, where=None, folder=Path.cwd())
 
 
 def _task(task: str | None, stay: bool, *, optional: bool) -> str:
@@ -285,7 +291,10 @@ def _screen(plan: TaskOptions, opened: Opened, out: TextIO) -> TerminalUI | null
 
 def _tell_problems(bus: EventBus) -> None:
     """Tell what the trace tells even at ``quiet``; it is loaded for the first of that."""
-    trace = cache(lambda: ui.terminal.trace.trace_formatter("quiet"))
+
+    @cache
+    def trace() -> Callable[[Event], None]:
+        return ui.terminal.trace.trace_formatter("quiet")
 
     def hear(event: Event) -> None:
         if isinstance(event, StatusEvent) and event.level in ("warning", "error"):
@@ -323,8 +332,12 @@ def finish(plan: TaskOptions, result: WorkerResult, out: TextIO) -> ExitCode:
             pass
     out.flush()
     for problem in map(redactor.redact_text, filter(None, (result.error, unwritten))):
-        sys.stderr.write(ui.wrap.wrap_for(sys.stderr, f"forge: {visible(problem, keep=chr(10))}\n"))
+        _print_problem(problem)
     return result.exit_code
+
+
+def _print_problem(problem: str) -> None:
+    sys.stderr.write(ui.wrap.wrap_for(sys.stderr, f"forge: {visible(problem, keep=chr(10))}\n"))
 
 
 def _write(file: Path, answer: str) -> str | None:

@@ -86,8 +86,10 @@ class WorkerOptions(SharedOptions):
         return work_folder(self.directory)
 
     def chosen(self, worker: str, named: str, **more: Any) -> RunOptions:
-        added = tuple(zones.declared.added_zone(text) for text in self.add_dir or ())
-        return super().chosen(worker, named, workspace=self.workspace, zones=added, **more)
+        added = []
+        if self.add_dir:
+            added = [zones.declared.added_zone(text) for text in self.add_dir]
+        return super().chosen(worker, named, workspace=self.workspace, zones=tuple(added), **more)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,7 +150,9 @@ class SessionOptions(WorkOptions):
 
     def chosen(self, worker: str, named: str, *, print_only: bool = False, **more: Any) -> RunOptions:
         """With ``print_only`` it is quiet unless a flag says something else."""
-        attached = tuple(files.attachment.read_attachment(path) for path in self.attach or ())
+        attached = []
+        if self.attach:
+            attached = [files.attachment.read_attachment(path) for path in self.attach]
         return super().chosen(
             worker,
             named,
@@ -165,11 +169,18 @@ class SessionOptions(WorkOptions):
         return stated or ("normal" if sys.stderr.isatty() else "summary")
 
 
+def _is_settled(error: Exception, options: RunOptions) -> bool:
+    """Return True if a person has taken over what differs from a lock, so that it can be tried again."""
+    if not options.interactive:
+        return False
+    return cli.lock_changes.is_taken_over(error, options.workspace)
+
+
 def carried_out(options: RunOptions, function: Callable[..., Awaitable[ExitCode]], *args: Any) -> ExitCode:
     """Do what was asked; where a lock differs, the person is asked whether that goes into the lock."""
     while True:
         try:
             return in_loop(function, options, *args)
         except (ForgeError, ExceptionGroup) as error:
-            if not options.interactive or not cli.lock_changes.is_taken_over(error, options.workspace):
+            if not _is_settled(error, options):
                 raise

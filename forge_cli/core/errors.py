@@ -156,3 +156,10 @@ class Terminated(KeyboardInterrupt):
     def __init__(self, exit_code: int = ExitCode.TERMINATED) -> None:
         super().__init__()
         self.exit_code = exit_code
+
+
+class TooManySteps(Exception):
+    """A schema whose references and alternatives multiply takes more steps than any that people write."""
+
+    def __init__(self) -> None:
+        super().__init__("its references and alternatives multiply")

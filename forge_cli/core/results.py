@@ -182,7 +182,13 @@ class Custom(OnWire, frozen=True):
 
 
 ResultValue = Text | Diff | FileContent | FileList | Json | Image | Blob | Custom
-own_reader(ResultValue, lambda data: core.result_forms.read_result(data))
+
+
+def _read(data: Any) -> Any:
+    return core.result_forms.read_result(data)
+
+
+own_reader(ResultValue, _read)
 
 
 def as_result(value: Any) -> ResultValue:

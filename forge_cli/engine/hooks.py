@@ -321,7 +321,9 @@ class Hooks(Struct, frozen=True, kw_only=True, dict=True):
         return heard
 
     async def _run(self, hook: Hook, told: HookCall) -> HookAnswer:
-        code = files.project.hook_code(hook.config, self.workspace) if hook.of_project else {}
+        code = {}
+        if hook.of_project:
+            code = files.project.hook_code(hook.config, self.workspace)
         for file in TrustStore(self.home).differing(code):
             raise HookFailed(f"{file} is not trusted as it is; forge trust changes that")
         text = json.dumps(jsonable(told.wire()), ensure_ascii=False) + "\n"

@@ -31,7 +31,11 @@ def guidance_for(wanted: bool | None, workspace: Path, home: Path, *, told: bool
         return Guidance()
     if wanted:
         return read_guidance(workspace)
-    return read_guidance(workspace, lambda file, content: files.trust.TrustStore(home).holds_file(file, content))
+
+    def is_trusted(file: Path, content: bytes) -> bool:
+        return files.trust.TrustStore(home).holds_file(file, content)
+
+    return read_guidance(workspace, is_trusted)
 
 
 def read_guidance(workspace: Path, is_trusted: IsTrusted | None = None) -> Guidance:

@@ -204,7 +204,9 @@ def project_file(workspace: Path) -> Path:
 def untrusted_project(home: Path, workspace: Path) -> Path | None:
     """The project's file, if there is one that is not used because the user has not agreed to it as it is now."""
     file = project_file(workspace)
-    return file if _is_project(file, home) and not files.trust.TrustStore(home).holds_file(file) else None
+    if not _is_project(file, home):
+        return None
+    return None if files.trust.TrustStore(home).holds_file(file) else file
 
 
 def load_settings(home: Path, workspace: Path | None = None, *, user_text: str | None = None) -> Settings:
@@ -216,13 +218,19 @@ def load_settings(home: Path, workspace: Path | None = None, *, user_text: str |
     tried = None if user_text is None else parse_config(Settings, parse_document(user_text, file), file=file)
     user = tried or load_user_settings(home)
     project, policy = load_project_settings(home, workspace) if workspace else None, organisation_policy()
-    both = files.project.merged(user, project) if project else user
-    return files.project.merged(both, settings_of(policy)) if policy else both
+    settings = user
+    if project:
+        settings = files.project.merged(settings, project)
+    if policy:
+        settings = files.project.merged(settings, settings_of(policy))
+    return settings
 
 
 def organisation_policy() -> OrganisationPolicy | None:
     """The policy of the organisation on this machine, where there is one."""
-    return files.organisation.load_policy() if has_policy() else None
+    if not has_policy():
+        return None
+    return files.organisation.load_policy()
 
 
 def settings_of(policy: OrganisationPolicy) -> Settings:
@@ -269,8 +277,11 @@ def read_settings(file: Path) -> Settings:
 def load_project_settings(home: Path, workspace: Path) -> Settings | None:
     """The settings of the project, if they may be used: they can tighten consent, never loosen it."""
     file = project_file(workspace)
-    trusted = _is_project(file, home) and files.trust.TrustStore(home).holds_file(file)
-    return files.project.read_project(file) if trusted else None
+    if not _is_project(file, home):
+        return None
+    if not files.trust.TrustStore(home).holds_file(file):
+        return None
+    return files.project.read_project(file)
 
 
 def _is_there(file: Path, hint: str = "make it readable for you") -> bool:

@@ -200,8 +200,9 @@ def server_code(worker: Worker) -> set[Path]:
         base = next((above.parent for above in each.folder.parents if above.name == ".forge"), each.folder)
         for part in each.sections_of("mcp"):
             for server in files.mcp.defined_in(part.get("servers")).values():
-                argv = [server.command, *server.args] if server.command else []
-                found.update(files.started.content_of_code(argv, base, server.env) if argv else ())
+                if server.command:
+                    argv = [server.command, *server.args]
+                    found.update(files.started.content_of_code(argv, base, server.env))
     return found
 
 

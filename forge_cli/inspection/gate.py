@@ -73,8 +73,10 @@ async def _judge(
 ) -> Outlook:
     guard = assembly.guard
     tool = as_spelled(tool, guard.judge.offers)
-    if tool not in guard.judge.offers and (why := inspection.left_out.why_missing(assembly.toolbox, tool)):
-        return Outlook(answer_of(tool, "refused", why))
+    if tool not in guard.judge.offers:
+        why = inspection.left_out.why_missing(assembly.toolbox, tool)
+        if why:
+            return Outlook(answer_of(tool, "refused", why))
     call = call_of(guard.judge.offers.get(tool), tool, args, typed)
     return await engine.gate.answer.verdict_on(guard, call, engine.gate.steps.Caller(caller))
 
@@ -84,6 +86,8 @@ def call_of(offer: Offer | None, tool: str, args: JsonObject | str, typed: Mappi
 
     ``typed`` is read with the tool's schema; JSON is judged as it is, for a model's call would be.
     """
-    options = schema.forms.args_from(typed, offer.tool.schema.json_schema) if offer else {}
+    options = {}
+    if offer:
+        options = schema.forms.args_from(typed, offer.tool.schema.json_schema)
     unreadable = args if isinstance(args, str) else None
     return ToolCall("approve", tool, {} if isinstance(args, str) else {**args, **options}, unreadable)

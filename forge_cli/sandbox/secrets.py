@@ -256,7 +256,8 @@ def own_redactor(secrets: Mapping[str, str] | None = None, home: Path | None = N
     stored: dict[str, str] = {}
     with suppress(ForgeError):  # an impossible home is reported by the code that needs it
         place = home or forge_home()
-        stored = files.keys.stored_keys(place) if os.path.lexists(place / "keys.json") else {}
+        if os.path.lexists(place / "keys.json"):
+            stored = files.keys.stored_keys(place)
     return Redactor(os.environ, {**stored, **(secrets or {})})
 
 

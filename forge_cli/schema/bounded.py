@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from forge_cli.core.errors import TooManySteps
 from forge_cli.core.wire import JsonObject, inner_values
 
 if TYPE_CHECKING:
@@ -19,13 +20,6 @@ Keyword = Callable[[Any, Any, Any, Any], "Iterator[ValidationError] | None"]
 
 _PATTERNS_KEPT = 512
 _STEPS_LEFT: ContextVar[list[int] | None] = ContextVar("steps_left", default=None)
-
-
-class TooManySteps(Exception):
-    """A schema whose references and alternatives multiply takes more steps than any that people write."""
-
-    def __init__(self) -> None:
-        super().__init__("its references and alternatives multiply")
 
 
 @contextmanager

@@ -13,6 +13,8 @@ from forge_cli import schema as room
 from forge_cli.schema.marks import Loc, snake_twin, where_in
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from forge_cli.core.errors import Mark
 
 
@@ -45,15 +47,17 @@ class Config(BaseModel):
         return config
 
     @classmethod
+    def _unknown_key(cls, key: str, names: Iterable[str]) -> PydanticCustomError:
+        return PydanticCustomError("unknown_key", "{problem}", room.config_problems.unknown(key, names, cls._inner()))
+
+    @classmethod
     def _canonical(cls, data: dict[Any, Any]) -> dict[str, Any]:
         names = {field.alias or name: name for name, field in cls.model_fields.items()}
         found: dict[str, Any] = {}
         for key, value in data.items():
             name = key if key in names else snake_twin(str(key))
             if name not in names:
-                raise PydanticCustomError(
-                    "unknown_key", "{problem}", room.config_problems.unknown(str(key), names, cls._inner())
-                )
+                raise cls._unknown_key(str(key), names)
             if name in found:
                 problem = f"'{name}' is given twice, as snake_case and as camelCase; keep one"
                 raise PydanticCustomError("unknown_key", "{problem}", {"key": key, "problem": problem})

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from msgspec import Struct
 
 from forge_cli import schema as room
-from forge_cli.core.errors import PROBLEMS, InvalidInput, SchemaError
+from forge_cli.core.errors import PROBLEMS, InvalidInput, SchemaError, TooManySteps
 from forge_cli.core.wire import NESTING, JsonObject, inner_values, plain_json
 from forge_cli.schema.fields import as_mapping, coerce, default_in
 
@@ -36,14 +36,16 @@ class InputSchema(Struct, frozen=True, eq=False, dict=True):
     @classmethod
     def of(cls, schema: JsonObject | type[BaseModel]) -> InputSchema:
         """Build it once a tool; an unsound schema is a SchemaError with the first problem."""
-        if isinstance(schema, type) and room.signature.is_model(schema):
-            emitted = room.signature.model_schema(schema)
+        model = _as_model(schema)
+        if model is not None:
+            emitted = room.signature.model_schema(model)
             for problem in _shape_problems(emitted):
-                raise SchemaError(f"{schema.__name__}: {problem}")
-            return cls(emitted, schema)
-        for problem in lint(schema):
+                raise SchemaError(f"{model.__name__}: {problem}")
+            return cls(emitted, model)
+        given = cast(JsonObject, schema)
+        for problem in lint(given):
             raise SchemaError(problem)
-        return cls(_closed(plain_json(schema, 2 * NESTING)))
+        return cls(_closed(plain_json(given, 2 * NESTING)))
 
     def validate(self, args: Any) -> JsonObject:
         """New plain args in the order of the schema, strings coerced and defaults filled in; else InvalidInput."""
@@ -59,7 +61,7 @@ class InputSchema(Struct, frozen=True, eq=False, dict=True):
             return room.signature.validate_by_model(self.model, coerced, self.json_schema)
         except InvalidInput:
             raise
-        except room.bounded.TooManySteps as error:
+        except TooManySteps as error:
             raise InvalidInput(f"the input cannot be checked: the schema of the tool is at fault, as {error}") from None
         except RecursionError as error:
             problem = "the schema of the tool is at fault, as its references never end"
@@ -73,7 +75,7 @@ class InputSchema(Struct, frozen=True, eq=False, dict=True):
             with room.bounded.steps_limited(_STEPS):
                 self._validator.is_valid({})
                 self._defaults  # noqa: B018 - found once, and kept
-        except room.bounded.TooManySteps as error:
+        except TooManySteps as error:
             raise SchemaError(str(error)) from None
 
     def _by_schema(self, args: JsonObject) -> JsonObject:
@@ -96,7 +98,9 @@ class InputSchema(Struct, frozen=True, eq=False, dict=True):
 
     def _checked(self, args: JsonObject) -> JsonObject:
         errors = islice(self._validator.iter_errors(args), 4 * PROBLEMS)
-        problems = [each for error in errors for each in room.problems.schema_problems(error, self.json_schema)]
+        problems: list[str] = []
+        for error in errors:
+            problems += room.problems.schema_problems(error, self.json_schema)
         if problems:
             raise InvalidInput(*problems)
         return self._fill(args)
@@ -154,6 +158,13 @@ def _shape_problems(schema: JsonObject) -> Iterator[str]:
     for name in required if isinstance(required, list) else ():
         if not isinstance(name, str) or name not in properties:
             yield f'"required" names {name!r}, which is not under "properties"'
+
+
+def _as_model(schema: JsonObject | type[BaseModel]) -> type[BaseModel] | None:
+    """Return the schema if it is a model of pydantic, which is loaded only for a class."""
+    if not isinstance(schema, type):
+        return None
+    return schema if room.signature.is_model(schema) else None
 
 
 def _count(value: Any) -> int:

@@ -311,10 +311,12 @@ def validate_by_model(model: type[BaseModel], args: JsonObject, schema: JsonObje
     problems: list[str] = []
     try:
         instance = read_strict(model, given)
-        problems += room.problems.dropped_fields(instance, given, schema) if "$defs" in schema else ()
+        if "$defs" in schema:
+            problems += room.problems.dropped_fields(instance, given, schema)
     except ValidationError as error:
         problems = room.problems.model_problems(error, given, schema)
-    problems += [room.problems.unknown_field((name,), known) for name in extra]
+    if extra:
+        problems += [room.problems.unknown_field((name,), known) for name in extra]
     if problems:
         raise InvalidInput(*problems)
     return plain_args(instance, given)

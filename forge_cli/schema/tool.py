@@ -189,7 +189,9 @@ class Tool:
         """
         context_name = context_parameter(function)
         hidden = {context_name} if context_name else set()
-        model = schema if schema is not None else room.signature.signature_model(function, skip=hidden)
+        model = schema
+        if model is None:
+            model = room.signature.signature_model(function, skip=hidden)
         name = getattr(function, "__name__", type(function).__name__)
         read_one(name, function, refuse_generator)
         given: dict[str, Any] = {

@@ -233,7 +233,9 @@ class FunctionCall(Struct, frozen=True):
 
     def here(self, args: Args, context: ToolContext | None) -> Any:
         """Call the function in this thread."""
-        values = room.signature.typed_args(self.model, args) if isinstance(self.model, type) else dict(args)
+        values = dict(args)
+        if isinstance(self.model, type):
+            values = room.signature.typed_args(self.model, args)
         if self.context_name:
             values[self.context_name] = context
         return self.function(**values)

@@ -66,6 +66,10 @@ PolicyConfig = Config
 T = TypeVar("T")
 
 
+def _no_session() -> SessionRequests:
+    return core.requests.NoSession()
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ToolsetEnv:
     """The facts that a toolset may know of the worker it serves."""
@@ -85,7 +89,7 @@ class ToolsetEnv:
     """Registers a module beside the worker like any plugin, under a name, and gives the toolsets that it offers."""
     parent: Any = None
     """The same toolset of the nearest parent worker that has it; what it blocks stays blocked."""
-    open_session: Callable[[], SessionRequests] = lambda: core.requests.NoSession()
+    open_session: Callable[[], SessionRequests] = _no_session
     """Gives ``session``."""
     toolset: str = ""
     """The name of the toolset that has this."""

@@ -105,7 +105,8 @@ class Judge(Struct, frozen=True, kw_only=True):
         if all(verdict.approval is not Approval.BLOCKED for verdict in said):
             try:
                 own = await self._own_verdict(judged)
-                target = gate.judged_as.target_call(judged) if offer.tool.stands_for else None
+                if offer.tool.stands_for:
+                    target = gate.judged_as.target_call(judged)
             except BlockedError as error:
                 own = Verdict(Approval.BLOCKED, error.reason)
             except ToolError as error:
@@ -116,7 +117,9 @@ class Judge(Struct, frozen=True, kw_only=True):
         if verdict.grants:
             verdict = gate.grants.with_keys(verdict, offer.tool, bound_to)
         judged = replace(judged, verdict=verdict)
-        return judged if target is None else await gate.judged_as.judge_target(self, judged, *target)
+        if target is None:
+            return judged
+        return await gate.judged_as.judge_target(self, judged, *target)
 
     def _offer(self, call: ToolCall, caller: AnyCaller) -> Offer:
         offer = self.offers.get(call.name)

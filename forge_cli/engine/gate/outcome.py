@@ -76,8 +76,10 @@ def _success(call: ToolCall, returned: Any, bus: EventBus) -> ToolOutcome:
         return ToolOutcome.failed(call, "error", error_text(error))
     if is_misfit(returned, value):
         warn("its result names a well-known kind without having what that kind needs, so it is taken as JSON")
-    if is_inspecting() and (part := gate.debugging.find_unwritable(returned)):
-        warn(f"its result has {part} in it, which JSON cannot carry")
+    if is_inspecting():
+        part = gate.debugging.find_unwritable(returned)
+        if part:
+            warn(f"its result has {part} in it, which JSON cannot carry")
     return ToolOutcome(call, "success", value)
 
 

@@ -190,7 +190,9 @@ class Judged(Struct, frozen=True, dict=True):
     def resolved(self) -> Args:
         """The args with every path resolved, wherever it stands in them."""
         places = {path.use.at: path.place for path in self.places if path.use.at}
-        return schema.found_paths.with_paths(self.args, places) if places else self.args
+        if not places:
+            return self.args
+        return schema.found_paths.with_paths(self.args, places)
 
 
 def decided(call: str, verdict: Verdict, decision: ApprovalDecision, **more: Any) -> ApprovalDecided:

@@ -64,7 +64,8 @@ class LateProcesses:
         self._made: WorkerProcesses | None = None
 
     def __call__(self) -> WorkerProcesses:
-        self._made = self._made or self._make(sandbox.isolation.worker.WorkerProcesses, self._tasks)
+        if self._made is None:
+            self._made = self._make(sandbox.isolation.worker.WorkerProcesses, self._tasks)
         return self._made
 
     async def __aenter__(self) -> Self:
@@ -97,14 +98,22 @@ def _open_own(prepared: PreparedWorker, workspace: Path, *, make: bool, enough: 
 
 def _why_no_default(prepared: PreparedWorker, workspace: Path) -> str | None:
     """Why the working directory is not a zone of a worker that declares none, for tools that want a file there."""
-    given = isinstance(prepared.worker.sandbox, sandbox.files.sandbox.Sandbox)
-    if given or (prepared.sandbox and prepared.sandbox.zones is not None):
+    if opened_sandbox(prepared.worker.sandbox) is not None:
+        return None
+    if prepared.sandbox and prepared.sandbox.zones is not None:
         return None
     try:
         default_zone(workspace=workspace, user_home=user_home(), file="")
     except NoDefaultZone as error:
         return error.reason
     return None
+
+
+def opened_sandbox(given: object) -> Sandbox | None:
+    """Return what a program gave a worker as its sandbox, if that is an open one."""
+    if given is None:
+        return None
+    return given if isinstance(given, sandbox.files.sandbox.Sandbox) else None
 
 
 def _is_zone(folder: Path, zones: Sequence[Zone]) -> bool:
@@ -291,8 +300,9 @@ class Assembler(Struct, frozen=True, kw_only=True):
     def _find_zones(self, outer: Sandbox | None, make: bool, spare: Path | None) -> tuple[Zone, ...]:
         prepared, config, given = self.prepared, self.prepared.sandbox, self.worker.sandbox
         brought = prepared.brought_zones(self.workspace)
-        if given is not None and isinstance(given, sandbox.files.sandbox.Sandbox):
-            zones = given.zones
+        given_open = opened_sandbox(given)
+        if given_open is not None:
+            zones = given_open.zones
         elif outer is not None and (config is None or config.zones is None):
             zones = tuple(zone for zone in outer.zones if zone.name not in {each.name for each in brought})
         else:

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from forge_cli import engine, record, sandbox
+from forge_cli import engine, record
 from forge_cli.core.actions import Interrupt
 from forge_cli.core.approval import ApprovalMode, OnAsk
 from forge_cli.core.bounds import CALL_LIMIT, fault_text, wait_within
@@ -16,7 +16,7 @@ from forge_cli.core.errors import Mark, ModelError, WorkerError
 from forge_cli.core.events import ApprovalRequired, Event
 from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.runtime.announcements import OpenCalls
-from forge_cli.engine.runtime.assemble import Assembler, Assembly, temporary_folder
+from forge_cli.engine.runtime.assemble import Assembler, Assembly, opened_sandbox, temporary_folder
 from forge_cli.engine.runtime.model import ChosenModel, NamedModel
 from forge_cli.engine.runtime.runtime_spec import OpenWorker, RuntimeSpec
 from forge_cli.engine.turns.environment import (
@@ -115,8 +115,8 @@ async def assemble_worker(
 
 
 def _own_workspace(worker: Worker) -> Path | None:
-    given = worker.sandbox
-    return given.workspace if given is not None and isinstance(given, sandbox.files.sandbox.Sandbox) else None
+    given = opened_sandbox(worker.sandbox)
+    return given.workspace if given else None
 
 
 def approval_mode_of(spec: RuntimeSpec, settings: Settings) -> ApprovalMode:

@@ -144,8 +144,9 @@ class Opened:
     ) -> WorkerRuntime:
         """The runtime for what was asked; ``more`` are other options of WorkerRuntime."""
         asked = self.options
-        kept = record.copy.RecordCopy(asked.record, self.session.lines) if asked.record else None
-        told = tuple(sink for sink in (kept, *sinks) if sink)
+        told = tuple(sink for sink in sinks if sink)
+        if asked.record:
+            told = (record.copy.RecordCopy(asked.record, self.session.lines), *told)
         wiring = engine.runtime.runtime_spec.Wiring(host=self.host, sinks=told, replay=replay, guidance=guidance)
         self.runtime = asked.runtime(self.worker, self.session, wiring, on_ask=self._on_ask(), bus=self.bus, **more)
         return self.runtime

@@ -60,7 +60,9 @@ class PreparedFolder:
     def organisation(self) -> Organisation | None:
         """The policy of the organisation; WorkerError where it forbids something of the worker."""
         policy = organisation_policy()
-        return engine.organisation.accepted(policy, self.worker.worker, self.settings) if policy else None
+        if policy is None:
+            return None
+        return engine.organisation.accepted(policy, self.worker.worker, self.settings)
 
     @property
     def isolation(self) -> Isolation:

@@ -267,7 +267,8 @@ class WorkerRuntime(Generic[OutputT]):
             return await opened.loop.work(task, attachments, tally, budget, past.reply if past else None)
 
     async def _delegate(self, call: ToolCall, task: Delegation) -> str:
-        self._children = self._children or parts.children.Children(_run_child, self._spec.past)
+        if self._children is None:
+            self._children = parts.children.Children(_run_child, self._spec.past)
         self._budget = self._budget or self.opened.new_budget()
         return await self._children.delegate(replace(self.opened, budget=self._budget), call, task)
 
@@ -314,7 +315,8 @@ class WorkerRuntime(Generic[OutputT]):
         """Call the tool that somebody has asked for on the bus; ``invoke`` tells of its calls, which have an id."""
         if isinstance(event, ManualToolInvoke) and event.tool_call_id is None:
             call = ToolCall(new_id("manual"), event.tool_name, dict(event.args))
-            self._by_hand = self._by_hand or parts.background.CallsByHand(self.bus)
+            if self._by_hand is None:
+                self._by_hand = parts.background.CallsByHand(self.bus)
             if event.own_command:
                 self._by_hand.start_command(call, lambda: self.opened.loop)
             else:

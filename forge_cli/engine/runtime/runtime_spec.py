@@ -170,11 +170,9 @@ class RuntimeSpec(Wiring):
     def stated_schema(self) -> OutputSchema | None:
         """The schema that the program gives, else the one that an unfinished task was begun with."""
         before = self.resume.output_schema if self.resume and self.resume.past.unfinished else None
-        return (
-            engine.turns.output.OutputSchema(before)
-            if self.output_schema is None and before is not None
-            else self.output_schema
-        )
+        if self.output_schema is not None or before is None:
+            return self.output_schema
+        return engine.turns.output.OutputSchema(before)
 
     def required_by(self, organisation: Organisation | None) -> RuntimeSpec:
         """The session as an organisation wants it."""

@@ -162,7 +162,9 @@ def _command_view(places: LateSandbox) -> CommandView:
     found = sandbox.isolation.isolation.isolation(wanted.level, where=wanted.where)
     if found is None:
         return CommandView(confined=False, network=True)
-    names = sandbox.isolation.confinement.zone_names(places.zones) if found.shows_names else ()
+    names: tuple[str, ...] = ()
+    if found.shows_names:
+        names = sandbox.isolation.confinement.zone_names(places.zones)
     return CommandView(confined=True, network=wanted.network, names=names)
 
 

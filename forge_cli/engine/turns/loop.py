@@ -51,6 +51,8 @@ if TYPE_CHECKING:
     from forge_cli.record.resume import Past
 
 
+MAX_REPAIRS = 2
+"""How often the model may mend a final answer that does not fit its schema."""
 CUT_OFF = 5
 """Turns in a row that were cut off at the length limit before a call was complete, after which the work ends."""
 
@@ -205,8 +207,10 @@ class Loop:
                 raise ModelError(f"{self.model.name} declined to answer", hint="rephrase the task")
             elif (misfit := self._misfit(answer, tally)) is None:
                 budget.check_last_turn()
-                return turns.output.unfenced(answer) if self.output else answer
-            elif self.output and repairs < turns.output.MAX_REPAIRS:
+                if self.output:
+                    answer = turns.output.unfenced(answer)
+                return answer
+            elif self.output and repairs < MAX_REPAIRS:
                 answer, repairs = "", repairs + 1
                 self._say(Message("user", self.output.repair(misfit)))
             else:

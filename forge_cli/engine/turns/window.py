@@ -234,7 +234,9 @@ class OfferedTools:
 
     async def start(self) -> None:
         """Decide before the first turn, so that the system prompt can name what is deferred."""
-        if not self._fit and turns.deferred.defer(self):
+        if self._fit:
+            return
+        if turns.deferred.defer(self):
             await self.toolbox.refresh()
 
     async def refresh(self) -> list[Tool]:
@@ -250,7 +252,9 @@ class OfferedTools:
 
     def note(self, outcomes: Iterable[ToolOutcome]) -> None:
         """Load what was found, and what was called without being loaded."""
-        for outcome in outcomes if self.groups else ():
+        if not self.groups:
+            return
+        for outcome in outcomes:
             self.load(turns.deferred.found_by(outcome))
 
     def load(self, names: Iterable[str]) -> None:

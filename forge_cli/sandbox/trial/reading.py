@@ -81,7 +81,9 @@ class ReadingRuns:
     async def _seen(self, run: Run, wrap: Confined) -> tuple[Finished, list[TriedWant]]:
         """How it ended, and what it wanted but for secrets."""
         program = getattr(wrap.mechanism, "program", None)
-        thread = trial.seen.filtered_thread(Path(program)) if program else None
+        thread = None
+        if program:
+            thread = trial.seen.filtered_thread(Path(program))
         if thread is None:
             return await _seen_by_first_program(run, wrap)
         # the filter refuses sockets of the network: a namespace without one would take longer than the command

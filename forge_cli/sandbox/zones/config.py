@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import Annotated, Self
+from typing import TYPE_CHECKING, Annotated, Self
 
 from pydantic import (
     AfterValidator,
@@ -25,6 +25,9 @@ from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.processes.limits import DEFAULT_LIMITS, NO_LIMITS, ProcessLimits
 from forge_cli.sandbox.zones.zones import Isolation, IsolationLevel, checked_name, expanded
 from forge_cli.schema.config import Config
+
+if TYPE_CHECKING:
+    from forge_cli.sandbox.network.rules import NetworkRules
 
 _UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 LEAST = 2**20
@@ -146,7 +149,10 @@ class SandboxConfig(Config):
 
     def wanted(self) -> Isolation:
         said = self.isolation.network if self.network is None else self.network
-        reached = network.rules.NetworkRules.read(said) if isinstance(said, list) else said
+        if isinstance(said, list):
+            reached: bool | NetworkRules = network.rules.NetworkRules.read(said)
+        else:
+            reached = said
         read = tuple(Path(os.path.expanduser(path)) for path in self.read)
         unsaid = NO_LIMITS if self.isolation is IsolationLevel.OFF else DEFAULT_LIMITS
         limits, marks = self.limits.limits() | unsaid, (self.where("isolation"), self.where("network"))

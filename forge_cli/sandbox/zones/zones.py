@@ -73,7 +73,9 @@ class Isolation(Struct, frozen=True):
     @property
     def limits(self) -> ProcessLimits:
         """The limits of one command."""
-        return self.stated_limits or sandbox.processes.limits.DEFAULT_LIMITS
+        if self.stated_limits:
+            return self.stated_limits
+        return sandbox.processes.limits.DEFAULT_LIMITS
 
 
 def default_zone(*, workspace: Path, user_home: Path, file: str) -> Zone:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from itertools import islice
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from anyio import to_thread
 from msgspec import Struct
@@ -51,6 +51,9 @@ from forge_cli.toolsets.filesystem.files import (
     refuse_redacted,
     spell,
 )
+
+if TYPE_CHECKING:
+    from forge_cli.sandbox.patches.model import Change
 
 PATCH = """Add, change, move and delete files by a patch: all of it, or nothing.
 Below a header, "@@" begins each place in the file; of its lines " " stay, "-" go and "+" come. For example:
@@ -344,14 +347,14 @@ def _refuse_marks_of(edit: Edit) -> None:
     refuse_marks([edit.replaced.before.encode()], [edit.data])
 
 
-def _plan(text: str, view: SandboxView) -> tuple[patches.model.Change, ...]:
+def _plan(text: str, view: SandboxView) -> tuple[Change, ...]:
     sandbox = whole_sandbox(view)
     return patches.plan.plan(
         patches.parse.parse_patch(text, sandbox.zones), patches.plan.reader(sandbox), sandbox.resolve
     )
 
 
-def _spelled(changes: Sequence[patches.model.Change], view: SandboxView) -> list[patches.model.Change]:
+def _spelled(changes: Sequence[Change], view: SandboxView) -> list[Change]:
     return [replace(change, path=spell(view, change.path)) for change in changes]
 
 
