@@ -338,27 +338,77 @@ def references(modules: list[Module], owners: set[str], attribute: str) -> list[
 
 
 def circle(modules: list[Module]) -> list[str]:
-    """Modules in a circle or between two: what imports none of the rest, or is imported by none of it, is in none."""
+    """The modules that are in a circle of imports, wherever in a file these stand."""
     arrows = {dotted(each.path): {name for _, full in each.imports() for name in _prefixes(full)} for each in modules}
-    left = set(arrows)
-    while True:
-        used = {name for user in left for name in arrows[user] - {user}}
-        done = {name for name in left if name not in used or not arrows[name] & left - {name}}
-        if not done:
-            return sorted(left)
-        left -= done
+    return sorted(name for name in arrows if any(name in _reached(other, arrows) for other in arrows[name] - {name}))
+
+
+def _reached(start: str, arrows: dict[str, set[str]]) -> set[str]:
+    """Every module that one imports, and those that they import."""
+    found: set[str] = set()
+    left = {start} & arrows.keys()
+    while left:
+        name = left.pop()
+        found.add(name)
+        left |= (arrows[name] & arrows.keys()) - found
+    return found
 
 
 def _prefixes(name: str) -> set[str]:
     return {name, name.rpartition(".")[0]}
 
 
-@each_row(
-    "room", ["core", "schema", "record", "engine", "models", "toolsets", "ui", "inspection", "cli", "process", "apps"]
-)
+CIRCLES = {
+    "core": {"core.result_forms", "core.results"},
+    "schema": {
+        "schema.input_schema",
+        "schema.offering",
+        "schema.problems",
+        "schema.returned",
+        "schema.signature",
+        "schema.tool",
+        "schema.tool_fields",
+        "schema.toolset",
+        "schema.unfit",
+    },
+    "engine": {
+        "engine.gate.consent",
+        "engine.gate.judge",
+        "engine.gate.judged_as",
+        "engine.gate.kept",
+        "engine.plugins.distributions",
+        "engine.plugins.host",
+        "engine.plugins.local",
+        "engine.runtime.commands",
+        "engine.runtime.conversation",
+        "engine.runtime.going_back",
+        "engine.runtime.runtime",
+        "engine.turns.deferred",
+        "engine.turns.limits",
+        "engine.turns.prices",
+        "engine.turns.room",
+        "engine.turns.summary",
+        "engine.turns.window",
+    },
+    "cli": {"cli.commands", "cli.foreign", "cli.options"},
+    "files": {"files.project", "files.settings"},
+    "sandbox": {
+        "sandbox.files.held",
+        "sandbox.files.sandbox",
+        "sandbox.search.files",
+        "sandbox.trial.apply",
+        "sandbox.trial.changes",
+        "sandbox.trial.ignored",
+        "sandbox.trial.walk",
+    },
+}
+"""Modules that need one another, by room: an import inside a function counts like any other. No room may get more."""
+
+
+@each_row("room", sorted({module.room for module in FORGE} - ABOVE_ALL | {"apps", "cli"}))
 def test_rooms_have_no_circle(room: str) -> None:
     inside = [module for module in FORGE if module.room == room and not module.path.endswith("__init__.py")]
-    assert circle(inside) == []
+    assert {name.removeprefix("forge_cli.") for name in circle(inside)} == CIRCLES.get(room, set())
 
 
 def test_a_circle_is_found() -> None:

@@ -12,7 +12,6 @@ from typing import Annotated, BinaryIO, TextIO
 
 import typer
 
-from forge_cli import inspection
 from forge_cli.cli.find_worker import WorkerArgument, find_worker
 from forge_cli.cli.options import DirectoryOption, JsonInputOption, JsonOption, new_app, work_folder
 from forge_cli.cli.output import data_output
@@ -76,7 +75,9 @@ def approve(
             given = json_object(json_input)
             path, folder = find_worker(worker), work_folder(directory)
             if as_try:
-                tried = in_loop(inspection.trying.try_line, path, folder, str(tool), given, _options(pairs or []))
+                from forge_cli.inspection.trying import try_line
+
+                tried = in_loop(try_line, path, folder, str(tool), given, _options(pairs or []))
                 _tell_trial(tried, out, as_json=as_json)
                 return
             _approve_all(_one(str(tool), pairs or [], given), path, folder, out, as_json=as_json)

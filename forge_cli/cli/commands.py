@@ -10,7 +10,6 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
-from forge_cli import cli
 from forge_cli.core.source import OWN
 from forge_cli.engine.plugins.scan import COMMAND, Plugin, allowed, installed, kind_and_name, takes_name
 from forge_cli.files.home import forge_home
@@ -34,7 +33,9 @@ class PlainParser:
         return parameters
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        if examples := cli.overview.examples_of(ctx.command_path.split()[1:]):
+        from forge_cli.cli.overview import examples_of
+
+        if examples := examples_of(ctx.command_path.split()[1:]):
             with formatter.section("Examples"):
                 for example in examples:
                     formatter.write(f"{'':>{formatter.current_indent}}{example}\n")
@@ -60,14 +61,18 @@ class CommandGroup(PlainParser, TyperGroup):
     """A group of commands whose help ends with examples."""
 
     def get_short_help_str(self, limit: int = 45) -> str:
-        return cli.overview.TABLE.get(self.name or "", ["Commands of a package."])[0]
+        from forge_cli.cli.overview import TABLE
+
+        return TABLE.get(self.name or "", ["Commands of a package."])[0]
 
     def format_help_text(self, ctx: Any, formatter: Any) -> None:
         self.help = self.help or self.get_short_help_str()
         super().format_help_text(ctx, formatter)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        cli.overview.write_overview(self.commands, formatter, by_sections=ctx.parent is None)
+        from forge_cli.cli.overview import write_overview
+
+        write_overview(self.commands, formatter, by_sections=ctx.parent is None)
 
 
 app = typer.Typer(
@@ -104,7 +109,9 @@ class LazyCommand(TyperCommand):
         """Commands that are named by its first argument, as in ``batch status``."""
 
     def get_short_help_str(self, limit: int = 45) -> str:
-        known = cli.overview.COMMANDS
+        from forge_cli.cli.overview import COMMANDS
+
+        known = COMMANDS
         return known[self.path] if self.plugins[0].distribution == OWN else self.plugins[0].summary
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
@@ -118,7 +125,9 @@ class LazyCommand(TyperCommand):
         """The command itself; an app may have several of one group."""
         name, plugin = self.name or "", self.plugins[0]
         if plugin.distribution != OWN:
-            return cli.foreign.load_foreign(self.path, self.plugins)
+            from forge_cli.cli.foreign import load_foreign
+
+            return load_foreign(self.path, self.plugins)
         found = get_command(plugin.load())
         return found.commands[name] if isinstance(found, TyperGroup) else found
 
@@ -171,5 +180,7 @@ def dispatch(args: list[str], report: ResultReport | None = None) -> int:
     except typer.Exit as end:
         return end.exit_code
     except typer.TyperException as error:
-        raise cli.usage.CommandLineError(error) from None
+        from forge_cli.cli.usage import CommandLineError
+
+        raise CommandLineError(error) from None
     return 0

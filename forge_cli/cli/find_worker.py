@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from forge_cli import cli
 from forge_cli.files.home import forge_home
 from forge_cli.files.lookup import WorkerOrigin, is_path, named_workers
 
@@ -25,10 +24,14 @@ def find_worker(name: str) -> str:
 def find_trusted_worker(name: str, *, interactive: bool, chosen: bool = True) -> str:
     """The path of a worker that is about to run; a name of the folder's, or a path not ``chosen``, needs trust."""
     if "FORGE_TRUST" in os.environ:
-        cli.ask_trust.trust_by_hash(Path.cwd())
+        from forge_cli.cli.ask_trust import trust_by_hash
+
+        trust_by_hash(Path.cwd())
     path = _find(name, runs=True, interactive=interactive)
     if not chosen and path == name:
-        cli.trusted_workers.check_unnamed(path, interactive=interactive)
+        from forge_cli.cli.trusted_workers import check_unnamed
+
+        check_unnamed(path, interactive=interactive)
     return path
 
 
@@ -37,12 +40,18 @@ def _find(name: str, *, runs: bool, interactive: bool) -> str:
     found = [worker for worker in known if worker.name == name]
     if is_path(name):
         if found:
-            cli.notices.warn(f"{name} is a path here; the {found[0].origin} worker of that name is not used")
+            from forge_cli.cli.notices import warn
+
+            warn(f"{name} is a path here; the {found[0].origin} worker of that name is not used")
         return name
     if not found:
         if os.path.isdir(name):
             return name
-        raise cli.trusted_workers.unknown_worker(name, known)
+        from forge_cli.cli.trusted_workers import unknown_worker
+
+        raise unknown_worker(name, known)
     if found[0].origin is not WorkerOrigin.PROJECT:
         return str(found[0].path)
-    return str(cli.trusted_workers.first_trusted(found, runs=runs, interactive=interactive).path)
+    from forge_cli.cli.trusted_workers import first_trusted
+
+    return str(first_trusted(found, runs=runs, interactive=interactive).path)

@@ -8,7 +8,6 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from forge_cli import ui
 from forge_cli.core.errors import ExitCode, Terminated
 from forge_cli.core.text import visible
 from forge_cli.engine.plugins.scan import find_unknown_names, installed
@@ -21,13 +20,17 @@ if TYPE_CHECKING:
 
 def warn(sentence: str) -> None:
     """Say what is not an error, on standard error."""
-    sys.stderr.write(ui.wrap.wrap_for(sys.stderr, f"forge: {visible(sentence)}") + "\n")
+    from forge_cli.ui.wrap import wrap_for
+
+    sys.stderr.write(wrap_for(sys.stderr, f"forge: {visible(sentence)}") + "\n")
 
 
 def warn_of_unknown_plugins() -> None:
     """Say which names in FORGE_LOAD_PLUGINS mean nothing."""
+    from forge_cli.ui.wrap import wrap_for
+
     for problem in find_unknown_names(installed(forge_home() / "cache")):
-        sys.stderr.write(ui.wrap.wrap_for(sys.stderr, f"warning: {visible(problem)}") + "\n")
+        sys.stderr.write(wrap_for(sys.stderr, f"warning: {visible(problem)}") + "\n")
 
 
 def resume_command(command: str, asked: RunOptions, session_id: str) -> str:

@@ -13,7 +13,6 @@ from typing import Annotated, Any, get_type_hints
 import typer
 from typer.core import TyperCommand
 
-from forge_cli import cli
 from forge_cli.cli.commands import HELP, PlainParser
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.errors import UsageError
@@ -36,7 +35,9 @@ class PlainCommand(PlainParser, TyperCommand):
         return [piece[1:].replace("}", "", 1) if piece.startswith("{") else piece for piece in pieces]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        cli.overview.write_parameters(self.get_params(ctx), ctx, formatter)
+        from forge_cli.cli.overview import write_parameters
+
+        write_parameters(self.get_params(ctx), ctx, formatter)
 
 
 class App(typer.Typer):
@@ -91,7 +92,9 @@ def work_folder(directory: Path | None) -> Path:
     folder = Path.cwd() if directory is None else directory
     require_folder("-C", folder)
     if "FORGE_TRUST" in os.environ:
-        cli.ask_trust.trust_by_hash(folder)
+        from forge_cli.cli.ask_trust import trust_by_hash
+
+        trust_by_hash(folder)
     return folder.resolve()
 
 

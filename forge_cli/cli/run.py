@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 import typer
 from msgspec.structs import replace
 
-from forge_cli import cli, engine, record, ui
 from forge_cli.cli.commands import app_module
 from forge_cli.cli.find_worker import WorkerArgument, find_trusted_worker
 from forge_cli.cli.options import new_app
@@ -27,7 +26,6 @@ from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import ExitCode, UsageError
 from forge_cli.core.events import Event, StatusEvent
 from forge_cli.core.text import json_for, readable, visible
-from forge_cli.engine import turns
 from forge_cli.engine.runtime.options import Opened, RunOptions
 from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.files.worker import load_worker
@@ -100,7 +98,9 @@ class TaskOptions(RunOptions):
         """The replay that takes the place of a model, where a record does."""
         if self.replay is None:
             return None
-        return engine.replay.repeat.driven_by(self.replay, self.workspace)
+        from forge_cli.engine.replay.repeat import driven_by
+
+        return driven_by(self.replay, self.workspace)
 
     def streams_text(self, out: TextIO) -> bool:
         return self.format is OutputFormat.text and out.isatty() and self.trace != "quiet"
@@ -144,9 +144,13 @@ def run(
     terminal = None if stay or print_only else open_terminal()
     interactive = (is_interactive() or terminal is not None) and not print_only
     if task is None:
-        cli.trusted_workers.refuse_sentence(worker)
+        from forge_cli.cli.trusted_workers import refuse_sentence
+
+        refuse_sentence(worker)
     if output is not None:
-        record.target.check_target("-o", output, record=options.record)
+        from forge_cli.record.target import check_target
+
+        check_target("-o", output, record=options.record)
     if stay:
         alone = {"-p": print_only, "-o": output, "--output-schema": output_schema, "--replay": replay}
         alone |= {"--json": as_json, "--output-format": output_format is not OutputFormat.text}
@@ -161,12 +165,16 @@ def run(
         raise UsageError("--ephemeral and --on-ask park contradict each other", hint=hint)
     session = options.session
     options.check()
-    recorded = None
+    recording = None
     if replay is not None:
-        recorded = cli.courses.recorded(replay, options)
+        from forge_cli.cli.courses import recorded
+
+        recording = recorded(replay, options)
     if not print_only:
-        cli.ask_trust.offer_trust(options.workspace)
-    first = recorded.parts[0] if recorded else None
+        from forge_cli.cli.ask_trust import offer_trust
+
+        offer_trust(options.workspace)
+    first = recording.parts[0] if recording else None
     asked = options.chosen(
         find_trusted_worker(worker, interactive=interactive),
         worker,
@@ -178,10 +186,10 @@ def run(
         asked = dataclasses.replace(asked, attachments=first.task.attachments)
     plan = TaskOptions(
         **vars(asked),
-        task=_task(task, stay, optional=session.resumes or recorded is not None) or (first.task.text if first else ""),
+        task=_task(task, stay, optional=session.resumes or recording is not None) or (first.task.text if first else ""),
         format=OutputFormat.stream_json if as_json else output_format,
         output=output and output.resolve(),
-        replay=recorded,
+        replay=recording,
         terminal=terminal,
     )
     if plan.trace == "quiet":
@@ -198,7 +206,9 @@ def run(
 def _schema(file: str | None) -> OutputSchema | None:
     if file is None:
         return None
-    return turns.output.OutputSchema.load(file, where=None, folder=Path.cwd())
+    from forge_cli.engine.turns.output import OutputSchema
+
+    return OutputSchema.load(file, where=None, folder=Path.cwd())
 
 
 def _task(task: str | None, stay: bool, *, optional: bool) -> str:
@@ -211,7 +221,9 @@ def _finish(
 ) -> ExitCode:
     code = finish(plan, result, out)
     if opened.session.log is not None and plan.trace != "quiet" and result.status in RESUMABLE:
-        sys.stderr.write(f"  resume with: {cli.notices.resume_command('run', plan, result.session_id)}\n")
+        from forge_cli.cli.notices import resume_command
+
+        sys.stderr.write(f"  resume with: {resume_command('run', plan, result.session_id)}\n")
     if loss := loss_of(out):
         code = _tell_loss(plan, loss, result.session_id)
     if report is not None:
@@ -266,7 +278,9 @@ async def _carry_out(plan: TaskOptions, out: TextIO, report: ResultReport | None
 
 
 def _warn(sentence: str) -> None:
-    cli.notices.warn(sentence)
+    from forge_cli.cli.notices import warn
+
+    warn(sentence)
 
 
 def _screen(plan: TaskOptions, opened: Opened, out: TextIO) -> TerminalUI | nullcontext[None]:
@@ -274,7 +288,9 @@ def _screen(plan: TaskOptions, opened: Opened, out: TextIO) -> TerminalUI | null
     if plan.is_silent:
         _tell_problems(opened.bus)
         return nullcontext()
-    screen = ui.terminal.terminal.TerminalUI(
+    from forge_cli.ui.terminal.terminal import TerminalUI
+
+    screen = TerminalUI(
         opened.bus,
         output=out,
         input=plan.terminal,
@@ -294,7 +310,9 @@ def _tell_problems(bus: EventBus) -> None:
 
     @cache
     def trace() -> Callable[[Event], None]:
-        return ui.terminal.trace.trace_formatter("quiet")
+        from forge_cli.ui.terminal.trace import trace_formatter
+
+        return trace_formatter("quiet")
 
     def hear(event: Event) -> None:
         if isinstance(event, StatusEvent) and event.level in ("warning", "error"):
@@ -337,13 +355,17 @@ def finish(plan: TaskOptions, result: WorkerResult, out: TextIO) -> ExitCode:
 
 
 def _print_problem(problem: str) -> None:
-    sys.stderr.write(ui.wrap.wrap_for(sys.stderr, f"forge: {visible(problem, keep=chr(10))}\n"))
+    from forge_cli.ui.wrap import wrap_for
+
+    sys.stderr.write(wrap_for(sys.stderr, f"forge: {visible(problem, keep=chr(10))}\n"))
 
 
 def _write(file: Path, answer: str) -> str | None:
     """Write the answer to a file; returns the sentence that says why that was not possible."""
     try:
-        record.target.write_target(file, f"{answer}\n")
+        from forge_cli.record.target import write_target
+
+        write_target(file, f"{answer}\n")
     except OSError as error:
         return f"-o {visible(str(file))}: the answer could not be written: {error.strerror}"
     return None

@@ -11,7 +11,6 @@ from typing import Annotated, Any
 
 import typer
 
-from forge_cli import cli, files, record
 from forge_cli.cli.options import DirectoryOption, chosen_mode, work_folder
 from forge_cli.core.approval import ApprovalMode, OnAsk
 from forge_cli.core.errors import ExitCode, ForgeError
@@ -20,7 +19,6 @@ from forge_cli.files.home import forge_home
 from forge_cli.files.settings import TraceLevel, load_settings
 from forge_cli.files.worker import Limits
 from forge_cli.process.signals import in_loop
-from forge_cli.sandbox import zones
 
 
 def more_than_nothing(limit: float | None) -> float | None:
@@ -88,7 +86,9 @@ class WorkerOptions(SharedOptions):
     def chosen(self, worker: str, named: str, **more: Any) -> RunOptions:
         added = []
         if self.add_dir:
-            added = [zones.declared.added_zone(text) for text in self.add_dir]
+            from forge_cli.sandbox.zones.declared import added_zone
+
+            added = [added_zone(text) for text in self.add_dir]
         return super().chosen(worker, named, workspace=self.workspace, zones=tuple(added), **more)
 
 
@@ -146,13 +146,17 @@ class SessionOptions(WorkOptions):
         """Refuse what could only fail later."""
         _ = self.session
         if self.record is not None:
-            record.copy.check_record(self.record)
+            from forge_cli.record.copy import check_record
+
+            check_record(self.record)
 
     def chosen(self, worker: str, named: str, *, print_only: bool = False, **more: Any) -> RunOptions:
         """With ``print_only`` it is quiet unless a flag says something else."""
         attached = []
         if self.attach:
-            attached = [files.attachment.read_attachment(path) for path in self.attach]
+            from forge_cli.files.attachment import read_attachment
+
+            attached = [read_attachment(path) for path in self.attach]
         return super().chosen(
             worker,
             named,
@@ -173,7 +177,9 @@ def _is_settled(error: Exception, options: RunOptions) -> bool:
     """Return True if a person has taken over what differs from a lock, so that it can be tried again."""
     if not options.interactive:
         return False
-    return cli.lock_changes.is_taken_over(error, options.workspace)
+    from forge_cli.cli.lock_changes import is_taken_over
+
+    return is_taken_over(error, options.workspace)
 
 
 def carried_out(options: RunOptions, function: Callable[..., Awaitable[ExitCode]], *args: Any) -> ExitCode:

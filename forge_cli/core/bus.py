@@ -11,7 +11,6 @@ import anyio
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from forge_cli import core
 from forge_cli.core.actions import ApprovalResponse, UserInput
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
 from forge_cli.core.errors import StatusLevel
@@ -171,12 +170,16 @@ class EventBus:
 
 
 def _read_named(name: str, payload: Mapping[str, Any]) -> Event:
-    known = core.event_kinds.EVENT_KINDS
+    from forge_cli.core.event_kinds import EVENT_KINDS
+
+    known = EVENT_KINDS
     if name not in known:
         raise ValueError(f"there is no event '{name}'; {did_you_mean(name, known)}")
     try:
-        full = core.short_payloads.complete(name, payload)
-        core.short_payloads.check_keys(known[name], full)
+        from forge_cli.core.short_payloads import check_keys, complete
+
+        full = complete(name, payload)
+        check_keys(known[name], full)
         event = known[name].read(full)
     except Unreadable as error:
         raise ValueError(f"this is not the payload of an event '{name}': {error}") from None

@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Literal, TypeVar, get_type_hints
 
 from msgspec import Struct
 
-from forge_cli import core
 from forge_cli.core.wire import OnWire, Unreadable, clean_text, own_reader, reader, snake_case, wire
 
 
@@ -83,8 +82,10 @@ class Image(KnownResult, frozen=True):
 
     def about(self) -> str:
         """``image/png, 640x480, 32 KB``"""
-        size = core.pictures.dimensions(self.data[: core.pictures.HEAD])
-        facts = [self.media_type, *([f"{size[0]}x{size[1]}"] if size else []), core.pictures.file_size(len(self.data))]
+        from forge_cli.core.pictures import HEAD, dimensions, file_size
+
+        size = dimensions(self.data[:HEAD])
+        facts = [self.media_type, *([f"{size[0]}x{size[1]}"] if size else []), file_size(len(self.data))]
         return ", ".join(facts)
 
     def text(self) -> str:
@@ -110,7 +111,9 @@ class Blob(KnownResult, frozen=True):
 
     def about(self) -> str:
         """``report.pdf, application/pdf, 32 KB``"""
-        return ", ".join(filter(None, (self.name, self.media_type, core.pictures.file_size(len(self.data)))))
+        from forge_cli.core.pictures import file_size
+
+        return ", ".join(filter(None, (self.name, self.media_type, file_size(len(self.data)))))
 
     def text(self) -> str:
         """The text that a model reads: what it is, and the content where that is text."""

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 from msgspec import Struct, field
 from msgspec.structs import asdict
 
-from forge_cli import core
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.media import Blob, Image
 from forge_cli.core.results import ResultValue, for_model, shown_files
@@ -72,12 +71,16 @@ class Attachment(Struct, frozen=True):
 
     def about(self) -> str:
         """``shot.png (198 KB, 1280x800, about 1,365 tokens)``, the tokens as far as they can be guessed."""
-        facts, tokens = [core.pictures.file_size(len(self.data))], None
+        from forge_cli.core.pictures import HEAD, dimensions, file_size
+
+        facts, tokens = [file_size(len(self.data))], None
         if self.media_type.startswith("text/"):
             tokens = len(self.data) // BYTES_A_TOKEN
-        elif size := core.pictures.dimensions(self.data[: core.pictures.HEAD]):
+        elif size := dimensions(self.data[:HEAD]):
+            from forge_cli.core.pictures import image_tokens
+
             facts.append(f"{size[0]}x{size[1]}")
-            tokens = core.pictures.image_tokens(*size)
+            tokens = image_tokens(*size)
         if tokens is not None:
             facts.append(f"about {counted(tokens, 'token')}")
         return f"{self.name} ({', '.join(facts)})"

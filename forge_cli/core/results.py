@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
-from forge_cli import core
 from forge_cli.core.media import MEDIA_LIMIT, KnownResult
 from forge_cli.core.media import Blob as Blob
 from forge_cli.core.media import DisplayHints as DisplayHints
@@ -185,7 +184,9 @@ ResultValue = Text | Diff | FileContent | FileList | Json | Image | Blob | Custo
 
 
 def _read(data: Any) -> Any:
-    return core.result_forms.read_result(data)
+    from forge_cli.core.result_forms import read_result
+
+    return read_result(data)
 
 
 own_reader(ResultValue, _read)
@@ -195,9 +196,13 @@ def as_result(value: Any) -> ResultValue:
     """The return value of a tool as a result: strings are text, a mapping with a kind is of it, other data is JSON."""
     match value:
         case Text() | Diff() | FileContent() | FileList() | Json() | Image() | Blob() | Custom():
-            return core.result_forms.sound(value)
+            from forge_cli.core.result_forms import sound
+
+            return sound(value)
         case [*parts] if any(isinstance(part, ResultValue) for part in parts):
-            return core.result_forms.joined(parts)
+            from forge_cli.core.result_forms import joined
+
+            return joined(parts)
         case None:
             return Text("The tool returned nothing.")
         case str():
@@ -205,9 +210,13 @@ def as_result(value: Any) -> ResultValue:
         case bytes() | bytearray():
             return Text(decode_text(bytes(value)))
         case {"kind": str() as kind, "data": data, **rest} if is_valid_kind(kind) and not is_well_known_kind(kind):
-            return core.result_forms.custom(kind, data, rest)
+            from forge_cli.core.result_forms import custom
+
+            return custom(kind, data, rest)
         case {"kind": str() as kind} if is_well_known_kind(kind):
-            return core.result_forms.well_known(jsonable(value))
+            from forge_cli.core.result_forms import well_known
+
+            return well_known(jsonable(value))
         case _:
             return Json(jsonable(value))
 
@@ -228,7 +237,9 @@ def bounded(value: ResultValue, limit: int = VALUE_LIMIT) -> ResultValue:
     """The same result, small enough to keep."""
     match value:
         case Text() | Json() | Image() | Blob() if sum(len(file.data) for file in shown_files(value)) > MEDIA_LIMIT:
-            return bounded(core.result_forms.with_few_files(value), limit)
+            from forge_cli.core.result_forms import with_few_files
+
+            return bounded(with_few_files(value), limit)
         case Text(content=content):
             return value if len(content) <= limit else replace(value, content=cut(content, limit))
         case FileContent(content=content) if len(content) > limit:  # behind the cut the numbers would be wrong

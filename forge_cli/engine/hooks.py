@@ -16,7 +16,6 @@ import anyio
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from forge_cli import files
 from forge_cli.core.approval import Approval, ApprovalDecision, ApprovalRequest, Verdict
 from forge_cli.core.bounds import call_within, fault_text
 from forge_cli.core.bus import EventBus
@@ -323,7 +322,9 @@ class Hooks(Struct, frozen=True, kw_only=True, dict=True):
     async def _run(self, hook: Hook, told: HookCall) -> HookAnswer:
         code = {}
         if hook.of_project:
-            code = files.project.hook_code(hook.config, self.workspace)
+            from forge_cli.files.project import hook_code
+
+            code = hook_code(hook.config, self.workspace)
         for file in TrustStore(self.home).differing(code):
             raise HookFailed(f"{file} is not trusted as it is; forge trust changes that")
         text = json.dumps(jsonable(told.wire()), ensure_ascii=False) + "\n"

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from forge_cli import files
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.text import nearest, visible
 from forge_cli.files.places import decode_utf8, place_in
@@ -75,7 +74,9 @@ def parse_document(text: str | bytes, file: str) -> MarkedDict:
     if found := re.search(_INVISIBLE, text):
         problem = f"{_code(found)} is invisible; delete it, or write it as an escape in double quotes"
         raise WorkerError(place_in(text[: found.start()], Mark(file)), problem)
-    return files.parsing.parse_mapping(text, file)
+    from forge_cli.files.parsing import parse_mapping
+
+    return parse_mapping(text, file)
 
 
 def _read(path: Path, file: str) -> bytes:

@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from forge_cli import files
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.text import visible
 from forge_cli.files.regular import NotRegularError, read_regular
@@ -33,7 +32,9 @@ def guidance_for(wanted: bool | None, workspace: Path, home: Path, *, told: bool
         return read_guidance(workspace)
 
     def is_trusted(file: Path, content: bytes) -> bool:
-        return files.trust.TrustStore(home).holds_file(file, content)
+        from forge_cli.files.trust import TrustStore
+
+        return TrustStore(home).holds_file(file, content)
 
     return read_guidance(workspace, is_trusted)
 

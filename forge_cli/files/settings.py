@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
-from forge_cli import files
 from forge_cli.core.bounds import LOAD_LIMIT
 from forge_cli.core.errors import WorkerError
 from forge_cli.core.source import HookName
@@ -206,7 +205,9 @@ def untrusted_project(home: Path, workspace: Path) -> Path | None:
     file = project_file(workspace)
     if not _is_project(file, home):
         return None
-    return None if files.trust.TrustStore(home).holds_file(file) else file
+    from forge_cli.files.trust import TrustStore
+
+    return None if TrustStore(home).holds_file(file) else file
 
 
 def load_settings(home: Path, workspace: Path | None = None, *, user_text: str | None = None) -> Settings:
@@ -220,9 +221,13 @@ def load_settings(home: Path, workspace: Path | None = None, *, user_text: str |
     project, policy = load_project_settings(home, workspace) if workspace else None, organisation_policy()
     settings = user
     if project:
-        settings = files.project.merged(settings, project)
+        from forge_cli.files.project import merged
+
+        settings = merged(settings, project)
     if policy:
-        settings = files.project.merged(settings, settings_of(policy))
+        from forge_cli.files.project import merged
+
+        settings = merged(settings, settings_of(policy))
     return settings
 
 
@@ -230,7 +235,9 @@ def organisation_policy() -> OrganisationPolicy | None:
     """The policy of the organisation on this machine, where there is one."""
     if not has_policy():
         return None
-    return files.organisation.load_policy()
+    from forge_cli.files.organisation import load_policy
+
+    return load_policy()
 
 
 def settings_of(policy: OrganisationPolicy) -> Settings:
@@ -279,9 +286,13 @@ def load_project_settings(home: Path, workspace: Path) -> Settings | None:
     file = project_file(workspace)
     if not _is_project(file, home):
         return None
-    if not files.trust.TrustStore(home).holds_file(file):
+    from forge_cli.files.trust import TrustStore
+
+    if not TrustStore(home).holds_file(file):
         return None
-    return files.project.read_project(file)
+    from forge_cli.files.project import read_project
+
+    return read_project(file)
 
 
 def _is_there(file: Path, hint: str = "make it readable for you") -> bool:

@@ -10,7 +10,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from forge_cli import files
 from forge_cli.core.errors import ExitCode, ForgeError
 from forge_cli.files.allowed import allowed_by, find_allowed
 from forge_cli.files.home import make_private
@@ -197,12 +196,16 @@ def server_code(worker: Worker) -> set[Path]:
     """The code of the MCP servers that a worker and its child workers define, as far as it comes with them."""
     found: set[Path] = set()
     for each in with_children(worker):
+        from forge_cli.files.mcp import defined_in
+
         base = next((above.parent for above in each.folder.parents if above.name == ".forge"), each.folder)
         for part in each.sections_of("mcp"):
-            for server in files.mcp.defined_in(part.get("servers")).values():
+            for server in defined_in(part.get("servers")).values():
                 if server.command:
+                    from forge_cli.files.started import content_of_code
+
                     argv = [server.command, *server.args]
-                    found.update(files.started.content_of_code(argv, base, server.env))
+                    found.update(content_of_code(argv, base, server.env))
     return found
 
 

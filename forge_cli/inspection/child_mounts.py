@@ -10,7 +10,6 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from forge_cli import files
 from forge_cli.core.bounds import is_of_forge
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.zones import Zone, ZoneMode
@@ -105,7 +104,9 @@ def _policy() -> list[Path]:
     """The file of the organisation, where there is one: looked at here, as the child has no means to."""
     if organisation_policy() is None:
         return []
-    file = files.organisation.policy_file()
+    from forge_cli.files.organisation import policy_file
+
+    file = policy_file()
     return [file] if file else []
 
 

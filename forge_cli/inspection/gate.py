@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from forge_cli import engine, inspection, schema
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.text import as_spelled
 from forge_cli.core.thirdparty import deny_third_party, needs_third_party, watching
@@ -52,7 +51,9 @@ async def judging(worker: str, workspace: Path, user_text: str | None = None) ->
 
 
 def _opened(worker: Worker, workspace: Path, user_text: str | None) -> AbstractAsyncContextManager[Assembly]:
-    return engine.runtime.without_model.opened(worker, workspace=workspace, make_zones=False, user_text=user_text)
+    from forge_cli.engine.runtime.without_model import opened
+
+    return opened(worker, workspace=workspace, make_zones=False, user_text=user_text)
 
 
 async def open_gate(worker: str, workspace: str, user_text: str | None) -> None:
@@ -74,11 +75,16 @@ async def _judge(
     guard = assembly.guard
     tool = as_spelled(tool, guard.judge.offers)
     if tool not in guard.judge.offers:
-        why = inspection.left_out.why_missing(assembly.toolbox, tool)
+        from forge_cli.inspection.left_out import why_missing
+
+        why = why_missing(assembly.toolbox, tool)
         if why:
             return Outlook(answer_of(tool, "refused", why))
     call = call_of(guard.judge.offers.get(tool), tool, args, typed)
-    return await engine.gate.answer.verdict_on(guard, call, engine.gate.steps.Caller(caller))
+    from forge_cli.engine.gate.answer import verdict_on
+    from forge_cli.engine.gate.steps import Caller
+
+    return await verdict_on(guard, call, Caller(caller))
 
 
 def call_of(offer: Offer | None, tool: str, args: JsonObject | str, typed: Mapping[str, OptionValue]) -> ToolCall:
@@ -88,6 +94,8 @@ def call_of(offer: Offer | None, tool: str, args: JsonObject | str, typed: Mappi
     """
     options = {}
     if offer:
-        options = schema.forms.args_from(typed, offer.tool.schema.json_schema)
+        from forge_cli.schema.forms import args_from
+
+        options = args_from(typed, offer.tool.schema.json_schema)
     unreadable = args if isinstance(args, str) else None
     return ToolCall("approve", tool, {} if isinstance(args, str) else {**args, **options}, unreadable)

@@ -8,7 +8,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from forge_cli import inspection, sandbox
 from forge_cli.core.thirdparty import ThirdPartyError, deny_third_party, needs_third_party, watching
 
 if TYPE_CHECKING:
@@ -70,9 +69,13 @@ class Inspector:
 
     async def in_child(self, function: Callable[..., Awaitable[T]], *args: Any) -> T:
         if self._children is None:
-            self._children = await self._stack.enter_async_context(sandbox.processes.process.ChildProcesses())
+            from forge_cli.sandbox.processes.process import ChildProcesses
+
+            self._children = await self._stack.enter_async_context(ChildProcesses())
         if self._child is None:
-            start = inspection.loading_child.LoadingChild.started
+            from forge_cli.inspection.loading_child import LoadingChild
+
+            start = LoadingChild.started
             self._child = await start(self._children, self._worker, self._folder, calls_tools=self._calls_tools)
         try:
             return await self._child.ask(function, args)

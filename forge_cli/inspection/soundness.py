@@ -6,7 +6,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from forge_cli import engine
 from forge_cli.core.bus import EventBus
 from forge_cli.files.allowed import allowed_by, find_allowed
 from forge_cli.files.worker import Worker, load_worker
@@ -23,20 +22,24 @@ async def open_all(path: str, workspace: str) -> tuple[tuple[int, int, list[str]
 
     Returns how many toolsets and tools it has, and servers never seen; and what is odd about models.
     """
+    from forge_cli.engine.runtime.without_model import opened
+
     bus, odd, seen = EventBus(), list[str](), set[Path]()
     warn_of_events(bus)
-    open_worker = partial(engine.runtime.without_model.opened, workspace=Path(workspace), bus=bus, make_zones=False)
+    open_worker = partial(opened, workspace=Path(workspace), bus=bus, make_zones=False)
 
     async def look(worker: Worker, parent: Assembly | None, depth: int = 0) -> tuple[int, int, list[str]]:
         seen.add(worker.path.resolve())
         async with open_worker(worker, parent=parent) as assembly:
+            from forge_cli.engine.runtime.children import MAX_DEPTH
+
             box = assembly.toolbox
             for each in box.toolsets:
                 each.instructions()
             odd.extend(filter(None, [check_model(worker, Path(workspace))]))
             for entry in allowed_by(worker.section("toolsets", "workers")):
                 child = find_allowed(worker.folder, entry, None)
-                if child.path.resolve() not in seen and depth < engine.runtime.children.MAX_DEPTH:
+                if child.path.resolve() not in seen and depth < MAX_DEPTH:
                     await look(child, assembly, depth + 1)
             return len(box.toolsets), len(box.offers), servers_left_out(box)
 

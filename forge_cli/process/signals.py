@@ -13,7 +13,6 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from forge_cli import ui
 from forge_cli.core.bounds import RUNNING, SHUTDOWN_GRACE, ForcedEnd, begin_shutdown, end, start_loop
 from forge_cli.core.errors import Terminated
 from forge_cli.core.interrupt import HUNG_UP, QUIT, TERMINATED, Interrupted
@@ -53,8 +52,10 @@ class _Listener(Struct):
             return
         before, self.last = self.last, time.monotonic()
         if self.last - before < 1:
+            from forge_cli.ui.terminal.raw_mode import give_terminal_back
+
             erase_live_lines()
-            ui.terminal.raw_mode.give_terminal_back()
+            give_terminal_back()
             os._exit(128 + number)
         if self.watchdog:
             starved = self.watchdog.is_starved
@@ -151,7 +152,9 @@ def interruptible(
     """
 
     def leave_in_order(end: ForcedEnd) -> int:
-        ui.terminal.raw_mode.give_terminal_back()
+        from forge_cli.ui.terminal.raw_mode import give_terminal_back
+
+        give_terminal_back()
         return leave(end)
 
     before = set(RUNNING)

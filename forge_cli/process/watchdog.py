@@ -10,7 +10,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Self
 
-from forge_cli import sandbox
 from forge_cli.core.bounds import ForcedEnd, find_forced_end
 from forge_cli.core.text import visible
 from forge_cli.process.streams import erase_live_lines
@@ -71,7 +70,9 @@ class Watchdog(threading.Thread):
         last.start()
         with suppress(BaseException):  # whatever goes wrong now, the process ends
             code = self._leave(end)
-        sandbox.processes.tree.kill_children()
+        from forge_cli.sandbox.processes.tree import kill_children
+
+        kill_children()
         os._exit(code)
 
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, cast
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
-from forge_cli import core
 from forge_cli.core.actions import ApprovalResponse
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.events import VERSION, ApprovalDecided, Event
@@ -118,7 +117,9 @@ class Line(Struct, frozen=True):
             if type(self.data.get(key)) is not kind and (key in self.data or key != "delegation"):
                 raise BadLine(self.where, f"{key}: not a {'text' if kind is str else 'whole number'}")
         try:
-            return core.event_kinds.read_event(self.type, self.data)
+            from forge_cli.core.event_kinds import read_event
+
+            return read_event(self.type, self.data)
         except Unreadable as problem:
             raise BadLine(self.where, f"{self.type}.{problem}") from None
 

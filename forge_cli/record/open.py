@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, cast
 
 from msgspec.structs import replace
 
-from forge_cli import record
 from forge_cli.core.errors import UsageError
 from forge_cli.files.home import TRIALS
 from forge_cli.files.replace import sweep_folder
@@ -52,7 +51,9 @@ class OpenSession:
 
     @cached_property
     def _changes(self) -> ChangeLog:
-        return record.changes.ChangeLog(cast(RecordLog, self.log).path)
+        from forge_cli.record.changes import ChangeLog
+
+        return ChangeLog(cast(RecordLog, self.log).path)
 
 
 @contextmanager
@@ -78,23 +79,33 @@ def open_session(
     if keep:
         sweep_folder(sessions_folder())
         if any_trials():
-            record.leftovers.drop_all_unfinished()
+            from forge_cli.record.leftovers import drop_all_unfinished
+
+            drop_all_unfinished()
     with ExitStack() as stack:
         if resume is None and not last:
             yield _new(stack, keep, warn)
             return
         folder = (workspace or Path.cwd()).resolve()
         if resume is not None:
-            path = record.log.find_session(resume)
+            from forge_cli.record.log import find_session
+
+            path = find_session(resume)
         else:
-            path = record.overview.last_session(worker, folder, warn)
+            from forge_cli.record.overview import last_session
+
+            path = last_session(worker, folder, warn)
         read, log = _reopened(path, keep and not fork, stack)
-        record.log.check_log(read)
+        from forge_cli.record.log import check_log
+
+        check_log(read)
         if (name := read.lines[0].worker) != worker.name:
             raise UsageError(f"the session {read.session} is one of the worker '{name}', not of '{worker.name}'")
         if read.dropped:
             warn(f"the last line of the session {read.session} was not finished, and is dropped")
-        resumed = record.resume.resume_of(read, log)
+        from forge_cli.record.resume import resume_of
+
+        resumed = resume_of(read, log)
         if task == "" and not resumed.past.unfinished:
             hint = 'say what to do next: forge run WORKER -r ID "TASK"'
             raise UsageError(f"the session {read.session} has nothing left to do", hint=hint)
@@ -129,11 +140,15 @@ def _new(stack: ExitStack, keep: bool, warn: Warn | None = None) -> OpenSession:
 
 def _reopened(path: Path, keep: bool, stack: ExitStack) -> tuple[Log, SessionLog | None]:
     if not keep:
-        return record.log.read_session(path), None
+        from forge_cli.record.log import read_session
+
+        return read_session(path), None
     log, read = SessionLog.resume(path)
     stack.enter_context(log)
     if path.with_suffix(TRIALS).exists():
-        record.leftovers.drop_unfinished(path)
+        from forge_cli.record.leftovers import drop_unfinished
+
+        drop_unfinished(path)
     return read, log
 
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self
 
-from forge_cli import record
 from forge_cli.core.events import Event, SessionEnd, TurnEndEvent, TurnStart
 from forge_cli.files.home import make_private
 from forge_cli.files.lock import FileSpoilt, LineFile
@@ -68,7 +67,9 @@ class RecordLog:
         except OSError as error:
             raise _not_writable(path, error) from None
         try:
-            read = record.log.read_session(path)
+            from forge_cli.record.log import read_session
+
+            read = read_session(path)
             log._file = LineFile(path, read.size)
         except OSError as error:
             log.close()

@@ -18,7 +18,6 @@ from urllib.parse import unquote
 
 from anyio import CancelScope, to_thread
 
-from forge_cli import files
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.phrases import MARK
 from forge_cli.files.home import forge_home
@@ -257,7 +256,9 @@ def own_redactor(secrets: Mapping[str, str] | None = None, home: Path | None = N
     with suppress(ForgeError):  # an impossible home is reported by the code that needs it
         place = home or forge_home()
         if os.path.lexists(place / "keys.json"):
-            stored = files.keys.stored_keys(place)
+            from forge_cli.files.keys import stored_keys
+
+            stored = stored_keys(place)
     return Redactor(os.environ, {**stored, **(secrets or {})})
 
 

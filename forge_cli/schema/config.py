@@ -9,7 +9,6 @@ from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, PrivateAt
 from pydantic.types import Strict
 from pydantic_core import PydanticCustomError
 
-from forge_cli import schema as room
 from forge_cli.schema.marks import Loc, snake_twin, where_in
 
 if TYPE_CHECKING:
@@ -48,7 +47,9 @@ class Config(BaseModel):
 
     @classmethod
     def _unknown_key(cls, key: str, names: Iterable[str]) -> PydanticCustomError:
-        return PydanticCustomError("unknown_key", "{problem}", room.config_problems.unknown(key, names, cls._inner()))
+        from forge_cli.schema.config_problems import unknown
+
+        return PydanticCustomError("unknown_key", "{problem}", unknown(key, names, cls._inner()))
 
     @classmethod
     def _canonical(cls, data: dict[Any, Any]) -> dict[str, Any]:
@@ -100,4 +101,6 @@ def parse_config(cls: type[ConfigT], data: Any, *, at: Loc = (), file: str | Mar
     try:
         return cls.model_validate(data)
     except ValidationError as error:
-        raise room.config_problems.sentence(error.errors(include_url=False)[0], data, at, file) from None
+        from forge_cli.schema.config_problems import sentence
+
+        raise sentence(error.errors(include_url=False)[0], data, at, file) from None

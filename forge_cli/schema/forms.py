@@ -7,7 +7,6 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from forge_cli import schema as room
 from forge_cli.core.errors import InvalidInput, SchemaError
 from forge_cli.core.wire import JsonObject
 from forge_cli.schema.fields import alternatives, as_mapping, choices, coerce, kinds
@@ -44,8 +43,12 @@ def derive_fields(schema_or_tool: Any) -> list[FormField]:
 
 
 def _schema_of(source: Any) -> JsonObject:
-    if room.signature.is_model(source):
-        return room.signature.model_schema(source)
+    from forge_cli.schema.signature import is_model
+
+    if is_model(source):
+        from forge_cli.schema.signature import model_schema
+
+        return model_schema(source)
     if isinstance(source, dict):
         return source
     for attribute in ("json_schema", "input_schema"):

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import Struct
 
-from forge_cli import schema as room
 from forge_cli.core.errors import PROBLEMS, InvalidInput, SchemaError, TooManySteps
 from forge_cli.core.wire import NESTING, JsonObject, inner_values, plain_json
 from forge_cli.schema.fields import as_mapping, coerce, default_in
@@ -38,7 +37,9 @@ class InputSchema(Struct, frozen=True, eq=False, dict=True):
         """Build it once a tool; an unsound schema is a SchemaError with the first problem."""
         model = _as_model(schema)
         if model is not None:
-            emitted = room.signature.model_schema(model)
+            from forge_cli.schema.signature import model_schema
+
+            emitted = model_schema(model)
             for problem in _shape_problems(emitted):
                 raise SchemaError(f"{model.__name__}: {problem}")
             return cls(emitted, model)
@@ -51,14 +52,18 @@ class InputSchema(Struct, frozen=True, eq=False, dict=True):
         """New plain args in the order of the schema, strings coerced and defaults filled in; else InvalidInput."""
         try:
             if not isinstance(args, Mapping):
-                raise InvalidInput(f"the input must be an object, got {room.problems.shown(args)}")
+                from forge_cli.schema.problems import shown
+
+                raise InvalidInput(f"the input must be an object, got {shown(args)}")
             try:
                 coerced = plain_json(coerce(args, self.json_schema))
             except ValueError as error:
                 raise InvalidInput(str(error)) from None
             if self.model is None:
                 return self._by_schema(coerced)
-            return room.signature.validate_by_model(self.model, coerced, self.json_schema)
+            from forge_cli.schema.signature import validate_by_model
+
+            return validate_by_model(self.model, coerced, self.json_schema)
         except InvalidInput:
             raise
         except TooManySteps as error:
@@ -72,14 +77,18 @@ class InputSchema(Struct, frozen=True, eq=False, dict=True):
     def probe(self) -> None:
         """Check an empty input and the defaults; a SchemaError where the schema itself takes too long."""
         try:
-            with room.bounded.steps_limited(_STEPS):
+            from forge_cli.schema.bounded import steps_limited
+
+            with steps_limited(_STEPS):
                 self._validator.is_valid({})
                 self._defaults  # noqa: B018 - found once, and kept
         except TooManySteps as error:
             raise SchemaError(str(error)) from None
 
     def _by_schema(self, args: JsonObject) -> JsonObject:
-        with room.bounded.steps_limited(_STEPS + _STEPS_A_VALUE * _count(args)):
+        from forge_cli.schema.bounded import steps_limited
+
+        with steps_limited(_STEPS + _STEPS_A_VALUE * _count(args)):
             self._add_required(args, self._validator)
             return self._checked(args)
 
@@ -97,10 +106,12 @@ class InputSchema(Struct, frozen=True, eq=False, dict=True):
                         holder[name] = default
 
     def _checked(self, args: JsonObject) -> JsonObject:
+        from forge_cli.schema.problems import schema_problems
+
         errors = islice(self._validator.iter_errors(args), 4 * PROBLEMS)
         problems: list[str] = []
         for error in errors:
-            problems += room.problems.schema_problems(error, self.json_schema)
+            problems += schema_problems(error, self.json_schema)
         if problems:
             raise InvalidInput(*problems)
         return self._fill(args)
@@ -112,7 +123,9 @@ class InputSchema(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def _validator(self) -> Validator:
-        return room.json_schema.validator(self.json_schema)
+        from forge_cli.schema.json_schema import validator
+
+        return validator(self.json_schema)
 
     @cached_property
     def _defaults(self) -> JsonObject:
@@ -131,14 +144,16 @@ def lint(schema: object) -> list[str]:
         plain = plain_json(schema, 2 * NESTING)
     except ValueError as error:
         return [f"the schema cannot be used: {error}"]
-    problems = [*_shape_problems(plain), *room.json_schema.reference_problems(plain)]
-    if problems or not (problem := room.json_schema.metaschema_problem(plain)):
+    from forge_cli.schema.json_schema import reference_problems
+
+    problems = [*_shape_problems(plain), *reference_problems(plain)]
+    from forge_cli.schema.json_schema import metaschema_problem
+
+    if problems or not (problem := metaschema_problem(plain)):
         return problems
-    return [
-        room.problems.problem_at(problem.loc, problem.sentence)
-        if problem.json_path
-        else f"the schema {problem.sentence}"
-    ]
+    from forge_cli.schema.problems import problem_at
+
+    return [problem_at(problem.loc, problem.sentence) if problem.json_path else f"the schema {problem.sentence}"]
 
 
 def _shape_problems(schema: JsonObject) -> Iterator[str]:
@@ -164,7 +179,9 @@ def _as_model(schema: JsonObject | type[BaseModel]) -> type[BaseModel] | None:
     """Return the schema if it is a model of pydantic, which is loaded only for a class."""
     if not isinstance(schema, type):
         return None
-    return schema if room.signature.is_model(schema) else None
+    from forge_cli.schema.signature import is_model
+
+    return schema if is_model(schema) else None
 
 
 def _count(value: Any) -> int:

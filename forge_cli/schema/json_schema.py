@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from forge_cli import schema as room
 from forge_cli.core.text import cut
 from forge_cli.core.wire import JsonObject
 from forge_cli.schema.fields import alternatives, lookup, subschemas
@@ -36,9 +35,11 @@ def validator(schema: JsonObject) -> Validator:
     import jsonschema
     import referencing
 
+    from forge_cli.schema.bounded import bounded_class, without_dialects
+
     kind = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
-    plain: JsonObject = room.bounded.without_dialects(schema)
-    bounded = room.bounded.bounded_class(kind)
+    plain: JsonObject = without_dialects(schema)
+    bounded = bounded_class(kind)
     return bounded(plain, registry=referencing.Registry())
 
 

@@ -9,7 +9,6 @@ from functools import cached_property
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from forge_cli import schema as room
 from forge_cli.core.errors import SchemaError
 from forge_cli.core.hookspecs import hookimpl
 from forge_cli.core.source import GROUP
@@ -107,7 +106,9 @@ class ModuleTools(Offering):
 
     @property
     def names(self) -> list[str]:
-        return room.unfit.offerable_names(self.module)
+        from forge_cli.schema.unfit import offerable_names
+
+        return offerable_names(self.module)
 
     async def tools(self) -> Sequence[Tool]:
         return [tool for name in self.names for tool in await self.tools_named(name)]
@@ -165,7 +166,11 @@ def _no_settings(cls: type[Toolset], name: str) -> ToolsetConfig:
 def _from_function(function: Any, name: str, schema: Any, overrides: Mapping[str, Any]) -> Tool:
     try:
         if schema is not None:
-            room.unfit.check_schema(function, schema)
+            from forge_cli.schema.unfit import check_schema
+
+            check_schema(function, schema)
         return Tool.from_function(function, schema=schema, **overrides)
     except SchemaError as error:
-        raise SchemaError(f"'{name}' cannot be a tool: {room.unfit.reason(function, error)}") from None
+        from forge_cli.schema.unfit import reason
+
+        raise SchemaError(f"'{name}' cannot be a tool: {reason(function, error)}") from None

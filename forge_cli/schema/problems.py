@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import AliasChoices, AliasPath, BaseModel
 
-from forge_cli import schema as room
 from forge_cli.core.text import cut, did_you_mean
 from forge_cli.core.wire import JsonObject
 from forge_cli.schema.fields import alternatives, choices, member
@@ -126,7 +125,9 @@ def missing_field(path: Loc, schema: JsonObject) -> str:
 
 
 def _is_named(name: str, patterns: Iterable[str]) -> bool:
-    return any(room.bounded.is_found(pattern, name) for pattern in patterns)
+    from forge_cli.schema.bounded import is_found
+
+    return any(is_found(pattern, name) for pattern in patterns)
 
 
 def unknown_field(path: Loc, known: Collection[str]) -> str:

@@ -10,7 +10,6 @@ from weakref import WeakKeyDictionary
 
 from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
 
-from forge_cli import schema as room
 from forge_cli.core.errors import ToolError
 
 if TYPE_CHECKING:
@@ -86,5 +85,9 @@ def _new_adapter(hint: Any) -> TypeAdapter[Any] | None:
 def _problem(detail: ErrorDetails) -> str:
     wanted = detail["msg"].removeprefix("Input should be ")
     if detail["type"] == "missing":
-        return room.problems.problem_at(detail["loc"], "is missing")
-    return room.problems.problem_at(detail["loc"], f"must be {wanted}, not {room.problems.shown(detail['input'])}")
+        from forge_cli.schema.problems import problem_at
+
+        return problem_at(detail["loc"], "is missing")
+    from forge_cli.schema.problems import problem_at, shown
+
+    return problem_at(detail["loc"], f"must be {wanted}, not {shown(detail['input'])}")

@@ -16,7 +16,6 @@ from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 
-from forge_cli import schema as room
 from forge_cli.core.errors import InvalidInput, SchemaError
 from forge_cli.core.wire import JsonObject, own_text
 from forge_cli.schema.fields import subschemas
@@ -272,7 +271,9 @@ def _described_by_pydantic(model: type[BaseModel]) -> JsonObject:
     try:
         generated = model.model_json_schema(by_alias=True, schema_generator=Describing)
     except (PydanticUserError, PydanticUndefinedAnnotation) as error:
-        raise SchemaError(room.unfit.undescribable(model, error)) from None
+        from forge_cli.schema.unfit import undescribable
+
+        raise SchemaError(undescribable(model, error)) from None
     for schema in subschemas(generated):
         schema.pop("title", None)
         if schema.get("writeOnly") or not _is_json(schema.get("default")):
@@ -301,7 +302,9 @@ def typed_args(model: type[BaseModel], args: JsonObject) -> dict[str, Any]:
     try:
         return keyword_args(read_strict(model, args))
     except ValidationError as error:
-        raise InvalidInput(*room.problems.model_problems(error, args, model_schema(model))) from None
+        from forge_cli.schema.problems import model_problems
+
+        raise InvalidInput(*model_problems(error, args, model_schema(model))) from None
 
 
 def validate_by_model(model: type[BaseModel], args: JsonObject, schema: JsonObject) -> JsonObject:
@@ -312,11 +315,17 @@ def validate_by_model(model: type[BaseModel], args: JsonObject, schema: JsonObje
     try:
         instance = read_strict(model, given)
         if "$defs" in schema:
-            problems += room.problems.dropped_fields(instance, given, schema)
+            from forge_cli.schema.problems import dropped_fields
+
+            problems += dropped_fields(instance, given, schema)
     except ValidationError as error:
-        problems = room.problems.model_problems(error, given, schema)
+        from forge_cli.schema.problems import model_problems
+
+        problems = model_problems(error, given, schema)
     if extra:
-        problems += [room.problems.unknown_field((name,), known) for name in extra]
+        from forge_cli.schema.problems import unknown_field
+
+        problems += [unknown_field((name,), known) for name in extra]
     if problems:
         raise InvalidInput(*problems)
     return plain_args(instance, given)

@@ -10,7 +10,6 @@ from dataclasses import dataclass, fields
 from functools import cached_property, wraps
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from forge_cli import schema as room
 from forge_cli.core.approval import Effect, Risk, risk_of
 from forge_cli.core.calls import OutcomeStatus
 from forge_cli.core.context import ToolContext
@@ -159,7 +158,9 @@ class Tool:
         """The paths that a call with valid args declares."""
         if not self.has_paths:
             return []
-        declared = room.found_paths.declared_paths(self.schema.json_schema, args)
+        from forge_cli.schema.found_paths import declared_paths
+
+        declared = declared_paths(self.schema.json_schema, args)
         named: Any = () if self.touches is None else self.touches(args)
         touched: list[Any] = [named] if named is None or isinstance(named, str) else list(named)
         if wrong := [use for use in touched if not isinstance(use, PathUse)]:
@@ -187,16 +188,20 @@ class Tool:
         What ``@tool`` said on the function is kept; ``overrides`` are fields of Tool and win. ``in_thread`` calls a
         function that is not async, in a thread of its choice.
         """
+        from forge_cli.schema.signature import describe
+
         context_name = context_parameter(function)
         hidden = {context_name} if context_name else set()
         model = schema
         if model is None:
-            model = room.signature.signature_model(function, skip=hidden)
+            from forge_cli.schema.signature import signature_model
+
+            model = signature_model(function, skip=hidden)
         name = getattr(function, "__name__", type(function).__name__)
         read_one(name, function, refuse_generator)
         given: dict[str, Any] = {
             "name": name,
-            "description": room.signature.describe(function) or f"Custom tool: {name}",
+            "description": describe(function) or f"Custom tool: {name}",
             "input_schema": model,
             "check_output": True,
             **getattr(function, OPTIONS, {}),

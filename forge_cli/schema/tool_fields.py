@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
-from forge_cli import core
-from forge_cli import schema as room
 from forge_cli.core.approval import Approval, Effect, Verdict
 from forge_cli.core.context import ToolContext
 from forge_cli.core.errors import SchemaError
@@ -216,7 +214,9 @@ class FunctionCall(Struct, frozen=True):
     async def __call__(self, args: Args, context: ToolContext | None) -> Any:
         result = await self._result(args, context)
         if self.checked_as is not None and not self._is_plainly_right(result):
-            room.returned.check_returned(self.checked_as, self.function, result)
+            from forge_cli.schema.returned import check_returned
+
+            check_returned(self.checked_as, self.function, result)
         return result
 
     def _is_plainly_right(self, result: Any) -> bool:
@@ -235,7 +235,9 @@ class FunctionCall(Struct, frozen=True):
         """Call the function in this thread."""
         values = dict(args)
         if isinstance(self.model, type):
-            values = room.signature.typed_args(self.model, args)
+            from forge_cli.schema.signature import typed_args
+
+            values = typed_args(self.model, args)
         if self.context_name:
             values[self.context_name] = context
         return self.function(**values)
@@ -284,7 +286,9 @@ def is_async(function: Any) -> bool:
 
 async def in_pool(function: Callable[[], Any]) -> Any:
     """Call a function in a thread of the pool."""
-    return await core.bounds.run_in_thread(function)
+    from forge_cli.core.bounds import run_in_thread
+
+    return await run_in_thread(function)
 
 
 READERS: Mapping[str, Reader] = {

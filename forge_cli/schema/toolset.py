@@ -17,8 +17,6 @@ from msgspec import Struct
 from pydantic import Field, field_validator
 from typing_extensions import TypeVar
 
-from forge_cli import core
-from forge_cli import schema as room
 from forge_cli.core.approval import Approval
 from forge_cli.core.errors import SchemaError, ToolError
 from forge_cli.schema.config import Config, parse_config
@@ -67,7 +65,9 @@ T = TypeVar("T")
 
 
 def _no_session() -> SessionRequests:
-    return core.requests.NoSession()
+    from forge_cli.core.requests import NoSession
+
+    return NoSession()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -219,7 +219,9 @@ class Toolset(Generic[ConfigT]):
 
     @cached_property
     def _thread(self) -> OwnThread:
-        thread = room.own_thread.OwnThread(f"toolset {self._title}")
+        from forge_cli.schema.own_thread import OwnThread
+
+        thread = OwnThread(f"toolset {self._title}")
         self.stack.callback(thread.stop)
         return thread
 
@@ -227,7 +229,9 @@ class Toolset(Generic[ConfigT]):
         """Call a function where the tools run that are not async: in the toolset's own thread where it has one."""
         if self.thread == "own":
             return await self._thread.run(function, *args, **more)
-        return await core.bounds.run_in_thread(function, *args, **more)
+        from forge_cli.core.bounds import run_in_thread
+
+        return await run_in_thread(function, *args, **more)
 
     def _own(self, method: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
         """The methods that ``@tool`` gave by name, as methods; a tool is not one that is meant."""

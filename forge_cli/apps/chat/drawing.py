@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from rich.console import RenderableType
 from rich.text import Text as Styled
 
-from forge_cli import ui
 from forge_cli.core.actions import Interrupt
 from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import UsageError
@@ -131,7 +130,9 @@ class ChatUI(TerminalUI):
 
     def show_answer(self, text: str) -> None:
         """Show what the worker said in an earlier conversation."""
-        drawn = ui.terminal.markdown.DrawnMarkdown(readable(text))
+        from forge_cli.ui.terminal.markdown import DrawnMarkdown
+
+        drawn = DrawnMarkdown(readable(text))
         self._console.print(drawn if self._console.is_terminal else plain(text), end="")
 
     async def ask(self, prompt: str) -> str | None:

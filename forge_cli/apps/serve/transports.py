@@ -25,7 +25,6 @@ from mcp_types import (
 )
 from starlette.responses import PlainTextResponse
 
-from forge_cli import ui
 from forge_cli.apps.serve.protocol import McpRequests
 from forge_cli.apps.serve.served import ServedWorker
 from forge_cli.cli.notices import warn
@@ -159,8 +158,10 @@ class TokenGate:
 
 async def serve_http(server: Server[Any], listener: HttpListener, stop: anyio.Event) -> None:
     """Serve until ``stop``; then connections have a moment to end."""
+    from forge_cli.ui.server import new_server
+
     manager = StreamableHTTPSessionManager(server, max_request_body_size=BODY_MAX, max_sessions=MOST_SESSIONS)
-    running = ui.server.new_server(TokenGate(manager.handle_request, listener))
+    running = new_server(TokenGate(manager.handle_request, listener))
 
     async def stop_server() -> None:
         await stop.wait()

@@ -15,7 +15,6 @@ import anyio
 import typer
 from anyio.abc import TaskGroup
 
-from forge_cli import ui
 from forge_cli.apps.web.access import AccessGate, PageAccess
 from forge_cli.apps.web.api import PageRoutes
 from forge_cli.cli.ask_trust import offer_trust
@@ -117,11 +116,13 @@ class Serving:
     ) -> None:
         """Serve until the end; then the sessions end first, the tabs after them."""
 
+        from forge_cli.ui.server import new_server
+
         def print_next() -> None:
             sys.stderr.write(NEXT.format(url=access.url))
             sys.stderr.flush()
 
-        server = ui.server.new_server(AccessGate(PageRoutes(self.sessions).router(), access, print_next))
+        server = new_server(AccessGate(PageRoutes(self.sessions).router(), access, print_next))
         self._tasks.start_soon(self._end_server, server)
         if self._asked.worker:
             await self._start_first()

@@ -18,7 +18,6 @@ import anyio
 import typer
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-from forge_cli import ui
 from forge_cli.cli.find_worker import find_trusted_worker
 from forge_cli.cli.notices import innermost
 from forge_cli.cli.options import new_app
@@ -67,7 +66,9 @@ async def listening() -> AsyncIterator[tuple[str, MemoryObjectSendStream[Answer]
         await PlainTextResponse(text, status)(scope, receive, send)
 
     with open_socket(HOST, 0) as listener:
-        server = ui.server.new_server(answer)
+        from forge_cli.ui.server import new_server
+
+        server = new_server(answer)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(server.serve, [listener])
             try:

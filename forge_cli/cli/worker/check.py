@@ -8,7 +8,6 @@ from pathlib import Path
 
 from msgspec.structs import asdict
 
-from forge_cli import engine
 from forge_cli.cli.find_worker import WorkerArgument, find_worker
 from forge_cli.cli.options import DirectoryOption, JsonOption, new_app, work_folder
 from forge_cli.cli.output import data_output
@@ -69,9 +68,9 @@ def _forbidden(path: str, folder: Path) -> list[WorkerError]:
     policy = organisation_policy()
     if policy is None:
         return []
-    return list(
-        engine.organisation.Organisation(policy).objections(load_worker(path), load_settings(forge_home(), folder))
-    )
+    from forge_cli.engine.organisation import Organisation
+
+    return list(Organisation(policy).objections(load_worker(path), load_settings(forge_home(), folder)))
 
 
 def check_worker(path: str, folder: Path) -> tuple[JsonObject, list[Grant]]:
@@ -85,7 +84,9 @@ def check_worker(path: str, folder: Path) -> tuple[JsonObject, list[Grant]]:
     for each in with_children(found):
         check_script(each, folder)
         if each.config.output_schema is not None:
-            engine.turns.environment.wanted_output(each)
+            from forge_cli.engine.turns.environment import wanted_output
+
+            wanted_output(each)
     return {
         "worker": found.name,
         "toolsets": toolsets,

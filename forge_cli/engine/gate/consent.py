@@ -32,7 +32,6 @@ from forge_cli.core.events import ApprovalDecided, StatusEvent
 from forge_cli.core.results import TRIAL_LIMIT, VALUE_LIMIT, Text, as_result, bounded
 from forge_cli.core.tool import TIME_LIMIT, Args, Preview
 from forge_cli.core.wire import jsonable
-from forge_cli.engine import gate
 from forge_cli.engine.gate.execution import perform_within
 from forge_cli.engine.gate.steps import (
     AskedCall,
@@ -176,8 +175,10 @@ class Consent:
 
         A trial that the rule lets apply is applied, and not done again. After any other answer the call asks by itself.
         """
+        from forge_cli.engine.gate.kept import KeptQuestion
+
         judged, preview = asking.judged, asking.preview
-        question = gate.kept.KeptQuestion(self._judge.worker, self.controller)
+        question = KeptQuestion(self._judge.worker, self.controller)
         rule = None if self._was_taken_up(judged) else question.rule_for(judged)
         if rule is None:
             return None

@@ -17,7 +17,6 @@ from forge_cli.core.context import CallContext
 from forge_cli.core.errors import BlockedError, InvalidInput, ToolError
 from forge_cli.core.text import nearest_tool, visible
 from forge_cli.core.tool import Args, RulesOnly
-from forge_cli.engine import gate
 from forge_cli.engine.gate.execution import ask, consult
 from forge_cli.engine.gate.offer import Offer
 from forge_cli.engine.gate.policy import SILENT, as_verdict
@@ -82,7 +81,9 @@ class Judge(Struct, frozen=True, kw_only=True):
         """The verdict before hooks, with what parents block; a call that may have run before asks at least."""
         judged = await self.judge_alone(call, caller)
         if self.parent is not None and judged.verdict.approval is not Approval.BLOCKED:
-            blocked = await gate.judged_as.blocked_above(self.parent, judged, self.sandbox)
+            from forge_cli.engine.gate.judged_as import blocked_above
+
+            blocked = await blocked_above(self.parent, judged, self.sandbox)
             judged = replace(judged, verdict=blocked) if blocked else judged
         if judged.verdict.approval is Approval.PRE_APPROVED and self.may_have_run(judged):
             reason = f"{call.name} was cut off with these arguments: it may have run"
@@ -106,20 +107,28 @@ class Judge(Struct, frozen=True, kw_only=True):
             try:
                 own = await self._own_verdict(judged)
                 if offer.tool.stands_for:
-                    target = gate.judged_as.target_call(judged)
+                    from forge_cli.engine.gate.judged_as import target_call
+
+                    target = target_call(judged)
             except BlockedError as error:
                 own = Verdict(Approval.BLOCKED, error.reason)
             except ToolError as error:
                 raise _refusal(call, error) from None
         if own and own.grants != ():
-            own = replace(own, grants=gate.grants.own_rules(own, offer.toolset))
+            from forge_cli.engine.gate.grants import own_rules
+
+            own = replace(own, grants=own_rules(own, offer.toolset))
         verdict = offer.policy.combine(own, said)
         if verdict.grants:
-            verdict = gate.grants.with_keys(verdict, offer.tool, bound_to)
+            from forge_cli.engine.gate.grants import with_keys
+
+            verdict = with_keys(verdict, offer.tool, bound_to)
         judged = replace(judged, verdict=verdict)
         if target is None:
             return judged
-        return await gate.judged_as.judge_target(self, judged, *target)
+        from forge_cli.engine.gate.judged_as import judge_target
+
+        return await judge_target(self, judged, *target)
 
     def _offer(self, call: ToolCall, caller: AnyCaller) -> Offer:
         offer = self.offers.get(call.name)

@@ -16,7 +16,6 @@ from forge_cli.core.results import as_result, bounded, is_misfit
 from forge_cli.core.text import counted
 from forge_cli.core.thirdparty import is_inspecting
 from forge_cli.core.wire import error_text
-from forge_cli.engine import gate
 from forge_cli.engine.gate.execution import TOOL, consult
 from forge_cli.engine.gate.steps import CallClock, Performed, Refusal, Requested
 
@@ -42,7 +41,9 @@ def outcome_of(call: ToolCall, performed: Performed, clock: CallClock, bus: Even
                 sentence = str(error) or f"{call.name} failed without a message"
                 status: OutcomeStatus = "timeout" if isinstance(error, ToolTimeout) else "error"
                 return _with_value(ToolOutcome.failed(call, status, sentence, by="tool"), error.value)
-    trace, place = gate.debugging.tell_traceback(error), gate.debugging.place_of(error)
+    from forge_cli.engine.gate.debugging import place_of, tell_traceback
+
+    trace, place = tell_traceback(error), place_of(error)
     sentence = f"{error_text(error)}{f' ({place})' if place else ''}"
     return replace(ToolOutcome.failed(call, "error", sentence), traceback=trace)
 
@@ -63,7 +64,9 @@ def tell_tool(tool: Tool, outcome: ToolOutcome) -> None:
         try:
             consult(f"{TOOL}{outcome.call.name}", tool.on_outcome, outcome.call.args, outcome.status)
         except Exception as error:  # third-party code, and nothing depends on it
-            gate.debugging.tell_traceback(error)
+            from forge_cli.engine.gate.debugging import tell_traceback
+
+            tell_traceback(error)
 
 
 def _success(call: ToolCall, returned: Any, bus: EventBus) -> ToolOutcome:
@@ -77,7 +80,9 @@ def _success(call: ToolCall, returned: Any, bus: EventBus) -> ToolOutcome:
     if is_misfit(returned, value):
         warn("its result names a well-known kind without having what that kind needs, so it is taken as JSON")
     if is_inspecting():
-        part = gate.debugging.find_unwritable(returned)
+        from forge_cli.engine.gate.debugging import find_unwritable
+
+        part = find_unwritable(returned)
         if part:
             warn(f"its result has {part} in it, which JSON cannot carry")
     return ToolOutcome(call, "success", value)

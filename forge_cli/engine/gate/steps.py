@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import anyio
 from msgspec import Struct, field
 
-from forge_cli import schema
 from forge_cli.core import bounds
 from forge_cli.core.approval import ApprovalDecision, GrantOffer, Needs, Verdict, fingerprint
 from forge_cli.core.calls import Denial, OutcomeStatus, ToolCall
@@ -192,7 +191,9 @@ class Judged(Struct, frozen=True, dict=True):
         places = {path.use.at: path.place for path in self.places if path.use.at}
         if not places:
             return self.args
-        return schema.found_paths.with_paths(self.args, places)
+        from forge_cli.schema.found_paths import with_paths
+
+        return with_paths(self.args, places)
 
 
 def decided(call: str, verdict: Verdict, decision: ApprovalDecision, **more: Any) -> ApprovalDecided:

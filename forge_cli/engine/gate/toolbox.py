@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct, field, structs
 
-from forge_cli import sandbox
 from forge_cli.core.bounds import CALL_LIMIT, call_within, fault_text, wait_within
 from forge_cli.core.errors import ForgeError, Mark, SchemaError, ToolError, WorkerError
 from forge_cli.core.locking import LockError
@@ -193,7 +192,9 @@ def toolset_title(name: str, source: Source) -> str:
 
 def toolset_failure(name: str, source: Source, where: Mark | None, what: str, error: BaseException) -> WorkerError:
     """The sentence for what the code of a toolset raised; in a look, that it is one, where that may be the reason."""
-    because = f" ({A_LOOK})" if sandbox.isolation.inherited.inherited() and _is_of_the_system(error) else ""
+    from forge_cli.sandbox.isolation.inherited import inherited
+
+    because = f" ({A_LOOK})" if inherited() and _is_of_the_system(error) else ""
     return WorkerError(where, f"{toolset_title(name, source)}: {what}: {fault_text(error)}{because}")
 
 

@@ -12,7 +12,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from forge_cli import engine
 from forge_cli.core.errors import WorkerError
 from forge_cli.core.locking import LockEntry, files_below, hash_files, hash_of, spelled
 from forge_cli.core.source import OWN, PYTHON, canonical
@@ -266,7 +265,9 @@ def _sources(worker: Worker) -> Iterator[tuple[str, Sources]]:
         if isinstance(module := part.get("module"), str):
             yield module, Sources.beside(Path(os.path.realpath(worker.folder / module)))
     if worker.config.plugins:
-        for each in engine.plugins.local.local_plugins(worker):
+        from forge_cli.engine.plugins.local import local_plugins
+
+        for each in local_plugins(worker):
             yield each.distribution if isinstance(each, Plugin) else each.spelled, each.code.sources
 
 

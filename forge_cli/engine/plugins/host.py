@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pluggy
 
-from forge_cli import core
 from forge_cli.core import hookspecs
 from forge_cli.core.bounds import MORE_TIME_TO_LOAD, call_within, fault_text
 from forge_cli.core.errors import ExitCode, ForgeError, Mark, WorkerError
@@ -17,7 +16,6 @@ from forge_cli.core.messages import ModelFactory
 from forge_cli.core.source import GROUP, OWN
 from forge_cli.core.text import cut, did_you_mean
 from forge_cli.core.thirdparty import LONGEST_ERROR
-from forge_cli.engine import plugins
 from forge_cli.engine.plugins.scan import (
     EXECUTOR,
     KINDS,
@@ -74,10 +72,12 @@ class PluginHost:
         """All that are installed and allowed, forge's own first, and those that the worker names."""
         found = allowed(self._installed, self.stated)
         if self._worker and self._worker.config.plugins:
-            for local in plugins.local.local_plugins(self._worker):
+            from forge_cli.engine.plugins.local import local_plugins, offered
+
+            for local in local_plugins(self._worker):
                 if self.check_code:
                     self.check_code(local.code.sources)
-                found += [local] if isinstance(local, Plugin) else plugins.local.offered(local, self)
+                found += [local] if isinstance(local, Plugin) else offered(local, self)
         return tuple(found)
 
     @cached_property
@@ -116,7 +116,9 @@ class PluginHost:
 
     def offered_names(self, plugin: Plugin) -> list[str]:
         """The entry points that would lead to what the hooks of a plugin give."""
-        return plugins.local.offered_names(plugin, self._call_hook)
+        from forge_cli.engine.plugins.local import offered_names
+
+        return offered_names(plugin, self._call_hook)
 
     def toolsets_of(self, plugin: object, name: str) -> list[type[Toolset]]:
         """The offer of a module beside a worker, once it is registered like every other plugin; the last one counts."""
@@ -136,8 +138,10 @@ class PluginHost:
         """The toolset class of that name, with the plugin it comes from."""
         plugin = self._find(name, f"toolset '{name}'", where)
         if plugin is None:
+            from forge_cli.engine.plugins.own_tools import meant
+
             known = list(dict.fromkeys(plugin.name for plugin in self.toolset_plugins()))
-            hint = plugins.own_tools.meant(name, known)
+            hint = meant(name, known)
             raise WorkerError(where, f"toolsets.{name}: no such toolset; installed are {', '.join(known)}", hint=hint)
         try:
             return self.toolset_of(plugin), plugin
@@ -174,19 +178,25 @@ class PluginHost:
         return self.executor_of(self._find_offered(EXECUTOR, name, more))
 
     def executor_of(self, plugin: Plugin) -> ExecutorFactory:
-        return self._factory(plugin, "forge_executors", core.executors.ExecutorFactory, lambda factory: factory.name)
+        from forge_cli.core.executors import ExecutorFactory
+
+        return self._factory(plugin, "forge_executors", ExecutorFactory, lambda factory: factory.name)
 
     def observer_names(self) -> list[str]:
         return [plugin.name.removeprefix(OBSERVER) for plugin in self.plugins if plugin.name.startswith(OBSERVER)]
 
     def observer(self, name: str) -> Observer:
         """Return the observer behind ``observer: NAME``, which is closed when the process exits."""
+        from forge_cli.core.observers import close_at_exit
+
         observer = self.observer_of(self._find_offered(OBSERVER, name, "observers are: {}"))
-        core.observers.close_at_exit(observer)
+        close_at_exit(observer)
         return observer
 
     def observer_of(self, plugin: Plugin) -> Observer:
-        return self._factory(plugin, "forge_observers", core.observers.Observer, lambda observer: observer.name)
+        from forge_cli.core.observers import Observer
+
+        return self._factory(plugin, "forge_observers", Observer, lambda observer: observer.name)
 
     def command_of(self, plugin: Plugin) -> Callable[..., Any]:
         """The Typer app or the function that is a command."""
@@ -270,8 +280,10 @@ class PluginHost:
         except PluginError:
             raise
         except Exception as error:
+            from forge_cli.engine.plugins.distributions import unfit
+
             problem = f"cannot be loaded: {cut(fault_text(error), LONGEST_ERROR)}"
-            if built := plugins.distributions.unfit(plugin.distribution):
+            if built := unfit(plugin.distribution):
                 problem = f"{problem}; it {built}"
             raise PluginError(f"the plugin '{plugin.name}' of {plugin} {problem}", hint=_remedy(plugin)) from error
 

@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from forge_cli import __version__, files
+from forge_cli import __version__
 from forge_cli.core.source import GROUP, OWN, Source, canonical
 from forge_cli.core.text import did_you_mean
 from forge_cli.core.thirdparty import announce_third_party
@@ -187,8 +187,10 @@ def _plugins_of(distribution: Distribution) -> list[Plugin]:
 def _keep(file: Path, found: dict[str, Any]) -> None:
     """A home that cannot be written only costs the time of the next scan, and none is made for this."""
     with suppress(OSError):
+        from forge_cli.files.replace import replace_file
+
         os.stat(file.parent.parent)
-        files.replace.replace_file(file, json.dumps(found), durable=False)
+        replace_file(file, json.dumps(found), durable=False)
 
 
 def file_stamp(path: str | Path) -> list[int] | None:

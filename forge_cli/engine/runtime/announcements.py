@@ -7,7 +7,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from forge_cli import schema
 from forge_cli.core.bus import EventBus
 from forge_cli.core.calls import OutcomeStatus
 from forge_cli.core.errors import StatusLevel
@@ -64,13 +63,15 @@ class Announcer:
 
 
 def _menu_entry(tool: Tool) -> dict[str, Any]:
+    from forge_cli.schema.forms import derive_fields
+
     manual = tool.manual
     return {
         "name": tool.name,
         "label": (manual.label if manual else None) or tool.name,
         "category": manual.category if manual else None,
         "description": tool.description,
-        "fields": [wire(field) for field in schema.forms.derive_fields(tool.schema.json_schema)],
+        "fields": [wire(field) for field in derive_fields(tool.schema.json_schema)],
         "inputSchema": tool.schema.json_schema,
     }
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Self
 from msgspec import Struct
 from msgspec.structs import replace
 
-from forge_cli import engine, sandbox
 from forge_cli.core.bounds import MORE_TIME_TO_LOAD, call_within, wait_within
 from forge_cli.core.errors import ForgeError, Mark, WorkerError
 from forge_cli.core.source import PYTHON, Source
@@ -65,7 +64,9 @@ class LateProcesses:
 
     def __call__(self) -> WorkerProcesses:
         if self._made is None:
-            self._made = self._make(sandbox.isolation.worker.WorkerProcesses, self._tasks)
+            from forge_cli.sandbox.isolation.worker import WorkerProcesses
+
+            self._made = self._make(WorkerProcesses, self._tasks)
         return self._made
 
     async def __aenter__(self) -> Self:
@@ -89,7 +90,9 @@ def _open_own(prepared: PreparedWorker, workspace: Path, *, make: bool, enough: 
     try:
         if config is None or config.zones is None:
             return (default_zone(workspace=workspace, user_home=home, file=file),)
-        return sandbox.zones.declared.open_zones(config, workspace=workspace, user_home=home, file=file, make=make)
+        from forge_cli.sandbox.zones.declared import open_zones
+
+        return open_zones(config, workspace=workspace, user_home=home, file=file, make=make)
     except NoDefaultZone:
         if not enough and prepared.needs_zone:
             raise
@@ -113,7 +116,9 @@ def opened_sandbox(given: object) -> Sandbox | None:
     """Return what a program gave a worker as its sandbox, if that is an open one."""
     if given is None:
         return None
-    return given if isinstance(given, sandbox.files.sandbox.Sandbox) else None
+    from forge_cli.sandbox.files.sandbox import Sandbox
+
+    return given if isinstance(given, Sandbox) else None
 
 
 def _is_zone(folder: Path, zones: Sequence[Zone]) -> bool:
@@ -205,12 +210,16 @@ class Assembler(Struct, frozen=True, kw_only=True):
 
         @cache
         def requests() -> WorkerRequests:
-            make = engine.runtime.requests.WorkerRequests
+            from forge_cli.engine.runtime.requests import WorkerRequests
+
+            make = WorkerRequests
             return make(worker.name, self.controller, self.interrupt, lambda: at_hand.work)
 
         def open_processes(kind: type[WorkerProcesses], tasks: asyncio.TaskGroup) -> WorkerProcesses:
+            from forge_cli.engine.gate.network import NetworkConsent
+
             where = places.isolation.network_where
-            network = engine.gate.network.NetworkConsent(worker, self.controller, self.interrupt, where, denials)
+            network = NetworkConsent(worker, self.controller, self.interrupt, where, denials)
             there = self.workspace
             return kind(places.opened, workspace=there, home=home, notify=self.notify, gate=network, tasks=tasks)
 
@@ -260,22 +269,29 @@ class Assembler(Struct, frozen=True, kw_only=True):
         zones = self._find_zones(outer, make, spare)
         protected, isolation = prepared.protected, folder.isolation
         if outer is not None:
+            from forge_cli.sandbox.files.caps import capped_isolation
+
             protected = (*protected, *outer.protected)
-            isolation = sandbox.files.caps.capped_isolation(isolation, outer.isolation)
+            isolation = capped_isolation(isolation, outer.isolation)
         isolation = isolation if self.confines else Isolation(IsolationLevel.OFF, where=isolation.where)
         open_changes = outer.open_changes if outer else self._keep_changes()
 
         def open_sandbox() -> Sandbox:
+            from forge_cli.sandbox.files.consent import OwnFiles
+            from forge_cli.sandbox.files.sandbox import Sandbox
+
             if make and outer is None and not prepared.trials_finished:
+                from forge_cli.sandbox.trial.left import finish_trials
+
                 prepared.trials_finished = True
-                sandbox.trial.left.finish_trials(prepared.home / "sessions", self.notify)
+                finish_trials(prepared.home / "sessions", self.notify)
             why = outer.no_default if outer else None if self.added else _why_no_default(prepared, self.workspace)
-            opened = sandbox.files.sandbox.Sandbox(
+            opened = Sandbox(
                 zones,
                 workspace=self.workspace,
                 protected=protected,
                 isolation=isolation,
-                own=sandbox.files.consent.OwnFiles(protected, self._find_loaded(zones, outer)),
+                own=OwnFiles(protected, self._find_loaded(zones, outer)),
                 no_default=why,
                 home=prepared.home,
             )
@@ -288,7 +304,9 @@ class Assembler(Struct, frozen=True, kw_only=True):
 
     def _find_loaded(self, zones: Sequence[Zone], outer: Sandbox | None) -> LoadedFinder:
         """The finder of what may be written only after asking, although it is not the worker's own."""
-        return engine.runtime.loaded.LoadedFinder(
+        from forge_cli.engine.runtime.loaded import LoadedFinder
+
+        return LoadedFinder(
             self.worker,
             zones,
             self.folder.settings,
@@ -309,23 +327,36 @@ class Assembler(Struct, frozen=True, kw_only=True):
             zones = _open_own(prepared, self.workspace, make=make and outer is None, enough=bool(self.added))
             settings = self.folder.settings
             if outer is not None:
-                zones = tuple(engine.runtime.other_zones.open_child_zone(zone, outer, make) for zone in zones)
+                from forge_cli.engine.runtime.other_zones import open_child_zone
+
+                zones = tuple(open_child_zone(zone, outer, make) for zone in zones)
             elif settings.policy.get("filesystem"):
-                zones = tuple(engine.runtime.other_zones.accepting_edits(zone, settings) for zone in zones)
+                from forge_cli.engine.runtime.other_zones import accepting_edits
+
+                zones = tuple(accepting_edits(zone, settings) for zone in zones)
         if outer is not None:
-            brought = [zone for zone in brought if sandbox.files.caps.lies_within(zone.path, outer.zones)]
+            from forge_cli.sandbox.files.caps import lies_within
+
+            brought = [zone for zone in brought if lies_within(zone.path, outer.zones)]
         brought = [zone for zone in brought if zone.mode is ZoneMode.RW or not _is_zone(zone.path, zones)]
         for zone in brought:
             if other := next((other for other in zones if other.name == zone.name), None):
                 problem = f"zone '{zone.name}': a toolset of this worker brings a zone of that name"
                 raise WorkerError(other.where, problem, hint="give yours another name")
         if brought:
-            opened = engine.runtime.other_zones.open_brought(brought, make, self.notify)
-            zones = sandbox.zones.declared.distinct((*zones, *opened))
+            from forge_cli.engine.runtime.other_zones import open_brought
+            from forge_cli.sandbox.zones.declared import distinct
+
+            opened = open_brought(brought, make, self.notify)
+            zones = distinct((*zones, *opened))
         if self.added:
-            zones = engine.runtime.other_zones.add_zones(zones, self.added)
+            from forge_cli.engine.runtime.other_zones import add_zones
+
+            zones = add_zones(zones, self.added)
         if spare is not None:
-            zones = tuple(engine.runtime.other_zones.use_spare_folder(zone, spare) for zone in zones)
+            from forge_cli.engine.runtime.other_zones import use_spare_folder
+
+            zones = tuple(use_spare_folder(zone, spare) for zone in zones)
         return tuple(replace(zone, mode=ZoneMode.RO) for zone in zones) if self._only_reads else zones
 
     def _keep_changes(self) -> Callable[[], ChangeKeeper] | None:
@@ -377,7 +408,9 @@ class Assembler(Struct, frozen=True, kw_only=True):
     def _hooks(self, open_processes: LateProcesses) -> Hooks | None:
         if not self.folder.settings.hooks:
             return None
-        return engine.hooks.Hooks(
+        from forge_cli.engine.hooks import Hooks
+
+        return Hooks(
             stated=self.folder.settings.hooks,
             host=self.prepared.host,
             home=self.prepared.home,

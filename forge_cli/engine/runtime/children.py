@@ -23,7 +23,6 @@ from forge_cli.engine.runtime.result import BY_CHILD, WorkerResult
 from forge_cli.files.worker import Worker, load_worker
 from forge_cli.record.resume import Past, PastChild, Resumed
 from forge_cli.record.state import cut_off_text
-from forge_cli.sandbox import files
 
 if TYPE_CHECKING:
     from forge_cli.engine.runtime.runtime_spec import OpenWorker
@@ -42,7 +41,9 @@ def check_child(parent: OpenWorker, worker: Worker) -> None:
     if len(parent.workers) > MAX_DEPTH:
         deep = f"would be {len(parent.workers)} workers deep, and {MAX_DEPTH} is the most"
         raise ToolError(f"'{worker.name}' {deep}: {names}")
-    if files.caps.can_write_silently(parent.assembly.guard.judge.sandbox, worker.path):
+    from forge_cli.sandbox.files.caps import can_write_silently
+
+    if can_write_silently(parent.assembly.guard.judge.sandbox, worker.path):
         raise ToolError(
             f"'{worker.name}' is not called: '{parent.spec.worker.name}' can change {worker.path} without asking, "
             "and so what it may do; keep worker files out of zones that pre-approve writing"

@@ -12,7 +12,6 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from forge_cli.core.actions import CommandEvent, UserInput
 from forge_cli.core.events import Event, StatusEvent
 from forge_cli.core.messages import Attachment
-from forge_cli.engine import runtime as parts
 from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.engine.runtime.runtime_spec import ConversationHooks, Said
 
@@ -31,8 +30,10 @@ class Conversation:
     """
 
     def __init__(self, session: WorkerRuntime, **told: Unpack[ConversationHooks]) -> None:
+        from forge_cli.engine.runtime.commands import SessionCommands
+
         self._session, self._bus, self._told = session, session.bus, told
-        self.commands = parts.commands.SessionCommands(session, self.close)
+        self.commands = SessionCommands(session, self.close)
         self._naming = anyio.CancelScope()
         self._send: MemoryObjectSendStream[Said]
         self._received: MemoryObjectReceiveStream[Said]

@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from forge_cli import engine, record
 from forge_cli.core.actions import Interrupt
 from forge_cli.core.approval import ApprovalMode, OnAsk
 from forge_cli.core.bounds import CALL_LIMIT, fault_text, wait_within
@@ -162,8 +161,10 @@ def _take_answers(bus: EventBus, log: Path, stack: AsyncExitStack) -> None:
     """Give requests the answers that other processes leave; nothing of that is loaded before the first request."""
 
     def hear(event: Event) -> None:
+        from forge_cli.record.answers import take_answers
+
         unsubscribe()
-        stack.callback(record.answers.take_answers(bus, log, event))
+        stack.callback(take_answers(bus, log, event))
 
     unsubscribe = bus.subscribe(hear, only=(ApprovalRequired,))
     stack.callback(unsubscribe)
@@ -263,7 +264,9 @@ def _reopened(spec: RuntimeSpec, redactor: Redactor) -> ResumedCalls | None:
     parent = spec.parent.assembly.guard.judge.reopened if spec.parent else None
     if spec.past is None and parent is None:
         return None
-    return engine.gate.resumed.ResumedCalls(spec.past, redactor.redact, parent)
+    from forge_cli.engine.gate.resumed import ResumedCalls
+
+    return ResumedCalls(spec.past, redactor.redact, parent)
 
 
 def choose_model(spec: RuntimeSpec, folder: PreparedFolder, notify: Notify) -> ChosenModel:

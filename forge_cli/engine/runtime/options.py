@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from forge_cli import engine, record
 from forge_cli.core.approval import ApprovalMode, OnAsk
 from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import UsageError
@@ -80,7 +79,9 @@ class RunOptions:
 
     def host(self, worker: Worker | None = None) -> PluginHost:
         """The plugins that may be used."""
-        return engine.plugins.host.PluginHost(only=None if self.plugins else (), worker=worker)
+        from forge_cli.engine.plugins.host import PluginHost
+
+        return PluginHost(only=None if self.plugins else (), worker=worker)
 
     def runtime(
         self,
@@ -93,7 +94,9 @@ class RunOptions:
         **more: Any,
     ) -> WorkerRuntime:
         """The runtime of a session, for what was asked; ``more`` are other options of WorkerRuntime."""
-        return engine.runtime.runtime.WorkerRuntime(
+        from forge_cli.engine.runtime.runtime import WorkerRuntime
+
+        return WorkerRuntime(
             worker=worker,
             model=self.model,
             approval_mode=self.mode,
@@ -112,9 +115,11 @@ class RunOptions:
         self, warn: Warn, bus: EventBus | None = None, *, worker: Worker | None = None, task: str | None = None
     ) -> Iterator[Opened]:
         """The worker with its session; ``warn`` gets what is not an error. With an empty ``task`` one must be left."""
+        from forge_cli.record.open import open_session
+
         worker = worker or load_worker(self.worker)
         choice = self.session
-        with record.open.open_session(
+        with open_session(
             worker,
             resume=choice.resume,
             last=choice.last,
@@ -143,11 +148,15 @@ class Opened:
         self, *, sinks: Iterable[Sink | None] = (), replay: Any = None, guidance: bool | None = None, **more: Any
     ) -> WorkerRuntime:
         """The runtime for what was asked; ``more`` are other options of WorkerRuntime."""
+        from forge_cli.engine.runtime.runtime_spec import Wiring
+
         asked = self.options
         told = tuple(sink for sink in sinks if sink)
         if asked.record:
-            told = (record.copy.RecordCopy(asked.record, self.session.lines), *told)
-        wiring = engine.runtime.runtime_spec.Wiring(host=self.host, sinks=told, replay=replay, guidance=guidance)
+            from forge_cli.record.copy import RecordCopy
+
+            told = (RecordCopy(asked.record, self.session.lines), *told)
+        wiring = Wiring(host=self.host, sinks=told, replay=replay, guidance=guidance)
         self.runtime = asked.runtime(self.worker, self.session, wiring, on_ask=self._on_ask(), bus=self.bus, **more)
         return self.runtime
 

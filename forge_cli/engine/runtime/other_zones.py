@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from forge_cli import sandbox
 from forge_cli.core.approval import Approval
 from forge_cli.core.errors import UsageError, WorkerError
 from forge_cli.core.zones import Zone
@@ -64,5 +63,7 @@ def use_spare_folder(zone: Zone, spare: Path) -> Zone:
 
 def open_child_zone(zone: Zone, parent: Sandbox, make: bool) -> Zone:
     """Open a zone of a child worker; capped before its folder is made, and where that really came to lie."""
-    made = open_zone(sandbox.files.caps.capped(zone, parent.zones), user_home=user_home(), make=make)
-    return sandbox.files.caps.capped(made, parent.zones)
+    from forge_cli.sandbox.files.caps import capped
+
+    made = open_zone(capped(zone, parent.zones), user_home=user_home(), make=make)
+    return capped(made, parent.zones)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import replace
 
-from forge_cli import engine, files, sandbox
 from forge_cli.core.errors import ForgeError, WorkerError
 from forge_cli.core.text import did_you_mean
 from forge_cli.core.thirdparty import announce_third_party
@@ -22,7 +21,6 @@ from forge_cli.files.lookup import SUFFIXES
 from forge_cli.files.repository import Guidance, guidance_files
 from forge_cli.files.settings import Settings, load_settings, organisation_policy
 from forge_cli.files.worker import Worker, load_worker
-from forge_cli.sandbox import zones
 from forge_cli.sandbox.zones.zones import Isolation
 from forge_cli.schema.config import Config, parse_config
 from forge_cli.schema.toolset import Toolset, ToolsetPlaces
@@ -62,7 +60,9 @@ class PreparedFolder:
         policy = organisation_policy()
         if policy is None:
             return None
-        return engine.organisation.accepted(policy, self.worker.worker, self.settings)
+        from forge_cli.engine.organisation import accepted
+
+        return accepted(policy, self.worker.worker, self.settings)
 
     @property
     def isolation(self) -> Isolation:
@@ -77,13 +77,17 @@ class PreparedFolder:
         asked = self.worker.locked or worker.config.lock or (organisation and organisation.policy.require.lock)
         if not asked and not (os.environ.get("CI") and worker.path.with_suffix(".lock").is_file()):
             return None
-        return engine.lock.checking.lock_for(worker, self.workspace, self._home, self.worker.host)
+        from forge_cli.engine.lock.checking import lock_for
+
+        return lock_for(worker, self.workspace, self._home, self.worker.host)
 
     def sinks(self, session: str, bus: EventBus, *, repeated: bool = False) -> tuple[Sink, ...]:
         """The sinks of a session's lines beside its log; none for one that is repeated."""
         told: Iterable[Sink] = ()
         if self.settings.hooks and not repeated:
-            told = engine.hooks.followers(self.settings.hooks, self.worker.host, self.worker.home, bus)
+            from forge_cli.engine.hooks import followers
+
+            told = followers(self.settings.hooks, self.worker.host, self.worker.home, bus)
         return (*(self.organisation.sinks(session) if self.organisation else ()), *told)
 
     @cached_property
@@ -96,7 +100,9 @@ class PreparedFolder:
         if told not in self._guidance:
             said, wanted = Guidance(), self.worker.worker.config.agents_md
             if guidance_files(self.workspace):
-                said = files.guidance.guidance_for(wanted, self.workspace, self._home, told=told)
+                from forge_cli.files.guidance import guidance_for
+
+                said = guidance_for(wanted, self.workspace, self._home, told=told)
             self._guidance[told] = said
         return self._guidance[told]
 
@@ -143,7 +149,9 @@ class PreparedWorker:
         section = self.worker.section("sandbox")
         if section is None:
             return None
-        return parse_config(zones.config.SandboxConfig, section, at=("sandbox",), file=str(self.worker.path))
+        from forge_cli.sandbox.zones.config import SandboxConfig
+
+        return parse_config(SandboxConfig, section, at=("sandbox",), file=str(self.worker.path))
 
     @cached_property
     def isolation(self) -> Isolation:
@@ -186,7 +194,9 @@ class PreparedWorker:
 
     @cached_property
     def redactor(self) -> Redactor:
-        return sandbox.secrets.own_redactor(home=self.home)
+        from forge_cli.sandbox.secrets import own_redactor
+
+        return own_redactor(home=self.home)
 
     def within(self, workspace: Path) -> PreparedFolder:
         """The parts that depend on the real working directory; most items of a batch have the same."""
@@ -218,7 +228,9 @@ def protected_files(worker: Worker, host: PluginHost) -> Iterator[Path]:
 
 def _own_files(worker: Worker, host: PluginHost) -> Iterator[Path]:
     if worker.config.plugins:
-        yield from engine.plugins.local.plugin_files(worker)
+        from forge_cli.engine.plugins.local import plugin_files
+
+        yield from plugin_files(worker)
     for name in worker.config.toolsets:
         try:
             toolset = NamedToolset(worker, name, *host.toolset(name))

@@ -17,7 +17,6 @@ from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.events import Event, SessionEnd, SessionUpdate, StatusEvent
 from forge_cli.core.interrupt import Ended, Interrupted, InterruptSignal
 from forge_cli.core.phrases import RESUME_INTERRUPTED
-from forge_cli.engine import runtime as parts
 from forge_cli.engine.gate.execution import TOOL
 from forge_cli.engine.gate.steps import Caller
 from forge_cli.engine.runtime.announcements import Announcer
@@ -260,7 +259,9 @@ class WorkerRuntime(Generic[OutputT]):
         past, self._past = self._past, None
         with deadline(budget, self.interrupt_signal):
             if past:
-                parts.children.close_lost(past.lost, self.bus, opened.path)
+                from forge_cli.engine.runtime.children import close_lost
+
+                close_lost(past.lost, self.bus, opened.path)
                 await opened.loop.resume(past, tally)
             if self._by_hand:
                 await self._by_hand.wait_for_commands()
@@ -268,15 +269,17 @@ class WorkerRuntime(Generic[OutputT]):
 
     async def _delegate(self, call: ToolCall, task: Delegation) -> str:
         if self._children is None:
-            self._children = parts.children.Children(_run_child, self._spec.past)
+            from forge_cli.engine.runtime.children import Children
+
+            self._children = Children(_run_child, self._spec.past)
         self._budget = self._budget or self.opened.new_budget()
         return await self._children.delegate(replace(self.opened, budget=self._budget), call, task)
 
     def stream(self, task: str, attachments: Sequence[Attachment] = ()) -> EventStream:
         """Work on one task and give its events as they come; ``result`` says afterwards how it ended."""
-        self._stream = stream = parts.background.EventStream(
-            self.bus, lambda: self.run(task, attachments), self.interrupt
-        )
+        from forge_cli.engine.runtime.background import EventStream
+
+        self._stream = stream = EventStream(self.bus, lambda: self.run(task, attachments), self.interrupt)
         return stream
 
     async def invoke(self, tool: str, args: Mapping[str, Any], caller: Caller = Caller.PERSON) -> ToolOutcome:
@@ -304,7 +307,9 @@ class WorkerRuntime(Generic[OutputT]):
         each task, ``on_done`` gets what was dealt with, and its result. It ends with the command ``exit`` or
         ``resume``, or with the runtime; returns the last task's result.
         """
-        conversation = parts.conversation.Conversation(self, **told)
+        from forge_cli.engine.runtime.conversation import Conversation
+
+        conversation = Conversation(self, **told)
         self._close_conversation = conversation.close
         result = await conversation.go(resume=resume)
         if self._by_hand:
@@ -316,7 +321,9 @@ class WorkerRuntime(Generic[OutputT]):
         if isinstance(event, ManualToolInvoke) and event.tool_call_id is None:
             call = ToolCall(new_id("manual"), event.tool_name, dict(event.args))
             if self._by_hand is None:
-                self._by_hand = parts.background.CallsByHand(self.bus)
+                from forge_cli.engine.runtime.background import CallsByHand
+
+                self._by_hand = CallsByHand(self.bus)
             if event.own_command:
                 self._by_hand.start_command(call, lambda: self.opened.loop)
             else:
@@ -334,16 +341,18 @@ class WorkerRuntime(Generic[OutputT]):
         toolbox = self.opened.loop.toolbox
         if not any(has_prompts(opened.toolset) for opened in toolbox.toolsets):
             return ()
-        return await parts.commands.Prompts(toolbox).announced()
+        from forge_cli.engine.runtime.commands import Prompts
+
+        return await Prompts(toolbox).announced()
 
     async def reopen(self, spec: RuntimeSpec) -> OpenWorker:
         """Open the worker again between two tasks, as ``spec`` says; the conversation is kept."""
+        from forge_cli.engine.runtime.reopening import Owner, reopen_worker
+
         old, before = self.opened, self._owner
         spec = dataclasses.replace(spec, host=spec.host.beside(spec.worker))
         notify = self._announcer.notify
-        owner = parts.reopening.Owner(
-            lambda stack: parts.reopening.reopen_worker(old, spec, stack, notify, self._delegate)
-        )
+        owner = Owner(lambda stack: reopen_worker(old, spec, stack, notify, self._delegate))
         self._open = opened = await owner.open()
         self._spec, self._owner = spec, owner
         if before:
@@ -353,7 +362,9 @@ class WorkerRuntime(Generic[OutputT]):
 
     def change_model(self, spec: RuntimeSpec) -> OpenWorker:
         """Let the model that ``spec`` names take the next turns."""
-        self._open = opened = parts.reopening.change_model(self.opened, spec, self._stack, self._announcer.notify)
+        from forge_cli.engine.runtime.reopening import change_model
+
+        self._open = opened = change_model(self.opened, spec, self._stack, self._announcer.notify)
         self._spec = spec
         self.bus.emit(SessionUpdate(model=opened.model.provider.name))
         return opened

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from msgspec import Struct
 
-from forge_cli import engine
 from forge_cli.core.actions import CommandEvent, UserInput
 from forge_cli.core.approval import ApprovalMode, OnAsk
 from forge_cli.core.bus import EventBus
@@ -172,7 +171,9 @@ class RuntimeSpec(Wiring):
         before = self.resume.output_schema if self.resume and self.resume.past.unfinished else None
         if self.output_schema is not None or before is None:
             return self.output_schema
-        return engine.turns.output.OutputSchema(before)
+        from forge_cli.engine.turns.output import OutputSchema
+
+        return OutputSchema(before)
 
     def required_by(self, organisation: Organisation | None) -> RuntimeSpec:
         """The session as an organisation wants it."""
@@ -188,7 +189,9 @@ def _output_of(schema: Any, output_type: type[Any] | None, worker: Worker) -> Ou
         raise UsageError("output_schema is a JSON Schema", hint=f"write output_type={schema.__name__} for a type")
     if output_type is None:
         if isinstance(schema, Mapping):
-            return engine.turns.output.OutputSchema.load(schema, where=None, folder=worker.folder)
+            from forge_cli.engine.turns.output import OutputSchema
+
+            return OutputSchema.load(schema, where=None, folder=worker.folder)
         return cast("OutputSchema | None", schema)
     if schema is not None:
         raise UsageError("output_schema and output_type both say what the answer has to fit", hint="give one of them")

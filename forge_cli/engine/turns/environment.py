@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from forge_cli import sandbox
 from forge_cli.core.approval import Approval
 from forge_cli.core.phrases import ENVIRONMENT_CHANGED
 from forge_cli.core.text import visible
 from forge_cli.core.zones import Zone, ZoneMode
-from forge_cli.engine import turns
 
 if TYPE_CHECKING:
     from forge_cli.engine.gate.judge import Judge
@@ -158,13 +156,17 @@ def _declared(zone: Zone) -> Zone:
 
 
 def _command_view(places: LateSandbox) -> CommandView:
+    from forge_cli.sandbox.isolation.isolation import isolation
+
     wanted = places.isolation
-    found = sandbox.isolation.isolation.isolation(wanted.level, where=wanted.where)
+    found = isolation(wanted.level, where=wanted.where)
     if found is None:
         return CommandView(confined=False, network=True)
     names: tuple[str, ...] = ()
     if found.shows_names:
-        names = sandbox.isolation.confinement.zone_names(places.zones)
+        from forge_cli.sandbox.isolation.confinement import zone_names
+
+        names = zone_names(places.zones)
     return CommandView(confined=True, network=wanted.network, names=names)
 
 
@@ -193,4 +195,6 @@ def wanted_output(worker: Worker) -> OutputSchema | None:
     given = worker.config.output_schema
     if given is None:
         return None
-    return turns.output.OutputSchema.load(given, where=worker.config.where("output_schema"), folder=worker.folder)
+    from forge_cli.engine.turns.output import OutputSchema
+
+    return OutputSchema.load(given, where=worker.config.where("output_schema"), folder=worker.folder)

@@ -22,7 +22,6 @@ from forge_cli.core.errors import ExitCode, ForgeError, ModelError
 from forge_cli.core.interrupt import Ended, Interrupted, InterruptSignal
 from forge_cli.core.messages import Delta, Restart, TextDelta, Usage
 from forge_cli.core.text import counted
-from forge_cli.engine import turns
 from forge_cli.files.worker import DEFAULT_MAX_TURNS, Limits
 
 if TYPE_CHECKING:
@@ -56,7 +55,9 @@ class LatePrice(Struct, frozen=True, dict=True):
     def price(self) -> Price | None:
         if self._provider in UNLISTED and self.options.price is None:
             return None
-        return turns.prices.price_of(self.model_name, self.options)
+        from forge_cli.engine.turns.prices import price_of
+
+        return price_of(self.model_name, self.options)
 
     @property
     def _provider(self) -> str:
@@ -69,7 +70,9 @@ class LatePrice(Struct, frozen=True, dict=True):
         """Refuse ``max_cost`` where the price is unknown; what a user limits everywhere means no scripted model."""
         limits = stated if self._provider in UNLISTED else [*stated, settings]
         if any(each.max_cost is not None for each in limits):
-            turns.prices.require_price(self.model_name, self.price, *limits)
+            from forge_cli.engine.turns.prices import require_price
+
+            require_price(self.model_name, self.price, *limits)
 
 
 class AnswerRoom:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from forge_cli import record
 from forge_cli.core.bounds import CALL_LIMIT, call_within, check_cancelled, count_cancellations
 from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.calls import ToolCall, ToolOutcome, is_legal_id
@@ -38,7 +37,6 @@ from forge_cli.core.phrases import INTERRUPTED_ANSWER, RESUME_CUT_OFF, VOID, com
 from forge_cli.core.results import for_model
 from forge_cli.core.text import TextJoiner, as_spelled
 from forge_cli.core.wire import error_text
-from forge_cli.engine import turns
 from forge_cli.engine.gate.toolbox import Toolbox
 from forge_cli.engine.turns.calls import MOST_CALLS, Turn
 from forge_cli.engine.turns.limits import AnswerRoom, Budget, Repeats
@@ -151,9 +149,11 @@ class Loop:
 
     async def compact(self, tally: Tally, budget: Budget) -> int | None:
         """Let a summary stand for all but the last turn, now; returns for how many messages, None where it does not."""
+        from forge_cli.engine.turns.room import RoomMaker
+
         offers = await self.toolbox.refresh()
         lasting = {offer.tool.name for offer in offers.values() if offer.tool.lasting}
-        return await turns.room.RoomMaker(self.context, lasting, partial(self._ask, tally, budget)).compact()
+        return await RoomMaker(self.context, lasting, partial(self._ask, tally, budget)).compact()
 
     def forget(self, kept: Sequence[Message] = (), line: int | None = None) -> None:
         """Begin a new conversation, or go back to a line of the log: the model learns of what is kept alone."""
@@ -163,8 +163,10 @@ class Loop:
 
     async def resume(self, past: Past, tally: Tally) -> None:
         """Finish the turn that a session was left in: open calls are decided and made, lost ones told as lost."""
+        from forge_cli.record.state import cut_off_text
+
         for call in past.cut_off:
-            self.guard.cut_off(call, record.state.cut_off_text(call, past.in_flight))
+            self.guard.cut_off(call, cut_off_text(call, past.in_flight))
         if past.calls:
             await self._call_all(past.calls, tally, dict(past.results))
 
@@ -208,7 +210,9 @@ class Loop:
             elif (misfit := self._misfit(answer, tally)) is None:
                 budget.check_last_turn()
                 if self.output:
-                    answer = turns.output.unfenced(answer)
+                    from forge_cli.engine.turns.output import unfenced
+
+                    answer = unfenced(answer)
                 return answer
             elif self.output and repairs < MAX_REPAIRS:
                 answer, repairs = "", repairs + 1
@@ -220,9 +224,11 @@ class Loop:
         """The problem of the final answer; where it fits, the tally has its value."""
         if self.output is None:
             return None
+        from forge_cli.engine.turns.output import Misfit
+
         try:
             tally.output = call_within(CALL_LIMIT, "checking the final answer", self.output.read, answer)
-        except turns.output.Misfit as misfit:
+        except Misfit as misfit:
             return misfit
         return None
 
@@ -240,7 +246,9 @@ class Loop:
             if not error.too_long:
                 raise
             self.bus.emit(StatusEvent("warning", error.message))
-            if not await turns.room.RoomMaker(self.context, lasting, ask).shrink():
+            from forge_cli.engine.turns.room import RoomMaker
+
+            if not await RoomMaker(self.context, lasting, ask).shrink():
                 raise
             reply, end = await ask(self.system, self.history, specs, self._keep)
         self.context.count(end.usage)

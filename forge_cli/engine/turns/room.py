@@ -7,7 +7,6 @@ from collections.abc import Collection, Sequence
 
 from msgspec import Struct
 
-from forge_cli import record
 from forge_cli.core.errors import ModelError
 from forge_cli.core.events import ContextUsage, MessageEvent, StatusEvent
 from forge_cli.core.messages import CallResult, Message, Summary, TurnEnd
@@ -89,7 +88,9 @@ class RoomMaker(Struct, frozen=True):
         context, ids = self.context, tuple(result.call_id for result in results)
         context.counted = max(0, context.used - sum(map(_freed, results))), len(context.history)
         context.bus.emit(ContextUsage(context.used, context.window, elided=ids))
-        context.history.rewrite([record.state.without(message, set(ids)) for message in context.history])
+        from forge_cli.record.state import without
+
+        context.history.rewrite([without(message, set(ids)) for message in context.history])
 
     async def _summarise(self, limit: int) -> bool:
         """Let the model say what the beginning of the conversation came to; False when it stays as it is."""

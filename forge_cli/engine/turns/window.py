@@ -15,7 +15,6 @@ from forge_cli.core.messages import Attachment, CallResult, Message, OwnWords, T
 from forge_cli.core.source import Source
 from forge_cli.core.tool import digest_of
 from forge_cli.core.wire import JsonObject, jsonable
-from forge_cli.engine import turns
 from forge_cli.engine.gate.offer import BYTES_A_TOKEN, Offer, size_of, text_for_model, text_tokens
 from forge_cli.engine.turns.limits import tokens_of
 from forge_cli.files.worker import DEFAULT_TOOL_SHARE
@@ -150,7 +149,9 @@ class Context(Struct, kw_only=True):
         used, messages = self.counted or (text_tokens(system) + specs, 0)
         self.counted = used + sum(map(tokens_in, self.history[messages:])), len(self.history)
         if self.window is not None and self.used > CROWDED * self.window:
-            await turns.room.RoomMaker(self, lasting, ask).reduce(self.window)
+            from forge_cli.engine.turns.room import RoomMaker
+
+            await RoomMaker(self, lasting, ask).reduce(self.window)
 
     @property
     def used(self) -> int:
@@ -236,7 +237,9 @@ class OfferedTools:
         """Decide before the first turn, so that the system prompt can name what is deferred."""
         if self._fit:
             return
-        if turns.deferred.defer(self):
+        from forge_cli.engine.turns.deferred import defer
+
+        if defer(self):
             await self.toolbox.refresh()
 
     async def refresh(self) -> list[Tool]:
@@ -254,8 +257,10 @@ class OfferedTools:
         """Load what was found, and what was called without being loaded."""
         if not self.groups:
             return
+        from forge_cli.engine.turns.deferred import found_by
+
         for outcome in outcomes:
-            self.load(turns.deferred.found_by(outcome))
+            self.load(found_by(outcome))
 
     def load(self, names: Iterable[str]) -> None:
         offers = self.toolbox.offers

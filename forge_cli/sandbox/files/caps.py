@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from forge_cli.core.approval import Approval
 from forge_cli.core.errors import ToolError, WorkerError
 from forge_cli.core.zones import Access, Zone, ZoneApproval, ZoneMode
-from forge_cli.sandbox import network
 from forge_cli.sandbox.files.consent import OwnFiles
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.files.virtual import innermost_zone, virtual
@@ -51,13 +50,15 @@ def lies_within(folder: Path, zones: Sequence[Zone]) -> bool:
 
 def capped_isolation(wanted: Isolation, parent: Isolation) -> Isolation:
     """The stricter of both levels and limits; what is reached and what of the home is read only where both have it."""
+    from forge_cli.sandbox.network.rules import narrowest
+
     level = max(
         wanted.level, parent.level, key=(IsolationLevel.OFF, IsolationLevel.AUTO, IsolationLevel.REQUIRED).index
     )
     read = [path for path in wanted.read if any(path.is_relative_to(other) for other in parent.read)]
     if parent.level is IsolationLevel.OFF:
         read = list(wanted.read)
-    reached, limits = network.rules.narrowest(wanted.network, parent.network), wanted.limits & parent.limits
+    reached, limits = narrowest(wanted.network, parent.network), wanted.limits & parent.limits
     where = parent.network_where if wanted.network is True else wanted.network_where
     return replace(wanted, level=level, network=reached, read=tuple(read), stated_limits=limits, network_where=where)
 

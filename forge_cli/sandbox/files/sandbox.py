@@ -18,8 +18,9 @@ from forge_cli.core.sandbox import FileInfo, FileKind, FolderEntry, SandboxView
 from forge_cli.core.text import visible
 from forge_cli.core.zones import Access, Zone
 from forge_cli.files.home import user_home
-from forge_cli.sandbox import files
-from forge_cli.sandbox.files.consent import OwnFiles
+from forge_cli.sandbox.files.consent import OwnFiles, check, consent
+from forge_cli.sandbox.files.place import NotAFolder, kind_of, locate, open_for_listing, state_of
+from forge_cli.sandbox.files.virtual import NoZone, innermost_zone, parse, spell, virtual
 from forge_cli.sandbox.names import shown, unusable
 from forge_cli.sandbox.zones.declared import distinct, open_zone
 from forge_cli.sandbox.zones.zones import Isolation, checked_name
@@ -126,17 +127,17 @@ class Sandbox:
         try:
             with self._locate(asked, follow=access is not Access.DELETE) as place:
                 access = access if use.kind == "file" else _access_by_kind(place, access)
-                files.consent.check(asked, place, access, self._zones)
-                verdict = files.consent.consent(place, access, self.own)
-                return JudgedPath(use, place.virtual, files.place.state_of(place.info), verdict)
-        except files.place.NotAFolder as nothing:
+                check(asked, place, access, self._zones)
+                verdict = consent(place, access, self.own)
+                return JudgedPath(use, place.virtual, state_of(place.info), verdict)
+        except NotAFolder as nothing:
             if access is not Access.INFO:
                 raise
             return JudgedPath(use, use.path, None, Verdict(Approval.PRE_APPROVED, str(nothing), by="rule"))
 
     def parse(self, path: str) -> ParsedPath:
         """A path as it was written, understood: its zone, and the place in it."""
-        return files.virtual.parse(path, self._zones, self.workspace)
+        return parse(path, self._zones, self.workspace)
 
     def resolve(self, path: str, access: Access = Access.INFO) -> str:
         """The virtual path of the real file, existing or not; a link that is to be deleted stays itself."""
@@ -148,7 +149,7 @@ class Sandbox:
 
     def spell(self, path: str) -> str:
         """A path as results name it, by its text alone: relative to the working directory below that, else virtual."""
-        return files.virtual.spell(self.parse(path), self._zones, self.workspace)
+        return spell(self.parse(path), self._zones, self.workspace)
 
     def real(self, path: str, access: Access | str = Access.READ) -> Path:
         """The path on the host, for a child process; a path to be read may be a folder."""
@@ -162,7 +163,7 @@ class Sandbox:
         try:
             with self.hold(path, Access.INFO) as held:
                 return held.kind is not None
-        except files.place.NotAFolder:
+        except NotAFolder:
             return False
 
     def stat(self, path: str, *, follow: bool = True) -> FileInfo:
@@ -188,7 +189,7 @@ class Sandbox:
         with self.hold(path, Access.LIST) as held:
             if held.place.info is None:
                 raise ToolError(f"{shown(path)} does not exist")
-            listing = files.place.open_for_listing(held.place.folder, held.place.name)
+            listing = open_for_listing(held.place.folder, held.place.name)
             hidden = self.hidden.get(held.place.real, ())
             with listing as folder, os.scandir(folder) as found:
                 entries = (entry for entry in found if entry.name not in hidden)
@@ -235,13 +236,15 @@ class Sandbox:
         asked = self.parse(path)
         with self._locate(asked, follow=follow and access is not Access.DELETE) as place:
             access = _access_by_kind(place, access) if folders else access
-            files.consent.check(asked, place, access, self._zones)
+            check(asked, place, access, self._zones)
             if expected is not None and place.virtual != expected:
                 raise Stale(f"{asked} led to {shown(expected)} when it was judged, and to {shown(place.virtual)} now")
             self._check_consent(asked, place, access)
             if access is Access.WRITE:
                 self.written.add(str(place.real))
-            yield files.held.HeldFile(asked, place, self._changed, self.open_changes)
+            from forge_cli.sandbox.files.held import HeldFile
+
+            yield HeldFile(asked, place, self._changed, self.open_changes)
 
     def _check_consent(self, asked: ParsedPath, place: Place, access: Access) -> None:
         """The owner of this object has checked consent; CallSandbox checks it here."""
@@ -255,9 +258,9 @@ class Sandbox:
         if asked.base is None:
             raise ToolError(f"{asked} is the list of zones and cannot be used as a file; list it instead")
         try:
-            place = files.place.locate(asked, asked.base, self._zones, through_last=follow)
-        except files.virtual.NoZone as error:
-            raise files.virtual.NoZone(f"{error}; {self.no_default}" if self.no_default else str(error)) from None
+            place = locate(asked, asked.base, self._zones, through_last=follow)
+        except NoZone as error:
+            raise NoZone(f"{error}; {self.no_default}" if self.no_default else str(error)) from None
         except OSError as error:
             raise _unusable(asked, error) from error
         try:
@@ -278,7 +281,7 @@ class Sandbox:
         """Is it in forge's own folder, outside of zones that lie in there, or one of its files of keys?"""
         if self._home is None or not real.is_relative_to(self._home):
             return False
-        zone = files.virtual.innermost_zone(real, self._zones)
+        zone = innermost_zone(real, self._zones)
         is_key = not _KEYS.isdisjoint(real.relative_to(self._home).parts[:1])
         return is_key or zone is None or not zone.path.is_relative_to(self._home)
 
@@ -287,7 +290,7 @@ class Sandbox:
             info = entry.stat(follow_symlinks=False)
         except FileNotFoundError:
             return None
-        kind, size = files.place.kind_of(info.st_mode), info.st_size
+        kind, size = kind_of(info.st_mode), info.st_size
         if kind == "link":
             kind, size = self._link_target(place, entry.name)
         name = visible(entry.name) if unusable(entry.name) else entry.name
@@ -305,7 +308,7 @@ class Sandbox:
 
     def _link_target(self, place: Place, name: str) -> tuple[FileKind, int]:
         try:
-            found = self.stat(files.virtual.virtual(place.zone, (*place.parts, name)))
+            found = self.stat(virtual(place.zone, (*place.parts, name)))
         except ToolError:
             return "link", 0
         return found.kind, found.size
@@ -366,7 +369,7 @@ class CallSandbox(Sandbox):
             raise Stale(f"{asked} led to {shown(declared)} when it was judged, and to {shown(place.virtual)} now")
         if access not in _DECLARATIONS:
             return
-        verdict = files.consent.consent(place, access, self.own)
+        verdict = consent(place, access, self.own)
         if verdict.approval is Approval.PRE_APPROVED:
             return
         state, accesses = self._granted.get(place.virtual, (None, set[Access]()))
@@ -375,10 +378,10 @@ class CallSandbox(Sandbox):
                 f"{asked} was not touched: {verdict.reason}, and the call did not declare it; "
                 f"declare the argument as {_DECLARATIONS[access]}, or name the path in touches"
             )
-        if state != files.place.state_of(place.info):
+        if state != state_of(place.info):
             raise Stale(f"{asked} has changed since it was judged")
 
     def _changed(self, place: Place, info: os.stat_result | None) -> None:
         """Grant the call what it made itself."""
         if place.virtual in self._granted:
-            self._granted[place.virtual] = (files.place.state_of(info), self._granted[place.virtual][1])
+            self._granted[place.virtual] = (state_of(info), self._granted[place.virtual][1])

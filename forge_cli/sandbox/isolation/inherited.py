@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from forge_cli.sandbox import processes
-
 if TYPE_CHECKING:
     from forge_cli.sandbox.isolation.confinement import CommandReach
     from forge_cli.sandbox.processes.command import Command
@@ -38,4 +36,6 @@ class InheritedConfinement(Struct, frozen=True):
 
     @contextmanager
     def wrap(self, argv: Sequence[str], cwd: Path, reach: CommandReach) -> Iterator[Command]:
-        yield processes.command.Command(argv)
+        from forge_cli.sandbox.processes.command import Command
+
+        yield Command(argv)

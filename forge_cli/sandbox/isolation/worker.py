@@ -20,7 +20,6 @@ from forge_cli.core.notify import UNCONFINED_RULES, StatusNotice
 from forge_cli.core.processes import CommandOptions, Finished, Processes
 from forge_cli.core.zones import Zone
 from forge_cli.files.home import user_homes
-from forge_cli.sandbox import trial
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.isolation.confinement import Confinement, KeptHooks, confinement_for
 from forge_cli.sandbox.isolation.isolation import Confined, describe_confinement, isolation
@@ -137,11 +136,15 @@ class WorkerProcesses(Processes):
         ``watch`` and ``interrupted`` are as for ``ChildProcesses.run``. Where it is ``undoable`` it works on copies,
         if that is possible. Where it is ``seen`` or ``undoable`` its result says which unix sockets it was refused.
         """
+        from forge_cli.sandbox.trial.trials import copies_problem
+
         run = partial(self.children.run, argv, together=together, watch=watch, interrupted=interrupted)
         wrap = self.wrap(options.get("readable", ()), options.get("writable", ()), names=names)
         has_copies = self._copies or (undoable is not None and undoable.judge is not None)
-        if undoable and isinstance(wrap, Confined) and has_copies and trial.trials.copies_problem(wrap) is None:
-            copies = trial.copies.AppliedCopies(undoable.folder, wrap, keep=undoable.keep, judge=undoable.judge)
+        if undoable and isinstance(wrap, Confined) and has_copies and copies_problem(wrap) is None:
+            from forge_cli.sandbox.trial.copies import AppliedCopies
+
+            copies = AppliedCopies(undoable.folder, wrap, keep=undoable.keep, judge=undoable.judge)
             ran = await run(**self._options(argv, copies, options))
             if copies.refused:
                 raise copies.refused[0]
@@ -149,7 +152,9 @@ class WorkerProcesses(Processes):
                 raise ToolError(f"what it did could not be applied: {copies.problems[0]}")
             if undoable.judge and not copies.started(ran):
                 raise ToolError(f"nothing was done: it has to work on a copy, and there is none: {ran.stderr.strip()}")
-            if copies.started(ran) and trial.trials.may_lack_rename(ran) and not undoable.judge:
+            from forge_cli.sandbox.trial.trials import may_lack_rename
+
+            if copies.started(ran) and may_lack_rename(ran) and not undoable.judge:
                 self._copies = False
                 self._say("warning", NOT_RENAMED)
                 return replace(
@@ -168,7 +173,9 @@ class WorkerProcesses(Processes):
 
     async def _run_seen(self, run: Callable[..., Awaitable[Finished]], wrap: Confined) -> Finished:
         with tempfile.TemporaryDirectory(prefix="forge-") as folder:
-            seen = trial.copies.InPlace(Path(folder, "seen"), wrap)
+            from forge_cli.sandbox.trial.copies import InPlace
+
+            seen = InPlace(Path(folder, "seen"), wrap)
             return replace(await run(wrap=seen), sockets=tuple(seen.sockets))
 
     async def run_as_person(self, argv: Sequence[str], *, input: str, timeout: float) -> Finished:
@@ -309,7 +316,10 @@ class WorkerProcesses(Processes):
         wrap = self._wrap
         if isinstance(wrap, Unconfined):
             return "commands are not confined"
-        return trial.trials.copies_problem(wrap) or trial.copies.overlay_problem(self._home)
+        from forge_cli.sandbox.trial.copies import overlay_problem
+        from forge_cli.sandbox.trial.trials import copies_problem
+
+        return copies_problem(wrap) or overlay_problem(self._home)
 
     @property
     def zones(self) -> Sequence[Zone]:
@@ -325,7 +335,9 @@ class WorkerProcesses(Processes):
     @cached_property
     def trials(self) -> Trials | None:
         """The trials on copies; None where commands are not confined."""
-        return self._trials_with(trial.view.TrialView(self._confinement(()), tuple(self._sandbox.isolation.read)))
+        from forge_cli.sandbox.trial.view import TrialView
+
+        return self._trials_with(TrialView(self._confinement(()), tuple(self._sandbox.isolation.read)))
 
     @cached_property
     def approved_trials(self) -> Trials | None:
@@ -344,12 +356,16 @@ class WorkerProcesses(Processes):
         if isinstance(wrap, Unconfined) or not self.can_try:
             return None
         view = self._approved_view
-        return trial.reading.ReadingRuns(Confined(wrap.mechanism, view.confinement(), temporary=wrap.temporary), view)
+        from forge_cli.sandbox.trial.reading import ReadingRuns
+
+        return ReadingRuns(Confined(wrap.mechanism, view.confinement(), temporary=wrap.temporary), view)
 
     @cached_property
     def _approved_view(self) -> TrialView:
+        from forge_cli.sandbox.trial.view import TrialView
+
         named = (path for path in self._sandbox.isolation.read if not path.is_socket())
-        return trial.view.TrialView(self._confinement(named))
+        return TrialView(self._confinement(named))
 
     def _trials_with(self, view: TrialView) -> Trials | None:
         wrap = self.wrap()
@@ -357,7 +373,9 @@ class WorkerProcesses(Processes):
             return None
         confined = Confined(wrap.mechanism, view.confinement(), temporary=wrap.temporary)
         room = self._sandbox.isolation.limits.file_size
-        return trial.trials.Trials(confined, view, own=self._sandbox.own, room=room)
+        from forge_cli.sandbox.trial.trials import Trials
+
+        return Trials(confined, view, own=self._sandbox.own, room=room)
 
     async def run_wrapped(
         self,

@@ -15,8 +15,6 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from forge_cli.sandbox import processes
-
 _ROOT = Path("/sys/fs/cgroup")
 _PREFIX = "forge-"
 _COUNTS = frozenset({"memory", "pids"})
@@ -46,8 +44,10 @@ class ControlGroup:
 
     def add(self, pid: int) -> None:
         """Take a process in, with what it has started meanwhile; what it starts from now on is in already."""
+        from forge_cli.sandbox.processes.tree import children_of
+
         self._set("cgroup.procs", pid)
-        for child in processes.tree.children_of(pid):
+        for child in children_of(pid):
             with suppress(ProcessLookupError):
                 self.add(child)
 
@@ -192,7 +192,9 @@ class ProcessLimits(Struct, frozen=True):
         with suppress(OSError, ValueError):
             size = _within(self.file_size, resource.prlimit(pid, resource.RLIMIT_FSIZE)[1])
             resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, size))
-        for child in processes.tree.children_of(pid):
+        from forge_cli.sandbox.processes.tree import children_of
+
+        for child in children_of(pid):
             self.hold(child)
 
 

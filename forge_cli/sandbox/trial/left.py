@@ -9,7 +9,6 @@ from pathlib import Path
 from forge_cli.core.errors import ToolError
 from forge_cli.core.notify import Notify
 from forge_cli.files.home import TRIALS
-from forge_cli.sandbox import trial
 
 
 def finish_trials(sessions: Path, notify: Notify) -> None:
@@ -20,8 +19,12 @@ def finish_trials(sessions: Path, notify: Notify) -> None:
     for name in names:
         for journal in (sessions / name).glob("*/journal"):
             try:
-                if sentence := trial.apply.finish(journal.parent):
-                    trial.copies.drop(journal.parent)
+                from forge_cli.sandbox.trial.apply import finish
+
+                if sentence := finish(journal.parent):
+                    from forge_cli.sandbox.trial.copies import drop
+
+                    drop(journal.parent)
                     with suppress(OSError):  # there are others in it
                         (sessions / name).rmdir()
                     notify("warning", sentence)

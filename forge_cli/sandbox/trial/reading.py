@@ -20,7 +20,6 @@ from msgspec.structs import replace
 from forge_cli.core.processes import Finished
 from forge_cli.core.trial import TriedWant
 from forge_cli.core.zones import ZoneMode
-from forge_cli.sandbox import trial
 from forge_cli.sandbox.isolation.confinement import Confinement
 from forge_cli.sandbox.isolation.isolation import Confined
 from forge_cli.sandbox.processes.command import clean_environment, with_git_settings
@@ -83,12 +82,16 @@ class ReadingRuns:
         program = getattr(wrap.mechanism, "program", None)
         thread = None
         if program:
-            thread = trial.seen.filtered_thread(Path(program))
+            from forge_cli.sandbox.trial.seen import filtered_thread
+
+            thread = filtered_thread(Path(program))
         if thread is None:
             return await _seen_by_first_program(run, wrap)
         # the filter refuses sockets of the network: a namespace without one would take longer than the command
         alone = dataclasses.replace(wrap.confinement, network=self._view.around.network)
-        seen = trial.seen.SeenCommand(replace(wrap, confinement=alone), thread)
+        from forge_cli.sandbox.trial.seen import SeenCommand
+
+        seen = SeenCommand(replace(wrap, confinement=alone), thread)
         try:
             done = await run(seen)
         finally:

@@ -20,7 +20,6 @@ from pydantic import (
 
 from forge_cli.core.approval import Approval
 from forge_cli.core.zones import ZoneMode
-from forge_cli.sandbox import network
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.processes.limits import DEFAULT_LIMITS, NO_LIMITS, ProcessLimits
 from forge_cli.sandbox.zones.zones import Isolation, IsolationLevel, checked_name, expanded
@@ -103,7 +102,9 @@ def _true_or_false(value: object) -> object:
 
 
 def _read_rule(text: str) -> str:
-    network.rules.NetworkRule.read(text)
+    from forge_cli.sandbox.network.rules import NetworkRule
+
+    NetworkRule.read(text)
     return text
 
 
@@ -150,7 +151,9 @@ class SandboxConfig(Config):
     def wanted(self) -> Isolation:
         said = self.isolation.network if self.network is None else self.network
         if isinstance(said, list):
-            reached: bool | NetworkRules = network.rules.NetworkRules.read(said)
+            from forge_cli.sandbox.network.rules import NetworkRules
+
+            reached: bool | NetworkRules = NetworkRules.read(said)
         else:
             reached = said
         read = tuple(Path(os.path.expanduser(path)) for path in self.read)

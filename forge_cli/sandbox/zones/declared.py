@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from forge_cli import sandbox
 from forge_cli.core.errors import Mark, UsageError, WorkerError
 from forge_cli.core.text import visible
 from forge_cli.core.zones import Zone, ZoneApproval, ZoneMode
@@ -134,8 +133,10 @@ def _unmakeable(root: Path) -> str | None:
     above = next(folder for folder in root.parents if os.path.lexists(folder))
     if not above.is_dir():
         return os.strerror(errno.ENOTDIR)
+    from forge_cli.sandbox.isolation.inherited import inherited
+
     # the process that confined this one has asked before, outside, where it can be known
-    writable = sandbox.isolation.inherited.inherited() or os.access(above, os.W_OK | os.X_OK)
+    writable = inherited() or os.access(above, os.W_OK | os.X_OK)
     return None if writable else os.strerror(errno.EACCES)
 
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from forge_cli import sandbox
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.text import visible
 from forge_cli.core.zones import Zone, ZoneMode
@@ -75,7 +74,9 @@ class Isolation(Struct, frozen=True):
         """The limits of one command."""
         if self.stated_limits:
             return self.stated_limits
-        return sandbox.processes.limits.DEFAULT_LIMITS
+        from forge_cli.sandbox.processes.limits import DEFAULT_LIMITS
+
+        return DEFAULT_LIMITS
 
 
 def default_zone(*, workspace: Path, user_home: Path, file: str) -> Zone:
@@ -104,7 +105,9 @@ def expanded(path: str, user_home: Path) -> Path:
 
 def _shown(path: Path | str) -> str:
     """A path or a name in quotes, for a sentence."""
-    return sandbox.names.shown(str(path))
+    from forge_cli.sandbox.names import shown
+
+    return shown(str(path))
 
 
 def refusal(root: Path, user_home: Path) -> str | None:

@@ -21,7 +21,6 @@ from forge_cli.core.text import counted, cut
 from forge_cli.core.tool import Args, digest_of
 from forge_cli.core.zones import Access
 from forge_cli.files.difference import unified_diff
-from forge_cli.sandbox import patches
 from forge_cli.sandbox.files.held import HeldFile
 from forge_cli.sandbox.files.sandbox import whole_sandbox
 from forge_cli.sandbox.names import shown
@@ -112,7 +111,9 @@ async def plan_edit(file: HeldFile, path: str, old: str, new: str, *, everywhere
     if file.kind is None:
         raise ToolError(f"{shown(path)} does not exist; make a new file with write_file")
     data, quiet = file.read(), holds_secrets(path, file.virtual)
-    work = partial(patches.replace.replace_text, path, data, old, new, everywhere=everywhere, quiet=quiet)
+    from forge_cli.sandbox.patches.replace import replace_text
+
+    work = partial(replace_text, path, data, old, new, everywhere=everywhere, quiet=quiet)
     replaced = work() if len(data) <= SHOWN_MAX else await to_thread.run_sync(work, abandon_on_cancel=True)
     return Edit(path, replaced, digest_of(data), quiet)
 
@@ -194,7 +195,9 @@ def check_content(args: Args, context: CallContext) -> bool:
 
 def refuse_redacted(path: str, content: str, sandbox: SandboxView) -> None:
     if has_mark(content):
-        refuse_marks([patches.plan.reader(whole_sandbox(sandbox))(path)], [content.encode()])
+        from forge_cli.sandbox.patches.plan import reader
+
+        refuse_marks([reader(whole_sandbox(sandbox))(path)], [content.encode()])
 
 
 def refuse_marks_in(changes: Sequence[Change]) -> None:

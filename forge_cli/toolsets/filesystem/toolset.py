@@ -24,7 +24,6 @@ from forge_cli.core.sandbox import SandboxView
 from forge_cli.core.text import counted
 from forge_cli.core.tool import LONGEST, Args, Preview, RefusesOnly
 from forge_cli.core.zones import Access, Zone, ZoneMode
-from forge_cli.sandbox import patches, search
 from forge_cli.sandbox.files.sandbox import Sandbox, whole_sandbox
 from forge_cli.schema.config import Config
 from forge_cli.schema.paths import PathArgument, PathUse
@@ -253,7 +252,9 @@ class FilesystemToolset(Toolset):
         context: ToolContext,
     ) -> FileList:
         """List a folder with what is in its folders."""
-        look = partial(search.files.list_dir, whole_sandbox(context.sandbox), path, depth, limit)
+        from forge_cli.sandbox.search.files import list_dir
+
+        look = partial(list_dir, whole_sandbox(context.sandbox), path, depth, limit)
         return await to_thread.run_sync(look, abandon_on_cancel=True)
 
     async def grep_files(
@@ -266,7 +267,9 @@ class FilesystemToolset(Toolset):
         context: ToolContext,
     ) -> Text:
         """Search files for a regular expression; hidden files and what .gitignore names are left out."""
-        return Text((await search.grep.grep(whole_sandbox(context.sandbox), pattern, path, include, limit)).text())
+        from forge_cli.sandbox.search.grep import grep
+
+        return Text((await grep(whole_sandbox(context.sandbox), pattern, path, include, limit)).text())
 
     async def apply_patch(
         self,
@@ -275,17 +278,24 @@ class FilesystemToolset(Toolset):
         context: ToolContext,
     ) -> Custom:
         """Add, change, move and delete files by a patch, all of it or nothing."""
+        from forge_cli.sandbox.patches.plan import stamp
+
         changes = _plan(input, context.sandbox)
         refuse_marks_in(changes)
-        if context.stamp not in (None, patches.plan.stamp(changes)):
+        if context.stamp not in (None, stamp(changes)):
             raise Stale("the files have changed since the patch was shown")
-        patches.plan.apply(changes, whole_sandbox(context.sandbox))
+        from forge_cli.sandbox.patches.plan import apply
+
+        apply(changes, whole_sandbox(context.sandbox))
         return patch_result(_spelled(changes, context.sandbox))
 
     def _patch_paths(self, args: Args) -> Iterator[PathUse]:
         """Every file that a patch names, and the access that it needs."""
+        from forge_cli.sandbox.patches.model import accesses
+        from forge_cli.sandbox.patches.parse import parse_patch
+
         zones = (self.own_sandbox or self.env.sandbox).zones
-        for path, access in patches.model.accesses(patches.parse.parse_patch(args["input"], zones)):
+        for path, access in accesses(parse_patch(args["input"], zones)):
             yield PathUse(path, access)
 
     def _check_patch(self, args: Args, context: CallContext) -> bool:
@@ -293,12 +303,13 @@ class FilesystemToolset(Toolset):
         return False
 
     async def _preview_patch(self, args: Args, context: ToolContext) -> Preview:
+        from forge_cli.sandbox.patches.model import recap
+        from forge_cli.sandbox.patches.plan import stamp
+
         changes = _plan(args["input"], context.sandbox)
         diffs = [change.unified() for change in _spelled(changes, context.sandbox)]
         shown = Text("".join(diffs), display=DisplayHints("code", "diff"))
-        return Preview(
-            shown, patches.plan.stamp(changes), once=True, shows=("input",), recap=patches.model.recap(changes)
-        )
+        return Preview(shown, stamp(changes), once=True, shows=("input",), recap=recap(changes))
 
     async def _preview_write(self, args: Args, context: ToolContext) -> Preview:
         with hold(context.sandbox, args["path"], Access.READ) as file:
@@ -348,10 +359,11 @@ def _refuse_marks_of(edit: Edit) -> None:
 
 
 def _plan(text: str, view: SandboxView) -> tuple[Change, ...]:
+    from forge_cli.sandbox.patches.parse import parse_patch
+    from forge_cli.sandbox.patches.plan import plan, reader
+
     sandbox = whole_sandbox(view)
-    return patches.plan.plan(
-        patches.parse.parse_patch(text, sandbox.zones), patches.plan.reader(sandbox), sandbox.resolve
-    )
+    return plan(parse_patch(text, sandbox.zones), reader(sandbox), sandbox.resolve)
 
 
 def _spelled(changes: Sequence[Change], view: SandboxView) -> list[Change]:
@@ -359,7 +371,9 @@ def _spelled(changes: Sequence[Change], view: SandboxView) -> list[Change]:
 
 
 def _check_search(args: Args, context: CallContext) -> None:
-    search.grep.refuse_secret(args["path"])
+    from forge_cli.sandbox.search.grep import refuse_secret
+
+    refuse_secret(args["path"])
 
 
 @hookimpl

@@ -23,7 +23,6 @@ from forge_cli.core.phrases import COMPILED_BY_FORGE
 from forge_cli.core.results import OUTPUT_LIMIT, Custom, Text
 from forge_cli.core.tool import LONGEST, Args, Preview
 from forge_cli.core.zones import Access
-from forge_cli.sandbox import trial
 from forge_cli.sandbox.files.sandbox import full_sandbox
 from forge_cli.sandbox.isolation.worker import Undoable, WorkerProcesses
 from forge_cli.sandbox.processes import outcome
@@ -33,7 +32,6 @@ from forge_cli.sandbox.secrets import KEY_NAME
 from forge_cli.schema.paths import ReadPath
 from forge_cli.schema.tool import Tool, tool
 from forge_cli.schema.toolset import Toolset, ToolsetPlaces
-from forge_cli.toolsets import shell
 from forge_cli.toolsets.shell.command_text import compiles_a_tool, named_variable
 from forge_cli.toolsets.shell.config import ShellConfig, UserRules
 from forge_cli.toolsets.shell.opt_in import container_sockets
@@ -109,9 +107,9 @@ class ShellToolset(Toolset):
 
     def _check_trials(self) -> None:
         """Make sure that commands can be tried, where they have to be."""
-        if self._policy.try_first == "required" and (
-            problem := self._no_trials or trial.copies.overlay_problem(self.env.home)
-        ):
+        from forge_cli.sandbox.trial.copies import overlay_problem
+
+        if self._policy.try_first == "required" and (problem := self._no_trials or overlay_problem(self.env.home)):
             hint = "say 'try: auto', or see what forge doctor says of trials"
             raise WorkerError(self.config.where("try"), f"commands have to be tried first: {problem}", hint=hint)
 
@@ -131,8 +129,10 @@ class ShellToolset(Toolset):
 
     @cached_property
     def _trials(self) -> KeptTrials:
+        from forge_cli.toolsets.shell.trying import KeptTrials
+
         base = self._keeper.trials if self._keeper else None
-        return shell.trying.KeptTrials(self.env.workspace, self.config.timeout, base, self._is_edit)
+        return KeptTrials(self.env.workspace, self.config.timeout, base, self._is_edit)
 
     def _undoable(self, command: str, call_id: str, judge: Keep | None) -> Undoable | None:
         """How a line works so that it can be undone, or judged by what it deletes; one that only reads does neither."""
@@ -146,8 +146,10 @@ class ShellToolset(Toolset):
     @cached_property
     def _deletions(self) -> DeletionRules:
         """The zones that say what deleting needs, of parent workers as well."""
+        from forge_cli.sandbox.trial.deletions import DeletionRules
+
         above = self._parent._deletions.sets if self._parent else ()
-        return trial.deletions.DeletionRules((self._processes.zones, *above))
+        return DeletionRules((self._processes.zones, *above))
 
     def _close_trials(self) -> None:
         if "_trials" in vars(self):
@@ -316,7 +318,9 @@ class ShellToolset(Toolset):
 
     async def _run_covered(self, command: str, seconds: float, context: ToolContext) -> Finished | None:
         """Run a line that only rule sets allow; None where it is to be run as any other."""
-        covered = shell.covered.CoveredLines(self._processes, self._policy, RESULT, self._is_edit)
+        from forge_cli.toolsets.shell.covered import CoveredLines
+
+        covered = CoveredLines(self._processes, self._policy, RESULT, self._is_edit)
         keep = self._keeper.keep if self._keeper else None
         name = sha256(context.call_id.encode()).hexdigest()[:32]
         return await covered.run(command, seconds, context.show, keep, lambda: self._trials.folder / name)
@@ -376,17 +380,23 @@ class ShellToolset(Toolset):
         if place.runs is None:
             return place
         if problem := self._no_trials:
-            return self._untried(place, f"{trial.trials.UNTRIED}: {problem}")
+            from forge_cli.sandbox.trial.trials import UNTRIED
+
+            return self._untried(place, f"{UNTRIED}: {problem}")
         if why := self._may_block_unseen(command):
             return dataclasses.replace(place, value=Text(f"{_MAY_BE_BLOCKED} ({why})"))
         seconds = args.get("timeout") or self.config.timeout
         attempt = partial(self._attempt, command, seconds, context.show)
+        from forge_cli.sandbox.trial.trials import NotTried
+
         try:
             preview = await self._trials.preview(
                 self._tried_args(args), context.call_id, place.runs, attempt, self._verdict_on_tried
             )
-        except trial.trials.NotTried as error:
-            return self._untried(place, f"{trial.trials.LINE_UNTRIED}: {error}")
+        except NotTried as error:
+            from forge_cli.sandbox.trial.trials import LINE_UNTRIED
+
+            return self._untried(place, f"{LINE_UNTRIED}: {error}")
         return preview
 
     @property
@@ -418,8 +428,10 @@ class ShellToolset(Toolset):
 
     def _is_edit(self, tried: Tried, shown: ShownEffect) -> bool:
         """Whether the mode "accept edits" allows what a trial did."""
+        from forge_cli.toolsets.shell.edits import only_edits
+
         made = self._keeper.made if self._keeper else None
-        return shell.edits.only_edits(tried, shown, full_sandbox(self.env), made)
+        return only_edits(tried, shown, full_sandbox(self.env), made)
 
     def _may_hide_blocked(self, command: str) -> str | None:
         """Why a line may run something that this worker or a parent blocks; None if it does not."""
@@ -429,7 +441,9 @@ class ShellToolset(Toolset):
     async def _attempt(self, command: str, seconds: float, watch: Callable[[str], None], folder: Path) -> Tried:
         trials = self._processes.trials
         if trials is None:
-            raise trial.trials.NotTried("commands are not confined")
+            from forge_cli.sandbox.trial.trials import NotTried
+
+            raise NotTried("commands are not confined")
         secret = [name for name in self.config.env if KEY_NAME.search(name)]
         argv, cwd = bash(command), self.env.workspace
         run = partial(

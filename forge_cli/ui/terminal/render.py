@@ -16,7 +16,6 @@ from rich.table import Column, Table
 from rich.text import Text as Styled
 from rich.tree import Tree
 
-from forge_cli import ui
 from forge_cli.core.results import ResultValue
 from forge_cli.core.text import counted, readable, visible
 from forge_cli.ui.views import FindRenderer, Grid, View, cell, no_renderers, view_of
@@ -152,11 +151,15 @@ def _draw(view: View, lines: int | None) -> RenderableType:
 def _draw_text(view: View, shown: Styled) -> RenderableType:
     match view.form:
         case "code":
-            return Folded(ui.terminal.markdown.draw_code(shown.plain, view.language, view.name))
+            from forge_cli.ui.terminal.markdown import draw_code
+
+            return Folded(draw_code(shown.plain, view.language, view.name))
         case "json":
             return JSONHighlighter()(shown)
         case "markdown":
-            return ui.terminal.markdown.DrawnMarkdown(shown.plain)
+            from forge_cli.ui.terminal.markdown import DrawnMarkdown
+
+            return DrawnMarkdown(shown.plain)
         case "checklist":
             return Checklist(shown)
         case _:

@@ -16,7 +16,6 @@ import anyio
 from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
-from forge_cli import ui
 from forge_cli.core import events
 from forge_cli.core.actions import Interrupt, ManualToolInvoke, UserInput
 from forge_cli.core.approval import ApprovalRequest
@@ -287,8 +286,10 @@ class TerminalUI:
             self._write("\n" if self._open_line else "")
 
     def _new_markdown(self) -> MarkdownStream:
+        from forge_cli.ui.terminal.markdown import MarkdownStream
+
         styled = new_console(self._output).color_system is not None
-        return ui.terminal.markdown.MarkdownStream(partial(terminal_width, self._output), styled=styled)
+        return MarkdownStream(partial(terminal_width, self._output), styled=styled)
 
     def _end_text(self) -> None:
         """Print the block that still grows: nothing more will be added."""
