@@ -15,7 +15,7 @@ INTERRUPTED = """
 import builtins, os, runpy, sys
 
 def interrupt(name, *args, **more):
-    if name == "forge_cli.cli" and not seen:
+    if name.startswith("forge_cli.cli") and not seen:
         seen.append(name)
         os.kill(os.getpid(), int(sys.argv.pop()))
     return load(name, *args, **more)

@@ -98,7 +98,7 @@ async def test_a_worker_that_was_not_read_from_a_file_has_none_to_write_to(
     project.write("tools.py", TOOLS)
     for worker, files in ((bare_worker({"shell": None}), {"user"}), (load_worker("worker.yaml"), {"user", "worker"})):
         async with opened(worker, workspace=project.folder, home=project.home) as assembly:
-            assert set(assembly.guard.judge.policy_files) == files
+            assert set(assembly.guard.judge.worker.policy_files) == files
 
 
 def _places(offers: list[GrantOffer]) -> list[tuple[str, GrantOffer]]:
