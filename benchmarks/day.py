@@ -40,7 +40,9 @@ _SETS = r"\[y\]es,\s+\[n\]o,.*?>"
 _PAGE = r"-- \[Enter\].*?>"
 _DONE = r"Done with the task\."
 _SUBJECT = re.compile(r"coder wants to call .*?(?=\r|\n)")
-_FEWEST = {("build", "accept edits"): 3}
+_BOTH = re.compile(r"(s\d) +for this session: commands that begin with git add and commands\s+that\s+begin")
+"""The grant that people give who let a model commit."""
+_FEWEST = {("build", "accept edits"): 3, ("add a feature", "accept edits"): 1}
 
 
 @dataclass
@@ -104,8 +106,12 @@ def play(name: str, mode: str, *, seconds: float = 300) -> Asked:
             if found == 2:
                 child.send("e\n")
                 continue
-            said = child.before or ""
+            said = f"{child.before}{child.after}"
             asked.about += _SUBJECT.findall(said)[-1:] or ["?"]
+            if both := _BOTH.search(said):
+                asked.keys += 1
+                child.send(f"{both[1]}\n")
+                continue
             child.send("y\n")
         child.sendline("/exit")
         child.expect(pexpect.EOF)

@@ -32,7 +32,7 @@ class GrantRule(OnWire, frozen=True):
     A tool names places in its own section: ``GrantRule(("hosts", "-"), "example.org", "pages of example.org")``.
     """
 
-    off_wire: ClassVar = ("key", "implied", "keep")
+    off_wire: ClassVar = ("key", "implied", "keep", "beside")
     at: tuple[str, ...]
     """The place in a worker file; an entry of a list goes by its ``name``, and ``-`` is a new entry."""
     says: Any
@@ -52,6 +52,8 @@ class GrantRule(OnWire, frozen=True):
     """The key by which a grant of it is remembered; the gate sets it."""
     implied: bool = False
     """Whether it is not offered for this call, and yet allows it where it was granted for another one."""
+    beside: Any = None
+    """Another rule that people mostly want with it, offered together with it besides."""
     keep: Any = None
     """Called with the value that the user's config has from now on, for the policy of this session."""
 

@@ -41,13 +41,19 @@ def own_rules(own: Verdict, toolset: str) -> Needs:
 
 def _own_rule(rule: GrantRule, toolset: str) -> GrantRule:
     user_at = ("policy", toolset, *rule.user_at) if rule.user_at else None
-    return replace(rule, at=("toolsets", toolset, *rule.at), user_at=user_at)
+    beside = _own_rule(rule.beside, toolset) if rule.beside else None
+    return replace(rule, at=("toolsets", toolset, *rule.at), user_at=user_at, beside=beside)
 
 
 def with_keys(verdict: Verdict, tool: Tool, bound_to: str) -> Verdict:
     """The verdict, with what each of its rules is remembered by."""
-    needs = [[replace(rule, key=_rule_key(rule, tool, bound_to)) for rule in need] for need in verdict.grants]
+    needs = [[_with_key(rule, tool, bound_to) for rule in need] for need in verdict.grants]
     return replace(verdict, grants=needs)
+
+
+def _with_key(rule: GrantRule, tool: Tool, bound_to: str) -> GrantRule:
+    beside = _with_key(rule.beside, tool, bound_to) if rule.beside else None
+    return replace(rule, key=_rule_key(rule, tool, bound_to), beside=beside)
 
 
 def _rule_key(rule: GrantRule, tool: Tool, bound_to: str) -> str:
@@ -66,7 +72,11 @@ def offers_for(needs: Needs) -> list[GrantOffer]:
     """Offers that would allow a call, the narrowest first: each need met by its first rule, then by its next."""
     needs = [[rule for rule in need if not rule.implied] for need in needs]
     levels = range(max(map(len, needs), default=0))
-    return list(unique(GrantOffer.of(need[min(level, len(need) - 1)] for need in needs) for level in levels))
+    offers = [GrantOffer.of(need[min(level, len(need) - 1)] for need in needs) for level in levels]
+    first = offers[0].rules if offers else ()
+    if more := [rule.beside for rule in first if rule.beside]:
+        offers.append(GrantOffer.of([*first, *more]))
+    return list(unique(offers))
 
 
 class Given(Struct, frozen=True):

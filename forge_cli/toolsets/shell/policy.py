@@ -41,6 +41,8 @@ _DESCRIPTOR = re.compile(r"[0-9]+-?|-")
 _WORKER, _USER, _FOLDERS = "toolsets.shell", "policy.shell", "policy.shell.folders"
 _RULES = ("rules", NEW_ENTRY)
 _HIDDEN_GLOB = re.compile(r"\.[^/]*[*?\[]")
+_BESIDE = {"git add": "git commit", "git commit": "git add"}
+"""Beginnings of commands that people mostly allow together."""
 _STARTED = "on a copy it started a command that is blocked"
 
 _WITHOUT_EFFECT = frozenset(("reading", "linting"))
@@ -291,7 +293,7 @@ class ShellPolicy(Struct, frozen=True, dict=True):
     def _is_link(self, folder: str) -> bool:
         """Whether a folder is reached through a link, or is not there yet and may become one."""
         path = self.workspace / folder
-        return not path.is_dir() or path.resolve() != self.workspace.resolve() / folder
+        return not os.path.isdir(path) or path.resolve() != self.workspace.resolve() / folder
 
     def _unmet(self, parts: Sequence[CommandPart], placed: Iterable[Placed]) -> Iterator[str]:
         """Reasons why rows of rule sets that need something of the folders do not cover a command there."""
@@ -388,9 +390,11 @@ def _redirected(simple: Simple, places: Sequence[str]) -> Iterator[PathUse]:
             yield from (PathUse(os.path.normpath(os.path.join(place, target.text)), access) for place in places)
 
 
-def _pattern_rule(pattern: str, *, implied: bool = False) -> GrantRule:
+def _pattern_rule(pattern: str, *, implied: bool = False, with_beside: bool = True) -> GrantRule:
     says = {"pattern": pattern, "approval": PRE_APPROVED}
-    return GrantRule(_RULES, says, commands_of(pattern), _RULES, implied=implied)
+    beside = _BESIDE.get(pattern) if with_beside else None
+    more = _pattern_rule(beside, with_beside=False) if beside else None
+    return GrantRule(_RULES, says, commands_of(pattern), _RULES, implied=implied, beside=more)
 
 
 def _is_protected(word: str) -> bool:

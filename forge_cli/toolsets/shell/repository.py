@@ -33,8 +33,13 @@ SECONDS = 20.0
 _READ_AT_MOST, _OBJECT_AT_MOST, _CHUNK = 1 << 24, 1 << 28, 1 << 18
 _ABBREVIATED = 7
 _GIT = ".git"
-_KEPT = frozenset({"COMMIT_EDITMSG", "FETCH_HEAD", "ORIG_HEAD"})
-"""Files that every commit or fetch writes: rows like others, but none that a program obeys."""
+_KEPT = frozenset(
+    (
+        *("COMMIT_EDITMSG", "FETCH_HEAD", "ORIG_HEAD", "AUTO_MERGE", "MERGE_HEAD", "MERGE_MODE", "MERGE_MSG"),
+        *("SQUASH_MSG", "CHERRY_PICK_HEAD", "REVERT_HEAD"),
+    )
+)
+"""Files that a commit, fetch, merge or stash writes: rows like others, but none that a program obeys."""
 _OBJECT = re.compile(r"objects/([0-9a-f]{2})/([0-9a-f]{38}|[0-9a-f]{62})")
 _PACK = re.compile(r"objects/pack/(pack-[0-9a-f]{40,64}\.\w+|multi-pack-index)")
 _OID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
@@ -150,9 +155,9 @@ class Repository:
     def _is_object(self, name: str, change: PathChange) -> bool:
         """An object that has the name of its contents; one that was there before never gets others."""
         found = _OBJECT.fullmatch(name)
-        if found is None or change.what not in ("made", "deleted"):
+        if found is None or change.what not in ("made", "deleted", "times"):
             return False
-        if change.what == "deleted" or len(found[2]) > 38:
+        if change.what != "made" or len(found[2]) > 38:  # git touches an object that is there already
             return True
         return _loose_name(self._changes.source(change, "after")) == found[1] + found[2]
 
@@ -246,8 +251,8 @@ class Repository:
             ]
             told = [f"{count} {what}" for count, what in counts if not count.startswith("0 ")]
             yield f"git      {name} index ({', '.join(told) or 'other flags and times of files'})"
-        files = [record for record, change in self.records.items() if _is_plain(change)]
-        objects, logs = (sum(record.startswith(place) for record in files) for place in ("objects/", "logs/"))
+        files = [file for file, each in self.records.items() if _is_plain(each) and each.what != "times"]
+        objects, logs = (sum(file.startswith(place) for file in files) for place in ("objects/", "logs/"))
         if told := [counted(count, what) for count, what in ((objects, "object"), (logs, "log")) if count]:
             yield f"git      {name} {', '.join(told)}"
 

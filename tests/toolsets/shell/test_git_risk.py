@@ -19,6 +19,8 @@ RISKS = {
     "git commit -qam second": "medium",
     "git add -A && git commit -qm second": "medium",
     "git commit -q --allow-empty -m none": "medium",
+    "git stash push -q && git stash pop -q; git commit -qam second": "medium",
+    "cp b.txt d.txt; touch -d 2001-01-01 .git/objects/*/*; git add -A": "medium",
     "git tag v1": "medium",
     "git branch other": "medium",
     "git mv b.txt c.txt && git commit -qm moved": "medium",

@@ -79,6 +79,20 @@ def test_what_was_said_of_a_folder_is_kept_and_no_set_is_offered_there_again(fol
     assert json.dumps({"path": str(folder.folder), "use": list(sets)}) in folder.forge("config", "show").stdout
 
 
+@pytest.mark.parametrize("line", ["git add a.txt", "git commit -m x"])
+def test_adding_and_committing_are_offered_together(folder: Project, line: str) -> None:
+    both = {f'toolsets.shell.rules: [{{pattern: "git {name}", approval: preApproved}}]' for name in ("add", "commit")}
+    alone, together = judged(folder, line)["grants"]  # type: ignore[misc]
+    assert set(alone["rules"]) < both
+    assert set(together["rules"]) == both
+    assert not any("git add" in rule for rule in offered(folder, "git tag v1"))
+
+
+def test_a_pattern_that_is_too_long_for_a_name_of_a_file_is_a_pattern(folder: Project) -> None:
+    line = f"cd {folder.folder}; grep -rn 'word' $(ls) | grep -rn '{'a' * 300}'"
+    assert "check failed" not in str(judged(folder, line)["reason"])
+
+
 def test_a_project_cannot_opt_in(folder: Project) -> None:
     folder.write(".forge/config.yaml", "policy: {shell: {folders: [{path: ., use: [building]}]}}\n")
     with pytest.raises(WorkerError, match="the rule of a project says"):

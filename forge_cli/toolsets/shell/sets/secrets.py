@@ -44,7 +44,7 @@ class FilesBelow(Struct, frozen=True):
         """A file of secrets among them, or why that is not known."""
         seen = 0
         for place in places:
-            named = [place / root for root in self.roots if (place / root).is_dir()]
+            named = [place / root for root in self.roots if os.path.isdir(place / root)]
             for folder in named or ([place] if self.here else []):
                 for entry in self._walk(str(folder)):
                     seen += 1
