@@ -359,7 +359,6 @@ def _prefixes(name: str) -> set[str]:
 
 
 CIRCLES = {
-    "core": {"core.result_forms", "core.results"},
     "schema": {
         "schema.input_schema",
         "schema.offering",
@@ -372,10 +371,6 @@ CIRCLES = {
         "schema.unfit",
     },
     "engine": {
-        "engine.gate.consent",
-        "engine.gate.judge",
-        "engine.gate.judged_as",
-        "engine.gate.kept",
         "engine.plugins.distributions",
         "engine.plugins.host",
         "engine.plugins.local",
@@ -384,8 +379,6 @@ CIRCLES = {
         "engine.runtime.going_back",
         "engine.runtime.runtime",
         "engine.turns.deferred",
-        "engine.turns.limits",
-        "engine.turns.prices",
         "engine.turns.room",
         "engine.turns.summary",
         "engine.turns.window",

@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable, Mapping
 from functools import cached_property
+from itertools import accumulate
 from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
-from forge_cli.core.media import MEDIA_LIMIT, KnownResult
+from forge_cli.core.media import MEDIA_LIMIT, KnownResult, read_display
 from forge_cli.core.media import Blob as Blob
 from forge_cli.core.media import DisplayHints as DisplayHints
 from forge_cli.core.media import Image as Image
 from forge_cli.core.text import cut
-from forge_cli.core.wire import OnWire, clean_text, decode_text, jsonable, own_reader
+from forge_cli.core.wire import (
+    OnWire,
+    Unreadable,
+    camel_case,
+    clean_text,
+    decode_text,
+    jsonable,
+    own_reader,
+    read,
+    snake_case,
+)
 
 VALUE_LIMIT = 1024 * 1024
 MODEL_LIMIT = 20_000
@@ -184,8 +196,6 @@ ResultValue = Text | Diff | FileContent | FileList | Json | Image | Blob | Custo
 
 
 def _read(data: Any) -> Any:
-    from forge_cli.core.result_forms import read_result
-
     return read_result(data)
 
 
@@ -196,12 +206,8 @@ def as_result(value: Any) -> ResultValue:
     """The return value of a tool as a result: strings are text, a mapping with a kind is of it, other data is JSON."""
     match value:
         case Text() | Diff() | FileContent() | FileList() | Json() | Image() | Blob() | Custom():
-            from forge_cli.core.result_forms import sound
-
             return sound(value)
         case [*parts] if any(isinstance(part, ResultValue) for part in parts):
-            from forge_cli.core.result_forms import joined
-
             return joined(parts)
         case None:
             return Text("The tool returned nothing.")
@@ -210,12 +216,8 @@ def as_result(value: Any) -> ResultValue:
         case bytes() | bytearray():
             return Text(decode_text(bytes(value)))
         case {"kind": str() as kind, "data": data, **rest} if is_valid_kind(kind) and not is_well_known_kind(kind):
-            from forge_cli.core.result_forms import custom
-
             return custom(kind, data, rest)
         case {"kind": str() as kind} if is_well_known_kind(kind):
-            from forge_cli.core.result_forms import well_known
-
             return well_known(jsonable(value))
         case _:
             return Json(jsonable(value))
@@ -237,8 +239,6 @@ def bounded(value: ResultValue, limit: int = VALUE_LIMIT) -> ResultValue:
     """The same result, small enough to keep."""
     match value:
         case Text() | Json() | Image() | Blob() if sum(len(file.data) for file in shown_files(value)) > MEDIA_LIMIT:
-            from forge_cli.core.result_forms import with_few_files
-
             return bounded(with_few_files(value), limit)
         case Text(content=content):
             return value if len(content) <= limit else replace(value, content=cut(content, limit))
@@ -290,3 +290,82 @@ def shown_files(value: ResultValue) -> tuple[Image | Blob, ...]:
 def for_model(value: ResultValue, limit: int = MODEL_LIMIT) -> str:
     """The text of a result that the model reads."""
     return clean_text(cut(value.text(), limit))
+
+
+def well_known(said: dict[str, Any]) -> ResultValue:
+    """A mapping as the result whose kind it names, if it has all that this kind needs; else it is JSON."""
+    match {"original": None, **{snake_case(str(key)): value for key, value in said.items()}}:
+        case {"kind": "text", "content": str()} | {"kind": "json", "data": _}:
+            return from_wire(said)
+        case {"kind": "diff", "path": str() as path, "original": str() | None as original, "modified": str() as new}:
+            return from_wire({**said, **Diff.of(path, original, new).wire()})
+        case {"kind": "file_content", "path": str() as path, "content": str() as content}:
+            return from_wire({**said, **FileContent(path, content, len(content.encode())).wire()})
+        case {"kind": "file_list", "path": str() as path, "files": [*files]} if all(
+            isinstance(name, str) for name in files
+        ):
+            return from_wire({**said, **FileList.of(path, tuple(files)).wire()})
+        case {"kind": "image" | "blob", "data": str()} | {"kind": "image" | "blob", "text": str()}:
+            return from_wire(said)
+        case _:
+            return Json(said)
+
+
+def sound(value: ResultValue) -> ResultValue:
+    """The same, or its data as JSON where its fields do not hold what their types say: it could not be read back."""
+    data = value.wire()
+    try:
+        read_result(data)
+    except Unreadable:
+        return Json(data)
+    return value
+
+
+def read_result(data: Any) -> ResultValue:
+    """A result as it was written; Unreadable where it was not."""
+    kind = data.get("kind") if isinstance(data, dict) else None
+    return read(_KINDS.get(kind, Custom) if isinstance(kind, str) else Custom, data)
+
+
+def from_wire(data: Any) -> ResultValue:
+    """A result as other code wrote it, such as a program; what cannot be read as its kind is JSON."""
+    if not isinstance(data, dict) or not is_well_known_kind(data.get("kind")):
+        return as_result(data)
+    try:
+        return read_result({camel_case(snake_case(str(key))): value for key, value in data.items()})
+    except Unreadable:
+        return Json(data)
+
+
+_KINDS: dict[str, type[ResultValue]] = {
+    each.kind: each for each in (Text, Diff, FileContent, FileList, Json, Image, Blob)
+}
+
+
+def custom(kind: str, data: Any, rest: Mapping[Any, Any]) -> Custom:
+    """A mapping as a result of its own kind; ``rest`` is what it has besides."""
+    summary, mime, hints = rest.get("summary"), rest.get("mime_type", rest.get("mimeType")), rest.get("display")
+    return Custom(
+        kind,
+        jsonable(data),
+        summary=str(summary) if summary is not None else None,
+        mime_type=str(mime) if mime is not None else None,
+        display=hints if isinstance(hints, DisplayHints | None) else read_display(hints),
+    )
+
+
+def joined(parts: Iterable[Any]) -> Text:
+    """One text of what a tool returned in parts, with the images and files of all of them."""
+    results = [as_result(part) for part in parts]
+    files = tuple(file for each in results for file in shown_files(each))
+    return Text("\n".join(each.text() for each in results), files=files or None)
+
+
+def with_few_files(value: Text | Json | Image | Blob) -> Text | Json:
+    """The same with those of its first files that are small enough to keep together."""
+    files = shown_files(value)
+    sums = accumulate(len(file.data) for file in files)
+    kept = tuple(file for file, size in zip(files, sums, strict=True) if size <= MEDIA_LIMIT) or None
+    lost = "it is" if len(files) == 1 else f"{len(files) - len(kept or ())} of {len(files)} are"
+    said = f"{value.text()}\n[{lost} not kept: a result holds {MEDIA_LIMIT:,} bytes of images and files at most]"
+    return replace(value, model_text=said, files=kept) if isinstance(value, Json) else Text(said, value.display, kept)

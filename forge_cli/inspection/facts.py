@@ -17,7 +17,7 @@ from forge_cli.core.errors import ForgeError
 from forge_cli.core.wire import camel_keys
 from forge_cli.core.zones import Zone
 from forge_cli.engine.gate.guard import Guard
-from forge_cli.engine.gate.judged_as import blocked_by_parent, same_tool
+from forge_cli.engine.gate.judge import blocked_by_parent, same_tool
 from forge_cli.engine.gate.offer import Offer
 from forge_cli.engine.gate.policy import BY_ZONE
 from forge_cli.engine.plugins.host import PluginHost

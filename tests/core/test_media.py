@@ -1,6 +1,6 @@
 """Images and files as results: on the wire, for the model, bounded, and read back from a record.
 
-Covers forge_cli.core.media and forge_cli.core.result_forms.
+Covers forge_cli.core.media and forge_cli.core.results.
 """
 
 import struct
@@ -10,8 +10,7 @@ import pytest
 
 from forge_cli import Image
 from forge_cli.core.media import MEDIA_LIMIT
-from forge_cli.core.result_forms import read_result
-from forge_cli.core.results import Json, ResultValue, Text, as_result, bounded, shown_files
+from forge_cli.core.results import Json, ResultValue, Text, as_result, bounded, read_result, shown_files
 from forge_cli.core.wire import Unreadable
 from forge_cli.results import Blob, DisplayHints
 

@@ -1,6 +1,6 @@
 """Results: which kinds there are, what each looks like on the wire, and what becomes of whatever a tool returns.
 
-Covers forge_cli.core.result_forms.
+Covers forge_cli.core.results.
 """
 
 import json
@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from forge_cli.core.media import DisplayHints
-from forge_cli.core.result_forms import from_wire, read_result
 from forge_cli.core.results import (
     MODEL_LIMIT,
     ORIGINAL_LIMIT,
@@ -24,9 +23,11 @@ from forge_cli.core.results import (
     as_result,
     bounded,
     for_model,
+    from_wire,
     is_misfit,
     is_valid_kind,
     is_well_known_kind,
+    read_result,
 )
 from forge_cli.core.text import cut
 from forge_cli.core.wire import Unreadable

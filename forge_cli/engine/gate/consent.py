@@ -20,7 +20,6 @@ from forge_cli.core.approval import (
     ApprovalRequest,
     Needs,
     SessionMode,
-    Verdict,
     are_edits,
     without_kept,
 )
@@ -28,7 +27,7 @@ from forge_cli.core.bounds import fault_text
 from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.calls import ToolOutcome
 from forge_cli.core.errors import ToolError
-from forge_cli.core.events import ApprovalDecided, StatusEvent
+from forge_cli.core.events import StatusEvent
 from forge_cli.core.results import TRIAL_LIMIT, VALUE_LIMIT, Text, as_result, bounded
 from forge_cli.core.tool import TIME_LIMIT, Args, Preview
 from forge_cli.core.wire import jsonable
@@ -42,7 +41,6 @@ from forge_cli.engine.gate.steps import (
     Refusal,
     Requested,
     ShownTrial,
-    decided,
 )
 from forge_cli.schema.tool import Tool
 
@@ -360,13 +358,6 @@ def _default_args(tool: Tool, args: Args) -> Iterator[str]:
 def _same(value: object, default: object) -> bool:
     """Are they equal as JSON, where true is not 1?"""
     return json.dumps(jsonable(value), sort_keys=True) == json.dumps(jsonable(default), sort_keys=True)
-
-
-def settled_request(request: ApprovalRequest, decision: ApprovalDecision) -> ApprovalDecided:
-    """How a request was settled that is not one of a call."""
-    verdict = Verdict(Approval.ASK, request.reason, request.rule, request.where)
-    more = {"request_id": request.request_id, "fingerprint": request.fingerprint}
-    return decided(request.tool_call_id, verdict, decision, **more)
 
 
 def tell_applied(bus: EventBus, tried: CommandTried, error: BaseException | None) -> None:

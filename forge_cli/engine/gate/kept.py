@@ -19,7 +19,7 @@ from forge_cli.core.approval import (
 from forge_cli.core.bus import new_id
 from forge_cli.core.events import StatusEvent
 from forge_cli.core.results import Text
-from forge_cli.engine.gate.consent import settled_request
+from forge_cli.engine.gate.steps import settled_request
 from forge_cli.files.edit import CannotEditError, for_user, lines_to_paste, plan_edit
 
 if TYPE_CHECKING:

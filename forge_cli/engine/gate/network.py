@@ -19,8 +19,7 @@ from forge_cli.core.bus import new_id
 from forge_cli.core.calls import Denial
 from forge_cli.core.context import current_call
 from forge_cli.core.events import NetworkAccess
-from forge_cli.engine.gate.consent import settled_request
-from forge_cli.engine.gate.steps import AskedCall
+from forge_cli.engine.gate.steps import AskedCall, settled_request
 from forge_cli.sandbox.network.access import Destination
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import anyio
 from msgspec import Struct, field
 
 from forge_cli.core import bounds
-from forge_cli.core.approval import ApprovalDecision, GrantOffer, Needs, Verdict, fingerprint
+from forge_cli.core.approval import Approval, ApprovalDecision, ApprovalRequest, GrantOffer, Needs, Verdict, fingerprint
 from forge_cli.core.calls import Denial, OutcomeStatus, ToolCall
 from forge_cli.core.events import ApprovalDecided
 from forge_cli.core.tool import TIME_LIMIT, Args, Preview
@@ -270,3 +270,10 @@ class AskedCall(Struct, frozen=True):
     def below(self) -> GrantOffer | None:
         """The folder in which a trial of it changed something."""
         return self.trial.below if self.trial else None
+
+
+def settled_request(request: ApprovalRequest, decision: ApprovalDecision) -> ApprovalDecided:
+    """How a request was settled that is not one of a call."""
+    verdict = Verdict(Approval.ASK, request.reason, request.rule, request.where)
+    more = {"request_id": request.request_id, "fingerprint": request.fingerprint}
+    return decided(request.tool_call_id, verdict, decision, **more)

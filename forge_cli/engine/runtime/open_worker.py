@@ -24,7 +24,7 @@ from forge_cli.engine.turns.environment import (
     system_prompt,
     wanted_output,
 )
-from forge_cli.engine.turns.limits import LatePrice
+from forge_cli.engine.turns.late_price import LatePrice
 from forge_cli.engine.turns.loop import EnvironmentChange, Loop
 from forge_cli.engine.turns.window import Context, History, OfferedTools, ToolRoom
 from forge_cli.files.home import close_home, forge_home

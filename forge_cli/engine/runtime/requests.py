@@ -17,8 +17,7 @@ from forge_cli.core.messages import ModelProvider, ModelRequest, TurnEnd
 from forge_cli.core.requests import AgreeRequest, SampleReply, SampleRequest
 from forge_cli.core.text import cut, visible
 from forge_cli.core.wire import JsonObject, error_text
-from forge_cli.engine.gate.consent import settled_request
-from forge_cli.engine.gate.steps import AskedCall
+from forge_cli.engine.gate.steps import AskedCall, settled_request
 from forge_cli.engine.runtime.choices import Choices, choices_of
 from forge_cli.engine.turns.summary import listen
 from forge_cli.schema.fields import as_mapping

@@ -21,7 +21,8 @@ from forge_cli.engine.gate.controller import ApprovalCallback
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.prepared import PreparedFolder, PreparedWorker
 from forge_cli.engine.turns.environment import describe_zone
-from forge_cli.engine.turns.limits import Budget, LatePrice, stated
+from forge_cli.engine.turns.late_price import LatePrice
+from forge_cli.engine.turns.limits import Budget, stated
 from forge_cli.files.worker import Limits, Worker
 from forge_cli.record.places import new_session_id
 

@@ -10,10 +10,8 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
-from msgspec import Struct
 from msgspec.structs import asdict
 
 from forge_cli.core.bounds import SHUTDOWN_GRACE, begin, end
@@ -26,7 +24,6 @@ from forge_cli.files.worker import DEFAULT_MAX_TURNS, Limits
 
 if TYPE_CHECKING:
     from forge_cli.core.calls import ToolOutcome
-    from forge_cli.files.settings import ModelOptions
 
 MAX_REPEATS = 3
 LONGEST_ANSWER = 32 * 2**20
@@ -43,36 +40,6 @@ class Price(Protocol):
     def cost(self, usage: Usage) -> float | None:
         """The cost of one turn, in dollars; None when it is not known."""
         ...
-
-
-class LatePrice(Struct, frozen=True, dict=True):
-    """A price that is looked up when the first answer has come: to load the table takes a while."""
-
-    model_name: str
-    options: ModelOptions
-
-    @cached_property
-    def price(self) -> Price | None:
-        if self._provider in UNLISTED and self.options.price is None:
-            return None
-        from forge_cli.engine.turns.prices import price_of
-
-        return price_of(self.model_name, self.options)
-
-    @property
-    def _provider(self) -> str:
-        return self.model_name.partition(":")[0]
-
-    def cost(self, usage: Usage) -> float | None:
-        return self.price.cost(usage) if self.price else None
-
-    def require(self, stated: Sequence[Limits], settings: Limits) -> None:
-        """Refuse ``max_cost`` where the price is unknown; what a user limits everywhere means no scripted model."""
-        limits = stated if self._provider in UNLISTED else [*stated, settings]
-        if any(each.max_cost is not None for each in limits):
-            from forge_cli.engine.turns.prices import require_price
-
-            require_price(self.model_name, self.price, *limits)
 
 
 class AnswerRoom:

@@ -14,8 +14,7 @@ from forge_cli.core.media import Blob, Image
 from forge_cli.core.messages import Message, StopReason
 from forge_cli.core.pictures import file_size
 from forge_cli.core.requests import SampleRequest, SessionRequests
-from forge_cli.core.result_forms import joined
-from forge_cli.core.results import Json, ResultValue, Text
+from forge_cli.core.results import Json, ResultValue, Text, joined
 from forge_cli.core.text import cut
 from forge_cli.schema.bounded import unbounded_problem
 

@@ -15,8 +15,7 @@ from forge_cli.core import events
 from forge_cli.core.approval import MODE_TITLES
 from forge_cli.core.messages import Usage
 from forge_cli.core.notify import RunningCommand
-from forge_cli.core.result_forms import from_wire
-from forge_cli.core.results import Custom, Diff, FileContent, FileList, ResultValue
+from forge_cli.core.results import Custom, Diff, FileContent, FileList, ResultValue, from_wire
 from forge_cli.core.text import counted, cut, dollars, visible
 from forge_cli.core.trial import CommandTried
 from forge_cli.core.wire import camel_keys, jsonable

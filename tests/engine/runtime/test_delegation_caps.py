@@ -1,6 +1,6 @@
 """Attacks: a called worker that wants more than its caller has, and a caller that wants more through another worker.
 
-Covers forge_cli.engine.gate.judged_as.
+Covers forge_cli.engine.gate.judge.
 """
 
 import os
