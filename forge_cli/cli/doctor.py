@@ -107,7 +107,6 @@ def _conclude(checks: Sequence[DoctorCheck]) -> str:
     verdict = f"{counted(failed, 'check')} failed" if failed else "all that forge needs is there"
     ready = [check.id for check in checks if check.ok and check.id.startswith("model.") and check.id != "model.script"]
     if not ready:
-        more += (
-            "\none thing to do: set up a model, by forge keys set anthropic, forge keys set openai, or OPENAI_BASE_URL"
-        )
+        to_do = "set up a model, by forge keys set anthropic, forge keys set openai, or OPENAI_BASE_URL"
+        more += f"\nalso to do: {to_do}" if failed else f"\none thing to do: {to_do}"
     return paint(wrap_for(sys.stdout, verdict + more), RED if failed else GREEN)

@@ -161,6 +161,7 @@ def test_two_packages_that_offer_one_toolset(cli, plugin) -> None:
     )
     assert done.code == 1
     assert sentence in done.out
+    assert done.out.splitlines()[-1].startswith("also to do: set up a model")
 
 
 def test_a_provider_that_is_broken(cli, plugin) -> None:

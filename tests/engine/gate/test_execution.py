@@ -50,8 +50,8 @@ async def test_a_tool_that_swallows_its_time_out_is_abandoned(gate: OpenGate) ->
         return await deaf()
 
     with anyio.fail_after(60):
-        outcome = await gate(tool_of(act, timeout=0.01))("act")
-    assert (outcome.status, outcome.error) == ("timeout", "act was stopped after 0.01 seconds")
+        outcome = await gate(tool_of(act, timeout=0.3))("act")
+    assert (outcome.status, outcome.error) == ("timeout", "act was stopped after 0.3 seconds")
     (left,) = bounds.ABANDONED
     deaf.over.set()
     await left
