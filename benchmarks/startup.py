@@ -41,11 +41,11 @@ BESIDE_A_CHILD = 4.8
 LIMITS: dict[str, tuple[str, float | None]] = {
     "forge --version": ("python -c pass", 1.5),
     "forge --help": ("import typer", 1.1),
-    "forge worker check": ("import typer", 4.0),
+    "forge worker check": ("import typer", 4.5),
     "forge worker check, third-party tool": ("import typer", BESIDE_A_CHILD),
     "forge tools list": ("import typer", 4.0),
     "forge sessions list": ("import typer", 2.5),
-    "forge approve": ("import typer", 4.0),
+    "forge approve": ("import typer", 4.5),
     "forge approve, third-party tool": ("import typer", BESIDE_A_CHILD),
     "forge run": ("import typer", 4.5),
     "forge run, third-party tool": ("import typer", None),
