@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.replay.drift import Drift
-from forge_cli.engine.replay.repeat import replay
 from forge_cli.engine.runtime.judging import Gate, open_gate
+from forge_cli.engine.runtime.repeat import replay
 from forge_cli.files.home import forge_home
 from forge_cli.files.worker import Limits
 from forge_cli.record.open import OpenSession, open_session

@@ -19,7 +19,7 @@ from forge_cli.core.errors import UsageError
 from forge_cli.core.locking import LockEntry
 from forge_cli.core.text import visible
 from forge_cli.engine.lock.checking import Difference, LockDiffers, differences, lock_file, read_lock, write_lock
-from forge_cli.engine.lock.making import lockable, pip_lines
+from forge_cli.engine.runtime.locking import lockable, pip_lines
 from forge_cli.files.worker import Worker
 from forge_cli.process.stdin import is_interactive
 

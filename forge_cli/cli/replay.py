@@ -24,8 +24,8 @@ from forge_cli.core.events import ToolResult
 from forge_cli.core.results import Diff
 from forge_cli.engine.replay.drift import Drift
 from forge_cli.engine.replay.recording import Recording, open_recording
-from forge_cli.engine.replay.repeat import Repetition, ReplayStopped, worker_of
 from forge_cli.engine.replay.replay import Course, Tools
+from forge_cli.engine.runtime.repeat import Repetition, ReplayStopped, worker_of
 from forge_cli.process.signals import in_loop, interruptible
 from forge_cli.process.stdin import is_interactive
 from forge_cli.ui.table import print_json

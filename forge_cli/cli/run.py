@@ -98,7 +98,7 @@ class TaskOptions(RunOptions):
         """The replay that takes the place of a model, where a record does."""
         if self.replay is None:
             return None
-        from forge_cli.engine.replay.repeat import driven_by
+        from forge_cli.engine.runtime.repeat import driven_by
 
         return driven_by(self.replay, self.workspace)
 

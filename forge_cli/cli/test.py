@@ -21,7 +21,8 @@ from forge_cli.core.wire import JsonObject
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.replay.drift import Drift
 from forge_cli.engine.replay.recording import open_recording
-from forge_cli.engine.replay.repeat import (
+from forge_cli.engine.replay.replay import Course
+from forge_cli.engine.runtime.repeat import (
     FOLDER,
     Repetition,
     ReplayStopped,
@@ -29,7 +30,6 @@ from forge_cli.engine.replay.repeat import (
     worker_beside,
     worker_named_in,
 )
-from forge_cli.engine.replay.replay import Course
 from forge_cli.files.worker import load_worker
 from forge_cli.process.signals import in_loop, interruptible
 from forge_cli.record.places import SUFFIX

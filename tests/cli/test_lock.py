@@ -1,6 +1,6 @@
 """``forge lock`` and ``--locked``: a repository that is made hostile step by step, and each step is named and stopped.
 
-Covers forge_cli.cli.lock_changes, forge_cli.engine.lock.making, forge_cli.core.locking,
+Covers forge_cli.cli.lock_changes, forge_cli.engine.runtime.locking, forge_cli.core.locking,
 forge_cli.engine.lock.checking, forge_cli.engine.lock.gather and forge_cli.toolsets.mcp.locked.
 """
 

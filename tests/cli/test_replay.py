@@ -1,6 +1,6 @@
 """``--record``, ``--replay`` and ``forge replay``: what a session was, done again without a model.
 
-Covers forge_cli.record.copy, forge_cli.engine.replay.repeat,
+Covers forge_cli.record.copy, forge_cli.engine.runtime.repeat,
 forge_cli.cli.courses.
 """
 

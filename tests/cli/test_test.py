@@ -1,6 +1,6 @@
 """``forge test``: the records beside workers are their tests.
 
-Covers forge_cli.engine.replay.repeat.
+Covers forge_cli.engine.runtime.repeat.
 """
 
 import json

@@ -13,7 +13,7 @@ from forge_cli.apps.serve.protocol import call_result
 from forge_cli.core.events import ToolResult
 from forge_cli.embedding import open_session
 from forge_cli.engine.replay.drift import Drift
-from forge_cli.engine.replay.repeat import replay
+from forge_cli.engine.runtime.repeat import replay
 from forge_cli.events import ToolCall, ToolOutcome
 from forge_cli.results import Blob
 from forge_cli.sandbox.secrets import Redactor

@@ -11,7 +11,7 @@ from forge_cli.core.errors import ExitCode, WorkerError
 from forge_cli.core.events import SessionStart, StatusEvent
 from forge_cli.core.messages import Delta
 from forge_cli.engine.replay.recording import read_recording
-from forge_cli.engine.replay.repeat import Repetition
+from forge_cli.engine.runtime.repeat import Repetition
 from forge_cli.events import ToolCall
 from forge_cli.files.guidance import LARGEST, read_guidance
 from forge_cli.hooks import ModelRequest

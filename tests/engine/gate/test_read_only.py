@@ -13,8 +13,8 @@ from forge_cli.apps.serve.served import ServedWorker
 from forge_cli.core.events import ApprovalDecided, SessionStart, TurnStart
 from forge_cli.engine.gate.steps import Caller
 from forge_cli.engine.replay.recording import read_recording
-from forge_cli.engine.replay.repeat import Repetition
 from forge_cli.engine.runtime.options import RunOptions
+from forge_cli.engine.runtime.repeat import Repetition
 from forge_cli.events import ToolCall, ToolOutcome
 from forge_cli.process.signals import in_loop
 from forge_cli.record.line import Line

@@ -17,8 +17,8 @@ from forge_cli.core.events import ContextUsage
 from forge_cli.core.messages import Attachment, Delta, ModelRequest, ToolSpec, TurnEnd, Usage
 from forge_cli.engine.replay.drift import Drift
 from forge_cli.engine.replay.recording import Recording, read_recording
-from forge_cli.engine.replay.repeat import Repetition
 from forge_cli.engine.replay.replay import Course, Tools
+from forge_cli.engine.runtime.repeat import Repetition
 from forge_cli.engine.runtime.runtime import WorkerRuntime
 from forge_cli.engine.runtime.runtime_spec import Wiring
 from forge_cli.engine.turns.window import spec_of

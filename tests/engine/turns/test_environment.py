@@ -12,8 +12,8 @@ from forge_cli import EventBus, WorkerRuntime, Zone, load_worker
 from forge_cli.core.events import TurnStart
 from forge_cli.core.phrases import ENVIRONMENT_CHANGED
 from forge_cli.engine.replay.recording import read_recording
-from forge_cli.engine.replay.repeat import Repetition
 from forge_cli.engine.replay.replay import Tools
+from forge_cli.engine.runtime.repeat import Repetition
 from forge_cli.engine.turns.environment import CommandView, Environment, describe_changes
 from forge_cli.process.signals import in_loop
 from forge_cli.record.log import Log
