@@ -22,9 +22,9 @@ import pytest
 from forge_cli.core.notify import UNCONFINED_RULES
 from forge_cli.core.text import counted
 from forge_cli.sandbox.isolation.isolation import Mechanism, confines, describe_confinement, mechanisms
-from forge_cli.sandbox.isolation.worker import NOT_CONFINED
 from forge_cli.sandbox.processes.limits import groups_around
 from forge_cli.sandbox.trial.copies import overlay_problem
+from forge_cli.sandbox.worker_processes import NOT_CONFINED
 
 CI = bool(os.environ.get("CI"))
 REASON = re.compile(r"needs \S+: install ([^\s,]+)")

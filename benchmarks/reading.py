@@ -14,9 +14,9 @@ from table import Row, Sample, best, main, ratio
 
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.sandbox.files.sandbox import Sandbox
-from forge_cli.sandbox.isolation.worker import WorkerProcesses
 from forge_cli.sandbox.processes.command import bash, clean_environment
 from forge_cli.sandbox.trial.reading import reading_environment
+from forge_cli.sandbox.worker_processes import WorkerProcesses
 
 LINE = "head -1 a.txt"
 SMALL, LARGE = 1.15, 1.6

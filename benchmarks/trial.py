@@ -14,12 +14,12 @@ from msgspec.structs import replace
 from table import Row, main
 
 from forge_cli.core.zones import Zone, ZoneMode
+from forge_cli.sandbox.changes.apply import apply
 from forge_cli.sandbox.isolation.bubblewrap import Bubblewrap
 from forge_cli.sandbox.isolation.confinement import Confinement
 from forge_cli.sandbox.isolation.isolation import Confined, mechanism
 from forge_cli.sandbox.processes.command import Wrap, bash, clean_environment
 from forge_cli.sandbox.processes.process import ChildProcesses
-from forge_cli.sandbox.trial.apply import apply
 from forge_cli.sandbox.trial.copies import Copies, drop, overlay_problem
 
 FILES, CHANGED, BYTES = 10_000, 1_000, 100_000_000

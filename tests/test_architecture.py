@@ -31,6 +31,14 @@ MAY_IMPORT = {
     "process": BASE | {"ui", "process"},
     "inspection": BASE | {"record", "engine", "toolsets", "models", "ui", "inspection"},
 }
+WINGS = {
+    "sandbox": (
+        *("names", "shapes", "named", "secrets", "globs", "protected", "loaded"),
+        *("git", "changes", "processes", "network", "zones", "files", "late", "search", "patches"),
+        *("isolation", "trial", "worker_processes"),
+    )
+}
+"""The folders and modules of a room in their order: each may import those that come before it, and none after."""
 COMMAND_MODULES = frozenset(
     value.partition(":")[0]
     for name, value in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]["forge"].items()
@@ -140,6 +148,22 @@ def imports_point_down(module: Module) -> Iterator[str]:
         if package != "forge_cli" or allowed is None or room == "__version__" or room in allowed:
             continue
         yield module.at(node, f"{module.room}/ must not import {name}")
+
+
+def wings_point_down(module: Module) -> Iterator[str]:
+    """Inside of a room whose wings have an order, a module imports its own wing and those before it."""
+    package, room, *inside = dotted(module.path).split(".")
+    order = WINGS.get(room, ())
+    if not order or inside == ["__init__"]:
+        return
+    if inside[0] not in order:
+        yield module.at(module.tree, f"give {inside[0]} a place in WINGS[{room!r}]")
+        return
+    below = order[: order.index(inside[0]) + 1]
+    for node, name in module.imports():
+        other_package, other_room, wing, *_ = [*name.split("."), "", ""]
+        if (other_package, other_room) == (package, room) and wing in order and wing not in below:
+            yield module.at(node, f"{inside[0]} must not import {name}: {wing} comes after it in WINGS")
 
 
 def plugins_in_the_box_keep_apart(module: Module) -> Iterator[str]:
@@ -299,6 +323,7 @@ Rule = Callable[[Module], Iterator[str]]
 
 RULES: dict[Rule, list[Module]] = {
     imports_point_down: FORGE,
+    wings_point_down: FORGE,
     apps_keep_apart: FORGE,
     commands_keep_apart: FORGE,
     plugins_in_the_box_keep_apart: FORGE,
@@ -384,16 +409,6 @@ CIRCLES = {
         "engine.turns.window",
     },
     "cli": {"cli.commands", "cli.foreign", "cli.options"},
-    "files": {"files.project", "files.settings"},
-    "sandbox": {
-        "sandbox.files.held",
-        "sandbox.files.sandbox",
-        "sandbox.search.files",
-        "sandbox.trial.apply",
-        "sandbox.trial.changes",
-        "sandbox.trial.ignored",
-        "sandbox.trial.walk",
-    },
 }
 """Modules that need one another, by room: an import inside a function counts like any other. No room may get more."""
 
@@ -484,6 +499,14 @@ BROKEN = [
         "def f():\n    from forge_cli.engine.runtime.runtime import WorkerRuntime",
     ),
     (imports_point_down, "forge_cli/ui/x.py", "from forge_cli import engine"),
+    (wings_point_down, "forge_cli/sandbox/zones/x.py", "from forge_cli.sandbox.files.sandbox import Sandbox"),
+    (
+        wings_point_down,
+        "forge_cli/sandbox/isolation/x.py",
+        "def f():\n    from forge_cli.sandbox.trial import trials",
+    ),
+    (wings_point_down, "forge_cli/sandbox/names.py", "from forge_cli.sandbox import worker_processes"),
+    (wings_point_down, "forge_cli/sandbox/another/x.py", "import os"),
     (apps_keep_apart, "forge_cli/cli/run.py", "from forge_cli.apps.chat import chat_session"),
     (apps_keep_apart, "forge_cli/apps/web/x.py", "from forge_cli.apps.chat.talk import Talk"),
     (commands_keep_apart, "forge_cli/cli/x.py", "from forge_cli.cli.run import run"),
@@ -535,6 +558,9 @@ KEPT = [
     (plugins_in_the_box_keep_apart, "forge_cli/toolsets/x/y.py", "from forge_cli.toolsets.x.z import Z"),
     (plugins_in_the_box_keep_apart, "forge_cli/models/x/y.py", "from forge_cli.models.failures import Retry"),
     (imports_point_down, "forge_cli/testing.py", "from forge_cli.toolsets.shell import Shell"),
+    (wings_point_down, "forge_cli/sandbox/trial/x.py", "from forge_cli.sandbox.zones.zones import Isolation"),
+    (wings_point_down, "forge_cli/sandbox/zones/x.py", "from forge_cli.sandbox.zones import declared\nimport os"),
+    (wings_point_down, "forge_cli/engine/x.py", "from forge_cli.sandbox.trial import trials"),
     (
         apps_keep_apart,
         "forge_cli/apps/web/x.py",

@@ -152,6 +152,7 @@ LATE_ROOMS = (
     "forge_cli.sandbox.network.access",
     "forge_cli.sandbox.patches",
     "forge_cli.sandbox.search",
+    "forge_cli.sandbox.worker_processes",
     "forge_cli.record.batch",
     "forge_cli.record.resume",
     "forge_cli.record.state",
@@ -168,14 +169,6 @@ def test_a_headless_run_loads_little_of_forge(tmp_path: Path) -> None:
     assert len(own) <= MAX_MODULES, own
     assert [name for name in own if name.startswith(LATE_ROOMS)] == []
     assert not modules & SDKS
-
-
-def test_a_lazy_package_says_what_it_does_not_have() -> None:
-    from forge_cli.sandbox import isolation
-
-    assert isolation.worker.WorkerProcesses.__name__ == "WorkerProcesses"
-    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        _ = isolation.nothing
 
 
 def test_a_verdict_needs_neither_a_session_nor_a_turn(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from forge_cli.core.text import cut, readable, visible
 from forge_cli.files.bringing import Brought, capabilities, find_brought, hash_brought
 from forge_cli.files.difference import unified_diff
 from forge_cli.files.home import forge_home
-from forge_cli.files.settings import project_file, untrusted_project
+from forge_cli.files.settings_files import project_file, untrusted_project
 from forge_cli.files.trust import TrustError, TrustStore
 from forge_cli.process.stdin import is_interactive
 

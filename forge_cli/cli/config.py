@@ -21,7 +21,8 @@ from forge_cli.files.document import parse_document
 from forge_cli.files.edit import CannotEditError, FileEdit, plan_edit
 from forge_cli.files.effective import ConfigRow, effective_settings
 from forge_cli.files.home import forge_home, make_private
-from forge_cli.files.settings import Settings, load_settings, untrusted_project
+from forge_cli.files.settings import Settings
+from forge_cli.files.settings_files import load_settings, untrusted_project
 from forge_cli.inspection.model_names import check_settings
 from forge_cli.schema.config import parse_config
 from forge_cli.ui.table import Column, print_json, print_table

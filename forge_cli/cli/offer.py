@@ -11,7 +11,7 @@ from forge_cli.core.text import visible
 from forge_cli.files.edit import CannotEditError, plan_edit
 from forge_cli.files.home import forge_home
 from forge_cli.files.lookup import FOLDER_FILES
-from forge_cli.files.settings import load_settings
+from forge_cli.files.settings_files import load_settings
 from forge_cli.files.worker import load_worker
 from forge_cli.inspection.defaults import default_worker, missing_of, model_of
 from forge_cli.inspection.providers import ready_models

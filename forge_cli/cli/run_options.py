@@ -16,7 +16,8 @@ from forge_cli.core.approval import ApprovalMode, OnAsk
 from forge_cli.core.errors import ExitCode, ForgeError
 from forge_cli.engine.runtime.options import RunOptions, SessionChoice
 from forge_cli.files.home import forge_home
-from forge_cli.files.settings import TraceLevel, load_settings
+from forge_cli.files.settings import TraceLevel
+from forge_cli.files.settings_files import load_settings
 from forge_cli.files.worker import Limits
 from forge_cli.process.signals import in_loop
 

@@ -32,7 +32,7 @@ from forge_cli.engine.gate.steps import Judged
 from forge_cli.files.settings import HookConfig
 from forge_cli.files.trust import TrustStore
 from forge_cli.record.line import Line
-from forge_cli.sandbox.isolation.worker import WorkerProcesses
+from forge_cli.sandbox.worker_processes import WorkerProcesses
 
 if TYPE_CHECKING:
     from forge_cli.engine.gate.controller import Given

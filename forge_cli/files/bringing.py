@@ -19,7 +19,8 @@ from forge_cli.files.mcp import McpServer
 from forge_cli.files.mcp_project import project_servers
 from forge_cli.files.project import hook_code, read_project
 from forge_cli.files.repository import guidance_files
-from forge_cli.files.settings import HookConfig, Settings, project_file
+from forge_cli.files.settings import HookConfig, Settings
+from forge_cli.files.settings_files import project_file
 from forge_cli.files.trust import TrustStore, file_digests
 
 SKILL = "SKILL.md"

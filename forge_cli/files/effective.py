@@ -12,8 +12,8 @@ from forge_cli.core.bounds import LOAD_LIMIT
 from forge_cli.core.errors import Mark
 from forge_cli.files.keys import PROVIDERS, find_key
 from forge_cli.files.organisation import OrganisationPolicy
-from forge_cli.files.settings import (
-    Settings,
+from forge_cli.files.settings import Settings
+from forge_cli.files.settings_files import (
     import_timeout,
     load_project_settings,
     load_user_settings,

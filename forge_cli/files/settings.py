@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import os
 from fnmatch import fnmatchcase
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import Field, TypeAdapter, ValidationError, model_validator
+from pydantic import Field, model_validator
 
-from forge_cli.core.bounds import LOAD_LIMIT
 from forge_cli.core.errors import WorkerError
 from forge_cli.core.source import HookName
 from forge_cli.core.text import did_you_mean, visible
 from forge_cli.core.wire import snake_case
-from forge_cli.files.document import parse_document, read_document
-from forge_cli.files.home import forge_home, has_policy
+from forge_cli.files.document import read_document
 from forge_cli.files.mcp import McpServers
-from forge_cli.files.places import cannot_read
 from forge_cli.files.worker import ApprovalSection, Limits, ToolShare, Worker
 from forge_cli.schema.config import Config, parse_config
 from forge_cli.schema.marks import MarkedDict, snake_twin, where_in
 
 if TYPE_CHECKING:
-    from forge_cli.files.organisation import OrganisationPolicy
+    pass
 
 _PATHS = ("./", "../", "~/", "/")
 TraceLevel = Literal["quiet", "summary", "normal", "debug"]
@@ -195,83 +191,6 @@ class Settings(Config):
         return names[-1]
 
 
-def project_file(workspace: Path) -> Path:
-    """The file of a project with its wishes for every worker."""
-    return workspace / ".forge" / "config.yaml"
-
-
-def untrusted_project(home: Path, workspace: Path) -> Path | None:
-    """The project's file, if there is one that is not used because the user has not agreed to it as it is now."""
-    file = project_file(workspace)
-    if not _is_project(file, home):
-        return None
-    from forge_cli.files.trust import TrustStore
-
-    return None if TrustStore(home).holds_file(file) else file
-
-
-def load_settings(home: Path, workspace: Path | None = None, *, user_text: str | None = None) -> Settings:
-    """The settings of the user, and those of the project in ``workspace`` once it is trusted.
-
-    ``user_text`` takes the place of the user's file, to see what it would change.
-    """
-    file = str(home / "config.yaml")
-    tried = None if user_text is None else parse_config(Settings, parse_document(user_text, file), file=file)
-    user = tried or load_user_settings(home)
-    project, policy = load_project_settings(home, workspace) if workspace else None, organisation_policy()
-    settings = user
-    if project:
-        from forge_cli.files.project import merged
-
-        settings = merged(settings, project)
-    if policy:
-        from forge_cli.files.project import merged
-
-        settings = merged(settings, settings_of(policy))
-    return settings
-
-
-def organisation_policy() -> OrganisationPolicy | None:
-    """The policy of the organisation on this machine, where there is one."""
-    if not has_policy():
-        return None
-    from forge_cli.files.organisation import load_policy
-
-    return load_policy()
-
-
-def settings_of(policy: OrganisationPolicy) -> Settings:
-    """Rules and limits of an organisation, to be merged with the settings of user and project."""
-    return parse_config(Settings, policy.settings(), file=policy.file)
-
-
-def load_user_settings(home: Path) -> Settings:
-    """The settings of the user; a file that is missing, or holds only comments, is empty."""
-    file = home / "config.yaml"
-    if not _is_there(file, hint="make it readable for you, or let FORGE_HOME name another folder"):
-        return Settings.empty()
-    return read_settings(file)
-
-
-def import_timeout() -> float:
-    """Seconds for importing and opening third-party code, as the environment or the user's file says."""
-    stated = os.environ.get("FORGE_IMPORT_TIMEOUT")
-    if not stated:
-        return _stated_import_timeout(forge_home()) or LOAD_LIMIT
-    try:
-        return TypeAdapter(Seconds).validate_python(stated)
-    except ValidationError:
-        raise WorkerError(None, f"FORGE_IMPORT_TIMEOUT is '{stated}', which is not a number of seconds") from None
-
-
-@cache
-def _stated_import_timeout(home: Path) -> float | None:
-    try:
-        return load_user_settings(home).import_timeout
-    except WorkerError:  # reported where the settings themselves are read
-        return None
-
-
 def read_settings(file: Path) -> Settings:
     """The settings of a file, the user's own or that of a project."""
     settings = parse_config(Settings, read_document(file, may_be_empty=True).data, file=str(file))
@@ -279,30 +198,3 @@ def read_settings(file: Path) -> Settings:
         if model.partition(":")[0] in BUILT_IN:
             settings.provider_options(model, None)
     return settings
-
-
-def load_project_settings(home: Path, workspace: Path) -> Settings | None:
-    """The settings of the project, if they may be used: they can tighten consent, never loosen it."""
-    file = project_file(workspace)
-    if not _is_project(file, home):
-        return None
-    from forge_cli.files.trust import TrustStore
-
-    if not TrustStore(home).holds_file(file):
-        return None
-    from forge_cli.files.project import read_project
-
-    return read_project(file)
-
-
-def _is_there(file: Path, hint: str = "make it readable for you") -> bool:
-    try:
-        return file.exists()
-    except OSError as error:
-        raise cannot_read(file, error, hint=hint) from None
-
-
-def _is_project(file: Path, home: Path) -> bool:
-    """Is it there, and not the user's own, as in a working directory that is the user's home?"""
-    own = home / "config.yaml"
-    return _is_there(file) and not (_is_there(own) and file.samefile(own))

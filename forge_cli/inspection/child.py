@@ -18,7 +18,7 @@ from forge_cli.core.bounds import start_loop
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.thirdparty import watching
 from forge_cli.core.wire import JsonObject, error_text
-from forge_cli.sandbox.isolation.inherited import inherit
+from forge_cli.sandbox.processes.inherited import inherit
 
 Function = Callable[..., Awaitable[Any]]
 

@@ -18,7 +18,7 @@ from forge_cli.engine.plugins.scan import package_places
 from forge_cli.engine.runtime.prepared import PreparedWorker
 from forge_cli.files.home import forge_home, user_home, user_homes
 from forge_cli.files.keys import stored_keys
-from forge_cli.files.settings import import_timeout, organisation_policy
+from forge_cli.files.settings_files import import_timeout, organisation_policy
 from forge_cli.files.sources import imported_beside
 from forge_cli.files.trust import with_children
 from forge_cli.files.worker import Worker, load_worker

@@ -11,7 +11,7 @@ from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.scan import MODEL
 from forge_cli.files.home import forge_home
 from forge_cli.files.lookup import NamedWorker, WorkerOrigin, named_workers, worker_of_folder
-from forge_cli.files.settings import load_settings
+from forge_cli.files.settings_files import load_settings
 from forge_cli.files.trust import TrustStore
 from forge_cli.files.worker import load_worker
 

@@ -28,7 +28,8 @@ from forge_cli.engine.turns.environment import describe_zone, environment_of, sy
 from forge_cli.engine.turns.limits import merged
 from forge_cli.files.allowed import allowed_by, find_allowed
 from forge_cli.files.home import forge_home
-from forge_cli.files.settings import Settings, load_settings
+from forge_cli.files.settings import Settings
+from forge_cli.files.settings_files import load_settings
 from forge_cli.files.worker import Worker, load_worker
 from forge_cli.inspection.model_window import defer_tools
 from forge_cli.schema.tool import manual_tools

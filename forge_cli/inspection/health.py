@@ -17,7 +17,7 @@ from forge_cli.engine.lock.checking import lock_file, stale_parts
 from forge_cli.engine.plugins.host import PluginError, PluginHost
 from forge_cli.files.home import ASK_ADMIN, forge_home
 from forge_cli.files.lookup import SUFFIXES, named_workers
-from forge_cli.files.settings import load_settings, organisation_policy
+from forge_cli.files.settings_files import load_settings, organisation_policy
 from forge_cli.files.worker import load_worker
 from forge_cli.inspection.inspector import Inspector
 from forge_cli.inspection.model_names import check_settings

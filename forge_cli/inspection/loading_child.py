@@ -16,7 +16,7 @@ from forge_cli.core.errors import ExitCode, ForgeError, Mark, ToolError
 from forge_cli.core.text import counted, cut, visible
 from forge_cli.core.thirdparty import ThirdPartyError
 from forge_cli.core.wire import JsonObject
-from forge_cli.files.settings import import_timeout
+from forge_cli.files.settings_files import import_timeout
 from forge_cli.inspection.child import result_type
 from forge_cli.inspection.child_mounts import child_environment, confined, make_zones, unseen_zones
 from forge_cli.sandbox.isolation.isolation import Confined

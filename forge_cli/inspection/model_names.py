@@ -12,7 +12,8 @@ from forge_cli.engine.plugins.scan import MODEL
 from forge_cli.engine.runtime.model import NamedModel, not_a_model
 from forge_cli.engine.runtime.prepared import user_policies
 from forge_cli.files.home import forge_home
-from forge_cli.files.settings import Settings, load_settings
+from forge_cli.files.settings import Settings
+from forge_cli.files.settings_files import load_settings
 from forge_cli.files.worker import Worker
 
 FILES = "script"

@@ -11,7 +11,8 @@ from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.assemble import Assembly
 from forge_cli.engine.turns.window import OfferedTools, ToolRoom
 from forge_cli.files.home import forge_home
-from forge_cli.files.settings import Settings, load_settings
+from forge_cli.files.settings import Settings
+from forge_cli.files.settings_files import load_settings
 from forge_cli.files.worker import Worker, load_worker
 
 

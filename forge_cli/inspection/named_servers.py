@@ -10,7 +10,7 @@ from forge_cli.engine.runtime.without_model import bare_worker
 from forge_cli.files.home import forge_home
 from forge_cli.files.mcp import McpServer
 from forge_cli.files.mcp_project import project_servers
-from forge_cli.files.settings import load_settings
+from forge_cli.files.settings_files import load_settings
 from forge_cli.files.worker import Worker
 from forge_cli.schema.config import parse_config
 from forge_cli.toolsets.mcp.toolset import McpConfig, McpToolset

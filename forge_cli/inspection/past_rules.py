@@ -16,7 +16,7 @@ from forge_cli.core.errors import ForgeError
 from forge_cli.engine.runtime.without_model import bare_worker, opened
 from forge_cli.files.edit import CannotEditError, FileEdit, lines_to_paste, plan_edit
 from forge_cli.files.home import forge_home
-from forge_cli.files.settings import load_user_settings
+from forge_cli.files.settings_files import load_user_settings
 from forge_cli.files.worker import load_worker
 from forge_cli.inspection.facts import Facts, policy_of
 from forge_cli.inspection.inspector import inspect

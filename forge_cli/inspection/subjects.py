@@ -26,7 +26,7 @@ from forge_cli.engine.runtime.without_model import bare_worker, opened
 from forge_cli.files.home import forge_home, user_home
 from forge_cli.files.lookup import SUFFIXES, named_workers
 from forge_cli.files.module import LocalModule
-from forge_cli.files.settings import import_timeout
+from forge_cli.files.settings_files import import_timeout
 from forge_cli.files.worker import load_worker
 from forge_cli.inspection.conformance import ConformanceCheck, examine, trial
 from forge_cli.inspection.tool_rows import needed_settings

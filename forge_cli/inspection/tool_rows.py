@@ -21,7 +21,7 @@ from forge_cli.engine.plugins.scan import Plugin
 from forge_cli.engine.runtime.assemble import Assembly
 from forge_cli.engine.runtime.without_model import bare_worker, opened
 from forge_cli.files.home import forge_home
-from forge_cli.files.settings import load_settings
+from forge_cli.files.settings_files import load_settings
 from forge_cli.files.worker import load_worker
 from forge_cli.inspection.inspector import Inspector
 from forge_cli.inspection.left_out import left_out, why_missing

@@ -23,7 +23,7 @@ from forge_cli.files.home import forge_home
 from forge_cli.files.mcp import McpServer
 from forge_cli.files.mcp_project import project_servers, variables_in
 from forge_cli.files.places import place_in
-from forge_cli.files.settings import load_settings
+from forge_cli.files.settings_files import load_settings
 from forge_cli.files.trust import with_children
 from forge_cli.files.worker import Worker
 from forge_cli.inspection.worker_zones import declared_zones, sandbox_section

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from forge_cli.core.text import visible
 from forge_cli.record.undo import Action, Undoing
-from forge_cli.sandbox.trial.changes import is_scratch
+from forge_cli.sandbox.changes.path_changes import is_scratch
 
 MOST_NAMED = 3
 

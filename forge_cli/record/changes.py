@@ -34,8 +34,8 @@ from forge_cli.record.places import lock, session_file, unlock
 from forge_cli.sandbox.files.held import KEPT_MAX, HeldFile
 
 if TYPE_CHECKING:
-    from forge_cli.sandbox.trial.apply import ChangeSet
-    from forge_cli.sandbox.trial.changes import Entry, PathChange
+    from forge_cli.sandbox.changes.apply import ChangeSet
+    from forge_cli.sandbox.changes.path_changes import Entry, PathChange
 
 SESSION_MAX = 100 * 1024 * 1024
 """Bytes of all files of a session that are kept."""

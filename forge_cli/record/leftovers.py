@@ -17,9 +17,9 @@ from forge_cli.files.home import TRIALS
 from forge_cli.files.replace import remove_stale
 from forge_cli.files.staging import remove_stale_folder
 from forge_cli.record.places import SUFFIX, holder, lock, sessions_folder, unlock
-from forge_cli.sandbox.trial.apply import is_begun
+from forge_cli.sandbox.changes.apply import is_begun
+from forge_cli.sandbox.changes.walk import staging_id
 from forge_cli.sandbox.trial.copies import drop
-from forge_cli.sandbox.trial.walk import staging_id
 
 TRIED = "tried.json"
 """The file of a trial that waits for an answer."""

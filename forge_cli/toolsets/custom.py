@@ -15,7 +15,7 @@ from forge_cli.core.hookspecs import hookimpl
 from forge_cli.core.source import Source
 from forge_cli.core.text import did_you_mean, nearest
 from forge_cli.files.module import LocalModule
-from forge_cli.files.settings import import_timeout
+from forge_cli.files.settings_files import import_timeout
 from forge_cli.files.sources import importable_beside
 from forge_cli.schema.offering import ModuleAdapter, ModuleTools, Offering
 from forge_cli.schema.tool import Tool

@@ -31,7 +31,7 @@ from forge_cli.core.text import did_you_mean
 from forge_cli.core.thirdparty import announce_third_party
 from forge_cli.core.tool import Args, digest_of
 from forge_cli.core.wire import JsonObject
-from forge_cli.files.settings import import_timeout
+from forge_cli.files.settings_files import import_timeout
 from forge_cli.schema.offering import Offering
 from forge_cli.schema.tool import Tool
 from forge_cli.schema.toolset import Toolset, ToolsetConfig, is_toolset

@@ -11,8 +11,8 @@ import pytest
 
 from forge_cli.record import changes
 from forge_cli.record import redo as of_redo
+from forge_cli.sandbox.changes import path_changes as of_commands
 from forge_cli.sandbox.files import held
-from forge_cli.sandbox.trial import changes as of_commands
 from forge_cli.testing import Project, call, calls
 
 from .logs import script, sessions

@@ -211,7 +211,7 @@ def recording(disk: Disk) -> None:
         setattr(os, name, around(name, getattr(os, name), lambda descriptor: disk.sync(place_of(descriptor))))
     io.open = builtins.open = around("open", io.open)  # type: ignore[assignment]
 
-    from forge_cli.sandbox.trial import walk
+    from forge_cli.sandbox.changes import walk
 
     class Library:
         """The functions of the system that Python has no names for."""

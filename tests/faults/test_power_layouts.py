@@ -1,6 +1,6 @@
 """A power cut while a command is applied, undone or redone: whatever the disk has of it, no file is lost.
 
-Covers forge_cli.sandbox.trial.apply, forge_cli.record.redo, forge_cli.record.changes.
+Covers forge_cli.sandbox.changes.apply, forge_cli.record.redo, forge_cli.record.changes.
 """
 
 import os

@@ -1,6 +1,6 @@
 """Settings: what an empty file means, and what a project may add to what the user says.
 
-Covers forge_cli.files.project.
+Covers forge_cli.files.project and forge_cli.files.settings_files.
 """
 
 import json
@@ -15,7 +15,8 @@ from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.errors import WorkerError
 from forge_cli.core.events import StatusEvent
 from forge_cli.files.home import forge_home
-from forge_cli.files.settings import Settings, load_settings, untrusted_project
+from forge_cli.files.settings import Settings
+from forge_cli.files.settings_files import load_settings, untrusted_project
 from forge_cli.files.trust import TrustStore
 from forge_cli.testing import Project
 

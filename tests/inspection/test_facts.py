@@ -7,7 +7,7 @@ from typing import Any
 from forge_cli import load_worker
 from forge_cli.engine.runtime.without_model import opened
 from forge_cli.files.home import forge_home
-from forge_cli.files.settings import load_settings
+from forge_cli.files.settings_files import load_settings
 from forge_cli.inspection.facts import facts_of, policy_of, tree_of
 from forge_cli.process.signals import in_loop
 from forge_cli.testing import Project

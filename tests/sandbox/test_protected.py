@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from forge_cli.sandbox.git.ignore_rules import IgnoreLevel
 from forge_cli.sandbox.protected import TABLE, is_protected, is_secret, protected_among
-from forge_cli.sandbox.search.files import IgnoreLevel
 
 from ..rows import each_row
 

@@ -20,7 +20,7 @@ from forge_cli.core.errors import WorkerError
 from forge_cli.core.events import ApprovalDecided, ApprovalRequired, Event, ToolOutput
 from forge_cli.core.notify import UNCONFINED_RULES
 from forge_cli.core.results import Custom
-from forge_cli.sandbox.isolation.worker import NOT_CONFINED
+from forge_cli.sandbox.worker_processes import NOT_CONFINED
 from forge_cli.testing import Project, Seen, call, calls
 
 from ..sandbox.children import sleepers, tag

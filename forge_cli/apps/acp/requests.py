@@ -35,7 +35,7 @@ from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.options import RunOptions, SessionChoice
 from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.files.home import forge_home
-from forge_cli.files.settings import load_settings
+from forge_cli.files.settings_files import load_settings
 from forge_cli.files.worker import load_worker
 from forge_cli.process.client_lines import ClientLines, own_input
 from forge_cli.process.signals import interruptible

@@ -41,7 +41,7 @@ from forge_cli.engine.runtime.result import Ending, WorkerResult
 from forge_cli.engine.turns.environment import environment_of
 from forge_cli.files.home import forge_home
 from forge_cli.files.repository import git_branch
-from forge_cli.files.settings import load_settings, untrusted_project
+from forge_cli.files.settings_files import load_settings, untrusted_project
 from forge_cli.files.worker import Worker
 from forge_cli.record.places import SessionLost
 from forge_cli.record.recorder import Recorder

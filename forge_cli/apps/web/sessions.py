@@ -27,7 +27,7 @@ from forge_cli.engine.runtime.options import RunOptions, SessionChoice
 from forge_cli.files.home import forge_home
 from forge_cli.files.lookup import SUFFIXES, NamedWorker, WorkerOrigin, named_workers
 from forge_cli.files.regular import read_regular
-from forge_cli.files.settings import load_settings
+from forge_cli.files.settings_files import load_settings
 from forge_cli.files.trust import TrustError, TrustStore
 from forge_cli.files.worker import load_worker
 from forge_cli.inspection.defaults import NO_MODEL

@@ -14,7 +14,7 @@ from forge_cli.core.text import did_you_mean, visible
 from forge_cli.files.edit import CannotEditError, plan_edit, plan_removal
 from forge_cli.files.home import forge_home
 from forge_cli.files.mcp import McpServers
-from forge_cli.files.settings import load_settings
+from forge_cli.files.settings_files import load_settings
 from forge_cli.schema.config import parse_config
 
 app = new_app()

@@ -16,7 +16,7 @@ from forge_cli.core.text import local_time
 from forge_cli.files.home import forge_home
 from forge_cli.files.mcp import McpServer
 from forge_cli.files.mcp_project import ProjectServers, project_servers
-from forge_cli.files.settings import load_settings
+from forge_cli.files.settings_files import load_settings
 from forge_cli.files.worker import load_worker
 from forge_cli.inspection.named_servers import describe_confined, named_servers
 from forge_cli.toolsets.mcp.offer import KeptOffer

@@ -26,7 +26,7 @@ from forge_cli.core.text import did_you_mean, visible
 from forge_cli.files.home import forge_home
 from forge_cli.files.mcp import McpOauth, McpServer
 from forge_cli.files.mcp_project import trusted_server
-from forge_cli.files.settings import load_settings
+from forge_cli.files.settings_files import load_settings
 from forge_cli.files.worker import load_worker
 from forge_cli.inspection.named_servers import named_servers
 from forge_cli.process.client_lines import read_lines

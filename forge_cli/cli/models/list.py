@@ -14,7 +14,8 @@ from forge_cli.core.text import visible
 from forge_cli.core.wire import camel_keys
 from forge_cli.engine.turns.prices import price_of
 from forge_cli.files.home import forge_home
-from forge_cli.files.settings import Settings, load_settings
+from forge_cli.files.settings import Settings
+from forge_cli.files.settings_files import load_settings
 from forge_cli.inspection.providers import ProviderRow, provider_rows
 from forge_cli.process.signals import in_loop
 from forge_cli.ui.table import Column, print_json, print_table

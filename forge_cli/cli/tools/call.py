@@ -29,7 +29,7 @@ from forge_cli.engine.gate.steps import Caller
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.without_model import opened
 from forge_cli.files.home import forge_home
-from forge_cli.files.settings import load_settings
+from forge_cli.files.settings_files import load_settings
 from forge_cli.files.worker import Worker
 from forge_cli.process.signals import in_loop, interruptible
 from forge_cli.process.stdin import is_interactive

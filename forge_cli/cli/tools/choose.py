@@ -18,7 +18,7 @@ from forge_cli.core.wire import JsonObject
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.without_model import bare_worker
 from forge_cli.files.home import forge_home
-from forge_cli.files.settings import organisation_policy
+from forge_cli.files.settings_files import organisation_policy
 from forge_cli.files.worker import Worker, load_worker
 from forge_cli.inspection.inspector import inspect
 from forge_cli.inspection.tool_rows import Details, details_of_all, details_of_worker, needed_settings

@@ -15,7 +15,7 @@ from forge_cli.core.errors import ForgeError, WorkerError
 from forge_cli.core.text import visible
 from forge_cli.core.wire import JsonObject
 from forge_cli.files.home import forge_home
-from forge_cli.files.settings import load_settings, organisation_policy
+from forge_cli.files.settings_files import load_settings, organisation_policy
 from forge_cli.files.trust import with_children
 from forge_cli.files.worker import load_worker
 from forge_cli.inspection.inspector import inspect

@@ -21,7 +21,7 @@ from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.files.draft import Draft
 from forge_cli.files.home import forge_home
 from forge_cli.files.replace import make_file
-from forge_cli.files.settings import load_settings
+from forge_cli.files.settings_files import load_settings
 from forge_cli.inspection.file_schema import write_worker_schema
 from forge_cli.inspection.model_names import check_name
 from forge_cli.process.signals import in_loop

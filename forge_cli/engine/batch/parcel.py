@@ -31,7 +31,7 @@ from forge_cli.engine.runtime.options import RunOptions
 from forge_cli.engine.runtime.prepared import protected_files
 from forge_cli.files.home import forge_home
 from forge_cli.files.regular import read_regular
-from forge_cli.files.settings import load_settings
+from forge_cli.files.settings_files import load_settings
 from forge_cli.files.trust import SKIPPED, with_children, worker_files
 from forge_cli.files.worker import Limits, Worker, load_worker
 from forge_cli.sandbox.secrets import own_redactor

@@ -17,7 +17,7 @@ from forge_cli.core.source import Source
 from forge_cli.core.text import cut, did_you_mean, visible
 from forge_cli.engine.gate.offer import Offer
 from forge_cli.engine.gate.policy import UNBOUND, Policy
-from forge_cli.files.settings import import_timeout
+from forge_cli.files.settings_files import import_timeout
 from forge_cli.schema.config import parse_config
 from forge_cli.schema.tool import Tool, llm_tools
 from forge_cli.schema.toolset import Toolset, ToolsetConfig, tools_of
@@ -192,7 +192,7 @@ def toolset_title(name: str, source: Source) -> str:
 
 def toolset_failure(name: str, source: Source, where: Mark | None, what: str, error: BaseException) -> WorkerError:
     """The sentence for what the code of a toolset raised; in a look, that it is one, where that may be the reason."""
-    from forge_cli.sandbox.isolation.inherited import inherited
+    from forge_cli.sandbox.processes.inherited import inherited
 
     because = f" ({A_LOOK})" if inherited() and _is_of_the_system(error) else ""
     return WorkerError(where, f"{toolset_title(name, source)}: {what}: {fault_text(error)}{because}")

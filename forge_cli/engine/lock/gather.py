@@ -23,7 +23,7 @@ from forge_cli.engine.plugins.scan import MODEL, OBSERVER, Plugin, allowed, inst
 from forge_cli.files.home import forge_home
 from forge_cli.files.project import hook_code, read_project
 from forge_cli.files.repository import guidance_files, repository_top
-from forge_cli.files.settings import project_file
+from forge_cli.files.settings_files import project_file
 from forge_cli.files.sources import Sources
 from forge_cli.files.trust import with_children
 from forge_cli.files.worker import Worker

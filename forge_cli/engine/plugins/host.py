@@ -31,7 +31,7 @@ from forge_cli.engine.plugins.scan import (
     toolset_plugins,
 )
 from forge_cli.files.home import forge_home
-from forge_cli.files.settings import import_timeout, organisation_policy
+from forge_cli.files.settings_files import import_timeout, organisation_policy
 from forge_cli.schema.toolset import Toolset, ToolsetConfig
 
 if TYPE_CHECKING:

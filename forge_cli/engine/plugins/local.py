@@ -15,7 +15,7 @@ from forge_cli.engine.plugins.scan import EXECUTOR, MODEL, OBSERVER, RENDER, Plu
 from forge_cli.files.module import LocalModule, LocalPackage
 from forge_cli.files.places import cannot_read, decode_utf8, place_of
 from forge_cli.files.regular import read_regular
-from forge_cli.files.settings import import_timeout
+from forge_cli.files.settings_files import import_timeout
 from forge_cli.files.sources import Sources, clash, importable_beside, places
 from forge_cli.files.worker import Worker
 

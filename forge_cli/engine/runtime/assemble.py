@@ -23,7 +23,7 @@ from forge_cli.engine.gate.guard import Guard
 from forge_cli.engine.gate.judge import Judge, JudgedWorker
 from forge_cli.engine.gate.toolbox import NamedToolset, OpenToolset, Toolbox, toolset_failure, toolset_title
 from forge_cli.files.home import user_home
-from forge_cli.files.settings import import_timeout
+from forge_cli.files.settings_files import import_timeout
 from forge_cli.sandbox.late import LateSandbox
 from forge_cli.sandbox.zones.zones import Isolation, IsolationLevel, NoDefaultZone, default_zone
 from forge_cli.schema.toolset import Toolset, ToolsetConfig, ToolsetEnv
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from forge_cli.files.worker import Worker
     from forge_cli.sandbox.files.held import ChangeKeeper
     from forge_cli.sandbox.files.sandbox import Sandbox
-    from forge_cli.sandbox.isolation.worker import WorkerProcesses
+    from forge_cli.sandbox.worker_processes import WorkerProcesses
 
     OpenProcesses = Callable[[type[WorkerProcesses], asyncio.TaskGroup], WorkerProcesses]
 
@@ -64,7 +64,7 @@ class LateProcesses:
 
     def __call__(self) -> WorkerProcesses:
         if self._made is None:
-            from forge_cli.sandbox.isolation.worker import WorkerProcesses
+            from forge_cli.sandbox.worker_processes import WorkerProcesses
 
             self._made = self._make(WorkerProcesses, self._tasks)
         return self._made

@@ -26,7 +26,7 @@ from forge_cli.engine.runtime.prepared import PreparedWorker, protected_files
 from forge_cli.engine.runtime.result import Ending, WorkerResult
 from forge_cli.engine.runtime.without_model import opened
 from forge_cli.files.home import POLICY, POLICY_VARIABLE, forge_home
-from forge_cli.files.settings import project_file
+from forge_cli.files.settings_files import project_file
 from forge_cli.files.worker import Worker
 from forge_cli.record.open import open_session
 from forge_cli.record.recorder import Recorder

@@ -14,7 +14,8 @@ from forge_cli.core.errors import ForgeError, Mark, ModelError, WorkerError
 from forge_cli.core.messages import ModelEnv, ModelProvider
 from forge_cli.core.text import did_you_mean
 from forge_cli.engine.plugins.host import PluginHost
-from forge_cli.files.settings import Settings, import_timeout
+from forge_cli.files.settings import Settings
+from forge_cli.files.settings_files import import_timeout
 from forge_cli.schema.config import Config
 
 if TYPE_CHECKING:

@@ -29,7 +29,8 @@ from forge_cli.engine.turns.loop import EnvironmentChange, Loop
 from forge_cli.engine.turns.window import Context, History, OfferedTools, ToolRoom
 from forge_cli.files.home import close_home, forge_home
 from forge_cli.files.repository import git_branch
-from forge_cli.files.settings import Settings, organisation_policy, untrusted_project
+from forge_cli.files.settings import Settings
+from forge_cli.files.settings_files import organisation_policy, untrusted_project
 from forge_cli.record.recorder import Recorder
 
 if TYPE_CHECKING:

@@ -19,7 +19,8 @@ from forge_cli.engine.gate.toolbox import NamedToolset
 from forge_cli.files.home import forge_home
 from forge_cli.files.lookup import SUFFIXES
 from forge_cli.files.repository import Guidance, guidance_files
-from forge_cli.files.settings import Settings, load_settings, organisation_policy
+from forge_cli.files.settings import Settings
+from forge_cli.files.settings_files import load_settings, organisation_policy
 from forge_cli.files.worker import Worker, load_worker
 from forge_cli.sandbox.zones.zones import Isolation
 from forge_cli.schema.config import Config, parse_config

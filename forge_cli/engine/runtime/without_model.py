@@ -14,7 +14,7 @@ from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.assemble import Assembler, Assembly
 from forge_cli.engine.runtime.prepared import PreparedWorker
-from forge_cli.files.settings import load_settings
+from forge_cli.files.settings_files import load_settings
 from forge_cli.files.worker import Worker, WorkerConfig
 from forge_cli.schema.config import parse_config
 

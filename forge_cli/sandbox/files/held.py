@@ -23,7 +23,7 @@ from forge_cli.sandbox.files.place import Place, kind_of, make_parent, state_of
 from forge_cli.sandbox.files.virtual import ParsedPath
 
 if TYPE_CHECKING:
-    from forge_cli.sandbox.trial.apply import ChangeSet
+    from forge_cli.sandbox.changes.apply import ChangeSet
 
 KEPT_MAX = 10 * 1024 * 1024
 """Bytes of a file that is kept before it is changed."""

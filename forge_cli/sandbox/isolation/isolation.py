@@ -21,10 +21,10 @@ from forge_cli.core.errors import Mark, ToolError, WorkerError
 from forge_cli.core.notify import COMMANDS
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.sandbox.isolation.confinement import CommandReach, Confinement, KeptHooks, Reach, ReachRule
-from forge_cli.sandbox.isolation.inherited import inherited
 from forge_cli.sandbox.isolation.kept_files import KeptFiles
 from forge_cli.sandbox.isolation.protected_scan import set_aside, with_folders
 from forge_cli.sandbox.processes.command import Command
+from forge_cli.sandbox.processes.inherited import inherited
 from forge_cli.sandbox.processes.tree import ProcessTree, adopt_orphans, marked, new_mark
 from forge_cli.sandbox.zones.zones import IsolationLevel
 

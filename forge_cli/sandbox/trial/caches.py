@@ -6,8 +6,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from forge_cli.sandbox.trial.apply import ChangeSet, upper_folder
-from forge_cli.sandbox.trial.changes import PathChange
+from forge_cli.sandbox.changes.apply import ChangeSet, upper_folder
+from forge_cli.sandbox.changes.path_changes import PathChange
 
 _TAG, _SIGNATURE = "CACHEDIR.TAG", b"Signature: 8a477f597d28d172789f06886806bc55"
 """A folder with such a file says of itself that it is a cache (bford.info/cachedir)."""

@@ -21,6 +21,8 @@ from msgspec.structs import replace
 from forge_cli.core.errors import Stale, ToolError
 from forge_cli.core.processes import OWN_SOCKET, Finished
 from forge_cli.core.zones import ZoneMode
+from forge_cli.sandbox.changes.apply import ChangeSet, apply, describe, is_begun, read_again, upper_folder
+from forge_cli.sandbox.changes.path_changes import FOREVER, SCRATCH, PathChange, ReadUntil, UnknownChange, read_changes
 from forge_cli.sandbox.isolation.bubblewrap import LATE
 from forge_cli.sandbox.isolation.confinement import Confinement, Reach, ReachRule
 from forge_cli.sandbox.isolation.isolation import Confined
@@ -30,8 +32,6 @@ from forge_cli.sandbox.isolation.watching import watch_filter
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.processes.command import Command
 from forge_cli.sandbox.trial import enter
-from forge_cli.sandbox.trial.apply import ChangeSet, apply, describe, is_begun, read_again, upper_folder
-from forge_cli.sandbox.trial.changes import FOREVER, SCRATCH, PathChange, ReadUntil, UnknownChange, read_changes
 from forge_cli.sandbox.trial.watch import MAX_WORDS, MAX_WRITES
 
 _REPORT, _START = "report", "start"

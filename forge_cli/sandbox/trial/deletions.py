@@ -11,8 +11,8 @@ from forge_cli.core.approval import Approval, Verdict
 from forge_cli.core.errors import BlockedError, NotAsJudged
 from forge_cli.core.text import visible
 from forge_cli.core.zones import Zone
-from forge_cli.sandbox.trial.apply import ChangeSet
-from forge_cli.sandbox.trial.changes import PathChange, is_scratch
+from forge_cli.sandbox.changes.apply import ChangeSet
+from forge_cli.sandbox.changes.path_changes import PathChange, is_scratch
 
 SHELL = "shell"
 

@@ -19,7 +19,7 @@ def finish_trials(sessions: Path, notify: Notify) -> None:
     for name in names:
         for journal in (sessions / name).glob("*/journal"):
             try:
-                from forge_cli.sandbox.trial.apply import finish
+                from forge_cli.sandbox.changes.apply import finish
 
                 if sentence := finish(journal.parent):
                     from forge_cli.sandbox.trial.copies import drop

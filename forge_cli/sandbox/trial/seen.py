@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from msgspec.structs import replace
 
+from forge_cli.sandbox.changes.path_changes import SCRATCH
 from forge_cli.sandbox.isolation.isolation import Confined
 from forge_cli.sandbox.isolation.seccomp import seccomp_filter
 from forge_cli.sandbox.isolation.watching import watch_filter
 from forge_cli.sandbox.processes.command import Command
-from forge_cli.sandbox.trial.changes import SCRATCH
 from forge_cli.sandbox.trial.copies import Reached
 from forge_cli.sandbox.trial.watch import Watch
 

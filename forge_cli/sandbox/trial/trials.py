@@ -19,6 +19,8 @@ from msgspec.structs import replace
 
 from forge_cli.core.processes import Finished
 from forge_cli.core.trial import TriedWant
+from forge_cli.sandbox.changes.apply import ChangeSet, is_begun
+from forge_cli.sandbox.changes.path_changes import ReadUntil, TooManyChanges, UnknownChange
 from forge_cli.sandbox.files.consent import OwnFiles
 from forge_cli.sandbox.files.place import Identity, identity_of
 from forge_cli.sandbox.isolation.bubblewrap import Bubblewrap
@@ -27,8 +29,6 @@ from forge_cli.sandbox.isolation.temporary import TemporaryCopy
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.processes.command import Wrap
 from forge_cli.sandbox.trial import masked
-from forge_cli.sandbox.trial.apply import ChangeSet, is_begun
-from forge_cli.sandbox.trial.changes import ReadUntil, TooManyChanges, UnknownChange
 from forge_cli.sandbox.trial.copies import Copies, SocketState, drop, mounted_below
 from forge_cli.sandbox.trial.enter import NOT_MOUNTED, NOTHING
 from forge_cli.sandbox.trial.masked import Masks, TooManySecrets

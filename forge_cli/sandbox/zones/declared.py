@@ -133,7 +133,7 @@ def _unmakeable(root: Path) -> str | None:
     above = next(folder for folder in root.parents if os.path.lexists(folder))
     if not above.is_dir():
         return os.strerror(errno.ENOTDIR)
-    from forge_cli.sandbox.isolation.inherited import inherited
+    from forge_cli.sandbox.processes.inherited import inherited
 
     # the process that confined this one has asked before, outside, where it can be known
     writable = inherited() or os.access(above, os.W_OK | os.X_OK)

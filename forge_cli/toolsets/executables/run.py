@@ -24,11 +24,11 @@ from forge_cli.core.text import visible
 from forge_cli.core.tool import Args
 from forge_cli.core.wire import JsonObject, jsonable
 from forge_cli.core.zones import Zone
-from forge_cli.sandbox.isolation.worker import WorkerProcesses
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.processes import outcome
 from forge_cli.sandbox.processes.command import CALLS, clean_environment
 from forge_cli.sandbox.processes.requests import RequestPipes
+from forge_cli.sandbox.worker_processes import WorkerProcesses
 from forge_cli.schema.toolset import ToolsetEnv
 from forge_cli.toolsets.executables.manage import Approved
 from forge_cli.toolsets.executables.manifest import FILE, Manifest

@@ -31,9 +31,9 @@ from forge_cli.core.thirdparty import is_inspecting
 from forge_cli.core.tool import Args
 from forge_cli.files.mcp import McpOauth, McpServer, ServerName
 from forge_cli.files.mcp_project import expand, trusted_server
-from forge_cli.files.settings import load_settings, organisation_policy
-from forge_cli.sandbox.isolation.worker import WorkerProcesses
+from forge_cli.files.settings_files import load_settings, organisation_policy
 from forge_cli.sandbox.processes.child import Child
+from forge_cli.sandbox.worker_processes import WorkerProcesses
 from forge_cli.schema.tool import Tool
 from forge_cli.schema.toolset import Toolset, ToolsetConfig, ToolsetPlaces
 from forge_cli.toolsets.mcp.connection import Connection

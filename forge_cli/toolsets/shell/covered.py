@@ -15,15 +15,15 @@ from forge_cli.core.processes import Finished
 from forge_cli.core.results import OUTPUT_LIMIT
 from forge_cli.core.text import counted, visible
 from forge_cli.core.trial import TriedWant, describe_wanted
-from forge_cli.sandbox.isolation.worker import WorkerProcesses
+from forge_cli.sandbox.changes.apply import ChangeSet, apply
 from forge_cli.sandbox.processes import outcome
 from forge_cli.sandbox.processes.command import bash, clean_environment
 from forge_cli.sandbox.secrets import KEY_NAME
-from forge_cli.sandbox.trial.apply import ChangeSet, apply
 from forge_cli.sandbox.trial.caches import without_caches
 from forge_cli.sandbox.trial.copies import drop
 from forge_cli.sandbox.trial.reading import reading_environment
 from forge_cli.sandbox.trial.trials import LISTED, NotTried, Run, Tried
+from forge_cli.sandbox.worker_processes import WorkerProcesses
 from forge_cli.toolsets.shell.policy import ShellPolicy
 from forge_cli.toolsets.shell.shown import ShownEffect, name_from, show_changes
 from forge_cli.toolsets.shell.trying import Keep

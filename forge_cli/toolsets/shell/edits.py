@@ -9,8 +9,8 @@ from pathlib import Path
 from forge_cli.core.approval import Approval, are_edits
 from forge_cli.core.errors import ToolError
 from forge_cli.core.zones import Access
+from forge_cli.sandbox.changes.path_changes import Entry, PathChange, attributes_of, hash_of
 from forge_cli.sandbox.files.sandbox import Sandbox
-from forge_cli.sandbox.trial.changes import Entry, PathChange, attributes_of, hash_of
 from forge_cli.sandbox.trial.trials import Tried
 from forge_cli.toolsets.shell.moved_files import moved_files
 from forge_cli.toolsets.shell.program_links import harmless_links

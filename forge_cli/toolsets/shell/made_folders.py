@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from forge_cli.core.text import counted
-from forge_cli.sandbox.trial.changes import PathChange, PathKey, attributes_of, without_set_id
+from forge_cli.sandbox.changes.path_changes import PathChange, PathKey, attributes_of, without_set_id
 
 FOLDED_FROM = 11
 """Paths below a new folder; of fewer than that each is shown."""

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from forge_cli.sandbox.trial.apply import ChangeSet
-from forge_cli.sandbox.trial.changes import PathChange
+from forge_cli.sandbox.changes.apply import ChangeSet
+from forge_cli.sandbox.changes.path_changes import PathChange
 
 COMPARED_AT_MOST = 256 * 1024
 """Bytes of a file whose contents are compared with others."""

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
+from forge_cli.sandbox.changes.path_changes import PathChange, PathKey
 from forge_cli.sandbox.isolation.toolchains import toolchains
-from forge_cli.sandbox.trial.changes import PathChange, PathKey
 from forge_cli.sandbox.trial.view import hidden_folders
 from forge_cli.toolsets.shell.made_folders import leads_out
 

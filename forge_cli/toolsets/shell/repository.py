@@ -22,10 +22,10 @@ from struct import error as StructError  # noqa: N812
 from msgspec import Struct
 
 from forge_cli.core.text import counted, visible
-from forge_cli.sandbox.trial.apply import ChangeSet
-from forge_cli.sandbox.trial.changes import PathChange
-from forge_cli.sandbox.trial.index import staged_entries
-from forge_cli.sandbox.trial.walk import Side
+from forge_cli.sandbox.changes.apply import ChangeSet
+from forge_cli.sandbox.changes.path_changes import PathChange
+from forge_cli.sandbox.changes.walk import Side
+from forge_cli.sandbox.git.index import staged_entries
 from forge_cli.toolsets.shell.contents import MADE_AT_MOST, compare_bytes
 
 SECONDS = 20.0

@@ -16,10 +16,18 @@ from forge_cli.core.approval import FoldedLine
 from forge_cli.core.results import TRIAL_LIMIT, VALUE_LIMIT
 from forge_cli.core.text import counted, visible
 from forge_cli.core.trial import TriedChange
+from forge_cli.sandbox.changes.apply import ChangeSet
+from forge_cli.sandbox.changes.path_changes import (
+    Entry,
+    PathChange,
+    PathKey,
+    What,
+    attributes_of,
+    hash_of,
+    without_set_id,
+)
+from forge_cli.sandbox.changes.walk import Side
 from forge_cli.sandbox.protected import protected_among
-from forge_cli.sandbox.trial.apply import ChangeSet
-from forge_cli.sandbox.trial.changes import Entry, PathChange, PathKey, What, attributes_of, hash_of, without_set_id
-from forge_cli.sandbox.trial.walk import Side
 from forge_cli.toolsets.shell.contents import CHANGED_AT_MOST, MADE_AT_MOST, FileContents, compare_files
 from forge_cli.toolsets.shell.made_folders import MadeFolder, made_folders, new_mode, paths_of
 from forge_cli.toolsets.shell.repository import repositories_in

@@ -24,11 +24,11 @@ from forge_cli.core.results import OUTPUT_LIMIT, Custom, Text
 from forge_cli.core.tool import LONGEST, Args, Preview
 from forge_cli.core.zones import Access
 from forge_cli.sandbox.files.sandbox import full_sandbox
-from forge_cli.sandbox.isolation.worker import Undoable, WorkerProcesses
 from forge_cli.sandbox.processes import outcome
 from forge_cli.sandbox.processes.command import bash, clean_environment
 from forge_cli.sandbox.processes.streams import locale_encoding
 from forge_cli.sandbox.secrets import KEY_NAME
+from forge_cli.sandbox.worker_processes import Undoable, WorkerProcesses
 from forge_cli.schema.paths import ReadPath
 from forge_cli.schema.tool import Tool, tool
 from forge_cli.schema.toolset import Toolset, ToolsetPlaces

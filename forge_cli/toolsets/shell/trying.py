@@ -24,9 +24,9 @@ from forge_cli.core.text import counted, cut, visible
 from forge_cli.core.tool import Args, Preview
 from forge_cli.core.trial import CommandTried, TrialExtent, TriedWant, describe_wanted
 from forge_cli.files.replace import replace_file
+from forge_cli.sandbox.changes.apply import ChangeSet, apply, check
+from forge_cli.sandbox.changes.path_changes import PathChange
 from forge_cli.sandbox.processes.outcome import describe_end
-from forge_cli.sandbox.trial.apply import ChangeSet, apply, check
-from forge_cli.sandbox.trial.changes import PathChange
 from forge_cli.sandbox.trial.copies import drop
 from forge_cli.sandbox.trial.trials import ENDED_AT_NAME, Tried
 from forge_cli.toolsets.shell.shown import ShownEffect, name_from, show_changes, why_protected

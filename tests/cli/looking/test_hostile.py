@@ -1,7 +1,7 @@
 """A stranger's tools.py or plugin is looked at: forge survives, nothing is changed, and somebody is blamed.
 
 Covers forge_cli.inspection.child, forge_cli.inspection.child_mounts, forge_cli.inspection.worker_zones,
-forge_cli.core.thirdparty, forge_cli.sandbox.isolation.inherited.
+forge_cli.core.thirdparty, forge_cli.sandbox.processes.inherited.
 """
 
 import json

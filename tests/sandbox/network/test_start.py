@@ -20,10 +20,10 @@ from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.files.document import read_document
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.isolation.isolation import mechanism
-from forge_cli.sandbox.isolation.worker import WorkerProcesses
 from forge_cli.sandbox.network.access import Destination
 from forge_cli.sandbox.network.proxy import NetworkProxy
 from forge_cli.sandbox.processes.command import bash
+from forge_cli.sandbox.worker_processes import WorkerProcesses
 from forge_cli.sandbox.zones.config import SandboxConfig
 from forge_cli.schema.config import parse_config
 

@@ -12,13 +12,13 @@ import pytest
 
 from forge_cli.core.errors import Stale, ToolError
 from forge_cli.files.home import TRIALS
+from forge_cli.sandbox.changes.apply import ChangeSet, apply
+from forge_cli.sandbox.changes.path_changes import UnknownChange
 from forge_cli.sandbox.processes.command import bash
-from forge_cli.sandbox.trial.apply import ChangeSet, apply
-from forge_cli.sandbox.trial.changes import UnknownChange
 from forge_cli.sandbox.trial.copies import Report, mounted_below
 from forge_cli.sandbox.trial.left import finish_trials
 
-from .trees import on_copies, tree
+from ..trees import on_copies, tree
 
 pytestmark = pytest.mark.needs("overlay")
 

@@ -1,6 +1,6 @@
 """What a command does on copies, applied, is what it would have done; undone it leaves nothing.
 
-Covers forge_cli.sandbox.trial.changes, forge_cli.sandbox.trial.walk.
+Covers forge_cli.sandbox.changes.path_changes, forge_cli.sandbox.changes.walk.
 """
 
 import random
@@ -17,11 +17,11 @@ from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.record.changes import ChangedFile, ChangeLog
 from forge_cli.record.redo import redo, undo_for_now
 from forge_cli.record.undo import Undoing
+from forge_cli.sandbox.changes.apply import apply
 from forge_cli.sandbox.files.sandbox import Sandbox
-from forge_cli.sandbox.trial.apply import apply
 
 from ...owner import as_owner
-from .trees import NAMES, STEPS, carry_out, make_tree, on_copies, steps, tree
+from ..trees import NAMES, STEPS, carry_out, make_tree, on_copies, steps, tree
 
 pytestmark = [pytest.mark.anyio, pytest.mark.needs("overlay")]
 

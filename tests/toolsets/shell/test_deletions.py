@@ -14,8 +14,8 @@ from forge_cli.core.approval import Approval
 from forge_cli.core.errors import BlockedError, NotAsJudged
 from forge_cli.core.events import ApprovalDecided, ApprovalRequired, ToolResult
 from forge_cli.core.zones import Zone, ZoneApproval, ZoneMode
-from forge_cli.sandbox.trial.apply import ChangeSet
-from forge_cli.sandbox.trial.changes import Entry, PathChange
+from forge_cli.sandbox.changes.apply import ChangeSet
+from forge_cli.sandbox.changes.path_changes import Entry, PathChange
 from forge_cli.sandbox.trial.deletions import DeletionRules
 from forge_cli.testing import Project, Seen, call, calls
 

@@ -1,6 +1,6 @@
 """A trial that makes more files than anybody looks through asks, takes no room and leaves nothing behind.
 
-Covers forge_cli.sandbox.trial.enter, forge_cli.sandbox.trial.copies, forge_cli.sandbox.trial.changes.
+Covers forge_cli.sandbox.trial.enter, forge_cli.sandbox.trial.copies, forge_cli.sandbox.changes.path_changes.
 """
 
 import os
@@ -12,8 +12,8 @@ import pytest
 from forge_cli import ApprovalRequest
 from forge_cli.core.events import ApprovalRequired
 from forge_cli.core.trial import CommandTried
+from forge_cli.sandbox.changes.path_changes import ReadUntil, TooManyChanges, read_changes
 from forge_cli.sandbox.trial import trials
-from forge_cli.sandbox.trial.changes import ReadUntil, TooManyChanges, read_changes
 from forge_cli.sandbox.trial.copies import drop
 from forge_cli.sandbox.trial.enter import WriteRoom
 from forge_cli.testing import Project, Seen, call, calls

@@ -1,6 +1,6 @@
 """One ``/tmp`` for all lines of a session: what a trial writes there stays if it is applied or had no other effect.
 
-Covers forge_cli.toolsets.shell.trying, forge_cli.sandbox.isolation.worker, forge_cli.engine.runtime.assemble.
+Covers forge_cli.toolsets.shell.trying, forge_cli.sandbox.worker_processes, forge_cli.engine.runtime.assemble.
 """
 
 import os

@@ -1,7 +1,7 @@
 """A line that would ask is tried first: without an effect it does not ask, and a yes applies what was shown.
 
 Covers forge_cli.toolsets.shell.trying, forge_cli.sandbox.trial.trials, forge_cli.sandbox.trial.view,
-forge_cli.sandbox.trial.changes, forge_cli.sandbox.trial.destinations, forge_cli.inspection.trying.
+forge_cli.sandbox.changes.path_changes, forge_cli.sandbox.trial.destinations, forge_cli.inspection.trying.
 """
 
 import json

@@ -22,9 +22,9 @@ from forge_cli.files.document import read_document
 from forge_cli.sandbox.files.consent import OwnFiles
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.isolation.isolation import Mechanism, mechanism
-from forge_cli.sandbox.isolation.worker import NOT_CONFINED, WorkerProcesses
 from forge_cli.sandbox.loaded import LoadedFiles, LoadedPath
 from forge_cli.sandbox.processes.command import bash
+from forge_cli.sandbox.worker_processes import NOT_CONFINED, WorkerProcesses
 from forge_cli.sandbox.zones.config import SandboxConfig
 from forge_cli.sandbox.zones.declared import open_zones
 from forge_cli.schema.config import parse_config

@@ -1,6 +1,6 @@
 """Applying is all or nothing: killed anywhere, it is finished or taken back after the next start.
 
-Covers forge_cli.sandbox.trial.apply.
+Covers forge_cli.sandbox.changes.apply.
 """
 
 import errno
@@ -15,11 +15,11 @@ import pytest
 from msgspec.structs import replace
 
 from forge_cli.core.errors import Stale, ToolError
-from forge_cli.sandbox.trial.apply import ChangeSet, apply, finish
-from forge_cli.sandbox.trial.changes import entry_of
+from forge_cli.sandbox.changes.apply import ChangeSet, apply, finish
+from forge_cli.sandbox.changes.path_changes import entry_of
 from forge_cli.sandbox.trial.copies import drop
 
-from .trees import on_copies, tree
+from ..trees import on_copies, tree
 
 pytestmark = pytest.mark.needs("overlay")
 

@@ -37,8 +37,8 @@ from forge_cli.sandbox.processes.requests import RequestPipes
 from forge_cli.sandbox.zones.zones import IsolationLevel
 
 if TYPE_CHECKING:
+    from forge_cli.sandbox.changes.apply import ChangeSet
     from forge_cli.sandbox.network.proxy import NetworkProxy
-    from forge_cli.sandbox.trial.apply import ChangeSet
     from forge_cli.sandbox.trial.reading import ReadingRuns
     from forge_cli.sandbox.trial.trials import Trials
     from forge_cli.sandbox.trial.view import TrialView

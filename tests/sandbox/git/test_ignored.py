@@ -1,6 +1,6 @@
 """A changed time alone of a file that git ignores is no effect of a trial.
 
-Covers forge_cli.sandbox.trial.ignored, forge_cli.sandbox.trial.index.
+Covers forge_cli.sandbox.git.ignored_files, forge_cli.sandbox.git.index.
 """
 
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from forge_cli.core.trial import CommandTried
-from forge_cli.sandbox.trial.ignored import IgnoredFiles
+from forge_cli.sandbox.git.ignored_files import IgnoredFiles
 from forge_cli.testing import Project, call, calls
 
 IGNORE = "*.log\n!keep.log\n/build/\n*.tmp/\n# *.py\nsub/only\n\\!odd\ntracked.o\n"

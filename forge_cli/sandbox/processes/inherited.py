@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from forge_cli.sandbox.isolation.confinement import CommandReach
     from forge_cli.sandbox.processes.command import Command
 
 _own: list[InheritedConfinement] = []
@@ -35,7 +34,7 @@ class InheritedConfinement(Struct, frozen=True):
     shows_names: bool
 
     @contextmanager
-    def wrap(self, argv: Sequence[str], cwd: Path, reach: CommandReach) -> Iterator[Command]:
+    def wrap(self, argv: Sequence[str], cwd: Path, reach: object) -> Iterator[Command]:
         from forge_cli.sandbox.processes.command import Command
 
         yield Command(argv)

@@ -18,8 +18,8 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from forge_cli.core.sandbox import READ_MAX
-from forge_cli.sandbox.trial.ignored import IgnoredFiles
-from forge_cli.sandbox.trial.index import says_the_same
+from forge_cli.sandbox.git.ignored_files import IgnoredFiles
+from forge_cli.sandbox.git.index import says_the_same
 
 _OWN, _OPAQUE = "user.overlay.", "user.overlay.opaque"
 _SET = "user.overlay.overlay."

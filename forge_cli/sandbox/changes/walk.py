@@ -16,8 +16,8 @@ from typing import Literal, Self
 from forge_cli.core.errors import Stale
 from forge_cli.files.copying import copy_content
 from forge_cli.files.regular import sync_data, sync_folders_of
+from forge_cli.sandbox.changes.path_changes import Entry, PathChange, entry_of
 from forge_cli.sandbox.names import shown
-from forge_cli.sandbox.trial.changes import Entry, PathChange, entry_of
 
 BEFORE = "before"
 """The folder of what is kept."""

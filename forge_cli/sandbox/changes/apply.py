@@ -26,9 +26,9 @@ from forge_cli.files.copying import copy_content
 from forge_cli.files.home import make_private
 from forge_cli.files.regular import sync_data, sync_folder
 from forge_cli.files.replace import replace_file
+from forge_cli.sandbox.changes.path_changes import Entry, PathChange, dump_change, hash_of, load_change, without_set_id
+from forge_cli.sandbox.changes.walk import BEFORE, FOLDER, SYNCED_EACH, Side, ZoneWalk, sync_file_system
 from forge_cli.sandbox.names import shown
-from forge_cli.sandbox.trial.changes import Entry, PathChange, dump_change, hash_of, load_change, without_set_id
-from forge_cli.sandbox.trial.walk import BEFORE, FOLDER, SYNCED_EACH, Side, ZoneWalk, sync_file_system
 
 _CHANGES, _JOURNAL = "changes.json", "journal"
 _SIDES: tuple[Side, Side] = ("before", "after")

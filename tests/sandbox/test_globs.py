@@ -1,6 +1,6 @@
 """Globs and the rules of git: what they match, as git itself says it, and that none makes it take long.
 
-Covers forge_cli.sandbox.search.glob, forge_cli.sandbox.search.files.
+Covers forge_cli.sandbox.git.ignore_rules and forge_cli.sandbox.search.files.
 """
 
 import os
@@ -14,8 +14,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from forge_cli.core.errors import ToolError
-from forge_cli.sandbox.search.files import IgnoreLevel, Include
-from forge_cli.sandbox.search.glob import BRACES_MAX
+from forge_cli.sandbox.git.ignore_rules import IgnoreLevel
+from forge_cli.sandbox.globs import BRACES_MAX
+from forge_cli.sandbox.search.files import Include
 
 MATCHING = [
     ("a", "a x/y/a"),

@@ -8,8 +8,8 @@ from struct import error as StructError  # noqa: N812
 
 from msgspec import Struct
 
-from forge_cli.sandbox.search.files import IgnoreLevel, parse_rules
-from forge_cli.sandbox.trial.index import staged_entries
+from forge_cli.sandbox.git.ignore_rules import IgnoreLevel, parse_rules
+from forge_cli.sandbox.git.index import staged_entries
 
 _GIT, _EXCLUDE, _INDEX = ".git", "info/exclude", "index"
 

@@ -1,0 +1,1 @@
+"""Rules and index of a git repository, read without git."""
