@@ -19,7 +19,7 @@ from forge_cli.core.results import Json, ResultValue, Text, as_result, shown_fil
 from forge_cli.core.text import visible
 from forge_cli.core.tool import LONGEST
 from forge_cli.engine.gate.toolbox import OpenToolset
-from forge_cli.engine.runtime.commands import Prompts
+from forge_cli.engine.runtime.prompts import Prompts
 
 Context = ServerRequestContext[Any, Any]
 Page = mcp_types.PaginatedRequestParams | None

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import anyio
 from msgspec.structs import replace
@@ -18,14 +18,12 @@ from forge_cli.core.bus import new_id
 from forge_cli.core.errors import ForgeError, StatusLevel, ToolError, UsageError
 from forge_cli.core.events import SessionGrant, SessionUpdate, StatusEvent
 from forge_cli.core.interrupt import Ended
-from forge_cli.core.results import ResultValue, as_result
 from forge_cli.core.text import counted, did_you_mean, visible
-from forge_cli.core.tool import LONGEST
-from forge_cli.core.wire import wire
-from forge_cli.engine.gate.toolbox import OpenToolset, Toolbox, prefixed
 from forge_cli.engine.plugins.local import plugin_files
 from forge_cli.engine.plugins.scan import file_stamp
 from forge_cli.engine.runtime.going_back import GoingBack
+from forge_cli.engine.runtime.prompts import Prompts
+from forge_cli.engine.runtime.reopening import CurrentWorker
 from forge_cli.engine.runtime.runtime_spec import OpenWorker, RuntimeSpec
 from forge_cli.engine.turns.limits import deadline
 from forge_cli.engine.turns.loop import Tally
@@ -36,10 +34,8 @@ from forge_cli.record.overview import overview
 from forge_cli.sandbox.zones.declared import added_zone
 
 if TYPE_CHECKING:
-    from forge_cli.core.requests import PromptSpec
     from forge_cli.engine.gate.controller import ApprovalController
     from forge_cli.engine.gate.policy import Policy
-    from forge_cli.engine.runtime.runtime import WorkerRuntime
 
 Command = Callable[[Sequence[str]], Awaitable[None]]
 PATIENCE = 20.0
@@ -49,13 +45,16 @@ PATIENCE = 20.0
 class SessionCommands:
     """Obeys one command after the other, between two tasks; what goes wrong is a status of level ``error``."""
 
-    def __init__(self, session: WorkerRuntime, leave: Callable[[], None]) -> None:
-        self._session = session
+    def __init__(self, current: CurrentWorker, leave: Callable[[], None]) -> None:
+        """``leave`` ends the conversation."""
+        self._current = current
         self._leave = leave
-        spec = session.opened.spec
+        self.next_session: str | None = None
+        """The session that the command ``resume`` continues with."""
+        spec = current.opened.spec
         self._stamps = _stamps(spec.worker)
         self._titled = bool(spec.resume and spec.resume.title)
-        self._going_back = GoingBack(session)
+        self._going_back = GoingBack(current)
         self._commands: Mapping[str, Command] = {
             "add-dir": self._add_dir,
             "clear": self._clear,
@@ -77,7 +76,7 @@ class SessionCommands:
             if handle_command := self._commands.get(command.name):
                 await handle_command(command.args)
                 return None
-            message = await Prompts(self._session.opened.loop.toolbox).fill(command.name, command.args)
+            message = await Prompts(self._current.opened.loop.toolbox).fill(command.name, command.args)
         except (ForgeError, ToolError, Ended) as error:
             self._say(str(error), "error")
             return None
@@ -104,22 +103,22 @@ class SessionCommands:
         if known is None:
             raise UsageError(f"there is no mode '{visible(name)}'", hint=f"/mode {'|'.join(MODE_TITLES.values())}")
         if known not in self._modes:
-            read_only = self._session.opened.spec.read_only
+            read_only = self._current.opened.spec.read_only
             why = "it is read-only" if read_only else f"its approval mode is {self._controller.mode.value}"
             raise UsageError(f"this session cannot have the mode '{MODE_TITLES[known]}': {why}")
         return known
 
     @property
     def _modes(self) -> tuple[SessionMode, ...]:
-        return modes_within(self._controller.mode.value, read_only=self._session.opened.spec.read_only)
+        return modes_within(self._controller.mode.value, read_only=self._current.opened.spec.read_only)
 
     @property
     def _controller(self) -> ApprovalController:
-        return self._session.opened.assembly.guard.controller
+        return self._current.opened.assembly.guard.controller
 
     async def notice_edits(self) -> None:
         """Before a task: an edited worker is opened again; one that cannot be stays as it was."""
-        worker = self._session.opened.spec.worker
+        worker = self._current.opened.spec.worker
         before, self._stamps = self._stamps, _stamps(worker)
         if before == self._stamps:
             return
@@ -129,17 +128,17 @@ class SessionCommands:
             self._say(f"{worker.path.name} was edited, and the worker stays as it was: {error}", "error")
 
     def _say(self, sentence: str, level: StatusLevel = "info") -> None:
-        self._session.bus.emit(StatusEvent(level, sentence))
+        self._current.bus.emit(StatusEvent(level, sentence))
 
     async def _exit(self, args: Sequence[str]) -> None:
         self._leave()
 
     async def _clear(self, args: Sequence[str]) -> None:
-        self._session.opened.loop.forget()
+        self._current.opened.loop.forget()
         self._say("the model starts over; the session keeps everything")
 
     async def _compact(self, args: Sequence[str]) -> None:
-        opened = self._session.opened
+        opened = self._current.opened
         budget = opened.new_budget()
         opened.spec.interrupt_signal.reset()
         with deadline(budget, opened.spec.interrupt_signal):
@@ -150,9 +149,9 @@ class SessionCommands:
             self._say("nothing to compact yet")
 
     async def _model(self, args: Sequence[str]) -> None:
-        opened = self._session.opened
+        opened = self._current.opened
         name = _one(args, "model NAME")
-        changed = self._session.change_model(dataclasses.replace(opened.spec, model=name))
+        changed = self._current.change_model(dataclasses.replace(opened.spec, model=name))
         self._say(f"the model is {changed.model.provider.name} from the next turn on")
 
     async def _name(self, args: Sequence[str]) -> None:
@@ -160,29 +159,29 @@ class SessionCommands:
         if not title:
             raise UsageError("a session needs a title", hint="/name TITLE")
         self._titled = True
-        self._session.bus.emit(SessionUpdate(title=title))
+        self._current.bus.emit(SessionUpdate(title=title))
         self._say(f"this session is called: {title}")
 
     async def find_title(self) -> None:
         """Ask the model what to call the session, unless it has a title; that it says none changes nothing."""
-        opened = self._session.opened
+        opened = self._current.opened
         if self._titled or not opened.folder.settings.titles:
             return
         with suppress(Exception), anyio.fail_after(PATIENCE):  # third-party code: a model
             title, usage = await ask_for_title(opened.loop.model, opened.loop.history)
             if title and not self._titled:
                 self._titled = True
-                self._session.bus.emit(SessionUpdate(title=opened.loop.redactor.redact_text(title), usage=usage))
+                self._current.bus.emit(SessionUpdate(title=opened.loop.redactor.redact_text(title), usage=usage))
 
     async def _reload(self, args: Sequence[str]) -> None:
-        self._stamps = _stamps(self._session.opened.spec.worker)
+        self._stamps = _stamps(self._current.opened.spec.worker)
         try:
             await self._open_edited()
         except ForgeError as error:
             self._say(f"the worker stays as it was: {error}", "error")
 
     async def _open_edited(self) -> None:
-        old = self._session.opened
+        old = self._current.opened
         worker = old.spec.worker
         if not worker.path.is_file() and worker.config.where("name") is None:
             raise UsageError(f"the worker '{worker.name}' has no file to be read again")
@@ -191,16 +190,16 @@ class SessionCommands:
             raise UsageError(f"the worker is called '{new.name}' now", hint="start a new session for it")
         opened = await self._reopen(dataclasses.replace(old.spec, worker=new))
         if new.config.model != worker.config.model and old.spec.model is None and new.config.model:
-            opened = self._session.change_model(opened.spec)
+            opened = self._current.change_model(opened.spec)
         changes = "; ".join(describe_edit(old, opened)) or "nothing has changed"
         self._say(f"{worker.path.name} was read again: {changes}")
 
     async def _reopen(self, spec: RuntimeSpec) -> OpenWorker:
         """Open the worker as ``spec`` says; grants that were given under another policy are dropped."""
-        old = self._session.opened
+        old = self._current.opened
         controller = self._controller
         mode = controller.mode
-        opened = await self._session.reopen(spec)
+        opened = await self._current.reopen(spec)
         before, now = old.loop.guard.judge, opened.loop.guard.judge
         digests = {name: offer.tool.digest for name, offer in before.offers.items()}
 
@@ -212,15 +211,15 @@ class SessionCommands:
         if dropped := controller.revoke(is_other):
             self._say(f"{counted(len(dropped), 'grant')} dropped: the policy has changed")
         if (opened.zones, opened.isolation) != (old.zones, old.isolation):
-            self._session.bus.emit(SessionUpdate(zones=opened.zones, isolation=opened.isolation))
+            self._current.bus.emit(SessionUpdate(zones=opened.zones, isolation=opened.isolation))
         if controller.mode is not mode:
-            self._session.bus.emit(SessionUpdate(approval_mode=controller.mode.value))
+            self._current.bus.emit(SessionUpdate(approval_mode=controller.mode.value))
             if controller.session_mode not in self._modes:
                 controller.change_session_mode("ask")
         return opened
 
     async def _add_dir(self, args: Sequence[str]) -> None:
-        old = self._session.opened
+        old = self._current.opened
         zone = added_zone(_one(args, "add-dir DIR[:ro]"), old.folder.workspace)
         await self._reopen(dataclasses.replace(old.spec, zones=(*old.spec.zones, zone)))
         self._say(f"/{zone.name} is {zone.path}, {'read only' if zone.mode.value == 'ro' else 'where writing asks'}")
@@ -235,7 +234,7 @@ class SessionCommands:
         self._say(f"{counted(len(gone), 'grant')} taken back: what was allowed asks again")
 
     async def _tell_mcp(self, args: Sequence[str]) -> None:
-        opened = next((each for each in self._session.opened.loop.toolbox.toolsets if each.name == "mcp"), None)
+        opened = next((each for each in self._current.opened.loop.toolbox.toolsets if each.name == "mcp"), None)
         if opened is None:
             raise UsageError("this worker has no toolset 'mcp'")
         run = opened.toolset.handle_command
@@ -243,7 +242,7 @@ class SessionCommands:
             self._say(line)
 
     async def _resume(self, args: Sequence[str]) -> None:
-        spec = self._session.opened.spec
+        spec = self._current.opened.spec
         path = find_kept(_one(args, "resume ID"))
         seen = overview(path)
         if path.stem == spec.session_id:
@@ -252,7 +251,7 @@ class SessionCommands:
             raise UsageError(f"the session {path.stem} is one of the worker '{seen.worker}'")
         if seen.pid is not None:
             raise UsageError(f"the session {path.stem} is open in another forge (pid {seen.pid})")
-        self._session.next_session = path.stem
+        self.next_session = path.stem
         self._leave()
 
 
@@ -264,55 +263,6 @@ def _one(args: Sequence[str], usage: str) -> str:
     if len(args) != 1:
         raise UsageError(f"'{usage.split()[0]}' takes one argument, and got {len(args)}", hint=f"/{usage}")
     return args[0]
-
-
-class Prompts:
-    """Those of the toolsets that are open; a toolset that cannot list its own has none."""
-
-    def __init__(self, toolbox: Toolbox) -> None:
-        self._toolbox = toolbox
-
-    async def announced(self) -> tuple[dict[str, Any], ...]:
-        """For the menus of people."""
-        return tuple(wire(replace(spec, name=name)) for name, (_, spec) in (await self._find()).items())
-
-    async def fill(self, name: str, given: Sequence[str]) -> str | None:
-        """The message that a prompt makes of what was typed after its name; None where there is no such prompt."""
-        value = await self.value(name, given)
-        return None if value is None else value.text()
-
-    async def specs(self) -> dict[str, PromptSpec]:
-        """Each prompt by its name here."""
-        return {name: spec for name, (_, spec) in (await self._find()).items()}
-
-    async def complete(self, name: str, argument: str, text: str) -> list[str]:
-        """Values that the toolset of a prompt knows for one of its arguments."""
-        found = (await self._find()).get(name)
-        if found is None:
-            return []
-        opened, spec = found
-        what = f"the prompt '{name}' cannot be completed"
-        known = await opened.ask(what, "complete_prompt()", opened.toolset.complete_prompt, spec.name, argument, text)
-        return [str(value) for value in known]
-
-    async def value(self, name: str, given: Sequence[str]) -> ResultValue | None:
-        """The same with the images and files that it has."""
-        found = (await self._find()).get(name)
-        if found is None:
-            return None
-        opened, spec = found
-        args = replace(spec, name=name).read_args(given)
-        what = f"the prompt '{name}' cannot be filled in"
-        fill = opened.toolset.get_prompt
-        return as_result(await opened.ask(what, "get_prompt()", fill, spec.name, args, seconds=LONGEST))
-
-    async def _find(self) -> dict[str, tuple[OpenToolset, PromptSpec]]:
-        found: dict[str, tuple[OpenToolset, PromptSpec]] = {}
-        for opened in self._toolbox.toolsets:
-            with suppress(ForgeError, ToolError):
-                for spec in await opened.ask("it cannot list its prompts", "prompts()", opened.toolset.prompts):
-                    found.setdefault(prefixed(opened.toolset.config.prefix, spec.name), (opened, spec))
-        return found
 
 
 def _stamps(worker: Worker) -> dict[Path, list[int] | None]:

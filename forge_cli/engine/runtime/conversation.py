@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Unpack
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Unpack
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -12,11 +12,13 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from forge_cli.core.actions import CommandEvent, UserInput
 from forge_cli.core.events import Event, StatusEvent
 from forge_cli.core.messages import Attachment
+from forge_cli.engine.runtime.commands import SessionCommands
+from forge_cli.engine.runtime.reopening import CurrentWorker
 from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.engine.runtime.runtime_spec import ConversationHooks, Said
 
-if TYPE_CHECKING:
-    from forge_cli.engine.runtime.runtime import WorkerRuntime
+Work = Callable[[str, Sequence[Attachment]], Awaitable[WorkerResult]]
+"""Runs a task."""
 
 _ATTACHED = "Look at the attached files."
 """The task where somebody sends files without a word."""
@@ -29,11 +31,13 @@ class Conversation:
     at hand, and the next one begins afresh.
     """
 
-    def __init__(self, session: WorkerRuntime, **told: Unpack[ConversationHooks]) -> None:
-        from forge_cli.engine.runtime.commands import SessionCommands
-
-        self._session, self._bus, self._told = session, session.bus, told
-        self.commands = SessionCommands(session, self.close)
+    def __init__(self, current: CurrentWorker, work: Work, **told: Unpack[ConversationHooks]) -> None:
+        """``work`` runs each task, with the worker as it is open then."""
+        self._current = current
+        self._run = work
+        self._bus = current.bus
+        self._told = told
+        self.commands = SessionCommands(current, self.close)
         self._naming = anyio.CancelScope()
         self._send: MemoryObjectSendStream[Said]
         self._received: MemoryObjectReceiveStream[Said]
@@ -90,7 +94,7 @@ class Conversation:
             self._bus.emit(StatusEvent("warning", "the conversation has ended; this was not taken up"))
 
     async def _work(self, said: UserInput) -> WorkerResult:
-        self._session.interrupt_signal.reset()
+        self._current.spec.interrupt_signal.reset()
         result = await self._do(said.content if said.content.strip() else _ATTACHED, said.attachments)
         if result.error and not result.success:
             self._bus.emit(StatusEvent("error", result.error))
@@ -104,8 +108,8 @@ class Conversation:
         result = None
         try:
             await self.commands.notice_edits()
-            result = await self._session.run(task, attachments)
-            await self._session.offer_tools()
+            result = await self._run(task, attachments)
+            await self._current.offer_tools()
         finally:
             if on_end := self._told.get("on_end"):
                 on_end(result)

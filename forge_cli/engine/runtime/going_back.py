@@ -20,7 +20,7 @@ from forge_cli.record.resume import read_past
 from forge_cli.record.undo import SaidMessage, Undoing, calls_since, find_calls, plan, said_messages
 
 if TYPE_CHECKING:
-    from forge_cli.engine.runtime.runtime import WorkerRuntime
+    from forge_cli.engine.runtime.reopening import CurrentWorker
 
 _DONE = {"restore": "restored", "remove": "removed", "move": "moved back", "nothing": "was as before"}
 _WOULD = {
@@ -36,17 +36,17 @@ _SHOWN, _NAMED = 60, 5
 class GoingBack:
     """Obeys ``undo`` and ``rewind``, and says what happened to each file."""
 
-    def __init__(self, session: WorkerRuntime) -> None:
-        self._session = session
+    def __init__(self, current: CurrentWorker) -> None:
+        self._current = current
         self._left = set[tuple[Path, str | None]]()
         """Files that could not be undone, each with its last call: ``undo`` again goes on to what came before."""
 
     def _say(self, sentence: str, level: StatusLevel = "info") -> None:
-        self._session.bus.emit(StatusEvent(level, sentence))
+        self._current.bus.emit(StatusEvent(level, sentence))
 
     @property
     def _changes(self) -> ChangeLog:
-        session = self._session.opened.spec.session
+        session = self._current.opened.spec.session
         if session is None or session.open_changes is None:
             raise UsageError("this session is not kept, so nothing of it can be undone")
         return session.open_changes()
@@ -67,12 +67,12 @@ class GoingBack:
         self._say_each(self._undo(log, since.ids), only_list=False)
         await self._say_not_undone(since.unknown)
         before = read_past(line for line in lines if line.seq < message.seq)
-        self._session.opened.loop.forget(before.messages, message.seq)
+        self._current.opened.loop.forget(before.messages, message.seq)
         self._say(f"back to before message {number}: {_beginning(message.text)}")
 
     def _say_each(self, found: Iterable[Undoing], only_list: bool) -> None:
         """Tell each file, and of the caches of programs only the folders."""
-        workspace = self._session.opened.folder.workspace.resolve()
+        workspace = self._current.opened.folder.workspace.resolve()
         rows, caches = split_caches(found, workspace)
         for each in rows:
             self._say(_describe(each, only_list), "warning" if each.left else "info")
@@ -92,7 +92,7 @@ class GoingBack:
 
     async def _may_do_more(self, call: ToolCall) -> bool:
         """Could a call have done something that is not kept, such as over the network?"""
-        judge = self._session.opened.loop.guard.judge
+        judge = self._current.opened.loop.guard.judge
         try:
             judged = await judge.verdict(call, Caller.MODEL)
         except Refusal:  # there is no such tool any more

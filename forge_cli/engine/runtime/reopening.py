@@ -1,28 +1,36 @@
-"""A worker that is opened again, or gets another model, in the middle of its session."""
+"""The open worker of a session, which can be opened again or get another model between two tasks."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import dataclasses
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from msgspec.structs import replace
 
+from forge_cli.core.bus import EventBus
+from forge_cli.core.errors import ForgeError, UsageError
+from forge_cli.core.events import SessionUpdate, StatusEvent
+from forge_cli.engine.runtime.announcements import Announcer
 from forge_cli.engine.runtime.open_worker import (
     approval_mode_of,
     assemble_worker,
     choose_model,
     close_model,
     make_loop,
+    open_worker,
     price_of,
     window_of,
 )
+from forge_cli.engine.runtime.runtime_spec import OpenWorker, RuntimeSpec
+from forge_cli.schema.offering import has_prompts
 
 if TYPE_CHECKING:
     from forge_cli.core.notify import Notify
     from forge_cli.engine.gate.guard import Delegate
-    from forge_cli.engine.runtime.runtime_spec import OpenWorker, RuntimeSpec
+    from forge_cli.schema.tool import Tool
 
 T = TypeVar("T")
 
@@ -89,3 +97,105 @@ def change_model(old: OpenWorker, spec: RuntimeSpec, stack: AsyncExitStack, noti
     old.loop.model = model.provider
     old.loop.context.window = window_of(old.folder, model)
     return replace(old, spec=spec, model=model, price=price)
+
+
+class CurrentWorker:
+    """The worker of a session as it is open now; what was opened first stays open until the end."""
+
+    def __init__(self, spec: RuntimeSpec, stack: AsyncExitStack, delegate: Delegate) -> None:
+        """``stack`` closes what is opened first, and each model; ``delegate`` gives tasks to child workers."""
+        self.spec = spec
+        self._stack = stack
+        self._delegate = delegate
+        self._announcer = Announcer(spec.bus, is_root=spec.is_root)
+        self.now: OpenWorker | None = None
+        """Everything that is open, if anything is."""
+        self._owner: Owner[OpenWorker] | None = None
+        """Closes what was opened last, if the worker was opened again."""
+
+    @property
+    def bus(self) -> EventBus:
+        return self.spec.bus
+
+    @property
+    def opened(self) -> OpenWorker:
+        """Everything that is open; a UsageError before and afterwards."""
+        if self.now is None:
+            raise UsageError(
+                "the runtime is not open", hint="use `async with WorkerRuntime(...)`, or await initialize()"
+            )
+        return self.now
+
+    @property
+    def tools(self) -> list[Tool]:
+        """The tools that can be called right now."""
+        return self.opened.loop.toolbox.usable
+
+    async def open(self) -> None:
+        """Open everything that the worker names."""
+        self.now = await open_worker(self.spec, self._stack, self._announcer.notify, self._delegate)
+
+    async def announce(self) -> None:
+        """Emit the start of the session, what was found before it, and what people can call and send."""
+        self._announcer.start(self.opened.start(), self.tools, await self._prompts())
+
+    async def offer_tools(self) -> None:
+        """Emit what people can call and send now, if that has changed."""
+        self._announcer.offer(self.tools, await self._prompts())
+
+    async def _prompts(self) -> tuple[Mapping[str, Any], ...]:
+        toolbox = self.opened.loop.toolbox
+        if not any(has_prompts(opened.toolset) for opened in toolbox.toolsets):
+            return ()
+        from forge_cli.engine.runtime.prompts import Prompts
+
+        return await Prompts(toolbox).announced()
+
+    async def reopen(self, spec: RuntimeSpec) -> OpenWorker:
+        """Open the worker again between two tasks, as ``spec`` says; the conversation is kept."""
+        old = self.opened
+        before = self._owner
+        spec = dataclasses.replace(spec, host=spec.host.beside(spec.worker))
+        notify = self._announcer.notify
+        owner = Owner(lambda stack: reopen_worker(old, spec, stack, notify, self._delegate))
+        self.now = opened = await owner.open()
+        self.spec = spec
+        self._owner = owner
+        if before:
+            await self._close_owner(before)
+        await self.offer_tools()
+        return opened
+
+    def change_model(self, spec: RuntimeSpec) -> OpenWorker:
+        """Let the model that ``spec`` names take the next turns."""
+        self.now = opened = change_model(self.opened, spec, self._stack, self._announcer.notify)
+        self.spec = spec
+        self.bus.emit(SessionUpdate(model=opened.model.provider.name))
+        return opened
+
+    def stop_announcing(self) -> None:
+        """Emit nothing more; the session has ended."""
+        self._announcer.stop()
+
+    async def aclose(self) -> None:
+        """Close everything; an error is a warning, because it changes nothing any more."""
+        self.now = None
+        if self._owner:
+            await self._close_owner(self._owner)
+        try:
+            await self._stack.aclose()
+        except ForgeError as error:
+            self._warn(error)
+
+    async def _close_owner(self, owner: Owner[OpenWorker]) -> None:
+        try:
+            await owner.close()
+        except ForgeError as error:
+            self._warn(error)
+
+    def _warn(self, error: BaseException | None) -> None:
+        """Warn of what could not be closed; each error was raised while the one in its context was handled."""
+        while error:
+            if isinstance(error, ForgeError):
+                self.bus.emit(StatusEvent("warning", error.message))
+            error = error.__context__

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Generic, Self, Unpack, cast, overload
@@ -14,19 +13,17 @@ from forge_cli.core.actions import Interrupt, ManualToolInvoke
 from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.calls import ToolCall, ToolOutcome
 from forge_cli.core.errors import ForgeError, UsageError
-from forge_cli.core.events import Event, SessionEnd, SessionUpdate, StatusEvent
+from forge_cli.core.events import Event, SessionEnd
 from forge_cli.core.interrupt import Ended, Interrupted, InterruptSignal
 from forge_cli.core.phrases import RESUME_INTERRUPTED
 from forge_cli.engine.gate.execution import TOOL
 from forge_cli.engine.gate.steps import Caller
-from forge_cli.engine.runtime.announcements import Announcer
-from forge_cli.engine.runtime.open_worker import open_worker
+from forge_cli.engine.runtime.reopening import CurrentWorker
 from forge_cli.engine.runtime.result import Ending, OutputT, WorkerResult, how_to_answer
 from forge_cli.engine.runtime.runtime_spec import ConversationHooks, OpenWorker, RuntimeOptions, RuntimeSpec, Wiring
 from forge_cli.engine.turns.limits import OUT_OF_TIME, Budget, deadline, opening_deadline, stated
 from forge_cli.engine.turns.loop import Tally
 from forge_cli.record.places import SessionLost
-from forge_cli.schema.offering import has_prompts
 
 if TYPE_CHECKING:
     from forge_cli.core.bounds import ForcedEnd
@@ -34,7 +31,7 @@ if TYPE_CHECKING:
     from forge_cli.core.messages import Attachment
     from forge_cli.engine.runtime.background import CallsByHand, EventStream
     from forge_cli.engine.runtime.children import Children
-    from forge_cli.engine.runtime.reopening import Owner
+    from forge_cli.engine.runtime.conversation import Conversation
     from forge_cli.files.worker import Worker
     from forge_cli.record.resume import Past, Resumed
     from forge_cli.schema.tool import Tool
@@ -86,20 +83,15 @@ class WorkerRuntime(Generic[OutputT]):
         With ``read_only`` no tool is called that is not declared to read only, neither here nor in child workers; a
         session that was read-only stays so when it is resumed.
         """
-        self._spec = spec = RuntimeSpec.of(worker, resume, wiring or Wiring(), options, output_type)
+        spec = RuntimeSpec.of(worker, resume, wiring or Wiring(), options, output_type)
         self._past = spec.past
         self._stack = AsyncExitStack()
-        self._announcer = Announcer(spec.bus, is_root=spec.is_root)
+        self._current = CurrentWorker(spec, self._stack, self._delegate)
         self._children: Children | None = None
-        self._open: OpenWorker | None = None
         self._started = self._ended = False
         self._tally, self._budget = Tally(), cast(Budget | None, None)
         self._result: WorkerResult | None = None
-        self._close_conversation: Callable[[], None] = lambda: None
-        self.next_session: str | None = None
-        """The session that somebody wants to resume in the place of this one, by the command ``resume``."""
-        self._owner: Owner[OpenWorker] | None = None
-        """Of a worker that was opened again; the first one stays open in ``_stack``."""
+        self._conversation: Conversation | None = None
         self._stream: EventStream | None = None
         self._working = False
         self._by_hand: CallsByHand | None = None
@@ -107,32 +99,32 @@ class WorkerRuntime(Generic[OutputT]):
     @property
     def worker(self) -> Worker:
         """The worker that it runs."""
-        return self._spec.worker
+        return self._current.spec.worker
 
     @property
     def bus(self) -> EventBus:
         """The bus of its events and of answers."""
-        return self._spec.bus
+        return self._current.spec.bus
 
     @property
     def interrupt_signal(self) -> InterruptSignal:
         """The signal that stops it."""
-        return self._spec.interrupt_signal
+        return self._current.spec.interrupt_signal
 
     @property
     def session_id(self) -> str:
         """The id of its session, which child workers share."""
-        return self._spec.session_id
+        return self._current.spec.session_id
 
     @property
     def depth(self) -> int:
         """How deep it is in the tree of workers: 0 for the root."""
-        return self._spec.depth
+        return self._current.spec.depth
 
     @property
     def is_root(self) -> bool:
         """Has it no parent?"""
-        return self._spec.is_root
+        return self._current.spec.is_root
 
     @property
     def has_started(self) -> bool:
@@ -147,7 +139,12 @@ class WorkerRuntime(Generic[OutputT]):
     @property
     def tools(self) -> list[Tool]:
         """The tools that the worker can call right now."""
-        return self.opened.loop.toolbox.usable
+        return self._current.tools
+
+    @property
+    def next_session(self) -> str | None:
+        """The session that the command ``resume`` of the conversation continues with."""
+        return self._conversation.commands.next_session if self._conversation else None
 
     async def __aenter__(self) -> Self:
         await self.initialize()
@@ -158,19 +155,19 @@ class WorkerRuntime(Generic[OutputT]):
 
     async def initialize(self) -> None:
         """Open everything the worker names; what is wrong with it is raised here, before anything runs."""
-        spec = self._spec
+        spec = self._current.spec
         if asyncio._get_running_loop() is None:
             hint = "elsewhere, give a thread the work: await trio.to_thread.run_sync(run_sync, worker, task)"
             raise UsageError("a WorkerRuntime runs under asyncio", hint=hint)
         try:
             shared = spec.parent or spec.pool
             async with nullcontext() if shared else opening_deadline(stated(spec.limits, spec.worker.config.limits)):
-                opened = await open_worker(spec, self._stack, self._announcer.notify, self._delegate)
-            self._open, self._started = opened, True
+                await self._current.open()
+            self._started = True
             if self.is_root:
                 self._stack.callback(self.bus.subscribe(self._call_by_hand, only=(ManualToolInvoke,)))
-                self._announcer.start(opened.start(), self.tools, await self._prompts())
-                if hooks := opened.loop.guard.judge.hooks:
+                await self._current.announce()
+                if hooks := self.opened.loop.guard.judge.hooks:
                     await hooks.session_starts()
         except BaseException:
             with suppress(ForgeError):
@@ -180,11 +177,7 @@ class WorkerRuntime(Generic[OutputT]):
     @property
     def opened(self) -> OpenWorker:
         """Everything that is open; forge's own, and may change."""
-        if self._open is None:
-            raise UsageError(
-                "the runtime is not open", hint="use `async with WorkerRuntime(...)`, or await initialize()"
-            )
-        return self._open
+        return self._current.opened
 
     async def run(self, task: str, attachments: Sequence[Attachment] = ()) -> WorkerResult[OutputT]:
         """Work on one task; at the root the conversation so far is kept for the next one.
@@ -203,7 +196,7 @@ class WorkerRuntime(Generic[OutputT]):
 
     def _typed(self, result: WorkerResult) -> WorkerResult[OutputT]:
         """Return a result with the value of the type that was wanted; the record keeps the JSON value."""
-        schema = self._spec.output_schema
+        schema = self._current.spec.output_schema
         if schema is None or result.status != "completed" or result.output is None:
             return result
         return replace(result, output=schema.convert(result.output))
@@ -224,9 +217,9 @@ class WorkerRuntime(Generic[OutputT]):
         except asyncio.CancelledError:
             self._result = self._build_result(opened, Ending.early(Interrupted(), opened.loop.last_text))
             raise
-        if ending.status == "parked" and self._spec.parent is None:
+        if ending.status == "parked" and self._current.spec.parent is None:
             ending = replace(ending, error=how_to_answer(ending.error, self.session_id))
-        if task and not tally.begun and self._spec.parent is None:
+        if task and not tally.begun and self._current.spec.parent is None:
             lost = "the new task was not begun: give it again when the session is resumed"
             ending = replace(ending, error=f"{ending.error or ending.status}\n  {lost}")
         self._result = self._build_result(opened, ending)
@@ -241,7 +234,7 @@ class WorkerRuntime(Generic[OutputT]):
         """End the session from another thread, because third-party code holds the event loop."""
         if self._result:
             return self._result
-        opened = self._open
+        opened = self._current.now
         ending = Ending.forced(end, self._budget, opened.loop.last_text if opened else "")
         if opened is None:
             session = self.session_id if self._past else ""  # a new one has no line yet, so there is none
@@ -271,7 +264,7 @@ class WorkerRuntime(Generic[OutputT]):
         if self._children is None:
             from forge_cli.engine.runtime.children import Children
 
-            self._children = Children(_run_child, self._spec.past)
+            self._children = Children(_run_child, self._current.spec.past)
         self._budget = self._budget or self.opened.new_budget()
         return await self._children.delegate(replace(self.opened, budget=self._budget), call, task)
 
@@ -309,8 +302,7 @@ class WorkerRuntime(Generic[OutputT]):
         """
         from forge_cli.engine.runtime.conversation import Conversation
 
-        conversation = Conversation(self, **told)
-        self._close_conversation = conversation.close
+        self._conversation = conversation = Conversation(self._current, self.run, **told)
         result = await conversation.go(resume=resume)
         if self._by_hand:
             await self._by_hand.wait()
@@ -331,43 +323,8 @@ class WorkerRuntime(Generic[OutputT]):
 
     def stop_conversing(self) -> None:
         """Take nothing more that is said; ``converse`` ends with what is at hand."""
-        self._close_conversation()
-
-    async def offer_tools(self) -> None:
-        """Say what people may call and send now, if that has changed."""
-        self._announcer.offer(self.tools, await self._prompts())
-
-    async def _prompts(self) -> tuple[Mapping[str, Any], ...]:
-        toolbox = self.opened.loop.toolbox
-        if not any(has_prompts(opened.toolset) for opened in toolbox.toolsets):
-            return ()
-        from forge_cli.engine.runtime.commands import Prompts
-
-        return await Prompts(toolbox).announced()
-
-    async def reopen(self, spec: RuntimeSpec) -> OpenWorker:
-        """Open the worker again between two tasks, as ``spec`` says; the conversation is kept."""
-        from forge_cli.engine.runtime.reopening import Owner, reopen_worker
-
-        old, before = self.opened, self._owner
-        spec = dataclasses.replace(spec, host=spec.host.beside(spec.worker))
-        notify = self._announcer.notify
-        owner = Owner(lambda stack: reopen_worker(old, spec, stack, notify, self._delegate))
-        self._open = opened = await owner.open()
-        self._spec, self._owner = spec, owner
-        if before:
-            await self._close_owner(before)
-        await self.offer_tools()
-        return opened
-
-    def change_model(self, spec: RuntimeSpec) -> OpenWorker:
-        """Let the model that ``spec`` names take the next turns."""
-        from forge_cli.engine.runtime.reopening import change_model
-
-        self._open = opened = change_model(self.opened, spec, self._stack, self._announcer.notify)
-        self._spec = spec
-        self.bus.emit(SessionUpdate(model=opened.model.provider.name))
-        return opened
+        if self._conversation:
+            self._conversation.close()
 
     def interrupt(self, reason: str = "interrupted") -> None:
         """Stop the turn: the running call ends, pending ones get the result ``interrupted``."""
@@ -384,30 +341,12 @@ class WorkerRuntime(Generic[OutputT]):
         if self._by_hand:
             await self._by_hand.aclose()
         await self.conclude()
-        self._open = None
-        if self._owner:
-            await self._close_owner(self._owner)
-        try:
-            await self._stack.aclose()
-        except ForgeError as error:
-            self._warn(error)
-
-    async def _close_owner(self, owner: Owner[OpenWorker]) -> None:
-        try:
-            await owner.close()
-        except ForgeError as error:
-            self._warn(error)
-
-    def _warn(self, error: BaseException | None) -> None:
-        """Tell what could not be closed, which changes nothing any more: each error came while one before it did."""
-        while error:
-            if isinstance(error, ForgeError):
-                self.bus.emit(StatusEvent("warning", error.message))
-            error = error.__context__
+        await self._current.aclose()
 
     async def conclude(self) -> None:
         """Tell hooks that the session ends, then say how; before anything is closed, and the root alone does."""
-        hooks = self._open.loop.guard.judge.hooks if self._open and self.is_root and not self._ended else None
+        opened = self._current.now if self.is_root and not self._ended else None
+        hooks = opened.loop.guard.judge.hooks if opened else None
         try:
             if hooks and self._result:
                 await hooks.session_ends()
@@ -417,14 +356,15 @@ class WorkerRuntime(Generic[OutputT]):
     def end(self) -> None:
         """Say how the session ended, before anything is closed; the root alone does."""
         if self.is_root and not self._ended:
-            if self._open and self._by_hand and not self._result and not (self._past and self._past.unfinished):
-                self._result = self._build_result(self._open, Ending(""))  # nothing but calls of a person's own
-            if self._open and self._result:
-                ends = () if self._result.status == "parked" else self._open.open_calls.ends()
+            opened = self._current.now
+            if opened and self._by_hand and not self._result and not (self._past and self._past.unfinished):
+                self._result = self._build_result(opened, Ending(""))  # nothing but calls of a person's own
+            if opened and self._result:
+                ends = () if self._result.status == "parked" else opened.open_calls.ends()
                 with suppress(SessionLost):  # which the result says already
                     for event in (*ends, SessionEnd(self._result.wire())):
                         self.bus.emit(event)
-            self._announcer.stop()
+            self._current.stop_announcing()
         self._ended = True
 
 
