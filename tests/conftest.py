@@ -19,9 +19,10 @@ import forge_cli.files.parsing  # noqa: F401  # loaded late, and some tests forg
 from forge_cli.engine.plugins.scan import LOAD_PLUGINS
 from forge_cli.inspection.loading_child import LoadingChild
 from forge_cli.testing import Project
-
-from .layouts import homes
-from .warm import CONFINED_LOOKS, Warm, know_distributions, started, warm_looks
+from tests.support.command_line import cli, install, server, start, tester  # noqa: F401  # fixtures
+from tests.support.keyboard import script, terminal, writer  # noqa: F401  # fixtures
+from tests.support.layouts import homes
+from tests.support.warm import CONFINED_LOOKS, Warm, know_distributions, started, warm_looks
 
 CALM = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 settings.register_profile("ci", CALM, max_examples=10, derandomize=True)

@@ -12,8 +12,7 @@ from pathlib import Path
 import forge_cli
 from forge_cli.core import phrases
 from forge_cli.homes import public_homes
-
-from .rows import each_row
+from tests.support.rows import each_row
 
 ROOT = Path(__file__).parent.parent
 

@@ -22,8 +22,7 @@ from forge_cli.core.results import ResultValue
 from forge_cli.core.wire import JsonObject
 from forge_cli.engine.plugins.scan import LOAD_PLUGINS
 from forge_cli.testing import Project, Seen, call, calls, scripted_model
-
-from .distributions import write_distribution
+from tests.support.distributions import write_distribution
 
 MODULE = '''
 """The same tools, whichever way they come in."""

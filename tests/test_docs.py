@@ -41,9 +41,8 @@ import yaml
 from forge_cli import __version__
 from forge_cli.cli.commands import lazy_commands
 from forge_cli.cli.overview import COMMANDS
-
-from .rows import each_row
-from .warm import Warm
+from tests.support.rows import each_row
+from tests.support.warm import Warm
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", ROOT / "SECURITY.md"]

@@ -45,8 +45,7 @@ from forge_cli.sandbox.zones.config import SandboxConfig
 from forge_cli.schema.config import Config
 from forge_cli.schema.toolset import ToolsetConfig
 from forge_cli.toolsets.executables.manifest import Manifest
-
-from .rows import each_row
+from tests.support.rows import each_row
 
 ROOT = Path(__file__).parent.parent
 OWN = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["name"]

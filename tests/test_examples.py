@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from forge_cli import load_worker
-
-from .rows import each_row
-from .warm import Warm
+from tests.support.rows import each_row
+from tests.support.warm import Warm
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 NAMES = sorted(path.name for path in EXAMPLES.iterdir() if path.is_dir())

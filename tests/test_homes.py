@@ -8,8 +8,7 @@ import pytest
 
 import forge_cli
 from forge_cli.homes import PUBLIC_MODULES, public_homes
-
-from .rows import each_row
+from tests.support.rows import each_row
 
 HOMES = public_homes()
 

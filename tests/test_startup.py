@@ -13,8 +13,7 @@ import pytest
 from forge_cli import __version__
 from forge_cli.cli.commands import lazy_commands
 from forge_cli.files.home import forge_home
-
-from .rows import each_row
+from tests.support.rows import each_row
 
 ROOT = Path(__file__).parent.parent
 WORKER = "examples/calculator/worker.yaml"

@@ -34,7 +34,7 @@ from forge_cli.core.results import Text as Result  # noqa: E402
 from forge_cli.events import Message, Usage  # noqa: E402
 from forge_cli.record.line import Line  # noqa: E402
 from forge_cli.sandbox.secrets import Redactor  # noqa: E402
-from tests.ui.screen import Screen  # noqa: E402
+from tests.support.screen import Screen  # noqa: E402
 
 COLUMNS, ROWS = 80, 40
 NEW_YEAR = 1767432600

@@ -15,9 +15,8 @@ from forge_cli import __version__
 from forge_cli.cli.app import take_debug
 from forge_cli.cli.commands import lazy_commands
 from forge_cli.cli.overview import COMMANDS, ROOT, SECTIONS, TABLE
-
-from ..rows import each_row
-from ..warm import Warm
+from tests.support.rows import each_row
+from tests.support.warm import Warm
 
 START = """
 import sys

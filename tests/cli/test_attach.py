@@ -12,8 +12,7 @@ from forge_cli import WorkerRuntime, load_worker
 from forge_cli.core.messages import Attachment, Message, ModelRequest, TextDelta, TurnEnd
 from forge_cli.files.attachment import LARGEST
 from forge_cli.testing import Project
-
-from ..models.openai.server import ChatServer, says
+from tests.models.openai.server import ChatServer, says
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(64))
 PDF = b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n"

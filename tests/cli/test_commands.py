@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from forge_cli.testing import Project
-
-from ..distributions import write_distribution
+from tests.support.distributions import write_distribution
 
 GREET = '''
 import sys

@@ -9,8 +9,7 @@ import pytest
 
 from forge_cli.cli.completion import SCRIPTS, complete
 from forge_cli.cli.overview import COMMANDS
-
-from ..rows import each_row
+from tests.support.rows import each_row
 
 
 @pytest.fixture(autouse=True)

@@ -11,9 +11,7 @@ import pytest
 
 from forge_cli.cli import docs
 from forge_cli.cli.docs import for_terminal
-
-from ..rows import each_row
-from ..ui.conftest import terminal, writer  # noqa: F401
+from tests.support.rows import each_row
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = sorted(path.stem for path in ROOT.glob("docs/*.md"))
@@ -57,7 +55,7 @@ def test_links_become_commands() -> None:
 
 
 @pytest.mark.long
-def test_on_a_terminal_it_has_its_width(terminal, project) -> None:  # noqa: F811
+def test_on_a_terminal_it_has_its_width(terminal, project) -> None:
     plain = terminal("docs", "approvals", columns=60)
     assert plain.end() == 0
     assert plain.lines[0] == "# Approvals"

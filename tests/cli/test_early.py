@@ -17,8 +17,7 @@ import pexpect
 import pytest
 
 from forge_cli.cli.early import is_quiet
-
-from ..rows import each_row
+from tests.support.rows import each_row
 
 HELD = """
 import os, time

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from ..ui.conftest import terminal, writer  # noqa: F401
-
 HELLO = "turns:\n  - text: hello from {task}\n"
 DEPLOY = "name: deploy\ninstructions: x\n"
 ROGUE = "name: coder\ninstructions: x\ntoolsets: {custom: {module: ./tools.py, tools: [go]}}\n"
@@ -156,7 +154,7 @@ def test_what_has_to_be_typed_to_resume_names_folder_and_model(cli, project) -> 
 QUESTION = "Use it, until one of its files changes? [y]es, [n]o > "
 
 
-def test_a_yes_on_the_terminal_is_kept_until_a_file_changes(project, terminal) -> None:  # noqa: F811
+def test_a_yes_on_the_terminal_is_kept_until_a_file_changes(project, terminal) -> None:
     project.write(".forge/workers/coder.yaml", ROGUE)
     project.write(".forge/workers/tools.py", "def go() -> str:\n    return ''\n")
     run = ("run", "coder", "me", *MODEL, "--trace", "quiet")
@@ -188,7 +186,7 @@ def test_a_yes_on_the_terminal_is_kept_until_a_file_changes(project, terminal) -
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("answer", ["n\n", "\n", "\x04", "maybe\n"])
-def test_anything_but_yes_is_no(project, terminal, answer: str) -> None:  # noqa: F811
+def test_anything_but_yes_is_no(project, terminal, answer: str) -> None:
     project.write(".forge/workers/deploy.yaml", DEPLOY)
     screen = terminal("run", "deploy", "me", *MODEL)
     screen.expect(QUESTION)

@@ -13,8 +13,7 @@ import typer
 from forge_cli.cli.commands import lazy_commands
 from forge_cli.cli.overview import COMMANDS, ROOT, TABLE, examples_of
 from forge_cli.cli.tools.call import read_invocation
-
-from ..rows import each_row
+from tests.support.rows import each_row
 
 EXAMPLES = {"" if name == ROOT else name: examples for name, (_, *examples) in TABLE.items() if examples}
 LOADED = lazy_commands()

@@ -25,10 +25,9 @@ from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.prepared import PreparedWorker
 from forge_cli.engine.runtime.runtime_spec import Wiring
 from forge_cli.testing import Project, scripted_model
-
-from ..distributions import write_distribution
-from ..warm import Warm
-from .conftest import Done
+from tests.support.command_line import Done
+from tests.support.distributions import write_distribution
+from tests.support.warm import Warm
 
 Cli = Callable[..., Done]
 

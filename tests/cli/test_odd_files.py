@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
-from ..owner import as_owner
-from .conftest import Done
+from tests.support.command_line import Done
+from tests.support.owner import as_owner
 
 WAYS = {
     "worker": (["run", "ODD.yaml", "go"], 3),

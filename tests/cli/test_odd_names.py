@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from forge_cli.testing import Project, calls
+from tests.support.logs import script, sessions
 
-from .logs import script, sessions
 from .test_undo_commands import WORKER, own, shell
 
 pytestmark = pytest.mark.needs("overlay")

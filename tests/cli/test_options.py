@@ -11,8 +11,7 @@ import pytest
 from forge_cli.core.errors import UsageError
 from forge_cli.testing import Project
 from forge_cli.ui.terminal.slash import json_object
-
-from ..rows import each_row
+from tests.support.rows import each_row
 
 
 @each_row(("text", "problem"), [("[1]", "must be a JSON object"), ("{a", "is not JSON"), ("[" * 10**5, "is not JSON")])

@@ -9,8 +9,8 @@ import pytest
 
 from forge_cli.core.errors import ExitCode
 from forge_cli.testing import Project, call
+from tests.support.logs import sessions
 
-from .logs import sessions
 from .test_undo import WORKER, work
 from .test_undo_commands import own
 

@@ -16,8 +16,7 @@ import pytest
 from forge_cli.core.events import SessionStart
 from forge_cli.record.log import broken_link, read_session
 from forge_cli.testing import Project
-
-from ..lines import lines_of
+from tests.support.lines import lines_of
 
 WORKER = """
 name: adder

@@ -21,8 +21,7 @@ from forge_cli.record.line import Line
 from forge_cli.record.log import broken_link, read_session
 from forge_cli.record.resume import Resumed, read_past
 from forge_cli.testing import Project, call, calls
-
-from .logs import script, sessions
+from tests.support.logs import script, sessions
 
 TOOLS = '''
 """Tools that leave a trace of each time they run."""

@@ -11,8 +11,7 @@ import sys
 import pytest
 
 from forge_cli.testing import Project
-
-from ..models.openai.server import ChatServer, Reply
+from tests.models.openai.server import ChatServer, Reply
 
 KEYS = [
     "status",

@@ -18,8 +18,7 @@ from forge_cli.files.bringing import capabilities, find_brought
 from forge_cli.files.mcp_project import trusted_server
 from forge_cli.files.trust import TrustError, TrustStore
 from forge_cli.testing import Project
-
-from .conftest import Done
+from tests.support.command_line import Done
 
 Cli = Callable[..., Done]
 SERVER = str(Path(__file__).parent.parent / "toolsets" / "mcp" / "server.py")

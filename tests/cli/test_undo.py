@@ -23,9 +23,8 @@ from forge_cli.record.undo import undo
 from forge_cli.sandbox.files import held
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.testing import Project, call, calls
-
-from ..deadline import deadline
-from .logs import script, sessions
+from tests.support.deadline import deadline
+from tests.support.logs import script, sessions
 
 WORKER = """
 name: coder

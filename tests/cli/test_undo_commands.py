@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from forge_cli.testing import Project, call, calls
+from tests.support.logs import script, sessions
 
-from .logs import script, sessions
 from .test_undo import tree
 
 pytestmark = pytest.mark.needs("overlay")

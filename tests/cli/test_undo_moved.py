@@ -14,8 +14,8 @@ from forge_cli.record import redo as of_redo
 from forge_cli.sandbox.changes import path_changes as of_commands
 from forge_cli.sandbox.files import held
 from forge_cli.testing import Project, call, calls
+from tests.support.logs import script, sessions
 
-from .logs import script, sessions
 from .test_undo import WORKER as TOOLS_WORKER
 from .test_undo_commands import WORKER, own
 

@@ -9,8 +9,6 @@ import pytest
 
 from forge_cli import __version__
 
-from ..ui.conftest import terminal, writer  # noqa: F401
-
 NEXT = """
   forge run coder "What is in this folder?"{flag}
   forge worker list    the workers there are; coder is one of them
@@ -73,7 +71,7 @@ def test_a_config_that_is_broken_is_said_and_is_not_the_end(cli, project) -> Non
     assert "unknown key 'modle'" in done.out
 
 
-def test_it_fits_a_small_terminal(terminal) -> None:  # noqa: F811
+def test_it_fits_a_small_terminal(terminal) -> None:
     screen = terminal(columns=80)
     screen.expect("Talk to writer? [Y/n] > ")
     screen.type("n\n")
@@ -83,7 +81,7 @@ def test_it_fits_a_small_terminal(terminal) -> None:  # noqa: F811
 
 
 @pytest.mark.parametrize("answer", ["\n", "y\n"])
-def test_it_offers_to_talk_to_the_worker_of_the_folder(terminal, writer, answer: str) -> None:  # noqa: F811
+def test_it_offers_to_talk_to_the_worker_of_the_folder(terminal, writer, answer: str) -> None:
     writer.write("script.yaml", 'turns: [{text: "Hello, {task}!"}]')
     screen = terminal()
     screen.expect("Talk to writer? [Y/n] > ")
@@ -99,7 +97,7 @@ def test_it_offers_to_talk_to_the_worker_of_the_folder(terminal, writer, answer:
     assert screen.end() == 0
 
 
-def test_a_worker_that_grants_itself_something_is_used_once_it_is_trusted(terminal, writer) -> None:  # noqa: F811
+def test_a_worker_that_grants_itself_something_is_used_once_it_is_trusted(terminal, writer) -> None:
     """Asked once, and again after a change."""
     writer.write("script.yaml", 'turns: [{text: "Hello, {task}!"}]')
     worker = writer.folder / "worker.yaml"
@@ -121,7 +119,7 @@ def test_a_worker_that_grants_itself_something_is_used_once_it_is_trusted(termin
         assert screen.end() == 0
 
 
-def test_what_changes_while_trust_is_asked_for_is_not_used(terminal, writer) -> None:  # noqa: F811
+def test_what_changes_while_trust_is_asked_for_is_not_used(terminal, writer) -> None:
     """Nor is a file left out of the question because it is new, or the one before it shown that did not change."""
     writer.write("script.yaml", "turns: []")
     tools = writer.write("tools.py", 'def add(a: int) -> int:\n    """Add."""\n    return a\n')
@@ -155,7 +153,7 @@ def assert_trusted(screen) -> None:
     assert screen.end() == 0
 
 
-def test_it_does_not_offer_a_worker_without_a_model_or_without_trust(terminal, writer) -> None:  # noqa: F811
+def test_it_does_not_offer_a_worker_without_a_model_or_without_trust(terminal, writer) -> None:
     for folder in (".", ".forge/workers"):
         for name in ("worker.yaml", "own.yaml"):
             (writer.folder / folder / name).unlink(missing_ok=True)
@@ -165,7 +163,7 @@ def test_it_does_not_offer_a_worker_without_a_model_or_without_trust(terminal, w
         assert "Talk to" not in screen.seen
 
 
-def test_without_a_worker_in_the_folder_it_talks_to_coder(terminal, writer) -> None:  # noqa: F811
+def test_without_a_worker_in_the_folder_it_talks_to_coder(terminal, writer) -> None:
     (writer.folder / "worker.yaml").unlink()
     writer.write("script.yaml", 'turns: [{text: "Hello, {task}!"}]')
     screen = terminal(FORGE_MODEL="script:script.yaml")
@@ -180,7 +178,7 @@ def test_without_a_worker_in_the_folder_it_talks_to_coder(terminal, writer) -> N
 
 
 @pytest.mark.parametrize("words", [(), ("chat",)])
-def test_a_model_is_picked_where_some_are_ready_and_none_is_named(terminal, writer, words) -> None:  # noqa: F811
+def test_a_model_is_picked_where_some_are_ready_and_none_is_named(terminal, writer, words) -> None:
     (writer.folder / "worker.yaml").unlink()
     writer.write("script.yaml", 'turns: [{text: "Hello, {task}!"}]')
     gateway = {"ANTHROPIC_BASE_URL": "http://127.0.0.1:1"} if words else {}  # what is behind it is not known

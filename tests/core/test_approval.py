@@ -18,8 +18,7 @@ from forge_cli.core.approval import (
 from forge_cli.core.errors import Mark
 from forge_cli.core.events import ApprovalDecided, ApprovalRequired
 from forge_cli.core.results import Diff
-
-from ..rows import each_row
+from tests.support.rows import each_row
 
 APPROVALS = st.sampled_from(Approval)
 SMALL_ARGS = st.dictionaries(st.sampled_from("ab"), st.sampled_from([None, True, 1, "1", "", [1], ["1"], {"a": 1}]))

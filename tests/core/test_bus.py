@@ -30,8 +30,7 @@ from forge_cli.core.results import Text
 from forge_cli.events import Message
 from forge_cli.testing import Project
 from forge_cli.ui.runtime_ui import RuntimeUI
-
-from ..approval import new_request
+from tests.support.approval import new_request
 
 pytestmark = pytest.mark.anyio
 

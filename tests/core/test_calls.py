@@ -6,8 +6,7 @@ import pytest
 
 from forge_cli.core.calls import read_args
 from forge_cli.core.wire import NESTING
-
-from ..rows import each_row
+from tests.support.rows import each_row
 
 
 def nested(levels: int) -> dict[str, Any]:

@@ -30,8 +30,7 @@ from forge_cli.core.messages import Attachment, Message, Usage
 from forge_cli.core.notify import RetryNotice, StatusNotice
 from forge_cli.core.results import Json, Text
 from forge_cli.core.trial import CommandTried, TriedChange, TriedWant
-
-from ..rows import each_row
+from tests.support.rows import each_row
 
 PAYLOADS: list[tuple[Event, dict[str, Any]]] = [
     (

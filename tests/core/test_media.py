@@ -13,8 +13,7 @@ from forge_cli.core.media import MEDIA_LIMIT
 from forge_cli.core.results import Json, ResultValue, Text, as_result, bounded, read_result, shown_files
 from forge_cli.core.wire import Unreadable
 from forge_cli.results import Blob, DisplayHints
-
-from ..rows import each_row
+from tests.support.rows import each_row
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", 640, 480)
 SVG = b"<svg/>"

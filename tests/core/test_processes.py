@@ -18,8 +18,7 @@ from forge_cli.core.errors import WorkerError
 from forge_cli.core.events import ToolResult
 from forge_cli.sandbox.isolation.isolation import mechanism
 from forge_cli.testing import Project, call, calls
-
-from ..sandbox.children import sleepers, tag
+from tests.support.children import sleepers, tag
 
 pytestmark = pytest.mark.needs("linux")
 

@@ -31,8 +31,7 @@ from forge_cli.core.results import (
 )
 from forge_cli.core.text import cut
 from forge_cli.core.wire import Unreadable
-
-from ..rows import each_row
+from tests.support.rows import each_row
 
 WELL_KNOWN = ["text", "diff", "file_content", "file_list", "json", "image", "blob"]
 

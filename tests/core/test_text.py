@@ -20,8 +20,7 @@ from forge_cli.core.text import (
     readable,
     visible,
 )
-
-from ..rows import each_row
+from tests.support.rows import each_row
 
 
 @each_row(

@@ -19,8 +19,7 @@ from pydantic import BaseModel
 from forge_cli.core.errors import Mark
 from forge_cli.core.results import Text
 from forge_cli.core.wire import Unreadable, jsonable, read, wire
-
-from ..rows import each_row
+from tests.support.rows import each_row
 
 
 class Colour(Enum):

@@ -22,8 +22,7 @@ from forge_cli.sandbox.late import LateSandbox
 from forge_cli.sandbox.zones.declared import open_zones
 from forge_cli.sandbox.zones.zones import Isolation
 from forge_cli.testing import Project
-
-from .tree import Tree
+from tests.support.tree import Tree
 
 ANY_TEXT = {"type": "object", "properties": {"text": {"type": "string"}}}
 

@@ -25,8 +25,7 @@ from forge_cli.events import OnAsk
 from forge_cli.hooks import Finished, HookAnswer
 from forge_cli.process.signals import in_loop
 from forge_cli.testing import Project, Seen, call, calls, scripted_model
-
-from ..distributions import write_distribution
+from tests.support.distributions import write_distribution
 
 TOOLS = '''
 from forge_cli import tool

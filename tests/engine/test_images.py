@@ -18,8 +18,7 @@ from forge_cli.events import ToolCall, ToolOutcome
 from forge_cli.results import Blob
 from forge_cli.sandbox.secrets import Redactor
 from forge_cli.testing import Project, call, calls
-
-from ..listener import Listener
+from tests.support.listener import Listener
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", 640, 480)
 TOOLS = f"""

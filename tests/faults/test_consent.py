@@ -10,8 +10,8 @@ import pytest
 
 from forge_cli.record.log import read_session
 from forge_cli.testing import Project
+from tests.support.faults.effects import TOOLS
 
-from .effects import TOOLS
 from .test_kills import MOST, killed, logs
 
 WORKER = """

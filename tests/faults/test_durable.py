@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from forge_cli.testing import Project
+from tests.support.faults.effects import TOOLS
 
-from .effects import TOOLS
 from .test_consent import ASK
 
-DURABLE = Path(__file__).with_name("durable.py")
+DURABLE = Path(__file__).parents[1] / "support/faults/durable.py"
 WORKER = """
 name: keeper
 model: script:script.yaml

@@ -15,7 +15,7 @@ from forge_cli.testing import Project
 TURNS = 30
 LINES = 380
 """About as many lines as the whole work has."""
-CRASHING = Path(__file__).with_name("crashing.py")
+CRASHING = Path(__file__).parents[1] / "support/faults/crashing.py"
 TOOLS = '''
 import os
 import signal

@@ -11,10 +11,9 @@ import pytest
 
 from forge_cli.record.log import broken_link, read_session
 from forge_cli.testing import Project
+from tests.support.faults.effects import TOOLS
 
-from .effects import TOOLS
-
-KILLED = Path(__file__).with_name("killed.py")
+KILLED = Path(__file__).parents[1] / "support/faults/killed.py"
 WORKER = """
 name: busy
 model: script:script.yaml

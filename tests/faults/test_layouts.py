@@ -2,7 +2,7 @@
 
 import pytest
 
-from ..layouts import LAYOUTS, run_tests
+from tests.support.layouts import LAYOUTS, run_tests
 
 FEW = [
     *("tests/cli/test_undo_commands.py", "tests/cli/test_redo.py", "tests/faults/test_kills_commands.py"),

@@ -15,12 +15,10 @@ from typing import Any
 import pytest
 
 from forge_cli.testing import Project
-
-from ..models.anthropic.server import say, tool_use
-from ..models.openai.server import calls, says
-from ..warm import Warm, started
-from .effects import TOOLS
-from .network import (
+from tests.models.anthropic.server import say, tool_use
+from tests.models.openai.server import calls, says
+from tests.support.faults.effects import TOOLS
+from tests.support.faults.network import (
     CHUNKED,
     CLOSE,
     END,
@@ -34,6 +32,7 @@ from .network import (
     chunked,
     sized,
 )
+from tests.support.warm import Warm, started
 
 KEY = "sk-ant-not-a-real-key-0123456789"
 ANTHROPIC = Answers(

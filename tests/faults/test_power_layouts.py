@@ -15,12 +15,12 @@ import msgspec
 import pytest
 
 from forge_cli.testing import Project
+from tests.support.faults.cut import Moment, Node, Tree
+from tests.support.layouts import LAYOUT
 
-from ..layouts import LAYOUT
-from .cut import Moment, Node, Tree
 from .test_kills_commands import RUN, builder, fill, forge, tree
 
-CUT = Path(__file__).with_name("cut.py")
+CUT = Path(__file__).parents[1] / "support/faults/cut.py"
 __all__ = ["builder"]
 pytestmark = pytest.mark.needs("overlay")
 GONE: Tree = {}

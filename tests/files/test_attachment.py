@@ -8,8 +8,7 @@ import pytest
 from forge_cli.core.errors import UsageError
 from forge_cli.core.messages import Attachment
 from forge_cli.files.attachment import LARGEST, NEITHER, media_type, read_attachment
-
-from ..rows import each_row
+from tests.support.rows import each_row
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
 WEBP = b"RIFF\x24\0\0\0WEBPVP8 "

@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forge_cli.files.difference import NO_NEWLINE, unified_diff
-
-from ..rows import each_row
+from tests.support.rows import each_row
 
 BREAKS = "\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
 ODD = st.text(st.sampled_from(["a", "b", " ", "\t", "\\", "r", *BREAKS, "\u200b", "\xa0", "\u0301", "\udcff"]))

@@ -18,8 +18,7 @@ from forge_cli.core.errors import ExitCode, Mark, WorkerError
 from forge_cli.files import parsing
 from forge_cli.files.document import MAX_BYTES, Document, parse_document, read_document, split_front_matter
 from forge_cli.schema.marks import MarkedDict, MarkedList, where_in
-
-from ..rows import each_row
+from tests.support.rows import each_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

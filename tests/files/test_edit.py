@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from forge_cli.core.approval import GrantRule, flow
 from forge_cli.files.document import parse_document
 from forge_cli.files.edit import CannotEditError, lines_to_paste, plan_edit
-
-from ..rows import each_row
+from tests.support.rows import each_row
 
 SHELL = GrantRule(
     ("toolsets", "shell", "rules", "-"),

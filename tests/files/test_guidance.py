@@ -18,9 +18,8 @@ from forge_cli.hooks import ModelRequest
 from forge_cli.process.signals import in_loop
 from forge_cli.record.log import Log
 from forge_cli.testing import Project
-
-from ..listener import Listener
-from ..rows import each_row
+from tests.support.listener import Listener
+from tests.support.rows import each_row
 
 WORKER = "name: w\ninstructions: You help.\nagents_md: {wanted}\ntoolsets: {{plan: {{}}}}\n"
 

@@ -9,8 +9,7 @@ import pytest
 from forge_cli.core.events import StatusEvent
 from forge_cli.files.home import close_home, forge_home
 from forge_cli.testing import Project
-
-from ..rows import each_row
+from tests.support.rows import each_row
 
 
 @each_row(

@@ -15,9 +15,8 @@ import pytest
 from forge_cli.core.errors import UsageError, WorkerError
 from forge_cli.files.keys import KeyStore, ProviderKey, find_key, stored_keys, variable_for
 from forge_cli.sandbox.secrets import own_redactor
-
-from ..deadline import deadline
-from ..rows import each_row
+from tests.support.deadline import deadline
+from tests.support.rows import each_row
 
 SECRET = "sk-ant-0123456789-0123456789-wxyz"
 OTHER = "sk-ant-9876543210-9876543210-abcd"

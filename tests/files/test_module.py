@@ -10,8 +10,7 @@ from forge_cli.errors import WorkerError
 from forge_cli.files.module import LocalModule
 from forge_cli.files.sources import imported_beside
 from forge_cli.testing import Project, call, calls
-
-from ..rows import each_row
+from tests.support.rows import each_row
 
 
 def load(folder: Path, **files: str) -> object:

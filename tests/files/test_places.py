@@ -4,8 +4,7 @@ import pytest
 
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.files.places import decode_utf8, parse_json
-
-from ..rows import each_row
+from tests.support.rows import each_row
 
 START = Mark("f")
 

@@ -19,8 +19,7 @@ from forge_cli.files.settings import Settings
 from forge_cli.files.settings_files import load_settings, untrusted_project
 from forge_cli.files.trust import TrustStore
 from forge_cli.testing import Project
-
-from ..rows import each_row
+from tests.support.rows import each_row
 
 
 @each_row("text", ["", "\n", "  \n\n", "# nothing yet\n", "---\n# nothing\n...\n", "\ufeff", "#"])

@@ -25,11 +25,10 @@ from forge_cli.models.anthropic.transport import Credentials
 from forge_cli.models.failures import Retry, wait_wanted
 from forge_cli.models.http import certificates
 from forge_cli.models.openai.server import Server
-
-from ..deadline import deadline
-from ..rows import each_row
-from .providers import KEY, MAKERS, Maker, Told
-from .wire import CLOSE, FINE, OK, answer, wire
+from tests.support.deadline import deadline
+from tests.support.providers import KEY, MAKERS, Maker, Told
+from tests.support.rows import each_row
+from tests.support.wire import CLOSE, FINE, OK, answer, wire
 
 
 def failure_of(make: Maker, url: str, silence: float = 10) -> tuple[str, Told]:

@@ -14,11 +14,10 @@ from forge_cli.models.http import Timeouts
 from forge_cli.models.openai.dialects import NativeDialect
 from forge_cli.models.openai.provider import OpenAIModel
 from forge_cli.models.openai.server import Server
-
-from .anthropic.server import Api, Stall, say
-from .anthropic.talk import Talk
-from .openai.server import ChatServer, Reply, call_delta, chunk, refusal
-from .openai.talk import USER, turn
+from tests.models.anthropic.server import Api, Stall, say
+from tests.models.anthropic.talk import Talk
+from tests.models.openai.server import ChatServer, Reply, call_delta, chunk, refusal
+from tests.models.openai.talk import USER, turn
 
 MOST = 5
 

@@ -16,11 +16,10 @@ from forge_cli.core.errors import ModelError
 from forge_cli.core.messages import Message, ModelRequest, TextDelta
 from forge_cli.models.failures import Endpoint, ProviderFailure
 from forge_cli.models.http import HttpClient, Timeouts
-
-from .anthropic.server import say, tool_use
-from .openai.server import calls
-from .providers import KEY, MAKERS
-from .wire import FINE, HOLD, OK, Piece, Wire, chunked, cut, wire
+from tests.models.anthropic.server import say, tool_use
+from tests.models.openai.server import calls
+from tests.support.providers import KEY, MAKERS
+from tests.support.wire import FINE, HOLD, OK, Piece, Wire, chunked, cut, wire
 
 TEXT, ARGS = "Grüße, 世界 🌍!", {"a": 1, "b": "ü"}
 _ANTHROPIC = b"".join(say(TEXT, tool_use("toolu_1", "add", **ARGS)).encoded())

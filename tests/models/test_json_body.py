@@ -3,8 +3,7 @@ from enum import Enum
 from typing import Any
 
 from forge_cli.models.json_body import json_bytes, json_within
-
-from ..rows import each_row
+from tests.support.rows import each_row
 
 
 class Colour(Enum):

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from forge_cli.models.http import SseReader
 from forge_cli.models.openai.answer import ChatAnswer
-
-from ..rows import each_row
+from tests.support.rows import each_row
 
 LINES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\n\ufeff"))
 NOISE = st.sampled_from([": ping", "event: x", "id: 1", "", "retry"])

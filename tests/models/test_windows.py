@@ -6,8 +6,7 @@ from forge_cli.core.messages import ModelEnv
 from forge_cli.models.anthropic.catalog import context_window
 from forge_cli.models.openai import make
 from forge_cli.models.windows import listed_window
-
-from ..rows import each_row
+from tests.support.rows import each_row
 
 
 @each_row(

@@ -26,9 +26,8 @@ from forge_cli.record.pending import may_be_asking, open_requests
 from forge_cli.record.places import session_file
 from forge_cli.record.recorder import Recorder, SessionLog
 from forge_cli.sandbox.secrets import Redactor, own_redactor
-
-from ..approval import new_request
-from ..rows import each_row
+from tests.support.approval import new_request
+from tests.support.rows import each_row
 
 YES = ApprovalDecision(True, via="a test")
 AT_HAND = ApprovalDecision(False, note="at hand")

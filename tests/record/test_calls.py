@@ -7,8 +7,7 @@ from forge_cli.core.errors import Mark
 from forge_cli.core.events import ApprovalDecided, ApprovalRequired, Event, ToolStarted
 from forge_cli.events import ToolCall
 from forge_cli.record.calls import PastCall, past_calls
-
-from ..lines import lines_of
+from tests.support.lines import lines_of
 
 CALL = ToolCall("c", "pay", {"to": "Ana"})
 HERE = Mark("worker.yaml", 7, 3)

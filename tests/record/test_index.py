@@ -12,8 +12,7 @@ from forge_cli.record.log import session_files
 from forge_cli.record.overview import INDEX, Overview, overview, readable_sessions, session_index
 from forge_cli.record.places import session_file, sessions_folder
 from forge_cli.record.recorder import SessionLog
-
-from ..lines import lines_of
+from tests.support.lines import lines_of
 
 START = SessionStart("script:x", "/somewhere", "interactive")
 DONE = SessionEnd({"status": "completed"})

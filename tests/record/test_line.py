@@ -23,9 +23,8 @@ from forge_cli.events import Attachment, Line, Message, ToolCall
 from forge_cli.record.line import BadLine
 from forge_cli.record.log import beginning, beginning_at_root, line_at
 from forge_cli.results import DisplayHints, FileContent, FileList
-
-from ..lines import CHILD, lines_of
-from ..rows import each_row
+from tests.support.lines import CHILD, lines_of
+from tests.support.rows import each_row
 
 WORDS = st.text(max_size=20)
 DATA = st.recursive(

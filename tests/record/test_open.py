@@ -16,8 +16,7 @@ from forge_cli.record.log import broken_link, find_session, read_session, sessio
 from forge_cli.record.places import session_file
 from forge_cli.record.recorder import SessionLog
 from forge_cli.testing import Project, scripted_model
-
-from ..lines import lines_of
+from tests.support.lines import lines_of
 
 
 @pytest.fixture

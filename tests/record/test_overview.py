@@ -8,9 +8,8 @@ from forge_cli.core.events import Event, SessionEnd, SessionStart, StatusEvent
 from forge_cli.record.overview import overview
 from forge_cli.record.places import session_file
 from forge_cli.record.recorder import SessionLog
-
-from ..lines import lines_of
-from ..rows import each_row
+from tests.support.lines import lines_of
+from tests.support.rows import each_row
 
 START = SessionStart("script:x", "/somewhere", "interactive", worker_file="/somewhere/worker.yaml")
 

@@ -13,9 +13,8 @@ from forge_cli.record.line import Line
 from forge_cli.record.pending import requests_of
 from forge_cli.record.resume import Past, Resumed, read_past
 from forge_cli.testing import Project, Seen, call, calls
-
-from ..lines import lines_of
-from ..listener import Listener
+from tests.support.lines import lines_of
+from tests.support.listener import Listener
 
 TOOLS = '''
 """Tools that look and tools that change something."""

@@ -3,8 +3,7 @@
 import time
 
 from forge_cli.record.sequences import COMMAND_LIMIT, RepeatedSequence, find_repeated, normalise
-
-from ..rows import each_row
+from tests.support.rows import each_row
 
 
 @each_row(

@@ -26,8 +26,7 @@ from forge_cli.record.calls import decisions_csv
 from forge_cli.record.resume import past_of, read_past
 from forge_cli.record.state import SessionState, fold
 from forge_cli.record.undo import calls_since
-
-from ..lines import CHILD, lines_of
+from tests.support.lines import CHILD, lines_of
 
 START = SessionStart("script:x", "/w", "interactive")
 HELP, PAY = ToolCall("h", "child", {}), ToolCall("p", "pay", {"to": "Ana"})

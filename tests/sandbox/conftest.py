@@ -14,8 +14,7 @@ from forge_cli.sandbox.isolation.isolation import Mechanism, mechanisms
 from forge_cli.sandbox.zones.config import SandboxConfig
 from forge_cli.sandbox.zones.declared import open_zones
 from forge_cli.schema.config import parse_config
-
-from .children import reap_orphans
+from tests.support.children import reap_orphans
 
 
 @pytest.fixture(autouse=True)

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from forge_cli.sandbox.named import CONTEXT
 from forge_cli.sandbox.secrets import RedactedStream, Redactor
 from forge_cli.testing import Project, call, calls
-
-from ..rows import each_row
+from tests.support.rows import each_row
 
 REDACTOR = Redactor({})
 BASIC = "dXNlcjpwYXNzd29yZA=="

@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forge_cli.sandbox.names import folded, lookalike_key, shown, unusable
-
-from ..rows import each_row
+from tests.support.rows import each_row
 
 
 @each_row(

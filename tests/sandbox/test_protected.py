@@ -4,8 +4,7 @@ from pathlib import Path
 
 from forge_cli.sandbox.git.ignore_rules import IgnoreLevel
 from forge_cli.sandbox.protected import TABLE, is_protected, is_secret, protected_among
-
-from ..rows import each_row
+from tests.support.rows import each_row
 
 DOCS = Path(__file__).parents[2] / "docs/approvals.md"
 

@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 
 from forge_cli.sandbox.secrets import RedactedStream, Redactor
 from forge_cli.sandbox.shapes import SHAPES
-
-from ..rows import each_row
+from tests.support.rows import each_row
 
 ABC = "Ab1" * 40
 HEX = "0a1f" * 20

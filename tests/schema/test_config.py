@@ -15,8 +15,7 @@ from forge_cli.core.wire import camel_case
 from forge_cli.files.document import parse_document
 from forge_cli.schema.config import Config, parse_config
 from forge_cli.schema.marks import dotted
-
-from ..rows import each_row
+from tests.support.rows import each_row
 
 
 class Step(Config):

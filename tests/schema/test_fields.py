@@ -16,8 +16,7 @@ from forge_cli.core.errors import SchemaError
 from forge_cli.schema.fields import coerce
 from forge_cli.schema.forms import FormField, derive_fields
 from forge_cli.schema.input_schema import InputSchema
-
-from ..rows import each_row
+from tests.support.rows import each_row
 
 
 class Size(enum.Enum):

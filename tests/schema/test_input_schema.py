@@ -36,8 +36,7 @@ from forge_cli.core.errors import InvalidInput, SchemaError, ToolError
 from forge_cli.schema.bounded import linear_matcher
 from forge_cli.schema.input_schema import InputSchema, lint
 from forge_cli.schema.signature import SignatureModel
-
-from ..rows import each_row
+from tests.support.rows import each_row
 
 
 class Colour(enum.Enum):

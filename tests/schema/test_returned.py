@@ -17,8 +17,7 @@ from typing_extensions import TypedDict
 
 from forge_cli import Json, Text, Tool, ToolError, tool
 from forge_cli.testing import Project, call, calls
-
-from ..rows import each_row
+from tests.support.rows import each_row
 
 pytestmark = pytest.mark.anyio
 

@@ -20,8 +20,7 @@ from forge_cli.core.text import cut
 from forge_cli.core.tool import Preview, Validated
 from forge_cli.schema.tool import Tool, is_manual_tool, llm_tools, manual_tools, tool
 from forge_cli.schema.tool_fields import ManualExecution
-
-from ..rows import each_row
+from tests.support.rows import each_row
 
 CONTEXT = ToolContext(
     call_id="c1",

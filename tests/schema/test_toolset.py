@@ -13,8 +13,7 @@ from forge_cli.files.document import parse_document
 from forge_cli.schema.config import parse_config
 from forge_cli.schema.tool import tool
 from forge_cli.schema.toolset import Toolset, ToolsetConfig, ToolsetEnv
-
-from ..rows import each_row
+from tests.support.rows import each_row
 
 ENV = ToolsetEnv(
     worker="w",

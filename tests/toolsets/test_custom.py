@@ -22,8 +22,7 @@ from forge_cli.core.tool import digest_of
 from forge_cli.schema.tool import Tool
 from forge_cli.schema.tool_fields import ManualExecution
 from forge_cli.testing import Project, Seen, call, calls, scripted_model
-
-from ..listener import Listener
+from tests.support.listener import Listener
 
 
 @pytest.fixture(autouse=True)

@@ -19,8 +19,7 @@ from forge_cli.core.results import Custom
 from forge_cli.engine.gate.steps import Caller
 from forge_cli.testing import Project, scripted_model
 from forge_cli.toolsets.shell.sessions import is_bare_shell, may_be_shell
-
-from ..sandbox.children import gate, sleepers, tag
+from tests.support.children import gate, sleepers, tag
 
 pytestmark = [pytest.mark.anyio, pytest.mark.needs("linux")]
 

@@ -14,8 +14,7 @@ from forge_cli import ApprovalDecision
 from forge_cli.core.errors import WorkerError
 from forge_cli.core.events import ApprovalDecided, TurnStart
 from forge_cli.testing import Project, call, calls
-
-from ..listener import Listener
+from tests.support.listener import Listener
 
 SUMS = '''
 """Sums, from somebody who knows of forge."""

@@ -17,8 +17,7 @@ from forge_cli.core.errors import WorkerError
 from forge_cli.core.events import TurnStart
 from forge_cli.testing import Project, call, calls
 from forge_cli.toolsets.external import adapt
-
-from ..listener import Listener
+from tests.support.listener import Listener
 
 STAND_INS = '''
 """Objects that look like the tools of other frameworks, and have nothing else of them."""

@@ -10,8 +10,7 @@ from forge_cli.core.approval import ApprovalRequest
 from forge_cli.core.events import ApprovalDecided
 from forge_cli.core.results import Diff, FileContent
 from forge_cli.testing import Project, Seen, call, calls
-
-from ..listener import Listener
+from tests.support.listener import Listener
 
 OUTSIDE = ["../other/topic", "/etc/passwd", "..", ".", "", "a/b", "A", "topic.md", "-a", "a b", "é", "a\n", "x" * 65]
 

@@ -13,8 +13,7 @@ from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.testing import Project, Seen, call, calls
 from forge_cli.toolsets.plan import checklist
 from forge_cli.ui.terminal.render import render
-
-from ..listener import Listener
+from tests.support.listener import Listener
 
 STEPS = [
     {"step": "read the notes", "status": "completed"},

@@ -22,8 +22,7 @@ from forge_cli.core.notify import UNCONFINED_RULES
 from forge_cli.core.results import Custom
 from forge_cli.sandbox.worker_processes import NOT_CONFINED
 from forge_cli.testing import Project, Seen, call, calls
-
-from ..sandbox.children import sleepers, tag
+from tests.support.children import sleepers, tag
 
 needs_proc = pytest.mark.needs("linux")
 

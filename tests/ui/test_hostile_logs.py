@@ -10,8 +10,7 @@ import pytest
 from forge_cli.core.text import UNSEEN
 from forge_cli.record.line import BadLine, Line
 from forge_cli.testing import Project
-
-from .conftest import Keyboard
+from tests.support.keyboard import Keyboard
 
 ESCAPES = (
     "\x1b]0;title\x07\x1b[2J\x1b[1A\x1bc\x1bP+q\x1b\\"  # ESC, CSI, OSC, DCS

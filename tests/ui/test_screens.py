@@ -13,8 +13,7 @@ from forge_cli.core.events import MessageEvent, SessionEnd, SessionStart
 from forge_cli.events import Message
 from forge_cli.files.keys import KeyStore
 from forge_cli.testing import Project
-
-from ..lines import lines_of
+from tests.support.lines import lines_of
 
 WIDTHS = pytest.mark.parametrize("columns", [80, 50])
 FIRST, SECOND = "20260101-100000-aaaa1111", "20251231-100000-bbbb2222"

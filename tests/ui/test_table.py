@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from forge_cli.ui.table import Column, print_table
-
-from ..rows import each_row
+from tests.support.rows import each_row
 
 COLUMNS = [Column("name"), Column("kind", drop=2), Column("size", drop=1), Column("about", room=12)]
 ROWS = [

@@ -46,9 +46,8 @@ from forge_cli.ui.html.entries import page
 from forge_cli.ui.transcript.entries import Called, Noted, Said, Transcript, read_transcript
 from forge_cli.ui.transcript.markdown import markdown
 from forge_cli.ui.transcript.terminal import draw
-
-from ..lines import CHILD, lines_of
-from ..rows import each_row
+from tests.support.lines import CHILD, lines_of
+from tests.support.rows import each_row
 
 START = SessionStart("m", "/w", "interactive")
 NASTY = st.text(st.one_of(st.sampled_from("`~<>&\"'*_#|\\\n\t-+[]!"), st.characters()), max_size=40) | st.sampled_from(

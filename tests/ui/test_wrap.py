@@ -9,8 +9,7 @@ from rich import cells
 
 from forge_cli.core.text import visible
 from forge_cli.ui.wrap import cell_len, fit, fit_end, fit_path, rows, wrap
-
-from ..rows import each_row
+from tests.support.rows import each_row
 
 TEXTS = st.text(alphabet="ab  ,漢字、é👍\u0301\u200d", max_size=120)
 

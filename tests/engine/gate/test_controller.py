@@ -9,9 +9,8 @@ from msgspec.structs import replace
 from forge_cli import ApprovalDecision, ApprovalRequest, EventBus
 from forge_cli.core.approval import THIS_CALL
 from forge_cli.embedding import ApprovalController
-
-from ...approval import new_request
-from ...rows import each_row
+from tests.support.approval import new_request
+from tests.support.rows import each_row
 
 pytestmark = pytest.mark.anyio
 

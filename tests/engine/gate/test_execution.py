@@ -12,8 +12,7 @@ from forge_cli.core import bounds
 from forge_cli.engine.gate import steps
 from forge_cli.engine.gate.execution import perform
 from forge_cli.engine.gate.steps import CallClock
-
-from ..conftest import OpenGate
+from tests.engine.conftest import OpenGate
 
 pytestmark = pytest.mark.anyio
 

@@ -20,8 +20,7 @@ from forge_cli.events import GrantOffer, GrantRule
 from forge_cli.record.resume import Resumed, read_past
 from forge_cli.schema.toolset import ApprovalConfig
 from forge_cli.testing import Project, Seen, call, calls
-
-from ..conftest import Gate, OpenGate, Recorded
+from tests.engine.conftest import Gate, OpenGate, Recorded
 
 pytestmark = pytest.mark.anyio
 

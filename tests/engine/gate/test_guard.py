@@ -19,8 +19,7 @@ from forge_cli.engine.gate.steps import Caller
 from forge_cli.events import ToolCall
 from forge_cli.hooks import ManualExecution
 from forge_cli.testing import Project, call, calls
-
-from ..conftest import OpenGate, Recorded
+from tests.engine.conftest import OpenGate, Recorded
 
 pytestmark = pytest.mark.anyio
 

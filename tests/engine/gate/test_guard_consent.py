@@ -20,8 +20,7 @@ from forge_cli.engine.gate.offer import Offer
 from forge_cli.engine.gate.policy import Policy
 from forge_cli.errors import Stale
 from forge_cli.testing import Project, call, calls
-
-from ..conftest import OpenGate, Recorded
+from tests.engine.conftest import OpenGate, Recorded
 
 pytestmark = pytest.mark.anyio
 

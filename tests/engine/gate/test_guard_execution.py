@@ -19,8 +19,7 @@ from forge_cli.core.text import cut
 from forge_cli.errors import BlockedError
 from forge_cli.events import ToolOutcome
 from forge_cli.testing import Project, call, calls
-
-from ..conftest import Gate, OpenGate, Recorded
+from tests.engine.conftest import Gate, OpenGate, Recorded
 
 pytestmark = pytest.mark.anyio
 

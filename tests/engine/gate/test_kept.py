@@ -10,7 +10,7 @@ from forge_cli import ApprovalDecision, EventBus, load_worker
 from forge_cli.embedding import open_session
 from forge_cli.events import ApprovalRequired
 from forge_cli.testing import Project, call, calls
-from tests.engine.talk import UI, converse, leave, say
+from tests.support.talk import UI, converse, leave, say
 
 pytestmark = pytest.mark.needs("overlay")
 

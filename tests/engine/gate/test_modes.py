@@ -8,7 +8,7 @@ import pytest
 from forge_cli import ApprovalDecision, EventBus, load_worker
 from forge_cli.embedding import open_session, replay
 from forge_cli.testing import Project, call, calls
-from tests.engine.talk import UI, converse, leave, say
+from tests.support.talk import UI, converse, leave, say
 
 TOOLS = """
 from forge_cli import Effect, ToolContext, WritePath, tool

@@ -15,8 +15,7 @@ from forge_cli.record.pending import requests_of
 from forge_cli.record.resume import read_past
 from forge_cli.sandbox.network.access import Destination
 from forge_cli.testing import Project, Seen, call, calls
-
-from ..conftest import OpenGate
+from tests.engine.conftest import OpenGate
 
 pytestmark = pytest.mark.needs("bwrap")
 

@@ -8,8 +8,7 @@ from forge_cli import ApprovalDecision, Preview, Text, ToolContext
 from forge_cli.core.actions import ApprovalResponse
 from forge_cli.core.events import ApprovalDecided
 from forge_cli.testing import Project, Seen, call, calls
-
-from ..conftest import OpenGate, Recorded
+from tests.engine.conftest import OpenGate, Recorded
 
 SESSION = ApprovalDecision(True, remember="session")
 

@@ -22,9 +22,8 @@ from forge_cli.errors import BlockedError
 from forge_cli.files.document import parse_document
 from forge_cli.schema.config import parse_config
 from forge_cli.schema.toolset import ApprovalConfig
-
-from ...rows import each_row
-from ..conftest import Gate, Recorded
+from tests.engine.conftest import Gate, Recorded
+from tests.support.rows import each_row
 
 PRE, ASK, BLOCKED = Approval.PRE_APPROVED, Approval.ASK, Approval.BLOCKED
 OWN_WORDS = Verdict(ASK, "it reaches out", rule="hosts", where=Mark("hosts.yaml", 3, 5), by="rule")

@@ -21,8 +21,7 @@ from forge_cli.record.line import Line
 from forge_cli.record.log import Log, read_session, session_files
 from forge_cli.record.open import open_session
 from forge_cli.testing import Project, Seen, call, calls, scripted_model
-
-from ..tree import ASK_HELPER, Tree, allowed, results
+from tests.support.tree import ASK_HELPER, Tree, allowed, results
 
 SERVER = """
 import json, sys

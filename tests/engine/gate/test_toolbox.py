@@ -15,8 +15,7 @@ from forge_cli.core.events import StatusEvent, TurnStart
 from forge_cli.engine.gate import toolbox
 from forge_cli.engine.runtime import open_worker
 from forge_cli.testing import Project, Seen, call, calls
-
-from ...distributions import write_distribution
+from tests.support.distributions import write_distribution
 
 PLUGIN = '''
 """A toolset for these tests."""

@@ -16,9 +16,8 @@ from forge_cli.engine.plugins.host import PluginError, PluginHost
 from forge_cli.results import DisplayHints
 from forge_cli.testing import Project, call, calls
 from forge_cli.ui.views import view_of
-
-from ...distributions import write_distribution
-from ...rows import each_row
+from tests.support.distributions import write_distribution
+from tests.support.rows import each_row
 
 WHERE = Mark("worker.yaml", 3, 3)
 TOOLSET = """

@@ -17,8 +17,7 @@ from forge_cli.cli.app import carry_out
 from forge_cli.engine.plugins import scan
 from forge_cli.engine.plugins.scan import installed
 from forge_cli.testing import Project
-
-from ...distributions import write_distribution
+from tests.support.distributions import write_distribution
 
 TOOLSET = '''
 from forge_cli import Toolset, hookimpl, tool

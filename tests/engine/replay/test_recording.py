@@ -6,8 +6,7 @@ from forge_cli.core.events import Event, MessageEvent, SessionStart, TurnEndEven
 from forge_cli.engine.replay.recording import Recording, read_recording
 from forge_cli.events import Message, Usage
 from forge_cli.record.log import Log
-
-from ...lines import lines_of
+from tests.support.lines import lines_of
 
 START = SessionStart("script:x", "/w", "interactive", worker_file="/w/worker.yaml", output_schema={"type": "object"})
 TASK = MessageEvent(Message("user", "go"))

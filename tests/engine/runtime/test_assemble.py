@@ -14,9 +14,8 @@ from forge_cli import Approval
 from forge_cli.core.errors import WorkerError
 from forge_cli.core.events import ApprovalDecided, StatusEvent, TurnStart
 from forge_cli.testing import Project, Seen, call, calls
-
-from ...distributions import write_distribution
-from ...listener import Listener
+from tests.support.distributions import write_distribution
+from tests.support.listener import Listener
 
 TOOLS = """
 from forge_cli import Approval, tool

@@ -27,7 +27,7 @@ from forge_cli.events import (
 )
 from forge_cli.record.overview import overview
 from forge_cli.testing import Project, call, calls, scripted_model
-from tests.engine.talk import DEADLINE, UI, converse, leave, say
+from tests.support.talk import DEADLINE, UI, converse, leave, say
 
 TOOLS = """
 from forge_cli import tool

@@ -10,7 +10,7 @@ import pytest
 from forge_cli import EventBus, WorkerRuntime, load_worker
 from forge_cli.embedding import open_session
 from forge_cli.testing import Project, call, calls, scripted_model
-from tests.engine.talk import UI, converse, leave, say
+from tests.support.talk import UI, converse, leave, say
 
 EXAMPLE = Path(__file__).parents[3] / "examples/own_ui"
 TOOLS = """

@@ -11,8 +11,7 @@ from forge_cli.engine.gate.steps import Caller
 from forge_cli.events import ToolOutcome, Usage
 from forge_cli.process.signals import in_loop
 from forge_cli.testing import call, calls, scripted_model
-
-from ..tree import ASK_HELPER, Tree, Voices, allowed, custom, recorded, results, script, texts, unanswered
+from tests.support.tree import ASK_HELPER, Tree, Voices, allowed, custom, recorded, results, script, texts, unanswered
 
 
 def test_the_answer_is_the_result_of_the_call(tree: Tree) -> None:

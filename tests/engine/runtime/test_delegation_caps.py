@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from forge_cli.testing import Seen, call, calls
-
-from ..tree import ASK_HELPER, Tree, allowed, custom, results, texts
+from tests.support.tree import ASK_HELPER, Tree, allowed, custom, results, texts
 
 ZONES = "sandbox: {{zones: [{0}]}}"
 

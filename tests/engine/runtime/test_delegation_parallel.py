@@ -12,8 +12,7 @@ from forge_cli.core.events import ApprovalRequired
 from forge_cli.events import OnAsk, ToolCall, Usage
 from forge_cli.hooks import ModelRequest, TextDelta, TurnEnd
 from forge_cli.testing import Seen
-
-from ..tree import Tree, allowed, custom, results, texts, unanswered
+from tests.support.tree import Tree, allowed, custom, results, texts, unanswered
 
 DEADLINE = 20
 

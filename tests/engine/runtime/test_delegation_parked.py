@@ -10,8 +10,7 @@ from forge_cli.events import OnAsk
 from forge_cli.record.line import Line
 from forge_cli.record.resume import Resumed, read_past
 from forge_cli.testing import Seen, call, calls
-
-from ..tree import ASK_HELPER, Tree, allowed, custom, recorded, script, texts, unanswered
+from tests.support.tree import ASK_HELPER, Tree, allowed, custom, recorded, script, texts, unanswered
 
 TURNS = [ASK_HELPER, "boss: {result}"]
 

@@ -16,8 +16,7 @@ from forge_cli.core.events import Event, StatusEvent, WorkerUpdate
 from forge_cli.embedding import Limits
 from forge_cli.events import Usage
 from forge_cli.testing import call, calls, scripted_model
-
-from ..tree import ASK_HELPER, Tree, Voices, allowed, custom, results, script, texts, unanswered
+from tests.support.tree import ASK_HELPER, Tree, Voices, allowed, custom, results, script, texts, unanswered
 
 LEAF = (custom("hold", "note"),)
 BELOW = ("workers: {allowed: [leaf], parallel: 1, approval: {default: preApproved}}",)

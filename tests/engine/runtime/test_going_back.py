@@ -14,8 +14,9 @@ from forge_cli.record.log import find_kept, read_readable
 from forge_cli.record.resume import read_past
 from forge_cli.record.undo import said_messages
 from forge_cli.testing import Project, call, calls
-from tests.engine.runtime.test_commands import command, in_turn, statuses
-from tests.engine.talk import UI, converse, say
+from tests.support.talk import UI, converse, say
+
+from .test_commands import command, in_turn, statuses
 
 WORKER = """
 name: w

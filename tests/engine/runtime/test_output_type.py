@@ -17,8 +17,7 @@ from forge_cli import ForgeError, Worker, WorkerRuntime, run_sync
 from forge_cli.core.errors import ExitCode
 from forge_cli.errors import UsageError
 from forge_cli.testing import Project, Seen, scripted_model
-
-from ...listener import Listener
+from tests.support.listener import Listener
 
 
 class City(BaseModel):

@@ -10,7 +10,7 @@ from forge_cli.embedding import open_session
 from forge_cli.events import ManualToolInvoke
 from forge_cli.record.log import read_readable
 from forge_cli.testing import Project
-from tests.engine.talk import UI, converse, leave, say
+from tests.support.talk import UI, converse, leave, say
 
 WORKER = """
 name: w

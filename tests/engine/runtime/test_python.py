@@ -41,8 +41,7 @@ from forge_cli.errors import WorkerError
 from forge_cli.events import ToolResult
 from forge_cli.sandbox.secrets import Redactor
 from forge_cli.testing import Project, call, calls, scripted_model
-
-from ...rows import each_row
+from tests.support.rows import each_row
 
 pytestmark = pytest.mark.anyio
 Answer = Callable[[ApprovalRequest], ApprovalDecision]

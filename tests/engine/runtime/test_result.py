@@ -13,8 +13,7 @@ from forge_cli.engine.runtime.children import answer_or_raise
 from forge_cli.engine.runtime.result import Ending
 from forge_cli.engine.turns.limits import LimitReached
 from forge_cli.engine.turns.loop import CallFailed, InvalidOutput, Stopped
-
-from ...rows import each_row
+from tests.support.rows import each_row
 
 
 @each_row(

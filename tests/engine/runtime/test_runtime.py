@@ -18,8 +18,7 @@ from forge_cli.hooks import TextDelta, TurnEnd
 from forge_cli.process.signals import in_loop
 from forge_cli.record.resume import Resumed, read_past
 from forge_cli.testing import Project, Seen, call, calls, scripted_model
-
-from ...listener import Listener
+from tests.support.listener import Listener
 
 pytestmark = pytest.mark.anyio
 

@@ -12,8 +12,7 @@ from forge_cli.core.events import Event, StatusEvent, ToolResult
 from forge_cli.core.interrupt import Parked
 from forge_cli.engine.turns.calls import SIDE_BY_SIDE, Turn
 from forge_cli.events import ToolCall
-
-from ..conftest import Gate, OpenGate
+from tests.engine.conftest import Gate, OpenGate
 
 pytestmark = pytest.mark.anyio
 

@@ -13,8 +13,7 @@ from forge_cli.embedding import Limits
 from forge_cli.events import ToolCall, Usage
 from forge_cli.hooks import ModelRequest, TurnEnd
 from forge_cli.testing import Project, Seen, call, calls
-
-from ...listener import Listener
+from tests.support.listener import Listener
 
 TOOLS = """
 import anyio

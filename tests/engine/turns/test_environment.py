@@ -20,9 +20,8 @@ from forge_cli.record.log import Log
 from forge_cli.record.resume import Resumed, read_past
 from forge_cli.sandbox.network.rules import NetworkRules
 from forge_cli.testing import Project, Seen, call, calls
-
-from ...listener import Listener
-from ...rows import each_row
+from tests.support.listener import Listener
+from tests.support.rows import each_row
 
 HERE = Path("/home/ada/shop")
 CODE = Zone("code", HERE, "rw", {"write": "preApproved"})

@@ -8,8 +8,7 @@ from forge_cli.core.calls import ToolCall
 from forge_cli.core.messages import Attachment, CallResult, Message, ToolSpec
 from forge_cli.engine.turns.window import History
 from forge_cli.sandbox.secrets import Redactor
-
-from ...rows import each_row
+from tests.support.rows import each_row
 
 USER = Message("user", "hi", attachments=(Attachment("a.txt", "text/plain", b"a"),))
 ASSISTANT = Message("assistant", "hm", calls=(ToolCall("c1", "add", {"a": 1, "b": 2}),))

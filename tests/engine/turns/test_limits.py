@@ -9,8 +9,7 @@ from forge_cli.core.messages import Usage
 from forge_cli.engine.turns.limits import Budget, LimitReached, merged
 from forge_cli.engine.turns.prices import StatedPrice
 from forge_cli.files.worker import Limits
-
-from ...rows import each_row
+from tests.support.rows import each_row
 
 DOLLAR = StatedPrice(1, 1)
 """A million tokens of any kind cost one dollar."""

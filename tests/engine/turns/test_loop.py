@@ -20,8 +20,7 @@ from forge_cli.events import CallResult, Message, OnAsk, ToolCall, Usage
 from forge_cli.files.worker import Limits
 from forge_cli.hooks import ModelRequest, TextDelta, TurnEnd
 from forge_cli.testing import Project, Seen, call, calls
-
-from ...listener import Listener
+from tests.support.listener import Listener
 
 TOOLS = """
 import anyio

@@ -14,8 +14,7 @@ from forge_cli.core.phrases import SKIPPED_AFTER_FAILURE
 from forge_cli.engine.turns.calls import MOST_CALLS, Turn
 from forge_cli.events import ApprovalMode, ToolCall
 from forge_cli.testing import Project, call, calls
-
-from ..conftest import OpenGate
+from tests.engine.conftest import OpenGate
 
 WORKER = """
 name: careful

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from forge_cli.core.errors import ExitCode, Mark, WorkerError
 from forge_cli.engine.turns.output import Misfit, OutputSchema
 from forge_cli.files.document import parse_document
-
-from ...rows import each_row
+from tests.support.rows import each_row
 
 HERE = Mark("worker.yaml", 3, 16)
 NOWHERE = Path("/nonexistent")

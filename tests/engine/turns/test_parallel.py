@@ -9,8 +9,7 @@ from forge_cli.hooks import TextDelta, TurnEnd
 from forge_cli.record.line import Line
 from forge_cli.record.resume import Resumed, read_past
 from forge_cli.testing import Project, Seen, call, calls
-
-from ...listener import Listener
+from tests.support.listener import Listener
 
 TOOLS = """
 import anyio

@@ -13,8 +13,7 @@ from forge_cli.files.document import parse_document
 from forge_cli.files.settings import ModelOptions, Settings
 from forge_cli.files.worker import Limits
 from forge_cli.schema.config import parse_config
-
-from ...rows import each_row
+from tests.support.rows import each_row
 
 NOTHING_SAID = ModelOptions()
 

@@ -8,8 +8,7 @@ from forge_cli.core.errors import ExitCode
 from forge_cli.core.messages import Delta
 from forge_cli.hooks import ModelRequest, TextDelta, TurnEnd
 from forge_cli.testing import Project
-
-from ...listener import Listener
+from tests.support.listener import Listener
 
 WORKER = """
 name: teller

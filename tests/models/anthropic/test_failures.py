@@ -13,8 +13,8 @@ from forge_cli.core.calls import ToolCall
 from forge_cli.core.errors import ExitCode, ForgeError, ModelError, WorkerError
 from forge_cli.core.messages import Message, ModelEnv, ModelRequest
 from forge_cli.models.anthropic import forge_models, make
+from tests.support.deadline import deadline
 
-from ...deadline import deadline
 from .server import Api, Cut, Fails, Raw, Stall, say, thinking, tool_use
 from .talk import Talk
 

@@ -17,8 +17,8 @@ from forge_cli.core.media import Blob, Image
 from forge_cli.core.messages import Attachment, CallResult, Message, ModelRequest, ToolSpec
 from forge_cli.models.anthropic.catalog import thinking as thinking_fields
 from forge_cli.models.anthropic.encode import Encoder, kept
+from tests.support.rows import each_row
 
-from ...rows import each_row
 from .rules import Rules
 from .server import Api, say, text, thinking, tool_use
 from .talk import ADD, Talk

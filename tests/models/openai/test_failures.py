@@ -16,9 +16,9 @@ from forge_cli.models.http import Timeouts
 from forge_cli.models.openai.dialects import ForcedDialect, NativeDialect
 from forge_cli.models.openai.provider import OpenAIModel
 from forge_cli.models.openai.server import Server
+from tests.support.deadline import deadline
+from tests.support.rows import each_row
 
-from ...deadline import deadline
-from ...rows import each_row
 from .server import DONE, Reply, chunk, event, refusal, says
 from .talk import ADD, USER, turn, turns
 

@@ -8,8 +8,8 @@ from jsonschema import Draft202012Validator
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.messages import CallResult, Message, TextDelta, ToolSpec, TurnEnd, Usage
 from forge_cli.models.openai.dialects import ForcedDialect
+from tests.support.rows import each_row
 
-from ...rows import each_row
 from .server import Reply, chunk, says
 from .talk import ADD, USER, calls_of, plain, turn
 

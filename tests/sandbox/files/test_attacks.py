@@ -18,8 +18,7 @@ from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.zones.config import SandboxConfig
 from forge_cli.sandbox.zones.declared import open_zones
 from forge_cli.schema.config import parse_config
-
-from ...rows import each_row
+from tests.support.rows import each_row
 
 PRE_APPROVED = {"write": "preApproved", "delete": "preApproved"}
 ZONES: list[dict[str, Any]] = [

@@ -13,8 +13,7 @@ from forge_cli.sandbox.files.caps import can_write_silently, capped, capped_isol
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.processes.limits import ProcessLimits
 from forge_cli.sandbox.zones.zones import Isolation, IsolationLevel
-
-from ...rows import each_row
+from tests.support.rows import each_row
 
 ROOTS = [Path(text) for text in ("/p", "/p/a", "/p/a/b", "/p/a/b/c", "/p/ab", "/q")]
 FILES = [root / "file" for root in ROOTS]

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from forge_cli.core.errors import ToolError
 from forge_cli.sandbox.files import held
 from forge_cli.sandbox.files.held import read_lines
-
-from ...rows import each_row
+from tests.support.rows import each_row
 
 
 class Watched(io.BytesIO):

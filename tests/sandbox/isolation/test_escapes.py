@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from forge_cli.core.zones import Zone, ZoneMode
+from tests.support.children import stranger
 
-from ..children import stranger
 from .world import World
 
 pytestmark = [pytest.mark.anyio, pytest.mark.needs("linux")]

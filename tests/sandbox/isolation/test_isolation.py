@@ -42,9 +42,9 @@ from forge_cli.sandbox.processes.command import bash, clean_environment
 from forge_cli.sandbox.processes.process import ChildProcesses
 from forge_cli.sandbox.zones.zones import IsolationLevel
 from forge_cli.testing import Project
+from tests.support.children import ESCAPES, bury, children, descriptors, escape, gate, sleepers, stranger, tag
+from tests.support.rows import each_row
 
-from ...rows import each_row
-from ..children import ESCAPES, bury, children, descriptors, escape, gate, sleepers, stranger, tag
 from .world import SECRETS, World
 
 pytestmark = [pytest.mark.anyio, pytest.mark.needs("linux")]

@@ -12,8 +12,8 @@ import pytest
 from forge_cli.core.approval import ApprovalDecision
 from forge_cli.sandbox.network.access import ASKED_AT_MOST, INTERNET, NEVER_ASKS, NetworkCheck, NetworkGate, Refused
 from forge_cli.sandbox.network.rules import NetworkRules
+from tests.support.rows import each_row
 
-from ...rows import each_row
 from .away import PUBLIC, Away, Person
 
 pytestmark = pytest.mark.anyio

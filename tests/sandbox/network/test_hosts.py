@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from forge_cli.core.text import visible
 from forge_cli.sandbox.network.rules import authority, is_address, read_host, read_port, refusal
-
-from ...rows import each_row
+from tests.support.rows import each_row
 
 LABEL = st.from_regex(r"[a-z]([a-z0-9-]{0,8}[a-z0-9])?", fullmatch=True)
 NAME = st.lists(LABEL, min_size=1, max_size=5).map(".".join)

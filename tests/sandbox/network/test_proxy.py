@@ -17,9 +17,9 @@ from forge_cli.sandbox.network import proxy as proxy_module
 from forge_cli.sandbox.network.access import NetworkCheck
 from forge_cli.sandbox.network.proxy import CommandProxy
 from forge_cli.sandbox.network.rules import NetworkRules
+from tests.support.children import descriptors
+from tests.support.rows import each_row
 
-from ...rows import each_row
-from ..children import descriptors
 from .away import PUBLIC, Away, Person
 
 pytestmark = pytest.mark.anyio

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forge_cli.sandbox.network.proxy import BadRequest, ProxyRequest
-
-from ...rows import each_row
+from tests.support.rows import each_row
 
 
 def head(*lines: str) -> bytes:

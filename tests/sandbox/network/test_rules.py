@@ -12,8 +12,7 @@ from forge_cli.sandbox.network.rules import Network, NetworkRule, NetworkRules, 
 from forge_cli.sandbox.zones.config import SandboxConfig
 from forge_cli.sandbox.zones.zones import Isolation
 from forge_cli.schema.config import parse_config
-
-from ...rows import each_row
+from tests.support.rows import each_row
 
 HOSTS = ["example.com", "a.example.com", "b.a.example.com", "example.org", "xexample.com", "com", "8.8.8.8"]
 PORTS = [80, 443, 8080]

@@ -26,8 +26,8 @@ from forge_cli.sandbox.processes.command import bash
 from forge_cli.sandbox.worker_processes import WorkerProcesses
 from forge_cli.sandbox.zones.config import SandboxConfig
 from forge_cli.schema.config import parse_config
+from tests.support.children import descriptors
 
-from ..children import descriptors
 from .away import PUBLIC, Away, Person
 
 pytestmark = [pytest.mark.anyio, pytest.mark.needs("bwrap")]

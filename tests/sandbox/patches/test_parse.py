@@ -13,8 +13,7 @@ from forge_cli.core.errors import ToolError
 from forge_cli.core.zones import Access, Zone
 from forge_cli.sandbox.patches.model import Add, Delete, Hunk, HunkLine, Patch, Update, accesses
 from forge_cli.sandbox.patches.parse import parse_patch
-
-from ...rows import each_row
+from tests.support.rows import each_row
 
 EVERYTHING = """\
 *** Begin Patch

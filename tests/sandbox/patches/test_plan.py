@@ -9,8 +9,7 @@ from forge_cli.core.errors import ToolError
 from forge_cli.sandbox.patches.model import Change
 from forge_cli.sandbox.patches.parse import parse_patch
 from forge_cli.sandbox.patches.plan import plan
-
-from ...rows import each_row
+from tests.support.rows import each_row
 
 Files = dict[str, str | None]
 

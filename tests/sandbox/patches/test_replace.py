@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from forge_cli.core.errors import ToolError
 from forge_cli.sandbox.patches.replace import replace_text
-
-from ...rows import each_row
+from tests.support.rows import each_row
 
 CODE = b"def one():\n    return 1\n\n\ndef two():\n    return 2\n"
 

@@ -18,8 +18,7 @@ from forge_cli.sandbox.processes.limits import (
     remove_empty_groups,
 )
 from forge_cli.sandbox.processes.process import ChildProcesses
-
-from ...rows import each_row
+from tests.support.rows import each_row
 
 pytestmark = [pytest.mark.anyio, pytest.mark.needs("linux")]
 

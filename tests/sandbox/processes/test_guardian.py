@@ -12,8 +12,7 @@ import pytest
 
 from forge_cli.sandbox.processes.command import clean_environment
 from forge_cli.sandbox.processes.process import ChildProcesses
-
-from ..children import children, sleepers, stranger, tag
+from tests.support.children import children, sleepers, stranger, tag
 
 START = """
 import os, sys

@@ -20,9 +20,8 @@ from forge_cli.sandbox.processes.limits import DEFAULT_LIMITS, NO_LIMITS, Proces
 from forge_cli.sandbox.processes.process import ChildProcesses
 from forge_cli.sandbox.zones.config import SandboxConfig
 from forge_cli.schema.config import parse_config
-
-from ...rows import each_row
-from ..children import children, sleepers, tag
+from tests.support.children import children, sleepers, tag
+from tests.support.rows import each_row
 
 pytestmark = [pytest.mark.anyio, pytest.mark.needs("linux")]
 

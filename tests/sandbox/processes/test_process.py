@@ -23,9 +23,8 @@ from forge_cli.sandbox.processes import tree
 from forge_cli.sandbox.processes.child import Child
 from forge_cli.sandbox.processes.command import bash, clean_environment
 from forge_cli.sandbox.processes.process import ChildProcesses
-
-from ...rows import each_row
-from ..children import ESCAPES, children, descriptors, escape, gate, sleepers, stranger, tag
+from tests.support.children import ESCAPES, children, descriptors, escape, gate, sleepers, stranger, tag
+from tests.support.rows import each_row
 
 pytestmark = [pytest.mark.anyio, pytest.mark.needs("linux")]
 

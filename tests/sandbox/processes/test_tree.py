@@ -13,8 +13,7 @@ import anyio
 import pytest
 
 from forge_cli.sandbox.processes.tree import MARKER, ProcessTree, adopt_orphans, marked, new_mark
-
-from ..children import ESCAPES, Gate, bury, children, escape, gate, sleepers, tag
+from tests.support.children import ESCAPES, Gate, bury, children, escape, gate, sleepers, tag
 
 pytestmark = [pytest.mark.anyio, pytest.mark.needs("linux")]
 

@@ -17,10 +17,9 @@ from forge_cli.sandbox.isolation.isolation import Confined, mechanisms
 from forge_cli.sandbox.processes.command import bash, clean_environment
 from forge_cli.sandbox.processes.process import ChildProcesses
 from forge_cli.sandbox.trial.copies import Copies, Report
-
-from ..children import stranger
-from ..isolation.test_escapes import TABLE, furnished, script, servers  # noqa: F401
-from ..isolation.world import World, new_world
+from tests.sandbox.isolation.test_escapes import TABLE, furnished, script, servers  # noqa: F401
+from tests.sandbox.isolation.world import World, new_world
+from tests.support.children import stranger
 
 pytestmark = [pytest.mark.anyio, pytest.mark.needs("overlay")]
 

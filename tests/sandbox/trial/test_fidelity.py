@@ -19,8 +19,8 @@ from forge_cli.record.redo import redo, undo_for_now
 from forge_cli.record.undo import Undoing
 from forge_cli.sandbox.changes.apply import apply
 from forge_cli.sandbox.files.sandbox import Sandbox
+from tests.support.owner import as_owner
 
-from ...owner import as_owner
 from ..trees import NAMES, STEPS, carry_out, make_tree, on_copies, steps, tree
 
 pytestmark = [pytest.mark.anyio, pytest.mark.needs("overlay")]

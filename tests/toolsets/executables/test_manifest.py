@@ -9,8 +9,7 @@ import pytest
 
 from forge_cli.core.errors import InvalidInput, WorkerError
 from forge_cli.toolsets.executables.manifest import ITEM_LIMIT, Arguments, Parameter, read_manifest
-
-from ...rows import each_row
+from tests.support.rows import each_row
 
 HEAD = "name: t\ndescription: Does it\nentrypoint: t.sh\n"
 

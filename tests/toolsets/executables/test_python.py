@@ -19,8 +19,7 @@ from forge_cli.core.errors import WorkerError
 from forge_cli.core.results import Custom
 from forge_cli.testing import Project, Seen, call, calls
 from forge_cli.toolsets.executables.registry import Requirements, read_script
-
-from ...rows import each_row
+from tests.support.rows import each_row
 
 WriteTool = Callable[..., Path]
 SAY = "import forge_demo_words as words\nprint(words.WORD)\n"

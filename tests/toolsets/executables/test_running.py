@@ -21,8 +21,7 @@ from forge_cli.record.line import Line
 from forge_cli.testing import Project, Seen, call, calls
 from forge_cli.toolsets.executables.manifest import ITEM_LIMIT
 from forge_cli.toolsets.executables.run import own_result
-
-from ...rows import each_row
+from tests.support.rows import each_row
 
 WriteTool = Callable[..., Path]
 SHOW = 'for word in "$@"; do printf "[%s]\\n" "$word"; done\n'

@@ -10,8 +10,7 @@ import pytest
 from forge_cli.testing import Project, call, calls
 from forge_cli.toolsets.executables.registry import Registry
 from forge_cli.toolsets.executables.stats import FILE, Stats
-
-from ...rows import each_row
+from tests.support.rows import each_row
 
 BOTH = "name: w\ninstructions: x\ntoolsets: {filesystem: {}, executables: {approval: {default: preApproved}}}\n"
 

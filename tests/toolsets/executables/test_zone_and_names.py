@@ -6,8 +6,7 @@ from forge_cli.core.events import StatusEvent
 from forge_cli.errors import WorkerError
 from forge_cli.testing import Project, call, calls
 from forge_cli.toolsets.executables.registry import BUILT_IN
-
-from ...listener import Listener
+from tests.support.listener import Listener
 
 WORKER = "name: smith\ntoolsets: {filesystem: {}, executables: {approval: {default: preApproved}}}\n"
 MANIFEST = """name: file_info

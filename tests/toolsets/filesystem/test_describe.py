@@ -12,8 +12,7 @@ from forge_cli.embedding import FilesystemToolset, Sandbox
 from forge_cli.sandbox.patches.parse import parse_patch
 from forge_cli.testing import Project, call, calls
 from forge_cli.toolsets.filesystem.toolset import PATCH
-
-from ...rows import each_row
+from tests.support.rows import each_row
 
 HERE = [Zone("workspace", Path("."), "rw")]
 AROUND = [*HERE, Zone("docs", Path("../docs")), Zone("out", Path("../out"), "rw")]

@@ -28,8 +28,7 @@ from forge_cli.core.events import (
 from forge_cli.core.requests import NoSession, PromptArgument, PromptSpec, SampleRequest
 from forge_cli.schema.toolset import Toolset
 from forge_cli.testing import Project, Seen, call, calls, scripted_model
-
-from ...rows import each_row
+from tests.support.rows import each_row
 
 SERVER = str(Path(__file__).with_name("server.py"))
 YES = ApprovalDecision(True)

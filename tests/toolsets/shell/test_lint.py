@@ -3,8 +3,7 @@
 from forge_cli.core.approval import Approval
 from forge_cli.toolsets.shell.lint import WrongExample, check_examples, granting_rules, lint_rules
 from forge_cli.toolsets.shell.rules import ShellRule
-
-from ...rows import each_row
+from tests.support.rows import each_row
 
 PRE, ASK, BLOCKED = Approval.PRE_APPROVED, Approval.ASK, Approval.BLOCKED
 

@@ -11,8 +11,8 @@ from forge_cli.core.errors import WorkerError
 from forge_cli.schema.config import parse_config
 from forge_cli.toolsets.shell.judge import LineJudge
 from forge_cli.toolsets.shell.rules import RuleList, ShellRule
+from tests.support.rows import each_row
 
-from ...rows import each_row
 from .conftest import Judge
 
 PRE, ASK, BLOCKED = Approval.PRE_APPROVED, Approval.ASK, Approval.BLOCKED

@@ -16,8 +16,7 @@ from forge_cli.testing import Project
 from forge_cli.toolsets.shell.judge import LineJudge
 from forge_cli.toolsets.shell.rules import RuleList, ShellRule
 from forge_cli.toolsets.shell.sets.rows import DATA, rows_of
-
-from ...rows import each_row
+from tests.support.rows import each_row
 
 CASES = Path(__file__).parents[2] / "cases"
 MOST_ASKED = 0.1

@@ -12,8 +12,7 @@ from forge_cli.files.trust import worker_digest as digest_of_worker
 from forge_cli.files.worker import load_worker
 from forge_cli.record.line import Line
 from forge_cli.testing import Project, Seen, call, calls
-
-from ...listener import Listener
+from tests.support.listener import Listener
 
 WORKER = "name: w\ninstructions: You help.\ntoolsets: {{filesystem: {{}}, skills: {skills}{more}}}\n"
 HEADING = "Skills, each for one kind of task. Before such a task, load the one that fits with load_skill:"

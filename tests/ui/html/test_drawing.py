@@ -26,8 +26,7 @@ from forge_cli.ui.html.requests import draw_request, list_choices
 from forge_cli.ui.html.results import draw_result, draw_view
 from forge_cli.ui.transcript.entries import Called, Noted, Said
 from forge_cli.ui.views import view_of
-
-from ...rows import each_row
+from tests.support.rows import each_row
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
 

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from tests.ui.screen import Screen
+from tests.support.screen import Screen
 
 WORKER = """
 name: w

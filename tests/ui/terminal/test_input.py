@@ -18,7 +18,7 @@ from forge_cli.process.signals import in_loop
 from forge_cli.ui.terminal.console import new_console
 from forge_cli.ui.terminal.input import LineReader
 from forge_cli.ui.terminal.keys import QuestionLeft
-from tests.ui.screen import Screen
+from tests.support.screen import Screen
 
 PASTED = "\x1b[200~{}\x1b[201~"
 LEFT, HUNG_UP = "left", "hung up"

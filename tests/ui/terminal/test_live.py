@@ -13,8 +13,7 @@ import pytest
 from forge_cli.core.notify import RetryNotice
 from forge_cli.ui.terminal.live import LiveLines, Status, compact, dim, duration
 from forge_cli.ui.wrap import fit
-
-from ..screen import Screen
+from tests.support.screen import Screen
 
 
 class Terminal:

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from forge_cli.ui.terminal.markdown import MarkdownStream, draw_markdown
 from forge_cli.ui.wrap import cell_width
-
-from ...rows import each_row
+from tests.support.rows import each_row
 
 TOKENS = [
     "word",

@@ -22,8 +22,7 @@ from forge_cli.testing import scripted_model
 from forge_cli.ui.terminal import prompts
 from forge_cli.ui.terminal.console import new_console
 from forge_cli.ui.terminal.prompts import Answer, cli_approval_callback, parse_answer
-
-from ...approval import new_request
+from tests.support.approval import new_request
 
 CHOICES = "[y]es once, [s]ession, [n]o, [t]ell why not, [?] why > "
 CHOICES_ONCE = "[y]es once, [n]o, [t]ell why not, [?] why > "

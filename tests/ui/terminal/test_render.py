@@ -20,9 +20,8 @@ from forge_cli.core.results import ResultValue
 from forge_cli.results import DisplayHints, FileContent, FileList
 from forge_cli.ui.terminal.render import Indented, render
 from forge_cli.ui.views import view_of
-
-from ...deadline import deadline
-from ...rows import each_row
+from tests.support.deadline import deadline
+from tests.support.rows import each_row
 
 HOSTILE = "a\x1b[2Jb\rc\x07\x9b\u202ed\u200b[red]e[/red]\N{OBJECT REPLACEMENT CHARACTER}"
 SHOWN = "a\\x1b[2Jb\\rc\\x07\\x9b\\u202ed\\u200b[red]e[/red]\N{OBJECT REPLACEMENT CHARACTER}"

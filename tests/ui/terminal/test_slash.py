@@ -21,8 +21,7 @@ from forge_cli.ui.terminal.slash import (
     parse_arguments,
     split_tokens,
 )
-
-from ...rows import each_row
+from tests.support.rows import each_row
 
 
 async def nothing(args: object, context: object) -> str:

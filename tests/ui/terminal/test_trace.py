@@ -47,9 +47,8 @@ from forge_cli.core.trial import CommandTried, TriedChange
 from forge_cli.events import Attachment, Message, Usage
 from forge_cli.results import DisplayHints, FileContent, FileList
 from forge_cli.ui.terminal.trace import format_tokens, summarize
-
-from ...approval import new_request
-from ...rows import each_row
+from tests.support.approval import new_request
+from tests.support.rows import each_row
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", 1280, 800) + bytes(8)
 RESULT = {"status": "completed", "turns": 2, "toolCalls": 1, "denials": [], "durationMs": 1234}
