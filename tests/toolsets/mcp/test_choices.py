@@ -1,6 +1,6 @@
 """Choices in the forms of MCP servers: what a person is shown, and what a line picks.
 
-Covers forge_cli.engine.runtime.choices.
+Covers forge_cli.engine.runtime.choices and forge_cli.toolsets.mcp.connection.
 """
 
 from typing import Any
