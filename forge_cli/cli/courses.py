@@ -53,7 +53,7 @@ def summary(course: Course) -> str:
 def recorded(name: str, options: SessionOptions) -> Recording:
     """The record that ``run --replay`` takes its turns from."""
     model, record = options.model, options.record
-    if model is not None or options.session.resumes:
+    if model is not None or options.resumes:
         other = "-m" if model is not None else "-r and -c"
         raise UsageError(f"--replay and {other} contradict each other; keep one", hint="a record brings its own model")
     if record is not None and os.path.exists(record) and record.resolve() == Path(name).resolve():

@@ -163,8 +163,7 @@ def run(
     if options.ephemeral and options.on_ask is OnAsk.PARK and options.record is None:
         hint = "what is parked waits in the session; keep one of them, or name a file for it with --record"
         raise UsageError("--ephemeral and --on-ask park contradict each other", hint=hint)
-    session = options.session
-    options.check()
+    options.require_consistent()
     recording = None
     if replay is not None:
         from forge_cli.cli.courses import recorded
@@ -175,18 +174,14 @@ def run(
 
         offer_trust(options.workspace)
     first = recording.parts[0] if recording else None
-    asked = options.chosen(
-        find_trusted_worker(worker, interactive=interactive),
-        worker,
-        print_only=print_only,
-        interactive=interactive,
-        schema=_schema(output_schema),
-    )
+    path = find_trusted_worker(worker, interactive=interactive)
+    asked = options.chosen(path, worker, print_only=print_only)
+    asked = dataclasses.replace(asked, interactive=interactive, schema=_schema(output_schema))
     if first and not asked.attachments:
         asked = dataclasses.replace(asked, attachments=first.task.attachments)
     plan = TaskOptions(
         **vars(asked),
-        task=_task(task, stay, optional=session.resumes or recording is not None) or (first.task.text if first else ""),
+        task=_task(task, stay, optional=options.resumes or recording is not None) or (first.task.text if first else ""),
         format=OutputFormat.stream_json if as_json else output_format,
         output=output and output.resolve(),
         replay=recording,
@@ -232,7 +227,7 @@ def _finish(
 
 
 def _tell_loss(plan: TaskOptions, loss: OutputLost, session_id: str) -> ExitCode:
-    hint = "" if plan.session.ephemeral else f"\n  forge sessions show {session_id} shows what was done"
+    hint = "" if plan.ephemeral else f"\n  forge sessions show {session_id} shows what was done"
     sys.stderr.write(f"forge: {loss}{hint}\n")
     return code_of(loss)
 
@@ -243,7 +238,7 @@ async def _carry_out(plan: TaskOptions, out: TextIO, report: ResultReport | None
         report.worker = worker.name
     with plan.open(_warn, bus, worker=worker, task=plan.task) as opened:
         screen = _screen(plan, opened, out)
-        if plan.session.last and plan.trace != "quiet":
+        if plan.last and plan.trace != "quiet":
             _warn(f"resuming session {opened.session.id}")
         printed = _printing(out) if plan.format is OutputFormat.stream_json else None
         runtime = opened.make_runtime(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,7 +14,9 @@ import typer
 from forge_cli.cli.options import DirectoryOption, chosen_mode, work_folder
 from forge_cli.core.approval import ApprovalMode, OnAsk
 from forge_cli.core.errors import ExitCode, ForgeError
-from forge_cli.engine.runtime.options import RunOptions, SessionChoice
+from forge_cli.core.messages import Attachment
+from forge_cli.core.zones import Zone
+from forge_cli.engine.runtime.options import RunOptions, check_session_choice
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import TraceLevel
 from forge_cli.files.settings_files import load_settings
@@ -40,7 +42,7 @@ LockedOption = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class SharedOptions:
-    """Those of every command that runs workers, wherever they work."""
+    """The flags of every command that runs workers."""
 
     model: Annotated[
         str | None,
@@ -56,8 +58,8 @@ class SharedOptions:
     read_only: ReadOnlyOption = False
     locked: LockedOption = False
 
-    def chosen(self, worker: str, named: str, **more: Any) -> RunOptions:
-        """All that they say, of the worker at this path; ``more`` is what a command says itself."""
+    def chosen(self, worker: str, named: str) -> RunOptions:
+        """Return what these flags ask of the worker at this path; ``named`` is the worker as it was typed."""
         return RunOptions(
             worker=worker,
             named=named,
@@ -66,13 +68,12 @@ class SharedOptions:
             plugins=not self.no_plugins,
             read_only=self.read_only,
             locked=self.locked,
-            **more,
         )
 
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerOptions(SharedOptions):
-    """Those of every command that runs workers in a folder that the person names."""
+    """The flags of commands that run workers in a folder that the person names."""
 
     directory: DirectoryOption = None
     add_dir: Annotated[
@@ -84,18 +85,18 @@ class WorkerOptions(SharedOptions):
     def workspace(self) -> Path:
         return work_folder(self.directory)
 
-    def chosen(self, worker: str, named: str, **more: Any) -> RunOptions:
-        added = []
+    def chosen(self, worker: str, named: str) -> RunOptions:
+        zones: tuple[Zone, ...] = ()
         if self.add_dir:
             from forge_cli.sandbox.zones.declared import added_zone
 
-            added = [added_zone(text) for text in self.add_dir]
-        return super().chosen(worker, named, workspace=self.workspace, zones=tuple(added), **more)
+            zones = tuple(added_zone(text) for text in self.add_dir)
+        return replace(super().chosen(worker, named), workspace=self.workspace, zones=zones)
 
 
 @dataclass(frozen=True, kw_only=True)
 class WorkOptions(WorkerOptions):
-    """Those of commands that work on one session at a time, or on several that people look at."""
+    """The flags of commands whose sessions people look at."""
 
     on_ask: Annotated[OnAsk, typer.Option("--on-ask", help="What an ask means when forge cannot ask.")] = OnAsk.DENY
     max_turns: Annotated[
@@ -113,16 +114,16 @@ class WorkOptions(WorkerOptions):
         typer.Option("--max-time", metavar="SECONDS", callback=more_than_nothing, help="Stop after this time."),
     ] = None
 
-    def chosen(self, worker: str, named: str, **more: Any) -> RunOptions:
+    def chosen(self, worker: str, named: str) -> RunOptions:
         limits = Limits(
             max_turns=self.max_turns, max_tokens=self.max_tokens, max_cost=self.max_cost, max_time=self.max_time
         )
-        return super().chosen(worker, named, on_ask=self.on_ask, limits=limits, **more)
+        return replace(super().chosen(worker, named), on_ask=self.on_ask, limits=limits)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SessionOptions(WorkOptions):
-    """Those of ``run`` and ``chat``."""
+    """The flags of ``run`` and ``chat``."""
 
     last: Annotated[bool, typer.Option("-c", "--continue", help="Resume the worker's last session in this folder.")] = (
         False
@@ -140,38 +141,44 @@ class SessionOptions(WorkOptions):
     ] = None
 
     @property
-    def session(self) -> SessionChoice:
-        return SessionChoice(self.resume, self.last, self.fork, self.ephemeral)
+    def resumes(self) -> bool:
+        return self.last or self.resume is not None
 
-    def check(self) -> None:
-        """Refuse what could only fail later."""
-        _ = self.session
+    def require_consistent(self) -> None:
+        """Raise a ForgeError for flags that could only fail later."""
+        check_session_choice(self.resume, last=self.last, fork=self.fork)
         if self.record is not None:
             from forge_cli.record.copy import check_record
 
             check_record(self.record)
 
-    def chosen(self, worker: str, named: str, *, print_only: bool = False, **more: Any) -> RunOptions:
-        """With ``print_only`` it is quiet unless a flag says something else."""
-        attached = []
+    def chosen(self, worker: str, named: str, *, print_only: bool = False) -> RunOptions:
+        """Return what the flags ask; with ``print_only`` the trace is quiet unless a flag sets its level."""
+        attachments: tuple[Attachment, ...] = ()
         if self.attach:
             from forge_cli.files.attachment import read_attachment
 
-            attached = [read_attachment(path) for path in self.attach]
-        return super().chosen(
-            worker,
-            named,
-            session=self.session,
+            attachments = tuple(read_attachment(path) for path in self.attach)
+        return replace(
+            super().chosen(worker, named),
+            resume=self.resume,
+            last=self.last,
+            fork=self.fork,
+            ephemeral=self.ephemeral,
             record=self.record,
-            attachments=attached,
+            attachments=attachments,
             trace=self._trace_level(print_only),
-            **more,
         )
 
     def _trace_level(self, print_only: bool) -> TraceLevel:
         """A flag wins, ``-p`` is quiet, then the config; otherwise as much as a terminal wants."""
-        stated = self.trace or ("quiet" if print_only else load_settings(forge_home(), self.workspace).trace)
-        return stated or ("normal" if sys.stderr.isatty() else "summary")
+        if self.trace:
+            return self.trace
+        if print_only:
+            return "quiet"
+        if stated := load_settings(forge_home(), self.workspace).trace:
+            return stated
+        return "normal" if sys.stderr.isatty() else "summary"
 
 
 def _is_settled(error: Exception, options: RunOptions) -> bool:

@@ -319,7 +319,7 @@ def test_code_that_is_swapped_between_check_and_import_is_not_imported(clerk: Pr
     with clerk.environment():
         worker = load_worker(clerk.folder / "worker.yaml")
         prepared = PreparedWorker(worker, PluginHost(), clerk.home, locked=True)
-        assert prepared.within(clerk.folder).lock is not None
+        assert prepared.within(clerk.folder).require_lock() is not None
         clerk.write("helper.py", f"open({str(clerk.folder / 'ran')!r}, 'w')\n{HELPER}")
 
         async def work() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
@@ -53,7 +54,7 @@ def acp(
     """
     path = str(Path(find_trusted_worker(worker, interactive=False)).absolute())
     load_worker(path)
-    asked = options.chosen(path, worker, workspace=Path.cwd().resolve())
+    asked = replace(options.chosen(path, worker), workspace=Path.cwd().resolve())
     with data_output() as out:
         if print_config is not None:
             out.write(config_for(print_config, asked))

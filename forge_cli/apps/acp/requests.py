@@ -32,7 +32,7 @@ from forge_cli.core.interrupt import Interrupted
 from forge_cli.core.text import visible
 from forge_cli.core.wire import error_text
 from forge_cli.engine.plugins.host import PluginHost
-from forge_cli.engine.runtime.options import RunOptions, SessionChoice
+from forge_cli.engine.runtime.options import RunOptions
 from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings_files import load_settings
@@ -130,7 +130,7 @@ class EditorRequests:
     # --- sessions
 
     async def new_session(self, **folder: Any) -> schema.NewSessionResponse:
-        session = await self._start(SessionChoice(), **folder)
+        session = await self._start(None, **folder)
         return schema.NewSessionResponse(session_id=session.id, **_choices(session))
 
     async def load_session(self, session_id: str, **folder: Any) -> schema.LoadSessionResponse:
@@ -143,7 +143,7 @@ class EditorRequests:
         return schema.ResumeSessionResponse(**_choices(session))
 
     async def fork_session(self, session_id: str, **folder: Any) -> schema.ForkSessionResponse:
-        session = await self._start(SessionChoice(resume=_kept(session_id).stem, fork=True), **folder)
+        session = await self._start(_kept(session_id).stem, fork=True, **folder)
         return schema.ForkSessionResponse(session_id=session.id, **_choices(session))
 
     async def list_sessions(
@@ -227,17 +227,18 @@ class EditorRequests:
         if open_already := self.live.get(session_id):
             open_already.stop("loaded again in the editor")
             await open_already.ended.wait()
-        return await self._start(SessionChoice(resume=_kept(session_id).stem), **folder)
+        return await self._start(_kept(session_id).stem, **folder)
 
     async def _start(
         self,
-        choice: SessionChoice,
+        resume: str | None,
         cwd: str,
         additional_directories: Sequence[str] | None = None,
         mcp_servers: Servers | None = None,
+        fork: bool = False,
         **more: Any,
     ) -> EditorSession:
-        asked = replace(self._in_folder(cwd, additional_directories or ()), session=choice)
+        asked = replace(self._in_folder(cwd, additional_directories or ()), resume=resume, fork=fork)
         session = EditorSession(asked, self._editor, self._tasks, mcp_servers or ())
         self._starting.append(session)
         try:

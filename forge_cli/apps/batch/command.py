@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -139,9 +140,8 @@ def batch(
         raise UsageError(f"-o {results}: name a regular file in a folder that is there")
     restarted = frozenset(keys) if keys else None
     call = BatchCall(
-        work=options.chosen(
-            find_trusted_worker(worker, interactive=False),
-            worker,
+        work=replace(
+            options.chosen(find_trusted_worker(worker, interactive=False), worker),
             on_ask=on_ask,
             limits=Limits(max_turns=max_turns, max_time=max_time),
             schema=None if output_schema is None else OutputSchema.load(output_schema, where=None, folder=Path.cwd()),

@@ -31,7 +31,7 @@ from forge_cli.core.errors import ExitCode, ForgeError
 from forge_cli.core.interrupt import HUNG_UP, Interrupted
 from forge_cli.core.phrases import is_own
 from forge_cli.core.text import readable, visible
-from forge_cli.engine.runtime.options import Opened, RunOptions, SessionChoice
+from forge_cli.engine.runtime.options import Opened, RunOptions
 from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.files.home import forge_home
 from forge_cli.files.worker import Worker
@@ -70,13 +70,13 @@ def chat(
 ) -> None:
     """Talk with a worker."""
     chosen, worker = worker is not None, default_worker() if worker is None else worker
-    options.check()
+    options.require_consistent()
     interactive = is_interactive()
-    if interactive and not options.model and not options.session.resumes and model_of(worker) is None:
+    if interactive and not options.model and not options.resumes and model_of(worker) is None:
         options = replace(options, model=pick_model())
     offer_trust(options.workspace)
     path = find_trusted_worker(worker, interactive=interactive, chosen=chosen)
-    asked = options.chosen(path, worker, interactive=interactive)
+    asked = replace(options.chosen(path, worker), interactive=interactive)
     with data_output() as out:
         code = carried_out(asked, talk, out)
     raise typer.Exit(code)
@@ -88,8 +88,8 @@ async def talk(asked: RunOptions, out: TextIO, first: str = "") -> ExitCode:
         code, another = await _talk(asked, out, first)
         if another is None:
             return code
-        session = SessionChoice(resume=another, ephemeral=asked.session.ephemeral)
-        asked, first = replace(asked, session=session, attachments=()), ""
+        asked = replace(asked, resume=another, last=False, fork=False, attachments=())
+        first = ""
 
 
 async def _talk(asked: RunOptions, out: TextIO, first: str) -> tuple[ExitCode, str | None]:

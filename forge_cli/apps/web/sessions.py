@@ -23,7 +23,7 @@ from forge_cli.core.approval import ApprovalDecision
 from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.text import did_you_mean, visible
 from forge_cli.core.wire import JsonObject
-from forge_cli.engine.runtime.options import RunOptions, SessionChoice
+from forge_cli.engine.runtime.options import RunOptions
 from forge_cli.files.home import forge_home
 from forge_cli.files.lookup import SUFFIXES, NamedWorker, WorkerOrigin, named_workers
 from forge_cli.files.regular import read_regular
@@ -128,8 +128,9 @@ class WebSessions:
         check_trust(worker)
         folder = Path(seen.workspace)
         workspace = folder if folder.is_dir() else self._asked.workspace
-        choice = SessionChoice(resume=path.stem, fork=fork)
-        return replace(self._asked, worker=str(worker), named=seen.worker, workspace=workspace, session=choice)
+        return replace(
+            self._asked, worker=str(worker), named=seen.worker, workspace=workspace, resume=path.stem, fork=fork
+        )
 
     async def _start(self, asked: RunOptions) -> str:
         live = LiveSession(asked, self.view)

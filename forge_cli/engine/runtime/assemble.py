@@ -198,7 +198,7 @@ class Assembler(Struct, frozen=True, kw_only=True):
         if lock:
             lock.check_child(self.worker)
         elif self.make_zones:
-            lock = self.folder.lock
+            lock = self.folder.require_lock()
         for problem in self.prepared.problems if self.parent is None else ():
             self.notify("warning", problem)
         places, at_hand, home = self._open_zones(), TaskAtHand(), self.prepared.home

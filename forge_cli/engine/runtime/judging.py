@@ -45,7 +45,7 @@ async def open_gate(worker: Worker, *, workspace: Path, maker: str | None = None
     """
     stamps = {file: file_stamp(file) for file in _files(worker, workspace)}  # before they are read
     if maker:
-        _ = PreparedWorker(worker, PluginHost(worker=worker)).within(workspace).lock
+        PreparedWorker(worker, PluginHost(worker=worker)).within(workspace).require_lock()
     async with opened(worker, workspace=workspace, make_zones=False, confines=maker is None) as assembly:
         with ExitStack() as stack:
             begin = (lambda name: stack.enter_context(_recorded(worker, workspace, name))) if maker else None

@@ -60,7 +60,7 @@ async def open_worker(spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, 
     )
     open_calls = _listen(spec, folder, stack)
     if spec.is_root and spec.replay is None:
-        _ = folder.lock  # checked before anything else of the worker is imported
+        folder.require_lock()  # before anything else of the worker is imported
     if closed:
         notify("warning", closed)
     if spec.is_root and spec.home is None and (file := untrusted_project(prepared.home, folder.workspace)):

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
-
 from forge_cli.core.approval import ApprovalMode, OnAsk
 from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import UsageError
@@ -31,23 +29,12 @@ if TYPE_CHECKING:
 Warn = Callable[[str], None]
 
 
-class SessionChoice(Struct, frozen=True):
-    """The session that is worked on; a new one unless another is named."""
-
-    resume: str | None = None
-    last: bool = False
-    fork: bool = False
-    ephemeral: bool = False
-
-    def __post_init__(self) -> None:
-        if self.resume is not None and self.last:
-            raise UsageError("-c and -r contradict each other; keep one")
-        if self.fork and not self.resumes:
-            raise UsageError("--fork copies a session: say which one with -r ID, or -c for the last one")
-
-    @property
-    def resumes(self) -> bool:
-        return self.last or self.resume is not None
+def check_session_choice(resume: str | None, *, last: bool, fork: bool) -> None:
+    """Raise a UsageError for options that contradict each other."""
+    if resume is not None and last:
+        raise UsageError("-c and -r contradict each other; keep one")
+    if fork and not last and resume is None:
+        raise UsageError("--fork copies a session: say which one with -r ID, or -c for the last one")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +55,14 @@ class RunOptions:
     plugins: bool = True
     read_only: bool = False
     locked: bool = False
-    session: SessionChoice = field(default_factory=SessionChoice)
+    resume: str | None = None
+    """The session to resume: its id, a part of it, or its path."""
+    last: bool = False
+    """Whether the last session of the worker is resumed."""
+    fork: bool = False
+    """Whether a copy of that session is resumed."""
+    ephemeral: bool = False
+    """Whether no session is written."""
     record: Path | None = None
     """A file that gets the lines of the session as well."""
     batch: str | None = None
@@ -76,6 +70,10 @@ class RunOptions:
     attachments: tuple[Attachment, ...] = ()
     trace: TraceLevel = "quiet"
     interactive: bool = False
+
+    @property
+    def resumes(self) -> bool:
+        return self.last or self.resume is not None
 
     def host(self, worker: Worker | None = None) -> PluginHost:
         """The plugins that may be used."""
@@ -118,13 +116,12 @@ class RunOptions:
         from forge_cli.record.open import open_session
 
         worker = worker or load_worker(self.worker)
-        choice = self.session
         with open_session(
             worker,
-            resume=choice.resume,
-            last=choice.last,
-            fork=choice.fork,
-            keep=not choice.ephemeral,
+            resume=self.resume,
+            last=self.last,
+            fork=self.fork,
+            keep=not self.ephemeral,
             workspace=self.workspace,
             task=task,
             warn=warn,

@@ -71,9 +71,12 @@ class PreparedFolder:
         wanted = self.worker.isolation
         return self.organisation.isolation(wanted) if self.organisation else wanted
 
+    def require_lock(self) -> SessionLock | None:
+        """Return the lock that the worker has to match, if it has to; a LockError if its files differ."""
+        return self._lock
+
     @cached_property
-    def lock(self) -> SessionLock | None:
-        """The lock that its sessions keep to; the files fit when it is there, else this is a LockError."""
+    def _lock(self) -> SessionLock | None:
         worker, organisation = self.worker.worker, self.organisation
         asked = self.worker.locked or worker.config.lock or (organisation and organisation.policy.require.lock)
         if not asked and not (os.environ.get("CI") and worker.path.with_suffix(".lock").is_file()):
@@ -235,8 +238,8 @@ def _own_files(worker: Worker, host: PluginHost) -> Iterator[Path]:
     for name in worker.config.toolsets:
         try:
             toolset = NamedToolset(worker, name, *host.toolset(name))
-            toolset.configs  # noqa: B018
-        except ForgeError:  # reported where the worker is opened
+            toolset.require_settings()
+        except ForgeError:  # reported when the worker is opened
             continue
         yield from toolset.declared(toolset.cls.own_files, worker.folder)
 

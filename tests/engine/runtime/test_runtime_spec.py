@@ -1,11 +1,8 @@
 """What a runtime is made of: the id of its session, and what a resumed task has to answer with."""
 
-from pathlib import Path
-
 import pytest
 
 from forge_cli.core.events import SessionStart
-from forge_cli.engine.runtime import runtime_spec
 from forge_cli.engine.turns.output import OutputSchema
 from forge_cli.record.resume import Resumed, read_past
 from forge_cli.testing import Project, call, calls
@@ -39,13 +36,6 @@ def test_which_schema_a_resumed_task_has_to_fit(
     answer = '"7"' if given else "7"
     again = project.run(answer, task="" if unfinished else "go", resume=resume, output_schema=given)
     assert (again.result.status, again.result.output) == ("completed", output)
-
-
-def test_nothing_that_a_runtime_is_made_of_imports_the_runtime() -> None:
-    """Only for its types: what runs is handed to them."""
-    modules = Path(runtime_spec.__file__).parent.glob("*.py")
-    own = "\nfrom forge_cli.engine.runtime.runtime import"
-    assert [path.name for path in modules if own in path.read_text()] == []
 
 
 def test_names_and_paths_may_be_text(project: Project) -> None:
