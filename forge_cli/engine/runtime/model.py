@@ -1,9 +1,11 @@
-"""A model by its name, and made: ``PROVIDER:MODEL``, as a flag, a worker, the environment or a config names it."""
+"""The model of a worker: found by a name such as ``PROVIDER:MODEL``, made, and priced."""
 
 from __future__ import annotations
 
 import re
 import reprlib
+from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -11,11 +13,13 @@ from msgspec import Struct
 
 from forge_cli.core.bounds import MORE_TIME_TO_LOAD, call_within, fault_text
 from forge_cli.core.errors import ForgeError, Mark, ModelError, WorkerError
-from forge_cli.core.messages import ModelEnv, ModelProvider
+from forge_cli.core.messages import ModelEnv, ModelProvider, Usage
 from forge_cli.core.text import did_you_mean
 from forge_cli.engine.plugins.host import PluginHost
-from forge_cli.files.settings import Settings
+from forge_cli.engine.turns.limits import UNLISTED, Price
+from forge_cli.files.settings import ModelOptions, Settings
 from forge_cli.files.settings_files import import_timeout
+from forge_cli.files.worker import Limits
 from forge_cli.schema.config import Config
 
 if TYPE_CHECKING:
@@ -87,3 +91,34 @@ class ChosenModel(Struct, frozen=True):
     provider: ModelProvider
     named: NamedModel | None = None
     """How it was named; None when a program gave it."""
+
+
+class ModelPrice:
+    """The price of a model, found at the first answer: to load the table of prices takes a while."""
+
+    def __init__(self, model: str, options: ModelOptions) -> None:
+        self._model = model
+        self._options = options
+
+    @cached_property
+    def price(self) -> Price | None:
+        if self._is_unlisted and self._options.price is None:
+            return None
+        from forge_cli.engine.turns.prices import price_of
+
+        return price_of(self._model, self._options)
+
+    @property
+    def _is_unlisted(self) -> bool:
+        return self._model.partition(":")[0] in UNLISTED
+
+    def cost(self, usage: Usage) -> float | None:
+        return self.price.cost(usage) if self.price else None
+
+    def require(self, stated: Sequence[Limits], settings: Limits) -> None:
+        """Refuse ``max_cost`` if the price is unknown; a limit in the user's settings does not bind scripted models."""
+        limits = stated if self._is_unlisted else [*stated, settings]
+        if any(each.max_cost is not None for each in limits):
+            from forge_cli.engine.turns.prices import require_price
+
+            require_price(self._model, self.price, *limits)

@@ -16,7 +16,7 @@ from forge_cli.core.events import ApprovalRequired, Event
 from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.runtime.announcements import OpenCalls
 from forge_cli.engine.runtime.assemble import Assembler, Assembly, opened_sandbox, temporary_folder
-from forge_cli.engine.runtime.model import ChosenModel, NamedModel
+from forge_cli.engine.runtime.model import ChosenModel, ModelPrice, NamedModel
 from forge_cli.engine.runtime.runtime_spec import OpenWorker, RuntimeSpec
 from forge_cli.engine.turns.environment import (
     describe_changes,
@@ -24,7 +24,6 @@ from forge_cli.engine.turns.environment import (
     system_prompt,
     wanted_output,
 )
-from forge_cli.engine.turns.late_price import LatePrice
 from forge_cli.engine.turns.loop import EnvironmentChange, Loop
 from forge_cli.engine.turns.window import Context, History, OfferedTools, ToolRoom
 from forge_cli.files.home import close_home, forge_home
@@ -178,9 +177,9 @@ async def close_model(provider: ModelProvider) -> None:
         raise ModelError(f"the model {provider.name} cannot be closed: {fault_text(error)}") from error
 
 
-def price_of(spec: RuntimeSpec, settings: Settings, model: ChosenModel) -> LatePrice:
+def price_of(spec: RuntimeSpec, settings: Settings, model: ChosenModel) -> ModelPrice:
     """The price of the model; a limit of cost that could not be kept is refused, unless it is free."""
-    price = LatePrice(model.provider.name, settings.options(model.provider.name))
+    price = ModelPrice(model.provider.name, settings.options(model.provider.name))
     if spec.replay is None:
         above = spec.parent.budget if spec.parent else spec.pool
         inherited = [budget.limits for budget in above.chain] if above else []

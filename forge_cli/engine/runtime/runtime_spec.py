@@ -21,7 +21,6 @@ from forge_cli.engine.gate.controller import ApprovalCallback
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.prepared import PreparedFolder, PreparedWorker
 from forge_cli.engine.turns.environment import describe_zone
-from forge_cli.engine.turns.late_price import LatePrice
 from forge_cli.engine.turns.limits import Budget, stated
 from forge_cli.files.worker import Limits, Worker
 from forge_cli.record.places import new_session_id
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from forge_cli.engine.replay.replay import Replay
     from forge_cli.engine.runtime.announcements import OpenCalls
     from forge_cli.engine.runtime.assemble import Assembly
-    from forge_cli.engine.runtime.model import ChosenModel
+    from forge_cli.engine.runtime.model import ChosenModel, ModelPrice
     from forge_cli.engine.runtime.result import WorkerResult
     from forge_cli.engine.turns.loop import Loop, Tally
     from forge_cli.engine.turns.output import OutputSchema
@@ -208,7 +207,7 @@ class OpenWorker(Struct, frozen=True, kw_only=True):
     folder: PreparedFolder
     assembly: Assembly
     model: ChosenModel
-    price: LatePrice
+    price: ModelPrice
     loop: Loop
     open_calls: OpenCalls
     budget: Budget | None = None

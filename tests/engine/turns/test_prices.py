@@ -1,6 +1,6 @@
 """Prices: the config's first, then the table's; what nobody knows is unknown and never zero.
 
-Covers forge_cli.files.settings and forge_cli.engine.turns.late_price.
+Covers forge_cli.files.settings and forge_cli.engine.runtime.model.
 """
 
 import pytest
