@@ -392,17 +392,6 @@ def _prefixes(name: str) -> set[str]:
 
 
 CIRCLES = {
-    "schema": {
-        "schema.input_schema",
-        "schema.offering",
-        "schema.problems",
-        "schema.returned",
-        "schema.signature",
-        "schema.tool",
-        "schema.tool_fields",
-        "schema.toolset",
-        "schema.unfit",
-    },
     "engine": {
         "engine.plugins.distributions",
         "engine.plugins.host",

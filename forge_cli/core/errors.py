@@ -76,6 +76,12 @@ class WorkerError(ForgeError):
         super().__init__(message, where=where, hint=hint)
 
 
+class LockError(WorkerError):
+    """The worker does not match its lock file."""
+
+    exit_code = ExitCode.UNTRUSTED
+
+
 class ModelError(ForgeError):
     """The model could not be reached or would not answer.
 

@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 hookspec = pluggy.HookspecMarker(GROUP)
 hookimpl = pluggy.HookimplMarker(GROUP)
 
+
+def is_hook(thing: object) -> bool:
+    """Return True if a function is marked with ``@hookimpl``."""
+    return hasattr(thing, f"{GROUP}_impl")
+
+
 Renderer = Callable[[Custom], ResultValue]
 """Turns a custom result into a well-known one, so that every UI can show it."""
 

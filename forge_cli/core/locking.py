@@ -10,18 +10,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from forge_cli.core.errors import ExitCode, WorkerError
-
 Section = Literal[
     "worker", "children", "modules", "plugins", "executables", "skills", "hooks", "mcp", "tools", "policy"
 ]
 SECTIONS: tuple[Section, ...] = get_args(Section)
-
-
-class LockError(WorkerError):
-    """A worker is not what its lock says."""
-
-    exit_code = ExitCode.UNTRUSTED
 
 
 @dataclass(frozen=True)

@@ -43,11 +43,9 @@ def derive_fields(schema_or_tool: Any) -> list[FormField]:
 
 
 def _schema_of(source: Any) -> JsonObject:
-    from forge_cli.schema.signature import is_model
+    from forge_cli.schema.signature import is_model, model_schema
 
     if is_model(source):
-        from forge_cli.schema.signature import model_schema
-
         return model_schema(source)
     if isinstance(source, dict):
         return source

@@ -10,14 +10,15 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import Struct
+from pydantic import BaseModel, ValidationError
 
 from forge_cli.core.errors import PROBLEMS, InvalidInput, SchemaError, TooManySteps
 from forge_cli.core.wire import NESTING, JsonObject, inner_values, plain_json
 from forge_cli.schema.fields import as_mapping, coerce, default_in
+from forge_cli.schema.signature import is_model, keyword_args, model_schema, plain_args, read_strict
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
-    from pydantic import BaseModel
 
 _PROPERTY_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 _COMBINED = ("allOf", "anyOf", "oneOf")
@@ -35,18 +36,14 @@ class InputSchema(Struct, frozen=True, eq=False, dict=True):
     @classmethod
     def of(cls, schema: JsonObject | type[BaseModel]) -> InputSchema:
         """Build it once a tool; an unsound schema is a SchemaError with the first problem."""
-        model = _as_model(schema)
-        if model is not None:
-            from forge_cli.schema.signature import model_schema
-
-            emitted = model_schema(model)
+        if is_model(schema):
+            emitted = model_schema(schema)
             for problem in _shape_problems(emitted):
-                raise SchemaError(f"{model.__name__}: {problem}")
-            return cls(emitted, model)
-        given = cast(JsonObject, schema)
-        for problem in lint(given):
+                raise SchemaError(f"{schema.__name__}: {problem}")
+            return cls(emitted, schema)
+        for problem in lint(schema):
             raise SchemaError(problem)
-        return cls(_closed(plain_json(given, 2 * NESTING)))
+        return cls(_closed(plain_json(schema, 2 * NESTING)))
 
     def validate(self, args: Any) -> JsonObject:
         """New plain args in the order of the schema, strings coerced and defaults filled in; else InvalidInput."""
@@ -61,9 +58,7 @@ class InputSchema(Struct, frozen=True, eq=False, dict=True):
                 raise InvalidInput(str(error)) from None
             if self.model is None:
                 return self._by_schema(coerced)
-            from forge_cli.schema.signature import validate_by_model
-
-            return validate_by_model(self.model, coerced, self.json_schema)
+            return _by_model(self.model, coerced, self.json_schema)
         except InvalidInput:
             raise
         except TooManySteps as error:
@@ -175,13 +170,38 @@ def _shape_problems(schema: JsonObject) -> Iterator[str]:
             yield f'"required" names {name!r}, which is not under "properties"'
 
 
-def _as_model(schema: JsonObject | type[BaseModel]) -> type[BaseModel] | None:
-    """Return the schema if it is a model of pydantic, which is loaded only for a class."""
-    if not isinstance(schema, type):
-        return None
-    from forge_cli.schema.signature import is_model
+def typed_args(model: type[BaseModel], args: JsonObject) -> dict[str, Any]:
+    """Turn validated plain args into the values that the function takes: a Path, a datetime, a nested model."""
+    try:
+        return keyword_args(read_strict(model, args))
+    except ValidationError as error:
+        from forge_cli.schema.model_problems import model_problems
 
-    return schema if is_model(schema) else None
+        raise InvalidInput(*model_problems(error, args, model_schema(model))) from None
+
+
+def _by_model(model: type[BaseModel], args: JsonObject, schema: JsonObject) -> JsonObject:
+    known = schema["properties"]
+    extra = [name for name in args if name not in known] if schema["additionalProperties"] is False else []
+    given = {name: value for name, value in args.items() if name not in extra}
+    problems: list[str] = []
+    try:
+        instance = read_strict(model, given)
+        if "$defs" in schema:
+            from forge_cli.schema.model_problems import dropped_fields
+
+            problems += dropped_fields(instance, given, schema)
+    except ValidationError as error:
+        from forge_cli.schema.model_problems import model_problems
+
+        problems = model_problems(error, given, schema)
+    if extra:
+        from forge_cli.schema.problems import unknown_field
+
+        problems += [unknown_field((name,), known) for name in extra]
+    if problems:
+        raise InvalidInput(*problems)
+    return plain_args(instance, given)
 
 
 def _count(value: Any) -> int:

@@ -10,8 +10,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from forge_cli.core.errors import SchemaError
-from forge_cli.core.hookspecs import hookimpl
-from forge_cli.core.source import GROUP
+from forge_cli.core.hookspecs import hookimpl, is_hook
 from forge_cli.schema.tool import Tool
 from forge_cli.schema.toolset import Toolset, ToolsetConfig, is_toolset, settled, tools_of
 
@@ -137,11 +136,6 @@ def has_prompts(toolset: Toolset) -> bool:
     if isinstance(toolset, Offering):
         return any(has_prompts(each) for each in toolset._inner)
     return type(toolset).prompts is not Toolset.prompts
-
-
-def is_hook(thing: Any) -> bool:
-    """Whether it is marked with ``@hookimpl``."""
-    return hasattr(thing, f"{GROUP}_impl")
 
 
 def _schema_beside(module: ModuleType, name: str) -> Any:

@@ -11,12 +11,12 @@ from types import FunctionType, MappingProxyType, SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Optional, TypeGuard, get_args, get_origin, get_type_hints
 from weakref import WeakKeyDictionary
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 
-from forge_cli.core.errors import InvalidInput, SchemaError
+from forge_cli.core.errors import SchemaError
 from forge_cli.core.wire import JsonObject, own_text
 from forge_cli.schema.fields import subschemas
 
@@ -85,72 +85,6 @@ def _signature_model(
     model = create_model(_name(function), __base__=SignatureModel, __module__=function.__module__ or __name__, **fields)
     model.parameter_names = dict(zip(fields, seen.values(), strict=True))
     return model
-
-
-def keyword_args(instance: BaseModel) -> dict[str, Any]:
-    """The typed values of a validated model, by the names under which the function takes them."""
-    names = instance.parameter_names if isinstance(instance, SignatureModel) else {}
-    values = {names.get(field, field): getattr(instance, field) for field in type(instance).model_fields}
-    return {**values, **(instance.model_extra or {})}
-
-
-def read_strict(model: type[BaseModel], args: JsonObject) -> BaseModel:
-    """Strict as JSON is: a date may be a string, but 7 is not "7" and "t" is not true."""
-    return model.model_validate_json(json.dumps(args), strict=True, by_alias=True)
-
-
-def plain_args(instance: BaseModel, given: JsonObject) -> JsonObject:
-    """Plain args that read back as the same instance.
-
-    What a dump cannot give back (a masked secret, an infinite default) is taken as it was given, or left to the
-    model's own default.
-    """
-    text = instance.model_dump_json(by_alias=True, round_trip=True, warnings=False, fallback=lambda _: None)
-    written = json.loads(text, parse_constant=lambda _: None)
-    names, values = {}, {}
-    for field, info in type(instance).model_fields.items():
-        names[field] = input_name(field, info)
-        key = info.serialization_alias or field
-        if isinstance(written, dict) and key in written:
-            is_set = isinstance(getattr(instance, field), set | frozenset)
-            values[names[field]] = _in_order(written[key]) if is_set else written[key]
-    lost: set[str] = set()
-    while True:
-        known = {**given, **{name: value for name, value in values.items() if name not in lost}}
-        plain = {name: known[name] for name in (*names.values(), *given) if name in known}
-        newly = _lost(instance, plain, names) - lost
-        if not newly:
-            return plain
-        lost |= newly
-
-
-def _in_order(items: list[Any]) -> list[Any]:
-    """A set's items in one order for every process: schemas and fingerprints must not change with the hash seed."""
-    try:
-        return sorted(items)
-    except TypeError:
-        return sorted(items, key=lambda item: json.dumps(item, sort_keys=True))
-
-
-def _lost(instance: BaseModel, plain: JsonObject, names: Mapping[str, str]) -> set[str]:
-    try:
-        again = read_strict(type(instance), plain)
-    except ValidationError as error:
-        return {str(detail["loc"][0]) for detail in error.errors() if detail["loc"]} & plain.keys() or set(plain)
-    return {name for field, name in names.items() if not _same(instance, again, field)}
-
-
-def _same(instance: BaseModel, again: BaseModel, field: str) -> bool:
-    before, after = getattr(instance, field), getattr(again, field)
-    converted_default = field not in instance.model_fields_set and type(before) is not type(after) and after is not None
-    return converted_default or bool(before == after)
-
-
-def input_name(field: str, info: FieldInfo) -> str:
-    alias = info.validation_alias
-    if isinstance(alias, AliasChoices):
-        alias = next((choice for choice in alias.choices if isinstance(choice, str)), None)
-    return alias if isinstance(alias, str) else field
 
 
 def _name(function: Callable[..., Any]) -> str:
@@ -245,6 +179,18 @@ def is_model(value: Any) -> TypeGuard[type[BaseModel]]:
     return isinstance(value, type) and issubclass(value, BaseModel)
 
 
+def input_name(field: str, info: FieldInfo) -> str:
+    """Return the name under which a field is given."""
+    alias = info.validation_alias
+    if isinstance(alias, AliasChoices):
+        alias = next((choice for choice in alias.choices if isinstance(choice, str)), None)
+    return alias if isinstance(alias, str) else field
+
+
+def first_line(error: Exception) -> str:
+    return own_text(error).splitlines()[0]
+
+
 class Describing(GenerateJsonSchema):
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012 - the base declares it so
 
@@ -271,8 +217,6 @@ def _described_by_pydantic(model: type[BaseModel]) -> JsonObject:
     try:
         generated = model.model_json_schema(by_alias=True, schema_generator=Describing)
     except (PydanticUserError, PydanticUndefinedAnnotation) as error:
-        from forge_cli.schema.unfit import undescribable
-
         raise SchemaError(undescribable(model, error)) from None
     for schema in subschemas(generated):
         schema.pop("title", None)
@@ -285,6 +229,21 @@ def _described_by_pydantic(model: type[BaseModel]) -> JsonObject:
     return {**ordered, **top}
 
 
+def undescribable(model: type[BaseModel], error: Exception) -> str:
+    """The first field of a model that has no JSON Schema, and the remedy."""
+    names = model.parameter_names if issubclass(model, SignatureModel) else {}
+    for field, info in model.model_fields.items():
+        try:
+            TypeAdapter[Any](info.rebuild_annotation()).json_schema(schema_generator=Describing)
+        except (PydanticUserError, PydanticUndefinedAnnotation) as problem:
+            place = f"{model.__name__}: '{names.get(field, field)}' ({own_text(info.annotation)})"
+            if problem.code == "typed-dict-version":
+                return f"{place} has a TypedDict of typing; before Python 3.12, import it from typing_extensions"
+            remedy = "use a type that JSON can carry" + (f", or define {model.__name__}_schema" if names else "")
+            return f"{place} has no JSON Schema; {remedy}"
+    return f"{model.__name__}: {first_line(error)}"
+
+
 def _is_json(value: Any) -> bool:
     try:
         json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
@@ -293,39 +252,60 @@ def _is_json(value: Any) -> bool:
     return True
 
 
-def first_line(error: Exception) -> str:
-    return own_text(error).splitlines()[0]
+def keyword_args(instance: BaseModel) -> dict[str, Any]:
+    """The typed values of a validated model, by the names under which the function takes them."""
+    names = instance.parameter_names if isinstance(instance, SignatureModel) else {}
+    values = {names.get(field, field): getattr(instance, field) for field in type(instance).model_fields}
+    return {**values, **(instance.model_extra or {})}
 
 
-def typed_args(model: type[BaseModel], args: JsonObject) -> dict[str, Any]:
-    """From validated plain args to the values that the function takes: a Path, a datetime, a nested model."""
+def read_strict(model: type[BaseModel], args: JsonObject) -> BaseModel:
+    """Strict as JSON is: a date may be a string, but 7 is not "7" and "t" is not true."""
+    return model.model_validate_json(json.dumps(args), strict=True, by_alias=True)
+
+
+def plain_args(instance: BaseModel, given: JsonObject) -> JsonObject:
+    """Plain args that read back as the same instance.
+
+    What a dump cannot give back (a masked secret, an infinite default) is taken as it was given, or left to the
+    model's own default.
+    """
+    text = instance.model_dump_json(by_alias=True, round_trip=True, warnings=False, fallback=lambda _: None)
+    written = json.loads(text, parse_constant=lambda _: None)
+    names, values = {}, {}
+    for field, info in type(instance).model_fields.items():
+        names[field] = input_name(field, info)
+        key = info.serialization_alias or field
+        if isinstance(written, dict) and key in written:
+            is_set = isinstance(getattr(instance, field), set | frozenset)
+            values[names[field]] = _in_order(written[key]) if is_set else written[key]
+    lost: set[str] = set()
+    while True:
+        known = {**given, **{name: value for name, value in values.items() if name not in lost}}
+        plain = {name: known[name] for name in (*names.values(), *given) if name in known}
+        newly = _lost(instance, plain, names) - lost
+        if not newly:
+            return plain
+        lost |= newly
+
+
+def _in_order(items: list[Any]) -> list[Any]:
+    """A set's items in one order for every process: schemas and fingerprints must not change with the hash seed."""
     try:
-        return keyword_args(read_strict(model, args))
-    except ValidationError as error:
-        from forge_cli.schema.problems import model_problems
-
-        raise InvalidInput(*model_problems(error, args, model_schema(model))) from None
+        return sorted(items)
+    except TypeError:
+        return sorted(items, key=lambda item: json.dumps(item, sort_keys=True))
 
 
-def validate_by_model(model: type[BaseModel], args: JsonObject, schema: JsonObject) -> JsonObject:
-    known = schema["properties"]
-    extra = [name for name in args if name not in known] if schema["additionalProperties"] is False else []
-    given = {name: value for name, value in args.items() if name not in extra}
-    problems: list[str] = []
+def _lost(instance: BaseModel, plain: JsonObject, names: Mapping[str, str]) -> set[str]:
     try:
-        instance = read_strict(model, given)
-        if "$defs" in schema:
-            from forge_cli.schema.problems import dropped_fields
-
-            problems += dropped_fields(instance, given, schema)
+        again = read_strict(type(instance), plain)
     except ValidationError as error:
-        from forge_cli.schema.problems import model_problems
+        return {str(detail["loc"][0]) for detail in error.errors() if detail["loc"]} & plain.keys() or set(plain)
+    return {name for field, name in names.items() if not _same(instance, again, field)}
 
-        problems = model_problems(error, given, schema)
-    if extra:
-        from forge_cli.schema.problems import unknown_field
 
-        problems += [unknown_field((name,), known) for name in extra]
-    if problems:
-        raise InvalidInput(*problems)
-    return plain_args(instance, given)
+def _same(instance: BaseModel, again: BaseModel, field: str) -> bool:
+    before, after = getattr(instance, field), getattr(again, field)
+    converted_default = field not in instance.model_fields_set and type(before) is not type(after) and after is not None
+    return converted_default or bool(before == after)

@@ -235,7 +235,7 @@ class FunctionCall(Struct, frozen=True):
         """Call the function in this thread."""
         values = dict(args)
         if isinstance(self.model, type):
-            from forge_cli.schema.signature import typed_args
+            from forge_cli.schema.input_schema import typed_args
 
             values = typed_args(self.model, args)
         if self.context_name:

@@ -19,8 +19,8 @@ import pytest
 import yaml
 
 from forge_cli import WorkerRuntime, load_worker
-from forge_cli.core.errors import ExitCode
-from forge_cli.core.locking import SECTIONS, LockError
+from forge_cli.core.errors import ExitCode, LockError
+from forge_cli.core.locking import SECTIONS
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.prepared import PreparedWorker
 from forge_cli.engine.runtime.runtime_spec import Wiring

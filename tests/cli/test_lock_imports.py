@@ -16,8 +16,7 @@ from pathlib import Path
 import pytest
 
 import forge_cli
-from forge_cli.core.errors import ExitCode
-from forge_cli.core.locking import LockError
+from forge_cli.core.errors import ExitCode, LockError
 from forge_cli.engine.lock.imports import import_only
 from forge_cli.testing import Project
 

@@ -1,6 +1,7 @@
 """Input schemas: what is told to a model, and what is taken from it.
 
-Covers forge_cli.schema.bounded, forge_cli.schema.json_schema, forge_cli.schema.signature, forge_cli.schema.problems.
+Covers forge_cli.schema.bounded, forge_cli.schema.json_schema, forge_cli.schema.problems,
+forge_cli.schema.signature, forge_cli.schema.model_problems.
 """
 
 from __future__ import annotations

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec import Struct, field, structs
 
 from forge_cli.core.bounds import CALL_LIMIT, call_within, fault_text, wait_within
-from forge_cli.core.errors import ForgeError, Mark, SchemaError, ToolError, WorkerError
-from forge_cli.core.locking import LockError
+from forge_cli.core.errors import ForgeError, LockError, Mark, SchemaError, ToolError, WorkerError
 from forge_cli.core.source import Source
 from forge_cli.core.text import cut, did_you_mean, visible
 from forge_cli.engine.gate.offer import Offer

@@ -13,8 +13,8 @@ import yaml
 from msgspec import Struct
 from pydantic import Field
 
-from forge_cli.core.errors import Mark, WorkerError
-from forge_cli.core.locking import SECTIONS, LockEntry, LockError
+from forge_cli.core.errors import LockError, Mark, WorkerError
+from forge_cli.core.locking import SECTIONS, LockEntry
 from forge_cli.core.notify import Notify
 from forge_cli.core.source import PYTHON
 from forge_cli.core.text import visible

@@ -14,7 +14,7 @@ from importlib.machinery import ExtensionFileLoader, ModuleSpec, SourceFileLoade
 from pathlib import Path
 from types import CodeType, ModuleType
 
-from forge_cli.core.locking import LockError
+from forge_cli.core.errors import LockError
 from forge_cli.files.regular import read_regular
 from forge_cli.files.replace import replace_file
 

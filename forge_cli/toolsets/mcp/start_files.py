@@ -7,8 +7,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from forge_cli.core.errors import ToolError
-from forge_cli.core.locking import LockError
+from forge_cli.core.errors import LockError, ToolError
 from forge_cli.core.requests import AgreeRequest
 from forge_cli.core.text import cut, visible
 from forge_cli.core.zones import ZoneMode
