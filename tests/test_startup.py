@@ -83,6 +83,7 @@ def test_the_version_needs_nothing_but_forge_itself(tmp_path: Path, flag: str) -
         "forge_cli.cli",
         "forge_cli.cli.app",
         "forge_cli.process",
+        "forge_cli.process.launch",
         "forge_cli.process.streams",
     }
 

@@ -5,16 +5,14 @@ import os
 import signal
 import sys
 import time
-from itertools import pairwise
 
 from forge_cli import __version__
+from forge_cli.process.launch import Launch
 from forge_cli.process.streams import OutputLost, erase_live_lines, guard_streams, open_missing_streams
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from forge_cli.process.report import ResultReport
 
 STOPS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT") if hasattr(signal, name)]
 """The signals that end a program; other systems have fewer, and learn in a moment that they are not supported."""
@@ -29,29 +27,13 @@ def main(mask: set[int | signal.Signals] | None = None) -> int:
         return 2
     # by default the garbage of imports is looked for every 700 objects, a twentieth of the time that a start takes
     gc.set_threshold(200_000)
-    since = time.monotonic() - time.process_time()  # when the process began, but for what it had to wait
-    report: ResultReport | None = None
-
-    def leave_at_once(number: int, frame: object) -> None:
-        erase_live_lines()
-        try:
-            if report is not None:
-                report.fail(128 + number)
-        finally:
-            os._exit(128 + number)
-
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)  # until it is known what has to be printed then
-    on_stop(leave_at_once)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)  # until the command line says what is to be printed then
+    launch = Launch(before if mask is None else mask)
+    on_stop(lambda number, frame: os._exit(128 + number))
     open_missing_streams()
     guard_streams()
     args, debug = take_debug(sys.argv[1:])
-    report = find_report(args)
-    signal.pthread_sigmask(signal.SIG_SETMASK, before if mask is None else mask)
-    if args[:1] in (["run"], ["chat"], ["batch"]) and sys.stderr.isatty():
-        from forge_cli.cli.early import show_sign_of_life
-
-        show_sign_of_life(args, since)
-    code = attempt(args, debug=debug, report=report)
+    code = attempt(args, launch, debug=debug)
     erase_live_lines()
     on_stop(lambda number, frame: os._exit(code))
     return leave(code)
@@ -71,22 +53,7 @@ def on_stop(handler: "Callable[[int, object], None]") -> None:
                 return
 
 
-def find_report(args: list[str]) -> "ResultReport | None":
-    """The result object that has to be printed in any case, where the arguments seem to ask for one."""
-    if args[:1] != ["run"]:
-        return None
-    given = args[: args.index("--")] if "--" in args else args
-    forms = [value for name, value in pairwise(given) if name == "--output-format"]
-    forms += [arg.partition("=")[2] for arg in given if arg.startswith("--output-format=")]
-    form = "stream-json" if "--json" in given else (forms or [""])[-1]
-    if form not in ("json", "stream-json"):
-        return None
-    from forge_cli.process.report import ResultReport
-
-    return ResultReport(form)
-
-
-def attempt(args: list[str], *, debug: bool = False, report: "ResultReport | None" = None) -> int:
+def attempt(args: list[str], launch: Launch, *, debug: bool = False) -> int:
     """Carry the arguments out; the outermost frame, where an exception becomes a sentence and an exit code."""
     code = 0
     if debug:
@@ -95,24 +62,28 @@ def attempt(args: list[str], *, debug: bool = False, report: "ResultReport | Non
 
         listen_to_tracebacks(say_traceback)
     try:
-        code = carry_out(args, report)
+        code = carry_out(args, launch)
         sys.stdout.flush()
     except BaseException as error:
         from forge_cli.cli.failure import explain
 
-        failure = explain(error, debug=debug, report=report)
+        failure = explain(error, debug=debug, report=launch.report)
         code = code or failure
     return code
 
 
 def take_debug(args: list[str]) -> tuple[list[str], bool]:
-    """Split ``--debug`` off, wherever it stands before a ``--``."""
+    """Split ``--debug`` off, wherever it stands before a ``--``.
+
+    Typer would know it only at the commands that declare it; this one is for those of packages and their loading, too.
+    """
     end = args.index("--") if "--" in args else len(args)
     kept = [arg for arg in args[:end] if arg != "--debug"]
     return kept + args[end:], len(kept) < end
 
 
-def carry_out(args: list[str], report: "ResultReport | None" = None) -> int:
+def carry_out(args: list[str], launch: Launch) -> int:
+    """Find the command that the arguments name, and invoke it."""
     if args[:1] in (["--version"], ["-V"]):
         sys.stdout.write(f"forge {__version__}\n")
         return 0
@@ -120,11 +91,13 @@ def carry_out(args: list[str], report: "ResultReport | None" = None) -> int:
     if "_FORGE_COMPLETE" in os.environ:
         from forge_cli.cli.completion import answer
 
+        launch.release_signals()
         return answer(args)
     if not args:
         if sys.stdin.isatty() and sys.stderr.isatty():
             from forge_cli.cli.offer import offer_talk
 
+            launch.release_signals()
             args = offer_talk()
         if not args:
             from forge_cli.cli.welcome import welcome
@@ -138,7 +111,7 @@ def carry_out(args: list[str], report: "ResultReport | None" = None) -> int:
         return 0
     from forge_cli.cli.commands import dispatch
 
-    return dispatch(args, report)
+    return dispatch(args, launch)
 
 
 def leave(code: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, MutableMapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -13,11 +13,7 @@ from typer.main import get_command, get_group
 from forge_cli.core.source import OWN
 from forge_cli.engine.plugins.scan import COMMAND, Plugin, allowed, installed, kind_and_name, takes_name
 from forge_cli.files.home import forge_home
-from forge_cli.process.early_signals import end_on_signals
-
-if TYPE_CHECKING:
-    from forge_cli.process.report import ResultReport
-
+from forge_cli.process.launch import Launch
 
 HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
@@ -117,9 +113,14 @@ class LazyCommand(TyperCommand):
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         if args and (inner := self.inner.get(args[0])):
             return inner.make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
+        launch: Launch = parent.obj
+        if self.plugins[0].distribution != OWN:
+            launch.release_signals()  # third-party code may hold the process while it loads
         real = self.load()
-        end_on_signals(parent.obj if parent else None)
-        return real.make_context(info_name, args, parent, **extra)
+        launch.end_on_signals()
+        context = real.make_context(info_name, args, parent, **extra)
+        launch.release_signals()
+        return context
 
     def load(self) -> Any:
         """The command itself; an app may have several of one group."""
@@ -171,11 +172,11 @@ def _inside(tree: TyperGroup, groups: list[str]) -> MutableMapping[str, Any]:
     return commands
 
 
-def dispatch(args: list[str], report: ResultReport | None = None) -> int:
+def dispatch(args: list[str], launch: Launch) -> int:
     """Invoke the command that the arguments name; commands end early with ``typer.Exit(code)``."""
     group = command_tree()
     try:
-        with group.make_context("forge", args, obj=report) as context:
+        with group.make_context("forge", args, obj=launch) as context:
             group.invoke(context)
     except typer.Exit as end:
         return end.exit_code

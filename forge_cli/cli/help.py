@@ -14,9 +14,10 @@ app = new_app()
 
 @app.command("help")
 def show_help(
+    context: typer.Context,
     command: Annotated[
         list[str] | None, typer.Argument(metavar="COMMAND", help="A command, such as run or tools call.")
     ] = None,
 ) -> None:
     """Show the help of a command, or of forge."""
-    raise typer.Exit(dispatch([*(command or ()), "--help"]))
+    raise typer.Exit(dispatch([*(command or ()), "--help"], context.obj))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,6 @@ from forge_cli.core.errors import ExitCode, Terminated
 from forge_cli.core.text import visible
 from forge_cli.engine.plugins.scan import find_unknown_names, installed
 from forge_cli.files.home import forge_home, user_home
-from forge_cli.process.streams import live_lines
 
 if TYPE_CHECKING:
     from forge_cli.engine.runtime.options import RunOptions
@@ -68,10 +66,8 @@ def ask(prompt: str, at_end: str = "") -> str:
     from forge_cli.ui.terminal.console import new_console
     from forge_cli.ui.terminal.input import LineReader, QuestionLeft
 
-    live = live_lines()
-    with live.paused() if live else nullcontext():
-        try:
-            line = in_loop(LineReader(new_console()).ask, prompt)
-        except QuestionLeft as left:
-            raise Terminated(ExitCode.HUNG_UP if left.hung_up else ExitCode.INTERRUPTED) from None
+    try:
+        line = in_loop(LineReader(new_console()).ask, prompt)
+    except QuestionLeft as left:
+        raise Terminated(ExitCode.HUNG_UP if left.hung_up else ExitCode.INTERRUPTED) from None
     return at_end if line is None else line.strip()

@@ -24,7 +24,6 @@ def data_output() -> Iterator[TextIO]:
         return
     buffer, encoding, errors = os.fdopen(os.dup(1), "wb"), stdout.encoding, stdout.errors
     with buffer, DataStream(buffer, encoding=encoding, errors=errors, line_buffering=stdout.isatty()) as out:
-        out.live = getattr(stdout, "live", None)
         os.dup2(2, 1)
         try:
             with redirect_stdout(sys.stderr):

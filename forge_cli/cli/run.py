@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import sys
 from contextlib import nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 from msgspec.structs import replace
 
 from forge_cli.cli.commands import app_module
 from forge_cli.cli.find_worker import WorkerArgument, find_trusted_worker
-from forge_cli.cli.options import new_app
+from forge_cli.cli.options import PlainCommand, new_app
 from forge_cli.cli.output import code_of, data_output, loss_of, stop_on_loss
 from forge_cli.cli.run_options import SessionOptions, carried_out
 from forge_cli.core.approval import OnAsk
@@ -31,7 +32,7 @@ from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.files.worker import load_worker
 from forge_cli.process.signals import interruptible
 from forge_cli.process.stdin import is_interactive, open_terminal, task_from
-from forge_cli.process.streams import OutputLost, erase_live_lines, live_lines
+from forge_cli.process.streams import OutputLost, draw_below, erase_live_lines
 from forge_cli.process.watchdog import say_fault
 from forge_cli.sandbox.secrets import own_redactor
 
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from forge_cli.process.report import ResultReport
     from forge_cli.record.line import Line
     from forge_cli.record.recorder import Sink
+    from forge_cli.ui.terminal.live import LiveLines
     from forge_cli.ui.terminal.terminal import TerminalUI
 
 app = new_app()
@@ -106,7 +108,21 @@ class TaskOptions(RunOptions):
         return self.format is OutputFormat.text and out.isatty() and self.trace != "quiet"
 
 
-@app.command(epilog=EXIT_CODES)
+class RunCommand(PlainCommand):
+    """Notes first which result is asked for, as a command line that is refused ends with one, too."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        lenient = self.context_class(self, ignore_unknown_options=True, resilient_parsing=True)
+        given, _, _ = self.make_parser(lenient).parse_args(list(args))
+        form = "stream-json" if given.get("as_json") else given.get("output_format")
+        if form in ("json", "stream-json"):
+            from forge_cli.process.report import ResultReport
+
+            ctx.obj.report = ResultReport(form)
+        return super().parse_args(ctx, args)
+
+
+@app.command(cls=RunCommand, epilog=EXIT_CODES)
 def run(
     context: typer.Context,
     worker: WorkerArgument,
@@ -138,7 +154,7 @@ def run(
     ] = None,
 ) -> None:
     """Run a worker on one task."""
-    report: ResultReport | None = context.obj
+    report: ResultReport | None = context.obj.report
     if report is not None:
         report.worker, report.model = worker, options.model or ""
     terminal = None if stay or print_only else open_terminal()
@@ -187,8 +203,6 @@ def run(
         replay=recording,
         terminal=terminal,
     )
-    if plan.trace == "quiet":
-        erase_live_lines()
     with data_output() as out:
         stop_on_loss(out, lambda reason: None)
         if stay:
@@ -294,10 +308,22 @@ def _screen(plan: TaskOptions, opened: Opened, out: TextIO) -> TerminalUI | null
         stream_text=plan.streams_text(out),
         interactive=plan.interactive,
         find=opened.host.renderer,
-        live=live_lines(),
+        live=_live_lines(plan, out),
     )
     screen.opening(plan.model or opened.worker.config.model)
     return screen
+
+
+def _live_lines(plan: TaskOptions, out: TextIO) -> LiveLines | None:
+    """Lines below the text of a terminal, if standard error is one on which they can be drawn."""
+    from forge_cli.ui.terminal.live import LiveLines, Status, can_draw
+
+    if plan.trace == "quiet" or os.environ.get("CI") or not can_draw(sys.stderr):
+        return None
+    live = LiveLines(sys.stderr.fileno(), Status().lines)
+    draw_below(live, out)
+    live.start()
+    return live
 
 
 def _tell_problems(bus: EventBus) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import BinaryIO
+    from typing import BinaryIO, TextIO
 
     from forge_cli.ui.terminal.live import LiveLines
 
@@ -107,9 +107,9 @@ def live_lines() -> "LiveLines | None":
     return sys.stderr.live if isinstance(sys.stderr, ErrorStream) else None
 
 
-def draw_below(live: "LiveLines") -> None:
-    """Let everybody who writes to the terminal make room for what stands below the text, from now on."""
-    for stream in (sys.stderr, sys.stdout):
+def draw_below(live: "LiveLines", out: "TextIO") -> None:
+    """Let everything that standard error and ``out`` write to the terminal make room for live lines, from now on."""
+    for stream in (sys.stderr, out):
         if isinstance(stream, ErrorStream | DataStream) and stream.isatty():
             stream.live = live
 

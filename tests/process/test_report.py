@@ -8,10 +8,8 @@ import os
 
 import pytest
 
-from forge_cli.cli.app import find_report
 from forge_cli.core.errors import ExitCode
 from forge_cli.engine.runtime.result import WorkerResult
-from forge_cli.process.report import ResultReport
 from forge_cli.record.line import Line
 from tests.support.rows import each_row
 
@@ -131,20 +129,31 @@ def test_a_failure_in_the_middle_continues_the_lines_of_the_session(tester, cli,
 
 
 @each_row(
-    ("args", "wanted"),
+    ("args", "lines"),
     [
-        (["run", "--json"], True),
-        (["run", "w", "--output-format", "json"], True),
-        (["run", "--output-format=stream-json", "w"], True),
-        (["run", "--output-format", "json", "--output-format", "text"], False),
-        (["run", "w", "--", "--json"], False),
-        (["tools", "list", "--json"], False),
-        (["run", "--output-format"], False),
-        ([], False),
+        (["--nonsense", "--json"], 1),
+        (["nobody.yaml", "--nonsense", "--output-format", "json"], 1),
+        (["--output-format=stream-json", "nobody.yaml", "-yp"], 1),
+        (["-yp", "-m", "x", "nobody.yaml", "--output-format", "text", "--output-format", "json"], 1),
+        (["nobody.yaml", "--output-format", "json", "-m"], 1),
+        (["nobody.yaml", "--output-format", "json", "--output-format", "text"], 0),
+        (["nobody.yaml", "task", "--", "--json"], 0),
+        (["nobody.yaml", "-m", "--json"], 0),
+        (["nobody.yaml", "-m--json"], 0),
+        (["nobody.yaml", "--output-format"], 0),
+        (["nobody.yaml", "--output-format", "jsonl"], 0),
     ],
 )
-def test_what_the_arguments_show(args: list[str], wanted: bool) -> None:
-    assert isinstance(find_report(args), ResultReport) is wanted
+def test_a_refused_command_line_prints_what_its_options_ask_for(place, cli, args: list[str], lines: int) -> None:
+    done = cli("run", *args)
+    assert done.code in (2, 3)
+    assert len(done.out.splitlines()) == lines, done.err
+    assert all(json.loads(line) for line in done.out.splitlines())
+
+
+def test_other_commands_print_no_result(cli) -> None:
+    done = cli("tools", "list", "--json", "--nonsense")
+    assert (done.code, done.out) == (2, "")
 
 
 def test_the_help_is_not_a_failure(cli) -> None:

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from forge_cli.cli.app import carry_out, find_report
+from forge_cli.cli.app import carry_out
 from forge_cli.cli.failure import explain
+from forge_cli.process.launch import Launch
 from forge_cli.testing import Project
 from tests.models.openai.server import ChatServer
 
@@ -132,15 +133,14 @@ def cli(project: Project, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capture
 
     def forge(*words: str) -> Done:
         capfd.readouterr()
-        args = list(words)
-        report = find_report(args)
+        launch = Launch()
         try:
             with deadline():
-                code = carry_out(args, report)
+                code = carry_out(list(words), launch)
         except pytest.fail.Exception:
             raise
         except BaseException as error:
-            code = explain(error, report=report)
+            code = explain(error, report=launch.report)
         sys.stdout.flush()
         return Done(code, *capfd.readouterr())
 

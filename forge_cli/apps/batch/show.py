@@ -16,7 +16,7 @@ from forge_cli.apps.batch.store import BatchCounts, BatchEvent, Spending
 from forge_cli.core.errors import ExitCode
 from forge_cli.core.text import cut, dollars, visible
 from forge_cli.engine.batch.local import SharedPace
-from forge_cli.process.streams import draw_below, erase_live_lines, live_lines
+from forge_cli.process.streams import draw_below, erase_live_lines
 from forge_cli.ui.table import print_json
 from forge_cli.ui.terminal.live import LiveLines, can_draw, compact, cyan, dim, duration, spin
 from forge_cli.ui.wrap import wrap_for
@@ -47,11 +47,9 @@ class BatchReport:
     @contextmanager
     def shown(self) -> Iterator[None]:
         """Live lines stand on the terminal for as long as this lasts, or a line is written every few seconds."""
-        if started := live_lines():
-            started.lines = lambda _: self.screen.lines(self._seconds)  # theirs began with the process
-        elif self._live:
+        if self._live:
             live = LiveLines(sys.stderr.fileno(), self.screen.lines, since=self._since)
-            draw_below(live)
+            draw_below(live, self._out)
             live.start()
         thread = threading.Thread(target=self._tick, name="forge-batch-lines", daemon=True)
         if not self._live:

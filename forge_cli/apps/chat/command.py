@@ -40,7 +40,6 @@ from forge_cli.inspection.model_names import model_names
 from forge_cli.inspection.worker_zones import declared_zones
 from forge_cli.process.signals import interruptible
 from forge_cli.process.stdin import is_interactive
-from forge_cli.process.streams import erase_live_lines
 from forge_cli.record.changes import remove_unused
 from forge_cli.sandbox.secrets import own_redactor
 from forge_cli.ui.completion import InputCompletion
@@ -101,7 +100,6 @@ async def _talk(asked: RunOptions, out: TextIO, first: str) -> tuple[ExitCode, s
 
         def leave(end: ForcedEnd) -> int:
             """Third-party code holds the process: put everything in order without it."""
-            erase_live_lines()
             result = runtime.end_now(end)
             if end.fault:
                 room.terminal.write(f"forge: {visible(end.fault)}\n")
@@ -206,7 +204,6 @@ class Room:
     @contextmanager
     def _own_streams(self) -> Iterator[None]:
         """Put everything that is printed above the line that is typed."""
-        erase_live_lines()
         if self.screen is None:
             yield
             return
@@ -221,7 +218,6 @@ class Room:
             warn(f"resuming session {session.id}")
         if not self._asked.interactive or self._asked.trace == "quiet":
             return
-        erase_live_lines()
         if self.screen:
             self._write_raw("\r\x1b[K")  # keys that were pressed before there was a line to type in
         about = f": {self._worker.config.description}" if self._worker.config.description else ""

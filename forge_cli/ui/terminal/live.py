@@ -1,7 +1,4 @@
-"""The live lines below the last line of a terminal, drawn and erased by one owner, and the status line among them.
-
-Imported before anything else of a command, so it imports little.
-"""
+"""The live lines below the last line of a terminal, drawn and erased by one owner, and the status line among them."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ if TYPE_CHECKING:
     from forge_cli.core.notify import RetryNotice
 
 FIRST = 0.1
-"""Seconds after the start of a process until something is drawn: what is done sooner needs no sign of life."""
+"""Seconds until something is drawn: work that is done sooner needs no status line."""
 TICK = 0.1
 PATIENCE = 0.5
 """Seconds to wait for another thread that writes; a longer wait may hold up the end of the process."""
@@ -135,7 +132,7 @@ class LiveLines:
             pause = TICK
             try:
                 self.refresh()
-            except Exception:  # a sign of life is worth no crash, least of all in a thread
+            except Exception:  # a status line is worth no crash, least of all in a thread
                 self._closed = True
 
     def _draw(self) -> None:

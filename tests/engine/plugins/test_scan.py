@@ -16,6 +16,7 @@ import pytest
 from forge_cli.cli.app import carry_out
 from forge_cli.engine.plugins import scan
 from forge_cli.engine.plugins.scan import installed
+from forge_cli.process.launch import Launch
 from forge_cli.testing import Project
 from tests.support.distributions import write_distribution
 
@@ -247,7 +248,7 @@ def rows(project: Project, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Captur
     def listed() -> dict[str, Any]:
         importlib.invalidate_caches()
         capfd.readouterr()
-        assert carry_out(["tools", "list", "--json", "--source", "package"]) == 0
+        assert carry_out(["tools", "list", "--json", "--source", "package"], Launch()) == 0
         for name in ("weather_plugin", "broken_plugin"):
             sys.modules.pop(name, None)
         return {row["name"]: row for row in json.loads(capfd.readouterr().out) if "test-" in row["origin"]}

@@ -12,6 +12,7 @@ import pytest
 
 from forge_cli.cli.app import carry_out
 from forge_cli.core.phrases import UNCERTAIN_CALL
+from forge_cli.process.launch import Launch
 from forge_cli.testing import Project
 
 from .server import Api, Stall, say, thinking, tool_use
@@ -68,7 +69,7 @@ def forge(worker: Project, capfd: pytest.CaptureFixture[str]) -> Callable[..., t
 
     def carried_out(*words: str) -> tuple[int, str]:
         capfd.readouterr()
-        code = carry_out(list(words))
+        code = carry_out(list(words), Launch())
         sys.stdout.flush()
         return code, capfd.readouterr().out
 

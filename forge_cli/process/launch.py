@@ -1,0 +1,58 @@
+"""The launch of a command: signals that wait until its options are read, and the result object they ask for."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from forge_cli.process.report import ResultReport
+
+
+class Launch:
+    """The state that the outermost frame shares with the command that it invokes."""
+
+    def __init__(self, mask: set[int | signal.Signals] | None = None) -> None:
+        """``mask`` is set again when signals need not wait any more; without one, none are held."""
+        self._mask = mask
+        self.report: ResultReport | None = None
+        """The result object that is printed in any case, once the options of a command have asked for one."""
+
+    def release_signals(self) -> None:
+        """Let signals through that have waited."""
+        if self._mask is not None:
+            mask = self._mask
+            self._mask = None
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+    def end_on_signals(self) -> None:
+        """Raise signals as exceptions from now on, as there may be something to clean up."""
+        try:
+            for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+                if signal.getsignal(number) is not signal.SIG_IGN:
+                    signal.signal(number, _terminate)
+            if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+                signal.signal(signal.SIGINT, signal.default_int_handler)
+        except ValueError:  # only the main thread may
+            return
+        sys.unraisablehook = self._end_if_stopped
+
+    def _end_if_stopped(self, dropped: sys.UnraisableHookArgs) -> None:
+        """End the process if Python drops a signal: one raised in its own callbacks, as at the end of an import."""
+        if not isinstance(dropped.exc_value, KeyboardInterrupt):
+            sys.__unraisablehook__(dropped)
+            return
+        code = getattr(dropped.exc_value, "exit_code", 128 + signal.SIGINT)
+        try:
+            if self.report is not None:
+                code = self.report.fail(code)
+        finally:
+            os._exit(code)
+
+
+def _terminate(number: int, frame: object) -> None:
+    from forge_cli.core.errors import Terminated
+
+    raise Terminated(128 + number)
