@@ -392,15 +392,6 @@ def _prefixes(name: str) -> set[str]:
 
 
 CIRCLES = {
-    "engine": {
-        "engine.plugins.distributions",
-        "engine.plugins.host",
-        "engine.plugins.local",
-        "engine.turns.deferred",
-        "engine.turns.room",
-        "engine.turns.summary",
-        "engine.turns.window",
-    },
     "cli": {"cli.commands", "cli.foreign", "cli.options"},
 }
 """Modules that need one another, by room: an import inside a function counts like any other. No room may get more."""

@@ -13,9 +13,10 @@ from forge_cli.core.results import is_valid_kind, is_well_known_kind
 from forge_cli.core.text import cut
 from forge_cli.core.thirdparty import LONGEST_ERROR
 from forge_cli.core.wire import error_text
-from forge_cli.engine.plugins.distributions import missing, shared_names, unfit
+from forge_cli.engine.plugins.distributions import shared_names
 from forge_cli.engine.plugins.foreign import as_command
 from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.engine.plugins.requirements import missing, unfit
 from forge_cli.engine.plugins.scan import COMMAND, Plugin, kind_and_name
 from forge_cli.inspection.conformance import ConformanceCheck, examine, trial
 from forge_cli.inspection.inspector import Inspector

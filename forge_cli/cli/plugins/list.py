@@ -8,8 +8,9 @@ from typing import Any
 from forge_cli.cli.notices import warn_of_unknown_plugins
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.core.source import OWN
-from forge_cli.engine.plugins.distributions import describe_offers, distributions, missing, shared_names, unfit
+from forge_cli.engine.plugins.distributions import describe_offers, distributions, shared_names
 from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.engine.plugins.requirements import missing, unfit
 from forge_cli.engine.plugins.scan import COMMAND, LOAD_PLUGINS, Plugin
 from forge_cli.inspection.plugin_checks import look_at
 from forge_cli.process.signals import in_loop

@@ -7,11 +7,20 @@ from functools import cached_property
 
 from msgspec import Struct
 
+from forge_cli.core.source import Source
 from forge_cli.engine.gate.policy import Policy
 from forge_cli.schema.tool import Tool
 
 BYTES_A_TOKEN = 3
 """A guess on the safe side; it counts only until the provider has counted."""
+
+FIND_TOOLS = "find_tools"
+"""The tool of forge that loads the definitions of others, and the toolset that has it alone."""
+SERVERS = "mcp"
+"""The toolset that holds the tools of all MCP servers."""
+BUILT_IN = Source("builtin", "forge")
+Group = tuple[str, str]
+"""A toolset, and a kind of source or, among MCP servers, the server."""
 
 _json_text = json.JSONEncoder(ensure_ascii=False).encode
 
@@ -50,3 +59,9 @@ class Offer(Struct, frozen=True, dict=True):
     def tokens(self) -> int:
         """The tokens of the window that the definition of its tool takes."""
         return definition_tokens(self.tool)
+
+    @property
+    def group(self) -> Group:
+        """The tools that are deferred together: those of a toolset from one kind of source, or of one server."""
+        source = self.tool.source or BUILT_IN
+        return self.toolset, source.origin if self.toolset == SERVERS else source.kind

@@ -17,8 +17,8 @@ from forge_cli.core.locking import LockEntry, files_below, hash_files, hash_of, 
 from forge_cli.core.source import OWN, PYTHON, canonical
 from forge_cli.engine.gate.toolbox import NamedToolset, Toolbox
 from forge_cli.engine.lock.interpreter import interpreter_entries
-from forge_cli.engine.plugins.distributions import find_distribution, requirements_of
 from forge_cli.engine.plugins.host import PluginHost
+from forge_cli.engine.plugins.requirements import find_distribution, requirements_of
 from forge_cli.engine.plugins.scan import MODEL, OBSERVER, Plugin, allowed, installed, package_places
 from forge_cli.files.home import forge_home
 from forge_cli.files.project import hook_code, read_project

@@ -1,4 +1,4 @@
-"""Installed packages: what they offer and require; and packages put where forge finds them, by pip or uv."""
+"""Installed packages with plugins, and packages that pip or uv install beside forge."""
 
 from __future__ import annotations
 
@@ -14,20 +14,13 @@ from collections.abc import Iterable, Iterator
 from importlib import invalidate_caches
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from forge_cli import __version__
 from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.source import OWN, canonical
 from forge_cli.core.text import did_you_mean, visible
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.scan import Plugin, installed, kind_and_name
 from forge_cli.files.home import forge_home
-
-if TYPE_CHECKING:
-    from importlib.metadata import Distribution
-
-    from packaging.requirements import Requirement
 
 MOST_NAMED = 20
 NO_PLUGINS = "no plugins are installed beside those of forge itself; forge plugins new NAME makes one"
@@ -88,50 +81,6 @@ def shared_names(plugin: Plugin, host: PluginHost) -> Iterator[str]:
         others = [each for each in host.plugins if each.name == plugin.name and each != plugin]
         if others:
             yield f"the {kind} '{name}' is offered by {' and '.join(map(str, others))}, too; uninstall one of them"
-
-
-def unfit(distribution: str) -> str | None:
-    """``is built for forge >= 9, this is 0.2.0``, where its metadata says so."""
-    for required in requirements_of(distribution):
-        if canonical(required.name) == OWN and not required.specifier.contains(__version__, prereleases=True):
-            clauses = sorted(required.specifier, key=lambda each: (each.operator.startswith("<"), str(each)))
-            built = ", ".join(f"{each.operator} {each.version}" for each in clauses)
-            return f"is built for forge {built}, this is {__version__}"
-    return None
-
-
-def missing(distribution: str) -> list[str]:
-    """Its requirements that are not installed here, by name."""
-    names = (canonical(required.name) for required in requirements_of(distribution))
-    return [name for name in names if find_distribution(name) is None]
-
-
-def find_distribution(name: str) -> Distribution | None:
-    from importlib.metadata import PackageNotFoundError, distribution
-
-    try:
-        return distribution(name)
-    except PackageNotFoundError:
-        return None
-
-
-def requirements_of(distribution: str) -> Iterator[Requirement]:
-    """Its requirements on this machine, without extras; metadata that cannot be read requires nothing."""
-    from importlib.metadata import requires
-
-    from packaging.requirements import InvalidRequirement, Requirement
-
-    try:
-        stated = requires(distribution) or []
-    except Exception:  # third-party files, which importlib.metadata reads without a check
-        stated = []
-    for text in stated:
-        try:
-            required = Requirement(text)
-        except InvalidRequirement:
-            continue
-        if required.marker is None or required.marker.evaluate({"extra": ""}):
-            yield required
 
 
 _NAMED = re.compile(r"([A-Za-z0-9][\w.-]*)\s*(\[[^\]]*\]\s*)?($|[=<>!~;@,(\s].*)", re.DOTALL)

@@ -72,12 +72,15 @@ class PluginHost:
         """All that are installed and allowed, forge's own first, and those that the worker names."""
         found = allowed(self._installed, self.stated)
         if self._worker and self._worker.config.plugins:
-            from forge_cli.engine.plugins.local import local_plugins, offered
+            from forge_cli.engine.plugins.local import LocalPlugin, local_plugins, plugins_of
 
             for local in local_plugins(self._worker):
                 if self.check_code:
                     self.check_code(local.code.sources)
-                found += [local] if isinstance(local, Plugin) else offered(local, self)
+                if isinstance(local, LocalPlugin):
+                    found.append(local)
+                else:
+                    found += plugins_of(local, self.offered_names(local.plugin(local.module)))
         return tuple(found)
 
     @cached_property
@@ -115,10 +118,23 @@ class PluginHost:
         return self if same or self._worker is worker else PluginHost(self.stated, worker=worker)
 
     def offered_names(self, plugin: Plugin) -> list[str]:
-        """The entry points that would lead to what the hooks of a plugin give."""
-        from forge_cli.engine.plugins.local import offered_names
-
-        return offered_names(plugin, self._call_hook)
+        """Return the entry points that a plugin would need for all that its hooks return."""
+        toolsets = [getattr(cls, "name", None) for cls in self._call_hook(plugin, "forge_toolsets")]
+        models = [getattr(factory, "prefix", None) for factory in self._call_hook(plugin, "forge_models")]
+        executors = [getattr(factory, "name", None) for factory in self._call_hook(plugin, "forge_executors")]
+        observers = [getattr(observer, "name", None) for observer in self._call_hook(plugin, "forge_observers")]
+        namespaces = sorted({str(kind).split(".")[0] for kind in self._call_hook(plugin, "forge_renderers")})
+        offered: dict[str, list[Any]] = {
+            "": toolsets,
+            MODEL: models,
+            RENDER: namespaces,
+            EXECUTOR: executors,
+            OBSERVER: observers,
+        }
+        entry_points: list[str] = []
+        for prefix, names in offered.items():
+            entry_points += [prefix + name for name in names if isinstance(name, str)]
+        return entry_points
 
     def toolsets_of(self, plugin: object, name: str) -> list[type[Toolset]]:
         """The offer of a module beside a worker, once it is registered like every other plugin; the last one counts."""
@@ -280,7 +296,7 @@ class PluginHost:
         except PluginError:
             raise
         except Exception as error:
-            from forge_cli.engine.plugins.distributions import unfit
+            from forge_cli.engine.plugins.requirements import unfit
 
             problem = f"cannot be loaded: {cut(fault_text(error), LONGEST_ERROR)}"
             if built := unfit(plugin.distribution):

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.source import GROUP, Source
 from forge_cli.core.thirdparty import announce_third_party
-from forge_cli.engine.plugins.scan import EXECUTOR, MODEL, OBSERVER, RENDER, Plugin
+from forge_cli.engine.plugins.scan import EXECUTOR, Plugin
 from forge_cli.files.module import LocalModule, LocalPackage
 from forge_cli.files.places import cannot_read, decode_utf8, place_of
 from forge_cli.files.regular import read_regular
 from forge_cli.files.settings_files import import_timeout
 from forge_cli.files.sources import Sources, clash, importable_beside, places
 from forge_cli.files.worker import Worker
-
-if TYPE_CHECKING:
-    from forge_cli.engine.plugins.host import PluginHost
 
 PROJECT = "pyproject.toml"
 
@@ -90,24 +87,13 @@ def local_plugins(worker: Worker) -> Iterator[LocalCode | LocalPlugin]:
             raise WorkerError(where, problem, hint=f"name a .py file, a folder with __init__.py, or one with {PROJECT}")
 
 
-def offered(code: LocalCode, host: PluginHost) -> list[LocalPlugin]:
-    """A plugin for each thing that a file or package offers by its hooks."""
-    names = [name for name in host.offered_names(code.plugin(code.module)) if not name.startswith(EXECUTOR)]
+def plugins_of(code: LocalCode, offered: Sequence[str]) -> list[LocalPlugin]:
+    """Return a plugin for each entry point that the hooks of a file or package ``offered``."""
+    names = [name for name in offered if not name.startswith(EXECUTOR)]
     if not names:
         problem = f"plugins: {code.spelled} has no hooks, so it offers nothing"
         raise WorkerError(code.where, problem, hint="mark forge_toolsets with @hookimpl, or use toolsets.custom")
     return [code.plugin(name) for name in names]
-
-
-def offered_names(plugin: Plugin, call_hook: Callable[[Plugin, str], Sequence[Any]]) -> list[str]:
-    """The entry points that would lead to what the hooks of a plugin give."""
-    toolsets = [getattr(cls, "name", None) for cls in call_hook(plugin, "forge_toolsets")]
-    models = [getattr(factory, "prefix", None) for factory in call_hook(plugin, "forge_models")]
-    executors = [getattr(factory, "name", None) for factory in call_hook(plugin, "forge_executors")]
-    observers = [getattr(observer, "name", None) for observer in call_hook(plugin, "forge_observers")]
-    drawn = sorted({str(kind).split(".")[0] for kind in call_hook(plugin, "forge_renderers")})
-    named: dict[str, list[Any]] = {"": toolsets, MODEL: models, RENDER: drawn, EXECUTOR: executors, OBSERVER: observers}
-    return [prefix + name for prefix, names in named.items() for name in names if isinstance(name, str)]
 
 
 def plugin_files(worker: Worker) -> Iterator[Path]:

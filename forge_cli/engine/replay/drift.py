@@ -20,7 +20,7 @@ from forge_cli.core.phrases import FEEDBACK, MARKS, has_mark
 from forge_cli.core.text import cut, nearest
 from forge_cli.core.wire import JsonObject
 from forge_cli.engine.replay.recording import RecordedTurn
-from forge_cli.engine.turns.window import History
+from forge_cli.engine.turns.history import History
 from forge_cli.files.home import forge_home
 from forge_cli.record.calls import PastVerdict
 

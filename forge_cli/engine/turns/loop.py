@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
@@ -39,13 +39,16 @@ from forge_cli.core.text import TextJoiner, as_spelled
 from forge_cli.core.wire import error_text
 from forge_cli.engine.gate.toolbox import Toolbox
 from forge_cli.engine.turns.calls import MOST_CALLS, Turn
+from forge_cli.engine.turns.history import History
 from forge_cli.engine.turns.limits import AnswerRoom, Budget, Repeats
-from forge_cli.engine.turns.window import Ask, Context, History, Keep, OfferedTools, spec_of
+from forge_cli.engine.turns.offered import OfferedTools, spec_of
+from forge_cli.engine.turns.window import Ask, Context, Keep
 from forge_cli.sandbox.secrets import RedactedStream, Redactor
 
 if TYPE_CHECKING:
     from forge_cli.engine.gate.guard import Guard
     from forge_cli.engine.turns.output import Misfit, OutputSchema
+    from forge_cli.engine.turns.room import RoomMaker
     from forge_cli.record.resume import Past
 
 
@@ -147,13 +150,16 @@ class Loop:
             self.news, self._told_news = before.news, True
         return self
 
+    def _room_maker(self, lasting: Collection[str], ask: Ask) -> RoomMaker:
+        from forge_cli.engine.turns.room import RoomMaker  # most sessions end before their window is full
+
+        return RoomMaker(self.context, lasting, ask)
+
     async def compact(self, tally: Tally, budget: Budget) -> int | None:
         """Let a summary stand for all but the last turn, now; returns for how many messages, None where it does not."""
-        from forge_cli.engine.turns.room import RoomMaker
-
         offers = await self.toolbox.refresh()
         lasting = {offer.tool.name for offer in offers.values() if offer.tool.lasting}
-        return await RoomMaker(self.context, lasting, partial(self._ask, tally, budget)).compact()
+        return await self._room_maker(lasting, partial(self._ask, tally, budget)).compact()
 
     def forget(self, kept: Sequence[Message] = (), line: int | None = None) -> None:
         """Begin a new conversation, or go back to a line of the log: the model learns of what is kept alone."""
@@ -239,16 +245,15 @@ class Loop:
         self._refresh_ms = round((time.monotonic() - started) * 1000, 1)
         specs = tuple(map(spec_of, tools))
         lasting = {tool.name for tool in tools if tool.lasting}
-        await self.context.make_room(self.system, specs, lasting, ask)
+        if (window := self.context.find_crowded(self.system, specs)) is not None:
+            await self._room_maker(lasting, ask).reduce(window)
         try:
             reply, end = await ask(self.system, self.history, specs, self._keep)
         except ModelError as error:
             if not error.too_long:
                 raise
             self.bus.emit(StatusEvent("warning", error.message))
-            from forge_cli.engine.turns.room import RoomMaker
-
-            if not await RoomMaker(self.context, lasting, ask).shrink():
+            if not await self._room_maker(lasting, ask).shrink():
                 raise
             reply, end = await ask(self.system, self.history, specs, self._keep)
         self.context.count(end.usage)

@@ -21,7 +21,7 @@ from forge_cli.core.messages import (
 )
 from forge_cli.core.text import cut
 from forge_cli.engine.gate.offer import size_of
-from forge_cli.engine.turns.window import args_text
+from forge_cli.engine.turns.history import args_text
 
 _RESULT, _SAID = 2_000, 20_000
 """Characters of a result, or of a call's arguments, and of anything else that was said, in what is to be summarised."""

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from forge_cli import __version__
-from forge_cli.engine.plugins.distributions import missing, unfit
+from forge_cli.engine.plugins.requirements import missing, unfit
 
 
 @pytest.fixture

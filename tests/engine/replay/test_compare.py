@@ -10,7 +10,7 @@ from forge_cli.core.events import TurnStart
 from forge_cli.core.messages import ToolSpec
 from forge_cli.engine.replay.drift import Likeness, Told, differences
 from forge_cli.engine.replay.recording import RecordedTurn
-from forge_cli.engine.turns.window import History
+from forge_cli.engine.turns.history import History
 from forge_cli.events import Attachment, Message
 from forge_cli.hooks import ModelRequest
 

@@ -6,7 +6,7 @@ import pytest
 
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.messages import Attachment, CallResult, Message, ToolSpec
-from forge_cli.engine.turns.window import History
+from forge_cli.engine.turns.history import History
 from forge_cli.sandbox.secrets import Redactor
 from tests.support.rows import each_row
 

@@ -1,22 +1,20 @@
-"""Many tools: where their definitions would fill the window, most are only named until the model asks for them."""
+"""The tool by which a model loads the definitions of tools that are only named."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Annotated
 
 from pydantic import Field
 
 from forge_cli.core.approval import Approval
-from forge_cli.core.calls import ToolOutcome
-from forge_cli.core.errors import ToolError, WorkerError
+from forge_cli.core.errors import ToolError
 from forge_cli.core.results import Json
 from forge_cli.core.text import cut
-from forge_cli.engine.gate.offer import Offer, text_tokens
-from forge_cli.engine.gate.toolbox import OpenToolset
-from forge_cli.engine.turns.window import FIND_TOOLS, OWN, SERVERS, Group, OfferedTools, group_of
+from forge_cli.engine.gate.offer import FIND_TOOLS, SERVERS, Group, Offer, text_tokens
+from forge_cli.engine.gate.toolbox import Toolbox
 from forge_cli.schema.tool import Tool, tool
 from forge_cli.schema.toolset import Toolset
 
@@ -30,71 +28,25 @@ ONE_LINE = 120
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+|[^\W\d_A-Za-z]+")
 
 
-def found_by(outcome: ToolOutcome) -> list[str]:
-    """The tools that the model asked for by a call: what a search found, or the one that was called."""
-    if outcome.call.name == FIND_TOOLS and isinstance(outcome.value, Json) and outcome.ok:
-        return [found["name"] for found in outcome.value.data["loaded"]]
-    return [outcome.call.name]
-
-
-def defer(offered: OfferedTools) -> bool:
-    """Defer what has to be; returns whether ``find_tools`` has just become necessary."""
-    begun, groups, toolbox = bool(offered.groups), _choose_groups(offered), offered.toolbox
-    if not groups:
-        return False
-    offered.groups |= groups
-    offered.load(offered.names)
-    if begun:
-        return False
-    if FIND_TOOLS in toolbox.offers:
-        problem = f"'{FIND_TOOLS}' of {toolbox.offers[FIND_TOOLS].toolset} has the name of forge's own tool"
-        raise WorkerError(None, problem, hint="give its toolset a prefix")
-    toolset = FindTools(offered)
-    toolbox.toolsets.append(OpenToolset(toolset, OWN, None))
-    offered.tell(
-        f"the definitions of the tools would take more than {offered.room} tokens: {len(toolset.deferred)} of them "
-        f"are named only, and loaded by {FIND_TOOLS}"
-    )
-    return True
-
-
-def _choose_groups(offered: OfferedTools) -> set[Group]:
-    """Those that have to be deferred from now on: servers first, the largest first, and never what is built in."""
-    offers = [offer for offer in offered.toolbox.offers.values() if offered.toolbox.for_model([offer])]
-    if offered.recorded is not None:
-        return {group_of(offer) for offer in offers if offer.tool.name not in offered.recorded}
-    sizes: dict[Group, int] = {}
-    for offer in offers:
-        sizes[group_of(offer)] = sizes.get(group_of(offer), 0) + offer.tokens
-    total = sum(size for group, size in sizes.items() if group not in offered.groups)
-    builtin = {group_of(offer) for offer in offers if offer.tool.source and offer.tool.source.kind == OWN.kind}
-    chosen: set[Group] = set()
-    for group in sorted(
-        sizes.keys() - builtin - offered.groups, key=lambda each: (each[0] != SERVERS, -sizes[each], each)
-    ):
-        if total <= offered.room.tokens:
-            break
-        chosen.add(group)
-        total -= sizes[group]
-    return chosen
-
-
 class FindTools(Toolset):
     """The toolset with the one tool that loads others."""
 
     name = FIND_TOOLS
 
-    def __init__(self, offered: OfferedTools) -> None:
+    def __init__(self, toolbox: Toolbox, groups: Collection[Group], room: int) -> None:
+        """``groups`` are deferred, and more may be later; ``room`` is how many tokens definitions may take."""
         super().__init__()
-        self._offered = offered
+        self._toolbox = toolbox
+        self._groups = groups
+        self._room = room
 
     @property
     def deferred(self) -> list[Tool]:
         """Those that the model may call, and reads no definition of until they are loaded."""
-        return self._offered.toolbox.for_model(self._deferred_offers())
+        return self._toolbox.for_model(self._deferred_offers())
 
     def _deferred_offers(self) -> list[Offer]:
-        return [offer for offer in self._offered.toolbox.offers.values() if self._offered.is_deferred(offer)]
+        return [offer for offer in self._toolbox.offers.values() if offer.group in self._groups]
 
     @tool(
         description="Load tools whose definitions are not loaded yet, by their names or by words that say what is "
@@ -112,15 +64,15 @@ class FindTools(Toolset):
 
     def find(self, query: str) -> list[Tool]:
         """The deferred tools that a query names or describes, the best first."""
-        wanted, words = set(re.split(r"[\s,]+", query)), set(_words(query))
+        wanted = set(re.split(r"[\s,]+", query))
         tools = self.deferred
         if named := [tool for tool in tools if tool.name in wanted]:
             return named[:MOST_FOUND]
-        return _rank(words, tools)
+        return _rank(set(_words(query)), tools)
 
     def instructions(self) -> str | None:
         """The text for the system prompt: the names of all, with as much about each as there is room for."""
-        room = max(SHORT_LIST, self._offered.room.tokens // 4)
+        room = max(SHORT_LIST, self._room // 4)
         lines = [f"- {tool.name}: {_one_line(tool)}" for tool in self.deferred]
         most = len(lines)
         while most and text_tokens("\n".join(lines)) > room:
@@ -132,9 +84,9 @@ class FindTools(Toolset):
         """The names alone, of each group so many."""
         offers = self._deferred_offers()
         lines: list[str] = []
-        for group in dict.fromkeys(map(group_of, offers)):
-            own = [offer for offer in offers if group_of(offer) == group]
-            names = [tool.name for tool in self._offered.toolbox.for_model(own)]
+        for group in dict.fromkeys(offer.group for offer in offers):
+            own = [offer for offer in offers if offer.group == group]
+            names = [tool.name for tool in self._toolbox.for_model(own)]
             lines += [f"- {name}" for name in names[:most]]
             if left := len(names[most:]):
                 lines.append(f"- and {left:,} more of {group[1] if group[0] == SERVERS else group[0]}")

@@ -1,6 +1,6 @@
 """Many tools: definitions that would fill the window are loaded on demand, and the beginning of the prompt stays.
 
-Covers forge_cli.engine.turns.window.
+Covers forge_cli.engine.turns.offered, forge_cli.engine.turns.find_tools.
 """
 
 import json
@@ -14,8 +14,8 @@ import pytest
 
 from forge_cli import ApprovalDecision, Tool, Toolset, Worker, WorkerRuntime
 from forge_cli.core.events import StatusEvent, TurnStart
-from forge_cli.engine.turns.deferred import MOST_FOUND
-from forge_cli.engine.turns.window import FIND_TOOLS
+from forge_cli.engine.gate.offer import FIND_TOOLS
+from forge_cli.engine.turns.find_tools import MOST_FOUND
 from forge_cli.record.resume import Resumed, read_past
 from forge_cli.testing import Project, Seen, call, calls, scripted_model
 
