@@ -10,9 +10,9 @@ from pathlib import Path
 
 from table import Row, main
 
+from forge_cli.bashrules.judge import LineJudge
+from forge_cli.bashrules.rules import RuleList, ShellRule
 from forge_cli.core.approval import Approval
-from forge_cli.toolsets.shell.judge import LineJudge
-from forge_cli.toolsets.shell.rules import RuleList, ShellRule
 
 CASES = Path(__file__).resolve().parent.parent / "tests" / "cases" / "shell_rules.jsonl"
 ALLOWED = ("git status", "ls", "echo", "cat", "a", "timeout 5 git", "sed", "tar", "xargs cat")

@@ -18,17 +18,18 @@ ROOT = Path(__file__).parent.parent
 
 BASE = frozenset({"core", "schema", "files", "sandbox"})
 MAY_IMPORT = {
+    "bashrules": BASE | {"bashrules"},
     "core": frozenset({"core"}),
     "schema": frozenset({"core", "schema"}),
     "files": frozenset({"core", "schema", "files"}),
     "sandbox": BASE,
     "record": BASE | {"record"},
     "engine": BASE | {"record", "engine"},
-    "toolsets": BASE | {"toolsets"},
+    "toolsets": BASE | {"bashrules", "toolsets"},
     "models": BASE | {"models"},
     "ui": BASE | {"record", "ui"},
     "process": BASE | {"ui", "process"},
-    "inspection": BASE | {"record", "engine", "toolsets", "models", "ui", "inspection"},
+    "inspection": BASE | {"bashrules", "record", "engine", "toolsets", "models", "ui", "inspection"},
 }
 WINGS = {
     "sandbox": (

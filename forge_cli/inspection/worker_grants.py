@@ -192,8 +192,8 @@ def _isolation(sandbox: SandboxConfig, *, starts: bool) -> Iterator[Grant]:
 def _commands(sections: list[tuple[str, Section]]) -> Iterator[Grant]:
     for name, section in sections:
         if name == "shell":
-            from forge_cli.toolsets.shell.lint import granting_rules
-            from forge_cli.toolsets.shell.rules import ShellRule
+            from forge_cli.bashrules.lint import granting_rules
+            from forge_cli.bashrules.rules import ShellRule
 
             rules = [
                 ShellRule(use=rule["use"])

@@ -14,6 +14,18 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from forge_cli.bashrules.allow.find_exec import with_found_names
+from forge_cli.bashrules.allow.folders import CommandPlace, Folders
+from forge_cli.bashrules.allow.parser import read_line
+from forge_cli.bashrules.allow.values import Simple
+from forge_cli.bashrules.judge import CommandPart, LineJudge, LineVerdict, starts_any
+from forge_cli.bashrules.lint import check_examples, lint_rules
+from forge_cli.bashrules.programs.discarding import commands_of, possible_files
+from forge_cli.bashrules.programs.readers import leaves_operands_alone, only_reads
+from forge_cli.bashrules.rules import RuleList, ShellRule
+from forge_cli.bashrules.sets.folders import unmet_need
+from forge_cli.bashrules.sets.rows import OptInSet
+from forge_cli.bashrules.sets.secrets import hook_folders
 from forge_cli.core.approval import NEW_ENTRY, PRE_APPROVED, Approval, GrantRule, JudgedPart, Needs, Verdict
 from forge_cli.core.errors import Mark, ToolError, WorkerError
 from forge_cli.core.zones import Access, ZoneMode
@@ -21,21 +33,9 @@ from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.names import folded
 from forge_cli.sandbox.protected import DOT_ENV, protected_among
 from forge_cli.schema.paths import PathUse
-from forge_cli.toolsets.shell.allow.find_exec import with_found_names
-from forge_cli.toolsets.shell.allow.folders import CommandPlace, Folders
-from forge_cli.toolsets.shell.allow.parser import read_line
-from forge_cli.toolsets.shell.allow.values import Simple
 from forge_cli.toolsets.shell.config import ShellConfig, TrySetting, UserRules
-from forge_cli.toolsets.shell.judge import CommandPart, LineJudge, LineVerdict, starts_any
-from forge_cli.toolsets.shell.lint import check_examples, lint_rules
 from forge_cli.toolsets.shell.opt_in import OPT_IN, is_settled, offer_of, opt_in_programs, rules_in, set_rule
-from forge_cli.toolsets.shell.programs.discarding import commands_of, possible_files
-from forge_cli.toolsets.shell.programs.readers import leaves_operands_alone, only_reads
 from forge_cli.toolsets.shell.reads import Placed, ReadFiles, innermost_words, is_in_any
-from forge_cli.toolsets.shell.rules import RuleList, ShellRule
-from forge_cli.toolsets.shell.sets.folders import unmet_need
-from forge_cli.toolsets.shell.sets.rows import OptInSet
-from forge_cli.toolsets.shell.sets.secrets import hook_folders
 
 _DESCRIPTOR = re.compile(r"[0-9]+-?|-")
 _WORKER, _USER, _FOLDERS = "toolsets.shell", "policy.shell", "policy.shell.folders"

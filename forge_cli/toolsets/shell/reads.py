@@ -10,15 +10,15 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from forge_cli.bashrules.allow.folders import CommandPlace, Folders, in_its_folder
+from forge_cli.bashrules.allow.hazards import innermost
+from forge_cli.bashrules.allow.redirects import names_secret, reads_no_content
+from forge_cli.bashrules.allow.values import Simple
+from forge_cli.bashrules.programs.table import below
+from forge_cli.bashrules.rules import Match, behind_xargs
+from forge_cli.bashrules.sets.listings import fitting, listed
+from forge_cli.bashrules.sets.secrets import FILES_AT_MOST, FilesBelow, hidden_reads
 from forge_cli.sandbox.files.sandbox import Sandbox
-from forge_cli.toolsets.shell.allow.folders import CommandPlace, Folders, in_its_folder
-from forge_cli.toolsets.shell.allow.hazards import innermost
-from forge_cli.toolsets.shell.allow.redirects import names_secret, reads_no_content
-from forge_cli.toolsets.shell.allow.values import Simple
-from forge_cli.toolsets.shell.programs.table import below
-from forge_cli.toolsets.shell.rules import Match, behind_xargs
-from forge_cli.toolsets.shell.sets.listings import fitting, listed
-from forge_cli.toolsets.shell.sets.secrets import FILES_AT_MOST, FilesBelow, hidden_reads
 
 _ODD_NAME = re.compile(r"[-@(!~+].*|.*[\s\x00-\x1f'\"\\*?\[$`].*", re.DOTALL)
 """A name that a program or the shell may take for something else: an option, several words, a glob."""

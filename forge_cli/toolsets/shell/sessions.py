@@ -11,6 +11,13 @@ from dataclasses import dataclass
 
 import anyio
 
+from forge_cli.bashrules.allow.folders import CommandPlace
+from forge_cli.bashrules.allow.lexer import UnreadableLine
+from forge_cli.bashrules.allow.parser import read_line
+from forge_cli.bashrules.allow.values import Redirect, Simple
+from forge_cli.bashrules.block.quoting import bare_words
+from forge_cli.bashrules.programs.git import GitWords, git_is, git_rows
+from forge_cli.bashrules.programs.table import program, program_named
 from forge_cli.core.errors import ToolError, ToolInterrupted
 from forge_cli.core.notify import Notify, RunningCommand, StatusNotice
 from forge_cli.core.phrases import INTERRUPTED_CALL
@@ -18,13 +25,6 @@ from forge_cli.core.results import Custom
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.processes import outcome
 from forge_cli.sandbox.processes.child import Child
-from forge_cli.toolsets.shell.allow.folders import CommandPlace
-from forge_cli.toolsets.shell.allow.lexer import UnreadableLine
-from forge_cli.toolsets.shell.allow.parser import read_line
-from forge_cli.toolsets.shell.allow.values import Redirect, Simple
-from forge_cli.toolsets.shell.block.quoting import bare_words
-from forge_cli.toolsets.shell.programs.git import GitWords, git_is, git_rows
-from forge_cli.toolsets.shell.programs.table import program, program_named
 
 SESSION = "shell.session"
 INTERRUPT, END = "\x03", "\x04"

@@ -14,6 +14,8 @@ import anyio
 from msgspec.structs import replace
 from pydantic import Field
 
+from forge_cli.bashrules.command_text import compiles_a_tool, named_variable
+from forge_cli.bashrules.sets.rows import DATA
 from forge_cli.core.approval import Approval, CommandRun, Effect, Verdict
 from forge_cli.core.context import ToolContext
 from forge_cli.core.errors import ToolError, WorkerError
@@ -32,12 +34,10 @@ from forge_cli.sandbox.worker_processes import Undoable, WorkerProcesses
 from forge_cli.schema.paths import ReadPath
 from forge_cli.schema.tool import Tool, tool
 from forge_cli.schema.toolset import Toolset, ToolsetPlaces
-from forge_cli.toolsets.shell.command_text import compiles_a_tool, named_variable
 from forge_cli.toolsets.shell.config import ShellConfig, UserRules
 from forge_cli.toolsets.shell.opt_in import container_sockets
 from forge_cli.toolsets.shell.policy import ShellPolicy
 from forge_cli.toolsets.shell.sessions import INTERRUPT, SESSION, ProcessSession, Sessions, may_read_itself
-from forge_cli.toolsets.shell.sets.rows import DATA
 
 if TYPE_CHECKING:
     from forge_cli.core.calls import OutcomeStatus

@@ -1,6 +1,6 @@
 """A grant covers what its words say, and nothing else: what is granted for one line, judged for another.
 
-Covers forge_cli.toolsets.shell.policy, forge_cli.toolsets.shell.judge.
+Covers forge_cli.toolsets.shell.policy, forge_cli.bashrules.judge.
 """
 
 import re

@@ -1,6 +1,6 @@
 """The rules of a worker in another folder: links and folders that the worker may write to are looked at as files.
 
-Covers forge_cli.toolsets.shell.allow.folders, forge_cli.toolsets.shell.sets.secrets.
+Covers forge_cli.bashrules.allow.folders, forge_cli.bashrules.sets.secrets.
 """
 
 import os

@@ -1,6 +1,6 @@
 """What a trial started: a command that a rule blocks makes the line blocked, whatever it did and said.
 
-Covers forge_cli.sandbox.trial.started, forge_cli.toolsets.shell.judge, forge_cli.engine.gate.consent.
+Covers forge_cli.sandbox.trial.started, forge_cli.bashrules.judge, forge_cli.engine.gate.consent.
 """
 
 import json

@@ -1,0 +1,417 @@
+"""The strict reader of the allow side: a command line as the simple commands that bash would start, or a refusal."""
+
+from __future__ import annotations
+
+import re
+from enum import Enum, auto
+from functools import lru_cache
+
+from msgspec.structs import replace
+
+from forge_cli.bashrules.allow.lexer import (
+    ASSIGNMENT,
+    BRACES,
+    CONTROL_FLOW,
+    VARIABLE,
+    Expanded,
+    Lexer,
+    ShellToken,
+    ShellWord,
+    Unknown,
+    UnreadableLine,
+    refuse_invisible,
+)
+from forge_cli.bashrules.allow.values import (
+    COMMANDS_AT_MOST,
+    Binding,
+    Nesting,
+    Redirect,
+    Simple,
+    prints_elsewhere,
+    resolved,
+)
+from forge_cli.bashrules.programs.table import names
+
+
+class _Expect(Enum):
+    COMMAND = auto()
+    """After ``&&``, ``|``, ``(``, ``{``: a command must come, on a later line if need be."""
+    COMMAND_HERE = auto()
+    """After ``!``: a command must come on this line."""
+    COMMAND_OR_END = auto()
+    WORD = auto()
+    """Inside a simple command."""
+    ASSIGNED = auto()
+    """After an assignment: another one, or a separator."""
+    SEPARATOR = auto()
+    """After ``)`` or ``}``."""
+
+
+_RESERVED = names("if then elif else fi for while until do done case esac select function coproc in [[ ]]")
+_NEXT = {
+    ("if", "then"): "then",
+    ("then", "elif"): "if",
+    ("then", "else"): "else",
+    ("while", "do"): "do",
+}
+"""The next part of a compound command, by the word that ends this one."""
+_LAST = names("then-fi else-fi do-done")
+_VARIABLE_NAME = re.compile(r"(?!npm_)(?!.*_proxy$)[a-z][a-z0-9_]*")
+"""Names that no program looks for in its environment, and that the shell itself does not use."""
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\+?=|\[)")
+_PLAIN_TARGET = re.compile(r"[A-Za-z0-9_/][A-Za-z0-9_./-]*")
+TOKENS_AT_MOST = 16_000
+"""No person writes more by hand, or reads more at a prompt; what is blocked among them is found all the same."""
+_SYNTAX = "bash would not accept this"
+
+
+@lru_cache(maxsize=64)
+def read_line(text: str) -> tuple[Simple, ...]:
+    """The simple commands of a line, in order; raises ``UnreadableLine`` for anything that is not plain."""
+    refuse_invisible(text)
+    parser = _Parser(Lexer(text, _substituted))
+    commands = parser.line()
+    return tuple(resolved(commands, parser.bindings) if parser.bindings or parser.expands else commands)
+
+
+def _substituted(lexer: Lexer) -> list[Simple]:
+    return _Parser(lexer).line()
+
+
+class _Parser:
+    def __init__(self, lexer: Lexer) -> None:
+        self._lexer = lexer
+        self.bindings: list[Binding] = []
+        """Loops and assignments, which give values to variables."""
+        self.expands = False
+        self._commands: list[Simple] = []
+        self._at = 0
+        """The place of the command that words and redirections belong to."""
+        self._loops: list[int] = []
+        """Beginnings of the open loops."""
+        self._tangled = False
+        """Whether commands run in another order than they stand there."""
+        self._conditional = False
+        self._background: list[tuple[int, int]] = []
+        """The first of some commands that the shell does not wait for, and the first behind them."""
+        self._open: list[str] = []
+        self._nestings = [Nesting(0, 0)]
+        self._expect = _Expect.COMMAND_OR_END
+        self._piped = False
+        self._tokens = 0
+        self._descriptor = ""
+        self._assigned: list[ShellToken] = []
+        """Assignments whose command may still come."""
+
+    def line(self) -> list[Simple]:
+        while (token := self._next()).kind != "end" and not self._ends_substitution(token):
+            self._take(token)
+        self._bind()
+        unfinished = self._open or self._expect in (_Expect.COMMAND, _Expect.COMMAND_HERE)
+        if unfinished or (token.kind == "end") == (self._lexer.depth > 0):
+            raise UnreadableLine(_SYNTAX, token.at)
+        if self._lexer.depth and (self.bindings or not self._commands):
+            raise UnreadableLine("a substitution is not plain", token.at)
+        for command in self._commands:
+            _refuse_hidden_prefix(command, token.at)
+        return self._marked()
+
+    def _next(self) -> ShellToken:
+        token = self._lexer.next()
+        if self._tokens > TOKENS_AT_MOST:
+            raise UnreadableLine(f"it has more than {TOKENS_AT_MOST} words", token.at)
+        self._tokens += 1
+        return token
+
+    def _ends_substitution(self, token: ShellToken) -> bool:
+        return token.kind == ")" and self._lexer.depth > 0 and not self._open
+
+    def _marked(self) -> list[Simple]:
+        """The commands, with those marked that the shell does not wait for; groups of them stand in one another."""
+        self._feed()
+        if self._tangled:
+            self._commands = [replace(command, beside=0) for command in self._commands]
+        last: dict[int, int] = {}
+        for first, end in self._background:
+            last[first] = max(end, last.get(first, 0))
+        marked, end = [], 0
+        for place, command in enumerate(self._commands if last else ()):
+            end = max(end, last.get(place, 0))
+            marked.append(replace(command, background=True) if place < end else command)
+        return marked or self._commands
+
+    def _feed(self) -> None:
+        """Note of each ``xargs`` which commands print what it adds."""
+        for place, command in enumerate(self._commands):
+            if command.words[:1] != [ShellWord("xargs")]:
+                continue
+            first = place
+            while first and self._commands[first].piped:
+                first -= 1
+            printers = self._commands[first:place]
+            plain = not any(map(prints_elsewhere, printers)) and command.beside == first
+            redirected = any(redirect.operator.startswith("<") for redirect in command.redirects)
+            if printers and plain and not redirected:
+                printed_by = tuple(tuple(each.texts) for each in printers)
+                self._commands[place] = replace(
+                    command, fed=Unknown("xargs adds words that are not known", printed_by=printed_by)
+                )
+
+    @property
+    def _in_command(self) -> bool:
+        return self._expect in (_Expect.WORD, _Expect.SEPARATOR, _Expect.ASSIGNED)
+
+    def _take(self, token: ShellToken) -> None:
+        match token.kind:
+            case "word":
+                self._word(token)
+            case "descriptor":
+                self._descriptor = token.word.text
+            case "redirect":
+                self._simple(token).redirects.append(self._redirect(token))
+            case "heredoc":
+                self._simple(token).redirects.append(Redirect("<<", token.word, self._taken_descriptor()))
+            case "newline":
+                self._newline(token)
+            case ";" | "&":
+                self._separate(token, _Expect.COMMAND_OR_END)
+            case "&&" | "||" | "|" | "|&":
+                self._separate(token, _Expect.COMMAND)
+                self._piped = token.kind in ("|", "|&")
+                self._conditional = True
+            case "(":
+                self._begin(token)
+            case ")":
+                self._end(token)
+
+    def _word(self, token: ShellToken) -> None:
+        if self._expect is _Expect.ASSIGNED:
+            self._first_word(token)
+        elif self._in_command:
+            self._add(token)
+        elif not token.word.bare:
+            self._first_word(token)
+        elif token.word.text == "{":
+            self._begin(token)
+        elif token.word.text == "}":
+            self._end(token)
+        elif token.word.text == "!":
+            self._negate(token)
+        elif token.word.text in _RESERVED:
+            self._control(token)
+        else:
+            self._first_word(token)
+
+    def _first_word(self, token: ShellToken) -> None:
+        if token.word.of_braces:
+            raise UnreadableLine(BRACES, token.at)
+        if _ASSIGNMENT.match(token.word.text):
+            self._assign(token)
+        elif token.word.pieces:
+            raise UnreadableLine(VARIABLE, token.at)
+        else:
+            self._add(token)
+
+    def _add(self, token: ShellToken) -> None:
+        """Add a word to its command; what it substitutes runs before that."""
+        command = self._simple(token)
+        inner = self._substitutes(token.word)
+        self._commands[self._at : self._at] = inner
+        self._at += len(inner)
+        command.words.append(token.word)
+
+    def _substitutes(self, word: ShellWord) -> list[Simple]:
+        found = [piece for piece in word.pieces if isinstance(piece, Expanded)]
+        inner = [command for piece in found for command in piece.commands]
+        self.expands = self.expands or bool(found) or word.unknown is not None
+        self._tangled = self._tangled or bool(inner)
+        return inner
+
+    def _assign(self, token: ShellToken) -> None:
+        """``name=value``, by itself or before a command."""
+        name, equals, _ = token.word.text.partition("=")
+        if not (equals and self._lexer.text.startswith(f"{name}=", token.at) and _NAME.fullmatch(name)):
+            raise UnreadableLine(ASSIGNMENT, token.at)
+        self._commands += self._substitutes(token.word)
+        self._assigned.append(token)
+        self._expect = _Expect.ASSIGNED
+
+    def _bind(self) -> None:
+        """Keep assignments without a command: the shell has these values from now on.
+
+        A name that a program may look for in its environment counts as a command that asks.
+        """
+        assigned, self._assigned = self._assigned, []
+        if self._expect is not _Expect.ASSIGNED:
+            return
+        if self._piped:
+            raise UnreadableLine(ASSIGNMENT, assigned[0].at)
+        if not all(_VARIABLE_NAME.fullmatch(token.word.text.partition("=")[0]) for token in assigned):
+            words = [token.word for token in assigned]
+            self._commands.append(Simple(assigned=words, at=assigned[0].at, beside=self._beside()))
+        sure = len(self._nestings) == 1 and not self._conditional
+        for token in assigned:
+            name, _, value = token.word.text.partition("=")
+            first, *others = token.word.pieces or ("",)
+            pieces = (str(first)[len(name) + 1 :], *others) if token.word.pieces else ()
+            word = token.word._replace(text=value, pieces=pieces)
+            self.bindings.append(Binding(name, (word,), len(self._commands), sure=sure, at=token.at))
+
+    def _control(self, token: ShellToken) -> None:
+        """A word that begins, continues or ends a loop or a condition."""
+        word = token.word.text
+        before = self._open[-1] if self._open else ""
+        if word in ("if", "while", "until"):
+            self._enter("if" if word == "if" else "while", loop=word != "if")
+        elif word == "for":
+            self._for(token)
+        elif self._expect is not _Expect.COMMAND_OR_END:
+            raise UnreadableLine(CONTROL_FLOW if word in ("case", "[[") else _SYNTAX, token.at)
+        elif after := _NEXT.get((before, word)):
+            self._open[-1] = after
+            count = len(self._commands)
+            self._nestings[-1] = Nesting(count, count, outside=self._nestings[-1].outside)
+            self._expect = _Expect.COMMAND
+        elif f"{before}-{word}" in _LAST:
+            self._leave(word, token.at)
+        else:
+            raise UnreadableLine(CONTROL_FLOW, token.at)
+
+    def _enter(self, kind: str, *, loop: bool = False) -> None:
+        self._open.append(kind)
+        if loop:
+            self._loops.append(len(self._commands))
+            self._tangled = True
+        self._nestings.append(Nesting(len(self._commands), len(self._commands), outside=self._nestings[-1].beside))
+        self._expect, self._piped = _Expect.COMMAND, False
+
+    def _leave(self, word: str, at: int) -> None:
+        self._open.pop()
+        self._nestings.pop()
+        self._expect = _Expect.SEPARATOR
+        if word == "done":
+            start, end = self._loops.pop(), len(self._commands)
+            texts = {word.text for command in self._commands[start:] for word in command.words}
+            if not texts.isdisjoint(("cd", "pushd", "popd")):
+                raise UnreadableLine("a loop changes the folder in which it continues", at)
+            for place, binding in enumerate(self.bindings):
+                if binding.loop and binding.end is None and binding.start == start:
+                    self.bindings[place] = replace(binding, end=end)
+
+    def _for(self, token: ShellToken) -> None:
+        """``for name in words; do``: the words are known before the first round."""
+        name, has_words = self._next().word, self._next()
+        if not (name.bare and _VARIABLE_NAME.fullmatch(name.text) and has_words.word == ShellWord("in")):
+            raise UnreadableLine(CONTROL_FLOW, token.at)
+        words: list[ShellWord] = []
+        while (each := self._next()).kind == "word":
+            words.append(each.word)
+            self._commands += self._substitutes(each.word)
+        if each.kind not in (";", "newline"):
+            raise UnreadableLine(_SYNTAX, each.at)
+        while (each := self._next()).kind == "newline":
+            pass
+        if each.kind != "word" or each.word != ShellWord("do"):
+            raise UnreadableLine(_SYNTAX, each.at)
+        self.bindings.append(Binding(name.text, tuple(words), len(self._commands), loop=True, at=token.at))
+        self._enter("do", loop=True)
+
+    def _simple(self, token: ShellToken) -> Simple:
+        """The command that a word or redirection belongs to; only redirections belong to a group."""
+        if self._expect is _Expect.SEPARATOR and (token.kind == "word" or not self._commands):
+            raise UnreadableLine(_SYNTAX, token.at)
+        if not self._in_command or self._expect is _Expect.ASSIGNED:
+            if len(self._commands) == COMMANDS_AT_MOST:
+                raise UnreadableLine(f"it has more than {COMMANDS_AT_MOST} commands", token.at)
+            nested = self._lexer.depth > 0
+            sure = len(self._nestings) == 1 and not self._conditional and not nested
+            here = Simple(at=token.at, piped=self._piped, beside=self._beside(), sure=sure, nested=nested)
+            if self._assigned:
+                here = replace(here, assigned=[each.word for each in self._assigned], at=self._assigned[0].at)
+                self._assigned = []
+            self._commands.append(here)
+            self._at = len(self._commands) - 1
+            self._expect = _Expect.WORD
+        return self._commands[self._at]
+
+    def _redirect(self, token: ShellToken) -> Redirect:
+        """To bash ``>&-x`` is a closed descriptor and then a word, and ``>&'$(x)'`` starts x: it expands twice."""
+        self._tokens += 1
+        operator, target = token.word.text, self._lexer.target()
+        if target.pieces or target.unknown:
+            raise UnreadableLine(target.unknown.why if target.unknown else VARIABLE, token.at)
+        if operator in ("<&", ">&") and target.text != "-" and not _PLAIN_TARGET.fullmatch(target.text):
+            raise UnreadableLine("the target of a copied descriptor is not plain", token.at)
+        if target.text == "-" and not target.bare:
+            raise UnreadableLine("the target of a copied descriptor is not plain", token.at)
+        return Redirect(operator, target, self._taken_descriptor())
+
+    def _taken_descriptor(self) -> str:
+        taken, self._descriptor = self._descriptor, ""
+        return taken
+
+    def _newline(self, token: ShellToken) -> None:
+        if self._expect is _Expect.COMMAND_HERE:
+            raise UnreadableLine(_SYNTAX, token.at)
+        if self._in_command:
+            self._separate(token, _Expect.COMMAND_OR_END)
+
+    def _separate(self, token: ShellToken, expect: _Expect) -> None:
+        if not self._in_command:
+            raise UnreadableLine(_SYNTAX, token.at)
+        assigned = self._expect is _Expect.ASSIGNED
+        self._bind()
+        self._expect, self._piped, self._conditional = expect, False, False
+        here, count = self._nestings[-1], len(self._commands)
+        if token.kind == "&":
+            self._background.append((here.first, count))
+            self.bindings = [replace(binding, sure=False) for binding in self.bindings]
+        if token.kind == "|&" and self._commands:
+            self._commands[self._at].redirects.append(Redirect(">&", ShellWord("1"), "2"))
+        if token.kind in ("|", "|&"):
+            here.piped = True
+            if assigned:
+                raise UnreadableLine(ASSIGNMENT, token.at)
+            if self._commands:
+                self._commands[self._at] = replace(self._commands[self._at], sure=False)
+        else:
+            first = here.first if token.kind in ("&&", "||") else count
+            self._nestings[-1] = Nesting(first, count, outside=here.outside)
+
+    def _beside(self) -> int:
+        beside = self._nestings[-1].beside
+        return len(self._commands) if beside is None else beside
+
+    def _negate(self, token: ShellToken) -> None:
+        if self._piped or self._expect is _Expect.COMMAND_HERE:
+            raise UnreadableLine(_SYNTAX, token.at)
+        self._expect = _Expect.COMMAND_HERE
+
+    def _begin(self, token: ShellToken) -> None:
+        if self._in_command or token.glued:
+            raise UnreadableLine(_SYNTAX, token.at)
+        kind = token.word.text or token.kind
+        after = self._lexer.text[self._lexer.pos : self._lexer.pos + 1]
+        if (kind == "(" and after in ("(", "\\")) or (kind == "{" and after not in (" ", "\t", "\n")):
+            raise UnreadableLine(CONTROL_FLOW, token.at)
+        self._enter(kind)
+
+    def _end(self, token: ShellToken) -> None:
+        kind = token.word.text or token.kind
+        complete = self._expect is _Expect.COMMAND_OR_END or (kind == ")" and self._in_command)
+        if not complete or not self._open or self._open[-1] + kind not in ("()", "{}"):
+            raise UnreadableLine(_SYNTAX, token.at)
+        self._bind()
+        self._leave(kind, token.at)
+
+
+def _refuse_hidden_prefix(command: Simple, at: int) -> None:
+    """Words that are prefixes only after something else: an assignment after a redirection, or after ``time``."""
+    texts = command.texts
+    if texts and _ASSIGNMENT.match(texts[0]):
+        raise UnreadableLine(ASSIGNMENT, at)
+    if texts and texts[0] == "time":
+        rest = next((text for text in texts[1:] if text not in ("-p", "--")), "")
+        if rest in _RESERVED or rest in "{}!" or _ASSIGNMENT.match(rest):
+            raise UnreadableLine(CONTROL_FLOW, at)

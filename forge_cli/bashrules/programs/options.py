@@ -1,0 +1,199 @@
+"""Options of a program: those by which it starts others, writes or sends files, and those known to do nothing of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import islice
+
+from msgspec import Struct, field
+
+from forge_cli.bashrules.programs.table import ProgramRow, program_named
+
+_NUMBER = re.compile(r"-[0-9]+")
+"""How many lines or how much around them, of programs that take such a thing at all."""
+_CLUSTER_MAX = 8
+"""The first letter that takes a value takes all behind it; a few more are looked at in case it is none."""
+
+
+class OptionNames(Struct, frozen=True):
+    """Options as a row spells them: ``-x``, ``--long``, ``-exact`` and ``prefix*``.
+
+    Long options may be abbreviated unless a row says ``whole``, short ones stand in clusters unless it says ``exact``.
+    A letter counts wherever it is in a word that starts with one dash, so that ``-to`` is taken for ``-t -o``: it asks
+    once too often rather than once too little.
+    """
+
+    letters: str = ""
+    longs: tuple[str, ...] = ()
+    exact: frozenset[str] = frozenset()
+    prefixes: tuple[str, ...] = ()
+    like: re.Pattern[str] | None = None
+    """A pattern of whole words that do the same as one of these options."""
+
+    @classmethod
+    def of(cls, rows: Sequence[ProgramRow], key: str) -> OptionNames:
+        """The options that some rows have under a key."""
+        options = [option for row in rows for option in getattr(row, key).split()]
+        like = [pattern for row in rows if (pattern := getattr(row, f"{key}_like", ""))]
+        exact, whole = (any(getattr(row, said) for row in rows) for said in ("exact", "whole"))
+        prefixes, letters, longs, exactly = [], [], [], set()
+        for option in options:
+            if option.endswith("*"):
+                prefixes.append(option[:-1])
+            elif len(option) == len("-x") and not exact:
+                letters.append(option[1])
+            elif option.startswith("--") and not whole:
+                longs.append(option[2:])
+            else:
+                exactly.add(option)
+        pattern = re.compile("|".join(like), re.DOTALL) if like else None
+        return cls("".join(letters), tuple(longs), frozenset(exactly), tuple(prefixes), pattern)
+
+    def has(self, word: str) -> bool:
+        is_like = self.like is not None and self.like.fullmatch(word) is not None
+        return is_like or word.startswith(self.prefixes) or self._is_option(word)
+
+    def _is_option(self, word: str) -> bool:
+        if not word.startswith("-") or len(word) < 2:
+            return False
+        name = word.partition("=")[0]
+        if name in self.exact or name[1:] in self.exact:
+            return True
+        if word.startswith("--"):
+            return len(name) > 2 and any(long.startswith(name[2:]) for long in self.longs)
+        return any(letter in word for letter in self.letters)
+
+
+class Options(Struct, frozen=True):
+    """Side effects of a program's options."""
+
+    starts: OptionNames = field(default_factory=OptionNames)
+    writes: OptionNames = field(default_factory=OptionNames)
+    sends: OptionNames = field(default_factory=OptionNames)
+    """Options whose value is a file that is sent away or shown, and that no operand names."""
+
+    @classmethod
+    def of(cls, rows: Sequence[ProgramRow]) -> Options:
+        return cls(*(OptionNames.of(rows, key) for key in ("starts", "writes", "sends")))
+
+    def used(self, words: Sequence[str]) -> str | None:
+        """The problem of these arguments."""
+        for at, word in enumerate(words):
+            if self.starts.has(word):
+                return f"{word} starts or loads something, or changes what is started"
+            if self.writes.has(word) and not self._writes_nowhere(word, words[at + 1 : at + 2]):
+                return f"{word} writes"
+            if self.sends.has(word):
+                return f"{word} may be a file that is read and sent"
+        return None
+
+    def _writes_nowhere(self, word: str, after: Sequence[str]) -> bool:
+        """Whether it is ``-o``, whose file is ``/dev/null``, alone or at the end of options that write nothing."""
+        if word in ("-o/dev/null", "-o=/dev/null", "--output=/dev/null"):
+            return True
+        letters = "" if word.startswith("--") else word[1:-1]
+        clustered = word.endswith("o") and not any(letter in self.writes.letters for letter in letters)
+        return list(after) == ["/dev/null"] and (word == "--output" or (word.startswith("-") and clustered))
+
+    def arguments(self, words: Sequence[str]) -> Iterator[str]:
+        """The programs that these arguments start."""
+        starts = self.starts
+        for place, word in enumerate(words):
+            if prefix := next(filter(word.startswith, starts.prefixes), None):
+                yield from (word.removeprefix(prefix).replace(",", " "), word.partition("=")[2])
+                yield from words[place + 1 : place + 2]
+            elif starts.has(word):
+                value = word.partition("=")[2]
+                yield from (value, value.partition("=")[2])
+                clustered = (word[at + 1 :] for at, letter in enumerate(word) if letter in starts.letters)
+                yield from islice(clustered, _CLUSTER_MAX)
+                yield from words[place + 1 : place + 2]
+
+
+@lru_cache(maxsize=256)
+def options_of(name: str) -> Options:
+    return Options.of(program_named(name).rows)
+
+
+class KnownOptions(Struct, frozen=True):
+    """Options that do nothing but what a program is for: ``flags`` stand alone, ``values`` take a value.
+
+    A value may have to look like something: ``-j=[0-9]+``. An option that is a flag as well takes no other value.
+    """
+
+    flags: frozenset[str] = frozenset()
+    values: Mapping[str, re.Pattern[str] | None] = field(default_factory=dict)
+    exact: bool = False
+    """There are no clusters."""
+
+    @classmethod
+    def of(cls, rows: Sequence[ProgramRow], *, takes: bool = False) -> KnownOptions:
+        """The options of some rows; with those that ``takes`` a value, whatever else they do."""
+        flags = frozenset(flag for row in rows for flag in row.flags.split())
+        said = [option for row in rows for option in f"{row.values} {row.takes if takes else ''}".split()]
+        shapes = (option.partition("=") for option in said)
+        values = {name: re.compile(shape) if shape else None for name, _, shape in shapes}
+        return cls(flags, values, exact=any(row.exact for row in rows))
+
+    def taken(self, option: str, after: str | None = None) -> int | None:
+        """How many words an option takes, itself included; None where that is not known. ``after`` is the next word."""
+        name, equals, value = option.partition("=")
+        if name in self.values:
+            return self._value_taken(name, value if equals else None, after)
+        if name in self.flags:
+            return None if equals else 1
+        if option.startswith("--") or self.exact:
+            return None
+        for place, letter in enumerate(option[1:], 2):
+            if f"-{letter}" in self.values:
+                attached = option[place:] if place < len(option) else None
+                taken = self._value_taken(f"-{letter}", attached, after)
+                if attached is None or taken or f"-{letter}" not in self.flags:
+                    return taken
+            elif f"-{letter}" not in self.flags:
+                return None
+        return 1 if len(option) > 1 else None
+
+    def _value_taken(self, name: str, attached: str | None, after: str | None) -> int | None:
+        shape = self.values[name]
+        if attached is not None:
+            return 1 if shape is None or shape.fullmatch(attached) else None
+        if shape is None or after is None or shape.fullmatch(after):
+            return 2
+        return 1 if name in self.flags else None
+
+    def operands(self, words: Sequence[str]) -> Iterator[int]:
+        """The places of the words behind the program that are neither options nor their values."""
+        pos = 1
+        while pos < len(words):
+            word = words[pos]
+            if word == "--":
+                yield from range(pos + 1, len(words))
+                return
+            if not word.startswith("-") or word == "-":
+                yield pos
+                pos += 1
+            else:
+                pos += self.taken(word, "".join(words[pos + 1 : pos + 2])) or 1
+
+    def unknown(self, words: Sequence[str], reach: int, *, numbers: bool = False) -> str | None:
+        """The first option behind the words of a rule that is none of these, or has another value.
+
+        With ``numbers`` a number is one of them: ``head -5``.
+        """
+        pos = 1
+        while pos < len(words) and words[pos] != "--":
+            taken: int | None = 1
+            if words[pos].startswith("-") and words[pos] != "-":
+                taken = self.taken(words[pos], "".join(words[pos + 1 : pos + 2]))
+            if taken is None and pos >= reach and not (numbers and _NUMBER.fullmatch(words[pos])):
+                return words[pos]
+            pos += taken or 1
+        return None
+
+
+@lru_cache(maxsize=256)
+def known_options(name: str) -> KnownOptions:
+    return KnownOptions.of(program_named(name).rows)

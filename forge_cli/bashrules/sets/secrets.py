@@ -1,0 +1,167 @@
+"""Files that commands reach and no word names: those of secrets, and the hooks that git runs."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
+from itertools import pairwise
+from pathlib import Path
+
+from msgspec import Struct
+
+from forge_cli.bashrules.programs.table import program
+from forge_cli.sandbox.protected import is_secret
+
+FILES_AT_MOST = 50_000
+"""A larger tree cannot be searched in time."""
+_GREP = re.compile(r"-[A-Za-z0-9]*[dRr].*|--[dr].*")
+"""Options may be abbreviated; one that means something else only costs a look."""
+_RG = re.compile(r"-[^-].*[u.].*|-[u.].*|--(?:hid|unr|no-ig|type-a).*|--type=(?:all|sh)|-[^-]*t(?:all|sh)", re.DOTALL)
+_RG_GLOB = re.compile(r"-[A-Za-z]*g(.*)|--i?glob(?:=(.*))?")
+_GIT = ("--no-index", "--untracked", "--no-exclude-standard")
+_READS_FOLDERS = frozenset(("diff", "grep"))
+"""Subcommands of git that read plain folders outside of a repository."""
+_EXPANDS = re.compile(r"[{\[\\]")
+_HOOKS = re.compile(r"^\s*(?:\[[^\]]*\]\s*)?hookspath\s*=\s*(.*?)\s*$", re.IGNORECASE | re.MULTILINE)
+_INCLUDED = re.compile(r"^\s*(?:\[[^\]]*\]\s*)?path\s*=\s*(.*?)\s*$", re.IGNORECASE | re.MULTILINE)
+_INCLUDES_AT_MOST = 16
+
+
+class FilesBelow(Struct, frozen=True):
+    """The files below some folders whose names fit one of the globs, or all of them."""
+
+    roots: tuple[str, ...] = ()
+    """The paths, or else the folder in which the command runs."""
+    globs: tuple[str, ...] = ()
+    deep: bool = True
+    hidden: bool = True
+    here: bool = True
+    """Whether it is that folder where the roots are none."""
+
+    def find_secret(self, places: Iterable[Path]) -> str | None:
+        """A file of secrets among them, or why that is not known."""
+        seen = 0
+        for place in places:
+            named = [place / root for root in self.roots if os.path.isdir(place / root)]
+            for folder in named or ([place] if self.here else []):
+                for entry in self._walk(str(folder)):
+                    seen += 1
+                    if seen > FILES_AT_MOST:
+                        return f"more than {FILES_AT_MOST:,} files, of which some may hold secrets"
+                    if is_secret(entry.name) and self._fits(entry):
+                        return f"{os.path.relpath(entry.path, folder)}, which may hold secrets"
+        return None
+
+    def _walk(self, folder: str) -> Iterator[os.DirEntry[str]]:
+        try:
+            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        except OSError:
+            return
+        for entry in entries:
+            if entry.name == ".git" or (not self.hidden and entry.name.startswith(".")):
+                continue
+            yield entry
+            if self.deep and entry.is_dir(follow_symlinks=False):
+                yield from self._walk(entry.path)
+
+    def _fits(self, entry: os.DirEntry[str]) -> bool:
+        if entry.is_dir(follow_symlinks=False):
+            return False
+        ends = [glob.rsplit("/", 1)[-1] for glob in self.globs]
+        return not ends or any(_EXPANDS.search(end) or fnmatchcase(entry.name.lower(), end.lower()) for end in ends)
+
+
+def hidden_reads(
+    words: Sequence[str], names: Iterable[str], places: Iterable[Path], *, held: bool
+) -> FilesBelow | None:
+    """Files that a command reads and no word names; None where it skips hidden files, or reads none.
+
+    ``names`` are those of its words that may be paths, ``places`` the folders in which it may run. Where it is not
+    ``held`` to reading, an ignore file may let a search read hidden ones.
+    """
+    folders = tuple(names)
+    match program(words[0]):
+        case "grep" | "egrep" | "fgrep" | "zgrep" if any(map(_GREP.fullmatch, words[1:])):
+            return FilesBelow(folders, tuple(_values(words, "--include")))
+        case "rg":
+            globs = tuple(glob for glob in _rg_globs(words) if not glob.startswith("!"))
+            return FilesBelow(folders, globs) if globs or not held or any(map(_RG.fullmatch, words[1:])) else None
+        case "diff":
+            return FilesBelow(folders, here=any("$" in word for word in words))
+        case "git" if any(len(word) > 3 and option.startswith(word) for word in words for option in _GIT):
+            return FilesBelow(folders)
+        case "git" if not _READS_FOLDERS.isdisjoint(words) and _leaves_repository(folders, places):
+            return FilesBelow(folders, here=not folders)
+    return None
+
+
+def _leaves_repository(names: Sequence[str], places: Iterable[Path]) -> bool:
+    """Whether a command of git may be outside of a repository, or is given a path that is."""
+    for place in places:
+        around = (folder for folder in (place, *place.parents) if _is_repository(folder / ".git"))
+        root = next(around, None)
+        if root is None:
+            return True
+        paths = (os.path.realpath(place / name) for name in names)
+        if any(os.path.commonpath([os.path.realpath(root), path]) != os.path.realpath(root) for path in paths):
+            return True
+    return False
+
+
+def _is_repository(path: Path) -> bool:
+    return path.is_file() or ((path / "HEAD").exists() and (path / "objects").is_dir())
+
+
+def _values(words: Sequence[str], option: str) -> Iterator[str]:
+    for word, after in pairwise((*words, "")):
+        name, equals, value = word.partition("=")
+        if name == option:
+            yield value if equals else after
+
+
+def _rg_globs(words: Sequence[str]) -> Iterator[str]:
+    """A glob brings hidden files back that it fits."""
+    for word, after in pairwise((*words, "")):
+        if found := _RG_GLOB.fullmatch(word):
+            yield found[1] or found[2] or after
+
+
+def hook_folders(workspace: Path) -> Iterator[Path]:
+    """The folders that git's settings name for hooks, of the repository around a folder and of the user."""
+    root = next((folder for folder in (workspace, *workspace.parents) if os.path.lexists(folder / ".git")), None)
+    if root is None:
+        return
+    todo, seen = list(_settings(root)), set[Path]()
+    while todo and len(seen) < _INCLUDES_AT_MOST:
+        file = todo.pop()
+        if file in seen:
+            continue
+        seen.add(file)
+        text = _read(file)
+        todo += [_placed(value, file.parent) for value in _INCLUDED.findall(text)]
+        yield from (_placed(value, root) for value in _HOOKS.findall(text))
+
+
+def _settings(root: Path) -> Iterator[Path]:
+    """The files with settings that hold in a repository."""
+    folder = root / ".git"
+    if folder.is_file():
+        folder = _placed(_read(folder).partition("gitdir:")[2].strip(), root)
+    common = _placed(_read(folder / "commondir").strip() or ".", folder)
+    yield from (common / "config", folder / "config", folder / "config.worktree")
+    home = Path.home()
+    configured = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config")
+    yield from (home / ".gitconfig", configured / "git/config", Path("/etc/gitconfig"))
+
+
+def _placed(value: str, folder: Path) -> Path:
+    return folder / os.path.expanduser(value.strip('"'))
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text("utf-8", "replace")
+    except OSError:
+        return ""

@@ -1,0 +1,192 @@
+"""The data files: every row does what the lines beside it say, in every spelling of what it names.
+
+Covers forge_cli.bashrules.allow.programs, forge_cli.bashrules.programs.git,
+forge_cli.bashrules.programs.discarding,
+forge_cli.bashrules.programs.subcommands, forge_cli.bashrules.programs.table,
+forge_cli.bashrules.programs.options, forge_cli.bashrules.programs.readers,
+forge_cli.bashrules.block.patterns.
+"""
+
+import re
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from msgspec.structs import fields
+
+from forge_cli.bashrules.allow.programs import CHECKS
+from forge_cli.bashrules.programs.subcommands import starts_commands, wrapper_named
+from forge_cli.bashrules.programs.table import DATA, ProgramRow, program_named, read_rows, table_index
+from forge_cli.core.approval import Approval
+
+from .conftest import Judge, judge_by, others_than
+
+PRE, ASK, BLOCKED = Approval.PRE_APPROVED, Approval.ASK, Approval.BLOCKED
+
+FILES = sorted(DATA.glob("*.yaml"))
+ROWS = [(path, row) for path in FILES for row in read_rows(path)]
+README = (DATA / "README.md").read_text("utf-8")
+SAID = [
+    *("below", "kind", "check", "starts", "writes", "sends", "starts_like", "sends_like", "flags", "values", "takes"),
+    *("known", "never", "spelled", "tools", "no_input", "abbreviates", "aliases"),
+    *("discards", "discards_like", "discarding", "ungranted", "forms"),
+]
+OPTION = re.compile(r"--?[^\s*=]+(?:=\S+)?|\S+\*")
+
+
+def examples(text: str) -> Iterator[tuple[str, str]]:
+    """The lines of an example, each with its rule: the name of the program, unless ``[a rule]`` stands before it."""
+    for line in text.splitlines():
+        rule = re.fullmatch(r"\[(\S[^]]*)\] (.*)", line)
+        yield (rule[1], rule[2]) if rule else (line.split()[0], line)
+
+
+def test_every_row_is_well_formed() -> None:
+    """Whatever a row can say is said in words that somebody reads."""
+    kinds = set(re.findall(r"^\| `(\w+)` \|", README, re.MULTILINE))
+    wrong: list[str] = []
+    for path, row in ROWS:
+        at = f"{path.name}: {row.programs}"
+        texts = {each.name: getattr(row, each.name) for each in fields(ProgramRow) if each.type is str}
+        wrong += [f"{at}: {key} is no text" for key, value in texts.items() if not isinstance(value, str)]
+        wrong += [f"{at}: {kind} is no kind" for kind in row.kind.split() if kind not in kinds]
+        wrong += [f"{at}: {row.check} is no check"] if row.check not in ("", *CHECKS) else []
+        wrong += [f"{at}: it says nothing"] if row.runs is None and not any(getattr(row, key) for key in SAID) else []
+        options = " ".join((row.starts, row.writes, row.sends, row.flags, row.values, row.takes, row.no_input)).split()
+        wrong += [f"{at}: {option} is no option" for option in options if not OPTION.fullmatch(option)]
+    assert wrong == []
+
+
+def test_no_row_says_a_thing_twice() -> None:
+    twice: list[str] = []
+    for path in FILES:
+        for row in re.split(r"^- ", path.read_text("utf-8"), flags=re.MULTILINE)[1:]:
+            keys = Counter(re.findall(r"^(?:  )?(\w+):", row, re.MULTILINE))
+            twice += [f"{path.name}: {row.splitlines()[0]}: {key}" for key, count in keys.items() if count > 1]
+    assert twice == []
+
+
+def test_every_key_is_told_of() -> None:
+    told = set(re.findall(r"^- `(\w+)`", README, re.MULTILINE))
+    assert told == {each.name for each in fields(ProgramRow)}
+
+
+def test_a_program_stands_in_one_file() -> None:
+    found = Counter(name for path in FILES for name in {n for row in read_rows(path) for n in row.programs.split()})
+    assert [name for name, count in found.items() if count > 1] == []
+    assert set(found) == set(table_index())
+
+
+def test_every_row_does_what_its_lines_say() -> None:
+    wrong: list[str] = []
+    for path, row in ROWS:
+        for rule, line in examples(row.match):
+            verdict = judge_by(line, allow=[rule])
+            whys = [part.why for part in verdict.parts]
+            wrong += [] if (verdict.approval, whys) == (PRE, [None]) else [f"{path.name} match [{rule}] {line}: {whys}"]
+        for rule, line in examples(row.not_match):
+            verdicts = [judge_by(line, allow=[rule], default=default).approval for default in (ASK, BLOCKED)]
+            wrong += [] if verdicts == [ASK, BLOCKED] else [f"{path.name} not_match [{rule}] {line}: {verdicts}"]
+        for key, expected in (("blocked", True), ("not_blocked", False)):
+            for rule, line in blocked_examples(getattr(row, key)):
+                found = judge_by(line, default=PRE, block=[rule]).approval is BLOCKED
+                wrong += [] if found is expected else [f"{path.name} {key} [{rule}] {line}"]
+    assert wrong == []
+
+
+def blocked_examples(text: str) -> Iterator[tuple[str, str]]:
+    """The same for what is blocked: ``rm``, unless ``[a rule]`` stands before it."""
+    return ((rule if f"[{rule}] {line}" in text else "rm", line) for rule, line in examples(text))
+
+
+@pytest.mark.long
+def test_every_option_asks_in_each_of_its_spellings() -> None:
+    wrong: list[str] = []
+    for name in sorted(table_index()):
+        found = program_named(name)
+        exact, whole = found.says("exact"), found.says("whole")
+        options = [*found.words("starts"), *found.words("writes"), *found.words("sends")]
+        spelled = [f"{name} {words}" for option in options for words in spellings(option, exact=exact, whole=whole)]
+        wrong += others_than(ASK, spelled, allow=[name])
+    assert wrong == []
+
+
+def spellings(option: str, *, exact: bool, whole: bool) -> list[str]:
+    if option.endswith("*"):
+        return [f"{option[:-1]}v", f"a {option[:-1]}v"]
+    if len(option) == 2 and not exact:
+        return [f"{option} v", f"{option}v", f"-q{option[1]} v", f"a -q{option[1]}v", f"a {option}"]
+    abbreviated = [f"a {option[:-1]}=v"] if option.startswith("--") and len(option) > 5 and not whole else []
+    return [f"{option}=v", f"{option} v", f"a {option} v", *abbreviated]
+
+
+def test_what_a_wrapper_starts_is_blocked_and_not_covered_by_a_rule_for_the_wrapper() -> None:
+    wrong: list[str] = []
+    for name in sorted({name for name in table_index() if starts_commands(program_named(name))} - {"eval"}):
+        wrapper = wrapper_named(name)
+        line = " ".join([name, *["x"] * (wrapper.operands if wrapper else 0), "rm", "y"])
+        wrong += others_than(BLOCKED, [line], block=["rm"])
+        wrong += others_than(ASK, [line], allow=[name]) + others_than(ASK, [line], default=PRE)
+    assert wrong == []
+
+
+def test_every_builtin_of_bash_is_decided_on() -> None:
+    listed = subprocess.run(["bash", "-c", "compgen -b"], capture_output=True, text=True, check=True).stdout
+    assert set(listed.split()) <= set(table_index())
+
+
+UNKNOWN_COVERED = [
+    *("./x.sh a", "mytool --verbose --level=3 src/a.txt", "mytool -la --format=json -j4 x"),
+    *("mytool --url=https://x.invalid/y", "mytool --message='a b'", "mytool -- --plugin=./x"),
+]
+UNKNOWN = [
+    *("./x --out=/tmp/y", "mytool run --plugin=/tmp/x.so", "mytool --x=./y", "mytool --x=y/z", "mytool --x=~/y"),
+    *("mytool --x=y.so", "mytool --pager=x", "mytool --x=sh", "mytool --x='id;id'", "mytool -B./x", "mytool a -I/x"),
+    *("mytool -fx.mk", "mytool -x=./y", "mytool --config=f", "mytool --exec=id"),
+]
+
+
+def test_options_of_an_unknown_program_that_may_name_a_file_or_a_program_ask_unless_a_rule_spells_them() -> None:
+    allow = ["mytool", "./x.sh", "./x"]
+    assert others_than(PRE, UNKNOWN_COVERED, allow=allow) == []
+    assert others_than(ASK, UNKNOWN, allow=allow) == []
+    assert others_than(PRE, ["mytool --config=./x a"], allow=["mytool --config=./x"]) == []
+    assert others_than(ASK, ["mytool --config=./x --plugin=./y"], allow=["mytool --config=./x"]) == []
+
+
+def test_a_rule_may_spell_a_subcommand_that_asks_otherwise() -> None:
+    patterns = ["npm create", "npm pkg set", "yarn workspace", "gh auth token", "aws configure"]
+    assert [why for each in patterns for why in others_than(PRE, [f"{each} x"], allow=[each])] == []
+
+
+def test_a_module_is_blocked_as_the_program_that_it_is() -> None:
+    lines = ["python -m pip install x", "python3 -I -m pip install x", "py -3 -mpip install x"]
+    assert others_than(BLOCKED, lines, block=["pip install"]) == []
+
+
+SUGGESTED = {
+    "docker exec c ls -l": "docker exec c ls",
+    "kubectl -n x exec p -- ls": "kubectl -n x exec p -- ls",
+    "cargo nextest run": "cargo nextest",
+    "docker exec c sh -c id": None,
+    "docker compose -f x.yml up -d": "docker compose -f x.yml up",
+    "kubectl -n x apply -f y": "kubectl -n x apply",
+    "docker build -o x .": None,
+}
+
+
+def test_the_rule_that_is_suggested_reaches_the_command_inside(judge: Judge) -> None:
+    assert {line: judge(line).suggestion for line in SUGGESTED} == SUGGESTED
+
+
+@pytest.mark.long
+@pytest.mark.few(2)
+@pytest.mark.parametrize("words", ["-a compose", "--context run", "-x", "exec", "run --entrypoint x"])
+def test_many_options_before_a_subcommand_ask_at_once(words: str, judge: Judge) -> None:
+    line = f"docker {f'{words} ' * 3000}"
+    began = time.process_time()
+    assert judge(f"{line} exec c id", allow=["docker"], block=["git push"]).approval is ASK
+    assert judge(f"python {'-m coverage run ' * 3000}", allow=["python"]).approval is ASK
+    assert time.process_time() - began < 5
