@@ -10,18 +10,18 @@ from pathlib import Path
 
 from table import Row, main
 
+from forge_cli.bashrules.decision import Decision
 from forge_cli.bashrules.judge import LineJudge
-from forge_cli.bashrules.rules import RuleList, ShellRule
-from forge_cli.core.approval import Approval
+from forge_cli.bashrules.rules import Rule, RuleList
 
 CASES = Path(__file__).resolve().parent.parent / "tests" / "cases" / "shell_rules.jsonl"
 ALLOWED = ("git status", "ls", "echo", "cat", "a", "timeout 5 git", "sed", "tar", "xargs cat")
 BLOCKED = ("git push", "git reset", "rm", "dd", "curl", "docker run")
 RULES = [
-    *(ShellRule(pattern=pattern, approval=Approval.PRE_APPROVED) for pattern in ALLOWED),
-    *(ShellRule(pattern=pattern, approval=Approval.BLOCKED) for pattern in BLOCKED),
+    *(Rule(pattern=pattern, decision=Decision.PRE_APPROVED) for pattern in ALLOWED),
+    *(Rule(pattern=pattern, decision=Decision.BLOCKED) for pattern in BLOCKED),
 ]
-JUDGE = LineJudge([RuleList("", RULES)], Approval.ASK)
+JUDGE = LineJudge([RuleList("", RULES)], Decision.ASK)
 LONG = 128 * 1024
 MEASURABLE = 0.05
 """Seconds below which the ratio of two times is noise."""

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from pathlib import Path
 
 from forge_cli.bashrules.allow.lexer import ShellWord
 from forge_cli.bashrules.allow.values import Redirect, Simple
 from forge_cli.bashrules.block.frames import FoundCommand
 from forge_cli.bashrules.block.quoting import restore
-from forge_cli.core.text import cut, visible
+from forge_cli.bashrules.text import shortened, visible
 
 PLAIN_WORD = re.compile(r"[A-Za-z0-9_./:@%+,=-]+")
-_GO_BUILD = re.compile(r"\bgo\s+(?:build|install)\b")
-_SHOWN_MAX = 160
 _NESTED_MAX = 2000
 
 
@@ -53,17 +49,4 @@ def quoted_word(word: str) -> str:
 
 
 def in_quotes(text: str) -> str:
-    return f"'{cut(text, _SHOWN_MAX, 'end')}'"
-
-
-def compiles_a_tool(command: str, workspace: Path, home: Path) -> bool:
-    """Whether a line compiles what forge, at ``home``, compiles by itself, as far as its text says."""
-    tools = home / "tools"
-    named = (str(tools), "~/.forge/tools", "$HOME/.forge/tools")
-    here = workspace.is_relative_to(tools) or any(name in command for name in named)
-    return here and _GO_BUILD.search(command) is not None
-
-
-def named_variable(command: str, names: Iterable[str]) -> str | None:
-    """The first of the variables that a line names, in whatever way."""
-    return next((name for name in names if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", command)), None)
+    return f"'{shortened(text)}'"

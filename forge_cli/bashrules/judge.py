@@ -38,14 +38,16 @@ from forge_cli.bashrules.command_text import (
     shown_command,
     without_padding,
 )
+from forge_cli.bashrules.decision import Decision
+from forge_cli.bashrules.names import FileNames
 from forge_cli.bashrules.programs.discarding import bare_stash
 from forge_cli.bashrules.programs.subcommands import starts_commands
-from forge_cli.bashrules.programs.table import names, program, program_named
+from forge_cli.bashrules.programs.table import program, program_named, word_set
 from forge_cli.bashrules.programs.variables import loading_name
 from forge_cli.bashrules.rules import (
     Match,
+    Rule,
     RuleList,
-    ShellRule,
     fed_words,
     first_inside,
     first_of,
@@ -53,16 +55,16 @@ from forge_cli.bashrules.rules import (
     tokens_of,
 )
 from forge_cli.bashrules.sets.rows import SetRow, is_outside, rows_of
-from forge_cli.core.approval import Approval
-from forge_cli.core.text import visible
+from forge_cli.bashrules.text import visible
 
 _NOTHING = "there is no command in it"
 _NAMES_BECOME_BLOCKED = "file names may become words that are blocked"
 _NO_RULE_THERE = "no rule allows it, and it runs in another folder than rules are for"
-_LINKERS = names("ln link cp mv rsync tar bsdtar unzip cpio 7z")
+_LINKERS = word_set("ln link cp mv rsync tar bsdtar unzip cpio 7z")
 """Programs that may make links; others that may do so run code, which could read by itself."""
 _PUSH = ShellWord("push")
-_OF_SHELLS = names(
+_NAMES = FileNames()
+_OF_SHELLS = word_set(
     ". : [ alias bg bind break builtin caller cd command compgen complete compopt continue declare dirs disown echo "
     "enable eval exec exit export false fc fg getopts hash help history jobs kill let local logout mapfile popd printf "
     "pushd pwd read readarray readonly return set shift shopt source suspend test times trap true type typeset ulimit "
@@ -87,7 +89,7 @@ class CommandPart(Struct, frozen=True):
     text: str
     words: tuple[str, ...]
     match: Match | None
-    approval: Approval
+    decision: Decision
     why: str | None = None
     """The reason why it is more than its words say, if it is."""
     nested: bool = False
@@ -100,7 +102,7 @@ class CommandPart(Struct, frozen=True):
 class LineVerdict(Struct, frozen=True):
     """The verdict of the rules on one line; ``suggestion`` is a pattern that would cover the part that asks."""
 
-    approval: Approval
+    decision: Decision
     reason: str
     match: Match | None = None
     parts: tuple[CommandPart, ...] = ()
@@ -111,9 +113,7 @@ class LineVerdict(Struct, frozen=True):
     """For each of these, the beginnings of it that would cover the same parts as rules."""
 
 
-def judge_line(
-    command: str, rules: Sequence[ShellRule], default: Approval, *, writable: Sequence[str] = ()
-) -> LineVerdict:
+def judge_line(command: str, rules: Sequence[Rule], default: Decision, *, writable: Sequence[str] = ()) -> LineVerdict:
     """Judge a line by one list of rules; redirections may write below the folders ``writable`` without asking."""
     return LineJudge([RuleList("", rules)], default).judge(command, writable=writable)
 
@@ -124,19 +124,22 @@ class LineJudge:
     def __init__(
         self,
         lists: Sequence[RuleList],
-        default: Approval,
+        default: Decision,
         *,
         readable: Sequence[str] = (),
         root: str = "",
         held: bool = True,
+        names: FileNames = _NAMES,
     ) -> None:
         """``readable`` are the real paths of zones, in which rule sets let files be read; in ``root`` a line runs.
 
-        ``held`` says whether lines that rule sets allow are held to what these promise.
+        ``held`` says whether lines that rule sets allow are held to what these promise, ``names`` which files are
+        secret or protected.
         """
         self._default, self._readable, self._folders = default, readable, Folders(root=root)
-        self._unsure = Approval.strictest(Approval.ASK, default)
+        self._unsure = Decision.strictest(Decision.ASK, default)
         self._held = held
+        self._names = names
         self._blocked_rules: list[Match] = []
         self._by_name: list[dict[str, list[Match]]] = []
         self._asking: list[list[Match]] = []
@@ -155,12 +158,12 @@ class LineJudge:
     def _add(self, match: Match) -> None:
         """Index a rule by the name of its program; blocked ones come first, they win wherever they stand."""
         matches = self._by_name[-1].setdefault(match.tokens[0], [])
-        if match.rule.approval is Approval.BLOCKED:
+        if match.rule.decision is Decision.BLOCKED:
             self._blocked_rules.append(match)
             matches.insert(0, match)
         else:
             matches.append(match)
-        if match.rule.approval is Approval.ASK:
+        if match.rule.decision is Decision.ASK:
             self._asking[-1].append(match)
 
     def judge(
@@ -178,12 +181,12 @@ class LineJudge:
         ``any_grammar`` a blocked command counts wherever its words stand: another shell than bash may start it.
         """
         if "\0" in command:
-            return LineVerdict(Approval.BLOCKED, "a command cannot contain a NUL character")
+            return LineVerdict(Decision.BLOCKED, "a command cannot contain a NUL character")
         search = Search(command, self._patterns)
         hit = search.hit() if self._blocked_rules else None
         if any_grammar and self._blocked_rules:
             hit = hit or search.bare_hit()
-        verdict = self._read(command, search, CommandPlace(writable, self._folders, is_link), before)
+        verdict = self._read(command, search, CommandPlace(writable, self._folders, is_link, names=self._names), before)
         return self._blocked(hit, self._blocked_rules[hit.pattern], verdict.parts) if hit else verdict
 
     def _read(self, command: str, search: Search, place: CommandPlace, before: str) -> LineVerdict:
@@ -193,7 +196,7 @@ class LineJudge:
             commands = read_line(command)
             parted = with_found_names(commands)
             found = self._combine(parted, place) if len(parted) > len(commands) else None
-            return found if found and found.approval is Approval.PRE_APPROVED else self._combine(commands, place)
+            return found if found and found.decision is Decision.PRE_APPROVED else self._combine(commands, place)
         except UnreadableLine as error:
             return self._unreadable(command, search, error)
         except Exception as error:  # a line that cannot be read for any reason asks
@@ -237,7 +240,7 @@ class LineJudge:
             return None
         by_name = self._by_name[at]
         first = first_of(by_name, words, after) or first_inside(by_name, words, after)
-        if (first.rule.approval if first else self._default) is Approval.BLOCKED:
+        if (first.rule.decision if first else self._default) is Decision.BLOCKED:
             return first
         before = [match for match in self._asking[at] if first is None or match.index < first.index]
         hit = _patterns(tuple(match.tokens for match in before)).match(CommandWords(words), 0) if before else None
@@ -248,7 +251,7 @@ class LineJudge:
         words, found, why = command.with_assigned, list[Match](), None
         if command.assigned:  # what asks without the assignments asks with them
             without = self.matching(tuple(command.texts))
-            found += [match for match in without if match.rule.approval is not Approval.PRE_APPROVED]
+            found += [match for match in without if match.rule.decision is not Decision.PRE_APPROVED]
             why = ASSIGNMENT if len(found) < len(without) else None
         for at in range(len(self._by_name)):
             after = -1
@@ -276,21 +279,21 @@ class LineJudge:
         words = command.with_assigned
         if other := reading_for_sets(command, place):
             bare = self._part(*other)
-            if bare.approval is Approval.PRE_APPROVED and bare.match and bare.match.row:
+            if bare.decision is Decision.PRE_APPROVED and bare.match and bare.match.row:
                 return replace(bare, text=shown_command(command), words=words)
         matches, misfit = self._fitting(command, place.folders)
-        match, approval = self._strictest(matches)
+        match, decision = self._strictest(matches)
         why = None
         unknown = any(word.unknown for word in command.words)
-        if matches or approval is Approval.PRE_APPROVED or not words or unknown:
+        if matches or decision is Decision.PRE_APPROVED or not words or unknown:
             reach = max((match.reach for match in matches), default=0)
             why = None if matches else misfit
             why = why or self._hazard(command, reach, place, match.row if match else None)
-        if why and approval is Approval.PRE_APPROVED:
-            approval = self._unsure
+        if why and decision is Decision.PRE_APPROVED:
+            decision = self._unsure
         vouched = match is not None and match.row is not None and why is None
         hides = None if vouched else self._hides(command)
-        return CommandPart(shown_command(command), words, match, approval, why, command.nested, hides, misfit)
+        return CommandPart(shown_command(command), words, match, decision, why, command.nested, hides, misfit)
 
     def _hides(self, command: Simple) -> str | None:
         """Why a command may run another than its words say: what a known program does itself is not a command."""
@@ -312,11 +315,11 @@ class LineJudge:
             return _NAMES_BECOME_BLOCKED
         return self._passes_blocked(texts)
 
-    def _strictest(self, matches: Sequence[Match]) -> tuple[Match | None, Approval]:
+    def _strictest(self, matches: Sequence[Match]) -> tuple[Match | None, Decision]:
         if not matches:
             return None, self._default
-        approval = Approval.strictest(*(match.rule.approval for match in matches))
-        return next(match for match in matches if match.rule.approval is approval), approval
+        decision = Decision.strictest(*(match.rule.decision for match in matches))
+        return next(match for match in matches if match.rule.decision is decision), decision
 
     def _hazard(self, command: Simple, reach: int, place: CommandPlace, row: SetRow | None = None) -> str | None:
         """The rest of a command that a pattern of ``reach`` tokens leaves; a ``row`` has judged unknown words."""
@@ -330,14 +333,15 @@ class LineJudge:
             return unknown.why
         moved, unsure = place.folders.moved, place.unsure
         hazards = (
-            redirect_hazard(redirect, place.writable, moved=moved, unsure=unsure) for redirect in command.redirects
+            redirect_hazard(redirect, place.writable, place.names, moved=moved, unsure=unsure)
+            for redirect in command.redirects
         )
         starts_none = row is not None and (row.vouched or command.words[0].text == "xargs")
         strict = row is not None and row.needs_known_options
         why = None if starts_none else command_hazard(command.words, reach, known_only=strict)
         why = why or next(filter(None, hazards), None)
         words = command.texts
-        why = why or secret_hazard(command.words, reach, row.script_places(words, reach) if row else ())
+        why = why or secret_hazard(command.words, reach, place.names, row.script_places(words, reach) if row else ())
         if row and row.operands in ("files", "script") and place.unsure in _LINKERS:
             why = why or f"{place.unsure} may have made links, so that it may read elsewhere"
         why = why or (CD_LEAVES if place.leaves(command) else None)
@@ -379,21 +383,21 @@ class LineJudge:
                 known[key] = replace(self._part(command, here), text=shown_command(written[at]))
             parts.append(known[key])
             places.append(here)
-        approval = Approval.strictest(*(part.approval for part in parts))
-        at, part = next((at, part) for at, part in enumerate(parts) if part.approval is approval)
+        decision = Decision.strictest(*(part.decision for part in parts))
+        at, part = next((at, part) for at, part in enumerate(parts) if part.decision is decision)
         suggestion = None
-        if approval is Approval.ASK and part.match is None and part.why is None:
+        if decision is Decision.ASK and part.match is None and part.why is None:
             if why := self._hazard(commands[at], len(part.words), places[at]):
                 part = parts[at] = replace(part, why=_NO_RULE_THERE if why == IN_ANOTHER_FOLDER else why)
             else:
                 suggestion = None if self._leaves(part) else _spelled(commands[at], suggestion_for)
         reason = self._reason(part, len(parts))
-        asking = [(commands[at], places[at]) for at, each in enumerate(parts) if each.approval is Approval.ASK]
+        asking = [(commands[at], places[at]) for at, each in enumerate(parts) if each.decision is Decision.ASK]
         open_to_grants = (each.match is None and each.why is None and not self._leaves(each) for each in parts)
-        judged = all(fine for fine, each in zip(open_to_grants, parts, strict=True) if each.approval is Approval.ASK)
-        grantable = self._grantable(asking) if approval is Approval.ASK and judged else {}
+        judged = all(fine for fine, each in zip(open_to_grants, parts, strict=True) if each.decision is Decision.ASK)
+        grantable = self._grantable(asking) if decision is Decision.ASK and judged else {}
         shorter = tuple(grantable.values())
-        return LineVerdict(approval, reason, part.match, tuple(parts), suggestion, tuple(grantable), shorter)
+        return LineVerdict(decision, reason, part.match, tuple(parts), suggestion, tuple(grantable), shorter)
 
     def _leaves(self, part: CommandPart) -> bool:
         """Whether a rule set does not cover a command for its files: a pattern would let it read all that there are."""
@@ -425,20 +429,20 @@ class LineJudge:
         if part.match is None:
             if part.misfit:
                 return f"{in_quotes(part.text)}: {part.misfit}"
-            if self._default is Approval.ASK:
+            if self._default is Decision.ASK:
                 return f"no rule allows {in_quotes(part.text)}, so you are asked"
             return f"no rule covers {in_quotes(part.text)}, and the default is {self._default.value}"
-        if part.approval is Approval.PRE_APPROVED and parts > 1:
+        if part.decision is Decision.PRE_APPROVED and parts > 1:
             return f"each of its {parts} commands is pre-approved"
         return _because(part.text, part.match)
 
     def _blocked(self, hit: Hit, match: Match, parts: Sequence[CommandPart]) -> LineVerdict:
         """The verdict on a line that holds a blocked command, be it one of its parts or inside of one."""
         text = visible(" ".join(map(quoted_word, hit.words)))
-        found = CommandPart(text, hit.words, match, Approval.BLOCKED, nested=hit.nested)
+        found = CommandPart(text, hit.words, match, Decision.BLOCKED, nested=hit.nested)
         shown = [found if part.words == hit.words else part for part in parts]
         shown += [] if any(part is found for part in shown) else [found]
-        return LineVerdict(Approval.BLOCKED, _because(text, match), match, tuple(shown))
+        return LineVerdict(Decision.BLOCKED, _because(text, match), match, tuple(shown))
 
     def _unreadable(self, command: str, search: Search, error: UnreadableLine) -> LineVerdict:
         """A line that is not plain: its parts are what the generous search makes of it."""
@@ -451,9 +455,9 @@ class LineJudge:
 
     def _found_part(self, command: str, found: FoundCommand, why: str | None) -> CommandPart:
         words = tuple(map(restore, found.words))
-        match, approval = self._strictest(self.matching(words))
-        approval = Approval.strictest(approval, self._unsure) if why else approval
-        return CommandPart(found_text(command, found), words, match, approval, why, found.nested, why)
+        match, decision = self._strictest(self.matching(words))
+        decision = Decision.strictest(decision, self._unsure) if why else decision
+        return CommandPart(found_text(command, found), words, match, decision, why, found.nested, why)
 
 
 def _grantable_pattern(command: Simple) -> str | None:
@@ -493,6 +497,6 @@ def _because(text: str, match: Match) -> str:
     rule = match.rule
     if match.row:
         return f"{in_quotes(text)} is {match.described}"
-    said = {Approval.PRE_APPROVED: "pre-approved", Approval.ASK: "asking", Approval.BLOCKED: "blocked"}[rule.approval]
+    said = {Decision.PRE_APPROVED: "pre-approved", Decision.ASK: "asking", Decision.BLOCKED: "blocked"}[rule.decision]
     reason = f": {rule.reason}" if rule.reason else ""
     return f"{in_quotes(text)} matches the {said} rule '{visible(rule.pattern.strip())}'{reason}"

@@ -10,12 +10,12 @@ from msgspec import Struct
 
 from forge_cli.bashrules.allow.hazards import command_hazard
 from forge_cli.bashrules.allow.lexer import ShellWord
+from forge_cli.bashrules.decision import Decision
 from forge_cli.bashrules.judge import judge_line
 from forge_cli.bashrules.programs.subcommands import ASSIGNMENT
 from forge_cli.bashrules.programs.variables import loading_name
-from forge_cli.bashrules.rules import ShellRule
-from forge_cli.core.approval import Approval
-from forge_cli.core.text import visible
+from forge_cli.bashrules.rules import Rule
+from forge_cli.bashrules.text import visible
 
 _ENDINGS = ((), ("x",), ("1p", "x"), ("status",), ("-m", "pytest"), ("run", "x"))
 """Words that could follow a pattern; if it pre-approves with none of them, it never does."""
@@ -31,12 +31,12 @@ class WrongExample(Struct, frozen=True):
     message: str
 
 
-def check_examples(rules: Sequence[ShellRule]) -> list[WrongExample]:
+def check_examples(rules: Sequence[Rule]) -> list[WrongExample]:
     """Every example under ``match`` that its rule does not match first, every one under ``not_match`` that it does."""
     return [wrong for index in range(len(rules)) for wrong in _wrong_examples(rules, index)]
 
 
-def _wrong_examples(rules: Sequence[ShellRule], index: int) -> Iterator[WrongExample]:
+def _wrong_examples(rules: Sequence[Rule], index: int) -> Iterator[WrongExample]:
     rule = rules[index]
     for item, example in enumerate(rule.match):
         if problem := _unmatched(rules, index, example):
@@ -46,25 +46,25 @@ def _wrong_examples(rules: Sequence[ShellRule], index: int) -> Iterator[WrongExa
             yield WrongExample(index, "not_match", item, f"{_shown(example)} is matched by {_shown(rule.pattern)}")
 
 
-def _unmatched(rules: Sequence[ShellRule], index: int, example: str) -> str | None:
+def _unmatched(rules: Sequence[Rule], index: int, example: str) -> str | None:
     rule = rules[index]
     if why := _why_unmatched(rule, example):
         return f"{_shown(example)} is not matched by {_shown(rule.pattern)}: {why}"
-    verdict = judge_line(example, rules, Approval.ASK)
-    if verdict.match and rule.approval is not Approval.BLOCKED and verdict.match.index < index:
+    verdict = judge_line(example, rules, Decision.ASK)
+    if verdict.match and rule.decision is not Decision.BLOCKED and verdict.match.index < index:
         earlier = verdict.match.rule.title
         return f"{_shown(example)} is matched by {_shown(earlier)} first; put the narrower rule before it"
     return None
 
 
-def _why_unmatched(rule: ShellRule, example: str) -> str | None:
+def _why_unmatched(rule: Rule, example: str) -> str | None:
     """Why a rule, alone, does not match an example; None when it does."""
-    verdict = judge_line(example, [rule], Approval.ASK)
-    match rule.approval:
-        case Approval.ASK:
+    verdict = judge_line(example, [rule], Decision.ASK)
+    match rule.decision:
+        case Decision.ASK:
             matched = any(part.match for part in verdict.parts)
-        case approval:
-            matched = verdict.approval is approval
+        case expected:
+            matched = verdict.decision is expected
     return None if matched else verdict.reason
 
 
@@ -75,7 +75,7 @@ class OddRule(NamedTuple):
     message: str
 
 
-def lint_rules(rules: Sequence[ShellRule]) -> list[OddRule]:
+def lint_rules(rules: Sequence[Rule]) -> list[OddRule]:
     """Warnings about a list of rules."""
     return [
         OddRule(index, f"rules[{index}] {_shown(rule.pattern)}: {problem}")
@@ -84,14 +84,14 @@ def lint_rules(rules: Sequence[ShellRule]) -> list[OddRule]:
     ]
 
 
-def granting_rules(rules: Sequence[ShellRule]) -> list[ShellRule]:
+def granting_rules(rules: Sequence[Rule]) -> list[Rule]:
     """The rules that do pre-approve something: not those that never count, or that match nothing which could be."""
     return [
-        rule for index, rule in enumerate(rules) if rule.approval is Approval.PRE_APPROVED and _counts(rules, index)
+        rule for index, rule in enumerate(rules) if rule.decision is Decision.PRE_APPROVED and _counts(rules, index)
     ]
 
 
-def _counts(rules: Sequence[ShellRule], index: int) -> bool:
+def _counts(rules: Sequence[Rule], index: int) -> bool:
     if rules[index].use:
         return True
     tokens = rules[index].tokens
@@ -100,7 +100,7 @@ def _counts(rules: Sequence[ShellRule], index: int) -> bool:
     return _never_approves(tokens) is None and next(_shadows(rules, index), None) is None
 
 
-def _problems(rules: Sequence[ShellRule], index: int) -> Iterator[str]:
+def _problems(rules: Sequence[Rule], index: int) -> Iterator[str]:
     rule = rules[index]
     if rule.use:
         return
@@ -109,9 +109,9 @@ def _problems(rules: Sequence[ShellRule], index: int) -> Iterator[str]:
         return
     if odd := next(filter(_NOT_LITERAL.search, rule.tokens), None):
         yield f"a pattern is words without quotes or wildcards; {_shown(odd)} only matches itself"
-    if rule.approval is Approval.PRE_APPROVED and (why := _never_approves(rule.tokens)):
+    if rule.decision is Decision.PRE_APPROVED and (why := _never_approves(rule.tokens)):
         yield f"it can never pre-approve: {why}"
-    if rule.approval is not Approval.BLOCKED:
+    if rule.decision is not Decision.BLOCKED:
         yield from _shadows(rules, index)
 
 
@@ -126,15 +126,15 @@ def _never_approves(tokens: tuple[str, ...]) -> str | None:
     return whys[1] if all(whys) else None
 
 
-def _shadows(rules: Sequence[ShellRule], index: int) -> Iterator[str]:
+def _shadows(rules: Sequence[Rule], index: int) -> Iterator[str]:
     """The first rule that always counts before this one."""
     rule = rules[index]
     for other, blocking in enumerate(rules):
-        if blocking.approval is Approval.BLOCKED and _starts_with(rule.tokens, blocking.tokens, fold=True):
+        if blocking.decision is Decision.BLOCKED and _starts_with(rule.tokens, blocking.tokens, fold=True):
             yield f"it never counts: rules[{other}] {_shown(blocking.pattern)} blocks all that it matches"
             return
     for earlier in rules[:index]:
-        if earlier.tokens and earlier.approval is not rule.approval and _starts_with(rule.tokens, earlier.tokens):
+        if earlier.tokens and earlier.decision is not rule.decision and _starts_with(rule.tokens, earlier.tokens):
             place = rules.index(earlier)
             yield f"it never counts: rules[{place}] {_shown(earlier.pattern)} comes first and matches the same"
             return

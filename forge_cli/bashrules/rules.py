@@ -1,56 +1,47 @@
-"""The rules of the toolset ``shell``, and which of them match a command."""
+"""Rules on the first words of commands, and which of them match a command."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Self
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
-from pydantic import Field, model_validator
 
 from forge_cli.bashrules.allow.lexer import ADDED_BY_XARGS, ShellWord, Unknown
 from forge_cli.bashrules.allow.values import Simple
+from forge_cli.bashrules.decision import Decision
 from forge_cli.bashrules.programs.subcommands import wrapper_named
 from forge_cli.bashrules.sets.rows import ANY_PROGRAM, SetName, SetRow
-from forge_cli.core.approval import Approval
-from forge_cli.core.text import visible
-from forge_cli.schema.config import Config
+from forge_cli.bashrules.text import visible
 
 _TIMED = ("timeout", "time")
 _XARGS = re.compile(r"xargs (?:(?:-0|--null|-r|--no-run-if-empty|-t|-[nLP] ?[0-9]+|-I ?\{\}) )*")
 _TOKEN = re.compile(r"[^ \t\r\n]+")
 
 
-class ShellRule(Config):
-    """One rule: what to say of the simple commands whose words start with the tokens of ``pattern``.
+class Rule(Struct, frozen=True, kw_only=True):
+    """One rule: the decision on simple commands whose words start with the tokens of ``pattern``.
 
-    Or a set of them that forge keeps, by its name, all of which pre-approve.
+    Or a set of them that this library keeps, by its name, all of which pre-approve.
     """
 
     pattern: str = ""
     """The first tokens of a simple command."""
-    approval: Approval = Approval.PRE_APPROVED
-    """The approval of commands that match it."""
+    decision: Decision = Decision.PRE_APPROVED
+    """The decision on commands that match it."""
     use: SetName | None = None
-    """A rule set that forge keeps: reading, testing or linting; it stands alone."""
+    """The name of a rule set, in place of a pattern."""
     reason: str | None = None
     """Shown in the refusal or the prompt."""
-    match: list[str] = Field(default=[])
-    """Command lines that it must match, checked at load."""
-    not_match: list[str] = Field(default=[])
-    """Command lines that it must not match."""
-
-    @model_validator(mode="after")
-    def _is_one_of_both(self) -> Self:
-        given = self.model_fields_set
-        if self.use and len(given) > 1:
-            raise ValueError("'use' stands alone: a rule set has its own patterns, which pre-approve")
-        if not self.use and (missing := [name for name in ("pattern", "approval") if name not in given]):
-            raise ValueError(f"'{missing[0]}' is required; or name a rule set: {{use: reading}}")
-        return self
+    match: Sequence[str] = ()
+    """Lines that it must match; see ``check_examples``."""
+    not_match: Sequence[str] = ()
+    """Lines that it must not match."""
+    where: Any = None
+    """Kept for the program that made the rule, such as its place in a file."""
 
     @property
     def title(self) -> str:
@@ -73,7 +64,7 @@ class RuleList(Struct, frozen=True):
     """The rules of one place: a worker, a project, a user."""
 
     name: str
-    rules: Sequence[ShellRule]
+    rules: Sequence[Rule]
 
 
 class Match(Struct, frozen=True):
@@ -81,7 +72,7 @@ class Match(Struct, frozen=True):
 
     origin: str
     index: int
-    rule: ShellRule
+    rule: Rule
     tokens: tuple[str, ...]
     row: SetRow | None = None
     """Of the rule set that it uses."""

@@ -192,15 +192,16 @@ def _isolation(sandbox: SandboxConfig, *, starts: bool) -> Iterator[Grant]:
 def _commands(sections: list[tuple[str, Section]]) -> Iterator[Grant]:
     for name, section in sections:
         if name == "shell":
+            from forge_cli.bashrules.decision import Decision
             from forge_cli.bashrules.lint import granting_rules
-            from forge_cli.bashrules.rules import ShellRule
+            from forge_cli.bashrules.rules import Rule
 
-            rules = [
-                ShellRule(use=rule["use"])
-                if "use" in rule
-                else ShellRule(pattern=str(rule.get("pattern")), approval=Approval(rule.get("approval")))
-                for rule in section.get("rules") or ()
-            ]
+            rules: list[Rule] = []
+            for rule in section.get("rules") or ():
+                if "use" in rule:
+                    rules.append(Rule(use=rule["use"]))
+                else:
+                    rules.append(Rule(pattern=str(rule.get("pattern")), decision=Decision(rule.get("approval"))))
             yield from (Grant("command", rule.title) for rule in granting_rules(rules))
             if section.get("default") == ALLOWED:
                 yield Grant("command", "every command that no rule covers (default: preApproved)")

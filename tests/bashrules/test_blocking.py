@@ -8,13 +8,13 @@ forge_cli.bashrules.block.scanner, forge_cli.bashrules.block.search, forge_cli.b
 import pytest
 
 from forge_cli.bashrules.block.frames import ScanBudget
+from forge_cli.bashrules.decision import Decision
 from forge_cli.bashrules.programs.table import DATA, read_rows
-from forge_cli.core.approval import Approval
 
 from .conftest import Judge, judge_by, others_than
 from .test_programs import blocked_examples
 
-PRE, ASK, BLOCKED = Approval.PRE_APPROVED, Approval.ASK, Approval.BLOCKED
+PRE, ASK, BLOCKED = Decision.PRE_APPROVED, Decision.ASK, Decision.BLOCKED
 
 # fmt: off
 FOUND = [
@@ -169,8 +169,8 @@ MAKEFILES = [
 
 def test_a_word_that_could_become_a_blocked_one_is_blocked() -> None:
     assert others_than(BLOCKED, COULD_BECOME, default=PRE, block=COULD_BE_BLOCKED) == []
-    verdicts = {line: judge_by(line, default=PRE, block=COULD_BE_BLOCKED).approval for line in COULD_NOT_BECOME}
-    assert [line for line, approval in verdicts.items() if approval is BLOCKED] == []
+    verdicts = {line: judge_by(line, default=PRE, block=COULD_BE_BLOCKED).decision for line in COULD_NOT_BECOME}
+    assert [line for line, decision in verdicts.items() if decision is BLOCKED] == []
 
 
 def test_a_value_that_can_be_seen_in_the_line_counts_as_the_word_and_one_that_nobody_can_see_asks() -> None:
@@ -196,39 +196,39 @@ def test_what_may_come_to_a_blocked_command_asks(judge: Judge) -> None:
         "echo make deploy": PRE,
         "ls rm": PRE,
     }
-    assert {line: judge(line, allow=allow, block=block).approval for line in expected} == expected
+    assert {line: judge(line, allow=allow, block=block).decision for line in expected} == expected
 
 
 def test_more_values_than_are_tried_are_no_hiding_place(judge: Judge) -> None:
     many = "; ".join(f"a=v{number}" for number in range(100))
-    assert judge(f"{many}; a=tag; git $a", block=["git tag"]).approval is BLOCKED
+    assert judge(f"{many}; a=tag; git $a", block=["git tag"]).decision is BLOCKED
     several = "; ".join(f"{name}=x; {name}=tag; {name}=y" for name in "abcdef")
-    assert judge(f"{several}; git $a $b $c $d $e $f", block=["git tag"]).approval is BLOCKED
-    assert judge("true; " * 20_000 + "a=tag; git $a", block=["git tag"]).approval is BLOCKED
-    assert judge(f"{many}; a=ta; git ${{a}}g", block=["git tag"]).approval is BLOCKED
+    assert judge(f"{several}; git $a $b $c $d $e $f", block=["git tag"]).decision is BLOCKED
+    assert judge("true; " * 20_000 + "a=tag; git $a", block=["git tag"]).decision is BLOCKED
+    assert judge(f"{many}; a=ta; git ${{a}}g", block=["git tag"]).decision is BLOCKED
     names = " ".join(f"f{number}" for number in range(100))
     loop = f"for f in {names}; do cp $f $f.bak; done; git commit -m 'tag it'; echo {names} | xargs git log"
-    assert judge(loop, block=["git tag", "rm"]).approval is ASK
-    assert judge(f"echo {names} tag | xargs git", block=["git tag"]).approval is BLOCKED
+    assert judge(loop, block=["git tag", "rm"]).decision is ASK
+    assert judge(f"echo {names} tag | xargs git", block=["git tag"]).decision is BLOCKED
 
 
 def test_a_blocked_command_is_found() -> None:
     assert others_than(BLOCKED, FOUND, block=["rm"]) == []
     assert others_than(BLOCKED, MAKE_FOUND, block=["make deploy"]) == []
     assert others_than(BLOCKED, GIT_FOUND, block=["git push"]) == []
-    assert [line for line in NOT_FOUND if judge_by(line, block=["rm"]).approval is BLOCKED] == []
+    assert [line for line in NOT_FOUND if judge_by(line, block=["rm"]).decision is BLOCKED] == []
 
 
 def test_many_global_options_are_no_hiding_place(judge: Judge) -> None:
-    assert judge(f"git {'-C . ' * 2000}push", block=["git push"]).approval is BLOCKED
+    assert judge(f"git {'-C . ' * 2000}push", block=["git push"]).decision is BLOCKED
 
 
 def test_a_blocked_wrapper_is_blocked_itself(judge: Judge) -> None:
-    assert judge("ls | sudo -n true", block=["sudo"]).approval is BLOCKED
+    assert judge("ls | sudo -n true", block=["sudo"]).decision is BLOCKED
 
 
 def test_a_blocked_path_is_found_by_its_name(judge: Judge) -> None:
-    assert judge("bash deploy.sh", block=["./deploy.sh"]).approval is BLOCKED
+    assert judge("bash deploy.sh", block=["./deploy.sh"]).decision is BLOCKED
 
 
 def test_a_blocked_path_is_found_however_it_is_spelled() -> None:
@@ -252,7 +252,7 @@ def test_a_verdict_names_the_command_and_the_rule(judge: Judge) -> None:
     verdict = judge("ls && sudo rm -rf 'a b'", block=["mv", "rm"])
     assert verdict.reason == "'rm -rf 'a b'' matches the blocked rule 'rm'"
     assert verdict.match == verdict.parts[-1].match
-    assert [(part.text, part.match and part.match.index, part.nested, part.approval) for part in verdict.parts] == [
+    assert [(part.text, part.match and part.match.index, part.nested, part.decision) for part in verdict.parts] == [
         ("ls", None, False, ASK),
         ("sudo rm -rf 'a b'", None, False, ASK),
         ("rm -rf 'a b'", 1, True, BLOCKED),
@@ -261,7 +261,7 @@ def test_a_verdict_names_the_command_and_the_rule(judge: Judge) -> None:
 
 def test_the_other_parts_of_a_blocked_line_are_shown_with_their_rules(judge: Judge) -> None:
     verdict = judge("ls $x | rm y; id", allow=["ls"], block=["rm"])
-    assert [(part.text, part.approval, part.why is not None) for part in verdict.parts] == [
+    assert [(part.text, part.decision, part.why is not None) for part in verdict.parts] == [
         ("ls $x", ASK, True),
         ("rm y", BLOCKED, False),
         ("id", ASK, False),
@@ -284,7 +284,7 @@ def test_length_is_no_hiding_place() -> None:
 
 
 def test_what_is_not_taken_apart_is_searched(judge: Judge) -> None:
-    assert judge("true; " * 20_000 + "'r'm x", block=["rm"]).approval is BLOCKED
+    assert judge("true; " * 20_000 + "'r'm x", block=["rm"]).decision is BLOCKED
 
 
 @pytest.fixture
@@ -314,21 +314,21 @@ def test_a_mistake_in_the_scan_leaves_the_bare_text(judge: Judge, monkeypatch: p
         raise RecursionError
 
     monkeypatch.setattr("forge_cli.bashrules.block.search.scan", broken)
-    assert judge("ls; 'r'm x", allow=["ls"], block=["rm"]).approval is BLOCKED
-    assert judge("ls $x", allow=["ls"], block=["rm"]).approval is ASK
+    assert judge("ls; 'r'm x", allow=["ls"], block=["rm"]).decision is BLOCKED
+    assert judge("ls $x", allow=["ls"], block=["rm"]).decision is ASK
 
 
 def test_scripts_in_scripts_are_no_hiding_place(judge: Judge) -> None:
     script = "rm x"
     for _ in range(12):
         script = "eval " + "".join(f"\\{char}" if not char.isalnum() else char for char in script)
-        assert judge(script, block=["rm"]).approval is BLOCKED
+        assert judge(script, block=["rm"]).decision is BLOCKED
         if len(script) > 50_000:
             break
 
 
 def test_nul_is_refused(judge: Judge) -> None:
-    assert judge("git status\0", allow=["git"]).approval is BLOCKED
+    assert judge("git status\0", allow=["git"]).decision is BLOCKED
 
 
 BRACES = "{s,u}{u,d}{d,o}{a,b}{c,d}{e,f}{g,h}{i,j}{k,l}{m,n}{o,p}{q,r}{s,t}"

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from forge_cli.bashrules.decision import Decision
 from forge_cli.bashrules.judge import LineJudge
 from forge_cli.bashrules.rules import RuleList
 from forge_cli.core.approval import Approval
@@ -239,8 +240,8 @@ def check(construct: str, seed: int, count: int, tmp_path: Path) -> int:
     config = ShellConfig.model_validate({"rules": [{"use": "reading"}]})
     policy = ShellPolicy(config, UserRules(), Sandbox([Zone("w", template)], workspace=template), template)
     lines = draw(construct, seed, count)
-    judge = LineJudge([RuleList("", config.rules)], Approval.ASK)
-    readable = [line for line in lines if " .." in line or judge.judge(line).approval is Approval.PRE_APPROVED]
+    judge = LineJudge([RuleList("", [rule.as_rule() for rule in config.rules])], Decision.ASK)
+    readable = [line for line in lines if " .." in line or judge.judge(line).decision is Decision.PRE_APPROVED]
     approved = [line for line in readable if policy.verdict(line).approval is Approval.PRE_APPROVED]
     assert len(approved) > count // 50, f"only {len(approved)} of {count} lines of {construct} were pre-approved"
     (tmp_path / "run").mkdir()

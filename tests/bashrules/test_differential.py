@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from forge_cli.bashrules.decision import Decision
 from forge_cli.bashrules.judge import LineJudge, LineVerdict, judge_line
-from forge_cli.bashrules.rules import RuleList, ShellRule
-from forge_cli.core.approval import Approval
+from forge_cli.bashrules.rules import Rule, RuleList
 
 BASH, DASH = shutil.which("bash"), shutil.which("dash")
 pytestmark = pytest.mark.needs("bash")
@@ -34,9 +34,9 @@ ALLOWED = (
     "make", "./run.sh", "read", "mapfile", "wait", "getopts", "let", "export", "pwd", "type",
 )
 # fmt: on
-ALLOW_RULES = [ShellRule(pattern=pattern, approval=Approval.PRE_APPROVED) for pattern in ALLOWED]
+ALLOW_RULES = [Rule(pattern=pattern, decision=Decision.PRE_APPROVED) for pattern in ALLOWED]
 BLOCKED = (("rm",), ("git", "tag"), ("make", "deploy"))
-BLOCK_RULES = [ShellRule(pattern=" ".join(tokens), approval=Approval.BLOCKED) for tokens in BLOCKED]
+BLOCK_RULES = [Rule(pattern=" ".join(tokens), decision=Decision.BLOCKED) for tokens in BLOCKED]
 WRITABLE = ("scratch",)
 READS_ONLY = frozenset({"ls", "cat", "echo", "grep", "wc", "head", "printf", "true", "test", "[", ":", "pwd", "type"})
 GIT_READS_ONLY = frozenset({"status", "log", "grep"})
@@ -370,14 +370,14 @@ def draw(seed: int, count: int) -> list[str]:
 
 def preapproved(inputs: list[str]) -> list[tuple[str, LineVerdict]]:
     """The lines that would run without a question."""
-    judged = [(line, judge_line(line, ALLOW_RULES, Approval.ASK, writable=WRITABLE)) for line in inputs]
-    return [(line, verdict) for line, verdict in judged if verdict.approval is Approval.PRE_APPROVED]
+    judged = [(line, judge_line(line, ALLOW_RULES, Decision.ASK, writable=WRITABLE)) for line in inputs]
+    return [(line, verdict) for line, verdict in judged if verdict.decision is Decision.PRE_APPROVED]
 
 
 def not_blocked(inputs: list[str]) -> list[str]:
     """The lines that could start something blocked, and are not blocked."""
     named = [line for line in inputs if re.search(r"r.*m|git|make|[$?*]", line, re.DOTALL)]
-    return [line for line in named if judge_line(line, BLOCK_RULES, Approval.ASK).approval is not Approval.BLOCKED]
+    return [line for line in named if judge_line(line, BLOCK_RULES, Decision.ASK).decision is not Decision.BLOCKED]
 
 
 def is_blocked(argv: tuple[str, ...]) -> bool:
@@ -442,9 +442,9 @@ def start_in_dash(lines: list[str], place: Path) -> list[list[tuple[str, ...]]]:
 
 def check_other_shell(seed: int, inputs: int, place: Path) -> None:
     """Judge lines for a session of another shell and run those that are not refused: dash starts nothing blocked."""
-    judge = LineJudge([RuleList("", BLOCK_RULES)], Approval.ASK)
+    judge = LineJudge([RuleList("", BLOCK_RULES)], Decision.ASK)
     drawn = [line for line in draw(seed, inputs) if re.search(r"r.*m|git|make|[$?*&]", line, re.DOTALL)]
-    free = [line for line in drawn if judge.judge(line, any_grammar=True).approval is not Approval.BLOCKED]
+    free = [line for line in drawn if judge.judge(line, any_grammar=True).decision is not Decision.BLOCKED]
     assert len(free) > inputs // 40
     done = start_in_dash(free, place)
     assert [line for line, argvs in zip(free, done, strict=True) if any(map(is_blocked, argvs))] == []

@@ -10,9 +10,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from forge_cli.bashrules.decision import Decision
 from forge_cli.bashrules.judge import LineJudge, LineVerdict, judge_line
-from forge_cli.bashrules.rules import RuleList, ShellRule
-from forge_cli.core.approval import Approval
+from forge_cli.bashrules.rules import Rule, RuleList
+
+from .conftest import rule_of
 
 CASES: list[dict[str, Any]] = [
     json.loads(line)
@@ -30,13 +32,13 @@ LINES = st.lists(st.tuples(PIECES, JOINS), min_size=1, max_size=3).map(
     lambda parts: "".join(piece + join for piece, join in parts)
 )
 PATTERNS = st.sampled_from(["git", "git push", "git commit", "ls", "rm", "npm", "pytest", "bash x", "env"])
-RULES = st.lists(st.builds(ShellRule, pattern=PATTERNS, approval=st.sampled_from(Approval)), max_size=3)
-DEFAULTS = st.sampled_from(Approval)
+RULES = st.lists(st.builds(Rule, pattern=PATTERNS, decision=st.sampled_from(Decision)), max_size=3)
+DEFAULTS = st.sampled_from(Decision)
 
 
 def grantable(line: str, *rules: str) -> tuple[str, ...]:
-    asking = [ShellRule(pattern=pattern, approval=Approval.ASK) for pattern in rules]
-    return judge_line(line, asking, Approval.ASK, writable=["scratch"]).grantable
+    asking = [Rule(pattern=pattern, decision=Decision.ASK) for pattern in rules]
+    return judge_line(line, asking, Decision.ASK, writable=["scratch"]).grantable
 
 
 OFFERED = {
@@ -171,7 +173,7 @@ def test_never_for_what_cannot_be_judged_and_for_what_runs_other_things() -> Non
 def test_no_rule_is_advised_that_would_not_say_what_it_allows() -> None:
     lines = ["rm -rf /", "curl -X DELETE http://h/x", "mv a b", "kill 1", "chmod +x a", "for x in a; do break; done"]
     advised = {
-        line: judge_line(line, [ShellRule(pattern="true", approval=Approval.PRE_APPROVED)], Approval.ASK).suggestion
+        line: judge_line(line, [Rule(pattern="true", decision=Decision.PRE_APPROVED)], Decision.ASK).suggestion
         for line in lines
     }
     assert advised == dict.fromkeys(lines)
@@ -186,13 +188,11 @@ REASONS = {
 
 
 def test_reasons_say_what_is_there() -> None:
-    rules = [
-        ShellRule(pattern=pattern, approval=Approval.PRE_APPROVED) for pattern in ("cd src", "cat", "git checkout")
-    ]
-    rules.append(ShellRule(use="reading"))
-    assert {line: judge_line(line, rules, Approval.ASK).reason for line in REASONS} == REASONS
-    assert judge_line("echo .env exists", rules, Approval.ASK).approval is Approval.PRE_APPROVED
-    assert judge_line("echo .en*", rules, Approval.ASK).approval is Approval.ASK
+    rules = [Rule(pattern=pattern, decision=Decision.PRE_APPROVED) for pattern in ("cd src", "cat", "git checkout")]
+    rules.append(Rule(use="reading"))
+    assert {line: judge_line(line, rules, Decision.ASK).reason for line in REASONS} == REASONS
+    assert judge_line("echo .env exists", rules, Decision.ASK).decision is Decision.PRE_APPROVED
+    assert judge_line("echo .en*", rules, Decision.ASK).decision is Decision.ASK
 
 
 def test_what_a_rule_says_explicitly_stays() -> None:
@@ -201,42 +201,40 @@ def test_what_a_rule_says_explicitly_stays() -> None:
     assert grantable("git pull", "git push") == ("git pull",)
 
 
-def offered(found: LineVerdict) -> list[ShellRule]:
-    return [ShellRule(pattern=pattern, approval=Approval.PRE_APPROVED) for pattern in found.grantable]
+def offered(found: LineVerdict) -> list[Rule]:
+    return [Rule(pattern=pattern, decision=Decision.PRE_APPROVED) for pattern in found.grantable]
 
 
 @given(LINES, RULES, DEFAULTS)
-def test_what_is_offered_is_a_rule_that_pre_approves_the_line(
-    line: str, rules: list[ShellRule], default: Approval
-) -> None:
+def test_what_is_offered_is_a_rule_that_pre_approves_the_line(line: str, rules: list[Rule], default: Decision) -> None:
     found = judge_line(line, rules, default)
     if not found.grantable:
         return
-    assert found.approval is Approval.ASK
-    assert all(part.match is None for part in found.parts if part.approval is Approval.ASK)
+    assert found.decision is Decision.ASK
+    assert all(part.match is None for part in found.parts if part.decision is Decision.ASK)
     chosen = offered(found)
     both = LineJudge([RuleList("", rules), RuleList("more", chosen)], default).judge(line)
-    assert both.approval is Approval.PRE_APPROVED
-    assert judge_line(line, [*rules, *chosen], default).approval is Approval.PRE_APPROVED
+    assert both.decision is Decision.PRE_APPROVED
+    assert judge_line(line, [*rules, *chosen], default).decision is Decision.PRE_APPROVED
 
 
 @given(LINES, LINES, RULES, DEFAULTS)
 def test_what_is_given_for_one_line_allows_another_only_as_a_rule_would(
-    first: str, second: str, rules: list[ShellRule], default: Approval
+    first: str, second: str, rules: list[Rule], default: Decision
 ) -> None:
     given_patterns = judge_line(first, rules, default).grantable
     found = judge_line(second, rules, default)
     if found.grantable and set(found.grantable) <= set(given_patterns):
-        assert judge_line(second, [*rules, *offered(found)], default).approval is Approval.PRE_APPROVED
+        assert judge_line(second, [*rules, *offered(found)], default).decision is Decision.PRE_APPROVED
 
 
 def test_offers_are_sound_for_every_case() -> None:
     wrong = []
     for case in CASES:
-        rules, default = [ShellRule.model_validate(rule) for rule in case["rules"]], Approval(case["default"])
+        rules, default = [rule_of(rule) for rule in case["rules"]], Decision(case["default"])
         writable = case.get("writable", ())
         found = judge_line(case["command"], rules, default, writable=writable)
         given_now = judge_line(case["command"], [*rules, *offered(found)], default, writable=writable)
-        sound = not found.grantable or given_now.approval is Approval.PRE_APPROVED
+        sound = not found.grantable or given_now.decision is Decision.PRE_APPROVED
         wrong += [] if sound and (not found.grantable or case["expect"] == "ask") else [case["id"]]
     assert wrong == []

@@ -4,11 +4,11 @@ Covers forge_cli.bashrules.allow.folders, forge_cli.bashrules.allow.hazards,
 forge_cli.bashrules.allow.redirects.
 """
 
-from forge_cli.core.approval import Approval
+from forge_cli.bashrules.decision import Decision
 
 from .conftest import Judge, others_than
 
-PRE, ASK = Approval.PRE_APPROVED, Approval.ASK
+PRE, ASK = Decision.PRE_APPROVED, Decision.ASK
 
 # fmt: off
 WRITES = [
@@ -82,7 +82,7 @@ def misjudged(cases: list[tuple[str, bool]], **rules: object) -> list[str]:
 def test_a_name_of_secrets_asks_unless_the_rule_spells_it() -> None:
     assert others_than(ASK, [f"cat {words}" for words in SECRETS], allow=["cat"]) == []
     lines = [f"cat x && cat {words}" for words in SECRETS]
-    assert others_than(Approval.BLOCKED, lines, allow=["cat"], default=Approval.BLOCKED) == []
+    assert others_than(Decision.BLOCKED, lines, allow=["cat"], default=Decision.BLOCKED) == []
     assert [why for words in SECRETS for why in others_than(PRE, [f"cat {words}"], allow=[f"cat {words}"])] == []
     assert others_than(PRE, [f"cat {words}" for words in NO_SECRETS], allow=["cat"]) == []
 
@@ -149,12 +149,12 @@ def test_what_lies_in_a_folder_that_is_written_unasked_is_not_run_unasked() -> N
 
 
 def test_a_rule_may_name_the_other_folder(judge: Judge) -> None:
-    assert judge("git -C scratch commit -m x", allow=["git -C scratch"], writable=["scratch"]).approval is PRE
+    assert judge("git -C scratch commit -m x", allow=["git -C scratch"], writable=["scratch"]).decision is PRE
 
 
 def test_many_folders_that_a_shell_may_be_in_are_too_many(judge: Judge) -> None:
     line = "; ".join(f"cd d{number}" for number in range(5000))
-    assert judge(f"{line}; ls", allow=["cd", "ls"]).approval is ASK
+    assert judge(f"{line}; ls", allow=["cd", "ls"]).decision is ASK
 
 
 def test_a_file_is_written_unasked_only_where_no_command_of_the_line_may_have_made_links() -> None:
@@ -164,12 +164,12 @@ def test_a_file_is_written_unasked_only_where_no_command_of_the_line_may_have_ma
 
 def test_a_writable_folder_may_be_spelled_as_people_do(judge: Judge) -> None:
     for folder in ("scratch", "./scratch", "scratch/"):
-        assert judge("ls > scratch/o", allow=["ls"], writable=[folder]).approval is PRE, folder
+        assert judge("ls > scratch/o", allow=["ls"], writable=[folder]).decision is PRE, folder
 
 
 def test_the_whole_working_directory_may_be_writable(judge: Judge) -> None:
-    assert judge("ls > o", allow=["ls"], writable=["."]).approval is PRE
-    assert judge("ls > ../o", allow=["ls"], writable=["."]).approval is ASK
+    assert judge("ls > o", allow=["ls"], writable=["."]).decision is PRE
+    assert judge("ls > ../o", allow=["ls"], writable=["."]).decision is ASK
 
 
 def test_a_default_of_preapproved_covers_plain_commands_and_is_lowered_by_the_same_things() -> None:
@@ -179,8 +179,8 @@ def test_a_default_of_preapproved_covers_plain_commands_and_is_lowered_by_the_sa
 
 
 def test_a_rule_that_asks_is_not_made_stricter_by_what_it_asks_about(judge: Judge) -> None:
-    assert judge("sudo ls", ask=["sudo"], default=Approval.BLOCKED).approval is ASK
+    assert judge("sudo ls", ask=["sudo"], default=Decision.BLOCKED).decision is ASK
 
 
 def test_a_script_of_several_lines_is_read_as_one(judge: Judge) -> None:
-    assert judge("sed '1{w x\n}' f", allow=["sed"]).approval is ASK
+    assert judge("sed '1{w x\n}' f", allow=["sed"]).decision is ASK

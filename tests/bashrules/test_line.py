@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from forge_cli.bashrules.allow.braces import expand_braces
 from forge_cli.bashrules.allow.lexer import UnreadableLine
 from forge_cli.bashrules.allow.parser import COMMANDS_AT_MOST, TOKENS_AT_MOST, read_line
+from forge_cli.bashrules.decision import Decision
 from forge_cli.bashrules.judge import judge_line
-from forge_cli.bashrules.rules import ShellRule
-from forge_cli.core.approval import Approval
+from forge_cli.bashrules.rules import Rule
 
 READ = [
     ("git status", [["git", "status"]]),
@@ -190,17 +190,17 @@ def test_deep_nesting_is_read_without_recursion() -> None:
 @pytest.mark.long
 def test_more_commands_than_anybody_reads_ask_and_blocked_ones_are_still_found() -> None:
     rules = [
-        ShellRule(pattern="ls", approval=Approval.PRE_APPROVED),
-        ShellRule(pattern="rm", approval=Approval.BLOCKED),
+        Rule(pattern="ls", decision=Decision.PRE_APPROVED),
+        Rule(pattern="rm", decision=Decision.BLOCKED),
     ]
-    assert judge_line("ls; " * COMMANDS_AT_MOST, rules, Approval.ASK).approval is Approval.PRE_APPROVED
-    many = judge_line("ls; " * (COMMANDS_AT_MOST + 1), rules, Approval.ASK)
-    assert (many.approval, "more than 5000 commands" in many.reason) == (Approval.ASK, True)
-    assert judge_line("ls; " * COMMANDS_AT_MOST + "ls; rm x", rules, Approval.ASK).approval is Approval.BLOCKED
+    assert judge_line("ls; " * COMMANDS_AT_MOST, rules, Decision.ASK).decision is Decision.PRE_APPROVED
+    many = judge_line("ls; " * (COMMANDS_AT_MOST + 1), rules, Decision.ASK)
+    assert (many.decision, "more than 5000 commands" in many.reason) == (Decision.ASK, True)
+    assert judge_line("ls; " * COMMANDS_AT_MOST + "ls; rm x", rules, Decision.ASK).decision is Decision.BLOCKED
 
 
 def test_so_do_more_words() -> None:
-    rules = [ShellRule(pattern="ls", approval=Approval.PRE_APPROVED)]
-    assert judge_line("ls" + " x" * (TOKENS_AT_MOST - 1), rules, Approval.ASK).approval is Approval.PRE_APPROVED
-    many = judge_line("ls" + " x" * (TOKENS_AT_MOST + 1), rules, Approval.ASK)
-    assert (many.approval, "more than 16000 words" in many.reason) == (Approval.ASK, True)
+    rules = [Rule(pattern="ls", decision=Decision.PRE_APPROVED)]
+    assert judge_line("ls" + " x" * (TOKENS_AT_MOST - 1), rules, Decision.ASK).decision is Decision.PRE_APPROVED
+    many = judge_line("ls" + " x" * (TOKENS_AT_MOST + 1), rules, Decision.ASK)
+    assert (many.decision, "more than 16000 words" in many.reason) == (Decision.ASK, True)

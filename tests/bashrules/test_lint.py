@@ -1,15 +1,15 @@
 """Mistakes in rules: examples that do not hold, rules that never count, patterns that cannot do what they seem to."""
 
+from forge_cli.bashrules.decision import Decision
 from forge_cli.bashrules.lint import WrongExample, check_examples, granting_rules, lint_rules
-from forge_cli.bashrules.rules import ShellRule
-from forge_cli.core.approval import Approval
+from forge_cli.bashrules.rules import Rule
 from tests.support.rows import each_row
 
-PRE, ASK, BLOCKED = Approval.PRE_APPROVED, Approval.ASK, Approval.BLOCKED
+PRE, ASK, BLOCKED = Decision.PRE_APPROVED, Decision.ASK, Decision.BLOCKED
 
 
-def rule(pattern: str, approval: Approval, match: tuple[str, ...] = (), not_match: tuple[str, ...] = ()) -> ShellRule:
-    return ShellRule(pattern=pattern, approval=approval, match=list(match), not_match=list(not_match))
+def rule(pattern: str, decision: Decision, match: tuple[str, ...] = (), not_match: tuple[str, ...] = ()) -> Rule:
+    return Rule(pattern=pattern, decision=decision, match=list(match), not_match=list(not_match))
 
 
 def test_examples_that_hold_are_no_problem() -> None:
@@ -76,7 +76,7 @@ def test_examples_that_do_not_hold_are_named() -> None:
         ),
     ],
 )
-def test_odd_rules_are_named(rules: list[ShellRule], warning: str) -> None:
+def test_odd_rules_are_named(rules: list[Rule], warning: str) -> None:
     assert [odd.message for odd in lint_rules(rules)] == [warning]
 
 

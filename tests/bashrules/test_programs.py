@@ -17,13 +17,13 @@ import pytest
 from msgspec.structs import fields
 
 from forge_cli.bashrules.allow.programs import CHECKS
+from forge_cli.bashrules.decision import Decision
 from forge_cli.bashrules.programs.subcommands import starts_commands, wrapper_named
 from forge_cli.bashrules.programs.table import DATA, ProgramRow, program_named, read_rows, table_index
-from forge_cli.core.approval import Approval
 
 from .conftest import Judge, judge_by, others_than
 
-PRE, ASK, BLOCKED = Approval.PRE_APPROVED, Approval.ASK, Approval.BLOCKED
+PRE, ASK, BLOCKED = Decision.PRE_APPROVED, Decision.ASK, Decision.BLOCKED
 
 FILES = sorted(DATA.glob("*.yaml"))
 ROWS = [(path, row) for path in FILES for row in read_rows(path)]
@@ -85,13 +85,13 @@ def test_every_row_does_what_its_lines_say() -> None:
         for rule, line in examples(row.match):
             verdict = judge_by(line, allow=[rule])
             whys = [part.why for part in verdict.parts]
-            wrong += [] if (verdict.approval, whys) == (PRE, [None]) else [f"{path.name} match [{rule}] {line}: {whys}"]
+            wrong += [] if (verdict.decision, whys) == (PRE, [None]) else [f"{path.name} match [{rule}] {line}: {whys}"]
         for rule, line in examples(row.not_match):
-            verdicts = [judge_by(line, allow=[rule], default=default).approval for default in (ASK, BLOCKED)]
+            verdicts = [judge_by(line, allow=[rule], default=default).decision for default in (ASK, BLOCKED)]
             wrong += [] if verdicts == [ASK, BLOCKED] else [f"{path.name} not_match [{rule}] {line}: {verdicts}"]
         for key, expected in (("blocked", True), ("not_blocked", False)):
             for rule, line in blocked_examples(getattr(row, key)):
-                found = judge_by(line, default=PRE, block=[rule]).approval is BLOCKED
+                found = judge_by(line, default=PRE, block=[rule]).decision is BLOCKED
                 wrong += [] if found is expected else [f"{path.name} {key} [{rule}] {line}"]
     assert wrong == []
 
@@ -187,6 +187,6 @@ def test_the_rule_that_is_suggested_reaches_the_command_inside(judge: Judge) -> 
 def test_many_options_before_a_subcommand_ask_at_once(words: str, judge: Judge) -> None:
     line = f"docker {f'{words} ' * 3000}"
     began = time.process_time()
-    assert judge(f"{line} exec c id", allow=["docker"], block=["git push"]).approval is ASK
-    assert judge(f"python {'-m coverage run ' * 3000}", allow=["python"]).approval is ASK
+    assert judge(f"{line} exec c id", allow=["docker"], block=["git push"]).decision is ASK
+    assert judge(f"python {'-m coverage run ' * 3000}", allow=["python"]).decision is ASK
     assert time.process_time() - began < 5

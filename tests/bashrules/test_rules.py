@@ -6,32 +6,22 @@ forge_cli.bashrules.programs.git.
 
 import pytest
 
+from forge_cli.bashrules.decision import Decision
 from forge_cli.bashrules.judge import LineJudge
-from forge_cli.bashrules.rules import RuleList, ShellRule
-from forge_cli.core.approval import Approval
-from forge_cli.core.errors import WorkerError
-from forge_cli.schema.config import parse_config
+from forge_cli.bashrules.rules import Rule, RuleList
 from tests.support.rows import each_row
 
 from .conftest import Judge
 
-PRE, ASK, BLOCKED = Approval.PRE_APPROVED, Approval.ASK, Approval.BLOCKED
+PRE, ASK, BLOCKED = Decision.PRE_APPROVED, Decision.ASK, Decision.BLOCKED
 
 
-def rule(pattern: str, approval: Approval, reason: str | None = None) -> ShellRule:
-    return ShellRule(pattern=pattern, approval=approval, reason=reason)
+def rule(pattern: str, decision: Decision, reason: str | None = None) -> Rule:
+    return Rule(pattern=pattern, decision=decision, reason=reason)
 
 
-def lists(*many: list[ShellRule]) -> list[RuleList]:
+def lists(*many: list[Rule]) -> list[RuleList]:
     return [RuleList(name, rules) for name, rules in zip(("worker", "project", "user"), many, strict=False)]
-
-
-def test_a_rule_is_read_from_a_file_in_either_spelling() -> None:
-    data = {"pattern": "git push", "approval": "blocked", "notMatch": ["git pull"]}
-    rule = parse_config(ShellRule, data)
-    assert (rule.tokens, rule.approval, rule.match, rule.not_match) == (("git", "push"), BLOCKED, [], ["git pull"])
-    with pytest.raises(WorkerError, match="unknown key 'aproval'; did you mean 'approval'"):
-        parse_config(ShellRule, {"pattern": "x", "aproval": "ask"})
 
 
 @each_row(
@@ -48,10 +38,10 @@ def test_a_rule_is_read_from_a_file_in_either_spelling() -> None:
     ],
 )
 def test_of_several_lists_the_strictest_match_counts(
-    worker: list[ShellRule], user: list[ShellRule], expected: Approval, origin: str | None
+    worker: list[Rule], user: list[Rule], expected: Decision, origin: str | None
 ) -> None:
     verdict = LineJudge([RuleList("worker", worker), RuleList("user", user)], ASK).judge("git push")
-    assert (verdict.approval, verdict.match and verdict.match.origin) == (expected, origin)
+    assert (verdict.decision, verdict.match and verdict.match.origin) == (expected, origin)
 
 
 @each_row("line", ["git --no-pager push", "git -P push", "git -C . push", "/usr/bin/git push", "GIT push", "git push"])
@@ -62,23 +52,23 @@ def test_a_rule_that_asks_holds_for_other_spellings_of_its_command(line: str) ->
         ([asks], PRE, ASK),
         ([asks, rule("git push", BLOCKED)], PRE, BLOCKED),
     ):
-        assert LineJudge(lists(rules), default).judge(line).approval is expected
+        assert LineJudge(lists(rules), default).judge(line).decision is expected
     first = [rule("git", PRE), rule("/usr/bin/git", PRE), rule("GIT", PRE), asks]
-    assert LineJudge(lists(first), ASK).judge(line).approval is PRE
-    assert LineJudge(lists([asks]), BLOCKED).judge(f"{line} && git log").approval is BLOCKED
+    assert LineJudge(lists(first), ASK).judge(line).decision is PRE
+    assert LineJudge(lists([asks]), BLOCKED).judge(f"{line} && git log").decision is BLOCKED
 
 
 def test_a_rule_that_asks_leaves_other_commands_alone() -> None:
     judge = LineJudge(lists([rule("git push", ASK), rule("rm", ASK), rule("git", PRE), rule("ls", PRE)]), ASK)
     for line in ("git --no-pager log", "git stash push", "git commit -m 'git push'", "git rm x", "ls rm"):
-        assert judge.judge(line).approval is PRE, line
+        assert judge.judge(line).decision is PRE, line
 
 
 def test_each_part_may_be_covered_by_another_list() -> None:
     verdict = LineJudge(lists([rule("git", PRE)], [], [rule("head", PRE)]), BLOCKED).judge("git log | head")
     assert [part.match and part.match.name for part in verdict.parts] == ["worker.rules[0]", "user.rules[0]"]
-    assert {part.approval for part in verdict.parts} == {PRE}
-    assert verdict.approval is PRE
+    assert {part.decision for part in verdict.parts} == {PRE}
+    assert verdict.decision is PRE
 
 
 @each_row(
@@ -105,7 +95,7 @@ def test_every_verdict_says_why(line: str, reason: str) -> None:
 
 def test_the_parts_of_a_line_that_is_not_plain_are_shown(judge: Judge) -> None:
     verdict = judge("git log && echo $(id -u) | wc", allow=["git"])
-    assert [(part.text, part.approval, part.nested, part.why is not None) for part in verdict.parts] == [
+    assert [(part.text, part.decision, part.nested, part.why is not None) for part in verdict.parts] == [
         ("git log", PRE, False, False),
         ("id -u", ASK, True, False),
         ("echo $(id -u)", ASK, False, True),
@@ -146,7 +136,7 @@ def test_a_pattern_is_suggested_where_one_would_help(line: str, pattern: str | N
     verdict = judge(line, allow=already)
     assert verdict.suggestion == pattern
     if pattern:
-        assert judge(line, allow=[*already, pattern]).approval is PRE
+        assert judge(line, allow=[*already, pattern]).decision is PRE
 
 
 def test_nothing_is_suggested_against_a_rule(judge: Judge) -> None:
@@ -173,11 +163,11 @@ def test_nothing_is_suggested_against_a_rule(judge: Judge) -> None:
         ("PATH=. git log", ASK),
     ],
 )
-def test_a_rule_with_assignments_is_for_exactly_these(line: str, expected: Approval) -> None:
+def test_a_rule_with_assignments_is_for_exactly_these(line: str, expected: Decision) -> None:
     rules = [rule("git fetch", ASK), rule("git push", BLOCKED), rule("X=1 ls", PRE), rule("git", PRE)]
-    assert LineJudge(lists(rules), ASK).judge(line).approval is expected
+    assert LineJudge(lists(rules), ASK).judge(line).decision is expected
 
 
 def test_what_asks_without_assignments_asks_with_them() -> None:
     rules = [rule("git fetch", ASK), rule("X=1 git fetch", PRE)]
-    assert LineJudge(lists(rules), PRE).judge("X=1 git fetch").approval is ASK
+    assert LineJudge(lists(rules), PRE).judge("X=1 git fetch").decision is ASK

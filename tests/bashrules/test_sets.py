@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from forge_cli.bashrules.decision import Decision
 from forge_cli.bashrules.judge import LineJudge
-from forge_cli.bashrules.rules import RuleList, ShellRule
+from forge_cli.bashrules.rules import Rule, RuleList
 from forge_cli.bashrules.sets.rows import DATA, rows_of
-from forge_cli.core.approval import Approval
 from forge_cli.testing import Project
 from tests.support.rows import each_row
 
@@ -29,13 +29,13 @@ FILES = (
 @each_row("path", sorted(DATA.glob("*.yaml")))
 def test_the_lines_of_a_set(path: Path) -> None:
     name = path.stem
-    judge = LineJudge([RuleList("", [ShellRule.model_validate({"use": name})])], Approval.ASK)
+    judge = LineJudge([RuleList("", [Rule(use=name)])], Decision.ASK)
     failures = []
     for row in rows_of(name):  # type: ignore[arg-type]
         assert row.match, row.patterns
         for line in (*row.match.splitlines(), *row.not_match.splitlines()):
             verdict = judge.judge(line)
-            if (verdict.approval is Approval.PRE_APPROVED) != (line in row.match.splitlines()):
+            if (verdict.decision is Decision.PRE_APPROVED) != (line in row.match.splitlines()):
                 failures.append((line, verdict.reason))
     assert failures == []
 
@@ -198,23 +198,6 @@ def test_approve_names_the_row(repository: Project) -> None:
     answer = json.loads(repository.forge("approve", "coder", "shell", "command=mypy src", "--json").stdout)
     assert answer["reason"] == "'mypy src' is 'mypy' in the rule set linting"
     assert (answer["rule"], answer["risk"]) == ("toolsets.shell.rules[2]", "high")
-
-
-@pytest.mark.parametrize(
-    ("rule", "says"),
-    [
-        ("{use: readings}", "toolsets.shell.rules[0].use: must"),
-        ("{use: reading, approval: ask}", "toolsets.shell.rules[0]: 'use' stands alone"),
-        ("{use: reading, pattern: ls}", "toolsets.shell.rules[0]: 'use' stands alone"),
-        ("{pattern: ls}", "toolsets.shell.rules[0]: 'approval' is required"),
-        ("{approval: ask}", "toolsets.shell.rules[0]: 'pattern' is required"),
-    ],
-)
-def test_a_rule_is_one_or_the_other(project: Project, rule: str, says: str) -> None:
-    project.write("worker.yaml", f"name: w\ntoolsets:\n  shell:\n    rules: [{rule}]\n")
-    done = project.forge("worker", "check", "worker.yaml")
-    assert done.returncode == 3
-    assert f"worker.yaml:4:1{'9' if 'readings' in rule else '3'}: {says}" in done.stderr, done.stderr
 
 
 def test_a_blocked_rule_wins_over_a_set_and_an_asking_one_before_it(repository: Project) -> None:

@@ -8,9 +8,11 @@ from msgspec.structs import replace
 
 from forge_cli.bashrules.allow.lexer import ADDED_BY_XARGS, ShellWord, Unknown
 from forge_cli.bashrules.allow.values import Simple
-from forge_cli.bashrules.programs.table import names
+from forge_cli.bashrules.programs.table import word_set
 
-_READERS = names("cat cksum cut egrep fgrep file grep head ls md5sum nl od sed sha1sum sha256sum stat tac tail wc xxd")
+_READERS = word_set(
+    "cat cksum cut egrep fgrep file grep head ls md5sum nl od sed sha1sum sha256sum stat tac tail wc xxd"
+)
 _NAME = "{}"
 
 

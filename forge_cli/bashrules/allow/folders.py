@@ -12,11 +12,10 @@ from msgspec.structs import replace
 from forge_cli.bashrules.allow.hazards import innermost
 from forge_cli.bashrules.allow.redirects import is_inside
 from forge_cli.bashrules.allow.values import Simple
+from forge_cli.bashrules.names import FileNames, is_hidden
 from forge_cli.bashrules.programs.git import git_folders
 from forge_cli.bashrules.programs.readers import leaves_operands_alone, makes_no_links, only_reads
 from forge_cli.bashrules.programs.variables import are_harmless
-from forge_cli.sandbox.names import folded
-from forge_cli.sandbox.protected import PACKAGES
 
 IN_ANOTHER_FOLDER = "the rules are for the working directory, and it runs in another folder"
 _FOLDERS_AT_MOST = 16
@@ -81,6 +80,7 @@ class CommandPlace(Struct, frozen=True):
     """A command before this one, or beside it, that may have made links of what were files and folders."""
     steady: bool = True
     """Whether every folder is still there: the commands before this one only read."""
+    names: FileNames = FileNames()
 
     def after_lines(self, commands: Iterable[Simple]) -> CommandPlace:
         """The folder of a line, behind those that the same shell ran before: a folder may have been made since."""
@@ -181,14 +181,15 @@ def folder_hazard(words: Sequence[str], reach: int, place: CommandPlace, *, of_s
         return f"{place.unsure} may have made links, so that it may run in any folder"
     if None in folders.possible:
         return "it may run in any folder, and the rules are for the working directory"
-    if only_reads(argv) or (of_set and not place.unsure and all(map(_is_of_project, known))):
+    if only_reads(argv):
+        return None
+    if of_set and not place.unsure and all(_is_of_project(folder, place.names) for folder in known):
         return None
     return IN_ANOTHER_FOLDER
 
 
-def _is_of_project(folder: str) -> bool:
-    parts = folder.split("/")
-    return not any(folded(part) in PACKAGES or (part.startswith(".") and part != ".") for part in parts)
+def _is_of_project(folder: str, names: FileNames) -> bool:
+    return not any(names.is_of_packages(part) or is_hidden(part) for part in folder.split("/"))
 
 
 def _operand_hazard(argv: Sequence[str], reach: int, writable: Sequence[str]) -> str | None:

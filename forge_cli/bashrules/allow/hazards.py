@@ -19,7 +19,7 @@ from forge_cli.bashrules.programs.subcommands import (
     starts_commands,
     wrapper_named,
 )
-from forge_cli.bashrules.programs.table import names, program, program_named
+from forge_cli.bashrules.programs.table import program, program_named, word_set
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@%+,=-]+")
 _TOOLS_AT_MOST = 8
@@ -33,12 +33,12 @@ _SUBCOMMAND = re.compile(r"[a-z][a-z0-9:_-]*")
 _RUNS_NEXT = ("run", "run-script")
 """Subcommands whose next word is what they run."""
 _NEVER_GRANTED = frozenset({"state", "interactive"})
-_BY_ITS_WORDS = names(
+_BY_ITS_WORDS = word_set(
     "rm rmdir unlink shred dd truncate mv kill pkill killall chmod chown chgrp mount umount fdisk sfdisk parted mkfs "
     "iptables ip6tables nft ufw sysctl modprobe rmmod useradd usermod userdel crontab curl wget http https xh"
 )
 """Programs of which only all words tell what would be lost, or what would be sent where."""
-_KEYWORDS = names(
+_KEYWORDS = word_set(
     "if then elif else fi for while until do done case esac select function coproc in time { } ! [[ ]] break continue "
     "exit return wait jobs fg bg times"
 )

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from forge_cli.bashrules.allow.braces import expand_braces
-from forge_cli.core.text import UNSEEN
+from forge_cli.bashrules.text import UNSEEN
 
 
 class UnreadableLine(Exception):

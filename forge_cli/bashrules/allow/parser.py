@@ -30,7 +30,7 @@ from forge_cli.bashrules.allow.values import (
     prints_elsewhere,
     resolved,
 )
-from forge_cli.bashrules.programs.table import names
+from forge_cli.bashrules.programs.table import word_set
 
 
 class _Expect(Enum):
@@ -47,7 +47,7 @@ class _Expect(Enum):
     """After ``)`` or ``}``."""
 
 
-_RESERVED = names("if then elif else fi for while until do done case esac select function coproc in [[ ]]")
+_RESERVED = word_set("if then elif else fi for while until do done case esac select function coproc in [[ ]]")
 _NEXT = {
     ("if", "then"): "then",
     ("then", "elif"): "if",
@@ -55,7 +55,7 @@ _NEXT = {
     ("while", "do"): "do",
 }
 """The next part of a compound command, by the word that ends this one."""
-_LAST = names("then-fi else-fi do-done")
+_LAST = word_set("then-fi else-fi do-done")
 _VARIABLE_NAME = re.compile(r"(?!npm_)(?!.*_proxy$)[a-z][a-z0-9_]*")
 """Names that no program looks for in its environment, and that the shell itself does not use."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

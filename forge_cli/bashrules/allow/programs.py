@@ -11,7 +11,7 @@ from forge_cli.bashrules.programs.discarding import discard_hazard
 from forge_cli.bashrules.programs.git import git_hazard, git_options
 from forge_cli.bashrules.programs.options import known_options, options_of
 from forge_cli.bashrules.programs.subcommands import runner_named, starts_commands, subcommand_hazard
-from forge_cli.bashrules.programs.table import KnownProgram, names, program, program_named
+from forge_cli.bashrules.programs.table import KnownProgram, program, program_named, word_set
 
 _NAMES_A_FILE = re.compile(r"[/~]|\A[.@]|\.[A-Za-z][A-Za-z0-9]{0,9}\Z")
 _IS_CODE = re.compile(r"[;|&`$()<>]")
@@ -21,7 +21,7 @@ _TELLS_WHAT_TO_START = re.compile(
     re.IGNORECASE,
 )
 _URL = re.compile(r"https?://[^;|&`$()<>]*")
-_STARTED_OFTEN = names(
+_STARTED_OFTEN = word_set(
     """python python3 perl ruby node php lua vi vim nano emacs less more sudo env xargs make curl wget ssh nc id rm"""
 )
 
@@ -54,11 +54,11 @@ _CURL_COOKIE = re.compile(r"-[A-Za-z#0-9]*b|--cook?i?e?")
 _CURL_FORMAT = re.compile(r"-[A-Za-z#0-9]*w|--w[a-z-]*=?")
 _DENO_PERMITS = re.compile(r"-[AcP].*|--(?:allow|perm|preload|require|import-map|config|unstable|env-file).*")
 _LAUNCHER_VERSION = re.compile(r"-[23][.0-9]*(?:-\d+)?")
-_INLINE_MODULES = frozenset({""}) | names(
+_INLINE_MODULES = frozenset({""}) | word_set(
     "timeit code asyncio pdb sqlite3 pickle webbrowser idlelib turtledemo imaplib"
 )
-_SECOND_WRITES = names("json.tool json uu quopri base64 xmlrpc")
-_OPTION_WRITES = names("cProfile profile zipapp trace")
+_SECOND_WRITES = word_set("json.tool json uu quopri base64 xmlrpc")
+_OPTION_WRITES = word_set("cProfile profile zipapp trace")
 _NO_FILE = ("/dev/", "/proc/")
 
 

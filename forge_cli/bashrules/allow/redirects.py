@@ -8,22 +8,20 @@ from collections.abc import Sequence
 
 from forge_cli.bashrules.allow.lexer import ShellWord
 from forge_cli.bashrules.allow.values import Redirect
-from forge_cli.bashrules.programs.table import below, names, program, program_named
-from forge_cli.sandbox.protected import DOT_ENV, is_protected, is_secret
+from forge_cli.bashrules.names import FileNames
+from forge_cli.bashrules.programs.table import below, program, program_named, word_set
 
 CD_LEAVES = "cd may leave the working directory"
 _DESCRIPTOR = re.compile(r"[0-9]+-?|-")
 _WRITES = frozenset({">", ">>", ">|", ">&", "&>", "&>>", "<>"})
 _DATA = frozenset({"<<", "<<<"})
-_PIECES = re.compile(r"[/=:,@]")
-_LOOKERS = names("ls dir stat test [ basename dirname realpath readlink")
+_LOOKERS = word_set("ls dir stat test [ basename dirname realpath readlink")
 _GIT_LOOKERS = frozenset({("git", "ls-files"), ("git", "check-ignore"), ("git", "status")})
-_FIND_ACTIONS = names("-exec -execdir -ok -okdir -files0-from")
-_GLOB = re.compile(r"[*?\[]")
+_FIND_ACTIONS = word_set("-exec -execdir -ok -okdir -files0-from")
 
 
 def redirect_hazard(
-    redirect: Redirect, writable: Sequence[str], *, moved: bool, unsure: str | None = None
+    redirect: Redirect, writable: Sequence[str], names: FileNames, *, moved: bool, unsure: str | None = None
 ) -> str | None:
     """Why a redirection is not harmless; once a line has ``moved``, no relative name is known to be in ``writable``.
 
@@ -38,17 +36,17 @@ def redirect_hazard(
         return f"the target of {operator} is a glob"
     if operator in _WRITES:
         inside = any(is_inside(target, folder) for folder in writable) and not (moved and below(target))
-        if inside and unsure and not _protected(target):
+        if inside and unsure and not names.keep_from_writing(target):
             return f"{unsure} may have made links, so that {operator} {target} may write elsewhere"
-        return None if inside and not _protected(target) else f"{operator} {target} writes a file"
-    if any(map(is_secret, target.split("/"))):
+        return None if inside and not names.keep_from_writing(target) else f"{operator} {target} writes a file"
+    if any(map(names.is_secret, target.split("/"))):
         return f"{target} may hold secrets"
     if operator != "<" or not below(target):
         return f"{operator} {target} reads outside the working directory"
     return f"{unsure} may have made links, so that < {target} may read elsewhere" if unsure else None
 
 
-def secret_hazard(words: Sequence[ShellWord], reach: int, scripts: Sequence[int] = ()) -> str | None:
+def secret_hazard(words: Sequence[ShellWord], reach: int, names: FileNames, scripts: Sequence[int] = ()) -> str | None:
     """Why a command may read secrets: it names a file that holds some, and no rule of ``reach`` tokens does.
 
     The words at the places ``scripts`` are patterns or programs, and no names of files.
@@ -58,7 +56,7 @@ def secret_hazard(words: Sequence[ShellWord], reach: int, scripts: Sequence[int]
     if reads_no_content([word.text for word in words]):
         return None
     operands = (word for at, word in enumerate(words) if at >= max(reach, 1) and at not in scripts)
-    named = next((word.text for word in operands if names_secret(word.text, glob=word.glob)), None)
+    named = next((word.text for word in operands if names.named_secret(word.text, glob=word.glob)), None)
     return f"{named} may hold secrets" if named else None
 
 
@@ -67,23 +65,6 @@ def reads_no_content(words: Sequence[str]) -> bool:
     if words[0] == "find":
         return _FIND_ACTIONS.isdisjoint(words)
     return words[0] in _LOOKERS or tuple(words[:2]) in _GIT_LOOKERS
-
-
-def names_secret(text: str, *, glob: bool = False) -> bool:
-    """Whether a word names a file of secrets, by itself or behind an option, or may become such a name."""
-    pieces = _PIECES.split(text)
-    return any(is_secret(piece) or (glob and _becomes_secret(piece)) for piece in pieces)
-
-
-def _becomes_secret(piece: str) -> bool:
-    """A glob finds hidden names only where it begins with a dot."""
-    fixed = _GLOB.split(piece)[0].lower()
-    return fixed != piece.lower() and fixed.startswith(".") and (DOT_ENV.startswith(fixed) or fixed.startswith(DOT_ENV))
-
-
-def _protected(path: str) -> bool:
-    """Whether a name is hidden, as nearly all are that change what the next command does, or one of the others."""
-    return any((name.startswith(".") and name != ".") or is_protected(name) for name in path.split("/"))
 
 
 def is_inside(path: str, folder: str) -> bool:

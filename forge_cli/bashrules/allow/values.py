@@ -20,12 +20,12 @@ from forge_cli.bashrules.allow.lexer import (
     Unknown,
     UnreadableLine,
 )
-from forge_cli.bashrules.programs.table import names
+from forge_cli.bashrules.programs.table import word_set
 
 COMMANDS_AT_MOST = 5000
 VALUES_AT_MOST = 64
 """A command with more values than that counts as one whose words are not known."""
-_SETS_VARIABLES = names(
+_SETS_VARIABLES = word_set(
     "read mapfile readarray getopts let export declare typeset local readonly unset eval source . wait builtin command "
     "exec set shopt alias unalias trap enable fc bind complete compopt"
 )

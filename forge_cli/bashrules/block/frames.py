@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from forge_cli.bashrules.block.expansions import Assignment, Expansion, unmarked
 from forge_cli.bashrules.block.quoting import expand_braces, protect, restore
-from forge_cli.bashrules.programs.table import names
+from forge_cli.bashrules.programs.table import word_set
 
 FrameKind = Literal["commands", "subst", "quotes", "braces", "bracket"]
 
@@ -79,12 +79,12 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^]]*\])?\+?=")
 _PROCESS = re.compile(r"[<>]\(")
 _OPEN_SUBSCRIPT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\[(?![^\[\]]*\])")
 _PASSED_OVER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^]]*\])?\+?=|(?:builtin|command)\Z")
-_SETS_VARIABLES = names("for select read mapfile readarray set")
+_SETS_VARIABLES = word_set("for select read mapfile readarray set")
 _VALUES_MAX = 32
 _SUBSCRIPT = re.compile(r"\[[^]]*\]=")
-_STARTS_ITS_WORDS = names("eval time coproc builtin command exec nohup sudo env xargs bash sh zsh dash ksh")
-_BETWEEN_COMMANDS = names("if then elif else fi while until do done ! { } esac")
-RESERVED = _BETWEEN_COMMANDS | _SETS_VARIABLES | names("case printf")
+_STARTS_ITS_WORDS = word_set("eval time coproc builtin command exec nohup sudo env xargs bash sh zsh dash ksh")
+_BETWEEN_COMMANDS = word_set("if then elif else fi while until do done ! { } esac")
+RESERVED = _BETWEEN_COMMANDS | _SETS_VARIABLES | word_set("case printf")
 """Words that mean more than themselves to the scan."""
 
 

@@ -15,7 +15,7 @@ from forge_cli.bashrules.block.patterns import CommandWords, Patterns
 from forge_cli.bashrules.block.quoting import ansi_characters, bare_words, expanding_words, expands, restore
 from forge_cli.bashrules.block.scanner import scan
 from forge_cli.bashrules.block.unwrap import Fed, makefile_script, unwrap
-from forge_cli.bashrules.programs.table import names
+from forge_cli.bashrules.programs.table import word_set
 
 _LEVELS = 8
 """Scripts nested deeper than this are not taken apart: their bare text is searched."""
@@ -23,7 +23,7 @@ _STEPS_A_SCRIPT = 4
 _GLOBS_AT_MOST = 500
 """More globs in place of programs are not commands that a person means."""
 _PRINTS = frozenset({"echo", "printf", "yes", "print"})
-_STARTS_NOTHING = names(
+_STARTS_NOTHING = word_set(
     "mkdir touch rmdir rm cp mv ln ls cat stat wc head tail chmod basename dirname realpath readlink du df file cmp "
     "md5sum sha1sum sha256sum cd pushd true false test ["
 )

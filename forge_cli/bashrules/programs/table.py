@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 from msgspec import Struct
 
-from forge_cli.files.parsing import LOADER
+from forge_cli.bashrules.data import LOADER
 
 DATA = Path(__file__).with_name("data")
 _PROGRAMS = re.compile(r"^- programs:(.*(?:\n {4}.*)*)", re.MULTILINE)
@@ -136,7 +136,7 @@ def program(word: str) -> str:
     return cross[1] if cross else name
 
 
-def names(text: str) -> frozenset[str]:
+def word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 

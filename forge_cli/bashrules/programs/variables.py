@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 
 from forge_cli.bashrules.allow.lexer import ShellWord
-from forge_cli.bashrules.programs.table import names
+from forge_cli.bashrules.programs.table import word_set
 
-_LOADING = names(
+_LOADING = word_set(
     """
     path home ifs env shell pwd oldpwd cdpath globignore execignore ps4 prompt_command shellopts bashopts inputrc
     editor visual pager browser lessopen lessclose classpath
@@ -26,7 +26,7 @@ _LOADING_PART = re.compile(
 )
 
 
-_HARMLESS = names(
+_HARMLESS = word_set(
     "CI NO_COLOR FORCE_COLOR CLICOLOR TERM COLUMNS LINES LC_ALL LC_CTYPE LC_COLLATE LANG TZ CGO_ENABLED NODE_ENV "
     "PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE PYTHONPATH GO111MODULE RUST_BACKTRACE CARGO_TERM_COLOR"
 )

@@ -7,16 +7,16 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from forge_cli.bashrules.programs.table import names
+from forge_cli.bashrules.programs.table import word_set
 from forge_cli.bashrules.sets.rows import SetRow
 
 _FOLDERS_AT_MOST = 5000
 _CONSTRAINT = re.compile(rb"^//\s*(?:go:build|\+build)\b", re.MULTILINE)
 _HEADER_BYTES = 4096
-_NOT_BUILT = names("testdata vendor node_modules")
+_NOT_BUILT = word_set("testdata vendor node_modules")
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*\.go")
 """A name without ``_``: behind one may stand a system, for which alone the file is built."""
-_LAUNCHERS = names("npx pnpm yarn exec")
+_LAUNCHERS = word_set("npx pnpm yarn exec")
 
 
 def unmet_need(row: SetRow, tokens: Sequence[str], words: Sequence[str], folder: Path, root: Path) -> str | None:

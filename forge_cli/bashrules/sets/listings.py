@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from forge_cli.bashrules.allow.lexer import Unknown
-from forge_cli.bashrules.programs.table import below, names
+from forge_cli.bashrules.programs.table import below, word_set
 from forge_cli.bashrules.sets.secrets import FilesBelow
 
 _GLOB = re.compile(r"[*?\[]")
@@ -16,17 +16,17 @@ _SUFFIX = re.compile(r"(?:[A-Za-z0-9_./-]*/)?(\*[A-Za-z0-9_.-]+)")
 """A pathspec of git, whose star crosses folders: only what stands behind it is known of a name."""
 _PLAIN = re.compile(r"(?!-)[A-Za-z0-9_./*?\[\]-]+")
 """Words that the shell and xargs leave as they are, should no file fit them."""
-_FIND_TESTS = names(
+_FIND_TESTS = word_set(
     "-name -iname -path -ipath -wholename -type -maxdepth -mindepth -size -mtime -mmin -newer -perm -user -group"
 )
 """Each of them takes a value."""
-_FIND_WORDS = names("-print -print0 -prune -a -and -empty -xdev -mount ( )")
-_OR, _NOT, _NAMES = names("-o -or ,"), names("! -not"), names("-name -iname")
+_FIND_WORDS = word_set("-print -print0 -prune -a -and -empty -xdev -mount ( )")
+_OR, _NOT, _NAMES = word_set("-o -or ,"), word_set("! -not"), word_set("-name -iname")
 _GIT_LISTS = {
-    ("git", "ls-files"): names("-z -m -o -c --cached --others --modified --exclude-standard --"),
-    ("git", "grep", "-l"): names("-i -w -F -E -z --"),
+    ("git", "ls-files"): word_set("-z -m -o -c --cached --others --modified --exclude-standard --"),
+    ("git", "grep", "-l"): word_set("-i -w -F -E -z --"),
 }
-_RG = names("--files -l --files-with-matches -i -w -F -s -S -0 --null")
+_RG = word_set("--files -l --files-with-matches -i -w -F -s -S -0 --null")
 _GREP = re.compile(r"-[rRlniEFwIsZ]*l[rRlniEFwIsZ]*")
 _COUNT = re.compile(r"-?[0-9]+|-n[0-9]*")
 _PASSES = {

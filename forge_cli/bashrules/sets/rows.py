@@ -14,9 +14,9 @@ import yaml
 from msgspec import Struct
 
 from forge_cli.bashrules.allow.lexer import ShellWord
+from forge_cli.bashrules.data import LOADER
 from forge_cli.bashrules.programs.options import KnownOptions
 from forge_cli.bashrules.sets.listings import is_revision, listed
-from forge_cli.files.parsing import LOADER
 
 DATA = Path(__file__).with_name("data")
 OptInSet = Literal["building", "localhost", "containers"]

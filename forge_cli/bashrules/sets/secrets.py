@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from itertools import pairwise
 from pathlib import Path
@@ -12,7 +12,6 @@ from pathlib import Path
 from msgspec import Struct
 
 from forge_cli.bashrules.programs.table import program
-from forge_cli.sandbox.protected import is_secret
 
 FILES_AT_MOST = 50_000
 """A larger tree cannot be searched in time."""
@@ -40,7 +39,7 @@ class FilesBelow(Struct, frozen=True):
     here: bool = True
     """Whether it is that folder where the roots are none."""
 
-    def find_secret(self, places: Iterable[Path]) -> str | None:
+    def find_secret(self, places: Iterable[Path], is_secret: Callable[[str], bool]) -> str | None:
         """A file of secrets among them, or why that is not known."""
         seen = 0
         for place in places:

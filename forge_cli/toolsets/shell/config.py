@@ -6,11 +6,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from forge_cli.bashrules.rules import ShellRule
 from forge_cli.core.approval import Approval
 from forge_cli.schema.config import Config
 from forge_cli.schema.toolset import ToolsetConfig
 from forge_cli.toolsets.shell.opt_in import FolderSets
+from forge_cli.toolsets.shell.rules import ShellRule
 
 TrySetting = Literal["auto", "off", "required"]
 

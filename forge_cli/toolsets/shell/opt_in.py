@@ -8,10 +8,10 @@ from functools import cache
 from pathlib import Path
 from typing import get_args
 
-from forge_cli.bashrules.rules import ShellRule
 from forge_cli.bashrules.sets.rows import OptInSet, rows_of
 from forge_cli.core.approval import NEW_ENTRY, GrantRule
 from forge_cli.schema.config import Config
+from forge_cli.toolsets.shell.rules import ShellRule
 
 OPT_IN: tuple[OptInSet, ...] = get_args(OptInSet)
 _TITLES = {

@@ -18,11 +18,13 @@ from forge_cli.bashrules.allow.find_exec import with_found_names
 from forge_cli.bashrules.allow.folders import CommandPlace, Folders
 from forge_cli.bashrules.allow.parser import read_line
 from forge_cli.bashrules.allow.values import Simple
+from forge_cli.bashrules.decision import Decision
 from forge_cli.bashrules.judge import CommandPart, LineJudge, LineVerdict, starts_any
 from forge_cli.bashrules.lint import check_examples, lint_rules
+from forge_cli.bashrules.names import FileNames
 from forge_cli.bashrules.programs.discarding import commands_of, possible_files
 from forge_cli.bashrules.programs.readers import leaves_operands_alone, only_reads
-from forge_cli.bashrules.rules import RuleList, ShellRule
+from forge_cli.bashrules.rules import Rule, RuleList
 from forge_cli.bashrules.sets.folders import unmet_need
 from forge_cli.bashrules.sets.rows import OptInSet
 from forge_cli.bashrules.sets.secrets import hook_folders
@@ -31,12 +33,13 @@ from forge_cli.core.errors import Mark, ToolError, WorkerError
 from forge_cli.core.zones import Access, ZoneMode
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.names import folded
-from forge_cli.sandbox.protected import DOT_ENV, protected_among
+from forge_cli.sandbox.protected import DOT_ENV, PACKAGES, is_protected, is_secret, protected_among
 from forge_cli.schema.paths import PathUse
 from forge_cli.toolsets.shell.config import ShellConfig, TrySetting, UserRules
 from forge_cli.toolsets.shell.opt_in import OPT_IN, is_settled, offer_of, opt_in_programs, rules_in, set_rule
 from forge_cli.toolsets.shell.reads import Placed, ReadFiles, innermost_words, is_in_any
 
+_NAMES = FileNames(DOT_ENV, is_secret, is_protected, lambda name: folded(name) in PACKAGES)
 _DESCRIPTOR = re.compile(r"[0-9]+-?|-")
 _WORKER, _USER, _FOLDERS = "toolsets.shell", "policy.shell", "policy.shell.folders"
 _RULES = ("rules", NEW_ENTRY)
@@ -68,11 +71,11 @@ class ShellPolicy(Struct, frozen=True, dict=True):
 
     def check(self) -> Iterator[str]:
         """Warnings about the rules, a sentence each; an example that does not do what it says is an error."""
-        for name, section in self._sections():
-            for wrong in check_examples(section.rules):
+        for (name, section), each in zip(self._sections(), self._lists, strict=True):
+            for wrong in check_examples(each.rules):
                 where = section.where("rules", wrong.rule, wrong.key, wrong.item)
                 raise WorkerError(where, f"{name}.rules[{wrong.rule}].{wrong.key}: {wrong.message}")
-            for odd in lint_rules(section.rules):
+            for odd in lint_rules(each.rules):
                 where = section.where("rules", odd.rule)
                 yield f"{f'{where}: ' if where else ''}{name}: {odd.message}"
 
@@ -80,7 +83,8 @@ class ShellPolicy(Struct, frozen=True, dict=True):
         """The rules, one by one, without a command: the reason of each is its pattern, and why."""
         for name, section in self._sections():
             for index, rule in enumerate(section.rules):
-                what = f"{rule.title} ({rule.reason})" if rule.reason else rule.title
+                title = rule.as_rule().title
+                what = f"{title} ({rule.reason})" if rule.reason else title
                 yield Verdict(rule.approval, what, f"{name}.rules[{index}]", section.where("rules", index), by="rule")
         where = self.worker.where("default") if "default" in self.worker.model_fields_set else None
         yield Verdict(self.worker.default, "what no rule covers", f"{_WORKER}.default", where, by="rule")
@@ -93,12 +97,12 @@ class ShellPolicy(Struct, frozen=True, dict=True):
         found = self._judged(command, moved=moved, any_grammar=any_grammar)
         rule, where = self._rule(found)
         parts = tuple(dict.fromkeys(map(self._judged_part, found.parts)))
-        plain = found.approval is Approval.PRE_APPROVED or found.grantable
+        plain = found.decision is Decision.PRE_APPROVED or found.grantable
         placed = list(self._placed(command, moved)) if plain else []
         files = [file for simple, places in placed for file in _redirected(simple, places)]
         writes = not plain or any(file.access is Access.WRITE for file in files)
         verdict = Verdict(
-            found.approval,
+            approval_of(found.decision),
             found.reason,
             rule,
             where,
@@ -109,8 +113,8 @@ class ShellPolicy(Struct, frozen=True, dict=True):
             grants=self._grants(files, found, placed),
             unruled=self._is_unruled(command, found),
         )
-        if found.approval is not Approval.PRE_APPROVED:
-            return self._with_opt_in(command, verdict) if found.approval is Approval.ASK and not moved else verdict
+        if found.decision is not Decision.PRE_APPROVED:
+            return self._with_opt_in(command, verdict) if found.decision is Decision.ASK and not moved else verdict
         for file in files:
             word = self._zone_verdict(file)
             if word.approval is not Approval.PRE_APPROVED:
@@ -184,7 +188,7 @@ class ShellPolicy(Struct, frozen=True, dict=True):
         if not used or not used <= _WITHOUT_EFFECT or not all(part.match for part in parts):
             return frozenset()
         other = self._judge_of_others.judge(command, writable=self._writable(), is_link=self._is_link)
-        return frozenset() if other.approval is Approval.PRE_APPROVED else used
+        return frozenset() if other.decision is Decision.PRE_APPROVED else used
 
     def is_run_as_reading(self, command: str) -> bool:
         """Whether nothing but the set that only reads allows a line, and it writes nothing by a redirection."""
@@ -198,17 +202,17 @@ class ShellPolicy(Struct, frozen=True, dict=True):
 
     def _is_unruled(self, command: str, found: LineVerdict) -> bool:
         """Whether a line asks although no rule says so of any command in it, and it names no file of secrets."""
-        if found.approval is not Approval.ASK or DOT_ENV in folded(command):
+        if found.decision is not Decision.ASK or DOT_ENV in folded(command):
             return False
-        if any(part.match and part.match.rule.approval is Approval.ASK for part in found.parts):
+        if any(part.match and part.match.rule.decision is Decision.ASK for part in found.parts):
             return False
-        asking = tuple(rule.tokens for rule in self._stating(Approval.ASK) if rule.tokens)
+        asking = tuple(rule.tokens for rule in self._stating(Decision.ASK) if rule.tokens)
         unsaid = (shlex.join(part.words) for part in found.parts if part.match is None)
         return not asking or not (_hides(found) or any(starts_any(line, asking) for line in unsaid))
 
     def may_hide_blocked(self, command: str) -> str | None:
         """Why a line, as far as it can be read, may run a command that a rule blocks; None if it does not."""
-        return _hides(self._judge.judge(command)) if any(self._stating(Approval.BLOCKED)) else None
+        return _hides(self._judge.judge(command)) if any(self._stating(Decision.BLOCKED)) else None
 
     def may_block_unseen(self, command: str) -> str | None:
         """Why a line may run a blocked command that is no program, so that a trial does not show it."""
@@ -225,10 +229,12 @@ class ShellPolicy(Struct, frozen=True, dict=True):
         if found is None:
             return None
         rule, where = self._rule(found)
-        return Verdict(found.approval, f"{_STARTED}: {found.reason}", rule, where, by="rule", details=_details(found))
+        approval = approval_of(found.decision)
+        return Verdict(approval, f"{_STARTED}: {found.reason}", rule, where, by="rule", details=_details(found))
 
-    def _stating(self, approval: Approval) -> Iterator[ShellRule]:
-        return (rule for _, section in self._sections() for rule in section.rules if rule.approval is approval)
+    def _stating(self, decision: Decision) -> Iterator[Rule]:
+        for each in self._lists:
+            yield from (rule for rule in each.rules if rule.decision is decision)
 
     def names_git(self, command: str) -> bool:
         """Is git one of the simple commands of a line, as far as the line can be read?"""
@@ -237,23 +243,30 @@ class ShellPolicy(Struct, frozen=True, dict=True):
 
     @cached_property
     def _reads(self) -> ReadFiles:
-        return ReadFiles(self.workspace, self.sandbox, self.held)
+        return ReadFiles(self.workspace, self.sandbox, _NAMES, self.held)
 
     @cached_property
     def _judge(self) -> LineJudge:
-        lists = [RuleList(_FOLDERS, rules_in(self.user.folders, self.workspace))]  # before the sets of the worker
-        lists += [RuleList(name, section.rules) for name, section in self._sections()]
+        of_folders = [rule.as_rule() for rule in rules_in(self.user.folders, self.workspace)]
+        lists = [RuleList(_FOLDERS, of_folders), *self._lists]  # before the sets of the worker
         readable = [str(zone.path) for zone in self.sandbox.zones]
-        return LineJudge(lists, self.worker.default, readable=readable, root=str(self.workspace), held=self.held)
+        default = Decision(self.worker.default.value)
+        root = str(self.workspace)
+        return LineJudge(lists, default, readable=readable, root=root, held=self.held, names=_NAMES)
 
     @cached_property
     def _judge_of_others(self) -> LineJudge:
         """The judge by all rules but the sets that promise no effect."""
         lists = [
-            RuleList(name, [rule for rule in section.rules if rule.use not in _WITHOUT_EFFECT])
-            for name, section in self._sections()
+            RuleList(each.name, [rule for rule in each.rules if rule.use not in _WITHOUT_EFFECT])
+            for each in self._lists
         ]
-        return LineJudge(lists, self.worker.default)
+        return LineJudge(lists, Decision(self.worker.default.value), names=_NAMES)
+
+    @cached_property
+    def _lists(self) -> list[RuleList]:
+        """The rules of the worker and of its user, as the judge of lines takes them."""
+        return [RuleList(name, [rule.as_rule() for rule in section.rules]) for name, section in self._sections()]
 
     @property
     def try_first(self) -> TrySetting:
@@ -266,8 +279,8 @@ class ShellPolicy(Struct, frozen=True, dict=True):
     def _rule(self, found: LineVerdict) -> tuple[str | None, Mark | None]:
         """The rule that decides, if it is one, or the default."""
         if found.match:
-            return found.match.name, found.match.rule.where()
-        deciding = [part for part in found.parts if part.approval is found.approval]
+            return found.match.name, found.match.rule.where
+        deciding = [part for part in found.parts if part.decision is found.decision]
         if deciding and not any(part.why for part in found.parts):
             return f"{_WORKER}.default", self.worker.where("default")
         return None, None
@@ -276,9 +289,9 @@ class ShellPolicy(Struct, frozen=True, dict=True):
         """One command of a line, with the rule that it met."""
         match, but = part.match, f", but {part.why}" if part.why else ""
         reason = f"{match.described}{but}" if match else part.why or part.misfit or "no rule"
-        met = (each.rule.where() for each in self._judge.matching(part.words))
-        rule, where = (match.name, match.rule.where()) if match else (None, None)
-        return JudgedPart(part.text, part.approval.value, reason, rule, where, tuple(filter(None, met)))
+        met = (each.rule.where for each in self._judge.matching(part.words))
+        rule, where = (match.name, match.rule.where) if match else (None, None)
+        return JudgedPart(part.text, part.decision.value, reason, rule, where, tuple(filter(None, met)))
 
     def _writable(self) -> list[str]:
         """Folders in the working directory that a redirection may write to without asking."""
@@ -381,6 +394,11 @@ class ShellPolicy(Struct, frozen=True, dict=True):
             return True
 
 
+def approval_of(decision: Decision) -> Approval:
+    """Return the answer of a judge of lines in the words of all tools."""
+    return Approval(decision.value)
+
+
 def _redirected(simple: Simple, places: Sequence[str]) -> Iterator[PathUse]:
     """The files that the redirections of a command open, in each folder where it may run."""
     for operator, target, _ in simple.redirects:
@@ -422,4 +440,4 @@ def _detail(part: CommandPart) -> str:
     rule = match.name if match else "no rule"
     rule += f" {' '.join(match.tokens)}" if match and match.row else ""
     why = part.why or (None if match else part.misfit)
-    return f"part:   {part.text} -> {part.approval.value} ({rule}{f'; {why}' if why else ''})"
+    return f"part:   {part.text} -> {part.decision.value} ({rule}{f'; {why}' if why else ''})"

@@ -12,8 +12,9 @@ from msgspec import Struct
 
 from forge_cli.bashrules.allow.folders import CommandPlace, Folders, in_its_folder
 from forge_cli.bashrules.allow.hazards import innermost
-from forge_cli.bashrules.allow.redirects import names_secret, reads_no_content
+from forge_cli.bashrules.allow.redirects import reads_no_content
 from forge_cli.bashrules.allow.values import Simple
+from forge_cli.bashrules.names import FileNames
 from forge_cli.bashrules.programs.table import below
 from forge_cli.bashrules.rules import Match, behind_xargs
 from forge_cli.bashrules.sets.listings import fitting, listed
@@ -33,6 +34,7 @@ class ReadFiles(Struct, frozen=True):
 
     workspace: Path
     sandbox: Sandbox
+    names: FileNames
     held: bool
     """Whether such a line is held to reading, by which it meets no secret and writes nothing."""
 
@@ -85,7 +87,7 @@ class ReadFiles(Struct, frozen=True):
         names += [root for listing in listings for root in listing.roots or (".",)]  # a listing may name folders
         below_them = hidden_reads(words, names, folders, held=self.held) if words else None
         reads: Sequence[FilesBelow] = [below_them, *listings] if below_them else listings
-        found = next(filter(None, (each.find_secret(folders) for each in reads)), None)
+        found = next(filter(None, (each.find_secret(folders, self.names.is_secret) for each in reads)), None)
         return found or next((odd for each in filter(None, globs) for odd in self._odd_names(each, folders)), None)
 
     def _odd_names(self, pattern: str, folders: Iterable[Path]) -> Iterator[str]:
@@ -106,7 +108,7 @@ class ReadFiles(Struct, frozen=True):
 
     def _holds_secrets(self, real: str) -> bool:
         inside = os.path.realpath(self.workspace) + os.sep
-        return names_secret(real.removeprefix(inside)) or self.sandbox.hides(Path(real))
+        return self.names.named_secret(real.removeprefix(inside)) or self.sandbox.hides(Path(real))
 
 
 def innermost_words(simple: Simple) -> list[str]:

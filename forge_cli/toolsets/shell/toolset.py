@@ -14,7 +14,6 @@ import anyio
 from msgspec.structs import replace
 from pydantic import Field
 
-from forge_cli.bashrules.command_text import compiles_a_tool, named_variable
 from forge_cli.bashrules.sets.rows import DATA
 from forge_cli.core.approval import Approval, CommandRun, Effect, Verdict
 from forge_cli.core.context import ToolContext
@@ -35,6 +34,7 @@ from forge_cli.schema.paths import ReadPath
 from forge_cli.schema.tool import Tool, tool
 from forge_cli.schema.toolset import Toolset, ToolsetPlaces
 from forge_cli.toolsets.shell.config import ShellConfig, UserRules
+from forge_cli.toolsets.shell.line_text import compiles_a_tool, named_variable
 from forge_cli.toolsets.shell.opt_in import container_sockets
 from forge_cli.toolsets.shell.policy import ShellPolicy
 from forge_cli.toolsets.shell.sessions import INTERRUPT, SESSION, ProcessSession, Sessions, may_read_itself

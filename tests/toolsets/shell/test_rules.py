@@ -1,0 +1,37 @@
+"""A rule of a worker, as it is read from its file.
+
+Covers forge_cli.toolsets.shell.rules, forge_cli.toolsets.shell.line_text.
+"""
+
+import pytest
+
+from forge_cli.core.approval import Approval
+from forge_cli.core.errors import WorkerError
+from forge_cli.schema.config import parse_config
+from forge_cli.testing import Project
+from forge_cli.toolsets.shell.rules import ShellRule
+
+
+def test_a_rule_is_read_from_a_file_in_either_spelling() -> None:
+    data = {"pattern": "git push", "approval": "blocked", "notMatch": ["git pull"]}
+    rule = parse_config(ShellRule, data)
+    assert (rule.pattern, rule.approval, rule.match, rule.not_match) == ("git push", Approval.BLOCKED, [], ["git pull"])
+    with pytest.raises(WorkerError, match="unknown key 'aproval'; did you mean 'approval'"):
+        parse_config(ShellRule, {"pattern": "x", "aproval": "ask"})
+
+
+@pytest.mark.parametrize(
+    ("rule", "says"),
+    [
+        ("{use: readings}", "toolsets.shell.rules[0].use: must"),
+        ("{use: reading, approval: ask}", "toolsets.shell.rules[0]: 'use' stands alone"),
+        ("{use: reading, pattern: ls}", "toolsets.shell.rules[0]: 'use' stands alone"),
+        ("{pattern: ls}", "toolsets.shell.rules[0]: 'approval' is required"),
+        ("{approval: ask}", "toolsets.shell.rules[0]: 'pattern' is required"),
+    ],
+)
+def test_a_rule_is_one_or_the_other(project: Project, rule: str, says: str) -> None:
+    project.write("worker.yaml", f"name: w\ntoolsets:\n  shell:\n    rules: [{rule}]\n")
+    done = project.forge("worker", "check", "worker.yaml")
+    assert done.returncode == 3
+    assert f"worker.yaml:4:1{'9' if 'readings' in rule else '3'}: {says}" in done.stderr, done.stderr
