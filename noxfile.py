@@ -1,5 +1,6 @@
 """Checks that run before a merge: ``nox`` for the usual sessions, ``nox -s NAME -- ARGS`` for one."""
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -70,6 +71,22 @@ def tests(session: nox.Session) -> None:
     """Run the tests of forge and of every plugin."""
     install(session, "test")
     run_tests(session)
+
+
+@nox.session(reuse_venv=True)
+def quick(session: nox.Session) -> None:
+    """Check style, and run the tests of the rooms that differ from main; installs only if a pyproject.toml changed."""
+    declared = [Path("pyproject.toml"), *(Path(plugin, "pyproject.toml") for plugin in PLUGINS)]
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in declared)).hexdigest()
+    installed = Path(session.virtualenv.location, "installed")
+    if not installed.exists() or installed.read_text() != digest:
+        install(session, "test", "lint")
+        installed.write_text(digest)
+    session.run("ruff", "check", "--quiet")
+    session.run("ruff", "format", "--quiet", "--check")
+    chosen = session.run("python", "-m", "tests.support.quick", *session.posargs, silent=True, stderr=None)
+    processes = str(min(4, os.cpu_count() or 1))
+    session.run("pytest", "-q", "-n", processes, "--dist", "worksteal", *str(chosen).split(), env=WITH_BYTECODE)
 
 
 def newest_python() -> str | None:
