@@ -95,7 +95,7 @@ async def bare(url: str, turns: int) -> None:
 async def forge(url: str, turns: int) -> None:
     """A worker at work, with a record that goes nowhere and somebody who listens."""
     from forge_cli.engine.runtime.runtime import WorkerRuntime
-    from forge_cli.engine.runtime.runtime_spec import Wiring
+    from forge_cli.engine.runtime.wiring import Wiring
     from forge_cli.files.worker import Limits, load_worker
 
     os.environ["ANTHROPIC_BASE_URL"] = url

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pydantic_ai
 
     from forge_cli.core.messages import Delta, ModelRequest
-    from forge_cli.engine.runtime.runtime_spec import RuntimeOptions
+    from forge_cli.engine.runtime.wiring import RuntimeOptions
     from forge_cli.files.worker import Worker
     from forge_cli.schema.tool import Tool
 

@@ -26,7 +26,7 @@ from forge_cli.engine.gate.steps import Caller
 from forge_cli.engine.runtime.options import RunOptions
 from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.engine.runtime.runtime import WorkerRuntime
-from forge_cli.engine.runtime.runtime_spec import Wiring
+from forge_cli.engine.runtime.wiring import Wiring
 from forge_cli.files.worker import Worker, load_worker
 from forge_cli.models.script import ScriptedModel, ScriptFile
 from forge_cli.record.line import Line

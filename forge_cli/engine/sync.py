@@ -9,7 +9,7 @@ from forge_cli.core.bounds import start_loop
 from forge_cli.core.errors import UsageError
 from forge_cli.engine.runtime.result import OutputT, WorkerResult
 from forge_cli.engine.runtime.runtime import WorkerRuntime
-from forge_cli.engine.runtime.runtime_spec import RuntimeOptions
+from forge_cli.engine.runtime.wiring import RuntimeOptions
 from forge_cli.files.worker import Worker
 
 

@@ -23,7 +23,7 @@ from forge_cli.core.errors import ExitCode, LockError
 from forge_cli.core.locking import SECTIONS
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.prepared import PreparedWorker
-from forge_cli.engine.runtime.runtime_spec import Wiring
+from forge_cli.engine.runtime.wiring import Wiring
 from forge_cli.testing import Project, scripted_model
 from tests.support.command_line import Done
 from tests.support.distributions import write_distribution

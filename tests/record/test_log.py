@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from forge_cli import WorkerResult, WorkerRuntime, load_worker
 from forge_cli.core.errors import WorkerError
 from forge_cli.core.events import Event, SessionEnd, SessionStart, StatusEvent
-from forge_cli.engine.runtime.runtime_spec import Wiring
+from forge_cli.engine.runtime.wiring import Wiring
 from forge_cli.hooks import TextDelta
 from forge_cli.process.signals import in_loop
 from forge_cli.record.batch import is_there

@@ -27,7 +27,7 @@ from forge_cli.core.wire import JsonObject, error_text
 from forge_cli.engine.runtime.options import Opened, RunOptions
 from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.engine.runtime.runtime import WorkerRuntime
-from forge_cli.engine.runtime.runtime_spec import Said
+from forge_cli.engine.runtime.wiring import Said
 from forge_cli.files.worker import load_worker
 from forge_cli.inspection.model_names import model_names
 from forge_cli.record.changes import remove_unused

@@ -24,7 +24,7 @@ from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.options import RunOptions
 from forge_cli.engine.runtime.prepared import PreparedWorker
 from forge_cli.engine.runtime.result import WorkerResult
-from forge_cli.engine.runtime.runtime_spec import Wiring
+from forge_cli.engine.runtime.wiring import Wiring
 from forge_cli.engine.turns.limits import Budget
 from forge_cli.files.regular import read_regular
 from forge_cli.files.worker import Limits, Worker, load_worker

@@ -175,7 +175,7 @@ class Assembler(Struct, frozen=True, kw_only=True):
 
     @property
     def prepared(self) -> PreparedWorker:
-        return self.folder.worker
+        return self.folder.prepared
 
     @property
     def worker(self) -> Worker:

@@ -25,7 +25,7 @@ from forge_cli.record.resume import Past, PastChild, Resumed
 from forge_cli.record.state import cut_off_text
 
 if TYPE_CHECKING:
-    from forge_cli.engine.runtime.runtime_spec import OpenWorker
+    from forge_cli.engine.runtime.wiring import OpenWorker
 
 
 MAX_DEPTH = 5
@@ -45,7 +45,7 @@ def check_child(parent: OpenWorker, worker: Worker) -> None:
 
     if can_write_silently(parent.assembly.guard.judge.sandbox, worker.path):
         raise ToolError(
-            f"'{worker.name}' is not called: '{parent.spec.worker.name}' can change {worker.path} without asking, "
+            f"'{worker.name}' is not called: '{parent.worker.name}' can change {worker.path} without asking, "
             "and so what it may do; keep worker files out of zones that pre-approve writing"
         )
 
@@ -108,9 +108,10 @@ class Children:
 
     async def delegate(self, parent: OpenWorker, call: ToolCall, task: Delegation) -> str:
         """Let a child of an open worker do a task that a call gave; its answer, or a ToolError with how it ended."""
-        spec, said = parent.spec, child_task(task.input, task.instructions)
+        wiring = parent.wiring
+        said = child_task(task.input, task.instructions)
         try:
-            worker = load_worker(spec.worker.folder / task.worker)
+            worker = load_worker(parent.worker.folder / task.worker)
         except ForgeError as error:
             raise ToolError(str(error)) from None
         check_child(parent, worker)
@@ -118,30 +119,30 @@ class Children:
         if begun and begun.answer is not None:
             return begun.answer
         delegation = begun.delegation if begun else new_id("task")
-        bus = child_bus(spec.bus, parent.path, worker.name, delegation)
-        update = WorkerUpdate("started", spec.worker.name, call.id, within=spec.bus.delegation)
+        bus = child_bus(wiring.bus, parent.path, worker.name, delegation)
+        update = WorkerUpdate("started", parent.worker.name, call.id, within=wiring.bus.delegation)
         bus.emit(replace(update, status="resumed") if begun else update)
 
         async def work() -> WorkerResult:
             """How the task ended; a worker that cannot even start has failed."""
-            replay = spec.replay.child(call, worker.name) if spec.replay else None
+            replay = wiring.replay.child(call, worker.name) if wiring.replay else None
             try:
                 result = await self._run(
                     "" if begun else said,
                     task.attachments,
                     started.set,
                     worker=worker,
-                    approval_callback=spec.approval_callback,
+                    approval_callback=wiring.approval_callback,
                     interrupt_signal=signal,
-                    depth=spec.depth + 1,
+                    depth=wiring.depth + 1,
                     bus=bus,
                     workspace=parent.folder.workspace,
-                    on_ask=spec.on_ask,
+                    on_ask=wiring.on_ask,
                     resume=Resumed(begun.past) if begun else None,
-                    wiring=dataclasses.replace(spec, sinks=(), parent=parent, replay=replay),
+                    wiring=dataclasses.replace(wiring, sinks=(), parent=parent, replay=replay),
                 )
             except ForgeError as error:
-                result = WorkerResult.not_begun(error, session_id=spec.session_id, worker=worker.name)
+                result = WorkerResult.not_begun(error, session_id=wiring.session_id, worker=worker.name)
             except asyncio.CancelledError:
                 bus.emit(replace(update, status="interrupted"))
                 raise
@@ -151,7 +152,7 @@ class Children:
             return result
 
         started = anyio.Event()
-        with spec.interrupt_signal.child() as signal:
+        with wiring.interrupt_signal.child() as signal:
             return answer_or_raise(await run_to_end(work, signal, started.is_set))
 
     def _resumable(self, call: ToolCall, worker: str, task: str) -> PastChild | None:

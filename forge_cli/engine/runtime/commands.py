@@ -24,7 +24,7 @@ from forge_cli.engine.plugins.scan import file_stamp
 from forge_cli.engine.runtime.going_back import GoingBack
 from forge_cli.engine.runtime.prompts import Prompts
 from forge_cli.engine.runtime.reopening import CurrentWorker
-from forge_cli.engine.runtime.runtime_spec import OpenWorker, RuntimeSpec
+from forge_cli.engine.runtime.wiring import OpenWorker, Wiring
 from forge_cli.engine.turns.limits import deadline
 from forge_cli.engine.turns.loop import Tally
 from forge_cli.engine.turns.summary import ask_for_title, clean_title
@@ -51,9 +51,9 @@ class SessionCommands:
         self._leave = leave
         self.next_session: str | None = None
         """The session that the command ``resume`` continues with."""
-        spec = current.opened.spec
-        self._stamps = _stamps(spec.worker)
-        self._titled = bool(spec.resume and spec.resume.title)
+        opened = current.opened
+        self._stamps = _stamps(opened.worker)
+        self._titled = bool(opened.wiring.resume and opened.wiring.resume.title)
         self._going_back = GoingBack(current)
         self._commands: Mapping[str, Command] = {
             "add-dir": self._add_dir,
@@ -103,14 +103,14 @@ class SessionCommands:
         if known is None:
             raise UsageError(f"there is no mode '{visible(name)}'", hint=f"/mode {'|'.join(MODE_TITLES.values())}")
         if known not in self._modes:
-            read_only = self._current.opened.spec.read_only
+            read_only = self._current.opened.wiring.read_only
             why = "it is read-only" if read_only else f"its approval mode is {self._controller.mode.value}"
             raise UsageError(f"this session cannot have the mode '{MODE_TITLES[known]}': {why}")
         return known
 
     @property
     def _modes(self) -> tuple[SessionMode, ...]:
-        return modes_within(self._controller.mode.value, read_only=self._current.opened.spec.read_only)
+        return modes_within(self._controller.mode.value, read_only=self._current.opened.wiring.read_only)
 
     @property
     def _controller(self) -> ApprovalController:
@@ -118,7 +118,7 @@ class SessionCommands:
 
     async def notice_edits(self) -> None:
         """Before a task: an edited worker is opened again; one that cannot be stays as it was."""
-        worker = self._current.opened.spec.worker
+        worker = self._current.opened.worker
         before, self._stamps = self._stamps, _stamps(worker)
         if before == self._stamps:
             return
@@ -140,8 +140,8 @@ class SessionCommands:
     async def _compact(self, args: Sequence[str]) -> None:
         opened = self._current.opened
         budget = opened.new_budget()
-        opened.spec.interrupt_signal.reset()
-        with deadline(budget, opened.spec.interrupt_signal):
+        opened.wiring.interrupt_signal.reset()
+        with deadline(budget, opened.wiring.interrupt_signal):
             messages = await opened.loop.compact(Tally(), budget)
         if messages:
             self._say(f"Compacted: {counted(messages, 'message')} replaced by a summary.")
@@ -151,7 +151,7 @@ class SessionCommands:
     async def _model(self, args: Sequence[str]) -> None:
         opened = self._current.opened
         name = _one(args, "model NAME")
-        changed = self._current.change_model(dataclasses.replace(opened.spec, model=name))
+        changed = self._current.change_model(dataclasses.replace(opened.wiring, model=name))
         self._say(f"the model is {changed.model.provider.name} from the next turn on")
 
     async def _name(self, args: Sequence[str]) -> None:
@@ -174,7 +174,7 @@ class SessionCommands:
                 self._current.bus.emit(SessionUpdate(title=opened.loop.redactor.redact_text(title), usage=usage))
 
     async def _reload(self, args: Sequence[str]) -> None:
-        self._stamps = _stamps(self._current.opened.spec.worker)
+        self._stamps = _stamps(self._current.opened.worker)
         try:
             await self._open_edited()
         except ForgeError as error:
@@ -182,24 +182,24 @@ class SessionCommands:
 
     async def _open_edited(self) -> None:
         old = self._current.opened
-        worker = old.spec.worker
+        worker = old.worker
         if not worker.path.is_file() and worker.config.where("name") is None:
             raise UsageError(f"the worker '{worker.name}' has no file to be read again")
         new = dataclasses.replace(load_worker(worker.path), toolsets=worker.toolsets, sandbox=worker.sandbox)
         if new.name != worker.name:
             raise UsageError(f"the worker is called '{new.name}' now", hint="start a new session for it")
-        opened = await self._reopen(dataclasses.replace(old.spec, worker=new))
-        if new.config.model != worker.config.model and old.spec.model is None and new.config.model:
-            opened = self._current.change_model(opened.spec)
+        opened = await self._reopen(new, old.wiring)
+        if new.config.model != worker.config.model and old.wiring.model is None and new.config.model:
+            opened = self._current.change_model(opened.wiring)
         changes = "; ".join(describe_edit(old, opened)) or "nothing has changed"
         self._say(f"{worker.path.name} was read again: {changes}")
 
-    async def _reopen(self, spec: RuntimeSpec) -> OpenWorker:
-        """Open the worker as ``spec`` says; grants that were given under another policy are dropped."""
+    async def _reopen(self, worker: Worker, wiring: Wiring) -> OpenWorker:
+        """Open the worker again; grants that were given under another policy are dropped."""
         old = self._current.opened
         controller = self._controller
         mode = controller.mode
-        opened = await self._current.reopen(spec)
+        opened = await self._current.reopen(worker, wiring)
         before, now = old.loop.guard.judge, opened.loop.guard.judge
         digests = {name: offer.tool.digest for name, offer in before.offers.items()}
 
@@ -221,7 +221,7 @@ class SessionCommands:
     async def _add_dir(self, args: Sequence[str]) -> None:
         old = self._current.opened
         zone = added_zone(_one(args, "add-dir DIR[:ro]"), old.folder.workspace)
-        await self._reopen(dataclasses.replace(old.spec, zones=(*old.spec.zones, zone)))
+        await self._reopen(old.worker, dataclasses.replace(old.wiring, zones=(*old.wiring.zones, zone)))
         self._say(f"/{zone.name} is {zone.path}, {'read only' if zone.mode.value == 'ro' else 'where writing asks'}")
 
     async def _revoke(self, args: Sequence[str]) -> None:
@@ -242,12 +242,12 @@ class SessionCommands:
             self._say(line)
 
     async def _resume(self, args: Sequence[str]) -> None:
-        spec = self._current.opened.spec
+        opened = self._current.opened
         path = find_kept(_one(args, "resume ID"))
         seen = overview(path)
-        if path.stem == spec.session_id:
+        if path.stem == opened.wiring.session_id:
             raise UsageError("this is the session that you are in")
-        if seen.worker != spec.worker.name:
+        if seen.worker != opened.worker.name:
             raise UsageError(f"the session {path.stem} is one of the worker '{seen.worker}'")
         if seen.pid is not None:
             raise UsageError(f"the session {path.stem} is open in another forge (pid {seen.pid})")
@@ -297,8 +297,8 @@ def describe_edit(old: OpenWorker, new: OpenWorker) -> list[str]:
         "instructions": old.loop.system != new.loop.system,
         "zones": old.zones != new.zones,
         "isolation": old.isolation != new.isolation,
-        "approval mode": old.spec.worker.config.approval != new.spec.worker.config.approval,
-        "limits": old.spec.worker.config.limits != new.spec.worker.config.limits,
+        "approval mode": old.worker.config.approval != new.worker.config.approval,
+        "limits": old.worker.config.limits != new.worker.config.limits,
     }
     changed = [name for name, differs in facts.items() if differs]
     if old.model.provider.name != new.model.provider.name:

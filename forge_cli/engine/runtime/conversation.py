@@ -15,7 +15,7 @@ from forge_cli.core.messages import Attachment
 from forge_cli.engine.runtime.commands import SessionCommands
 from forge_cli.engine.runtime.reopening import CurrentWorker
 from forge_cli.engine.runtime.result import WorkerResult
-from forge_cli.engine.runtime.runtime_spec import ConversationHooks, Said
+from forge_cli.engine.runtime.wiring import ConversationHooks, Said
 
 Work = Callable[[str, Sequence[Attachment]], Awaitable[WorkerResult]]
 """Runs a task."""
@@ -94,7 +94,7 @@ class Conversation:
             self._bus.emit(StatusEvent("warning", "the conversation has ended; this was not taken up"))
 
     async def _work(self, said: UserInput) -> WorkerResult:
-        self._current.spec.interrupt_signal.reset()
+        self._current.wiring.interrupt_signal.reset()
         result = await self._do(said.content if said.content.strip() else _ATTACHED, said.attachments)
         if result.error and not result.success:
             self._bus.emit(StatusEvent("error", result.error))

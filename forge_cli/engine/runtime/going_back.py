@@ -46,7 +46,7 @@ class GoingBack:
 
     @property
     def _changes(self) -> ChangeLog:
-        session = self._current.opened.spec.session
+        session = self._current.opened.wiring.session
         if session is None or session.open_changes is None:
             raise UsageError("this session is not kept, so nothing of it can be undone")
         return session.open_changes()

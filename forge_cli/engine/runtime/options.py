@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from forge_cli.engine.plugins.host import PluginHost
     from forge_cli.engine.runtime.result import WorkerResult
     from forge_cli.engine.runtime.runtime import WorkerRuntime
-    from forge_cli.engine.runtime.runtime_spec import Wiring
+    from forge_cli.engine.runtime.wiring import Wiring
     from forge_cli.engine.turns.output import OutputSchema
     from forge_cli.record.open import OpenSession
     from forge_cli.record.recorder import Sink
@@ -145,7 +145,7 @@ class Opened:
         self, *, sinks: Iterable[Sink | None] = (), replay: Any = None, guidance: bool | None = None, **more: Any
     ) -> WorkerRuntime:
         """The runtime for what was asked; ``more`` are other options of WorkerRuntime."""
-        from forge_cli.engine.runtime.runtime_spec import Wiring
+        from forge_cli.engine.runtime.wiring import Wiring
 
         asked = self.options
         told = tuple(sink for sink in sinks if sink)

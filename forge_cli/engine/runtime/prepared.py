@@ -45,10 +45,15 @@ UserPolicies = Callable[[str, type[Toolset]], Config | None]
 class PreparedFolder:
     """The contents of a worker's working directory, each part looked up when it is first asked for."""
 
-    def __init__(self, worker: PreparedWorker, workspace: Path) -> None:
-        self.worker, self.workspace = worker, workspace
-        self._home = worker.home
+    def __init__(self, prepared: PreparedWorker, workspace: Path) -> None:
+        self.prepared = prepared
+        self.workspace = workspace
+        self._home = prepared.home
         self._guidance: dict[bool | None, Guidance] = {}
+
+    @property
+    def worker(self) -> Worker:
+        return self.prepared.worker
 
     @cached_property
     def settings(self) -> Settings:
@@ -63,12 +68,12 @@ class PreparedFolder:
             return None
         from forge_cli.engine.organisation import accepted
 
-        return accepted(policy, self.worker.worker, self.settings)
+        return accepted(policy, self.worker, self.settings)
 
     @property
     def isolation(self) -> Isolation:
         """The environment of child processes."""
-        wanted = self.worker.isolation
+        wanted = self.prepared.isolation
         return self.organisation.isolation(wanted) if self.organisation else wanted
 
     def require_lock(self) -> SessionLock | None:
@@ -77,13 +82,13 @@ class PreparedFolder:
 
     @cached_property
     def _lock(self) -> SessionLock | None:
-        worker, organisation = self.worker.worker, self.organisation
-        asked = self.worker.locked or worker.config.lock or (organisation and organisation.policy.require.lock)
+        worker, organisation = self.worker, self.organisation
+        asked = self.prepared.locked or worker.config.lock or (organisation and organisation.policy.require.lock)
         if not asked and not (os.environ.get("CI") and worker.path.with_suffix(".lock").is_file()):
             return None
         from forge_cli.engine.lock.checking import lock_for
 
-        return lock_for(worker, self.workspace, self._home, self.worker.host)
+        return lock_for(worker, self.workspace, self._home, self.prepared.host)
 
     def sinks(self, session: str, bus: EventBus, *, repeated: bool = False) -> tuple[Sink, ...]:
         """The sinks of a session's lines beside its log; none for one that is repeated."""
@@ -91,18 +96,18 @@ class PreparedFolder:
         if self.settings.hooks and not repeated:
             from forge_cli.engine.hooks import followers
 
-            told = followers(self.settings.hooks, self.worker.host, self.worker.home, bus)
+            told = followers(self.settings.hooks, self.prepared.host, self.prepared.home, bus)
         return (*(self.organisation.sinks(session) if self.organisation else ()), *told)
 
     @cached_property
     def policies(self) -> UserPolicies:
         """Settings of the user and the project for toolsets."""
-        return user_policies(self.worker.host, self.settings, self._home)
+        return user_policies(self.prepared.host, self.settings, self._home)
 
     def guidance(self, told: bool | None) -> Guidance:
         """The text of AGENTS.md there; ``told`` decides for workers that leave it open."""
         if told not in self._guidance:
-            said, wanted = Guidance(), self.worker.worker.config.agents_md
+            said, wanted = Guidance(), self.worker.config.agents_md
             if guidance_files(self.workspace):
                 from forge_cli.files.guidance import guidance_for
 
@@ -113,7 +118,7 @@ class PreparedFolder:
     def setting(self, zones: tuple[Zone, ...], isolation: Isolation) -> str:
         """Equal where consent means the same: the same worker file, working directory, zones and isolation."""
         told = [(each.name, str(each.path), each.mode.value, each.write.value, each.delete.value) for each in zones]
-        whole = [self.worker.digest, str(self.workspace), told, (isolation.level.value, isolation.network)]
+        whole = [self.prepared.digest, str(self.workspace), told, (isolation.level.value, isolation.network)]
         return digest_of(repr(whole).encode())
 
 

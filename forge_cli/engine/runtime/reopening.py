@@ -24,12 +24,13 @@ from forge_cli.engine.runtime.open_worker import (
     price_of,
     window_of,
 )
-from forge_cli.engine.runtime.runtime_spec import OpenWorker, RuntimeSpec
+from forge_cli.engine.runtime.wiring import OpenWorker, Wiring
 from forge_cli.schema.offering import has_prompts
 
 if TYPE_CHECKING:
     from forge_cli.core.notify import Notify
     from forge_cli.engine.gate.guard import Delegate
+    from forge_cli.files.worker import Worker
     from forge_cli.schema.tool import Tool
 
 T = TypeVar("T")
@@ -71,43 +72,45 @@ class Owner(Generic[T]):
 
 
 async def reopen_worker(
-    old: OpenWorker, spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify, delegate: Delegate
+    old: OpenWorker, worker: Worker, wiring: Wiring, stack: AsyncExitStack, notify: Notify, delegate: Delegate
 ) -> OpenWorker:
-    """Open a worker again in the middle of its session, as ``spec`` has it now; model, history and grants stay."""
-    folder, controller = spec.prepare().within(old.folder.workspace), old.assembly.guard.controller
+    """Open a worker again in the middle of its session; model, history and grants stay."""
+    folder = wiring.prepare(worker).within(old.folder.workspace)
+    controller = old.assembly.guard.controller
     mode = controller.mode
     hooks = controller.hooks
-    spec = spec.required_by(folder.organisation)
+    wiring = wiring.required_by(folder.organisation)
     try:
-        controller.mode = approval_mode_of(spec, folder.settings)
-        assembly = await assemble_worker(spec, folder, controller, stack, notify, delegate, old.loop)
-        loop = await make_loop(spec, folder, old.model, assembly, notify, old.loop)
+        controller.mode = approval_mode_of(wiring, worker, folder.settings)
+        assembly = await assemble_worker(wiring, folder, controller, stack, notify, delegate, old.loop)
+        loop = await make_loop(wiring, folder, old.model, assembly, notify, old.loop)
     except BaseException:
         controller.mode = mode
         controller.hooks = hooks
         raise
-    return replace(old, spec=spec, folder=folder, assembly=assembly, loop=loop)
+    return replace(old, wiring=wiring, folder=folder, assembly=assembly, loop=loop)
 
 
-def change_model(old: OpenWorker, spec: RuntimeSpec, stack: AsyncExitStack, notify: Notify) -> OpenWorker:
-    """Let another model take the next turns, the one that ``spec`` names; ``stack`` closes it."""
-    model = choose_model(spec, old.folder, notify)
+def change_model(old: OpenWorker, wiring: Wiring, stack: AsyncExitStack, notify: Notify) -> OpenWorker:
+    """Let another model take the next turns, the one that ``wiring`` names; ``stack`` closes it."""
+    model = choose_model(wiring, old.folder, notify)
     stack.push_async_callback(close_model, model.provider)
-    price = price_of(spec, old.folder.settings, model)
+    price = price_of(wiring, old.folder, model)
     old.loop.model = model.provider
     old.loop.context.window = window_of(old.folder, model)
-    return replace(old, spec=spec, model=model, price=price)
+    return replace(old, wiring=wiring, model=model, price=price)
 
 
 class CurrentWorker:
     """The worker of a session as it is open now; what was opened first stays open until the end."""
 
-    def __init__(self, spec: RuntimeSpec, stack: AsyncExitStack, delegate: Delegate) -> None:
+    def __init__(self, worker: Worker, wiring: Wiring, stack: AsyncExitStack, delegate: Delegate) -> None:
         """``stack`` closes what is opened first, and each model; ``delegate`` gives tasks to child workers."""
-        self.spec = spec
+        self.worker = worker
+        self.wiring = wiring
         self._stack = stack
         self._delegate = delegate
-        self._announcer = Announcer(spec.bus, is_root=spec.is_root)
+        self._announcer = Announcer(wiring.bus, is_root=wiring.is_root)
         self.now: OpenWorker | None = None
         """Everything that is open, if anything is."""
         self._owner: Owner[OpenWorker] | None = None
@@ -115,7 +118,7 @@ class CurrentWorker:
 
     @property
     def bus(self) -> EventBus:
-        return self.spec.bus
+        return self.wiring.bus
 
     @property
     def opened(self) -> OpenWorker:
@@ -133,7 +136,7 @@ class CurrentWorker:
 
     async def open(self) -> None:
         """Open everything that the worker names."""
-        self.now = await open_worker(self.spec, self._stack, self._announcer.notify, self._delegate)
+        self.now = await open_worker(self.worker, self.wiring, self._stack, self._announcer.notify, self._delegate)
 
     async def announce(self) -> None:
         """Emit the start of the session, what was found before it, and what people can call and send."""
@@ -151,25 +154,26 @@ class CurrentWorker:
 
         return await Prompts(toolbox).announced()
 
-    async def reopen(self, spec: RuntimeSpec) -> OpenWorker:
-        """Open the worker again between two tasks, as ``spec`` says; the conversation is kept."""
+    async def reopen(self, worker: Worker, wiring: Wiring) -> OpenWorker:
+        """Open the worker, or another version of it, again between two tasks; the conversation is kept."""
         old = self.opened
         before = self._owner
-        spec = dataclasses.replace(spec, host=spec.host.beside(spec.worker))
+        wiring = dataclasses.replace(wiring, host=wiring.host.beside(worker))
         notify = self._announcer.notify
-        owner = Owner(lambda stack: reopen_worker(old, spec, stack, notify, self._delegate))
+        owner = Owner(lambda stack: reopen_worker(old, worker, wiring, stack, notify, self._delegate))
         self.now = opened = await owner.open()
-        self.spec = spec
+        self.worker = worker
+        self.wiring = wiring
         self._owner = owner
         if before:
             await self._close_owner(before)
         await self.offer_tools()
         return opened
 
-    def change_model(self, spec: RuntimeSpec) -> OpenWorker:
-        """Let the model that ``spec`` names take the next turns."""
-        self.now = opened = change_model(self.opened, spec, self._stack, self._announcer.notify)
-        self.spec = spec
+    def change_model(self, wiring: Wiring) -> OpenWorker:
+        """Let the model that ``wiring`` names take the next turns."""
+        self.now = opened = change_model(self.opened, wiring, self._stack, self._announcer.notify)
+        self.wiring = wiring
         self.bus.emit(SessionUpdate(model=opened.model.provider.name))
         return opened
 

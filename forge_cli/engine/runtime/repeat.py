@@ -19,7 +19,7 @@ from forge_cli.engine.replay.recording import RecordedPart, Recording, open_reco
 from forge_cli.engine.replay.replay import Course, Replay, Tools
 from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.engine.runtime.runtime import WorkerRuntime
-from forge_cli.engine.runtime.runtime_spec import Wiring
+from forge_cli.engine.runtime.wiring import Wiring
 from forge_cli.engine.turns.output import OutputSchema
 from forge_cli.files.lookup import SUFFIXES, worker_of_folder
 from forge_cli.files.worker import Worker, load_worker

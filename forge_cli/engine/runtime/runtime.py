@@ -20,9 +20,10 @@ from forge_cli.engine.gate.execution import TOOL
 from forge_cli.engine.gate.steps import Caller
 from forge_cli.engine.runtime.reopening import CurrentWorker
 from forge_cli.engine.runtime.result import Ending, OutputT, WorkerResult, how_to_answer
-from forge_cli.engine.runtime.runtime_spec import ConversationHooks, OpenWorker, RuntimeOptions, RuntimeSpec, Wiring
+from forge_cli.engine.runtime.wiring import ConversationHooks, OpenWorker, RuntimeOptions, Wiring
 from forge_cli.engine.turns.limits import OUT_OF_TIME, Budget, deadline, opening_deadline, stated
 from forge_cli.engine.turns.loop import Tally
+from forge_cli.files.worker import Worker
 from forge_cli.record.places import SessionLost
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from forge_cli.engine.runtime.background import CallsByHand, EventStream
     from forge_cli.engine.runtime.children import Children
     from forge_cli.engine.runtime.conversation import Conversation
-    from forge_cli.files.worker import Worker
     from forge_cli.record.resume import Past, Resumed
     from forge_cli.schema.tool import Tool
 
@@ -83,10 +83,12 @@ class WorkerRuntime(Generic[OutputT]):
         With ``read_only`` no tool is called that is not declared to read only, neither here nor in child workers; a
         session that was read-only stays so when it is resumed.
         """
-        spec = RuntimeSpec.of(worker, resume, wiring or Wiring(), options, output_type)
-        self._past = spec.past
+        if not isinstance(worker, Worker):
+            raise TypeError(f"worker must be what load_worker(PATH) or Worker.of(...) gives, not {worker!r}")
+        wiring = (wiring or Wiring()).completed(worker, resume, options, output_type)
+        self._past = wiring.past
         self._stack = AsyncExitStack()
-        self._current = CurrentWorker(spec, self._stack, self._delegate)
+        self._current = CurrentWorker(worker, wiring, self._stack, self._delegate)
         self._children: Children | None = None
         self._started = self._ended = False
         self._tally, self._budget = Tally(), cast(Budget | None, None)
@@ -99,32 +101,32 @@ class WorkerRuntime(Generic[OutputT]):
     @property
     def worker(self) -> Worker:
         """The worker that it runs."""
-        return self._current.spec.worker
+        return self._current.worker
 
     @property
     def bus(self) -> EventBus:
         """The bus of its events and of answers."""
-        return self._current.spec.bus
+        return self._current.wiring.bus
 
     @property
     def interrupt_signal(self) -> InterruptSignal:
         """The signal that stops it."""
-        return self._current.spec.interrupt_signal
+        return self._current.wiring.interrupt_signal
 
     @property
     def session_id(self) -> str:
         """The id of its session, which child workers share."""
-        return self._current.spec.session_id
+        return self._current.wiring.session_id
 
     @property
     def depth(self) -> int:
         """How deep it is in the tree of workers: 0 for the root."""
-        return self._current.spec.depth
+        return self._current.wiring.depth
 
     @property
     def is_root(self) -> bool:
         """Has it no parent?"""
-        return self._current.spec.is_root
+        return self._current.wiring.is_root
 
     @property
     def has_started(self) -> bool:
@@ -155,13 +157,13 @@ class WorkerRuntime(Generic[OutputT]):
 
     async def initialize(self) -> None:
         """Open everything the worker names; what is wrong with it is raised here, before anything runs."""
-        spec = self._current.spec
+        wiring = self._current.wiring
         if asyncio._get_running_loop() is None:
             hint = "elsewhere, give a thread the work: await trio.to_thread.run_sync(run_sync, worker, task)"
             raise UsageError("a WorkerRuntime runs under asyncio", hint=hint)
         try:
-            shared = spec.parent or spec.pool
-            async with nullcontext() if shared else opening_deadline(stated(spec.limits, spec.worker.config.limits)):
+            shared = wiring.parent or wiring.pool
+            async with nullcontext() if shared else opening_deadline(stated(wiring.limits, self.worker.config.limits)):
                 await self._current.open()
             self._started = True
             if self.is_root:
@@ -196,7 +198,7 @@ class WorkerRuntime(Generic[OutputT]):
 
     def _typed(self, result: WorkerResult) -> WorkerResult[OutputT]:
         """Return a result with the value of the type that was wanted; the record keeps the JSON value."""
-        schema = self._current.spec.output_schema
+        schema = self._current.wiring.output_schema
         if schema is None or result.status != "completed" or result.output is None:
             return result
         return replace(result, output=schema.convert(result.output))
@@ -217,9 +219,9 @@ class WorkerRuntime(Generic[OutputT]):
         except asyncio.CancelledError:
             self._result = self._build_result(opened, Ending.early(Interrupted(), opened.loop.last_text))
             raise
-        if ending.status == "parked" and self._current.spec.parent is None:
+        if ending.status == "parked" and self._current.wiring.parent is None:
             ending = replace(ending, error=how_to_answer(ending.error, self.session_id))
-        if task and not tally.begun and self._current.spec.parent is None:
+        if task and not tally.begun and self._current.wiring.parent is None:
             lost = "the new task was not begun: give it again when the session is resumed"
             ending = replace(ending, error=f"{ending.error or ending.status}\n  {lost}")
         self._result = self._build_result(opened, ending)
@@ -264,7 +266,7 @@ class WorkerRuntime(Generic[OutputT]):
         if self._children is None:
             from forge_cli.engine.runtime.children import Children
 
-            self._children = Children(_run_child, self._current.spec.past)
+            self._children = Children(_run_child, self._current.wiring.past)
         self._budget = self._budget or self.opened.new_budget()
         return await self._children.delegate(replace(self.opened, budget=self._budget), call, task)
 

@@ -53,7 +53,7 @@ async def opened(
     bus = bus or EventBus()
     folder = PreparedWorker(worker, host or PluginHost(), home).within(workspace)
     if user_text is not None:
-        folder.settings = load_settings(folder.worker.home, folder.workspace, user_text=user_text)
+        folder.settings = load_settings(folder.prepared.home, folder.workspace, user_text=user_text)
     async with AsyncExitStack() as stack:
         assembler = Assembler(
             folder=folder,

@@ -9,7 +9,7 @@ from forge_cli import WorkerRuntime
 from forge_cli.core.errors import ForgeError, WorkerError
 from forge_cli.core.events import ApprovalRequired
 from forge_cli.engine.plugins.host import PluginHost
-from forge_cli.engine.runtime.runtime_spec import Wiring
+from forge_cli.engine.runtime.wiring import Wiring
 from forge_cli.files.worker import load_worker
 from forge_cli.testing import Project, call, calls, scripted_model
 

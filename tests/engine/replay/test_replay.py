@@ -20,7 +20,7 @@ from forge_cli.engine.replay.recording import Recording, read_recording
 from forge_cli.engine.replay.replay import Course, Tools
 from forge_cli.engine.runtime.repeat import Repetition
 from forge_cli.engine.runtime.runtime import WorkerRuntime
-from forge_cli.engine.runtime.runtime_spec import Wiring
+from forge_cli.engine.runtime.wiring import Wiring
 from forge_cli.engine.turns.offered import spec_of
 from forge_cli.files.worker import load_worker
 from forge_cli.process.signals import in_loop

@@ -12,7 +12,7 @@ from forge_cli.core.actions import ManualToolInvoke
 from forge_cli.core.errors import UsageError, WorkerError
 from forge_cli.core.events import Event, SessionEnd, StatusEvent, ToolStarted
 from forge_cli.engine.gate.steps import Caller
-from forge_cli.engine.runtime.runtime_spec import RuntimeOptions, Wiring
+from forge_cli.engine.runtime.wiring import RuntimeOptions, Wiring
 from forge_cli.events import Usage
 from forge_cli.hooks import TextDelta, TurnEnd
 from forge_cli.process.signals import in_loop

@@ -15,7 +15,7 @@ from typing import Any
 from forge_cli import WorkerRuntime, load_worker
 from forge_cli.core.messages import Delta
 from forge_cli.embedding import open_session
-from forge_cli.engine.runtime.runtime_spec import Wiring
+from forge_cli.engine.runtime.wiring import Wiring
 from forge_cli.events import Message
 from forge_cli.hooks import ModelEnv, ModelRequest
 from forge_cli.models.script import make

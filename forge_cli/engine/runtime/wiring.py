@@ -1,9 +1,9 @@
-"""The parts of a runtime: those that programs give, those that only forge itself gives, and what it opens of them."""
+"""The public options and the internal wiring of a runtime, and the worker that is opened with them."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
@@ -39,37 +39,8 @@ if TYPE_CHECKING:
     from forge_cli.record.resume import Past, Resumed
 
 
-@dataclass(frozen=True, kw_only=True)
-class Wiring:
-    """The parts that the command line, a replay or a parent worker adds to a runtime; programs need none of it."""
-
-    host: PluginHost = field(default_factory=PluginHost)
-    prepared: PreparedWorker | None = None
-    """Of a worker that has many sessions, what they share; its children have their own."""
-    sinks: tuple[Sink, ...] = ()
-    """Get each line of the record."""
-    sync_consent: Callable[[], Awaitable[None]] | None = None
-    """Waits until consent is where nothing loses it, where the sinks do not."""
-    session_id: str | None = None
-    parent: OpenWorker | None = None
-    """The cap of a child worker; the root has no parent."""
-    replay: Replay | None = None
-    """The record of a session that is repeated: it is the model then, and no other is asked."""
-    zones: tuple[Zone, ...] = ()
-    """Folders that the user adds to those of the worker."""
-    home: Path | None = None
-    """The folder in place of ``~/.forge``, where it is not that of the user."""
-    pool: Budget | None = None
-    """The common budget of a batch's sessions."""
-    batch: str | None = None
-    guidance: bool | None = None
-    """Whether AGENTS.md is told to workers that leave it open; None asks what is trusted."""
-    locked: bool = False
-    """Whether the worker has to match its lock, also if it does not require that itself."""
-
-
 class RuntimeOptions(TypedDict, total=False):
-    """The options that programs give a runtime; one that is None is as one that is not given."""
+    """The options of WorkerRuntime for programs; None stands for the default."""
 
     model: str | ModelProvider | None
     approval_mode: ApprovalMode | str | None
@@ -103,13 +74,14 @@ class ConversationHooks(TypedDict, total=False):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RuntimeSpec(Wiring):
-    """All that one runtime is made of."""
+class Wiring:
+    """All that the program around a runtime gives it, but the worker.
 
-    worker: Worker
-    resume: Resumed | None
-    session_id: str
-    read_only: bool
+    Programs give the part that ``RuntimeOptions`` lists. The rest is internal: the command line, a replay, a batch or a
+    parent worker adds it.
+    """
+
+    # what programs give
     model: str | ModelProvider | None = None
     approval_mode: ApprovalMode | str | None = None
     approval_callback: ApprovalCallback | None = None
@@ -122,40 +94,85 @@ class RuntimeSpec(Wiring):
     limits: Limits = field(default_factory=Limits)
     output_schema: OutputSchema | None = None
     session: OpenSession | None = None
+    """The session of the root; child workers have none of their own."""
+    read_only: bool = False
 
-    @classmethod
-    def of(
-        cls,
+    # what forge adds
+    host: PluginHost = field(default_factory=PluginHost)
+    prepared: PreparedWorker | None = None
+    """What the sessions of this worker share, if it has many; its children have their own."""
+    sinks: tuple[Sink, ...] = ()
+    """Get each line of the record."""
+    sync_consent: Callable[[], Awaitable[None]] | None = None
+    """Waits until consent is stored durably, if the sinks do not."""
+    session_id: str = ""
+    """The session's id; if it is empty, that of ``session``, of ``resume`` or a new one."""
+    resume: Resumed | None = None
+    """What a resumed session did before."""
+    parent: OpenWorker | None = None
+    """The cap of a child worker; the root has no parent."""
+    replay: Replay | None = None
+    """The recorded session that is repeated: it answers in place of a model."""
+    zones: tuple[Zone, ...] = ()
+    """Folders that the user adds to those of the worker."""
+    home: Path | None = None
+    """The folder to use instead of ``~/.forge``."""
+    pool: Budget | None = None
+    """The common budget of a batch's sessions."""
+    batch: str | None = None
+    guidance: bool | None = None
+    """Whether workers that leave it open get AGENTS.md; None asks what is trusted."""
+    locked: bool = False
+    """Whether the worker has to match its lock, also if it does not require that itself."""
+
+    def completed(
+        self,
         worker: Worker,
         resume: Resumed | None,
-        wiring: Wiring,
         options: RuntimeOptions,
         output_type: type[Any] | None = None,
-    ) -> RuntimeSpec:
-        """The parts that were given, with what a resumed session says of them."""
+    ) -> Wiring:
+        """Return the same with the options of a program, and with what a resumed session says of them."""
         known = RuntimeOptions.__annotations__
         for name in options.keys() - known.keys():
             raise TypeError(f"WorkerRuntime has no option {name!r}; they are {', '.join(known)}, output_type")
-        if not isinstance(worker, Worker):
-            raise TypeError(f"worker must be what load_worker(PATH) or Worker.of(...) gives, not {worker!r}")
-        given = {each.name: getattr(wiring, each.name) for each in fields(Wiring)}
-        given |= {name: value for name, value in options.items() if value is not None}
-        given |= {name: read(given[name]) for name, read in (("workspace", Path), ("on_ask", OnAsk)) if name in given}
-        given["host"] = wiring.host.beside(worker)
-        if session := options.get("session"):
+        session = options.get("session")
+        session_id = self.session_id
+        sinks = self.sinks
+        if session is not None:
             resume = session.resumed
-            given |= {"session_id": session.id, "sinks": (*session.sinks, *wiring.sinks)}
-        if schema := _output_of(given.get("output_schema"), output_type, worker):
-            given["output_schema"] = schema
-        given["session_id"] = given["session_id"] or (resume and resume.session_id) or new_session_id()
-        given["read_only"] = given.get("read_only", False) or (resume is not None and resume.read_only)
-        return cls(worker=worker, resume=resume, **given)
+            session_id = session.id
+            sinks = (*session.sinks, *self.sinks)
+        elif resume is not None and not session_id:
+            session_id = resume.session_id or ""
+        workspace = options.get("workspace")
+        was_read_only = resume is not None and resume.read_only
+        return replace(
+            self,
+            model=options.get("model"),
+            approval_mode=options.get("approval_mode"),
+            approval_callback=options.get("approval_callback"),
+            on_event=options.get("on_event"),
+            interrupt_signal=options.get("interrupt_signal") or InterruptSignal(),
+            depth=options.get("depth") or 0,
+            bus=options.get("bus") or EventBus(),
+            workspace=None if workspace is None else Path(workspace),
+            on_ask=OnAsk(options.get("on_ask") or OnAsk.DENY),
+            limits=options.get("limits") or Limits(),
+            output_schema=_output_of(options.get("output_schema"), output_type, worker),
+            session=session,
+            read_only=bool(options.get("read_only")) or was_read_only,
+            host=self.host.beside(worker),
+            sinks=sinks,
+            session_id=session_id or new_session_id(),
+            resume=resume,
+        )
 
-    def prepare(self) -> PreparedWorker:
-        """The parts that the worker's sessions share."""
-        if self.prepared is not None and self.prepared.worker is self.worker:
+    def prepare(self, worker: Worker) -> PreparedWorker:
+        """Return the parts that the worker's sessions share."""
+        if self.prepared is not None and self.prepared.worker is worker:
             return self.prepared
-        return PreparedWorker(self.worker, self.host, self.home, locked=self.locked)
+        return PreparedWorker(worker, self.host, self.home, locked=self.locked)
 
     @property
     def is_root(self) -> bool:
@@ -168,15 +185,17 @@ class RuntimeSpec(Wiring):
     @property
     def stated_schema(self) -> OutputSchema | None:
         """The schema that the program gives, else the one that an unfinished task was begun with."""
-        before = self.resume.output_schema if self.resume and self.resume.past.unfinished else None
-        if self.output_schema is not None or before is None:
+        if self.output_schema is not None or self.resume is None or not self.resume.past.unfinished:
             return self.output_schema
+        before = self.resume.output_schema
+        if before is None:
+            return None
         from forge_cli.engine.turns.output import OutputSchema
 
         return OutputSchema(before)
 
-    def required_by(self, organisation: Organisation | None) -> RuntimeSpec:
-        """The session as an organisation wants it."""
+    def required_by(self, organisation: Organisation | None) -> Wiring:
+        """Return the same as an organisation requires it."""
         if organisation is None:
             return self
         on_ask, read_only = organisation.required(self.on_ask, self.read_only)
@@ -203,7 +222,7 @@ def _output_of(schema: Any, output_type: type[Any] | None, worker: Worker) -> Ou
 class OpenWorker(Struct, frozen=True, kw_only=True):
     """A worker with everything open, ready for its tasks."""
 
-    spec: RuntimeSpec
+    wiring: Wiring
     folder: PreparedFolder
     assembly: Assembly
     model: ChosenModel
@@ -215,21 +234,26 @@ class OpenWorker(Struct, frozen=True, kw_only=True):
 
     def start_task(self, tally: Tally, budget: Budget) -> None:
         """Count what servers have the model answer from now on in this task."""
-        if self.spec.replay is None:  # the record has no such turns
+        if self.wiring.replay is None:  # the record has no such turns
             self.assembly.at_hand.work = self.model.provider, tally, budget
 
     def new_budget(self) -> Budget:
         """The budget of the next task."""
-        spec, own = self.spec, self.spec.worker.config.limits
-        limits = own if spec.parent else stated(spec.limits, own, self.folder.settings.limits)
-        parent, pool = (spec.parent.budget, None) if spec.parent else (None, spec.pool)
-        return Budget(limits, self.price, parent, worker=spec.worker.name, pool=pool)
+        own = self.worker.config.limits
+        if parent := self.wiring.parent:
+            return Budget(own, self.price, parent.budget, worker=self.worker.name)
+        limits = stated(self.wiring.limits, own, self.folder.settings.limits)
+        return Budget(limits, self.price, worker=self.worker.name, pool=self.wiring.pool)
+
+    @property
+    def worker(self) -> Worker:
+        return self.folder.worker
 
     @property
     def workers(self) -> tuple[Worker, ...]:
         """From the root down to this one."""
-        above = self.spec.parent.workers if self.spec.parent else ()
-        return (*above, self.spec.worker)
+        above = self.wiring.parent.workers if self.wiring.parent else ()
+        return (*above, self.worker)
 
     @property
     def path(self) -> tuple[str, ...]:
@@ -246,21 +270,23 @@ class OpenWorker(Struct, frozen=True, kw_only=True):
         return self.assembly.guard.judge.late_sandbox.isolation.level.value
 
     def start(self) -> SessionStart:
-        resume, schema = self.spec.resume, self.spec.stated_schema
+        """Return the event that starts the session."""
+        resume = self.wiring.resume
+        schema = self.wiring.stated_schema
         return SessionStart(
             self.model.provider.name,
             str(self.folder.workspace),
             self.assembly.guard.controller.mode.value,
-            worker_file=str(self.spec.worker.path),
+            worker_file=str(self.worker.path),
             resumed=resume.last.seq if resume and resume.last else None,
             forked_from=resume.forked_from if resume else None,
             output_schema=schema.json_schema if schema else None,
             title=resume.title if resume else None,
-            batch=self.spec.batch,
+            batch=self.wiring.batch,
             zones=self.zones,
             isolation=self.isolation,
-            read_only=self.spec.read_only or None,
-            guidance=tuple(map(str, self.folder.guidance(self.spec.guidance).files)) or None,
-            session=self.spec.session_id,
-            worker=self.spec.worker.name,
+            read_only=self.wiring.read_only or None,
+            guidance=tuple(map(str, self.folder.guidance(self.wiring.guidance).files)) or None,
+            session=self.wiring.session_id,
+            worker=self.worker.name,
         )
