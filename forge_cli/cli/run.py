@@ -27,9 +27,9 @@ from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import ExitCode, UsageError
 from forge_cli.core.events import Event, StatusEvent
 from forge_cli.core.text import json_for, readable, visible
-from forge_cli.engine.runtime.options import Opened, RunOptions
+from forge_cli.engine.runtime.options import RunOptions
 from forge_cli.engine.runtime.result import WorkerResult
-from forge_cli.files.worker import load_worker
+from forge_cli.files.worker import Worker, load_worker
 from forge_cli.process.signals import interruptible
 from forge_cli.process.stdin import is_interactive, open_terminal, task_from
 from forge_cli.process.streams import OutputLost, draw_below, erase_live_lines
@@ -39,11 +39,13 @@ from forge_cli.sandbox.secrets import own_redactor
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from forge_cli.engine.plugins.host import PluginHost
     from forge_cli.engine.replay.recording import Recording
     from forge_cli.engine.replay.replay import Replay
     from forge_cli.engine.turns.output import OutputSchema
     from forge_cli.process.report import ResultReport
     from forge_cli.record.line import Line
+    from forge_cli.record.open import OpenSession
     from forge_cli.record.recorder import Sink
     from forge_cli.ui.terminal.live import LiveLines
     from forge_cli.ui.terminal.terminal import TerminalUI
@@ -226,10 +228,10 @@ def _task(task: str | None, stay: bool, *, optional: bool) -> str:
 
 
 def _finish(
-    opened: Opened, plan: TaskOptions, result: WorkerResult, out: TextIO, report: ResultReport | None
+    session: OpenSession, plan: TaskOptions, result: WorkerResult, out: TextIO, report: ResultReport | None
 ) -> ExitCode:
     code = finish(plan, result, out)
-    if opened.session.log is not None and plan.trace != "quiet" and result.status in RESUMABLE:
+    if session.log is not None and plan.trace != "quiet" and result.status in RESUMABLE:
         from forge_cli.cli.notices import resume_command
 
         sys.stderr.write(f"  resume with: {resume_command('run', plan, result.session_id)}\n")
@@ -247,19 +249,25 @@ def _tell_loss(plan: TaskOptions, loss: OutputLost, session_id: str) -> ExitCode
 
 
 async def _carry_out(plan: TaskOptions, out: TextIO, report: ResultReport | None) -> ExitCode:
-    bus, worker = EventBus(), load_worker(plan.worker)
+    from forge_cli.engine.runtime.wiring import Wiring
+
+    bus = EventBus()
+    worker = load_worker(plan.worker)
     if report is not None:
         report.worker = worker.name
-    with plan.open(_warn, bus, worker=worker, task=plan.task) as opened:
-        screen = _screen(plan, opened, out)
+    host = plan.host(worker)
+    with plan.open_session(worker, _warn, task=plan.task) as session:
+        screen = _screen(plan, worker, host, bus, out)
         if plan.last and plan.trace != "quiet":
-            _warn(f"resuming session {opened.session.id}")
+            _warn(f"resuming session {session.id}")
         printed = _printing(out) if plan.format is OutputFormat.stream_json else None
-        runtime = opened.make_runtime(
-            sinks=(report.follow if report else None, printed),
+        wiring = Wiring(
+            host=host,
+            sinks=tuple(sink for sink in (report.follow if report else None, printed) if sink),
             replay=plan.replayed(),
             guidance=plan.replay.parts[0].guided if plan.replay else None,
         )
+        runtime = plan.runtime(worker, session, wiring, bus=bus)
         stop_on_loss(out, runtime.interrupt)
         codes: list[ExitCode] = []
 
@@ -272,17 +280,17 @@ async def _carry_out(plan: TaskOptions, out: TextIO, report: ResultReport | None
                     report.tell(result.wire(), out)
                 codes.append(finish(plan, result, out))
             elif not codes:
-                codes.append(_finish(opened, plan, result, out, report))
+                codes.append(_finish(session, plan, result, out, report))
             else:
                 say_fault(end)
-            opened.close_log()
+            session.close_log()
             return codes[0]
 
         with interruptible(runtime.interrupt, lambda: runtime.has_started, leave):
             async with screen, runtime:
                 result = await runtime.run(plan.task, plan.attachments)
                 await runtime.conclude()
-                codes.append(_finish(opened, plan, result, out, report))
+                codes.append(_finish(session, plan, result, out, report))
         return codes[0]
 
 
@@ -292,25 +300,27 @@ def _warn(sentence: str) -> None:
     warn(sentence)
 
 
-def _screen(plan: TaskOptions, opened: Opened, out: TextIO) -> TerminalUI | nullcontext[None]:
+def _screen(
+    plan: TaskOptions, worker: Worker, host: PluginHost, bus: EventBus, out: TextIO
+) -> TerminalUI | nullcontext[None]:
     """The screen that tells the work; what draws on a terminal is loaded only where there is something to draw."""
     if plan.is_silent:
-        _tell_problems(opened.bus)
+        _tell_problems(bus)
         return nullcontext()
     from forge_cli.ui.terminal.terminal import TerminalUI
 
     screen = TerminalUI(
-        opened.bus,
+        bus,
         output=out,
         input=plan.terminal,
         trace=plan.trace,
         trace_output=sys.stderr,
         stream_text=plan.streams_text(out),
         interactive=plan.interactive,
-        find=opened.host.renderer,
+        find=host.renderer,
         live=_live_lines(plan, out),
     )
-    screen.opening(plan.model or opened.worker.config.model)
+    screen.opening(plan.model or worker.config.model)
     return screen
 
 

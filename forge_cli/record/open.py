@@ -44,6 +44,11 @@ class OpenSession:
         """The sinks that get each line: the log, where there is one."""
         return (self.log,) if self.log else ()
 
+    def close_log(self) -> None:
+        """Close the log at once, from any thread; nothing more is written to it."""
+        if self.log:
+            self.log.close()
+
     @property
     def open_changes(self) -> Callable[[], ChangeLog] | None:
         """Opens what keeps the content of files before this session changes them."""

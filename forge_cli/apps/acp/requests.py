@@ -335,8 +335,7 @@ async def serve(asked: RunOptions, out: TextIO) -> ExitCode:
     def leave(end: ForcedEnd) -> int:
         """Third-party code holds the process: put everything in order without it."""
         for session in requests.live.values():
-            if session.opened:
-                session.opened.end_now(end)
+            session.end_now(end)
         return say_fault(end) if end.fault else end.exit_code
 
     with own_input() as descriptor:

@@ -18,20 +18,22 @@ from forge_cli.apps.acp.given import Servers, with_servers
 from forge_cli.cli.notices import innermost, warn
 from forge_cli.core import events
 from forge_cli.core.actions import CommandEvent, UserInput
+from forge_cli.core.bounds import ForcedEnd
 from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.messages import Attachment, StopReason
 from forge_cli.core.text import did_you_mean, visible
 from forge_cli.core.wire import JsonObject, error_text
-from forge_cli.engine.runtime.options import Opened, RunOptions
+from forge_cli.engine.runtime.options import RunOptions
 from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.engine.runtime.runtime import WorkerRuntime
-from forge_cli.engine.runtime.wiring import Said
+from forge_cli.engine.runtime.wiring import Said, Wiring
 from forge_cli.files.worker import load_worker
 from forge_cli.inspection.model_names import model_names
 from forge_cli.record.changes import remove_unused
 from forge_cli.record.line import Line
+from forge_cli.record.open import OpenSession
 from forge_cli.record.places import SessionLost
 from forge_cli.ui.commands.talk import check_for_people
 from forge_cli.ui.facts import Facts
@@ -52,7 +54,8 @@ class EditorSession:
             tools=lambda: self.runtime.tools if self.runtime else (),
         )
         self.ended = anyio.Event()
-        self.opened: Opened | None = None
+        self.session: OpenSession | None = None
+        self.runtime: WorkerRuntime | None = None
         self.updates: UpdateWriter
         self._scope = anyio.CancelScope()
         self._held: list[Update] | None = []
@@ -72,12 +75,16 @@ class EditorSession:
         started = False
         try:
             worker = with_servers(load_worker(self.asked.worker), self._servers)
-            with self._scope, self.asked.open(warn, self.bus, worker=worker) as opened:
-                self.opened, self.id = opened, opened.session.id
+            host = self.asked.host(worker)
+            with self._scope, self.asked.open_session(worker, warn) as session:
+                self.session = session
+                self.id = session.id
                 self._questions.session = self.id
-                self.updates = UpdateWriter(self.facts, self.facts.tools, opened.host.renderer)
+                self.updates = UpdateWriter(self.facts, self.facts.tools, host.renderer)
                 self.bus.subscribe(self._hear, answers=True)
-                async with opened.make_runtime(sinks=(self._take,), interrupt_signal=self._signal) as runtime:
+                wiring = Wiring(host=host, sinks=(self._take,))
+                self.runtime = self.asked.runtime(worker, session, wiring, bus=self.bus, interrupt_signal=self._signal)
+                async with self.runtime as runtime:
                     started = True
                     task_status.started()
                     await runtime.converse(on_begin=self._begin, on_done=self._done)
@@ -94,12 +101,15 @@ class EditorSession:
             self._cancelled = self._cancelled or self._at_hand is not None
             self._settle(None)
             self.ended.set()
-            if self.opened and self.opened.session.log and not self.opened.session.resumed:
-                remove_unused(self.opened.session.log.path)
+            if self.session and self.session.log and not self.session.resumed:
+                remove_unused(self.session.log.path)
 
-    @property
-    def runtime(self) -> WorkerRuntime | None:
-        return self.opened.runtime if self.opened else None
+    def end_now(self, end: ForcedEnd) -> None:
+        """End it from another thread, because third-party code holds the process."""
+        if self.runtime:
+            self.runtime.end_now(end)
+        if self.session:
+            self.session.close_log()
 
     def stop(self, reason: str) -> None:
         """End it, as a command ends that runs a worker."""
@@ -121,7 +131,7 @@ class EditorSession:
 
     def replay(self) -> None:
         """Tell all that was said and done before."""
-        for line in self.opened.session.lines if self.opened else ():
+        for line in self.session.lines if self.session else ():
             for update in self.updates.updates_of(line, replayed=True):
                 self._client.tell(self.id, update)
 

@@ -31,10 +31,10 @@ from forge_cli.core.errors import ExitCode, ForgeError
 from forge_cli.core.interrupt import HUNG_UP, Interrupted
 from forge_cli.core.phrases import is_own
 from forge_cli.core.text import readable, visible
-from forge_cli.engine.runtime.options import Opened, RunOptions
+from forge_cli.engine.runtime.options import RunOptions
 from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.files.home import forge_home
-from forge_cli.files.worker import Worker
+from forge_cli.files.worker import Worker, load_worker
 from forge_cli.inspection.defaults import default_worker, model_of
 from forge_cli.inspection.model_names import model_names
 from forge_cli.inspection.worker_zones import declared_zones
@@ -51,7 +51,9 @@ from forge_cli.ui.transcript.entries import words_and_commands
 
 if TYPE_CHECKING:
     from forge_cli.apps.chat.screen import ChatScreen
+    from forge_cli.engine.plugins.host import PluginHost
     from forge_cli.engine.runtime.runtime import WorkerRuntime
+    from forge_cli.record.open import OpenSession
 
 app = new_app()
 
@@ -93,9 +95,13 @@ async def talk(asked: RunOptions, out: TextIO, first: str = "") -> ExitCode:
 
 async def _talk(asked: RunOptions, out: TextIO, first: str) -> tuple[ExitCode, str | None]:
     """One session; returns the one that is to be resumed in its place, too."""
-    with asked.open(warn) as opened:
-        runtime, session = opened.make_runtime(), opened.session
-        room = Room(opened, runtime, out)
+    from forge_cli.engine.runtime.wiring import Wiring
+
+    worker = load_worker(asked.worker)
+    host = asked.host(worker)
+    with asked.open_session(worker, warn) as session:
+        runtime = asked.runtime(worker, session, Wiring(host=host))
+        room = Room(asked, session, runtime, host, out)
         stop_on_loss(out, room.talk.stop)
 
         def leave(end: ForcedEnd) -> int:
@@ -103,7 +109,7 @@ async def _talk(asked: RunOptions, out: TextIO, first: str) -> tuple[ExitCode, s
             result = runtime.end_now(end)
             if end.fault:
                 room.terminal.write(f"forge: {visible(end.fault)}\n")
-            opened.close_log()
+            session.close_log()
             return result.exit_code
 
         def on_key() -> None:
@@ -127,10 +133,15 @@ async def _talk(asked: RunOptions, out: TextIO, first: str) -> tuple[ExitCode, s
 class Room:
     """The parts of a conversation, and how they hear of each other."""
 
-    def __init__(self, opened: Opened, runtime: WorkerRuntime, out: TextIO) -> None:
-        asked, worker = opened.options, opened.worker
-        self._asked, self._worker, self._session = asked, worker, opened.session
-        self._runtime, self._out = runtime, out
+    def __init__(
+        self, asked: RunOptions, session: OpenSession, runtime: WorkerRuntime, host: PluginHost, out: TextIO
+    ) -> None:
+        worker = runtime.worker
+        self._asked = asked
+        self._worker = worker
+        self._session = session
+        self._runtime = runtime
+        self._out = out
         self._redactor = own_redactor()
         self.terminal = sys.stderr
         has_screen = asked.interactive and can_draw(sys.stderr)
@@ -139,7 +150,7 @@ class Room:
             tools=lambda: runtime.tools,
             keys=KEYS if has_screen else (),
         )
-        for line in opened.session.lines:
+        for line in session.lines:
             facts.take(line)
         places = Places(asked.workspace, _zones(worker, asked))
         self._notice = Notice(self._write_raw)
@@ -166,7 +177,7 @@ class Room:
             trace=asked.trace,
             interactive=asked.interactive,
             stream_text=self._streams,
-            find=opened.host.renderer,
+            find=host.renderer,
             live=self.screen,
             echo=has_screen,
             since=lambda: self.talk.since,

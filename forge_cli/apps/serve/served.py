@@ -17,7 +17,7 @@ from forge_cli.apps.serve.calls import ServedCall
 from forge_cli.core import events
 from forge_cli.core.approval import Approval, ApprovalDecision, ApprovalMode, ApprovalRequest
 from forge_cli.core.bounds import ForcedEnd
-from forge_cli.core.bus import new_id
+from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.context import ToolContext, current_call
 from forge_cli.core.errors import ToolError, WorkerError
@@ -32,17 +32,20 @@ from forge_cli.engine.gate.execution import TOOL
 from forge_cli.engine.gate.offer import Offer
 from forge_cli.engine.gate.steps import Caller
 from forge_cli.engine.gate.toolbox import Toolbox
+from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.announcements import Announcer, OpenCalls
 from forge_cli.engine.runtime.assemble import Assembler, Assembly
 from forge_cli.engine.runtime.children import answer_or_raise, run_to_end
-from forge_cli.engine.runtime.options import Opened
+from forge_cli.engine.runtime.options import RunOptions
 from forge_cli.engine.runtime.prepared import PreparedFolder, PreparedWorker
 from forge_cli.engine.runtime.result import Ending, WorkerResult
+from forge_cli.engine.runtime.wiring import Wiring
 from forge_cli.engine.turns.environment import environment_of
 from forge_cli.files.home import forge_home
 from forge_cli.files.repository import git_branch
 from forge_cli.files.settings_files import load_settings, untrusted_project
 from forge_cli.files.worker import Worker
+from forge_cli.record.open import OpenSession
 from forge_cli.record.places import SessionLost
 from forge_cli.record.recorder import Recorder
 from forge_cli.sandbox.secrets import own_redactor
@@ -65,10 +68,16 @@ class ServedWorker:
     With ``takes_tasks`` the worker itself is one of the tools.
     """
 
-    def __init__(self, opened: Opened, *, takes_tasks: bool) -> None:
-        self.worker, self.bus, self._session = opened.worker, opened.bus, opened.session
+    def __init__(
+        self, asked: RunOptions, worker: Worker, host: PluginHost, session: OpenSession, *, takes_tasks: bool
+    ) -> None:
+        self.worker = worker
+        self.bus = EventBus()
+        self._host = host
+        self._session = session
         self.redactor = own_redactor()
-        self._opened, self._asked, self._takes_tasks = opened, opened.options, takes_tasks
+        self._asked = asked
+        self._takes_tasks = takes_tasks
         self._mode = ApprovalMode.INTERACTIVE
         self._calls: dict[str, ServedCall] = {}
         self.made = 0
@@ -218,7 +227,7 @@ class ServedWorker:
     async def _assemble(self, stack: AsyncExitStack) -> Assembly:
         worker = self.worker
         if self._takes_tasks:
-            task = WorkerTask(self._opened, self._calls.get)
+            task = WorkerTask(self._asked, self.worker, self._host, self._calls.get)
             worker = dataclasses.replace(
                 worker, toolsets=(*worker.toolsets, GivenTools(ToolsetConfig(), [task.as_tool()]))
             )
@@ -240,7 +249,7 @@ class ServedWorker:
         return Recorder(*sinks, session=self._session.id, worker=self.worker.name, redactor=self.redactor)
 
     def _folder(self, worker: Worker) -> PreparedFolder:
-        return PreparedWorker(worker, self._opened.host, locked=self._asked.locked).within(self._asked.workspace)
+        return PreparedWorker(worker, self._host, locked=self._asked.locked).within(self._asked.workspace)
 
     def _start(self) -> events.SessionStart:
         return events.SessionStart(
@@ -276,11 +285,13 @@ INPUT: JsonObject = {
 class WorkerTask(Struct, frozen=True):
     """Gives tasks to a worker, each in a session of its own; the client that made the call is asked where it asks."""
 
-    opened: Opened
+    asked: RunOptions
+    worker: Worker
+    host: PluginHost
     find_call: Callable[[str], ServedCall | None]
 
     def as_tool(self) -> Tool:
-        worker = self.opened.worker
+        worker = self.worker
         return Tool(
             name=re.sub(r"[^a-zA-Z0-9_-]", "_", f"run_{worker.name}")[:64],
             description=worker.config.description or f"Gives a task to the worker '{worker.name}'.",
@@ -293,13 +304,16 @@ class WorkerTask(Struct, frozen=True):
 
     async def _carry_out(self, args: Args, context: ToolContext) -> ResultValue:
         call = self.find_call(context.call_id)
-        asked, worker = self.opened.options, self.opened.worker
+        asked = self.asked
         with (
             context.interrupt.child() as signal,
-            asked.open(lambda sentence: None, worker=worker, task=args["task"]) as opened,
+            asked.open_session(self.worker, lambda sentence: None, task=args["task"]) as session,
         ):
-            context.report(f"session {opened.session.id}", None)
-            runtime = opened.make_runtime(
+            context.report(f"session {session.id}", None)
+            runtime = asked.runtime(
+                self.worker,
+                session,
+                Wiring(host=self.host),
                 approval_callback=call.ask if call and call.can_ask else None,
                 on_event=lambda event: _tell(event, context),
                 interrupt_signal=signal,

@@ -183,19 +183,20 @@ async def serve(asked: RunOptions, worker: Worker, named: bool, http: int | None
         served.end(reason)
         stop.set()
 
-    with asked.open(warn, worker=worker) as opened:
-        served, session = ServedWorker(opened, takes_tasks=named), opened.session
+    host = asked.host(worker)
+    with asked.open_session(worker, warn) as session:
+        served = ServedWorker(asked, worker, host, session, takes_tasks=named)
         warn_of_events(served.bus)
 
         def leave(end: ForcedEnd) -> int:
             """Third-party code holds the process: put everything in order without it."""
             served.end_now(end)
-            opened.close_log()
+            session.close_log()
             return say_fault(end)
 
         with interruptible(end, leave=leave):
             async with served:
-                requests = McpRequests(served, opened.host.renderer)
+                requests = McpRequests(served, host.renderer)
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(requests.watch_tools)
                     if listener is None:

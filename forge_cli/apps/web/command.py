@@ -107,8 +107,7 @@ class Serving:
     def leave(self, end: ForcedEnd) -> int:
         """Third-party code holds the process: put everything in order without it."""
         for live in self.sessions.live.values():
-            if live.opened:
-                live.opened.end_now(end)
+            live.end_now(end)
         return say_fault(end) if end.fault else end.exit_code
 
     async def run(

@@ -19,6 +19,7 @@ from forge_cli.apps.web.view import SessionView
 from forge_cli.cli.notices import innermost, warn
 from forge_cli.core.actions import ApprovalResponse, ManualToolInvoke, UserInput
 from forge_cli.core.approval import THIS_CALL, ApprovalDecision, ApprovalRequest, OnAsk
+from forge_cli.core.bounds import ForcedEnd
 from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import ForgeError, InvalidInput, UsageError
 from forge_cli.core.events import ApprovalDecided, ApprovalRequired, ContextUsage, Event, SessionStart, SessionUpdate
@@ -27,10 +28,12 @@ from forge_cli.core.messages import Attachment
 from forge_cli.core.phrases import is_own
 from forge_cli.core.text import visible
 from forge_cli.core.wire import JsonObject, error_text, jsonable
-from forge_cli.engine.runtime.options import Opened, RunOptions
+from forge_cli.engine.runtime.options import RunOptions
 from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.engine.runtime.runtime import WorkerRuntime
+from forge_cli.engine.runtime.wiring import Wiring
 from forge_cli.files.settings import TraceLevel
+from forge_cli.files.worker import Worker, load_worker
 from forge_cli.inspection.model_names import model_names
 from forge_cli.record.changes import remove_unused
 from forge_cli.record.open import OpenSession
@@ -91,7 +94,8 @@ class LiveSession:
         self.queue = PageQueue(self.bus, self._signal)
         self.queue.on_change = self._on_change
         self.ended = anyio.Event()
-        self.opened: Opened | None = None
+        self.session: OpenSession | None = None
+        self.runtime: WorkerRuntime | None = None
         self.view: SessionView
         self._find_view = find_view
         self._scope = anyio.CancelScope()
@@ -106,17 +110,18 @@ class LiveSession:
         """Open the worker and converse; a failure to open is raised to the caller."""
         started = False
         try:
-            with self._scope, self.asked.open(warn, self.bus) as opened:
-                async with self._open(opened) as runtime:
+            worker = load_worker(self.asked.worker)
+            with self._scope, self.asked.open_session(worker, warn) as session:
+                async with self._open(worker, session) as runtime:
                     started = True
                     self._attend()
                     self.view.set_live(True)
                     task_status.started(self.id)
-                    parked = _is_parked(opened.session)
+                    parked = _is_parked(session)
                     await runtime.converse(resume=parked, on_begin=self.queue.began, on_end=self._on_end)
                     await runtime.conclude()
-            if opened.session.log and not opened.session.resumed:
-                remove_unused(opened.session.log.path)
+            if session.log and not session.resumed:
+                remove_unused(session.log.path)
             if not started:
                 raise UsageError("the server ends; nothing new is started")
         except Exception as error:  # the outermost frame of a session: one that fails must not end the others
@@ -130,26 +135,34 @@ class LiveSession:
                 self.view.set_live(False)
             self.ended.set()
 
-    @property
-    def runtime(self) -> WorkerRuntime | None:
-        return self.opened.runtime if self.opened else None
+    def end_now(self, end: ForcedEnd) -> None:
+        """End it from another thread, because third-party code holds the process."""
+        if self.runtime:
+            self.runtime.end_now(end)
+        if self.session:
+            self.session.close_log()
 
-    def _open(self, opened: Opened) -> WorkerRuntime:
-        self.opened, self.worker, self.id = opened, opened.worker.name, opened.session.id
+    def _open(self, worker: Worker, session: OpenSession) -> WorkerRuntime:
+        self.session = session
+        self.worker = worker.name
+        self.id = session.id
+        host = self.asked.host(worker)
         self.view = view = self._find_view(self.id)
         known, facts = view.drawing.seq, view.drawing.facts
-        view.drawing.find = opened.host.renderer
+        view.drawing.find = host.renderer
         facts.models = lambda: model_names(self.asked.workspace)
         self._places = Places(self.asked.workspace, {})
         self._lines = TypedLines(self.queue, facts, self._places)
-        for line in opened.session.lines:
+        for line in session.lines:
             if line.seq > known:
                 view.take(line)
-        if opened.session.resumed:
-            past = opened.session.resumed.past.messages
+        if session.resumed:
+            past = session.resumed.past.messages
             said = [message for message in past if message.role == "user" and not is_own(message.text)]
             self.queue.last = TypedMessage(said[-1].text, said[-1].attachments) if said else None
-        runtime = opened.make_runtime(sinks=(view.take,), interrupt_signal=self._signal)
+        wiring = Wiring(host=host, sinks=(view.take,))
+        runtime = self.asked.runtime(worker, session, wiring, bus=self.bus, interrupt_signal=self._signal)
+        self.runtime = runtime
         facts.tools = lambda: runtime.tools
         self.bus.subscribe(self._hear)
         view.on_tabs = self._attend

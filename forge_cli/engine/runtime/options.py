@@ -1,30 +1,30 @@
-"""Options of a person for the sessions of a worker, whichever command they typed; and what is open with them."""
+"""What a person asks of a worker, whichever command they typed; it opens the session and makes the runtime."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from forge_cli.core.approval import ApprovalMode, OnAsk
-from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import UsageError
 from forge_cli.core.zones import Zone
 from forge_cli.files.settings import TraceLevel
-from forge_cli.files.worker import Limits, Worker, load_worker
+from forge_cli.files.worker import Limits, Worker
 
 if TYPE_CHECKING:
-    from forge_cli.core.bounds import ForcedEnd
+    from forge_cli.core.bus import EventBus
+    from forge_cli.core.events import Event
+    from forge_cli.core.interrupt import InterruptSignal
     from forge_cli.core.messages import Attachment
+    from forge_cli.engine.gate.controller import ApprovalCallback
     from forge_cli.engine.plugins.host import PluginHost
-    from forge_cli.engine.runtime.result import WorkerResult
     from forge_cli.engine.runtime.runtime import WorkerRuntime
     from forge_cli.engine.runtime.wiring import Wiring
     from forge_cli.engine.turns.output import OutputSchema
     from forge_cli.record.open import OpenSession
-    from forge_cli.record.recorder import Sink
 
 Warn = Callable[[str], None]
 
@@ -88,34 +88,44 @@ class RunOptions:
         wiring: Wiring,
         *,
         workspace: Path | None = None,
-        on_ask: OnAsk | None = None,
-        **more: Any,
+        bus: EventBus | None = None,
+        interrupt_signal: InterruptSignal | None = None,
+        approval_callback: ApprovalCallback | None = None,
+        on_event: Callable[[Event], None] | None = None,
     ) -> WorkerRuntime:
-        """The runtime of a session, for what was asked; ``more`` are other options of WorkerRuntime."""
+        """Return the runtime of a session, as it was asked for; the rest are options of WorkerRuntime."""
         from forge_cli.engine.runtime.runtime import WorkerRuntime
 
+        sinks = wiring.sinks
+        if self.record:
+            from forge_cli.record.copy import RecordCopy
+
+            sinks = (RecordCopy(self.record, session.lines), *sinks)
         return WorkerRuntime(
             worker=worker,
             model=self.model,
             approval_mode=self.mode,
             workspace=workspace or self.workspace,
-            on_ask=on_ask or self.on_ask,
+            on_ask=OnAsk.DENY if self._cannot_park(session) else self.on_ask,
             limits=self.limits,
             output_schema=self.schema,
             session=session,
             read_only=self.read_only,
-            wiring=replace(wiring, zones=self.zones, locked=self.locked, batch=self.batch),
-            **more,
+            bus=bus,
+            interrupt_signal=interrupt_signal,
+            approval_callback=approval_callback,
+            on_event=on_event,
+            wiring=replace(wiring, sinks=sinks, zones=self.zones, locked=self.locked, batch=self.batch),
         )
 
     @contextmanager
-    def open(
-        self, warn: Warn, bus: EventBus | None = None, *, worker: Worker | None = None, task: str | None = None
-    ) -> Iterator[Opened]:
-        """The worker with its session; ``warn`` gets what is not an error. With an empty ``task`` one must be left."""
+    def open_session(self, worker: Worker, warn: Warn, *, task: str | None = None) -> Iterator[OpenSession]:
+        """Open the session that was asked for; ``warn`` gets what is not an error.
+
+        With an empty ``task`` something must be left to do.
+        """
         from forge_cli.record.open import open_session
 
-        worker = worker or load_worker(self.worker)
         with open_session(
             worker,
             resume=self.resume,
@@ -126,51 +136,10 @@ class RunOptions:
             task=task,
             warn=warn,
         ) as session:
-            yield Opened(self, worker, self.host(worker), bus or EventBus(), session, warn)
+            if self._cannot_park(session):
+                warn("without a session nothing can be parked: calls that ask are denied")
+            yield session
 
-
-@dataclass
-class Opened:
-    """A worker with its session, its plugins and its events, and the runtime once there is one."""
-
-    options: RunOptions
-    worker: Worker
-    host: PluginHost
-    bus: EventBus
-    session: OpenSession
-    warn: Warn
-    runtime: WorkerRuntime | None = None
-
-    def make_runtime(
-        self, *, sinks: Iterable[Sink | None] = (), replay: Any = None, guidance: bool | None = None, **more: Any
-    ) -> WorkerRuntime:
-        """The runtime for what was asked; ``more`` are other options of WorkerRuntime."""
-        from forge_cli.engine.runtime.wiring import Wiring
-
-        asked = self.options
-        told = tuple(sink for sink in sinks if sink)
-        if asked.record:
-            from forge_cli.record.copy import RecordCopy
-
-            told = (RecordCopy(asked.record, self.session.lines), *told)
-        wiring = Wiring(host=self.host, sinks=told, replay=replay, guidance=guidance)
-        self.runtime = asked.runtime(self.worker, self.session, wiring, on_ask=self._on_ask(), bus=self.bus, **more)
-        return self.runtime
-
-    def end_now(self, end: ForcedEnd) -> WorkerResult | None:
-        """Put everything in order from another thread, because third-party code holds the process."""
-        result = self.runtime.end_now(end) if self.runtime else None
-        self.close_log()
-        return result
-
-    def close_log(self) -> None:
-        if self.session.log:
-            self.session.log.close()
-
-    def _on_ask(self) -> OnAsk:
-        """Nothing can wait where nothing is kept."""
-        asked = self.options
-        if asked.on_ask is not OnAsk.PARK or self.session.log is not None or asked.record is not None:
-            return asked.on_ask
-        self.warn("without a session nothing can be parked: calls that ask are denied")
-        return OnAsk.DENY
+    def _cannot_park(self, session: OpenSession) -> bool:
+        """Return True if a call should be parked, and nothing is kept in which it could wait."""
+        return self.on_ask is OnAsk.PARK and session.log is None and self.record is None

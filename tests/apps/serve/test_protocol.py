@@ -159,8 +159,9 @@ def helper(project: Project) -> Project:
 @asynccontextmanager
 async def served(project: Project) -> AsyncIterator[ServedWorker]:
     worker = load_worker(project.folder / "worker.yaml")
-    with RunOptions(workspace=project.folder).open(print, worker=worker) as opened:
-        async with ServedWorker(opened, takes_tasks=True) as running:
+    asked = RunOptions(workspace=project.folder)
+    with asked.open_session(worker, print) as session:
+        async with ServedWorker(asked, worker, asked.host(worker), session, takes_tasks=True) as running:
             yield running
 
 

@@ -246,8 +246,8 @@ def test_clients_get_what_reads_and_tasks_that_only_read(project: Project) -> No
     async def serve() -> tuple[set[str], str]:
         worker = load_worker(project.folder / "worker.yaml")
         asked = RunOptions(workspace=project.folder, read_only=True)
-        with asked.open(print, worker=worker) as opened:
-            served = ServedWorker(opened, takes_tasks=True)
+        with asked.open_session(worker, print) as session:
+            served = ServedWorker(asked, worker, asked.host(worker), session, takes_tasks=True)
             async with served:
                 call = served.call("run_w", {"task": "go"}, can_ask=False)
                 with anyio.fail_after(60):
