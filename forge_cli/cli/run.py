@@ -274,7 +274,7 @@ async def _carry_out(plan: TaskOptions, out: TextIO, report: ResultReport | None
         def leave(end: ForcedEnd) -> int:
             """Third-party code holds the process: put everything in order without it."""
             erase_live_lines()
-            result = runtime.end_now(end)
+            result = runtime.ending.force(end)
             if not runtime.has_started:
                 if report and printed:
                     report.tell(result.wire(), out)
@@ -289,7 +289,7 @@ async def _carry_out(plan: TaskOptions, out: TextIO, report: ResultReport | None
         with interruptible(runtime.interrupt, lambda: runtime.has_started, leave):
             async with screen, runtime:
                 result = await runtime.run(plan.task, plan.attachments)
-                await runtime.conclude()
+                await runtime.ending.announce()
                 codes.append(_finish(session, plan, result, out, report))
         return codes[0]
 

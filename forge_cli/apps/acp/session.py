@@ -88,7 +88,6 @@ class EditorSession:
                     started = True
                     task_status.started()
                     await runtime.converse(on_begin=self._begin, on_done=self._done)
-                    await runtime.conclude()
             if not started:
                 raise UsageError("the server ends; nothing new is started")
         except Exception as error:  # the outermost frame of a session: one that fails must not end the others
@@ -107,7 +106,7 @@ class EditorSession:
     def end_now(self, end: ForcedEnd) -> None:
         """End it from another thread, because third-party code holds the process."""
         if self.runtime:
-            self.runtime.end_now(end)
+            self.runtime.ending.force(end)
         if self.session:
             self.session.close_log()
 

@@ -106,7 +106,7 @@ async def _talk(asked: RunOptions, out: TextIO, first: str) -> tuple[ExitCode, s
 
         def leave(end: ForcedEnd) -> int:
             """Third-party code holds the process: put everything in order without it."""
-            result = runtime.end_now(end)
+            result = runtime.ending.force(end)
             if end.fault:
                 room.terminal.write(f"forge: {visible(end.fault)}\n")
             session.close_log()
@@ -205,7 +205,6 @@ class Room:
                         self.talk.attach(attachment)
                 with self._own_streams():
                     await self._line.run()
-            await self._runtime.conclude()
 
     async def _answer(self) -> None:
         await self._runtime.converse(on_begin=self.talk.began, on_end=self._on_end)

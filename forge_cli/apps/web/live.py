@@ -119,7 +119,6 @@ class LiveSession:
                     task_status.started(self.id)
                     parked = _is_parked(session)
                     await runtime.converse(resume=parked, on_begin=self.queue.began, on_end=self._on_end)
-                    await runtime.conclude()
             if session.log and not session.resumed:
                 remove_unused(session.log.path)
             if not started:
@@ -138,7 +137,7 @@ class LiveSession:
     def end_now(self, end: ForcedEnd) -> None:
         """End it from another thread, because third-party code holds the process."""
         if self.runtime:
-            self.runtime.end_now(end)
+            self.runtime.ending.force(end)
         if self.session:
             self.session.close_log()
 

@@ -110,7 +110,7 @@ class ItemPerformer(Struct, frozen=True, dict=True):
         try:
             unfinished = session.resumed is not None and session.resumed.past.unfinished
             result = await runtime.run("" if unfinished else item.task)
-            await runtime.conclude()
+            await runtime.ending.announce()
             await log.keep()
         except SessionLost as error:
             return self.failed(item, error)

@@ -98,11 +98,16 @@ async def run_to_end(work: Callable[[], Awaitable[T]], signal: InterruptSignal, 
 
 
 class Children:
-    """The child workers of one runtime; ``results`` are those of its task so far."""
+    """The child workers of one runtime."""
 
-    def __init__(self, run: Callable[..., Awaitable[WorkerResult]], past: Past | None) -> None:
-        """``run`` gives a task to a WorkerRuntime with these options, and says when that has started."""
-        self.results: list[WorkerResult] = []
+    def __init__(
+        self, run: Callable[..., Awaitable[WorkerResult]], past: Past | None, results: list[WorkerResult]
+    ) -> None:
+        """``run`` gives a task to a WorkerRuntime with these options, and calls back when that has started.
+
+        ``results`` gets the results of the children.
+        """
+        self._results = results
         self._run = run
         self._open = {call: list(children) for call, children in past.children.items()} if past else {}
 
@@ -146,7 +151,7 @@ class Children:
             except asyncio.CancelledError:
                 bus.emit(replace(update, status="interrupted"))
                 raise
-            self.results.append(result)
+            self._results.append(result)
             ended = replace(update, status=result.status, turns=result.turns, usage=result.usage, error=result.error)
             bus.emit(ended)
             return result

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, nullcontext, suppress
-from typing import TYPE_CHECKING, Any, Generic, Self, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, Unpack, overload
 
 from msgspec.structs import replace
 
@@ -35,6 +35,93 @@ if TYPE_CHECKING:
     from forge_cli.engine.runtime.conversation import Conversation
     from forge_cli.record.resume import Past, Resumed
     from forge_cli.schema.tool import Tool
+
+
+class TaskState:
+    """The task at hand of a runtime: its account, and its result once it has ended."""
+
+    def __init__(self, past: Past | None) -> None:
+        self.past = past
+        """What a resumed session did before; None once that is taken up."""
+        self.tally = Tally()
+        self.budget: Budget | None = None
+        self.result: WorkerResult | None = None
+        self.children: list[WorkerResult] = []
+        """The results of child workers."""
+        self.had_calls_by_hand = False
+        """Whether a person has called a tool since the session was opened."""
+
+    def begin(self, budget: Budget) -> Tally:
+        """Begin the account of another task."""
+        self.tally = Tally()
+        self.budget = budget
+        self.result = None
+        self.children.clear()
+        return self.tally
+
+    def end(self, opened: OpenWorker, ending: Ending) -> WorkerResult:
+        """Keep the result of the task, and return it."""
+        self.result = self.result_of(opened, ending)
+        return self.result
+
+    def result_of(self, opened: OpenWorker, ending: Ending) -> WorkerResult:
+        """Return the result if the task ended so now."""
+        name = opened.worker.name
+        done = WorkerResult.of(ending, session_id=opened.wiring.session_id, worker=name, model=opened.loop.model.name)
+        return done.with_work(self.tally, self.budget or opened.new_budget(), self.children)
+
+
+class SessionEnding:
+    """The one end of a session: announced in order, or forced; only that of the root is on record."""
+
+    def __init__(self, current: CurrentWorker, task: TaskState) -> None:
+        self._current = current
+        self._task = task
+        self.is_over = False
+
+    async def announce(self) -> None:
+        """Tell hooks that the session ends, then emit how; only the first time, and before anything is closed."""
+        if self.is_over:
+            return
+        opened = self._current.now if self._current.wiring.is_root else None
+        hooks = opened.loop.guard.judge.hooks if opened and self._task.result else None
+        try:
+            if hooks:
+                await hooks.session_ends()
+        finally:
+            if opened:
+                self._emit(opened)
+            if self._current.wiring.is_root:
+                self._current.stop_announcing()
+            self.is_over = True
+
+    def _emit(self, opened: OpenWorker) -> None:
+        task = self._task
+        is_unfinished = task.past is not None and task.past.unfinished
+        if task.result is None and task.had_calls_by_hand and not is_unfinished:
+            task.end(opened, Ending(""))  # nothing but calls that a person made
+        if task.result is None:
+            return
+        ends = () if task.result.status == "parked" else opened.open_calls.ends()
+        with suppress(SessionLost):  # the result says it already
+            for event in (*ends, SessionEnd(task.result.wire())):
+                self._current.bus.emit(event)
+
+    def force(self, end: ForcedEnd) -> WorkerResult:
+        """End the session from another thread, because third-party code holds the event loop."""
+        task = self._task
+        if task.result:
+            return task.result
+        opened = self._current.now
+        ending = Ending.forced(end, task.budget, opened.loop.last_text if opened else "")
+        if opened is None:
+            session = self._current.wiring.session_id if task.past else ""  # a new one has no line yet
+            return WorkerResult.of(ending, session_id=session, worker=self._current.worker.name)
+        done = task.result_of(opened, ending)
+        task.result = replace(done, tool_calls=done.tool_calls + opened.open_calls.count)
+        late = None if end.why or not end.late else end.late.removeprefix(TOOL)
+        opened.open_calls.close(SessionEnd(task.result.wire()), late)
+        return task.result
 
 
 class WorkerRuntime(Generic[OutputT]):
@@ -86,13 +173,13 @@ class WorkerRuntime(Generic[OutputT]):
         if not isinstance(worker, Worker):
             raise TypeError(f"worker must be what load_worker(PATH) or Worker.of(...) gives, not {worker!r}")
         wiring = (wiring or Wiring()).completed(worker, resume, options, output_type)
-        self._past = wiring.past
         self._stack = AsyncExitStack()
         self._current = CurrentWorker(worker, wiring, self._stack, self._delegate)
+        self._task = TaskState(wiring.past)
+        self.ending = SessionEnding(self._current, self._task)
+        """Ends the session before everything is closed; internal, as ``aclose`` does it for programs."""
         self._children: Children | None = None
-        self._started = self._ended = False
-        self._tally, self._budget = Tally(), cast(Budget | None, None)
-        self._result: WorkerResult | None = None
+        self._started = False
         self._conversation: Conversation | None = None
         self._stream: EventStream | None = None
         self._working = False
@@ -136,7 +223,7 @@ class WorkerRuntime(Generic[OutputT]):
     @property
     def result(self) -> WorkerResult[OutputT] | None:
         """How the last task ended."""
-        return None if self._result is None else self._typed(self._result)
+        return None if self._task.result is None else self._typed(self._task.result)
 
     @property
     def tools(self) -> list[Tool]:
@@ -204,54 +291,34 @@ class WorkerRuntime(Generic[OutputT]):
         return replace(result, output=schema.convert(result.output))
 
     async def _run(self, task: str, attachments: Sequence[Attachment]) -> WorkerResult:
-        opened, task = self.opened, _task(task, self._past)
+        opened = self.opened
+        at_hand = self._task
+        task = _task(task, at_hand.past)
         if self.interrupt_signal.reason == OUT_OF_TIME:
             self.interrupt_signal.reset()
-        tally, budget = Tally(), opened.new_budget()
-        self._tally, self._budget, self._result = tally, budget, None
+        budget = opened.new_budget()
+        tally = at_hand.begin(budget)
         opened.start_task(tally, budget)
-        if self._children:
-            self._children.results.clear()
         try:
             ending = Ending(await self._work(opened, task, attachments, tally, budget))
         except (Ended, ForgeError) as cause:
             ending = Ending.early(cause, opened.loop.last_text)
         except asyncio.CancelledError:
-            self._result = self._build_result(opened, Ending.early(Interrupted(), opened.loop.last_text))
+            at_hand.end(opened, Ending.early(Interrupted(), opened.loop.last_text))
             raise
-        if ending.status == "parked" and self._current.wiring.parent is None:
+        if ending.status == "parked" and opened.wiring.parent is None:
             ending = replace(ending, error=how_to_answer(ending.error, self.session_id))
-        if task and not tally.begun and self._current.wiring.parent is None:
+        if task and not tally.begun and opened.wiring.parent is None:
             lost = "the new task was not begun: give it again when the session is resumed"
             ending = replace(ending, error=f"{ending.error or ending.status}\n  {lost}")
-        self._result = self._build_result(opened, ending)
-        return self._result
-
-    def _build_result(self, opened: OpenWorker, ending: Ending) -> WorkerResult:
-        model, children = opened.loop.model.name, self._children.results if self._children else ()
-        done = WorkerResult.of(ending, session_id=self.session_id, worker=self.worker.name, model=model)
-        return done.with_work(self._tally, self._budget or opened.new_budget(), children)
-
-    def end_now(self, end: ForcedEnd) -> WorkerResult:
-        """End the session from another thread, because third-party code holds the event loop."""
-        if self._result:
-            return self._result
-        opened = self._current.now
-        ending = Ending.forced(end, self._budget, opened.loop.last_text if opened else "")
-        if opened is None:
-            session = self.session_id if self._past else ""  # a new one has no line yet, so there is none
-            return WorkerResult.of(ending, session_id=session, worker=self.worker.name)
-        done = self._build_result(opened, ending)
-        self._result = result = replace(done, tool_calls=done.tool_calls + opened.open_calls.count)
-        late = None if end.why or not end.late else end.late.removeprefix(TOOL)
-        opened.open_calls.close(SessionEnd(result.wire()), late)
-        return result
+        return at_hand.end(opened, ending)
 
     async def _work(
         self, opened: OpenWorker, task: str, attachments: Sequence[Attachment], tally: Tally, budget: Budget
     ) -> str:
         """Finish what a resumed session was doing, then do the task; returns the answer."""
-        past, self._past = self._past, None
+        past = self._task.past
+        self._task.past = None
         with deadline(budget, self.interrupt_signal):
             if past:
                 from forge_cli.engine.runtime.children import close_lost
@@ -266,9 +333,10 @@ class WorkerRuntime(Generic[OutputT]):
         if self._children is None:
             from forge_cli.engine.runtime.children import Children
 
-            self._children = Children(_run_child, self._current.wiring.past)
-        self._budget = self._budget or self.opened.new_budget()
-        return await self._children.delegate(replace(self.opened, budget=self._budget), call, task)
+            self._children = Children(_run_child, self._current.wiring.past, self._task.children)
+        opened = replace(self.opened, budget=self._task.budget or self.opened.new_budget())
+        self._task.budget = opened.budget
+        return await self._children.delegate(opened, call, task)
 
     def stream(self, task: str, attachments: Sequence[Attachment] = ()) -> EventStream:
         """Work on one task and give its events as they come; ``result`` says afterwards how it ended."""
@@ -314,6 +382,7 @@ class WorkerRuntime(Generic[OutputT]):
         """Call the tool that somebody has asked for on the bus; ``invoke`` tells of its calls, which have an id."""
         if isinstance(event, ManualToolInvoke) and event.tool_call_id is None:
             call = ToolCall(new_id("manual"), event.tool_name, dict(event.args))
+            self._task.had_calls_by_hand = True
             if self._by_hand is None:
                 from forge_cli.engine.runtime.background import CallsByHand
 
@@ -330,7 +399,7 @@ class WorkerRuntime(Generic[OutputT]):
 
     def interrupt(self, reason: str = "interrupted") -> None:
         """Stop the turn: the running call ends, pending ones get the result ``interrupted``."""
-        if not self._ended:
+        if not self.ending.is_over:
             with suppress(SessionLost):
                 self.bus.emit(Interrupt(reason))
         self.interrupt_signal.interrupt(reason)
@@ -342,32 +411,8 @@ class WorkerRuntime(Generic[OutputT]):
             await self._stream.aclose()
         if self._by_hand:
             await self._by_hand.aclose()
-        await self.conclude()
+        await self.ending.announce()
         await self._current.aclose()
-
-    async def conclude(self) -> None:
-        """Tell hooks that the session ends, then say how; before anything is closed, and the root alone does."""
-        opened = self._current.now if self.is_root and not self._ended else None
-        hooks = opened.loop.guard.judge.hooks if opened else None
-        try:
-            if hooks and self._result:
-                await hooks.session_ends()
-        finally:
-            self.end()
-
-    def end(self) -> None:
-        """Say how the session ended, before anything is closed; the root alone does."""
-        if self.is_root and not self._ended:
-            opened = self._current.now
-            if opened and self._by_hand and not self._result and not (self._past and self._past.unfinished):
-                self._result = self._build_result(opened, Ending(""))  # nothing but calls of a person's own
-            if opened and self._result:
-                ends = () if self._result.status == "parked" else opened.open_calls.ends()
-                with suppress(SessionLost):  # which the result says already
-                    for event in (*ends, SessionEnd(self._result.wire())):
-                        self.bus.emit(event)
-            self._current.stop_announcing()
-        self._ended = True
 
 
 async def _run_child(
