@@ -131,8 +131,6 @@ class FoldedLine(OnWire, frozen=True):
 
 
 THIS_CALL = GrantOffer("this exact call")
-ON_A_COPY = ", on a copy; it asks if anything else changes"
-"""The end of the text of an offer that allows trials only."""
 
 
 def unique(things: Iterable[Any]) -> Iterator[Any]:

@@ -9,6 +9,7 @@ from typing import ClassVar, Literal
 from msgspec import Struct
 
 from forge_cli.core.events import Event
+from forge_cli.core.text import visible
 from forge_cli.core.wire import OnWire
 
 _NAMED_CHANGES = 3
@@ -38,7 +39,7 @@ class TriedWant(OnWire, frozen=True):
 
 
 class TrialExtent(Struct, frozen=True):
-    """The places that a complete trial changed: what is granted for one trial is compared with those of a later one."""
+    """The effects of a trial that bound what a grant of it allows: a later trial is compared with them."""
 
     paths: frozenset[str] = frozenset()
     """All that is there afterwards, but for records of git."""
@@ -55,9 +56,26 @@ class TrialExtent(Struct, frozen=True):
     only_edits: bool = False
     """Whether ordinary files in zones were made, changed or moved, and nothing else, as "accept edits" allows."""
 
+    sockets: frozenset[str] = frozenset()
+    """Unix sockets that an incomplete trial was refused: a yes lets the command use them, and runs it for real."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether the trial showed everything, so that a yes applies it."""
+        return not self.sockets
+
+    @property
+    def limits(self) -> str:
+        """The end of the text of an offer: when a grant of this trial covers a later one."""
+        if self.sockets:
+            return f", using {', '.join(sorted(map(visible, self.sockets)))}"
+        return ", on a copy; it asks if anything else changes"
+
     def lies_within(self, granted: TrialExtent) -> bool:
         """Return True if nothing was changed or deleted that the granted extent does not name."""
         if self.protected or not self.deleted <= granted.deleted or not self.repositories <= granted.repositories:
+            return False
+        if not self.sockets <= granted.sockets:
             return False
         return all(path in granted.paths or _is_below(path, granted.folders) for path in self.paths)
 
@@ -69,6 +87,7 @@ class TrialExtent(Struct, frozen=True):
             self.deleted | other.deleted,
             self.folders | other.folders,
             self.repositories | other.repositories,
+            sockets=self.sockets | other.sockets,
         )
 
 

@@ -46,7 +46,7 @@ from forge_cli.schema.tool import Tool
 
 if TYPE_CHECKING:
     from forge_cli.core.interrupt import InterruptSignal
-    from forge_cli.core.trial import CommandTried
+    from forge_cli.core.trial import CommandTried, TrialExtent
     from forge_cli.engine.gate.controller import ApprovalController
     from forge_cli.engine.gate.judge import Judge
     from forge_cli.record.resume import Pending
@@ -139,7 +139,7 @@ class Consent:
         if not decision.approved:
             self._refuse_denied(asking, decision)
         stamp = asking.request.stamp if asking.request else None
-        applies = preview is not None and stamp is not None and preview.extent is not None
+        applies = preview is not None and stamp is not None and _is_complete(preview.extent)
         return Consented(judged, stamp, preview.tried if preview and applies else None)
 
     async def _remembered(self, asking: Asking) -> ApprovalDecision | None:
@@ -187,7 +187,9 @@ class Consent:
         if approved and extent and extent.only_edits:
             asking.request_id = None
             return ApprovalDecision(True, note=f"{rule.title}: allowed from now on")
-        again = await self._judge.decide(judged.call, judged.caller) if approved and extent is None else judged
+        again = (
+            await self._judge.decide(judged.call, judged.caller) if approved and not _is_complete(extent) else judged
+        )
         if again.verdict.approval is Approval.PRE_APPROVED:
             asking.judged = again
             asking.preview = asking.request = asking.request_id = None
@@ -335,6 +337,11 @@ class Consent:
             raise Refusal("error", str(error)) from None
         except Exception as error:  # third-party code
             return Preview(Text(f"no preview: {fault_text(error)}"), once=True)
+
+
+def _is_complete(extent: TrialExtent | None) -> bool:
+    """Whether a trial showed everything that the call would do."""
+    return extent is not None and extent.complete
 
 
 def _bounded_preview(preview: Preview) -> Preview:

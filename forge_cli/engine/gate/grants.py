@@ -11,7 +11,6 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from forge_cli.core.approval import (
-    ON_A_COPY,
     THIS_CALL,
     ApprovalRequest,
     GrantOffer,
@@ -100,7 +99,7 @@ class Given(Struct, frozen=True):
             return cls(granted, frozenset(_keys(offer.rules)), extent=extent)
         args = " ".join(f"{name}={json.dumps(jsonable(value))}" for name, value in request.args.items())
         text = cut(args, _ARGS, "end")
-        granted = SessionGrant(request.tool_name, text if extent is None else f"{text}{ON_A_COPY}")
+        granted = SessionGrant(request.tool_name, text if extent is None else f"{text}{extent.limits}")
         return cls(granted, frozenset([str(call.fingerprint)]), extent=extent)
 
 
@@ -219,7 +218,7 @@ def _at_trial(offers: Iterable[GrantOffer], trial: ShownTrial) -> Iterator[Grant
             if offer.rules:
                 yield replace(offer, lasting=True)
         else:
-            yield replace(offer, text=f"{offer.text}{ON_A_COPY}", trials=True)
+            yield replace(offer, text=f"{offer.text}{extent.limits}", trials=True)
 
 
 def _is_below(changed: GrantOffer | None, granted: GrantOffer) -> bool:

@@ -309,8 +309,9 @@ class Trials:
         done = tried.done
         said = f"{done.stdout}\n{done.stderr}"
         lacked = dict.fromkeys(path for text in (argv[-1], said) for path in self._view.lacks(text, cwd))
-        outside = [TriedWant(_kind(path, argv[-1]), path, OUTSIDE) for path in lacked]
-        known = {*lacked, *(want.what for want in tried.wanted)}
+        seen = {want.what for want in tried.wanted}
+        outside = [TriedWant(_kind(path, argv[-1]), path, OUTSIDE) for path in lacked if path not in seen]
+        known = {*lacked, *seen}
         outside += [want for want in self._view.refuses(argv[-1], said, cwd) if want.what not in known]
         wanted = (*tried.wanted, *outside[:LISTED])
         unsure = tried.unsure

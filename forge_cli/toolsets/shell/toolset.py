@@ -132,7 +132,7 @@ class ShellToolset(Toolset):
         from forge_cli.toolsets.shell.trying import KeptTrials
 
         base = self._keeper.trials if self._keeper else None
-        return KeptTrials(self.env.workspace, self.config.timeout, base, self._is_edit)
+        return KeptTrials(self.env.workspace, self.config.timeout, base, self._is_edit, self._may_lend_sockets)
 
     def _undoable(self, command: str, call_id: str, judge: Keep | None) -> Undoable | None:
         """How a line works so that it can be undone, or judged by what it deletes; one that only reads does neither."""
@@ -432,6 +432,13 @@ class ShellToolset(Toolset):
 
         made = self._keeper.made if self._keeper else None
         return only_edits(tried, shown, full_sandbox(self.env), made)
+
+    def _may_lend_sockets(self, args: Args, tried: Tried) -> bool:
+        """Whether lines like one that was tried may be allowed the sockets of daemons for a session."""
+        from forge_cli.toolsets.shell.daemon_clients import asks_only_daemons, may_lend_sockets
+
+        parts = self._policy.verdict(args["command"]).parts
+        return asks_only_daemons(parts) and may_lend_sockets(tried, full_sandbox(self.env).zones)
 
     def _may_hide_blocked(self, command: str) -> str | None:
         """Why a line may run something that this worker or a parent blocks; None if it does not."""

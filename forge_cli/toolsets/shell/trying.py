@@ -115,6 +115,12 @@ def extent_of(tried: Tried, shown: ShownEffect) -> TrialExtent | None:
     )
 
 
+def lent_sockets(tried: Tried) -> TrialExtent | None:
+    """Return the sockets that bound a grant of a trial that lacked nothing else; None if it lacked something else."""
+    wanted = {want.what for want in tried.wanted}
+    return TrialExtent(sockets=frozenset(tried.sockets)) if tried.sockets and wanted == set(tried.sockets) else None
+
+
 def _is_folder(change: PathChange) -> bool:
     return all(entry is None or entry.kind == "folder" for entry in (change.before, change.after))
 
@@ -168,6 +174,8 @@ class KeptTrials:
     """The place where the session keeps them; without one they end with the process."""
     is_edit: Callable[[Tried, ShownEffect], bool]
     """Whether a trial did no more than the mode "accept edits" allows."""
+    may_lend_sockets: Callable[[Args, Tried], bool]
+    """Whether lines like this one may be allowed, for a session, the sockets that the trial was refused."""
     _known: dict[str, KeptTrial] = field(default_factory=dict)
 
     @cached_property
@@ -192,6 +200,8 @@ class KeptTrials:
         if extent is not None:
             only_edits = await to_thread.run_sync(self.is_edit, kept.tried, kept.shown)
             extent = replace(extent, only_edits=only_edits)
+        elif self.may_lend_sockets(args, kept.tried):
+            extent = lent_sockets(kept.tried)
         return Preview(
             describe(kept.tried, kept.shown),
             stamp=kept.stamp,

@@ -1,13 +1,14 @@
 """Unix sockets that commands are refused: said in the result, whatever the command says of it itself.
 
-Covers forge_cli.sandbox.trial.copies, forge_cli.toolsets.shell.toolset, forge_cli.sandbox.processes.outcome.
+Covers forge_cli.sandbox.trial.copies, forge_cli.toolsets.shell.toolset, forge_cli.toolsets.shell.daemon_clients,
+forge_cli.sandbox.processes.outcome.
 """
 
 import json
 import os
 import socket
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Thread
@@ -15,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from forge_cli import ApprovalRequest
+from forge_cli import ApprovalDecision, ApprovalRequest
 from forge_cli.core.events import ApprovalRequired, ToolResult
 from forge_cli.core.trial import CommandTried
 from forge_cli.testing import Project, Seen, call, calls
@@ -222,3 +223,143 @@ def test_what_lies_in_run_is_wanted_where_a_line_or_an_error_names_it(shell: Pro
     seen = tried(shell, *lines, approval_callback=lambda request: False)
     found = [[(each.kind, each.what) for each in event.wanted] for event in seen.of(CommandTried)]
     assert found == [[("read", name)], [("read", name)], []]
+
+
+CLIENT = """#!/usr/bin/env python3
+import os, socket, sys
+with socket.socket(socket.AF_UNIX) as daemon:
+    try:
+        daemon.connect(os.environ.get("DAEMON", "{0}"))
+    except OSError:
+        sys.exit("cannot connect")
+    print(daemon.recv(100).decode(), *sys.argv[1:])
+"""
+
+
+@pytest.fixture
+def clients(project: Project, daemon: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of programs on PATH, outside the zones, that talk to the daemon."""
+    folder = daemon.with_name("bin")
+    folder.mkdir()
+    for name in ("docker", "psql", "deploy"):
+        (folder / name).write_text(CLIENT.format(daemon))
+        (folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    return folder
+
+
+def granting(which: int, given: list[str]) -> Callable[[ApprovalRequest], ApprovalDecision]:
+    """A person who allows an offer for the session, and notes its text, where there is one; else once."""
+
+    def answer(request: ApprovalRequest) -> ApprovalDecision:
+        offers = [offer for offer in request.offers or () if not offer.lasting]
+        given.append(offers[min(which, len(offers) - 1)].text if offers else "once")
+        if not offers:
+            return ApprovalDecision(True)
+        return ApprovalDecision(True, remember="session", grant=offers[min(which, len(offers) - 1)])
+
+    return answer
+
+
+def lending_worker(project: Project, clients: Path) -> None:
+    zones = f"[{{name: code, path: ., mode: rw}}, {{name: clients, path: {clients}, mode: ro}}]"
+    text = f"name: w\nsandbox: {{zones: {zones}}}\ntoolsets: {{shell: {{rules: [{{use: reading}}]}}}}\n"
+    project.write("worker.yaml", text)
+
+
+def lent(project: Project, clients: Path, answer: Callable[..., ApprovalDecision], *lines: str) -> Seen:
+    """Run lines whose programs lie in a read-only zone, with a person who answers."""
+    lending_worker(project, clients)
+    turns = [calls(call("shell", command=line)) for line in lines]
+    return project.run(*turns, "done", timeout=120, approval_callback=answer)
+
+
+def stdouts(seen: Seen) -> list[str]:
+    return [each.value.data["stdout"].strip() for each in seen.of(ToolResult)]  # type: ignore[union-attr]
+
+
+def test_the_socket_of_a_daemon_is_granted_for_commands_of_a_form(
+    project: Project, daemon: Path, clients: Path
+) -> None:
+    lines = [
+        "docker compose exec -T api npm test 2>&1 | tail -5",
+        "docker compose exec -T api npm test",
+        "docker compose down",
+        "docker compose down > out",
+        "docker compose down -v",
+    ]
+    given: list[str] = []
+    seen = lent(project, clients, granting(1, given), *lines)
+    using = f", using {daemon}"
+    assert given == [
+        f"commands that begin with docker compose exec -T api npm test{using}",
+        f"commands that begin with docker compose down, but for forms that discard or rewrite{using}",
+        f"this exact call{using}",
+        f"this exact call{using}",
+    ]
+    said = [f"hello {line.split(' 2>')[0].removeprefix('docker ')}" for line in lines]
+    assert stdouts(seen) == ["" if "out" in each else each for each in said]
+
+
+@pytest.mark.parametrize("line", ["docker compose exec -T api npm test", "psql -c 'select 1'"])
+def test_a_grant_of_one_call_lends_the_socket_to_that_call_alone(
+    project: Project, daemon: Path, clients: Path, line: str
+) -> None:
+    given: list[str] = []
+    seen = lent(project, clients, granting(0, given), line, line, f"{line} 1")
+    assert given == [f"this exact call, using {daemon}"] * 2
+    assert len(stdouts(seen)) == 3
+
+
+NOT_LENT = {
+    "a program of the workspace": "./docker ps",
+    "a program that is no client": "deploy all",
+    "another command beside it": "docker ps; python3 -c 1",
+    "a client that a script starts": "sh run.sh",
+    "variables of its own": "X=1 docker ps",
+}
+
+
+@pytest.mark.parametrize("case", NOT_LENT)
+def test_no_socket_is_granted_for_a_line_that_may_do_something_else(
+    project: Project, daemon: Path, clients: Path, case: str
+) -> None:
+    project.write("docker", (clients / "docker").read_text()).chmod(0o755)
+    project.write("run.sh", "docker ps\n")
+    given: list[str] = []
+    seen = lent(project, clients, granting(0, given), NOT_LENT[case], NOT_LENT[case])
+    assert all(str(daemon) in [want.what for want in each.wanted] for each in seen.of(CommandTried))
+    assert given == ["once", "once"]
+
+
+def test_a_client_that_a_zone_holds_is_lent_no_socket(
+    project: Project, daemon: Path, clients: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.write("bin/docker", (clients / "docker").read_text()).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{project.folder}/bin:{os.environ['PATH']}")
+    given: list[str] = []
+    seen = lent(project, clients, granting(0, given), "docker ps", "docker ps")
+    assert all(str(daemon) in [want.what for want in each.wanted] for each in seen.of(CommandTried))
+    assert given == ["once", "once"]
+
+
+def test_a_grant_of_one_socket_does_not_lend_another(project: Project, daemon: Path, clients: Path) -> None:
+    with other_daemon(daemon) as other:
+        given: list[str] = []
+        lending_worker(project, clients)
+        turns = []
+        for target in (daemon, other):
+            content = CLIENT.format(target)
+            turns += [calls(call("change", content=content)), calls(call("shell", command="docker ps"))]
+        project.write(
+            "tools.py",
+            "from pathlib import Path\nfrom forge_cli import tool\n"
+            f"@tool(needs_approval=False)\ndef change(content: str) -> str:\n    'Change.'\n"
+            f"    Path({str(clients / 'docker')!r}).write_text(content)\n    return 'changed'\n",
+        )
+        text = project.read("worker.yaml").replace(
+            "toolsets: {", "toolsets: {custom: {module: ./tools.py, tools: [change]}, "
+        )
+        project.write("worker.yaml", text)
+        project.run(*turns, "done", timeout=120, approval_callback=granting(0, given))
+    assert given == [f"this exact call, using {each}" for each in (daemon, other)]

@@ -1,0 +1,32 @@
+"""Programs that hand their words to a daemon: lines of these may be allowed its socket for a session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from forge_cli.core.approval import Approval, JudgedPart
+from forge_cli.core.zones import Zone, ZoneMode
+from forge_cli.sandbox.trial.trials import Tried
+
+_CLIENTS = frozenset(
+    {
+        *("docker", "docker-compose", "podman", "podman-compose", "nerdctl", "buildah"),
+        *("psql", "pg_dump", "pg_dumpall", "pg_restore", "pg_isready", "createdb", "dropdb"),
+        *("mysql", "mysqldump", "mysqladmin", "mariadb", "mariadb-dump", "redis-cli"),
+        *("systemctl", "journalctl", "supervisorctl"),
+    }
+)
+
+
+def asks_only_daemons(parts: Iterable[JudgedPart]) -> bool:
+    """Return True if every command of a line that needs an answer is one of these, by its plain name."""
+    asking = [part.text.split() for part in parts if part.approval != Approval.PRE_APPROVED.value]
+    return bool(asking) and all(words and words[0] in _CLIENTS for words in asking)
+
+
+def may_lend_sockets(tried: Tried, zones: Sequence[Zone]) -> bool:
+    """Return True if a trial started no program of a writable zone, which could be another one the next time."""
+    writable = [zone.path for zone in zones if zone.mode is ZoneMode.RW]
+    started = [Path(program) for program in tried.programs]
+    return not any(program.is_relative_to(folder) for program in started for folder in writable)
