@@ -74,8 +74,11 @@ class Finished(Struct, frozen=True):
         if self.denies and _says(output, errno.EACCES):
             return "it is confined: it writes to writable zones and $TMPDIR only, and does not read all of the home"
         home = os.path.join(os.path.expanduser("~"), "")
-        if any(home in line and _says(line, errno.ENOENT) for line in output.splitlines()):
+        missing = [line for line in output.splitlines() if _says(line, errno.ENOENT)]
+        if any(home in line for line in missing):
             return "it is confined: of the home it sees zones, toolchains on PATH and what sandbox.read names"
+        if any("/tmp/" in line for line in missing):  # noqa: S108
+            return "it is confined: its /tmp is its own, and holds what commands of this session wrote there"
         return None
 
 

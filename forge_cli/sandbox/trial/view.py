@@ -29,6 +29,8 @@ _RUN = (Path("/run"), Path("/var/run"))
 _SHOWN = ("/var/lib/dpkg", "/var/lib/rpm", "/var/cache/fontconfig")
 _DEVICES = frozenset(f"/dev/{name}" for name in ("full", "null", "ptmx", "random", "tty", "urandom", "zero"))
 """Those that every command has."""
+_PRIVATE = (Path("/tmp"), Path("/dev/shm"))  # noqa: S108
+"""Folders of which commands have their own."""
 _ETC, _DEPTH = "/etc", 4
 OUTSIDE = "lies outside the zones"
 UNSEEN = "no command sees"
@@ -69,13 +71,23 @@ class TrialView:
                     yield real
 
     def lacks(self, text: str, folder: Path) -> Iterator[str]:
-        """The paths in a text that exist, and that a trial does not see."""
+        """Yield the paths in a text that exist, and that the command would see and a trial does not.
+
+        What is hidden from all commands is no lack: both end the same way, and a yes could not change that.
+        """
         seen = [self.around.workspace, *self.around.shown, *(zone.path for zone in self.around.zones)]
         hidden = [*hidden_folders(), *self.named]
         for path in _paths(text, folder):
             is_hidden = any(path.is_relative_to(place) for place in hidden)
-            if is_hidden and not any(path.is_relative_to(place) for place in seen) and os.path.lexists(path):
+            is_seen = any(path.is_relative_to(place) for place in seen) or self._is_always_hidden(path)
+            if is_hidden and not is_seen and os.path.lexists(path):
                 yield str(path)
+
+    def _is_always_hidden(self, path: Path) -> bool:
+        """Return True if no command sees a path, whoever says yes: a home, and the ``/tmp`` of others."""
+        hidden = (*self.around.homes, *self.around.hidden, *_PRIVATE)
+        named = any(path.is_relative_to(place) for place in self.named)
+        return not named and any(path.is_relative_to(place) for place in hidden)
 
     def refuses(self, line: str, said: str, folder: Path) -> Iterator[TriedWant]:
         """The paths that a line names and no command gets: devices, sockets, and what it could not write outside.

@@ -7,6 +7,7 @@ forge_cli.sandbox.changes.path_changes, forge_cli.sandbox.trial.destinations, fo
 import json
 import os
 import stat
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -209,6 +210,33 @@ def test_what_a_trial_lacks_is_said_and_a_yes_runs_it_for_real(shell: Project) -
     assert "it wanted" in shown(seen)
     assert "abc" not in shown(seen)
     assert seen.of(ToolResult)[0].value.data["stdout"] == "TOKEN=abc\n\n"  # type: ignore[union-attr]
+
+
+HIDDEN_FROM_ALL = {
+    "cat {home}/notes.txt": "of the home it sees zones",
+    "cat ~/notes.txt": "of the home it sees zones",
+    "cd {home}/other && ls": "of the home it sees zones",
+    "sh read.sh": "of the home it sees zones",
+    "echo x >> {home}/notes.txt": "of the home it sees zones",
+    "cat {temporary}": "its /tmp is its own",
+}
+
+
+@pytest.mark.parametrize("line", HIDDEN_FROM_ALL)
+def test_nobody_is_asked_about_a_path_that_no_command_sees(
+    shell: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as home, tempfile.NamedTemporaryFile(dir="/tmp") as temporary:
+        monkeypatch.setenv("HOME", home)
+        Path(home, "notes.txt").write_text("mine\n")
+        Path(home, "other").mkdir()
+        shell.write("read.sh", f"cat {home}/notes.txt\n")
+        seen = run(shell, line.format(home=home, temporary=temporary.name))
+        assert Path(home, "notes.txt").read_text() == "mine\n"
+    assert (tried(seen).outcome, tried(seen).wanted, seen.of(ApprovalRequired)) == ("noEffect", (), [])
+    (result,) = seen.of(ToolResult)
+    assert result.status == "error"
+    assert HIDDEN_FROM_ALL[line] in str(result.value.model_text)  # type: ignore[union-attr]
 
 
 def test_a_secret_among_the_records_of_git_is_masked_as_elsewhere(shell: Project) -> None:
