@@ -63,6 +63,12 @@ class Needed:
     word: str
     under: str | None = None
 
+    def what_to_do(self) -> str:
+        where = (
+            "a page of docs/, such as docs/python.md" if self.under is None else f"the section {self.under!r} of docs/"
+        )
+        return f"write `{self.word}` into {where}"
+
 
 class Documentation:
     """Markdown by its headings, and the code in it."""
@@ -281,7 +287,8 @@ SUBJECTS: list[Subject] = [
 
 @each_row("subject", SUBJECTS)
 def test_nothing_is_missing(subject: Subject) -> None:
-    assert [needed for needed in subject() if not DOCS.has(needed)] == []
+    missing = [needed.what_to_do() for needed in subject() if not DOCS.has(needed)]
+    assert missing == []
 
 
 @pytest.mark.long

@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, assert_never
 
 from forge_cli.core import events
-from forge_cli.core.actions import ApprovalResponse, CommandEvent, ManualToolInvoke, UserInput
-from forge_cli.core.event_kinds import AnyEvent
+from forge_cli.core.actions import ApprovalResponse, CommandEvent, Interrupt, ManualToolInvoke, UserInput
+from forge_cli.core.event_kinds import AnyEvent, OtherEvent
 from forge_cli.core.phrases import interrupted_for_people
 from forge_cli.core.trial import CommandTried
 from forge_cli.files.regular import read_regular
@@ -89,8 +89,23 @@ def _texts(event: AnyEvent) -> Iterator[str]:
             yield str(result.get("error") or "")
         case events.SessionUpdate(title=title):
             yield title or ""
-        case _:
-            pass
+        case (
+            events.SessionStart()
+            | events.ModeChanged()
+            | events.ManualToolsAvailable()
+            | events.TurnStart()
+            | events.TurnEndEvent()
+            | events.ContextUsage()
+            | events.ApprovalDecided()
+            | events.GrantsEvent()
+            | events.Streaming()
+            | events.ToolOutput()
+            | Interrupt()
+            | OtherEvent()
+        ):
+            pass  # settings and figures, or a text that another line has in whole
+        case never:
+            assert_never(never)
 
 
 def _excerpt(text: str, wanted: str) -> str:

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, assert_never
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from forge_cli.core import events
-from forge_cli.core.actions import ApprovalResponse
+from forge_cli.core.actions import ApprovalResponse, CommandEvent, Interrupt, ManualToolInvoke, UserInput
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
 from forge_cli.core.calls import ToolCall, call_identity
+from forge_cli.core.event_kinds import OtherEvent
 from forge_cli.core.messages import CallResult, Message, StopReason
 from forge_cli.core.phrases import ELIDED_RESULT, INTERRUPTED_CALL, UNCERTAIN_CALL, has_mark
 from forge_cli.core.trial import CommandTried
@@ -221,8 +222,25 @@ class SessionState:
                 self.title, self.chosen_model = event.title or self.title, event.model or self.chosen_model
             case events.SessionEnd():
                 worker.ended = True
-            case _:
-                pass
+            case (
+                CommandTried()
+                | events.StatusEvent()
+                | events.ModeChanged()
+                | events.ManualToolsAvailable()
+                | events.GrantsEvent()
+                | events.NetworkAccess()
+                | events.InputPrompt()
+                | events.Streaming()
+                | events.ToolOutput()
+                | UserInput()
+                | Interrupt()
+                | ManualToolInvoke()
+                | CommandEvent()
+                | OtherEvent()
+            ):
+                pass  # these change nothing that is resumed
+            case never:
+                assert_never(never)
         return None
 
     def _start_call(self, event: events.ToolStarted, line: Line, worker: WorkerState) -> CallState:

@@ -13,6 +13,7 @@ from forge_cli.core.results import (
     MODEL_LIMIT,
     ORIGINAL_LIMIT,
     VALUE_LIMIT,
+    WELL_KNOWN_KINDS,
     Custom,
     Diff,
     FileContent,
@@ -33,7 +34,7 @@ from forge_cli.core.text import cut
 from forge_cli.core.wire import Unreadable
 from tests.support.rows import each_row
 
-WELL_KNOWN = ["text", "diff", "file_content", "file_list", "json", "image", "blob"]
+WELL_KNOWN = sorted(WELL_KNOWN_KINDS)
 
 
 @each_row("kind", [*WELL_KNOWN, "a", "git.status", "git.status_v2", "executable.run", "a.b.c.d", "x1.y_2"])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec.structs import fields as fields_of
 from msgspec.structs import replace
 
-from forge_cli import ApprovalDecision, Custom, Diff, Json, Text
+from forge_cli import ApprovalDecision, Text
 from forge_cli.core.errors import Mark
 from forge_cli.core.event_kinds import EVENT_KINDS, OtherEvent
 from forge_cli.core.events import Event, MessageEvent, SessionStart, StatusEvent, ToolResult, TurnEndEvent
@@ -22,7 +22,8 @@ from forge_cli.core.results import ResultValue
 from forge_cli.events import Attachment, Line, Message, ToolCall
 from forge_cli.record.line import BadLine
 from forge_cli.record.log import beginning, beginning_at_root, line_at
-from forge_cli.results import DisplayHints, FileContent, FileList
+from forge_cli.results import DisplayHints
+from tests.support.kinds import result_strategies
 from tests.support.lines import CHILD, lines_of
 from tests.support.rows import each_row
 
@@ -40,14 +41,7 @@ CALLS = st.builds(ToolCall, WORDS, WORDS, OBJECTS, st.none() | WORDS)
 FILES = st.builds(Attachment, WORDS, st.just("image/png"), st.binary(max_size=9)) | st.builds(
     Attachment, WORDS, st.just("text/plain"), WORDS.map(str.encode)
 )
-RESULTS = st.one_of(
-    st.builds(Text, WORDS, HINTS),
-    st.builds(Diff, WORDS, st.none() | WORDS, WORDS, st.booleans(), st.integers(0, 99), HINTS),
-    st.builds(FileContent, WORDS, WORDS, st.integers(0, 99), HINTS),
-    st.builds(FileList, WORDS, st.lists(WORDS, max_size=3).map(tuple), st.integers(0, 99), HINTS),
-    st.builds(Json, DATA, HINTS),
-    st.builds(Custom, KINDS, DATA, st.none() | WORDS, st.none() | WORDS, HINTS, st.none() | WORDS),
-)
+RESULTS = st.one_of(*result_strategies(WORDS, DATA, HINTS, kinds=KINDS).values())
 MESSAGES = st.builds(
     Message,
     st.sampled_from(["user", "assistant"]),

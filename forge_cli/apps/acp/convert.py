@@ -5,18 +5,21 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, assert_never
 
 from acp import helpers, schema
 from msgspec.structs import replace
 
 from forge_cli.core import events
+from forge_cli.core.actions import ApprovalResponse, CommandEvent, Interrupt, ManualToolInvoke, UserInput
 from forge_cli.core.approval import MODE_TITLES, ApprovalRequest, Effect, SessionMode
+from forge_cli.core.event_kinds import OtherEvent
 from forge_cli.core.media import Image
 from forge_cli.core.messages import Attachment, Message
 from forge_cli.core.phrases import interrupted_for_people, is_own
 from forge_cli.core.results import Custom, Diff, FileContent, ResultValue, shown_files
 from forge_cli.core.text import cut, readable, visible
+from forge_cli.core.trial import CommandTried
 from forge_cli.core.wire import JsonObject, jsonable
 from forge_cli.core.zones import Access
 from forge_cli.files.home import user_home
@@ -95,8 +98,34 @@ class UpdateWriter:
                 yield schema.SessionInfoUpdate(session_update="session_info_update", title=title)
             case events.ContextUsage(used=used) if not child and self._facts.window:
                 yield self._usage(used, self._facts.window)
-            case _:
-                pass
+            case (
+                events.SessionStart()
+                | events.SessionUpdate()
+                | events.SessionEnd()
+                | events.TurnStart()
+                | events.TurnEndEvent()
+                | events.MessageEvent()
+                | events.Streaming()
+                | events.StatusEvent()
+                | events.ApprovalDecided()
+                | events.GrantsEvent()
+                | events.ModeChanged()
+                | events.NetworkAccess()
+                | events.WorkerUpdate()
+                | events.ContextUsage()
+                | events.ManualToolsAvailable()
+                | events.InputPrompt()
+                | CommandTried()
+                | ApprovalResponse()
+                | UserInput()
+                | Interrupt()
+                | ManualToolInvoke()
+                | CommandEvent()
+                | OtherEvent()
+            ):
+                pass  # the protocol has no update for these, or forge sends it with an answer
+            case never:
+                assert_never(never)
 
     def question(self, line: Line, request: ApprovalRequest) -> schema.ToolCallUpdate:
         """A call that asks: why it does stands first, then all that it would do."""

@@ -26,6 +26,7 @@ from forge_cli.ui.html.requests import draw_request, list_choices
 from forge_cli.ui.html.results import draw_result, draw_view
 from forge_cli.ui.transcript.entries import Called, Noted, Said
 from forge_cli.ui.views import view_of
+from tests.support.kinds import results_of
 from tests.support.rows import each_row
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
@@ -204,15 +205,12 @@ class Checked(HTMLParser):
 def results(text: str) -> list[ResultValue]:
     hints = [None, *(DisplayHints(view, text) for view in ("text", "markdown", "code", "table", "tree"))]
     return [
-        *(Text(text, each) for each in hints),
+        *(value for each in hints for value in results_of(text, each)),
         Text(text, DisplayHints(language="checklist")),
-        Diff(text, None, text, is_new=True, bytes_written=1),
         Diff(text, f"{text}\nold\n", f"new\n{text}", is_new=False, bytes_written=1),
-        FileContent(text, text, 1),
         FileContent(f"{text}.py", text, 1),
         FileList.of(text, (text, f"a/{text}")),
         replace(FileList.of(text, (text, f"a/{text}")), display=DisplayHints("tree")),
-        *(Json({text: [text, {text: text}]}, each) for each in hints),
         Json([{text: text}], DisplayHints("table")),
         Custom("a.b", {text: [text]}, text),
         Custom("a.b", text, text, "image/png"),

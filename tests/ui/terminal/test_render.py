@@ -21,6 +21,7 @@ from forge_cli.results import DisplayHints, FileContent, FileList
 from forge_cli.ui.terminal.render import Indented, render
 from forge_cli.ui.views import view_of
 from tests.support.deadline import deadline
+from tests.support.kinds import results_of
 from tests.support.rows import each_row
 
 HOSTILE = "a\x1b[2Jb\rc\x07\x9b\u202ed\u200b[red]e[/red]\N{OBJECT REPLACEMENT CHARACTER}"
@@ -209,17 +210,9 @@ def test_markdown_and_code() -> None:
 
 
 HIDDEN = DisplayHints("hidden")
-EVERY_KIND = [
-    Text("secret", HIDDEN),
-    Diff("/secret", None, "secret", is_new=True, bytes_written=6, display=HIDDEN),
-    FileContent("/secret", "secret", 6, HIDDEN),
-    FileList("/", ("secret",), 1, HIDDEN),
-    Json(["secret"], HIDDEN),
-    Custom("a.b", "secret", "secret", "text/markdown", HIDDEN),
-]
 
 
-@each_row("value", EVERY_KIND)
+@each_row("value", results_of("secret", HIDDEN))
 def test_hidden_hides_every_kind_but_for_whoever_decides(value: ResultValue) -> None:
     assert shown(value) == ""
     assert "secret" in shown(value, exact=True, lines=None)
@@ -304,18 +297,22 @@ def test_markdown_drops_nothing_before_a_decision() -> None:
     assert shown(value, exact=True) == "words <!-- more -->\n"
 
 
-@each_row(
-    "value",
-    [
-        Text("1\n2\n3"),
-        Diff.of("/a", None, "1\n2\n3\n"),
-        FileContent("/a", "1\n2\n3", 5),
-        FileList.of("/", ("1", "2", "3")),
-        Json([1, 2, 3]),
-        Custom("a.b", "1\n2\n3"),
-        Custom("a.b", "a,b\n1,2\n3,4\n", mime_type="text/csv"),
-    ],
-)
+LONG = [
+    Text("1\n2\n3"),
+    Diff.of("/a", None, "1\n2\n3\n"),
+    FileContent("/a", "1\n2\n3", 5),
+    FileList.of("/", ("1", "2", "3")),
+    Json([1, 2, 3]),
+    Custom("a.b", "1\n2\n3"),
+    Custom("a.b", "a,b\n1,2\n3,4\n", mime_type="text/csv"),
+]
+
+
+def test_a_long_result_of_every_kind_is_tried() -> None:
+    assert {type(value) for value in LONG} == set(map(type, results_of("x")))
+
+
+@each_row("value", LONG)
 @each_row("hints", [DisplayHints(collapsed=True), DisplayHints(max_height=1)])
 def test_every_kind_can_be_bounded(value: ResultValue, hints: DisplayHints) -> None:
     bounded = shown(replace(value, display=hints)).splitlines()

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from rich.cells import cell_len
 from rich.console import Console
 
-from forge_cli import Custom, Diff, Json, Text, trace_formatter
+from forge_cli import Custom, Diff, Text, trace_formatter
 from forge_cli.core.actions import ApprovalResponse, CommandEvent, Interrupt, ManualToolInvoke, UserInput
 from forge_cli.core.approval import ApprovalDecision
 from forge_cli.core.errors import Mark
@@ -45,9 +45,10 @@ from forge_cli.core.notify import RunningCommand, StatusNotice
 from forge_cli.core.results import ResultValue
 from forge_cli.core.trial import CommandTried, TriedChange
 from forge_cli.events import Attachment, Message, Usage
-from forge_cli.results import DisplayHints, FileContent, FileList
+from forge_cli.results import DisplayHints
 from forge_cli.ui.terminal.trace import format_tokens, summarize
 from tests.support.approval import new_request
+from tests.support.kinds import result_strategies
 from tests.support.rows import each_row
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", 1280, 800) + bytes(8)
@@ -262,14 +263,7 @@ LANGUAGES = st.sampled_from([None, "python", "json", "csv", "diff", "markdown", 
 HINTS = st.builds(DisplayHints, VIEWS, LANGUAGES | HOSTILE, st.none() | st.booleans(), st.none() | st.integers(1, 3))
 DATA = st.recursive(HOSTILE, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(HOSTILE, inner, max_size=3))
 MIMES = st.none() | st.sampled_from(["image/png", "text/csv", "text/x-diff", "text/markdown"]) | HOSTILE
-RESULTS = st.one_of(
-    st.builds(Text, HOSTILE, HINTS),
-    st.builds(lambda path, old, new: Diff.of(path, old, new), HOSTILE, st.none() | HOSTILE, HOSTILE),
-    st.builds(FileContent, HOSTILE, HOSTILE, st.just(1), HINTS),
-    st.builds(lambda path, names, hints: FileList(path, tuple(names), 9, hints), HOSTILE, st.lists(HOSTILE), HINTS),
-    st.builds(Json, DATA, HINTS),
-    st.builds(Custom, st.just("a.b"), DATA, st.none() | HOSTILE, MIMES, HINTS),
-)
+RESULTS = st.one_of(*result_strategies(HOSTILE, DATA, HINTS, mimes=MIMES).values())
 OURS = re.compile(r"\x1b\[[\d;]*m")
 
 
