@@ -37,7 +37,8 @@ WINGS = {
         *("names", "shapes", "named", "secrets", "globs", "protected", "loaded"),
         *("git", "changes", "processes", "network", "zones", "files", "late", "search", "patches"),
         *("isolation", "trial", "worker_processes"),
-    )
+    ),
+    "engine": (*("plugins", "gate", "turns", "hooks", "lock", "organisation", "replay", "runtime", "batch", "sync"),),
 }
 """The folders and modules of a room in their order: each may import those that come before it, and none after."""
 COMMAND_MODULES = frozenset(
@@ -506,6 +507,7 @@ BROKEN = [
     ),
     (wings_point_down, "forge_cli/sandbox/names.py", "from forge_cli.sandbox import worker_processes"),
     (wings_point_down, "forge_cli/sandbox/another/x.py", "import os"),
+    (wings_point_down, "forge_cli/engine/gate/x.py", "from forge_cli.engine.hooks import Hooks"),
     (apps_keep_apart, "forge_cli/cli/run.py", "from forge_cli.apps.chat import chat_session"),
     (apps_keep_apart, "forge_cli/apps/web/x.py", "from forge_cli.apps.chat.talk import Talk"),
     (commands_keep_apart, "forge_cli/cli/x.py", "from forge_cli.cli.run import run"),
@@ -557,7 +559,7 @@ KEPT = [
     (imports_point_down, "forge_cli/testing.py", "from forge_cli.toolsets.shell import Shell"),
     (wings_point_down, "forge_cli/sandbox/trial/x.py", "from forge_cli.sandbox.zones.zones import Isolation"),
     (wings_point_down, "forge_cli/sandbox/zones/x.py", "from forge_cli.sandbox.zones import declared\nimport os"),
-    (wings_point_down, "forge_cli/engine/x.py", "from forge_cli.sandbox.trial import trials"),
+    (wings_point_down, "forge_cli/engine/hooks.py", "from forge_cli.sandbox.trial import trials"),
     (
         apps_keep_apart,
         "forge_cli/apps/web/x.py",

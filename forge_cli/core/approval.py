@@ -32,7 +32,7 @@ class GrantRule(OnWire, frozen=True):
     A tool names places in its own section: ``GrantRule(("hosts", "-"), "example.org", "pages of example.org")``.
     """
 
-    off_wire: ClassVar = ("key", "implied", "keep", "beside")
+    off_wire: ClassVar = ("key", "implied", "beside")
     at: tuple[str, ...]
     """The place in a worker file; an entry of a list goes by its ``name``, and ``-`` is a new entry."""
     says: Any
@@ -54,8 +54,6 @@ class GrantRule(OnWire, frozen=True):
     """Whether it is not offered for this call, and yet allows it where it was granted for another one."""
     beside: Any = None
     """Another rule that people mostly want with it, offered together with it besides."""
-    keep: Any = None
-    """Called with the value that the user's config has from now on, for the policy of this session."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, GrantRule) and (self.at, self.says) == (other.at, other.says)

@@ -35,7 +35,7 @@ from forge_cli.record.line import Line
 from forge_cli.sandbox.worker_processes import WorkerProcesses
 
 if TYPE_CHECKING:
-    from forge_cli.engine.gate.controller import Given
+    from forge_cli.engine.gate.protocols import Given
     from forge_cli.engine.plugins.host import PluginHost
 
 SECONDS = 10.0
@@ -222,8 +222,16 @@ class Hooks(Struct, frozen=True, kw_only=True, dict=True):
         found = [hook for hook in self.all if hook.config.on == event]
         return [hook for hook in found if not names or hook.config.matches(*names)]
 
-    def hooks_before(self, judged: Judged) -> list[Hook]:
-        """The ``before_tool`` hooks of a call, by any name of its tool, and of the tool that it stands for."""
+    def facts(self) -> list[JsonObject]:
+        """Describe every hook that holds here."""
+        return [hook.facts() for hook in self.all]
+
+    def facts_before(self, judged: Judged) -> list[JsonObject]:
+        """Describe the hooks that a call would be put to."""
+        return [hook.facts() for hook in self._hooks_before(judged)]
+
+    def _hooks_before(self, judged: Judged) -> list[Hook]:
+        """Return the ``before_tool`` hooks of a call, by any name of its tool, and of the tool that it stands for."""
         return self.matching("before_tool", *judged.names)
 
     async def before(self, judged: Judged) -> Judged:
@@ -232,7 +240,7 @@ class Hooks(Struct, frozen=True, kw_only=True, dict=True):
         if call.id not in self.heard:
             told = self._call("before_tool", judged)
             heard = self.heard[call.id] = []
-            for hook in self.hooks_before(judged):
+            for hook in self._hooks_before(judged):
                 said = await self._ask(hook, told, call.id)
                 heard.append((hook, said))
                 if said.answer.verdict == "blocked":

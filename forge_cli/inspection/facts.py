@@ -102,7 +102,7 @@ def policy_of(assembly: Assembly) -> Facts:
         "tools": [_said_of(offer, assembly.guard) for offer in assembly.toolbox.offers.values()],
         "rules": [{"toolset": name, **_wire(rule)} for name, toolset in ruled.items() for rule in toolset.rules()],
         "zones": [_zone(zone) for zone in assembly.guard.judge.late_sandbox.zones],
-        "hooks": [hook.facts() for hook in (hooks.all if hooks else ())],
+        "hooks": hooks.facts() if hooks else [],
     }
 
 

@@ -37,7 +37,7 @@ async def try_line(
         if answer["verdict"] not in (Approval.ASK.value, Approval.PRE_APPROVED.value):
             return answer
         judged = await guard.judge.verdict(call, Caller.MODEL)
-        preview = await guard.consent.preview(judged)
+        preview = await guard.consent.requests.preview(judged)
         if judged.tool.on_outcome:
             judged.tool.on_outcome(judged.args, "denied")
         if preview is None or preview.tried is None:

@@ -15,6 +15,7 @@ from forge_cli.schema.tool import Tool
 from forge_cli.schema.toolset import Toolset, ToolsetConfig, is_toolset, settled, tools_of
 
 if TYPE_CHECKING:
+    from forge_cli.core.approval import GrantRule
     from forge_cli.core.requests import PromptSpec, ResourceSpec
 
 
@@ -27,6 +28,10 @@ class Offering(Toolset):
     @cached_property
     def _inner(self) -> list[Toolset]:
         return []
+
+    def rule_kept(self, rule: GrantRule) -> None:
+        for each in self._inner:
+            each.rule_kept(rule)
 
     def instructions(self) -> str | None:
         return "\n\n".join(str(said) for each in self._inner if (said := each.instructions())) or None

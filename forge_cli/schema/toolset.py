@@ -24,6 +24,7 @@ from forge_cli.schema.tool import BY_NAME, OPTIONS, Tool
 from forge_cli.schema.tool_fields import approval_named
 
 if TYPE_CHECKING:
+    from forge_cli.core.approval import GrantRule
     from forge_cli.core.locking import LockEntry
     from forge_cli.core.notify import Notify
     from forge_cli.core.processes import Processes
@@ -304,6 +305,12 @@ class Toolset(Generic[ConfigT]):
     async def handle_command(self, args: Sequence[str]) -> Sequence[str]:
         """Do what a person says with a command of the toolset's name, such as ``/mcp``; the result, in lines."""
         raise ToolError(f"the toolset {self._title} has no command")
+
+    def rule_kept(self, rule: GrantRule) -> None:
+        """Use a rule of this toolset from now on: the person has just kept it, or its refusal, in their config.
+
+        ``rule.says`` is the value that ``rule.at``, a place in the toolset's section of ``policy``, has there.
+        """
 
     def instructions(self) -> str | None:
         """A paragraph for the system prompt, where the tools need one."""

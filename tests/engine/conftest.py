@@ -16,6 +16,7 @@ from forge_cli.engine.gate.judge import Judge, JudgedWorker
 from forge_cli.engine.gate.offer import Offer
 from forge_cli.engine.gate.policy import Policy
 from forge_cli.engine.gate.steps import Caller
+from forge_cli.engine.gate.toolbox import Toolbox
 from forge_cli.events import ToolCall, ToolOutcome
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.late import LateSandbox
@@ -53,10 +54,11 @@ class Gate:
             late_sandbox=LateSandbox(zones, Isolation(), lambda: Sandbox(zones)),
             worker=JudgedWorker("tester", folder),
         )
+        toolbox = Toolbox([], lambda level, sentence: None, offers=self.offers)
         controller = ApprovalController(mode, None if answers is None else self._answer, bus=self.bus)
         self.guard = Guard(
             judge=judge,
-            consent=Consent(judge, controller, self.interrupt),
+            consent=Consent(judge, controller, self.interrupt, toolbox),
             bus=self.bus,
             interrupt=self.interrupt,
         )

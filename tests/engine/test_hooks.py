@@ -1,6 +1,6 @@
 """Hooks for people: told of everything, able to tighten, never to loosen; whatever they do, one sentence says it.
 
-Covers forge_cli.core.observers, forge_cli.engine.hooks,
+Covers forge_cli.core.observers, forge_cli.engine.gate.protocols, forge_cli.engine.hooks,
 forge_cli.files.settings.
 """
 

@@ -193,7 +193,7 @@ class ServedWorker:
         controller = ApprovalController(self._mode, callback, bus=self.bus, hooks=shared.judge.hooks)
         guard = replace(
             shared,
-            consent=Consent(shared.judge, controller, call.interrupt),
+            consent=Consent(shared.judge, controller, call.interrupt, self._assembly.toolbox),
             interrupt=call.interrupt,
             ask_person=call.ask_person if call.can_ask else shared.ask_person,
             person_elsewhere=call.can_ask,

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
-from forge_cli.core.approval import Approval, GrantOffer
+from forge_cli.core.approval import Approval
 from forge_cli.core.calls import ToolCall
 from forge_cli.engine.gate.grants import offers_for
 from forge_cli.engine.gate.outlook import Outlook, VerdictAnswer, answer_of
@@ -33,16 +31,11 @@ def refused(call: ToolCall, refusal: Refusal) -> VerdictAnswer:
     return answer_of(call.name, kind, refusal.sentence, by=refusal.by)
 
 
-def _without_callback(offer: GrantOffer) -> GrantOffer:
-    """Return an offer that another process can be told: nothing is kept for those who only look."""
-    return replace(offer, rules=tuple(replace(rule, keep=None) for rule in offer.rules))
-
-
 def outlook_of(guard: Guard, judged: Judged) -> Outlook:
     """The outlook of a call that can run, with the hooks that it would be put to; none of them is run."""
     verdict, hooks = judged.verdict, guard.judge.hooks
-    offers = tuple(map(_without_callback, offers_for(verdict.grants)))
-    before = [hook.facts() for hook in hooks.hooks_before(judged)] if hooks else []
+    offers = tuple(offers_for(verdict.grants))
+    before = hooks.facts_before(judged) if hooks else []
     places = [verdict.where, *(where for part in verdict.parts for where in (part.where, *part.met))]
     met = dict.fromkeys(str(where) for where in places if where)
     answer = answer_of(

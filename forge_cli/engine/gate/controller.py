@@ -7,7 +7,7 @@ import reprlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from msgspec.structs import replace
@@ -26,22 +26,11 @@ from forge_cli.engine.gate.steps import AskedCall, ShownTrial
 if TYPE_CHECKING:
     from forge_cli.core.approval import Needs
     from forge_cli.engine.gate.grants import SessionGrants
+    from forge_cli.engine.gate.protocols import Given, WorkerHooks
 
 Answer = ApprovalDecision | bool | Mapping[str, Any]
 """A program's answer to a request; a mapping has the fields of a decision."""
 ApprovalCallback = Callable[[ApprovalRequest], Answer | Awaitable[Answer]]
-Given = TypeVar("Given")
-"""The answer to a question: a decision, or the values of a form."""
-
-
-class RequestHooks(Protocol):
-    """Hears every question that reaches somebody, and may deny it."""
-
-    async def while_asked(
-        self, request: ApprovalRequest, names: Sequence[str], ask: Callable[[], Awaitable[Given]], *, form: bool
-    ) -> Given | ApprovalDecision:
-        """Return what ``ask`` gives, or the decision of a hook that denies it; ``names`` are what a hook may match."""
-        ...
 
 
 class ApprovalController:
@@ -55,7 +44,7 @@ class ApprovalController:
         bus: EventBus | None = None,
         parks: bool = False,
         parent: ApprovalController | None = None,
-        hooks: RequestHooks | None = None,
+        hooks: WorkerHooks | None = None,
     ) -> None:
         """With ``parks`` a request that reaches no person waits on disk; ``parent`` is that of the parent worker."""
         self.mode = ApprovalMode(mode)

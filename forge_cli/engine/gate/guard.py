@@ -21,10 +21,10 @@ from forge_cli.core.events import ToolResult, ToolStarted
 from forge_cli.core.interrupt import InterruptSignal, Parked
 from forge_cli.core.phrases import INTERRUPTED_CALL, NO_ONE_TO_ANSWER
 from forge_cli.core.wire import JsonObject
-from forge_cli.engine.gate.consent import Consent, tell_applied, typed_by_person
+from forge_cli.engine.gate.consent import Consent, typed_by_person
 from forge_cli.engine.gate.execution import perform_tool
 from forge_cli.engine.gate.judge import Judge
-from forge_cli.engine.gate.outcome import ended_as, outcome_of, tell_tool
+from forge_cli.engine.gate.outcome import ended_as, outcome_of, tell_applied, tell_tool
 from forge_cli.engine.gate.steps import AnyCaller, CallClock, Caller, Consented, Judged, Refusal, Requested
 from forge_cli.schema.input_schema import InputSchema
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from forge_cli.core.bus import EventBus
     from forge_cli.core.context import Delegation, ToolContext
     from forge_cli.engine.gate.controller import ApprovalController
-    from forge_cli.engine.replay.replay import Replay
+    from forge_cli.engine.gate.protocols import RecordedCalls
 
 ASK_AGAIN = 3
 Delegate = Callable[[ToolCall, "Delegation"], Awaitable[str]]
@@ -53,7 +53,7 @@ class Guard(Struct, frozen=True, kw_only=True):
     """Gets a result as it will be recorded, just before that."""
     sync_consent: Callable[[], Awaitable[None]] | None = None
     """Waits until consent is where nothing loses it, for a record that does not do so by itself."""
-    repeated: Replay | None = None
+    repeated: RecordedCalls | None = None
     """The record of a session that is repeated, where its calls pass the gate once more."""
     network_denials: list[Denial] = field(default_factory=list)
     """Connections of commands that were denied since a call last took note of them; ``NetworkConsent`` adds them."""

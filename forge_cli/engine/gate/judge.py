@@ -27,8 +27,8 @@ from forge_cli.schema.tool import Tool
 from forge_cli.schema.tool_fields import READ_ONLY, positional_count
 
 if TYPE_CHECKING:
+    from forge_cli.engine.gate.protocols import WorkerHooks
     from forge_cli.engine.gate.resumed import ResumedCalls
-    from forge_cli.engine.hooks import Hooks
     from forge_cli.sandbox.files.sandbox import JudgedPath, Sandbox
     from forge_cli.sandbox.late import LateSandbox
 
@@ -63,7 +63,7 @@ class Judge(Struct, frozen=True, kw_only=True):
     """That of the parent worker: what is blocked there is blocked here."""
     read_only: bool = False
     """Whether every tool is blocked that does more than read, as far as anybody has declared."""
-    hooks: Hooks | None = None
+    hooks: WorkerHooks | None = None
     """Those of the person, where there are any."""
     reopened: ResumedCalls | None = None
     """The calls before it that a resumed session knows."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from copy import deepcopy
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,48 +10,79 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from forge_cli.core.approval import (
+    Approval,
     ApprovalDecision,
     ApprovalMode,
     ApprovalRequest,
     CommandRun,
     GrantRule,
-    kept_rule,
+    without_kept,
 )
 from forge_cli.core.bus import new_id
 from forge_cli.core.events import StatusEvent
 from forge_cli.core.results import Text
-from forge_cli.engine.gate.steps import settled_request
+from forge_cli.engine.gate.steps import is_complete, settled_request
 from forge_cli.files.edit import CannotEditError, for_user, lines_to_paste, plan_edit
 
 if TYPE_CHECKING:
     from forge_cli.engine.gate.controller import ApprovalController
-    from forge_cli.engine.gate.judge import JudgedWorker
+    from forge_cli.engine.gate.judge import Judge
+    from forge_cli.engine.gate.requesting import Asking, Requests
     from forge_cli.engine.gate.steps import Judged
+    from forge_cli.engine.gate.toolbox import Toolbox
 
 SETS = "rule sets"
 """The name that such a request has in place of a tool's."""
 
 
 class KeptQuestion:
-    """Asks a person, where there is one, whether a rule is to hold from now on, and keeps the answer."""
+    """Asks a person, if one is there, whether a rule is to hold from now on, and keeps the answer."""
 
-    def __init__(self, worker: JudgedWorker, controller: ApprovalController) -> None:
-        self._worker, self._controller = worker, controller
+    def __init__(self, judge: Judge, controller: ApprovalController, requests: Requests, toolbox: Toolbox) -> None:
+        self._judge = judge
+        self._controller = controller
+        self._requests = requests
+        self._toolbox = toolbox
 
-    def rule_for(self, judged: Judged) -> GrantRule | None:
-        """Return the rule that would allow all of a call, if a person is there who can say so for good.
+    @property
+    def has_person(self) -> bool:
+        """Return True if a person is there whose config can be written.
 
         A program that answers may say yes to everything, and is not asked to change a config.
         """
         controller = self._controller
-        is_person = controller.callback is None and controller.bus.attended
-        if not is_person or controller.mode is not ApprovalMode.INTERACTIVE or "user" not in self._worker.policy_files:
-            return None
-        return kept_rule(judged.verdict.grants)
+        if controller.callback is not None or not controller.bus.attended:
+            return False
+        return controller.mode is ApprovalMode.INTERACTIVE and "user" in self._judge.worker.policy_files
 
-    async def ask(self, judged: Judged, rule: GrantRule, runs: CommandRun | None) -> bool:
+    async def answer(self, asking: Asking, rule: GrantRule) -> ApprovalDecision | None:
+        """Ask about a rule that would allow the whole call: a yes lets it go on.
+
+        A trial that the rule lets apply is applied, and not done again. After any other answer the call asks by itself.
+        """
+        judged, preview = asking.judged, asking.preview
+        since = time.monotonic()
+        approved = await self._ask(judged, rule, preview.runs if preview else None)
+        asking.requested.waited += time.monotonic() - since
+        extent = preview.extent if preview and preview.tried else None
+        if approved and extent and extent.only_edits:
+            asking.request_id = None
+            return ApprovalDecision(True, note=f"{rule.title}: allowed from now on")
+        again = judged
+        if approved and not is_complete(extent):
+            again = await self._judge.decide(judged.call, judged.caller)
+        if again.verdict.approval is Approval.PRE_APPROVED:
+            asking.judged = again
+            asking.preview = asking.request = asking.request_id = None
+            return ApprovalDecision(True, by=again.verdict.by)
+        verdict = replace(judged.verdict, grants=without_kept(judged.verdict.grants))
+        asking.judged = replace(judged, verdict=verdict)
+        asking.request = self._requests.request(asking.judged, preview, asking.request_id)
+        return None
+
+    async def _ask(self, judged: Judged, rule: GrantRule, runs: CommandRun | None) -> bool:
         """Return True if the person said yes; only what they said themselves is kept."""
-        file = self._worker.policy_files["user"]
+        file = self._judge.worker.policy_files["user"]
         request = self._request(judged, rule, runs, file)
         decision = await self._controller.request_approval(request, may_park=False)
         self._controller.bus.emit(settled_request(request, decision))
@@ -65,11 +97,11 @@ class KeptQuestion:
         except CannotEditError as error:
             sentence = f"the answer holds for this session only: {error}; to keep it, add {for_user(said)}"
             self._controller.bus.emit(StatusEvent("warning", sentence))
-        if rule.keep:
-            rule.keep(for_user(said).says)
+        self._toolbox.keep_rule(for_user(said))
 
     def _request(self, judged: Judged, rule: GrantRule, runs: CommandRun | None, file: str) -> ApprovalRequest:
-        worker = " > ".join(self._controller.bus.path or (self._worker.name,))
+        worker = " > ".join(self._controller.bus.path or (self._judge.worker.name,))
+        command = runs.argument if runs else None
         return ApprovalRequest(
             request_id=new_id("approval"),
             tool_call_id=new_id("sets"),  # one of its own: the call that needs it has its verdict, and may ask itself
@@ -82,7 +114,7 @@ class KeptQuestion:
             where=None,
             preview=Text(lines_to_paste([rule], user=True)),
             runs=runs,
-            defaults=tuple(name for name in judged.args if not (runs and name == runs.argument)) or None,
+            defaults=tuple(name for name in judged.args if name != command) or None,
             once=True,
             kept=file,
         )

@@ -21,6 +21,7 @@ from forge_cli.engine.gate.steps import CallClock, Performed, Refusal, Requested
 
 if TYPE_CHECKING:
     from forge_cli.core.bus import EventBus
+    from forge_cli.core.trial import CommandTried
     from forge_cli.schema.tool import Tool
 
 
@@ -94,3 +95,9 @@ def _with_value(outcome: ToolOutcome, value: Any) -> ToolOutcome:
         if value is not None:
             return replace(outcome, value=bounded(as_result(value)))
     return outcome
+
+
+def tell_applied(bus: EventBus, tried: CommandTried, error: BaseException | None) -> None:
+    """Record that the zones have what a trial changed; a command that failed gives a value, too."""
+    if tried.changed and (error is None or (isinstance(error, ToolError) and error.value is not None)):
+        bus.emit(replace(tried, applied=True))

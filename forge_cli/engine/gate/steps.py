@@ -259,6 +259,11 @@ class ShownTrial(Struct, frozen=True):
         return cls(preview.changed, preview.extent)
 
 
+def is_complete(extent: TrialExtent | None) -> bool:
+    """Return True if a trial showed everything that the call would do."""
+    return extent is not None and extent.complete
+
+
 class AskedCall(Struct, frozen=True):
     """The essence of a call that asks: its identity (None where it cannot be remembered), and what would allow it."""
 

@@ -22,6 +22,7 @@ from forge_cli.schema.tool import Tool, llm_tools
 from forge_cli.schema.toolset import Toolset, ToolsetConfig, tools_of
 
 if TYPE_CHECKING:
+    from forge_cli.core.approval import GrantRule
     from forge_cli.core.notify import Notify
     from forge_cli.engine.plugins.scan import Plugin
     from forge_cli.files.worker import Worker
@@ -111,6 +112,12 @@ class OpenToolset(Struct):
             return None if said is None else str(said)
         except Exception as error:  # third-party code
             raise self.failure("it cannot say its instructions", error) from error
+
+    def keep_rule(self, rule: GrantRule, notify: Notify) -> None:
+        try:
+            call_within(CALL_LIMIT, f"rule_kept() of {self.title}", self.toolset.rule_kept, rule)
+        except Exception as error:  # third-party code
+            self.warn(None, f"'{rule}' holds from the next session on only: {fault_text(error)}", notify)
 
     async def close(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -250,6 +257,12 @@ class Toolbox(Struct):
                     return opened.toolset
             box = box.parent
         return None
+
+    def keep_rule(self, rule: GrantRule) -> None:
+        """Tell the toolset of a rule that the person has just kept it in their config, or its refusal."""
+        for opened in self.toolsets:
+            if rule.at[:2] == ("policy", opened.name):
+                opened.keep_rule(structs.replace(rule, at=rule.at[2:]), self.notify)
 
     def instructions(self) -> list[str]:
         return [text for opened in self.toolsets if (text := opened.instructions())]

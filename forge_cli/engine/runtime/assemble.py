@@ -244,7 +244,7 @@ class Assembler(Struct, frozen=True, kw_only=True):
         judge = self._judge(worker, toolbox, places, hooks)
         guard = Guard(
             judge=judge,
-            consent=Consent(judge, self.controller, self.interrupt),
+            consent=Consent(judge, self.controller, self.interrupt, toolbox),
             bus=self.controller.bus,
             interrupt=self.interrupt,
             delegate=self.delegate,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import get_args
@@ -62,13 +62,8 @@ def container_sockets() -> list[Path]:
     return [path for place in places if (path := Path(os.path.realpath(place))).is_socket()]
 
 
-def offer_of(
-    name: OptInSet, sets: Sequence[OptInSet], workspace: Path, keep: Callable[[object], None] | None
-) -> GrantRule:
-    """Return the rule that covers lines of one set; a person keeps all ``sets`` in their own config at once.
-
-    ``keep`` is told what it says from then on.
-    """
+def offer_of(name: OptInSet, sets: Sequence[OptInSet], workspace: Path) -> GrantRule:
+    """Return the rule that covers lines of one set; a person keeps all ``sets`` in their own config at once."""
     says: dict[str, object] = {"path": str(workspace), "use": list(sets)}
     return GrantRule(
         ("rules", NEW_ENTRY),
@@ -78,5 +73,4 @@ def offer_of(
         user_says=says,
         user_title=f"{', '.join(_TITLES[each] for each in sets)}, in this folder",
         user_refuses={**says, "use": []},
-        keep=keep,
     )

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -59,8 +59,6 @@ class ShellPolicy(Struct, frozen=True, dict=True):
     user: UserRules
     sandbox: Sandbox
     workspace: Path
-    keep: Callable[[object], None] | None = None
-    """Told which sets the person uses here from now on."""
     held: bool = True
     """Whether lines that only rule sets allow are held to what these promise, by what confines commands."""
 
@@ -143,7 +141,7 @@ class ShellPolicy(Struct, frozen=True, dict=True):
         used = [name for name in self._others_used if name in other._used(command)]
         if len(used) != 1 or (used == ["building"] and self.try_first == "off"):
             return verdict
-        offer = offer_of(used[0], self._others_used, self.workspace, self.keep)
+        offer = offer_of(used[0], self._others_used, self.workspace)
         return replace(verdict, grants=[[offer, *need] for need in verdict.grants] or [[offer]])
 
     @cached_property

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from pydantic import Field
 
 from forge_cli.bashrules.sets.rows import DATA
-from forge_cli.core.approval import Approval, CommandRun, Effect, Verdict
+from forge_cli.core.approval import Approval, CommandRun, Effect, GrantRule, Verdict
 from forge_cli.core.context import ToolContext
 from forge_cli.core.errors import ToolError, WorkerError
 from forge_cli.core.hookspecs import Renderer, hookimpl
@@ -90,7 +90,7 @@ class ShellToolset(Toolset):
         if any(rule.approval is Approval.PRE_APPROVED for rule in self._policy.stated()):
             self._processes.warn_of_rules()
         self._processes.check()
-        self._policy = replace(self._policy, held=self._processes.can_try, keep=self._keep_sets)
+        self._policy = replace(self._policy, held=self._processes.can_try)
         for problem in self._policy.check():
             self.env.notify("warning", problem)
         if self._deletions.stated and (why := self._processes.no_copies):
@@ -102,8 +102,9 @@ class ShellToolset(Toolset):
         self._check_trials()
         return self
 
-    def _keep_sets(self, says: object) -> None:
-        self._policy = replace(self._policy, user=self._policy.user.with_folder(says))
+    def rule_kept(self, rule: GrantRule) -> None:
+        """Use the sets that the person has just chosen for the working directory."""
+        self._policy = replace(self._policy, user=self._policy.user.with_folder(rule.says))
 
     def _check_trials(self) -> None:
         """Make sure that commands can be tried, where they have to be."""

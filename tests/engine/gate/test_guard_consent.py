@@ -1,6 +1,7 @@
 """Consent at the gate: what is remembered, what is shown, and what happens when the world changes in between.
 
-Covers forge_cli.engine.gate.resumed, forge_cli.engine.gate.consent, forge_cli.engine.gate.toolbox.
+Covers forge_cli.engine.gate.resumed, forge_cli.engine.gate.consent, forge_cli.engine.gate.requesting,
+forge_cli.engine.gate.toolbox.
 """
 
 from dataclasses import replace

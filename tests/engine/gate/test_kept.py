@@ -131,3 +131,61 @@ def test_a_rule_of_the_worker_still_asks(worker: Project) -> None:
     worker.write("worker.yaml", WORKER.replace("]}", ", {pattern: make, approval: ask}]}"))
     assert questions(asked(worker, BUILD, answer=YES)) == ["shell"]
     assert Path(worker.folder, "out").exists()
+
+
+LINES = """
+from forge_cli import Approval, Args, Toolset, Verdict, tool
+from forge_cli.events import GrantRule
+
+
+class Lines(Toolset):
+    name = "lines"
+    allowed = False
+
+    def by_name(self, args: Args) -> Verdict:
+        if self.allowed:
+            return Verdict(Approval.PRE_APPROVED, "it is known")
+        at = ("names", "-")
+        rule = GrantRule(at, args["name"], "this name", user_at=at, user_says=["here"], user_refuses=["nowhere"])
+        return Verdict(Approval.ASK, "it is new", grants=[[rule]])
+
+    @tool(needs_approval="by_name")
+    def greet(self, name: str) -> str:
+        "Greet somebody."
+        return f"hello {name}"
+
+    def rule_kept(self, rule: GrantRule) -> None:
+        ADDED
+"""
+
+
+def test_a_toolset_hears_of_the_rule_that_is_kept(worker: Project) -> None:
+    heard = greeted(worker, "self.allowed = (rule.at, rule.says) == (('names', '-'), ['here'])")
+    assert questions(heard) == [ONCE]
+    assert [event.status for event in heard.of("toolResult")] == ["success", "success"]
+
+
+def test_a_toolset_that_fails_to_use_a_kept_rule_is_named(worker: Project) -> None:
+    heard = greeted(worker, "raise RuntimeError('no idea')")
+    (warning,) = [event.message for event in heard.of("status") if "no idea" in event.message]
+    assert "toolsets.custom" in warning
+    assert "from the next session on" in warning
+    assert questions(heard)[:2] == [ONCE, "greet"]
+
+
+def greeted(worker: Project, added: str) -> UI:
+    worker.write("tools.py", LINES.replace("ADDED", added))
+    toolset = "{module: ./tools.py, tools: [Lines], approval: {default: preApproved}}"
+    worker.write("worker.yaml", f"name: w\ntoolsets: {{custom: {toolset}}}\n")
+    bus = EventBus()
+    ui = UI(bus, answers=True)
+    bus.subscribe(lambda event: event.type == "approvalRequired" and bus.answer(event.request.request_id, YES))
+
+    def begin() -> None:
+        say(bus, "go")
+        leave(bus)
+
+    turns = [calls(call("greet", name=name)) for name in ("Ada", "Bob")]
+    with open_session(load_worker(worker.folder / "worker.yaml")) as session:
+        converse(worker, bus, *turns, "done", begin=begin, session=session)
+    return ui

@@ -1,0 +1,161 @@
+"""The request that a person sees for a call: its preview, the rules that would allow it, and everything about it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from functools import partial
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from forge_cli.core.approval import ApprovalRequest, GrantOffer, Needs
+from forge_cli.core.bounds import fault_text
+from forge_cli.core.bus import new_id
+from forge_cli.core.errors import ToolError
+from forge_cli.core.results import TRIAL_LIMIT, VALUE_LIMIT, Text, as_result, bounded
+from forge_cli.core.tool import TIME_LIMIT, Args, Preview
+from forge_cli.core.wire import jsonable
+from forge_cli.engine.gate.execution import perform_within
+from forge_cli.engine.gate.steps import AskedCall, Caller, CallingTool, Judged, Refusal, Requested, ShownTrial
+from forge_cli.schema.tool import Tool
+
+if TYPE_CHECKING:
+    from forge_cli.core.interrupt import InterruptSignal
+    from forge_cli.engine.gate.controller import ApprovalController
+    from forge_cli.engine.gate.judge import Judge
+    from forge_cli.record.resume import Pending
+
+
+class Asking(Struct):
+    """A call on its way to an answer, with what was made for that so far."""
+
+    requested: Requested
+    judged: Judged
+    pending: Pending | None = None
+    """Its request, if an earlier process put one on record."""
+    preview: Preview | None = None
+    request: ApprovalRequest | None = None
+    request_id: str | None = None
+    """The request that the decision belongs to, once there is one."""
+
+
+class Requests:
+    """Makes the requests for the calls of one worker."""
+
+    def __init__(self, judge: Judge, controller: ApprovalController, interrupt: InterruptSignal) -> None:
+        self._judge = judge
+        self._controller = controller
+        self._interrupt = interrupt
+
+    def needs(self, judged: Judged) -> Needs:
+        """Return the rules that would allow a call; none for one that may have had its effect already."""
+        return () if self._judge.may_have_run(judged) else judged.verdict.grants
+
+    def asked(self, judged: Judged) -> AskedCall:
+        """Return what is known of a call before it is tried."""
+        return AskedCall(judged.fingerprint, self.needs(judged))
+
+    def asked_after(self, judged: Judged, preview: Preview | None) -> AskedCall:
+        """Return what is known of a call after its preview: one that has to be asked each time has no fingerprint."""
+        key = None if self._is_once(judged, preview) else judged.fingerprint
+        return AskedCall(key, self.needs(judged), ShownTrial.of(preview))
+
+    def _is_once(self, judged: Judged, preview: Preview | None) -> bool:
+        return (preview is not None and preview.once) or self._judge.may_have_run(judged)
+
+    def request(self, judged: Judged, preview: Preview | None, request_id: str | None = None) -> ApprovalRequest:
+        """Return the request for a call."""
+        tool, verdict = judged.tool, judged.verdict
+        asked = self.asked_after(judged, preview)
+        offers = self._controller.offers(asked)
+        nothing_left = self._controller.attended and asked.trial is not None and not offers
+        shown = preview or Preview(None)
+        return ApprovalRequest(
+            request_id=request_id or new_id("approval"),
+            tool_call_id=judged.call.id,
+            tool_name=tool.name,
+            args=deepcopy(judged.args),
+            description=f"{self._subject(judged)} call {tool.name}",
+            reason=verdict.reason,
+            risk=shown.risk or verdict.risk or tool.risk,
+            rule=verdict.rule,
+            where=verdict.where,
+            preview=shown.value,
+            details=verdict.details or None,
+            fingerprint=judged.fingerprint,
+            stamp=shown.stamp,
+            caller=judged.calling_tool,
+            once=self._is_once(judged, preview) or nothing_left or None,
+            parts=verdict.parts if len(verdict.parts) > 1 else None,
+            runs=shown.runs,
+            recap=shown.recap,
+            folded=shown.folded or None,
+            previewed=shown.shows or None,
+            defaults=tuple(_default_args(tool, judged.args)) or None,
+            distribution=tool.author_of(shown.value) if shown.value is not None else None,
+            offers=offers or None,
+            policy_files=self._policy_files(offers),
+        )
+
+    def _policy_files(self, offers: tuple[GrantOffer, ...]) -> Mapping[str, str] | None:
+        if not any(offer.rules for offer in offers):
+            return None
+        return self._judge.worker.policy_files
+
+    def _subject(self, judged: Judged) -> str:
+        """Return the beginning of the sentence: who wants to make the call."""
+        workers = " > ".join(self._controller.bus.path or (self._judge.worker.name,))
+        caller = judged.caller
+        if caller is Caller.PERSON:
+            return "you want to"
+        if caller is Caller.PROGRAM:
+            return f"the program that runs {workers} wants to"
+        if isinstance(caller, CallingTool):
+            return f"the tool {caller.name} of {workers} wants to"
+        return f"{workers} wants to"
+
+    async def preview(self, judged: Judged) -> Preview | None:
+        """Preview a call; a preview that fails is shown as failed, never means yes, and holds for one call only."""
+        if judged.tool.preview is None:
+            return None
+        try:
+            from forge_cli.engine.gate.contexts import preview_context
+
+            context = preview_context(self._judge, judged, self._controller.bus, self._interrupt)
+            shown = partial(judged.tool.preview, deepcopy(judged.args), context)
+            seconds = max(TIME_LIMIT, judged.tool.timeout or 0)
+            preview: Preview = await perform_within(seconds, f"the preview of {judged.tool.name}", shown)
+            kept = _bounded_preview(preview)
+        except ToolError as error:
+            raise Refusal("error", str(error)) from None
+        except Exception as error:  # third-party code
+            return Preview(Text(f"no preview: {fault_text(error)}"), once=True)
+        if judged.verdict.unruled and not self._judge.may_have_run(judged):
+            return kept
+        return dataclasses.replace(kept, changed=None)  # its folder cannot be granted
+
+
+def _bounded_preview(preview: Preview) -> Preview:
+    """Return a preview small enough to keep; one that was cut does not show any arg whole."""
+    if preview.value is None:
+        return preview
+    whole = as_result(preview.value)
+    value = bounded(whole, TRIAL_LIMIT if preview.tried else VALUE_LIMIT)
+    return dataclasses.replace(preview, value=value, shows=preview.shows if value == whole else ())
+
+
+def _default_args(tool: Tool, args: Args) -> Iterator[str]:
+    """Yield the args that have the default of their schema, which is null if it names none."""
+    properties = tool.schema.json_schema.get("properties", {})
+    for name, value in args.items():
+        known = properties.get(name)
+        if isinstance(known, dict) and _is_same(value, known.get("default")):
+            yield name
+
+
+def _is_same(value: object, default: object) -> bool:
+    """Return True if they are equal as JSON, in which true is not 1."""
+    return json.dumps(jsonable(value), sort_keys=True) == json.dumps(jsonable(default), sort_keys=True)
