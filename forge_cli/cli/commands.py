@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, MutableMapping
+from collections.abc import MutableMapping
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -10,47 +10,11 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
+from forge_cli.cli.parsing import HELP, PlainParser
 from forge_cli.core.source import OWN
 from forge_cli.engine.plugins.scan import COMMAND, Plugin, allowed, installed, kind_and_name, takes_name
 from forge_cli.files.home import forge_home
 from forge_cli.process.launch import Launch
-
-HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
-
-
-class PlainParser:
-    """A command or a group that converts what it was given; its help ends with examples, before what it says itself."""
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]
-        for parameter in parameters:
-            if "process_value" not in vars(parameter):
-                parameter.process_value = _converting_given(parameter)
-        return parameters
-
-    def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        from forge_cli.cli.overview import examples_of
-
-        if examples := examples_of(ctx.command_path.split()[1:]):
-            with formatter.section("Examples"):
-                for example in examples:
-                    formatter.write(f"{'':>{formatter.current_indent}}{example}\n")
-        super().format_epilog(ctx, formatter)  # type: ignore[misc]
-
-
-def _converting_given(parameter: Any) -> Callable[[Any, Any], Any]:
-    """Typer makes a validator for every parameter, and loads pydantic for it: one that is not given needs none."""
-    convert = parameter.process_value
-
-    def process(ctx: Any, value: Any) -> Any:
-        given = value if parameter.multiple and value else [value]
-        if "" in given and parameter.name != "task":  # a task is read, and refused, with what else stands for one
-            raise typer.BadParameter("it is empty", ctx=ctx, param=parameter)
-        if parameter.required or value is not None:
-            return convert(ctx, value)
-        return () if parameter.multiple or parameter.nargs == -1 else None
-
-    return process
 
 
 class CommandGroup(PlainParser, TyperGroup):

@@ -13,7 +13,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 from typer.core import TyperCommand
 
-from forge_cli.cli.commands import HELP, PlainParser
+from forge_cli.cli.parsing import HELP, PlainParser
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.errors import UsageError
 from forge_cli.files.places import require_folder
