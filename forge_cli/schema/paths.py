@@ -45,9 +45,9 @@ DeletePath = Annotated[str, PathArgument(Access.DELETE)]
 """The path of a file, link or empty folder that the call deletes; it may read it, too."""
 
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)  # nothing changes one that is made; frozen ones could not read words for ``access``
 class PathUse:
-    """A path inside other arguments, such as a patch, and what the call does there: what ``touches`` yields."""
+    """A path inside other arguments, such as a patch, and the access to it: ``touches`` yields these."""
 
     path: str
     access: Access
@@ -56,8 +56,10 @@ class PathUse:
     """The place in the args; empty for a path inside another value."""
 
     def __init__(self, path: str, access: Access | str, kind: Literal["file"] | None = None, *, at: Loc = ()) -> None:
-        known = access if isinstance(access, Access) else Access(access)
-        self.__dict__.update(path=path, access=known, kind=kind, at=at)
+        self.path = path
+        self.access = Access(access)
+        self.kind = kind
+        self.at = at
 
 
 def declared_accesses(schema: JsonObject) -> set[Access]:

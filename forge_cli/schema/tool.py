@@ -6,9 +6,9 @@ import inspect
 import re
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
-from functools import cached_property, wraps
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar, get_overloads, overload
 
 from forge_cli.core.approval import Effect, Risk, risk_of
 from forge_cli.core.calls import OutcomeStatus
@@ -22,15 +22,15 @@ from forge_cli.schema.input_schema import InputSchema
 from forge_cli.schema.paths import PathUse, declared_accesses
 from forge_cli.schema.tool_fields import (
     READ_ONLY,
-    READERS,
     FunctionCall,
     InThread,
     ManualExecution,
     in_pool,
     read_fields,
     read_one,
+    read_options,
     refuse_generator,
-    rename_options,
+    without_short_forms,
 )
 
 if TYPE_CHECKING:
@@ -38,31 +38,16 @@ if TYPE_CHECKING:
 
 Touches = Callable[[Args], Iterable[PathUse]]
 
-
 TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-ToolClass = TypeVar("ToolClass")
 
 
-def _takes_other_names(cls: type[ToolClass]) -> type[ToolClass]:
-    """Let a class be made with options as authors write them; its fields are those of the class."""
-    make, known = cls.__init__, [entry.name for entry in fields(cls)]  # type: ignore[arg-type]
-
-    @wraps(make)
-    def init(self: Any, **given: Any) -> None:
-        if given.keys() <= set(known):
-            make(self, **given)
-        else:
-            named = rename_options("Tool", given, known)
-            make(self, **read_fields(str(named.get("name")), named))
-
-    setattr(cls, "__init__", init)  # noqa: B010
-    return cls
-
-
-@_takes_other_names
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Tool:
-    """One thing that can be called, behind the gate."""
+    """One thing that can be called, behind the gate.
+
+    Fields may be given as people write them: ``effects=["read"]``, ``manual="both"``, ``timeout="5"``. The other names
+    that an option has (camelCase, ``read_only``) are those of ``@tool`` alone.
+    """
 
     name: str
     description: str
@@ -105,10 +90,8 @@ class Tool:
     def __post_init__(self) -> None:
         if not (isinstance(self.name, str) and TOOL_NAME.fullmatch(self.name)):
             raise SchemaError(f"{self.name!r} is not a name for a tool: use 1 to 64 letters, digits, '_' and '-'")
-        given = {name: getattr(self, name) for name in READERS}
-        for name, value in read_fields(self.name, given).items():
-            if value is not given[name]:
-                object.__setattr__(self, name, value)
+        for name, value in read_fields(self.name, vars(self)).items():
+            setattr(self, name, value)
 
     @property
     def manual_execution(self) -> ManualExecution | None:
@@ -188,28 +171,26 @@ class Tool:
         What ``@tool`` said on the function is kept; ``overrides`` are fields of Tool and win. ``in_thread`` calls a
         function that is not async, in a thread of its choice.
         """
-        from forge_cli.schema.signature import describe
+        from forge_cli.schema.signature import describe, signature_model
 
         context_name = context_parameter(function)
-        hidden = {context_name} if context_name else set()
         model = schema
         if model is None:
-            from forge_cli.schema.signature import signature_model
-
-            model = signature_model(function, skip=hidden)
+            model = signature_model(function, skip={context_name} if context_name else ())
         name = getattr(function, "__name__", type(function).__name__)
         read_one(name, function, refuse_generator)
         given: dict[str, Any] = {
             "name": name,
             "description": describe(function) or f"Custom tool: {name}",
             "input_schema": model,
-            "check_output": True,
             **getattr(function, OPTIONS, {}),
             **overrides,
         }
-        checked_as = given["name"] if given.pop("check_output") else None
-        execute = FunctionCall(function, model, context_name, in_thread or in_pool, checked_as)
-        return cls(**{"execute": execute, **given})
+        checks_output = given.pop("check_output", True)
+        if "execute" not in given:
+            checked_as = given["name"] if checks_output else None
+            given["execute"] = FunctionCall(function, model, context_name, in_thread or in_pool, checked_as)
+        return cls(**given)
 
 
 def context_parameter(function: Callable[..., Any]) -> str | None:
@@ -254,26 +235,8 @@ def tool(
     touches: Touches | str | None = None,
     check_output: bool | None = None,
 ) -> Callable[[Function], Function]: ...
-def tool(
-    function: Function | None = None,
-    /,
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    needs_approval: NeedsApproval = None,
-    manual: ManualExecution | ToolMode | Mapping[str, str] | None = None,
-    label: str | None = None,
-    category: str | None = None,
-    read_only: bool | None = None,
-    effects: Iterable[Effect | str] | None = None,
-    lasting: bool | None = None,
-    timeout: float | None = None,
-    preview: MakePreview | str | None = None,
-    touches: Touches | str | None = None,
-    check_output: bool | None = None,
-    **more: Any,
-) -> Any:
-    """Say of a function, or of a method of a Toolset, how it is to be offered as a tool.
+def tool(function: Any = None, /, **options: Any) -> Any:
+    """Mark a function, or a method of a Toolset, with how it is offered as a tool.
 
     The function stays callable as it was. Its schema comes from the type hints, its description from the docstring.
     In a Toolset, ``needs_approval``, ``preview`` and ``touches`` may be the name of a method.
@@ -297,21 +260,21 @@ def tool(
         touches: A function of ``args`` that gives a PathUse for each path inside other args.
         check_output: False leaves results alone; they are checked against the return annotation otherwise.
     """
-    given = dict(locals())
-    del given["function"], given["more"]
-    stated = {key: value for key, value in given.items() if value is not None}
-    options = rename_options("@tool", {**stated, **more}, given)
-    now = {key: value for key, value in options.items() if value is not None and key not in BY_NAME}
-    later = {key: options[key] for key in BY_NAME if key in options}
+    given = read_options(options, inspect.signature(tool).parameters)
+    # a toolset replaces the names of its methods by the methods, so these are read when the tool is made
+    later = {name: given.pop(name) for name in BY_NAME if name in given}
 
     def mark(function: Function) -> Function:
         if isinstance(function, staticmethod | classmethod):
             raise TypeError(f"@tool belongs below @{type(function).__name__}, next to the function")
-        owner = str(options.get("name") or getattr(function, "__name__", "tool"))
-        setattr(function, OPTIONS, {**read_fields(owner, now), **later})
+        owner = str(given.get("name") or getattr(function, "__name__", "tool"))
+        setattr(function, OPTIONS, {**without_short_forms(owner, read_fields(owner, given)), **later})
         return function
 
     return mark if function is None else mark(function)
+
+
+setattr(tool, "__signature__", inspect.signature(get_overloads(tool)[1]))  # noqa: B010 - lists the options once
 
 
 def is_manual_tool(tool: Tool) -> bool:

@@ -1,4 +1,4 @@
-"""The fields of a tool as authors write them, read into one form, and functions as what a tool executes."""
+"""The fields of a tool as authors write them, read into one form, and the execution of functions as tools."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 from msgspec import Struct
-from msgspec.structs import force_setattr, replace
+from msgspec.structs import replace
 
 from forge_cli.core.approval import Approval, Effect, Verdict
 from forge_cli.core.context import ToolContext
@@ -38,7 +38,8 @@ class ManualExecution(Struct, frozen=True):
     category: str | None = None
 
     def __post_init__(self) -> None:
-        force_setattr(self, "mode", read_one("mode", self.mode, _mode))
+        if self.mode not in MODES:
+            raise SchemaError(f"mode must be 'llm', 'manual' or 'both', not {self.mode!r}")
 
 
 def approval_named(word: str) -> Approval | None:
@@ -48,17 +49,15 @@ def approval_named(word: str) -> Approval | None:
 
 
 def read_fields(tool: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Read what was given for fields of a tool, as the fields have it; a SchemaError names the tool and the field.
-
-    ``label`` and ``category`` become part of ``manual``, and ``read_only`` of ``effects``.
-    """
+    """Read the values of fields of a tool as the fields have them; a SchemaError names the tool and the field."""
+    found = dict(given)
     try:
-        read = {
-            name: read_one(name, value, READERS[name]) if name in READERS else value for name, value in given.items()
-        }
-        return _without_short_forms(read)
+        for name, read in READERS.items():
+            if name in given:
+                found[name] = read_one(name, given[name], read)
     except SchemaError as error:
         raise SchemaError(f"{tool}: {error}") from None
+    return found
 
 
 def read_one(name: str, value: Any, read: Reader) -> Any:
@@ -68,33 +67,40 @@ def read_one(name: str, value: Any, read: Reader) -> Any:
         raise SchemaError(f"{name} {error}") from None
 
 
-def rename_options(owner: str, given: Mapping[str, Any], known: Iterable[str]) -> dict[str, Any]:
-    """Options under the names of fields: ``manual_execution`` is ``manual``, and camelCase is taken, too.
+def read_options(given: Mapping[str, Any], known: Iterable[str]) -> dict[str, Any]:
+    """Return the stated options of ``@tool`` by their own names; an unknown name is a TypeError, as for any function.
 
-    An unknown name is a TypeError, as for any function.
+    ``manual_execution`` is ``manual``, and camelCase is taken too.
     """
-    fields: dict[str, Any] = {}
+    names = list(known)
+    found: dict[str, Any] = {}
     for key, value in given.items():
         name = snake_case(key)
-        name = "manual" if name == "manual_execution" else name
-        if name in fields:
-            raise TypeError(f"{owner}: {name} is given twice, under two names; keep one")
-        fields[name] = value
-    known = [*known, *SHORT_FORMS]
-    if wrong := next((name for name in fields if name not in known), None):
-        remedy = did_you_mean(wrong, known, f"there are: {', '.join(known)}")
-        raise TypeError(f"{owner} has no option '{wrong}'; {remedy}")
-    return fields
+        if name == "manual_execution":
+            name = "manual"
+        if name not in names:
+            remedy = did_you_mean(name, names, f"there are: {', '.join(names)}")
+            raise TypeError(f"@tool has no option '{name}'; {remedy}")
+        if value is None:
+            continue
+        if name in found:
+            raise TypeError(f"@tool: {name} is given twice, under two names; keep one")
+        found[name] = value
+    return found
 
 
-def _without_short_forms(fields: Mapping[str, Any]) -> dict[str, Any]:
-    menu = {name: fields[name] for name in ("label", "category") if fields.get(name) is not None}
-    read = {name: value for name, value in fields.items() if name not in SHORT_FORMS}
+def without_short_forms(tool: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Read ``label`` and ``category`` as parts of ``manual``, and ``read_only`` as ``effects``."""
+    found = {name: value for name, value in options.items() if name not in SHORT_FORMS}
+    menu = {name: options[name] for name in ("label", "category") if name in options}
     if menu:
-        read["manual"] = replace(read.get("manual") or ManualExecution(), **menu)
-    if (read_only := fields.get("read_only")) is not None:
-        read["effects"] = _with_read_only(read_only, read.get("effects"))
-    return read
+        found["manual"] = replace(found.get("manual") or ManualExecution(), **menu)
+    if "read_only" in options:
+        try:
+            found["effects"] = _with_read_only(options["read_only"], found.get("effects"))
+        except SchemaError as error:
+            raise SchemaError(f"{tool}: {error}") from None
+    return found
 
 
 def _with_read_only(read_only: Any, declared: frozenset[Effect] | None) -> frozenset[Effect] | None:
@@ -107,11 +113,11 @@ def _with_read_only(read_only: Any, declared: frozenset[Effect] | None) -> froze
     return declared
 
 
-def _mode(word: Any) -> str:
+def _mode(word: Any) -> ToolMode:
     mode = word.strip().lower() if isinstance(word, str) else ""
     if mode not in MODES:
         raise SchemaError(f"must be 'llm', 'manual' or 'both', not {word!r}")
-    return mode
+    return cast(ToolMode, mode)
 
 
 def _manual(value: Any) -> ManualExecution | None:
@@ -119,9 +125,10 @@ def _manual(value: Any) -> ManualExecution | None:
         case None | ManualExecution():
             return value
         case str():
-            return ManualExecution(cast(ToolMode, _mode(value)))
+            return ManualExecution(_mode(value))
         case Mapping() if value.keys() <= {"mode", "label", "category"}:
-            return ManualExecution(**value)
+            mode = read_one("mode", value.get("mode", "llm"), _mode)
+            return ManualExecution(**{**value, "mode": mode})
         case _:
             shapes = "'llm', 'manual' or 'both', or an object with mode, label and category"
             raise SchemaError(f"must be {shapes}, not {value!r}")
@@ -182,7 +189,7 @@ def _schema(value: Any) -> Any:
 
 
 def positional_count(function: Callable[..., Any]) -> int | None:
-    """How many positional parameters a ``needs_approval`` function takes, one or two; None for any other shape.
+    """Count the positional parameters of a ``needs_approval`` function, one or two; None for any other shape.
 
     A second one with a default is the context if it is called so: others, as in ``limit=limit``, keep their default.
     """
@@ -201,15 +208,25 @@ def positional_count(function: Callable[..., Any]) -> int | None:
     return None
 
 
-class FunctionCall(Struct, frozen=True):
-    """How a tool made from a function is executed; a function that takes no context can do without one."""
+class FunctionCall:
+    """How a tool made from a function is executed; a function that takes no context can do without one.
 
-    function: Callable[..., Any]
-    model: JsonObject | type[BaseModel]
-    context_name: str | None
-    in_thread: InThread
-    checked_as: str | None = None
-    """The name under which a result is checked against the return annotation; None where it is not."""
+    ``checked_as`` is the name under which a result is checked against the return annotation, or None.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        model: JsonObject | type[BaseModel],
+        context_name: str | None,
+        in_thread: InThread,
+        checked_as: str | None = None,
+    ) -> None:
+        self.function = function
+        self.model = model
+        self.context_name = context_name
+        self.in_thread = in_thread
+        self.checked_as = checked_as
 
     async def __call__(self, args: Args, context: ToolContext | None) -> Any:
         result = await self._result(args, context)
@@ -220,19 +237,18 @@ class FunctionCall(Struct, frozen=True):
         return result
 
     def _is_plainly_right(self, result: Any) -> bool:
-        """Whether there is no annotation, or it is the class of the result, so that no check needs to be loaded."""
+        """Return True if there is no annotation, or it is the class of the result, so that no check is loaded."""
         annotations = getattr(self.function, "__annotations__", {})
         known = type(result)
         return "return" not in annotations or annotations["return"] in (known, known.__name__)
 
     async def _result(self, args: Args, context: ToolContext | None) -> Any:
         if inspect.iscoroutinefunction(self.function):
-            return await self.here(args, context)
-        result = await self.in_thread(partial(self.here, args, context))
+            return await self._call(args, context)
+        result = await self.in_thread(partial(self._call, args, context))
         return await result if inspect.isawaitable(result) else result
 
-    def here(self, args: Args, context: ToolContext | None) -> Any:
-        """Call the function in this thread."""
+    def _call(self, args: Args, context: ToolContext | None) -> Any:
         values = dict(args)
         if isinstance(self.model, type):
             from forge_cli.schema.input_schema import typed_args
@@ -247,11 +263,12 @@ class FunctionCall(Struct, frozen=True):
         return self.context_name is not None
 
 
-class PlainCall(Struct, frozen=True):
+class PlainCall:
     """A function that is not async, or wants no context, as the async one of ``(args, context)`` that a tool has."""
 
-    function: Callable[..., Any]
-    takes_context: bool
+    def __init__(self, function: Callable[..., Any], takes_context: bool) -> None:
+        self.function = function
+        self.takes_context = takes_context
 
     async def __call__(self, args: Args, context: ToolContext | None) -> Any:
         call = partial(self.function, args, context) if self.takes_context else partial(self.function, args)
@@ -260,7 +277,7 @@ class PlainCall(Struct, frozen=True):
 
 
 def as_call(function: Any) -> Callable[..., Any]:
-    """An ``execute`` or a ``preview`` as an async function of ``(args, context)``; any other shape is a SchemaError."""
+    """Return ``execute`` or ``preview`` as an async function of ``(args, context)``; other shapes are a SchemaError."""
     if isinstance(function, FunctionCall | PlainCall):
         return function
     refuse_generator(function)
@@ -278,7 +295,7 @@ def refuse_generator(function: Any) -> None:
 
 
 def is_async(function: Any) -> bool:
-    """Is it an async function, or an object that is called as one?"""
+    """Return True for an async function, and for an object that is called as one."""
     while isinstance(function, partial):
         function = function.func
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004

@@ -124,10 +124,17 @@ def test_what_at_tool_says_is_kept_and_overrides_win() -> None:
 
 
 def test_an_unknown_option_is_an_error() -> None:
-    for make, owner in ((tool, "@tool"), (made, "Tool")):
-        with pytest.raises(TypeError) as caught:
-            make(need_approval=True)  # type: ignore[operator]
-        assert str(caught.value) == f"{owner} has no option 'need_approval'; did you mean 'needs_approval'?"
+    with pytest.raises(TypeError) as caught:
+        tool(need_approval=True)  # type: ignore[call-overload]
+    assert str(caught.value) == "@tool has no option 'need_approval'; did you mean 'needs_approval'?"
+    with pytest.raises(TypeError, match="need_approval"):
+        made(need_approval=True)
+
+
+def test_a_tool_takes_its_fields_and_no_second_name_of_an_option() -> None:
+    for name in ("manual_execution", "manualExecution", "needsApproval", "read_only", "label", "category"):
+        with pytest.raises(TypeError, match=name):
+            made(**{name: True})
 
 
 def test_a_function_may_do_without_its_context() -> None:

@@ -48,12 +48,6 @@ UNDERSTOOD: list[tuple[dict[str, Any], str, Any]] = [
     ({"manual": {"label": "Push"}}, "manual", ManualExecution("llm", "Push")),
     ({"manual": {}}, "manual", ManualExecution()),
     ({"manual": PUSH}, "manual", PUSH),
-    ({"manual_execution": PUSH_AS_OBJECT}, "manual", PUSH),
-    ({"manual_execution": "both"}, "manual_execution", BOTH),
-    ({"manualExecution": {"mode": "both"}}, "manual", BOTH),
-    ({"manual": "manual", "label": "Push", "category": "Git"}, "manual", PUSH),
-    ({"manual": {"mode": "manual", "label": "Pull"}, "label": "Push", "category": "Git"}, "manual", PUSH),
-    ({"label": "Push"}, "manual", ManualExecution("llm", "Push")),
     ({"effects": ["write"]}, "effects", WRITE),
     ({"effects": {"write"}}, "effects", WRITE),
     ({"effects": ("WRITE", Effect.WRITE)}, "effects", WRITE),
@@ -62,9 +56,6 @@ UNDERSTOOD: list[tuple[dict[str, Any], str, Any]] = [
     ({"effects": {Effect.WRITE}}, "effects", WRITE),
     ({"effects": {" write ": None}.keys()}, "effects", WRITE),
     ({"effects": []}, "effects", frozenset()),
-    ({"read_only": True}, "effects", READ),
-    ({"readOnly": True, "effects": ["read"]}, "effects", READ),
-    ({"read_only": False}, "effects", None),
     ({"timeout": "5"}, "timeout", 5.0),
     ({"timeout": " 2.5 "}, "timeout", 2.5),
     ({"timeout": 5}, "timeout", 5.0),
@@ -72,10 +63,23 @@ UNDERSTOOD: list[tuple[dict[str, Any], str, Any]] = [
     ({"needs_approval": "ask"}, "needs_approval", Approval.ASK),
     ({"needs_approval": "preApproved"}, "needs_approval", Approval.PRE_APPROVED),
     ({"needs_approval": "pre_approved"}, "needs_approval", Approval.PRE_APPROVED),
-    ({"needsApproval": "blocked"}, "needs_approval", Approval.BLOCKED),
     ({"needs_approval": Verdict(Approval.ASK, "why")}, "needs_approval", Verdict(Approval.ASK, "why")),
     ({"needs_approval": False}, "needs_approval", False),
 ]
+
+OTHER_NAMES: list[tuple[dict[str, Any], str, Any]] = [
+    ({"manual_execution": PUSH_AS_OBJECT}, "manual", PUSH),
+    ({"manual_execution": "both"}, "manual_execution", BOTH),
+    ({"manualExecution": {"mode": "both"}}, "manual", BOTH),
+    ({"manual": "manual", "label": "Push", "category": "Git"}, "manual", PUSH),
+    ({"manual": {"mode": "manual", "label": "Pull"}, "label": "Push", "category": "Git"}, "manual", PUSH),
+    ({"label": "Push"}, "manual", ManualExecution("llm", "Push")),
+    ({"read_only": True}, "effects", READ),
+    ({"readOnly": True, "effects": ["read"]}, "effects", READ),
+    ({"read_only": False}, "effects", None),
+    ({"needsApproval": "blocked"}, "needs_approval", Approval.BLOCKED),
+]
+"""Only ``@tool`` knows these."""
 
 MODES = "must be 'llm', 'manual' or 'both', not"
 WORDS = "must be True, False, 'ask', 'preApproved', 'blocked', an Approval, a Verdict or a function of args, not"
@@ -87,13 +91,9 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"manual": {"mode": None}}, f"manual mode {MODES} None"),
     ({"manual": {"mode": "both", "lable": "x"}}, f"manual {OBJECT} {{'mode': 'both', 'lable': 'x'}}"),
     ({"manual": True}, f"manual {OBJECT} True"),
-    ({"manual_execution": ["manual"]}, f"manual {OBJECT} ['manual']"),
     ({"effects": ["wrte"]}, f"effects {EFFECTS} ['wrte']"),
     ({"effects": [1]}, f"effects {EFFECTS} [1]"),
     ({"effects": 3}, f"effects {EFFECTS} 3"),
-    ({"read_only": "no"}, "read_only must be true or false, not 'no'"),
-    ({"read_only": True, "effects": ["write"]}, "read_only and effects contradict each other; keep one"),
-    ({"read_only": False, "effects": ["read"]}, "read_only and effects contradict each other; keep one"),
     ({"timeout": "soon"}, "timeout must be a number of seconds, not 'soon'"),
     ({"timeout": "5s"}, "timeout must be a number of seconds, not '5s'"),
     ({"timeout": [5]}, "timeout must be a number of seconds, not [5]"),
@@ -108,6 +108,12 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"preview": "text"}, "preview must be a function of (args, context), not 'text'"),
     ({"touches": "path"}, "touches must be a function of args that gives a PathUse for each path"),
 ]
+REFUSED_OF_OTHER_NAMES: list[tuple[dict[str, Any], str]] = [
+    ({"manual_execution": ["manual"]}, f"manual {OBJECT} ['manual']"),
+    ({"read_only": "no"}, "read_only must be true or false, not 'no'"),
+    ({"read_only": True, "effects": ["write"]}, "read_only and effects contradict each other; keep one"),
+    ({"read_only": False, "effects": ["read"]}, "read_only and effects contradict each other; keep one"),
+]
 ONLY_OBJECTS: list[tuple[dict[str, Any], str]] = [
     ({"description": None}, "description must be text, not None"),
     ({"execute": "run"}, "execute must be a function of (args, context), not 'run'"),
@@ -118,8 +124,8 @@ ONLY_OBJECTS: list[tuple[dict[str, Any], str]] = [
 
 def test_what_can_be_understood_is() -> None:
     failures = []
-    for options, field, expected in UNDERSTOOD:
-        for make in (made, marked):
+    for options, field, expected in [*UNDERSTOOD, *OTHER_NAMES]:
+        for make in (made, marked) if (options, field, expected) in UNDERSTOOD else (marked,):
             found = getattr(make(**options), field)
             if found != expected or type(found) is not type(expected):
                 failures.append((make.__name__, options, found))
@@ -128,8 +134,11 @@ def test_what_can_be_understood_is() -> None:
 
 def test_the_rest_is_a_sentence_that_names_tool_and_field() -> None:
     failures = []
-    for options, problem in [*REFUSED, *ONLY_OBJECTS]:
-        for make in (made, marked) if (options, problem) in REFUSED else (made,):
+    cases = [(each, (made, marked)) for each in REFUSED]
+    cases += [(each, (made,)) for each in ONLY_OBJECTS]
+    cases += [(each, (marked,)) for each in REFUSED_OF_OTHER_NAMES]
+    for (options, problem), makers in cases:
+        for make in makers:
             try:
                 failures.append((make.__name__, options, make(**options)))
             except SchemaError as error:
@@ -139,9 +148,8 @@ def test_the_rest_is_a_sentence_that_names_tool_and_field() -> None:
 
 
 def test_one_field_under_two_names_is_an_error() -> None:
-    for make in (made, marked):
-        with pytest.raises(TypeError, match="manual is given twice"):
-            make(manual="both", manual_execution="manual")
+    with pytest.raises(TypeError, match="manual is given twice"):
+        marked(manual="both", manual_execution="manual")
 
 
 def test_a_copy_keeps_what_was_read() -> None:

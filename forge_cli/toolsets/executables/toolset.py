@@ -100,7 +100,7 @@ class ExecutablesConfig(ToolsetConfig):
     """Tools of the worker that programs may call."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class ExecutableTool(Tool):
     """A tool whose args become items of a command line."""
 

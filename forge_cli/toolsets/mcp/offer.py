@@ -194,7 +194,7 @@ def names_for(server: str, tools: Iterable[str]) -> dict[str, str]:
     return found
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class ServedTool(Tool):
     """A tool of a server."""
 
