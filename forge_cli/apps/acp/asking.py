@@ -34,7 +34,10 @@ class EditorQuestions:
         self.session = ""
         self.shown: dict[str, tuple[schema.ToolCallUpdate, ApprovalRequest]] = {}
         """By the ids of requests: the call as it is shown, and the request without secrets."""
-        self._client, self._bus, self._tasks, self._cancel = client, bus, tasks, cancel
+        self._client = client
+        self._bus = bus
+        self._tasks = tasks
+        self._cancel = cancel
         self._open: dict[str, tuple[CallKey, anyio.CancelScope]] = {}
 
     def hear(self, event: Event) -> None:

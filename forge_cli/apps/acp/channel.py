@@ -30,7 +30,8 @@ class EditorChannel:
         self._lines = lines
         self._arriving, self._incoming = create_memory_object_stream[JsonObject](0)
         self._outgoing, self._leaving = create_memory_object_stream[JsonObject](MOST_MESSAGES)
-        self._reading, self._written = anyio.CancelScope(), anyio.Event()
+        self._reading = anyio.CancelScope()
+        self._written = anyio.Event()
 
     async def read(self) -> None:
         """Take messages until the editor closes its end, or until ``stop``."""

@@ -67,7 +67,8 @@ def acp(
 def config_for(editor: Editor, asked: RunOptions) -> str:
     """The settings, with the command that is running now and the flags that it was given."""
     worker = Path(asked.worker).stem if is_path(asked.named) else asked.named
-    name, command = f"forge {worker}", [*_program(), *_arguments(asked)]
+    name = f"forge {worker}"
+    command = [*_program(), *_arguments(asked)]
     match editor:
         case Editor.ZED:
             return _servers(name, {"type": "custom", "command": command[0], "args": command[1:], "env": {}})

@@ -59,9 +59,12 @@ class UpdateWriter:
     """Makes updates of the lines of one session; ``facts`` and ``tools`` are those of now."""
 
     def __init__(self, facts: Facts, tools: Callable[[], Sequence[Tool]], find: FindRenderer) -> None:
-        self._facts, self._tools, self._find = facts, tools, find
+        self._facts = facts
+        self._tools = tools
+        self._find = find
         self._streamed = False
-        self._calls, self._no_calls = set[str](), set[str]()
+        self._calls = set[str]()
+        self._no_calls = set[str]()
         """Ids of calls that were shown, and of what asks without being one, such as a connection of a command."""
 
     def updates_of(self, line: Line, *, replayed: bool = False) -> Iterator[Update]:
@@ -129,7 +132,8 @@ class UpdateWriter:
 
     def question(self, line: Line, request: ApprovalRequest) -> schema.ToolCallUpdate:
         """A call that asks: why it does stands first, then all that it would do."""
-        preview, folded = request.preview, request.folded or ()
+        preview = request.preview
+        folded = request.folded or ()
         shown = _diff(preview, self._file(preview.path)) if isinstance(preview, Diff) else None
         told = replace(request, offers=(), once=True)  # what may be allowed stands on the buttons
         if shown is not None and isinstance(preview, Diff):

@@ -36,7 +36,8 @@ Block = (
 
 def read_prompt(blocks: Sequence[Block], workspace: Path) -> tuple[str, tuple[Attachment, ...]]:
     """The words of the person, and the files with them."""
-    said, notes = list[str](), list[str]()
+    said = list[str]()
+    notes = list[str]()
     attached: list[Attachment] = []
     for block in blocks:
         match block:

@@ -52,10 +52,13 @@ class EditorRequests:
     """Answers one editor; ``asked`` is what the command line says of every session."""
 
     def __init__(self, asked: RunOptions, channel: EditorChannel, tasks: TaskGroup) -> None:
-        self._asked, self._channel, self._tasks = asked, channel, tasks
+        self._asked = asked
+        self._channel = channel
+        self._tasks = tasks
         self.live: dict[str, EditorSession] = {}
         self._starting: list[EditorSession] = []
-        self._unanswered, self._answered = 0, anyio.Event()
+        self._unanswered = 0
+        self._answered = anyio.Event()
         self._router = build_agent_router(self, use_unstable_protocol=True)  # type: ignore[arg-type]
         self._editor = EditorClient(channel, self._handle)
 
@@ -261,7 +264,8 @@ class EditorRequests:
 
 def missing_keys(asked: RunOptions) -> tuple[str, ...]:
     """The variables one of which the model's provider needs, where none is set."""
-    settings, worker = load_settings(forge_home(), asked.workspace), load_worker(asked.worker)
+    settings = load_settings(forge_home(), asked.workspace)
+    worker = load_worker(asked.worker)
     model = asked.model or worker.config.model or os.environ.get("FORGE_MODEL") or settings.model
     try:
         factory = PluginHost(worker=worker).model(settings.resolve(model or "").partition(":")[0])
@@ -319,7 +323,8 @@ def _usage(result: WorkerResult) -> schema.Usage:
 
 def _mode_without_flag(asked: RunOptions) -> ApprovalMode | None:
     """Ask, where only the person's config would say yes to everything: an editor has somebody to ask."""
-    config, worker = load_settings(forge_home(), asked.workspace).approval.mode, load_worker(asked.worker)
+    config = load_settings(forge_home(), asked.workspace).approval.mode
+    worker = load_worker(asked.worker)
     consents = ApprovalMode.strictest(worker.config.approval.mode, config) is ApprovalMode.APPROVE_ALL
     return ApprovalMode.INTERACTIVE if consents else None
 

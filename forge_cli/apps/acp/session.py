@@ -46,9 +46,12 @@ class EditorSession:
     """One session, open until the editor closes it or leaves."""
 
     def __init__(self, asked: RunOptions, client: EditorClient, tasks: TaskGroup, servers: Servers = ()) -> None:
-        self.asked, self._client, self._servers = asked, client, servers
+        self.asked = asked
+        self._client = client
+        self._servers = servers
         self.id = ""
-        self.bus, self._signal = EventBus(), InterruptSignal()
+        self.bus = EventBus()
+        self._signal = InterruptSignal()
         self.facts = Facts(
             models=lambda: model_names(asked.workspace),
             tools=lambda: self.runtime.tools if self.runtime else (),
@@ -62,11 +65,13 @@ class EditorSession:
         """Updates that wait until the editor knows the session."""
         self._at_hand: tuple[Said, asyncio.Future[WorkerResult | None]] | None = None
         self._cancelled = False
-        self._obeying, self._working = False, anyio.Lock()
+        self._obeying = False
+        self._working = anyio.Lock()
         self._failure: str | None = None
         self._last_stop: StopReason = "end"
         self._questions = EditorQuestions(client, self.bus, tasks, self.cancel)
-        self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
 
     # --- from its start to its end
 
@@ -124,7 +129,8 @@ class EditorSession:
 
     def show(self) -> None:
         """The editor knows the session from now on."""
-        held, self._held = self._held or [], None
+        held = self._held or []
+        self._held = None
         for update in (commands_of(self.facts), *held):
             self._client.tell(self.id, update)
 
@@ -210,7 +216,8 @@ class EditorSession:
         if not text.strip() and not attachments:
             raise UsageError("the prompt is empty")
         async with self._working:  # one that was cancelled may not have ended yet
-            self._last_stop, self._cancelled = "end", False
+            self._last_stop = "end"
+            self._cancelled = False
             typed = text.strip()
             if is_command(typed) and not attachments:
                 return await self._obey(typed)
@@ -219,7 +226,8 @@ class EditorSession:
     async def _do(self, said: Said) -> WorkerResult | None:
         """Have something dealt with by the conversation, and wait for its end."""
         done: asyncio.Future[WorkerResult | None] = self._loop.create_future()
-        self._at_hand, self._cancelled = (said, done), False
+        self._at_hand = (said, done)
+        self._cancelled = False
         try:
             if self.ended.is_set():
                 raise UsageError("this session has ended", hint="load it to resume it")

@@ -188,8 +188,10 @@ class ChatUI(TerminalUI):
         since = self._since()
         calls = tuple(self._trace.open_calls.values())
         keys = "" if self._status.activity == STOPPING else " · Esc interrupts"
-        width, listed = self._console.width - 1, calls if self._trace.shows_calls else ()
-        shown = [line for call in listed for line in call.live_lines(seconds, width, keys if call is calls[-1] else "")]
+        width = self._console.width - 1
+        shown: list[str] = []
+        for call in calls if self._trace.shows_calls else ():
+            shown += call.live_lines(seconds, width, keys if call is calls[-1] else "")
         text = self._open_text()
         if since is None or shown:
             return [*text, *shown]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from forge_cli.core.calls import ToolCall
+from forge_cli.core.messages import CallResult
 from forge_cli.core.phrases import INTERRUPTED_CALL, UNCERTAIN_CALL
 from forge_cli.core.text import visible
 from forge_cli.record.resume import Past
@@ -25,7 +26,9 @@ def lines_of_lost(past: Past) -> Iterator[str]:
     if not spoken:
         return
     last = past.messages[spoken[-1]]
-    results = {each.call_id: each for message in past.messages[spoken[-1] :] for each in message.results}
+    results: dict[str, CallResult] = {}
+    for message in past.messages[spoken[-1] :]:
+        results.update((each.call_id, each) for each in message.results)
     for call in last.calls:
         text = results[call.id].text if call.id in results else ""
         if UNCERTAIN_CALL in text:

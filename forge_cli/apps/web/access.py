@@ -69,7 +69,8 @@ class PageAccess:
     """The secret of the printed address, the tokens that were given for it, and the names a request may come by."""
 
     def __init__(self, port: int, host: str = "127.0.0.1", secret: str | None = None) -> None:
-        self.port, self.host = port, host
+        self.port = port
+        self.host = host
         self.secret = secret or secrets.token_urlsafe(32)
         """Good once: for a token, or as the token of the program that has read the address."""
         self._tokens: set[str] = set()
@@ -132,12 +133,15 @@ class AccessGate:
     """Lets the requests through that may be made, bounds their bodies, and adds the headers of every response."""
 
     def __init__(self, app: Any, access: PageAccess, on_exchange: Callable[[], None] = lambda: None) -> None:
-        self._app, self._access, self._on_exchange = app, access, on_exchange
+        self._app = app
+        self._access = access
+        self._on_exchange = on_exchange
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
             return
-        headers, path = read_headers(scope), scope["path"]
+        headers = read_headers(scope)
+        path = scope["path"]
         if refused := self._access.refuse(scope["method"], path, headers):
             is_page = any("text/html" in kinds.lower() for kinds in headers.get("accept", []))
             response = _refusal(refused, as_page=is_page and not path.startswith(PRIVATE))
@@ -153,7 +157,8 @@ class AccessGate:
         await self._pass_on(scope, receive, send)
 
     async def _pass_on(self, scope: Any, receive: Any, send: Any) -> None:
-        size, started = 0, False
+        size = 0
+        started = False
 
         async def receive_bounded() -> Any:
             nonlocal size
@@ -166,7 +171,8 @@ class AccessGate:
         async def send_with_headers(message: Any) -> None:
             nonlocal started
             if message["type"] == "http.response.start":
-                started, headers = True, MutableHeaders(scope=message)
+                started = True
+                headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
             await send(message)

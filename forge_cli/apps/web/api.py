@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from forge_cli.apps.web.sessions import WebSessions
 
 Handler = Callable[[Request], Awaitable[Any]]
-NARROWEST, WIDEST = 30, 100
+NARROWEST = 30
+WIDEST = 100
 """Columns of the text that a command shows."""
 STATIC = Path(__file__).parent / "static"
 CODE_COLOURS = Path(__file__).parents[2] / "ui" / "html" / "pygments.css"
@@ -167,9 +168,11 @@ def _refusal(error: ForgeError) -> JSONResponse:
     content: JsonObject = {"error": own_redactor().redact_text(str(error))}
     status = 409 if isinstance(error, SessionBusy) else 400
     if (fields := getattr(error, "fields", None)) is not None:
-        status, content = 422, {**content, "fields": fields}
+        status = 422
+        content = {**content, "fields": fields}
     if (by := getattr(error, "by", None)) is not None:
-        status, content = 409, {**content, "by": by}
+        status = 409
+        content = {**content, "by": by}
     return JSONResponse(content, status)
 
 

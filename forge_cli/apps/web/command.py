@@ -94,7 +94,8 @@ class Serving:
     """The server and its sessions; what those need is loaded once the address is printed."""
 
     def __init__(self, asked: RunOptions, tasks: TaskGroup) -> None:
-        self._asked, self._tasks = asked, tasks
+        self._asked = asked
+        self._tasks = tasks
         self.sessions: WebSessions = import_module("forge_cli.apps.web.sessions").WebSessions(asked, tasks)
         self._stop = anyio.Event()
         self.reason: str | None = None

@@ -39,7 +39,8 @@ class SessionDrawing:
     """Takes the lines of one session in order; ``drain`` gives what has changed since, ``state`` all that holds now."""
 
     def __init__(self, session: str, find: FindRenderer = no_renderers) -> None:
-        self.session, self.find = session, find
+        self.session = session
+        self.find = find
         self.live = False
         """Does this process work on it?"""
         self.busy = False
@@ -55,7 +56,8 @@ class SessionDrawing:
         self._keys: dict[int, str] = {}
         self._answers: Counter[Delegation] = Counter()
         self._growing: GrowingMarkdown | None = None
-        self._begun, self._stream = False, ""
+        self._begun = False
+        self._stream = ""
         self._activity = ""
         self._running: dict[tuple[Delegation, str], str] = {}
         self._questions: dict[str, events.InputPrompt] = {}
@@ -97,7 +99,9 @@ class SessionDrawing:
 
     def _place(self, entry: TranscriptEntry, line: Line, event: AnyEvent | None) -> None:
         """Give a new entry its key; the answer of a worker has that of the text which has grown before it."""
-        key, kind, grown = f"e{len(self._placed)}", "call" if isinstance(entry, Called) else "note", False
+        key = f"e{len(self._placed)}"
+        kind = "call" if isinstance(entry, Called) else "note"
+        grown = False
         if isinstance(event, events.SessionUpdate) and event.title:
             kind = "title"
         elif isinstance(entry, Said):
@@ -106,7 +110,9 @@ class SessionDrawing:
             key = self._answer_key(line.delegation)
             self._answers[line.delegation] += 1
             if line.delegation is None:
-                grown, self._begun, self._growing = self._begun, False, None
+                grown = self._begun
+                self._begun = False
+                self._growing = None
         last = next(reversed(self._placed.values()), None)
         if last and isinstance(entry, Noted) and is_again(last.entry, entry):
             key = last.key
@@ -118,7 +124,8 @@ class SessionDrawing:
         elif isinstance(event, CommandTried | events.ApprovalDecided):
             parent = self._key_of(line.delegation, event.tool_call_id) or parent
         self._keys[id(entry)] = key
-        of_command, before = bool(self._reader.command), self._key_after(entry)
+        of_command = bool(self._reader.command)
+        before = self._key_after(entry)
         self._placed[key] = PlacedEntry(key, entry, kind, parent, line.seq, grown, of_command, before)
 
     def _key_after(self, entry: TranscriptEntry) -> str | None:
@@ -135,7 +142,8 @@ class SessionDrawing:
 
     def _touch(self, key: str) -> None:
         placed = self._placed[key]
-        placed.seq, placed.html = self.seq, None
+        placed.seq = self.seq
+        placed.html = None
         self._pending.entries[key] = None
 
     def _take_transient(self, line: Line) -> None:
@@ -143,7 +151,8 @@ class SessionDrawing:
             case events.Streaming() as event if line.delegation is None and not event.done:
                 if self._stream != event.request_id:  # the one before it came to nothing
                     self._give_up_answer(line)
-                self._stream, self._begun = event.request_id, True
+                self._stream = event.request_id
+                self._begun = True
                 self._growing = self._growing or GrowingMarkdown()
                 self._growing.add(event.delta)
                 self._pending.grown = True
@@ -160,14 +169,17 @@ class SessionDrawing:
             return
         if self._growing:
             self._pending.void[self._answer_key(None)] = None
-        self._growing, self._begun, self._pending.grown = None, False, False
+        self._growing = None
+        self._begun = False
+        self._pending.grown = False
         self._answers[None] += not line.transient
 
     def _note(self, line: Line, event: AnyEvent) -> None:
         self.facts.take(line)
         match event:
             case events.SessionStart():
-                self.facts.worker, self.started = line.worker, self.started or line.time
+                self.facts.worker = line.worker
+                self.started = self.started or line.time
                 self._running.clear()
                 self._changed("session", "title", "tools", "usage", "tree")
             case events.SessionUpdate():
@@ -231,8 +243,11 @@ class SessionDrawing:
     def set_busy(self, busy: bool, queued: Sequence[str] = ()) -> None:
         """Whether a message is worked on, and which ones wait."""
         if busy and not self.busy:
-            self._since, self._activity = time.time(), "thinking"
-        changes, self.busy, self.queued = busy != self.busy, busy, tuple(queued)
+            self._since = time.time()
+            self._activity = "thinking"
+        changes = busy != self.busy
+        self.busy = busy
+        self.queued = tuple(queued)
         if changes:
             self._redraw_open_calls()
         self._changed("status")
@@ -240,7 +255,9 @@ class SessionDrawing:
     def set_live(self, live: bool) -> None:
         """Begin or end the state in which somebody works on it."""
         asked = list(self.requests)
-        self.live, self.busy, self.queued = live, False, ()
+        self.live = live
+        self.busy = False
+        self.queued = ()
         self.ending = "" if live else self.ending
         self._running.clear()
         self._redraw_open_calls()
@@ -279,7 +296,8 @@ class SessionDrawing:
 
     def drain(self) -> list[JsonObject]:
         """Changes since the last time."""
-        pending, self._pending = self._pending, PendingChanges()
+        pending = self._pending
+        self._pending = PendingChanges()
         return [
             *(self._draw_entry(self._placed[key]) for key in pending.entries if self._placed[key].is_shown),
             *({"type": "void", "key": key} for key in pending.void),
@@ -338,9 +356,12 @@ class SessionDrawing:
         }
 
     def _draw_request(self, asked: Recorded[events.ApprovalRequired]) -> JsonObject:
-        request, state, task = asked.event.request, self._reader.state, asked.line.delegation
+        request = asked.event.request
+        state = self._reader.state
+        task = asked.line.delegation
         call = state.requests.get(request.request_id)
-        tried, entry = call.tried if call else None, self._key_of(task, request.tool_call_id)
+        tried = call.tried if call else None
+        entry = self._key_of(task, request.tool_call_id)
         return draw_request_object(request, list(state.path(task)), self.find, tried=tried, entry=entry)
 
     def _draw_children(self) -> Iterator[JsonObject]:

@@ -90,7 +90,8 @@ class LiveSession:
     def __init__(self, asked: RunOptions, find_view: Callable[[str], SessionView]) -> None:
         self.asked = asked
         self.id = self.worker = ""
-        self.bus, self._signal = EventBus(), InterruptSignal()
+        self.bus = EventBus()
+        self._signal = InterruptSignal()
         self.queue = PageQueue(self.bus, self._signal)
         self.queue.on_change = self._on_change
         self.ended = anyio.Event()
@@ -147,7 +148,8 @@ class LiveSession:
         self.id = session.id
         host = self.asked.host(worker)
         self.view = view = self._find_view(self.id)
-        known, facts = view.drawing.seq, view.drawing.facts
+        known = view.drawing.seq
+        facts = view.drawing.facts
         view.drawing.find = host.renderer
         facts.models = lambda: model_names(self.asked.workspace)
         self._places = Places(self.asked.workspace, {})
@@ -317,7 +319,8 @@ class TabChat:
     """The conversation, as the commands of one line see it."""
 
     def __init__(self, facts: Facts, columns: int, leave: Callable[[], None]) -> None:
-        self.facts, self.leave = facts, leave
+        self.facts = facts
+        self.leave = leave
         self.attached: list[Attachment] = []
         self._said = StringIO()
         self._console = Console(file=self._said, width=columns, color_system=None, highlight=False)

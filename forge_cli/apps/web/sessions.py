@@ -65,7 +65,8 @@ class WebSessions:
     """The sessions of the page; ``asked`` is what the command line says of each."""
 
     def __init__(self, asked: RunOptions, tasks: TaskGroup) -> None:
-        self._asked, self._tasks = asked, tasks
+        self._asked = asked
+        self._tasks = tasks
         self._find = asked.host().renderer
         self.live: dict[str, LiveSession] = {}
         self._views: WeakValueDictionary[str, SessionView] = WeakValueDictionary()
@@ -109,7 +110,8 @@ class WebSessions:
         ready = [str(row["provider"]) for row in rows]
         own = [*settings.aliases, *settings.models]
         names = [name for name in own if settings.resolve(name).partition(":")[0] in (*ready, FILES)]
-        names += [f"{row['provider']}:{model['name']}" for row in rows for model in row["models"]]
+        for row in rows:
+            names += [f"{row['provider']}:{model['name']}" for model in row["models"]]
         return {"models": list(dict.fromkeys(names)), "ready": ready, "missing": NO_MODEL}
 
     async def resume(self, name: str, *, fork: bool = False) -> str:

@@ -39,7 +39,8 @@ class SessionView:
         """Bytes of the log that were read, where this process does not work on it."""
         self._timer: asyncio.TimerHandle | None = None
         self._pause = BATCH
-        self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
 
     def take(self, line: Line) -> None:
         """A sink of the record; a line of another thread, which ends the process perhaps, waits for the loop."""
@@ -123,8 +124,11 @@ class TabStream(StreamingResponse):
     def __init__(
         self, view: SessionView, after: int, beside: Callable[[SessionView], Coroutine[Any, Any, None]]
     ) -> None:
-        self._view, self._tab, self._beside = view, Tab(), beside
-        kind, headers = "text/event-stream", {"X-Accel-Buffering": "no"}
+        self._view = view
+        self._tab = Tab()
+        self._beside = beside
+        kind = "text/event-stream"
+        headers = {"X-Accel-Buffering": "no"}
         super().__init__(self._messages(after), media_type=kind, headers=headers)
 
     async def _messages(self, after: int) -> AsyncIterator[bytes]:
