@@ -21,8 +21,8 @@ from forge_cli.engine.gate.judge import blocked_by_parent, same_tool
 from forge_cli.engine.gate.offer import Offer
 from forge_cli.engine.gate.policy import BY_ZONE
 from forge_cli.engine.plugins.host import PluginHost
-from forge_cli.engine.runtime.assemble import Assembly
 from forge_cli.engine.runtime.children import MAX_DEPTH
+from forge_cli.engine.runtime.wiring import Assembly
 from forge_cli.engine.runtime.without_model import opened
 from forge_cli.engine.turns.environment import describe_zone, environment_of, system_prompt, wanted_output
 from forge_cli.engine.turns.limits import merged

@@ -18,7 +18,7 @@ from forge_cli.inspection.inspector import Inspector
 
 if TYPE_CHECKING:
     from forge_cli.engine.gate.offer import Offer
-    from forge_cli.engine.runtime.assemble import Assembly
+    from forge_cli.engine.runtime.wiring import Assembly
     from forge_cli.schema.forms import OptionValue
 
 _GATES: dict[str, tuple[AbstractAsyncContextManager[Assembly], Assembly]] = {}

@@ -8,7 +8,7 @@ from pathlib import Path
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.messages import ModelFactory
 from forge_cli.engine.plugins.host import PluginHost
-from forge_cli.engine.runtime.assemble import Assembly
+from forge_cli.engine.runtime.wiring import Assembly
 from forge_cli.engine.turns.offered import OfferedTools, ToolRoom
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings import Settings

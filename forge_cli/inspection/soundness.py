@@ -14,7 +14,7 @@ from forge_cli.inspection.model_names import check_model
 from forge_cli.ui.warnings import warn_of_events
 
 if TYPE_CHECKING:
-    from forge_cli.engine.runtime.assemble import Assembly
+    from forge_cli.engine.runtime.wiring import Assembly
 
 
 async def open_all(path: str, workspace: str) -> tuple[tuple[int, int, list[str]], list[str]]:

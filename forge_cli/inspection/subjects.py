@@ -21,7 +21,7 @@ from forge_cli.core.processes import Finished
 from forge_cli.core.text import cut, did_you_mean
 from forge_cli.engine.gate.steps import Caller
 from forge_cli.engine.plugins.host import PluginError, PluginHost
-from forge_cli.engine.runtime.assemble import Assembly
+from forge_cli.engine.runtime.wiring import Assembly
 from forge_cli.engine.runtime.without_model import bare_worker, opened
 from forge_cli.files.home import forge_home, user_home
 from forge_cli.files.lookup import SUFFIXES, named_workers

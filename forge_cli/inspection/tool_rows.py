@@ -18,7 +18,7 @@ from forge_cli.core.wire import error_text
 from forge_cli.engine.gate.offer import Offer, definition_tokens
 from forge_cli.engine.plugins.host import PluginError, PluginHost
 from forge_cli.engine.plugins.scan import Plugin
-from forge_cli.engine.runtime.assemble import Assembly
+from forge_cli.engine.runtime.wiring import Assembly
 from forge_cli.engine.runtime.without_model import bare_worker, opened
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings_files import load_settings

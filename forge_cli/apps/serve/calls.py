@@ -141,7 +141,8 @@ class ServedCall:
             if self._said:
                 return self._said.popleft()
             if self._progress is not None:
-                progress, self._progress = self._progress, None
+                progress = self._progress
+                self._progress = None
                 return progress
             if self._outcome is not None:
                 return self._outcome

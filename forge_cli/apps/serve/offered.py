@@ -33,7 +33,8 @@ class OfferedExtras:
     """Answers what clients ask for besides tools."""
 
     def __init__(self, served: ServedWorker) -> None:
-        self._served, self._prompts = served, Prompts(served.toolbox)
+        self._served = served
+        self._prompts = Prompts(served.toolbox)
 
     async def list_prompts(self, context: Context, params: Page) -> mcp_types.ListPromptsResult:
         listed = [

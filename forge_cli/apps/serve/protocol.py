@@ -47,7 +47,8 @@ class McpRequests:
 
     def __init__(self, served: ServedWorker, find: FindRenderer) -> None:
 
-        self._served, self._find = served, find
+        self._served = served
+        self._find = find
         self._waiting: dict[str, ServedCall] = {}
         """Calls whose clients have been given a question to answer, by the state that they send back with it."""
         self._sessions: deque[ServerSession] = deque(maxlen=MOST_CLIENTS)

@@ -10,7 +10,6 @@ from types import TracebackType
 from typing import Self
 
 import anyio
-from msgspec import Struct
 from msgspec.structs import replace
 
 from forge_cli.apps.serve.calls import ServedCall
@@ -21,7 +20,7 @@ from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.context import ToolContext, current_call
 from forge_cli.core.errors import ToolError, WorkerError
-from forge_cli.core.interrupt import Interrupted, InterruptSignal
+from forge_cli.core.interrupt import Interrupted
 from forge_cli.core.phrases import COULD_NOT_ASK
 from forge_cli.core.results import Json, ResultValue, Text
 from forge_cli.core.tool import LONGEST, Args
@@ -34,12 +33,12 @@ from forge_cli.engine.gate.steps import Caller
 from forge_cli.engine.gate.toolbox import Toolbox
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.announcements import Announcer, OpenCalls
-from forge_cli.engine.runtime.assemble import Assembler, Assembly
+from forge_cli.engine.runtime.assemble import Assembler
 from forge_cli.engine.runtime.children import answer_or_raise, run_to_end
 from forge_cli.engine.runtime.options import RunOptions
 from forge_cli.engine.runtime.prepared import PreparedFolder, PreparedWorker
 from forge_cli.engine.runtime.result import Ending, WorkerResult
-from forge_cli.engine.runtime.wiring import Wiring
+from forge_cli.engine.runtime.wiring import Assembly, Wiring
 from forge_cli.engine.turns.environment import environment_of
 from forge_cli.files.home import forge_home
 from forge_cli.files.repository import git_branch
@@ -151,7 +150,8 @@ class ServedWorker:
     @property
     def instructions(self) -> str | None:
         """Instructions for a client's model: where the tools work, and what the toolsets say of them."""
-        toolbox, judge = self._assembly.toolbox, self._assembly.guard.judge
+        toolbox = self._assembly.toolbox
+        judge = self._assembly.guard.judge
         place = environment_of(self.worker, toolbox, judge, git_branch(self._asked.workspace))
         said = filter(None, [place, *self._assembly.toolbox.instructions()])
         return self.redactor.redact_text("\n\n".join(said)) or None
@@ -232,14 +232,11 @@ class ServedWorker:
                 worker, toolsets=(*worker.toolsets, GivenTools(ToolsetConfig(), [task.as_tool()]))
             )
         assembler = Assembler(
-            folder=self._folder(worker),
-            controller=ApprovalController(self._mode, self._ask_for_command, bus=self.bus),
-            interrupt=InterruptSignal(),
-            notify=self._announcer.notify,
-            stack=stack,
-            open_changes=self._session.open_changes,
-            read_only=self._asked.read_only,
-            session=self._session.id,
+            self._folder(worker),
+            Wiring(bus=self.bus, session=self._session, session_id=self._session.id, read_only=self._asked.read_only),
+            ApprovalController(self._mode, self._ask_for_command, bus=self.bus),
+            stack,
+            self._announcer.notify,
             before_result=self.redactor.redact_ahead,
         )
         return await assembler.assemble()
@@ -282,13 +279,16 @@ INPUT: JsonObject = {
 }
 
 
-class WorkerTask(Struct, frozen=True):
-    """Gives tasks to a worker, each in a session of its own; the client that made the call is asked where it asks."""
+class WorkerTask:
+    """Gives tasks to a worker, each in a session of its own; the client that made the call is asked if it asks."""
 
-    asked: RunOptions
-    worker: Worker
-    host: PluginHost
-    find_call: Callable[[str], ServedCall | None]
+    def __init__(
+        self, asked: RunOptions, worker: Worker, host: PluginHost, find_call: Callable[[str], ServedCall | None]
+    ) -> None:
+        self.asked = asked
+        self.worker = worker
+        self.host = host
+        self.find_call = find_call
 
     def as_tool(self) -> Tool:
         worker = self.worker

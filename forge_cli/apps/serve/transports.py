@@ -141,7 +141,8 @@ class TokenGate:
     """Lets requests through to the server that their sender is allowed to make, and nothing of any others."""
 
     def __init__(self, app: Any, listener: HttpListener) -> None:
-        self._app, self._listener = app, listener
+        self._app = app
+        self._listener = listener
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
@@ -176,7 +177,8 @@ async def serve_http(server: Server[Any], listener: HttpListener, stop: anyio.Ev
 async def serve(asked: RunOptions, worker: Worker, named: bool, http: int | None, out: TextIO) -> ExitCode:
     """Serve until the client leaves, or until a signal comes; over HTTP on that port, where there is one."""
     listener = HttpListener(http) if http is not None else None
-    stop, reasons = anyio.Event(), list[str]()
+    stop = anyio.Event()
+    reasons = list[str]()
 
     def end(reason: str) -> None:
         reasons.append(reason)

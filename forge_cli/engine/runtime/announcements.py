@@ -44,7 +44,8 @@ class Announcer:
 
     def start(self, start: SessionStart, tools: Iterable[Tool], prompts: tuple[Mapping[str, Any], ...] = ()) -> None:
         """Say that the session has started, what waited for that, and what people can call and send."""
-        held, self._held = self._held or (), None
+        held = self._held or ()
+        self._held = None
         self._bus.emit(start)
         for status in held:
             self._bus.emit(status)
@@ -126,7 +127,8 @@ class OpenCalls:
 
     def close(self, end: SessionEnd, late: str | None) -> None:
         """Record how everything ends, past the bus, whose subscribers may be what holds the session."""
-        ends, self._over = list(self.ends(late)), True
+        ends = list(self.ends(late))
+        self._over = True
         if self._record:
             self._record.take_over([*ends, end])
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Self
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from forge_cli.core.bounds import MORE_TIME_TO_LOAD, call_within, wait_within
@@ -22,6 +21,7 @@ from forge_cli.engine.gate.consent import Consent
 from forge_cli.engine.gate.guard import Guard
 from forge_cli.engine.gate.judge import Judge, JudgedWorker
 from forge_cli.engine.gate.toolbox import NamedToolset, OpenToolset, Toolbox, toolset_failure, toolset_title
+from forge_cli.engine.runtime.wiring import Assembly, TaskAtHand, Wiring
 from forge_cli.files.home import user_home
 from forge_cli.files.settings_files import import_timeout
 from forge_cli.sandbox.late import LateSandbox
@@ -32,20 +32,14 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from forge_cli.core.calls import Denial
-    from forge_cli.core.interrupt import InterruptSignal
-    from forge_cli.core.messages import ModelProvider
     from forge_cli.core.notify import Notify
     from forge_cli.engine.gate.controller import ApprovalController
     from forge_cli.engine.gate.guard import Delegate
     from forge_cli.engine.gate.resumed import ResumedCalls
     from forge_cli.engine.hooks import Hooks
-    from forge_cli.engine.lock.checking import SessionLock
-    from forge_cli.engine.replay.replay import Replay
     from forge_cli.engine.runtime.loaded import LoadedFinder
     from forge_cli.engine.runtime.prepared import PreparedFolder, PreparedWorker
     from forge_cli.engine.runtime.requests import WorkerRequests
-    from forge_cli.engine.turns.limits import Budget
-    from forge_cli.engine.turns.loop import Tally
     from forge_cli.files.worker import Worker
     from forge_cli.sandbox.files.held import ChangeKeeper
     from forge_cli.sandbox.files.sandbox import Sandbox
@@ -86,7 +80,9 @@ class LateProcesses:
 
 def _open_own(prepared: PreparedWorker, workspace: Path, *, make: bool, enough: bool) -> tuple[Zone, ...]:
     """The zones of the worker itself; none where no default one can be, if others are ``enough`` or none is needed."""
-    config, file, home = prepared.sandbox, str(prepared.worker.path), user_home()
+    config = prepared.sandbox
+    file = str(prepared.worker.path)
+    home = user_home()
     try:
         if config is None or config.zones is None:
             return (default_zone(workspace=workspace, user_home=home, file=file),)
@@ -127,51 +123,43 @@ def _is_zone(folder: Path, zones: Sequence[Zone]) -> bool:
     return any(zone.path == real for zone in zones)
 
 
-class TaskAtHand(Struct):
-    """The work that what servers ask of a session counts in; None until the worker has some."""
-
-    work: tuple[ModelProvider, Tally, Budget] | None = None
-
-
-class Assembly(Struct, frozen=True):
-    """A worker ready to be worked with: its tools, and the gate before them."""
-
-    toolbox: Toolbox
-    guard: Guard
-    at_hand: TaskAtHand
-    lock: SessionLock | None = None
-
-
-class Assembler(Struct, frozen=True, kw_only=True):
+class Assembler:
     """Opens the sandbox and every toolset that a worker names, and nothing else; ``stack`` closes them."""
 
-    folder: PreparedFolder
-    controller: ApprovalController
-    interrupt: InterruptSignal
-    notify: Notify
-    stack: AsyncExitStack
-    parent: Assembly | None = None
-    """The parent worker: it caps the zones, and what it blocks is blocked."""
-    make_zones: bool = True
-    """Without it calls can be judged, and nothing on disk changes; with a ``spare`` folder they can look, too."""
-    spare: Path | None = None
-    open_changes: Callable[[], ChangeKeeper] | None = None
-    """Keeps what files held before they are changed; a child worker's are kept by that of its parent."""
-    confines: bool = True
-    """Without it calls are judged as where nothing confines commands: another program runs them."""
-    added: Sequence[Zone] = ()
-    read_only: bool = False
-    """Nothing is called that does more than read, as in the child of a worker that has it."""
-    session: str = ""
-    """The facts for hooks."""
-    reopened: ResumedCalls | None = None
-    """The calls that a resumed session knows."""
-    repeated: Replay | None = None
-    """The record of a session that is repeated."""
-    delegate: Delegate | None = None
-    before_result: Callable[[Any], Awaitable[None]] | None = None
-    sync_consent: Callable[[], Awaitable[None]] | None = None
-    """As the gate has them."""
+    def __init__(
+        self,
+        folder: PreparedFolder,
+        wiring: Wiring,
+        controller: ApprovalController,
+        stack: AsyncExitStack,
+        notify: Notify,
+        *,
+        parent: Assembly | None = None,
+        make_zones: bool = True,
+        spare: Path | None = None,
+        confines: bool = True,
+        reopened: ResumedCalls | None = None,
+        delegate: Delegate | None = None,
+        before_result: Callable[[Any], Awaitable[None]] | None = None,
+    ) -> None:
+        """``parent`` is the parent worker: it caps the zones, and what it blocks is blocked.
+
+        Without ``make_zones`` calls can be judged, and nothing on disk changes; with a ``spare`` folder they can look,
+        too. Without ``confines`` calls are judged as if nothing confined commands, because another program runs them.
+        ``reopened`` are the calls that a resumed session knows; ``delegate`` and ``before_result`` are for the gate.
+        """
+        self.folder = folder
+        self.wiring = wiring
+        self.controller = controller
+        self.stack = stack
+        self.notify = notify
+        self.parent = parent
+        self.make_zones = make_zones
+        self.spare = spare
+        self.confines = confines
+        self.reopened = reopened
+        self.delegate = delegate
+        self.before_result = before_result
 
     @property
     def prepared(self) -> PreparedWorker:
@@ -189,7 +177,8 @@ class Assembler(Struct, frozen=True, kw_only=True):
     def _only_reads(self) -> bool:
         organisation = self.folder.organisation
         required = organisation is not None and organisation.policy.require.read_only
-        return self.read_only or required or (self.parent is not None and self.parent.guard.judge.read_only)
+        capped = self.parent is not None and self.parent.guard.judge.read_only
+        return self.wiring.read_only or required or capped
 
     async def assemble(self) -> Assembly:
         if self.folder.organisation:
@@ -201,7 +190,9 @@ class Assembler(Struct, frozen=True, kw_only=True):
             lock = self.folder.require_lock()
         for problem in self.prepared.problems if self.parent is None else ():
             self.notify("warning", problem)
-        places, at_hand, home = self._open_zones(), TaskAtHand(), self.prepared.home
+        places = self._open_zones()
+        at_hand = TaskAtHand()
+        home = self.prepared.home
         toolbox = Toolbox(
             [], self.notify, parent=self.parent.toolbox if self.parent else None, read_only=self._only_reads
         )
@@ -212,14 +203,14 @@ class Assembler(Struct, frozen=True, kw_only=True):
         def requests() -> WorkerRequests:
             from forge_cli.engine.runtime.requests import WorkerRequests
 
-            make = WorkerRequests
-            return make(worker.name, self.controller, self.interrupt, lambda: at_hand.work)
+            interrupt = self.wiring.interrupt_signal
+            return WorkerRequests(worker.name, self.controller, interrupt, lambda: at_hand.work)
 
         def open_processes(kind: type[WorkerProcesses], tasks: asyncio.TaskGroup) -> WorkerProcesses:
             from forge_cli.engine.gate.network import NetworkConsent
 
             where = places.isolation.network_where
-            network = NetworkConsent(worker, self.controller, self.interrupt, where, denials)
+            network = NetworkConsent(worker, self.controller, self.wiring.interrupt_signal, where, denials)
             there = self.workspace
             return kind(places.opened, workspace=there, home=home, notify=self.notify, gate=network, tasks=tasks)
 
@@ -244,13 +235,13 @@ class Assembler(Struct, frozen=True, kw_only=True):
         judge = self._judge(worker, toolbox, places, hooks)
         guard = Guard(
             judge=judge,
-            consent=Consent(judge, self.controller, self.interrupt, toolbox),
+            consent=Consent(judge, self.controller, self.wiring.interrupt_signal, toolbox),
             bus=self.controller.bus,
-            interrupt=self.interrupt,
+            interrupt=self.wiring.interrupt_signal,
             delegate=self.delegate,
             before_result=self.before_result,
-            sync_consent=self.sync_consent,
-            repeated=self.repeated,
+            sync_consent=self.wiring.sync_consent,
+            repeated=self.wiring.replay,
             network_denials=denials,
             ask_person=lambda asker, question, form: requests().ask_person(asker, question, form, consent=False),
         )
@@ -262,12 +253,17 @@ class Assembler(Struct, frozen=True, kw_only=True):
         The worker's own files are protected in it. Without zones of its own a child has those of its parent, and its
         own are no wider. Empty folders in ``spare`` stand for those that are missing and are not made.
         """
-        folder, prepared, make, spare = self.folder, self.prepared, self.make_zones, self.spare
+        folder = self.folder
+        prepared = self.prepared
+        make = self.make_zones
+        spare = self.spare
         if self._only_reads and make:
-            make, spare = False, temporary_folder(self.stack)
+            make = False
+            spare = temporary_folder(self.stack)
         outer = self.parent.guard.judge.sandbox if self.parent else None
         zones = self._find_zones(outer, make, spare)
-        protected, isolation = prepared.protected, folder.isolation
+        protected = prepared.protected
+        isolation = folder.isolation
         if outer is not None:
             from forge_cli.sandbox.files.caps import capped_isolation
 
@@ -285,7 +281,11 @@ class Assembler(Struct, frozen=True, kw_only=True):
 
                 prepared.trials_finished = True
                 finish_trials(prepared.home / "sessions", self.notify)
-            why = outer.no_default if outer else None if self.added else _why_no_default(prepared, self.workspace)
+            why = None
+            if outer:
+                why = outer.no_default
+            elif not self.wiring.zones:
+                why = _why_no_default(prepared, self.workspace)
             opened = Sandbox(
                 zones,
                 workspace=self.workspace,
@@ -316,7 +316,9 @@ class Assembler(Struct, frozen=True, kw_only=True):
         )
 
     def _find_zones(self, outer: Sandbox | None, make: bool, spare: Path | None) -> tuple[Zone, ...]:
-        prepared, config, given = self.prepared, self.prepared.sandbox, self.worker.sandbox
+        prepared = self.prepared
+        config = self.prepared.sandbox
+        given = self.worker.sandbox
         brought = prepared.brought_zones(self.workspace)
         given_open = opened_sandbox(given)
         if given_open is not None:
@@ -324,7 +326,7 @@ class Assembler(Struct, frozen=True, kw_only=True):
         elif outer is not None and (config is None or config.zones is None):
             zones = tuple(zone for zone in outer.zones if zone.name not in {each.name for each in brought})
         else:
-            zones = _open_own(prepared, self.workspace, make=make and outer is None, enough=bool(self.added))
+            zones = _open_own(prepared, self.workspace, make=make and outer is None, enough=bool(self.wiring.zones))
             settings = self.folder.settings
             if outer is not None:
                 from forge_cli.engine.runtime.other_zones import open_child_zone
@@ -349,10 +351,10 @@ class Assembler(Struct, frozen=True, kw_only=True):
 
             opened = open_brought(brought, make, self.notify)
             zones = distinct((*zones, *opened))
-        if self.added:
+        if self.wiring.zones:
             from forge_cli.engine.runtime.other_zones import add_zones
 
-            zones = add_zones(zones, self.added)
+            zones = add_zones(zones, self.wiring.zones)
         if spare is not None:
             from forge_cli.engine.runtime.other_zones import use_spare_folder
 
@@ -360,7 +362,8 @@ class Assembler(Struct, frozen=True, kw_only=True):
         return tuple(replace(zone, mode=ZoneMode.RO) for zone in zones) if self._only_reads else zones
 
     def _keep_changes(self) -> Callable[[], ChangeKeeper] | None:
-        open_changes = self.open_changes
+        """Return what keeps the files that are changed; a child worker's are kept by that of its parent."""
+        open_changes = self.wiring.session.open_changes if self.wiring.session else None
         if open_changes is None:
             return None
 
@@ -375,7 +378,8 @@ class Assembler(Struct, frozen=True, kw_only=True):
     async def _open_toolsets(self, toolbox: Toolbox, make_env: Callable[..., ToolsetEnv]) -> None:
         policies = self.folder.policies
         for each in self.prepared.toolsets:
-            outer, policy = toolbox.parent_toolset(each.name), policies(each.name, each.cls)
+            outer = toolbox.parent_toolset(each.name)
+            policy = policies(each.name, each.cls)
             its_env = make_env(toolset=each.name, parent=outer, policy=policy)
             for config in each.configs:
                 toolbox.toolsets.append(await _open(each, config, its_env, self.stack))
@@ -416,7 +420,7 @@ class Assembler(Struct, frozen=True, kw_only=True):
             home=self.prepared.home,
             workspace=self.folder.workspace,
             worker=self.prepared.worker.name,
-            session=self.session,
+            session=self.wiring.session_id,
             processes=open_processes(),
             bus=self.controller.bus,
         )
@@ -432,7 +436,8 @@ async def _open(named: NamedToolset, config: ToolsetConfig, env: ToolsetEnv, sta
     plugin = named.plugin
     plugin.announce()
     toolset = await _enter(partial(named.cls, config, env), named.name, plugin.source, stack, named.where)
-    toolset.announce, toolset.digest = plugin.announce, plugin.digest
+    toolset.announce = plugin.announce
+    toolset.digest = plugin.digest
     toolset.known = named.offers.setdefault(id(config), {})
     return toolset
 
@@ -440,7 +445,8 @@ async def _open(named: NamedToolset, config: ToolsetConfig, env: ToolsetEnv, sta
 async def _enter(
     make: Callable[[], Toolset], name: str, source: Source, stack: AsyncExitStack, where: Mark | None = None
 ) -> OpenToolset:
-    title, seconds = toolset_title(name, source), import_timeout()
+    title = toolset_title(name, source)
+    seconds = import_timeout()
     try:
         toolset = call_within(seconds, f"making {title}", make, remedy=MORE_TIME_TO_LOAD)
         await wait_within(seconds, "opening it", toolset.__aenter__, of=title)

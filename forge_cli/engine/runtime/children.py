@@ -78,7 +78,8 @@ async def run_to_end(work: Callable[[], Awaitable[T]], signal: InterruptSignal, 
         except Exception as failure:  # raised below, where somebody waits for it
             failures.append(failure)
 
-    done, failures = list[T](), list[Exception]()
+    done = list[T]()
+    failures = list[Exception]()
     task = asyncio.create_task(contain())
     cancelled: asyncio.CancelledError | None = None
     while not task.done():

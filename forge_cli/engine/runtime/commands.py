@@ -119,7 +119,8 @@ class SessionCommands:
     async def notice_edits(self) -> None:
         """Before a task: an edited worker is opened again; one that cannot be stays as it was."""
         worker = self._current.opened.worker
-        before, self._stamps = self._stamps, _stamps(worker)
+        before = self._stamps
+        self._stamps = _stamps(worker)
         if before == self._stamps:
             return
         try:
@@ -200,7 +201,8 @@ class SessionCommands:
         controller = self._controller
         mode = controller.mode
         opened = await self._current.reopen(worker, wiring)
-        before, now = old.loop.guard.judge, opened.loop.guard.judge
+        before = old.loop.guard.judge
+        now = opened.loop.guard.judge
         digests = {name: offer.tool.digest for name, offer in before.offers.items()}
 
         def is_other(number: int, grant: SessionGrant) -> bool:
@@ -282,7 +284,8 @@ def _rules(policy: Policy) -> list[Verdict | None]:
 
 def describe_edit(old: OpenWorker, new: OpenWorker) -> list[str]:
     """Changes of another version of a worker, a few words each."""
-    before, now = old.loop.toolbox.offers, new.loop.toolbox.offers
+    before = old.loop.toolbox.offers
+    now = new.loop.toolbox.offers
     both = [name for name in now if name in before]
     policies = [name for name in both if _rules(now[name].policy) != _rules(before[name].policy)]
     schemas = [name for name in both if now[name].tool.digest != before[name].tool.digest and name not in policies]

@@ -29,7 +29,8 @@ _WOULD = {
     "move": "would be moved back",
     "nothing": "is as before",
 }
-_SHOWN, _NAMED = 60, 5
+_SHOWN = 60
+_NAMED = 5
 """Characters of a message or a call, and calls, that are shown."""
 
 
@@ -116,7 +117,8 @@ class GoingBack:
             self._say("nothing to redo: no undo is kept")
 
     async def undo(self, args: Sequence[str]) -> None:
-        log, only_list = self._changes, "--list" in args
+        log = self._changes
+        only_list = "--list" in args
         args = [arg for arg in args if arg != "--list"]
         if args == ["--redo"]:
             self._redo(log, only_list=only_list)

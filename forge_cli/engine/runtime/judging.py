@@ -83,7 +83,8 @@ class Gate:
 
     def _decided(self, judged: Judged, *, made: bool) -> tuple[ToolOutcome, Event]:
         """The fate of a call here, and the decision behind it; its maker makes it."""
-        call, verdict = judged.call, judged.verdict
+        call = judged.call
+        verdict = judged.verdict
         match verdict.approval:
             case Approval.PRE_APPROVED:
                 decision = ApprovalDecision(True, by=verdict.by)

@@ -51,8 +51,12 @@ class LoadedFinder:
         outer: Find | None = None,
     ) -> None:
         """``outer`` is that of the parent worker."""
-        self._worker, self._zones, self._settings = worker, zones, settings
-        self._workspace, self._home, self._outer = workspace, home, outer
+        self._worker = worker
+        self._zones = zones
+        self._settings = settings
+        self._workspace = workspace
+        self._home = home
+        self._outer = outer
         self._searched: dict[Path, tuple[frozenset[str], str]] = {}
         """Folders in which programs look for modules first, and why that matters."""
 

@@ -16,7 +16,7 @@ from forge_cli.core.text import visible
 from forge_cli.engine.gate.toolbox import Toolbox
 from forge_cli.engine.lock.gather import WorkerParts, offered_parts
 from forge_cli.engine.plugins.distributions import package_manager
-from forge_cli.engine.runtime.assemble import Assembly
+from forge_cli.engine.runtime.wiring import Assembly
 from forge_cli.engine.runtime.without_model import opened
 from forge_cli.files.home import forge_home
 from forge_cli.files.lookup import SHIPPED

@@ -51,7 +51,8 @@ class NamedModel(Struct, frozen=True):
             return self._make(host, settings, notify)
         except WorkerError as error:
             if error.where is None:
-                error.where, error.message = self.where, f"{self.said}{error.message}"
+                error.where = self.where
+                error.message = f"{self.said}{error.message}"
             raise
 
     def _make(self, host: PluginHost, settings: Settings, notify: Notify) -> ModelProvider:

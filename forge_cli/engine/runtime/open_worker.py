@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -15,9 +16,9 @@ from forge_cli.core.errors import Mark, ModelError, WorkerError
 from forge_cli.core.events import ApprovalRequired, Event
 from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.runtime.announcements import OpenCalls
-from forge_cli.engine.runtime.assemble import Assembler, Assembly, opened_sandbox, temporary_folder
+from forge_cli.engine.runtime.assemble import Assembler, opened_sandbox, temporary_folder
 from forge_cli.engine.runtime.model import ChosenModel, ModelPrice, NamedModel
-from forge_cli.engine.runtime.wiring import OpenWorker, Wiring
+from forge_cli.engine.runtime.wiring import Assembly, OpenWorker, Wiring
 from forge_cli.engine.turns.environment import (
     describe_changes,
     environment_of,
@@ -96,23 +97,17 @@ async def assemble_worker(
     reopened = before.guard.judge.reopened if before else _reopened(wiring, redactor)
     spare = temporary_folder(stack) if wiring.replay and wiring.replay.keeps_still else None
     assembler = Assembler(
-        folder=folder,
-        controller=controller,
-        interrupt=wiring.interrupt_signal,
-        notify=notify,
-        stack=stack,
+        folder,
+        wiring,
+        controller,
+        stack,
+        notify,
         parent=wiring.parent.assembly if wiring.parent else None,
         make_zones=spare is None,
         spare=spare,
-        open_changes=wiring.session.open_changes if wiring.session else None,
-        added=wiring.zones,
-        read_only=wiring.read_only,
-        session=wiring.session_id,
         reopened=reopened,
-        repeated=wiring.replay,
         delegate=delegate,
         before_result=redactor.redact_ahead,
-        sync_consent=wiring.sync_consent,
     )
     return await assembler.assemble()
 
@@ -204,25 +199,34 @@ async def make_loop(
 
     ``before`` is the loop that this one takes over from, with its history.
     """
-    toolbox, guard, past = assembly.toolbox, assembly.guard, wiring.past
-    window, redactor = window_of(folder, model), before.redactor if before else folder.prepared.redactor
+    toolbox = assembly.toolbox
+    guard = assembly.guard
+    past = wiring.past
+    window = window_of(folder, model)
+    known: Sequence[str] = ()
+    counted = None
+    if before:
+        redactor = before.redactor
+        history = before.history
+        known = before.offered.names
+        counted = before.context.counted
+    else:
+        redactor = folder.prepared.redactor
+        history = History(past.messages if past else (), redactor)
+        if past:
+            known = past.tools
+            counted = past.counted
     offered = OfferedTools(
         toolbox,
         ToolRoom.of(folder.settings.tool_share_of(folder.worker), window),
-        known=before.offered.names if before else past.tools if past else (),
+        known=known,
         recorded=wiring.replay.tools if wiring.replay else None,
         tell=partial(notify, "info"),
     )
     await offered.start()
     output = wiring.stated_schema or wanted_output(folder.worker)
     environment, news = _environment(wiring, assembly, folder, redactor, before)
-    history = before.history if before else History(past.messages if past else (), redactor)
-    context = Context(
-        history=history,
-        bus=wiring.bus,
-        window=window,
-        counted=before.context.counted if before else past.counted if past else None,
-    )
+    context = Context(history=history, bus=wiring.bus, window=window, counted=counted)
     loop = Loop(
         model=model.provider,
         toolbox=toolbox,
@@ -251,10 +255,12 @@ def _environment(
     wiring: Wiring, assembly: Assembly, folder: PreparedFolder, redactor: Redactor, loop: Loop | None
 ) -> tuple[str | None, EnvironmentChange | None]:
     """The environment in the system prompt, and what has changed; a session keeps what it began with."""
-    past, replay = wiring.past, wiring.replay
+    past = wiring.past
+    replay = wiring.replay
     before, last = (past.environment, past.last_environment) if past else (None, None)
     if loop:
-        before, last = loop.environment, loop.last_environment_sent
+        before = loop.environment
+        last = loop.last_environment_sent
     if replay:
         now = replay.environment or last
     else:

@@ -82,7 +82,8 @@ class PreparedFolder:
 
     @cached_property
     def _lock(self) -> SessionLock | None:
-        worker, organisation = self.worker, self.organisation
+        worker = self.worker
+        organisation = self.organisation
         asked = self.prepared.locked or worker.config.lock or (organisation and organisation.policy.require.lock)
         if not asked and not (os.environ.get("CI") and worker.path.with_suffix(".lock").is_file()):
             return None
@@ -107,7 +108,8 @@ class PreparedFolder:
     def guidance(self, told: bool | None) -> Guidance:
         """The text of AGENTS.md there; ``told`` decides for workers that leave it open."""
         if told not in self._guidance:
-            said, wanted = Guidance(), self.worker.config.agents_md
+            said = Guidance()
+            wanted = self.worker.config.agents_md
             if guidance_files(self.workspace):
                 from forge_cli.files.guidance import guidance_for
 
@@ -131,7 +133,9 @@ class PreparedWorker:
 
     def __init__(self, worker: Worker, host: PluginHost, home: Path | None = None, *, locked: bool = False) -> None:
         """``locked`` says that it has to match its lock, also if it does not require that itself."""
-        self.worker, self.host, self.home = worker, host.beside(worker), home or forge_home()
+        self.worker = worker
+        self.host = host.beside(worker)
+        self.home = home or forge_home()
         self.locked = locked
         self.trials_finished = False
         """Was it looked for changes of killed processes? There may be thousands of sessions, as of a batch."""
@@ -169,17 +173,20 @@ class PreparedWorker:
 
     @property
     def needs_zone(self) -> bool:
-        """Is one of its toolsets of no use without a zone?"""
-        return any(each.cls.needs_zone for each in self.toolsets) or any(
-            each.needs_zone for each in self.worker.toolsets
-        )
+        """Return True if one of its toolsets is of no use without a zone."""
+        if any(each.cls.needs_zone for each in self.toolsets):
+            return True
+        return any(each.needs_zone for each in self.worker.toolsets)
 
     def brought_zones(self, workspace: Path) -> list[Zone]:
         """The zones that the worker's toolsets bring along."""
         places = ToolsetPlaces(self.worker.folder, workspace, self.home)
-        named = [zone for each in self.toolsets for zone in each.declared(each.cls.zones_for, places)]
-        given = [zone for each in self.worker.toolsets for zone in each.zones_for(each.config, places)]
-        return list(dict.fromkeys(replace(zone, path=workspace / zone.path) for zone in (*named, *given)))
+        zones: list[Zone] = []
+        for named in self.toolsets:
+            zones += named.declared(named.cls.zones_for, places)
+        for given in self.worker.toolsets:
+            zones += given.zones_for(given.config, places)
+        return list(dict.fromkeys(replace(zone, path=workspace / zone.path) for zone in zones))
 
     @cached_property
     def protected(self) -> tuple[Path, ...]:
@@ -194,7 +201,8 @@ class PreparedWorker:
     @cached_property
     def policy_files(self) -> Mapping[str, str]:
         """The files that rules may be written to; not those of forge itself."""
-        worker, files = self.worker, {"user": str(self.home / "config.yaml")}
+        worker = self.worker
+        files = {"user": str(self.home / "config.yaml")}
         named = worker.config.where("name")
         was_read = named is not None and Path(named.file).name == worker.path.name and os.access(worker.path, os.W_OK)
         if was_read and not worker.path.resolve().is_relative_to(_PACKAGE):

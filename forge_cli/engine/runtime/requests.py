@@ -156,7 +156,8 @@ class WorkerRequests:
             self._bus.emit(StatusEvent("info", f"{asker} asks for input, and forge cannot ask here: declined"))
             return None
         try:
-            form, fitting = derive_fields(schema), InputSchema.of(schema)
+            form = derive_fields(schema)
+            fitting = InputSchema.of(schema)
         except SchemaError as error:
             raise ToolError(f"its form is unsound: {error}") from None
         question = f"{asker} asks: {visible(message)}"

@@ -62,12 +62,15 @@ class WorkerResult(Struct, Generic[OutputT], frozen=True, kw_only=True):
         return cls(session_id=session_id, worker=worker, model=model, **asdict(ending))
 
     def with_work(self, tally: Tally, budget: Budget, children: Sequence[WorkerResult]) -> WorkerResult:
-        """The same after work, with the calls and denials of the child workers that took part in it."""
+        """Return the same after work, with the calls and denials of the child workers that took part in it."""
+        denials: list[Mapping[str, Any]] = list(denials_of(tally.outcomes))
+        for child in children:
+            denials += child.denials
         return replace(
             self,
             turns=tally.turns,
             tool_calls=tally.calls + sum(child.tool_calls for child in children),
-            denials=(*denials_of(tally.outcomes), *(denial for child in children for denial in child.denials)),
+            denials=tuple(denials),
             usage=budget.usage,
             cost=budget.cost,
             output=tally.output,

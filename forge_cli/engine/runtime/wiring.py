@@ -20,18 +20,18 @@ from forge_cli.core.zones import Zone
 from forge_cli.engine.gate.controller import ApprovalCallback
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.prepared import PreparedFolder, PreparedWorker
-from forge_cli.engine.turns.environment import describe_zone
-from forge_cli.engine.turns.limits import Budget, stated
 from forge_cli.files.worker import Limits, Worker
-from forge_cli.record.places import new_session_id
 
 if TYPE_CHECKING:
+    from forge_cli.engine.gate.guard import Guard
+    from forge_cli.engine.gate.toolbox import Toolbox
+    from forge_cli.engine.lock.checking import SessionLock
     from forge_cli.engine.organisation import Organisation
     from forge_cli.engine.replay.replay import Replay
     from forge_cli.engine.runtime.announcements import OpenCalls
-    from forge_cli.engine.runtime.assemble import Assembly
     from forge_cli.engine.runtime.model import ChosenModel, ModelPrice
     from forge_cli.engine.runtime.result import WorkerResult
+    from forge_cli.engine.turns.limits import Budget
     from forge_cli.engine.turns.loop import Loop, Tally
     from forge_cli.engine.turns.output import OutputSchema
     from forge_cli.record.open import OpenSession
@@ -133,6 +133,8 @@ class Wiring:
         output_type: type[Any] | None = None,
     ) -> Wiring:
         """Return the same with the options of a program, and with what a resumed session says of them."""
+        from forge_cli.record.places import new_session_id
+
         known = RuntimeOptions.__annotations__
         for name in options.keys() - known.keys():
             raise TypeError(f"WorkerRuntime has no option {name!r}; they are {', '.join(known)}, output_type")
@@ -219,6 +221,21 @@ def _output_of(schema: Any, output_type: type[Any] | None, worker: Worker) -> Ou
     return OutputType.of(output_type)
 
 
+class TaskAtHand(Struct):
+    """The task that the requests of servers count in; ``work`` is None until there is one."""
+
+    work: tuple[ModelProvider, Tally, Budget] | None = None
+
+
+class Assembly(Struct, frozen=True):
+    """The tools of a worker and the gate before them: what is open without a model."""
+
+    toolbox: Toolbox
+    guard: Guard
+    at_hand: TaskAtHand
+    lock: SessionLock | None = None
+
+
 class OpenWorker(Struct, frozen=True, kw_only=True):
     """A worker with everything open, ready for its tasks."""
 
@@ -239,6 +256,8 @@ class OpenWorker(Struct, frozen=True, kw_only=True):
 
     def new_budget(self) -> Budget:
         """The budget of the next task."""
+        from forge_cli.engine.turns.limits import Budget, stated
+
         own = self.worker.config.limits
         if parent := self.wiring.parent:
             return Budget(own, self.price, parent.budget, worker=self.worker.name)
@@ -263,6 +282,8 @@ class OpenWorker(Struct, frozen=True, kw_only=True):
     @property
     def zones(self) -> tuple[Mapping[str, Any], ...]:
         """The zones, as events tell them."""
+        from forge_cli.engine.turns.environment import describe_zone
+
         return tuple(describe_zone(zone) for zone in self.assembly.guard.judge.late_sandbox.zones)
 
     @property

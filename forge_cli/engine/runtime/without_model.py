@@ -8,12 +8,14 @@ from pathlib import Path
 
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.bus import EventBus
+from forge_cli.core.errors import StatusLevel
 from forge_cli.core.events import StatusEvent
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.engine.gate.controller import ApprovalController
 from forge_cli.engine.plugins.host import PluginHost
-from forge_cli.engine.runtime.assemble import Assembler, Assembly
+from forge_cli.engine.runtime.assemble import Assembler
 from forge_cli.engine.runtime.prepared import PreparedWorker
+from forge_cli.engine.runtime.wiring import Assembly, Wiring
 from forge_cli.files.settings_files import load_settings
 from forge_cli.files.worker import Worker, WorkerConfig
 from forge_cli.schema.config import parse_config
@@ -54,13 +56,18 @@ async def opened(
     folder = PreparedWorker(worker, host or PluginHost(), home).within(workspace)
     if user_text is not None:
         folder.settings = load_settings(folder.prepared.home, folder.workspace, user_text=user_text)
+
+    def notify(level: StatusLevel, message: str) -> None:
+        if is_told(message):
+            bus.emit(StatusEvent.of(level, message))
+
     async with AsyncExitStack() as stack:
         assembler = Assembler(
-            folder=folder,
-            controller=ApprovalController(mode, bus=bus),
-            interrupt=interrupt or InterruptSignal(),
-            notify=lambda level, message: bus.emit(StatusEvent.of(level, message)) if is_told(message) else None,
-            stack=stack,
+            folder,
+            Wiring(interrupt_signal=interrupt or InterruptSignal(), bus=bus),
+            ApprovalController(mode, bus=bus),
+            stack,
+            notify,
             parent=parent,
             make_zones=make_zones,
             confines=confines,
