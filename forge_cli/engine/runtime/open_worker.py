@@ -229,12 +229,8 @@ async def make_loop(
     context = Context(history=history, bus=wiring.bus, window=window, counted=counted)
     loop = Loop(
         model=model.provider,
-        toolbox=toolbox,
         offered=offered,
         guard=guard,
-        bus=wiring.bus,
-        interrupt=wiring.interrupt_signal,
-        history=history,
         context=context,
         system=system_prompt(folder.worker, folder.guidance(wiring.guidance).text, toolbox, output, environment),
         environment=environment,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Collection, Sequence
-from contextlib import aclosing
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -12,38 +11,33 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from forge_cli.core.bounds import CALL_LIMIT, call_within, check_cancelled, count_cancellations
-from forge_cli.core.bus import EventBus, new_id
-from forge_cli.core.calls import ToolCall, ToolOutcome, is_legal_id
-from forge_cli.core.errors import ExitCode, ForgeError, ModelError
-from forge_cli.core.events import MessageEvent, StatusEvent, Streaming, TurnEndEvent, TurnStart
+from forge_cli.core.bounds import CALL_LIMIT, call_within
+from forge_cli.core.bus import EventBus
+from forge_cli.core.calls import ToolCall, ToolOutcome
+from forge_cli.core.errors import ExitCode, ModelError
+from forge_cli.core.events import MessageEvent, StatusEvent, TurnEndEvent, TurnStart
 from forge_cli.core.interrupt import Ended, Interrupted, InterruptSignal
 from forge_cli.core.messages import (
     Attachment,
     CallResult,
-    Delta,
     Message,
     ModelProvider,
     ModelRequest,
-    Restart,
     StopReason,
-    TextDelta,
     ToolSpec,
     TurnEnd,
     Usage,
-    paced_request,
 )
-from forge_cli.core.phrases import INTERRUPTED_ANSWER, RESUME_CUT_OFF, VOID, command_of_user, has_mark
+from forge_cli.core.phrases import INTERRUPTED_ANSWER, RESUME_CUT_OFF, command_of_user, has_mark
 from forge_cli.core.results import for_model
-from forge_cli.core.text import TextJoiner, as_spelled
-from forge_cli.core.wire import error_text
 from forge_cli.engine.gate.toolbox import Toolbox
 from forge_cli.engine.turns.calls import MOST_CALLS, Turn
 from forge_cli.engine.turns.history import History
-from forge_cli.engine.turns.limits import AnswerRoom, Budget, Repeats
+from forge_cli.engine.turns.limits import Budget, Repeats
 from forge_cli.engine.turns.offered import OfferedTools, spec_of
+from forge_cli.engine.turns.stream import AnswerStream
 from forge_cli.engine.turns.window import Ask, Context, Keep
-from forge_cli.sandbox.secrets import RedactedStream, Redactor
+from forge_cli.sandbox.secrets import Redactor
 
 if TYPE_CHECKING:
     from forge_cli.engine.gate.guard import Guard
@@ -111,13 +105,11 @@ class Tally:
 
 @dataclass(kw_only=True)
 class Loop:
+    """The conversation of one worker with its model, turn by turn."""
+
     model: ModelProvider
-    toolbox: Toolbox
     offered: OfferedTools
     guard: Guard
-    bus: EventBus
-    interrupt: InterruptSignal
-    history: History
     context: Context
     system: str
     environment: str | None = None
@@ -139,15 +131,33 @@ class Loop:
     """How long the tools of the next turn took to be found; a turn beside the conversation asks for none."""
 
     @property
+    def toolbox(self) -> Toolbox:
+        return self.offered.toolbox
+
+    @property
+    def history(self) -> History:
+        return self.context.history
+
+    @property
+    def bus(self) -> EventBus:
+        return self.context.bus
+
+    @property
+    def interrupt(self) -> InterruptSignal:
+        return self.guard.interrupt
+
+    @property
     def last_environment_sent(self) -> str | None:
         """The last environment that the model was told."""
         return self.news.paragraph if self.news and self._told_news else self.environment
 
     def taking_over(self, before: Loop) -> Loop:
         """This loop with the conversation of one that it replaces."""
-        self._last_prompt, self.commands = before._last_prompt, before.commands
+        self._last_prompt = before._last_prompt
+        self.commands = before.commands
         if self.news is None and before._told_news:
-            self.news, self._told_news = before.news, True
+            self.news = before.news
+            self._told_news = True
         return self
 
     def _room_maker(self, lasting: Collection[str], ask: Ask) -> RoomMaker:
@@ -188,7 +198,9 @@ class Loop:
 
         Without a task a session starts with the reply that it was ``left`` with, if any, when it was cut off.
         """
-        tally.begun, known, self.last_text = True, None if task else left, ""
+        tally.begun = True
+        self.last_text = ""
+        known = None if task else left
         if self.news and not self._told_news and not known:
             self._say(Message("user", self.news.message), environment=self.news.paragraph)
             self._told_news = True
@@ -198,12 +210,15 @@ class Loop:
             ]
             self.commands.clear()
             self._say(Message("user", "\n\n".join([task, *ran]), attachments=tuple(attachments)))
-        answer, repeats, repairs, cut_off = "", Repeats(), 0, 0
+        answer = ""
+        repeats = Repeats()
+        repairs = cut_off = 0
         while True:
             reply, stop = known or await self._turn(partial(self._ask, tally, budget))
             answer = "" if reply.calls else answer + reply.text
             cut_off = cut_off + 1 if stop == "max_tokens" and not reply.calls else 0
-            known, self.last_text = None, answer or reply.text
+            known = None
+            self.last_text = answer or reply.text
             if reply.calls:
                 repeats.note(await self._call_all(reply.calls, tally))
             elif cut_off == CUT_OFF:
@@ -221,7 +236,8 @@ class Loop:
                     answer = unfenced(answer)
                 return answer
             elif self.output and repairs < MAX_REPAIRS:
-                answer, repairs = "", repairs + 1
+                answer = ""
+                repairs += 1
                 self._say(Message("user", self.output.repair(misfit)))
             else:
                 raise InvalidOutput(f"the final answer does not fit its schema: {misfit}")
@@ -265,13 +281,15 @@ class Loop:
         """Take a turn, within the limits; what is asked beside the conversation itself is not shown to anybody."""
         budget.start_turn()
         tally.turns += 1
-        told = system, tuple(specs), self.model.name
-        news = (None, None, None) if told == self._last_prompt else told
-        self._last_prompt = told
+        prompt = system, tuple(specs), self.model.name
+        digest = history.digest(system, specs)
         names = tuple([spec.name for spec in specs])
-        digest, refresh_ms, self._refresh_ms = history.digest(system, specs), self._refresh_ms, None
-        environment = self.environment if news[0] == self.system else None
-        start = TurnStart(tally.turns, digest, names, news[0], environment, news[1], news[2], refresh_ms)
+        start = TurnStart(tally.turns, digest, names, refresh_ms=self._refresh_ms)
+        if prompt != self._last_prompt:  # the record has what did not change
+            environment = self.environment if system == self.system else None
+            start = replace(start, system=system, environment=environment, specs=prompt[1], model=self.model.name)
+        self._last_prompt = prompt
+        self._refresh_ms = None
         self.bus.emit(start)
         reply, end = await self._listen(ModelRequest(system, history, specs), aloud=history is self.history)
         await self.redactor.redact_ahead([reply.text, *(call.args for call in reply.calls)])
@@ -282,75 +300,22 @@ class Loop:
         return reply, end
 
     async def _listen(self, request: ModelRequest, *, aloud: bool) -> tuple[Message, TurnEnd]:
-        """Hear one turn of the model out; one that is cut off leaves its text, and none of its calls."""
-        stream_id, text, calls, end = new_id("stream"), "", list[ToolCall](), None
-        shown, told, joiner, renamed = RedactedStream(self.redactor), 0, TextJoiner(), False
-        before, room = count_cancellations(), AnswerRoom(self.model.name)
-        keeps_ids = getattr(self.model, "keeps_ids", False)  # a record names its results by them
-        try:
-            with self.interrupt.scope() as scope:
-                async with paced_request(), aclosing(self.model.stream(request)) as deltas:
-                    while delta := await self._next_delta(deltas):
-                        room.take(delta)
-                        match delta:
-                            case TextDelta():
-                                text += joiner.add(delta.text)
-                                if aloud and self.bus.hears(Streaming):
-                                    if part := shown.add(text[told:]):
-                                        self.bus.emit(Streaming(stream_id, part, done=False))
-                                    told = len(text)
-                            case ToolCall():
-                                calls.append(delta if keeps_ids else self._adopt(delta, calls))
-                                renamed = renamed or calls[-1] is not delta
-                            case Restart():
-                                text, calls, joiner = "", [], TextJoiner()
-                                shown, told = RedactedStream(self.redactor), 0
-                                self.bus.emit(StatusEvent("info", f"{VOID}{delta.reason}", about="void"))
-                            case TurnEnd():
-                                end = delta
-        except ForgeError:
+        """Read one answer of the model; one that is interrupted leaves its text, and none of its calls."""
+        known_ids = self.history.call_ids
+        answer = AnswerStream(self.model, self.toolbox, self.bus, self.redactor, known_ids=known_ids, aloud=aloud)
+        if not await answer.read(request, self.interrupt):
             if aloud:
-                self.bus.emit(Streaming(stream_id, "", done=True))
-            raise
-        await check_cancelled(before)
-        text += joiner.close()
-        if aloud and self.bus.hears(Streaming):
-            if rest := shown.add(text[told:]) + shown.close():
-                self.bus.emit(Streaming(stream_id, rest, done=False))
-            self.bus.emit(Streaming(stream_id, "", done=True))
-        if scope.cancelled_caught or self.interrupt.interrupted:
-            if aloud:
-                self.last_text = text
-                self._say(Message("assistant", text or INTERRUPTED_ANSWER), cut_off=True)
+                self.last_text = answer.text
+                self._say(Message("assistant", answer.text or INTERRUPTED_ANSWER), cut_off=True)
             raise Interrupted(self.interrupt.reason)
-        if end is None:
-            raise ModelError(f"{self.model.name} stopped in the middle of its answer")
-        return Message("assistant", text, tuple(calls), native=None if renamed else end.native), end
-
-    def _adopt(self, call: ToolCall, before: Sequence[ToolCall]) -> ToolCall:
-        """Return a call with an id that is legal and free, and with the name of its tool as the toolset spells it."""
-        taken = call.id in self.history.call_ids or call.id in [each.id for each in before]
-        if taken or not is_legal_id(call.id):
-            call = replace(call, id=new_id("call"))
-        if call.name in self.toolbox.offers:
-            return call
-        name = as_spelled(call.name, [tool.name for tool in self.toolbox.for_model(self.toolbox.offers.values())])
-        return call if name == call.name else replace(call, name=name)
-
-    async def _next_delta(self, deltas: AsyncGenerator[Delta, None]) -> Delta | None:
-        """The next turn of the model; a provider is third-party code, so its errors become a sentence."""
-        try:
-            return await anext(deltas, None)
-        except ForgeError:
-            raise
-        except Exception as error:
-            raise ModelError(f"{self.model.name} failed: {error_text(error)}") from error
+        return answer.close()
 
     async def _call_all(
         self, calls: Sequence[ToolCall], tally: Tally, known: dict[str, CallResult] | None = None
     ) -> list[ToolOutcome]:
         """Every call gets its one result, in order, before an interrupt or a refusal ends the work."""
-        results, turn = known or {}, Turn(self.guard, self.stop_on_refusal, self.stop_on_failure)
+        results = known or {}
+        turn = Turn(self.guard, self.stop_on_refusal, self.stop_on_failure)
         lost = [call for call in calls if known is not None and call.id not in results and has_mark(call.args)]
         turn.outcomes += [self.guard.refuse_redacted(call) for call in lost]
         try:

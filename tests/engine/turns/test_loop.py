@@ -1,6 +1,6 @@
 """The loop: turns of model and tools, and the ways in which they end.
 
-Covers forge_cli.engine.turns.environment.
+Covers forge_cli.engine.turns.environment, forge_cli.engine.turns.stream.
 """
 
 from collections.abc import AsyncGenerator
