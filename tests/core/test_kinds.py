@@ -12,7 +12,7 @@ import pytest
 from hypothesis import strategies as st
 
 from forge_cli.core.event_kinds import AnyEvent
-from forge_cli.core.results import ResultValue
+from forge_cli.core.results import _KINDS, WELL_KNOWN_KINDS, Custom, ResultValue
 from tests.support.kinds import WITH_BYTES, result_strategies, results_of
 
 ROOT = Path(__file__).parents[2]
@@ -51,6 +51,14 @@ def test_a_reader_decides_about_every_event(path: str) -> None:
     both = IGNORED[path] & matched(path)
     assert not both, f"take {sorted(both)} out of IGNORED of tests/core/test_kinds.py: {path} reads it"
     assert IGNORED[path] <= EVENTS
+
+
+def test_every_kind_of_result_is_read_from_logs() -> None:
+    """``ResultValue`` is for mypy, the other two are for what comes as JSON."""
+    kinds = {kind.kind: kind for kind in get_args(ResultValue) if kind is not Custom}
+    remedy = "name the kind in WELL_KNOWN_KINDS and in _KINDS of forge_cli/core/results.py"
+    assert set(kinds) == WELL_KNOWN_KINDS, remedy
+    assert {name: kind for name, kind in _KINDS.items() if kind is not Custom} == kinds, remedy
 
 
 def test_tests_have_every_kind_of_result() -> None:
