@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal
@@ -303,4 +303,10 @@ def _is_command(state: CallState) -> bool:
 
 def _is_unknown(state: CallState) -> bool:
     was_tried = state.tried is not None and state.tried.outcome != "incomplete"
-    return state.decided is not None and state.decided.event.approved and not was_tried
+    return state.decided is not None and state.decided.event.approved and not (was_tried or _is_of_sets(state))
+
+
+def _is_of_sets(state: CallState) -> bool:
+    """Return True if rule sets alone cover a command, so that nobody has to be warned of what else it may have done."""
+    value = state.result.value if state.result else None
+    return isinstance(value, Custom) and isinstance(value.data, Mapping) and value.data.get("ofSets") is True

@@ -262,3 +262,17 @@ def test_changes_that_were_cut_off_are_left_by_commands_that_only_look(builder: 
         assert "cut off" not in cli(*command).err
     assert trial.exists()
     assert not (builder.folder / "begun").exists()
+
+
+@pytest.mark.parametrize("line", ["python3 -m unittest", "wc app.py", "ls | head -3"])
+def test_a_line_of_a_rule_set_leaves_nothing_that_is_not_undone(builder: Project, cli, line: str) -> None:
+    rules = "rules: [{use: reading}, {use: testing}]"
+    builder.write("worker.yaml", WORKER.replace("shell: {}", f"shell: {{{rules}}}"))
+    builder.write("test_app.py", "import unittest\nclass T(unittest.TestCase):\n    def test(self): pass\n")
+    write = call("write_file", path="app.py", content="changed\n")
+    script(builder, calls(write), calls(shell(line)), "done")
+    done = cli("run", "worker.yaml", "go", "-p")
+    assert (done.code, done.out) == (0, "done\n"), done
+    done = cli("undo")
+    assert (done.code, done.err) == (0, ""), done
+    assert builder.read("app.py") == "one\ntwo\n"

@@ -166,6 +166,11 @@ class ShellPolicy(Struct, frozen=True, dict=True):
         used = self._used(command)
         return "containers" in used and used <= {"containers", "reading"}
 
+    def is_of_sets(self, command: str) -> bool:
+        """Whether rule sets alone cover a line, such as a run of tests."""
+        used = self._used(command)
+        return bool(used) and None not in used
+
     def _used(self, command: str) -> set[str | None]:
         """The sets that cover the commands of a line; None is among them for any other rule, or none."""
         return {part.match.rule.use if part.match else None for part in self._judged(command).parts}

@@ -315,7 +315,10 @@ class ShellToolset(Toolset):
         told = outcome.with_hint(state, done, done.stderr)
         if done.exit_code != 0 and compiles_a_tool(command, self.env.workspace, self.env.home):
             told = f"{told}\n{COMPILED_BY_FORGE}"
-        return outcome.result(outcome.value_of(RESULT, command, done, state, told), done, state)
+        value = outcome.value_of(RESULT, command, done, state, told)
+        if self._policy.is_of_sets(command):
+            value = replace(value, data={**value.data, "ofSets": True})
+        return outcome.result(value, done, state)
 
     async def _run_covered(self, command: str, seconds: float, context: ToolContext) -> Finished | None:
         """Run a line that only rule sets allow; None where it is to be run as any other."""
