@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from forge_cli.engine.plugins.host import PluginHost
-    from forge_cli.engine.replay.recording import Recording
     from forge_cli.engine.replay.replay import Replay
     from forge_cli.engine.turns.output import OutputSchema
     from forge_cli.process.report import ResultReport
@@ -83,31 +82,37 @@ class OutputFormat(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TaskOptions(RunOptions):
-    """The options of one task."""
+class AnswerPrinter:
+    """Prints the answer in the format that was asked for, and writes it to a file."""
 
-    task: str
+    out: TextIO
     format: OutputFormat
-    output: Path | None
-    replay: Recording | None
-    terminal: TextIO | None
-    """The one for questions, where standard input is none."""
+    file: Path | None
+    streams: bool
+    """Whether the text was printed as it came."""
 
-    @property
-    def is_silent(self) -> bool:
-        """Is nothing asked, and nothing told but errors, while it is carried out?"""
-        return self.trace == "quiet" and not self.interactive
-
-    def replayed(self) -> Replay | None:
-        """The replay that takes the place of a model, where a record does."""
-        if self.replay is None:
-            return None
-        from forge_cli.engine.runtime.repeat import driven_by
-
-        return driven_by(self.replay, self.workspace)
-
-    def streams_text(self, out: TextIO) -> bool:
-        return self.format is OutputFormat.text and out.isatty() and self.trace != "quiet"
+    def finish(self, result: WorkerResult) -> ExitCode:
+        """Keep the answer, print what was asked for, and report what went wrong."""
+        answer = result.text.removesuffix("\n")
+        redactor = own_redactor()
+        final = answer or result.status == "completed"
+        unwritten = _write(self.file, answer) if self.file is not None and final else None
+        if unwritten and result.exit_code is ExitCode.DONE:
+            result = replace(result, status="failed", exit_code=ExitCode.FAILED, error=unwritten)
+            unwritten = None
+        out = self.out
+        match self.format:
+            case OutputFormat.json:
+                out.write(json_for(out, json.dumps(redactor.redact(result.wire()), ensure_ascii=False)) + "\n")
+            case OutputFormat.text if answer and not self.streams:
+                shown = redactor.redact_text(answer)
+                out.write((readable(shown) if out.isatty() else shown) + "\n")
+            case _:
+                pass
+        out.flush()
+        for problem in map(redactor.redact_text, filter(None, (result.error, unwritten))):
+            _print_problem(problem)
+        return result.exit_code
 
 
 class RunCommand(PlainCommand):
@@ -195,22 +200,23 @@ def run(
     path = find_trusted_worker(worker, interactive=interactive)
     asked = options.chosen(path, worker, print_only=print_only)
     asked = dataclasses.replace(asked, interactive=interactive, schema=_schema(output_schema))
-    if first and not asked.attachments:
-        asked = dataclasses.replace(asked, attachments=first.task.attachments)
-    plan = TaskOptions(
-        **vars(asked),
-        task=_task(task, stay, optional=options.resumes or recording is not None) or (first.task.text if first else ""),
-        format=OutputFormat.stream_json if as_json else output_format,
-        output=output and output.resolve(),
-        replay=recording,
-        terminal=terminal,
-    )
+    task = _task(task, stay, optional=options.resumes or recording is not None)
+    asked = dataclasses.replace(asked, task=task, recording=recording)
+    if first:
+        asked = dataclasses.replace(
+            asked, task=task or first.task.text, attachments=asked.attachments or first.task.attachments
+        )
+    if as_json:
+        output_format = OutputFormat.stream_json
+    file = output and output.resolve()
     with data_output() as out:
         stop_on_loss(out, lambda reason: None)
         if stay:
-            code = carried_out(plan, app_module("chat").talk, out, plan.task)
+            code = carried_out(asked, app_module("chat").talk, out, asked.task)
         else:
-            code = carried_out(plan, _carry_out, out, report)
+            streams = output_format is OutputFormat.text and out.isatty() and asked.trace != "quiet"
+            printer = AnswerPrinter(out=out, format=output_format, file=file, streams=streams)
+            code = carried_out(asked, _carry_out, printer, terminal, report)
     raise typer.Exit(code)
 
 
@@ -228,46 +234,51 @@ def _task(task: str | None, stay: bool, *, optional: bool) -> str:
 
 
 def _finish(
-    session: OpenSession, plan: TaskOptions, result: WorkerResult, out: TextIO, report: ResultReport | None
+    session: OpenSession, asked: RunOptions, result: WorkerResult, printer: AnswerPrinter, report: ResultReport | None
 ) -> ExitCode:
-    code = finish(plan, result, out)
-    if session.log is not None and plan.trace != "quiet" and result.status in RESUMABLE:
+    code = printer.finish(result)
+    if session.log is not None and asked.trace != "quiet" and result.status in RESUMABLE:
         from forge_cli.cli.notices import resume_command
 
-        sys.stderr.write(f"  resume with: {resume_command('run', plan, result.session_id)}\n")
-    if loss := loss_of(out):
-        code = _tell_loss(plan, loss, result.session_id)
+        sys.stderr.write(f"  resume with: {resume_command('run', asked, result.session_id)}\n")
+    if loss := loss_of(printer.out):
+        code = _tell_loss(asked, loss, result.session_id)
     if report is not None:
         report.printed, report.told = True, code
     return code
 
 
-def _tell_loss(plan: TaskOptions, loss: OutputLost, session_id: str) -> ExitCode:
-    hint = "" if plan.ephemeral else f"\n  forge sessions show {session_id} shows what was done"
+def _tell_loss(asked: RunOptions, loss: OutputLost, session_id: str) -> ExitCode:
+    hint = "" if asked.ephemeral else f"\n  forge sessions show {session_id} shows what was done"
     sys.stderr.write(f"forge: {loss}{hint}\n")
     return code_of(loss)
 
 
-async def _carry_out(plan: TaskOptions, out: TextIO, report: ResultReport | None) -> ExitCode:
+async def _carry_out(
+    asked: RunOptions, printer: AnswerPrinter, terminal: TextIO | None, report: ResultReport | None
+) -> ExitCode:
+    """Run the task; ``terminal`` is the one for questions, if standard input is none."""
     from forge_cli.engine.runtime.wiring import Wiring
 
+    out = printer.out
+
     bus = EventBus()
-    worker = load_worker(plan.worker)
+    worker = load_worker(asked.worker)
     if report is not None:
         report.worker = worker.name
-    host = plan.host(worker)
-    with plan.open_session(worker, _warn, task=plan.task) as session:
-        screen = _screen(plan, worker, host, bus, out)
-        if plan.last and plan.trace != "quiet":
+    host = asked.host(worker)
+    with asked.open_session(worker, _warn, task=asked.task) as session:
+        screen = _screen(asked, worker, host, bus, printer, terminal)
+        if asked.last and asked.trace != "quiet":
             _warn(f"resuming session {session.id}")
-        printed = _printing(out) if plan.format is OutputFormat.stream_json else None
+        printed = _printing(out) if printer.format is OutputFormat.stream_json else None
         wiring = Wiring(
             host=host,
             sinks=tuple(sink for sink in (report.follow if report else None, printed) if sink),
-            replay=plan.replayed(),
-            guidance=plan.replay.parts[0].guided if plan.replay else None,
+            replay=_replay(asked),
+            guidance=asked.recording.parts[0].guided if asked.recording else None,
         )
-        runtime = plan.runtime(worker, session, wiring, bus=bus)
+        runtime = asked.runtime(worker, session, wiring, bus=bus)
         stop_on_loss(out, runtime.interrupt)
         codes: list[ExitCode] = []
 
@@ -278,9 +289,9 @@ async def _carry_out(plan: TaskOptions, out: TextIO, report: ResultReport | None
             if not runtime.has_started:
                 if report and printed:
                     report.tell(result.wire(), out)
-                codes.append(finish(plan, result, out))
+                codes.append(printer.finish(result))
             elif not codes:
-                codes.append(_finish(session, plan, result, out, report))
+                codes.append(_finish(session, asked, result, printer, report))
             else:
                 say_fault(end)
             session.close_log()
@@ -288,10 +299,19 @@ async def _carry_out(plan: TaskOptions, out: TextIO, report: ResultReport | None
 
         with interruptible(runtime.interrupt, lambda: runtime.has_started, leave):
             async with screen, runtime:
-                result = await runtime.run(plan.task, plan.attachments)
+                result = await runtime.run(asked.task, asked.attachments)
                 await runtime.ending.announce()
-                codes.append(_finish(session, plan, result, out, report))
+                codes.append(_finish(session, asked, result, printer, report))
         return codes[0]
+
+
+def _replay(asked: RunOptions) -> Replay | None:
+    """Return the replay that takes the place of a model, if there is a recording."""
+    if asked.recording is None:
+        return None
+    from forge_cli.engine.runtime.repeat import driven_by
+
+    return driven_by(asked.recording, asked.workspace)
 
 
 def _warn(sentence: str) -> None:
@@ -301,34 +321,39 @@ def _warn(sentence: str) -> None:
 
 
 def _screen(
-    plan: TaskOptions, worker: Worker, host: PluginHost, bus: EventBus, out: TextIO
+    asked: RunOptions,
+    worker: Worker,
+    host: PluginHost,
+    bus: EventBus,
+    printer: AnswerPrinter,
+    terminal: TextIO | None,
 ) -> TerminalUI | nullcontext[None]:
     """The screen that tells the work; what draws on a terminal is loaded only where there is something to draw."""
-    if plan.is_silent:
+    if asked.trace == "quiet" and not asked.interactive:  # it reports errors only, and asks nothing
         _tell_problems(bus)
         return nullcontext()
     from forge_cli.ui.terminal.terminal import TerminalUI
 
     screen = TerminalUI(
         bus,
-        output=out,
-        input=plan.terminal,
-        trace=plan.trace,
+        output=printer.out,
+        input=terminal,
+        trace=asked.trace,
         trace_output=sys.stderr,
-        stream_text=plan.streams_text(out),
-        interactive=plan.interactive,
+        stream_text=printer.streams,
+        interactive=asked.interactive,
         find=host.renderer,
-        live=_live_lines(plan, out),
+        live=_live_lines(asked, printer.out),
     )
-    screen.opening(plan.model or worker.config.model)
+    screen.opening(asked.model or worker.config.model)
     return screen
 
 
-def _live_lines(plan: TaskOptions, out: TextIO) -> LiveLines | None:
+def _live_lines(asked: RunOptions, out: TextIO) -> LiveLines | None:
     """Lines below the text of a terminal, if standard error is one on which they can be drawn."""
     from forge_cli.ui.terminal.live import LiveLines, Status, can_draw
 
-    if plan.trace == "quiet" or os.environ.get("CI") or not can_draw(sys.stderr):
+    if asked.trace == "quiet" or os.environ.get("CI") or not can_draw(sys.stderr):
         return None
     live = LiveLines(sys.stderr.fileno(), Status().lines)
     draw_below(live, out)
@@ -360,29 +385,6 @@ def _printing(out: TextIO) -> Sink:
         out.flush()
 
     return printed
-
-
-def finish(plan: TaskOptions, result: WorkerResult, out: TextIO) -> ExitCode:
-    """Keep the answer, print what was asked for, and say what went wrong."""
-    answer = result.text.removesuffix("\n")
-    redactor = own_redactor()
-    final = answer or result.status == "completed"
-    unwritten = _write(plan.output, answer) if plan.output is not None and final else None
-    if unwritten and result.exit_code is ExitCode.DONE:
-        result = replace(result, status="failed", exit_code=ExitCode.FAILED, error=unwritten)
-        unwritten = None
-    match plan.format:
-        case OutputFormat.json:
-            out.write(json_for(out, json.dumps(redactor.redact(result.wire()), ensure_ascii=False)) + "\n")
-        case OutputFormat.text if answer and not plan.streams_text(out):
-            shown = redactor.redact_text(answer)
-            out.write((readable(shown) if out.isatty() else shown) + "\n")
-        case _:
-            pass
-    out.flush()
-    for problem in map(redactor.redact_text, filter(None, (result.error, unwritten))):
-        _print_problem(problem)
-    return result.exit_code
 
 
 def _print_problem(problem: str) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from forge_cli.core.messages import Attachment
     from forge_cli.engine.gate.controller import ApprovalCallback
     from forge_cli.engine.plugins.host import PluginHost
+    from forge_cli.engine.replay.recording import Recording
     from forge_cli.engine.runtime.runtime import WorkerRuntime
     from forge_cli.engine.runtime.wiring import Wiring
     from forge_cli.engine.turns.output import OutputSchema
@@ -67,7 +68,10 @@ class RunOptions:
     """A file that gets the lines of the session as well."""
     batch: str | None = None
     """The file of the results, which tells a batch from others."""
+    task: str = ""
     attachments: tuple[Attachment, ...] = ()
+    recording: Recording | None = None
+    """The record whose turns take the place of the model's."""
     trace: TraceLevel = "quiet"
     interactive: bool = False
 
