@@ -73,7 +73,8 @@ def approve(
     with _open_batch(batch) as lines, data_output() as out:
         if lines is None:
             given = json_object(json_input)
-            path, folder = find_worker(worker), work_folder(directory)
+            path = find_worker(worker)
+            folder = work_folder(directory)
             if as_try:
                 from forge_cli.inspection.trying import try_line
 
@@ -147,7 +148,8 @@ async def _batch(source: BinaryIO) -> Calls:
         number += 1
         try:
             call = json.loads(line)
-            tool, given = call["tool"], call.get("input", {})
+            tool = call["tool"]
+            given = call.get("input", {})
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             yield answer_of(None, "refused", f'line {number} is not a {{"tool", "input"}} object')
             continue

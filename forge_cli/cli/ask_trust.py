@@ -86,7 +86,8 @@ def _trust_by_hash(folder: Path, wanted: str) -> None:
     found = find_brought(folder)
     if not found:
         return
-    now, store = hash_brought(found, folder), TrustStore(forge_home())
+    now = hash_brought(found, folder)
+    store = TrustStore(forge_home())
     if now != wanted.lower():
         problem = f"{VARIABLE} is for something else than what {folder} brings now, which is {now}"
         raise TrustError(problem, hint="review what changed, then write that hash into the pipeline")

@@ -64,7 +64,8 @@ class LazyCommand(TyperCommand):
     def __init__(self, path: str, plugins: list[Plugin]) -> None:
         """``plugins`` are all that offer it: with more than one it cannot be called."""
         super().__init__(path.split()[-1], rich_markup_mode=None)
-        self.path, self.plugins = path, plugins
+        self.path = path
+        self.plugins = plugins
         self.inner: dict[str, LazyCommand] = {}
         """Commands that are named by its first argument, as in ``batch status``."""
 
@@ -88,7 +89,8 @@ class LazyCommand(TyperCommand):
 
     def load(self) -> Any:
         """The command itself; an app may have several of one group."""
-        name, plugin = self.name or "", self.plugins[0]
+        name = self.name or ""
+        plugin = self.plugins[0]
         if plugin.distribution != OWN:
             from forge_cli.cli.foreign import load_foreign
 

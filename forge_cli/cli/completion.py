@@ -27,7 +27,8 @@ def install(shell: str | None) -> str:
         raise UsageError(told, hint="name one: forge --install-completion bash")
     if shell == "fish":
         config = Path(os.environ.get("XDG_CONFIG_HOME") or user_home() / ".config")
-        script, added = config / "fish" / "completions" / "forge.fish", ""
+        script = config / "fish" / "completions" / "forge.fish"
+        added = ""
     else:
         script = forge_home() / f"completion.{shell}"
         start = Path(os.environ.get("ZDOTDIR") or user_home(), ".zshrc") if shell == "zsh" else user_home() / ".bashrc"
@@ -73,15 +74,21 @@ def _candidates(before: list[str], begun: str) -> Iterable[str]:
 
 
 def _of_command(command: Any, before: Sequence[str], begun: str) -> Iterable[str]:
-    options = {option: parameter for parameter in command.params for option in parameter.opts if option[:1] == "-"}
+    options: dict[str, Any] = {}
+    for parameter in command.params:
+        for option in parameter.opts:
+            if option.startswith("-"):
+                options[option] = parameter
     arguments = [parameter for parameter in command.params if parameter.param_type_name == "argument"]
-    place, value_of = 0, None
+    place = 0
+    value_of = None
     for word in before:
         if value_of is not None:
             value_of = None
         elif word.startswith("-"):
-            parameter = options.get(word)
-            value_of = parameter if parameter is not None and not getattr(parameter, "is_flag", False) else None
+            named = options.get(word)
+            if named is not None and not getattr(named, "is_flag", False):
+                value_of = named
         else:
             place += 1
     if value_of is not None:

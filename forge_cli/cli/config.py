@@ -44,7 +44,8 @@ def show(
     From the organisation, the environment, the project's .forge/config.yaml, your own config.yaml, or by default; rules
     of policies from each place that has some. A worker and the flags of a command may say more.
     """
-    home, workspace = forge_home(), work_folder(directory)
+    home = forge_home()
+    workspace = work_folder(directory)
     check_settings(load_settings(home, workspace))
     rows = list(effective_settings(home, workspace))
     if as_json:

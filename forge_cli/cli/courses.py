@@ -52,7 +52,8 @@ def summary(course: Course) -> str:
 
 def recorded(name: str, options: SessionOptions) -> Recording:
     """The record that ``run --replay`` takes its turns from."""
-    model, record = options.model, options.record
+    model = options.model
+    record = options.record
     if model is not None or options.resumes:
         other = "-m" if model is not None else "-r and -c"
         raise UsageError(f"--replay and {other} contradict each other; keep one", hint="a record brings its own model")

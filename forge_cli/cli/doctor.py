@@ -86,7 +86,8 @@ def _clean(*, as_json: bool) -> None:
 
 def _print(check: DoctorCheck) -> None:
     """Print what was found, and below it what to do about it."""
-    detail, remedy = check.detail, "" if check.ok else check.remedy or ""
+    detail = check.detail
+    remedy = "" if check.ok else check.remedy or ""
     if detail.startswith("needs ") and "; " in remedy:  # a provider's own sentence says the same and more
         detail, remedy = remedy.split("; ", 1)
     mark = "FAILED " if check.essential else "missing"

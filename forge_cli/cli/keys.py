@@ -33,7 +33,8 @@ def set_key(name: NameArgument) -> None:
     It is asked for without echo, or read from standard input. It lies in the system's keyring where there is one, else
     in ~/.forge/keys.json, which is for you alone. A variable of the environment wins over a stored key.
     """
-    variable, home = variable_for(name), forge_home()
+    variable = variable_for(name)
+    home = forge_home()
     value = _read_value(variable)
     key = KeyStore(home).put(variable, value)
     if closed := close_home(home):

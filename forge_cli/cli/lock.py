@@ -50,7 +50,8 @@ def lock(
     """
     if name is not None and not update:
         raise UsageError(f"there is one argument too many: {name}", hint="NAME goes with --update")
-    found, folder = lockable(find_trusted_worker(worker, interactive=is_interactive())), work_folder(directory)
+    found = lockable(find_trusted_worker(worker, interactive=is_interactive()))
+    folder = work_folder(directory)
     if pip:
         sys.stdout.writelines(f"{line}\n" for line in pip_lines(found, folder))
         return

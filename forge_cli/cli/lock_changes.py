@@ -40,7 +40,8 @@ def is_taken_over(error: Exception, workspace: Path) -> bool:
     if not isinstance(differs, LockDiffers):
         return False
     sys.stderr.write(f"{visible(differs.message, keep=chr(10))}\n")
-    worker, file = differs.worker, lock_file(differs.worker.path)
+    worker = differs.worker
+    file = lock_file(differs.worker.path)
     if not _agrees(file):
         return False
     now = make_entries(load_worker(worker.path), workspace, allow_floating=True)

@@ -54,7 +54,8 @@ def _ready_model(named: str) -> list[str] | None:
 
 def pick_model() -> str | None:
     """Have the person choose one of the models that are ready; None where none is, or they choose none."""
-    names, aliases = in_loop(ready_models), load_settings(forge_home()).aliases
+    names = in_loop(ready_models)
+    aliases = load_settings(forge_home()).aliases
     if not names:
         return None
     for number, name in enumerate(names[:SHOWN], 1):

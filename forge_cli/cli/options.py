@@ -61,9 +61,11 @@ def _spread(function: Callable[..., Any]) -> Callable[..., Any]:
     bag = next((each for each in signature.parameters.values() if is_dataclass(each.annotation)), None)
     if bag is None:
         return function
-    kind, parameters = bag.annotation, list(signature.parameters.values())
+    kind = bag.annotation
+    parameters = list(signature.parameters.values())
     options = inspect.signature(kind).parameters
-    hints, place = get_type_hints(kind, include_extras=True), parameters.index(bag)
+    hints = get_type_hints(kind, include_extras=True)
+    place = parameters.index(bag)
     parameters[place : place + 1] = [each.replace(annotation=hints[name]) for name, each in options.items()]
 
     @wraps(function)

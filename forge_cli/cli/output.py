@@ -22,7 +22,9 @@ def data_output() -> Iterator[TextIO]:
         with redirect_stdout(sys.stderr):
             yield stdout
         return
-    buffer, encoding, errors = os.fdopen(os.dup(1), "wb"), stdout.encoding, stdout.errors
+    buffer = os.fdopen(os.dup(1), "wb")
+    encoding = stdout.encoding
+    errors = stdout.errors
     with buffer, DataStream(buffer, encoding=encoding, errors=errors, line_buffering=stdout.isatty()) as out:
         os.dup2(2, 1)
         try:
@@ -35,7 +37,11 @@ def data_output() -> Iterator[TextIO]:
 def stop_on_loss(out: TextIO, stop: Callable[[str], object]) -> None:
     """Call ``stop`` with the reason when our data cannot be written any more, instead of raising OutputLost."""
     if isinstance(out, DataStream):
-        out.on_loss = lambda: stop(HUNG_UP if out.lost and out.lost.hung_up else "standard output is lost")
+
+        def report() -> None:
+            stop(HUNG_UP if out.lost and out.lost.hung_up else "standard output is lost")
+
+        out.on_loss = report
 
 
 def loss_of(out: TextIO) -> OutputLost | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ def write_overview(commands: Mapping[str, Any], formatter: Any, *, by_sections: 
     order = [name.split()[-1] for name in COMMANDS]
     listed = {"Commands": tuple(sorted(commands, key=[*order, *commands].index))}
     if by_sections:
-        known = {name for names in SECTIONS.values() for name in names}
+        known = set(chain.from_iterable(SECTIONS.values()))
         listed = {**SECTIONS, FROM_PACKAGES: tuple(sorted(commands.keys() - known))}
     width = max(map(len, commands), default=0)
     for title, names in listed.items():
@@ -73,7 +74,9 @@ def write_parameters(parameters: Sequence[Any], context: Any, formatter: Any) ->
     options = [each for each in parameters if each.param_type_name == "option"]
     listed = {"Options": options}
     if len(options) > MANY:
-        title = {name: title for title, names in OPTIONS.items() for name in names}
+        title = {}
+        for known, names in OPTIONS.items():
+            title.update(dict.fromkeys(names, known))
         listed = {known: [] for known in (*OPTIONS, "More")}
         for option in options:
             listed[title.get(max(option.opts, key=len).lstrip("-"), "More")].append(option)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from itertools import chain
 from typing import Annotated, TextIO
 
 import typer
@@ -100,9 +101,13 @@ async def carry_out(repetition: Repetition) -> Course | Drift | ReplayStopped:
 
 def has_changes(recording: Recording) -> bool:
     """Whether the session itself changed files, as far as its results tell."""
-    events = (line.event for part in recording.parts for line in part.lines)
-    values = [event.value for event in events if isinstance(event, ToolResult) and event.status == "success"]
-    return any(isinstance(value, Diff) or getattr(value, "kind", "") == PATCH for value in values)
+    for line in chain.from_iterable(part.lines for part in recording.parts):
+        event = line.event
+        if not isinstance(event, ToolResult) or event.status != "success":
+            continue
+        if isinstance(event.value, Diff) or getattr(event.value, "kind", "") == PATCH:
+            return True
+    return False
 
 
 def _suggest_recorded(drift: Drift) -> None:

@@ -163,7 +163,8 @@ def run(
     """Run a worker on one task."""
     report: ResultReport | None = context.obj.report
     if report is not None:
-        report.worker, report.model = worker, options.model or ""
+        report.worker = worker
+        report.model = options.model or ""
     terminal = None if stay or print_only else open_terminal()
     interactive = (is_interactive() or terminal is not None) and not print_only
     if task is None:
@@ -244,7 +245,8 @@ def _finish(
     if loss := loss_of(printer.out):
         code = _tell_loss(asked, loss, result.session_id)
     if report is not None:
-        report.printed, report.told = True, code
+        report.printed = True
+        report.told = code
     return code
 
 

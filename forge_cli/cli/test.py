@@ -106,7 +106,9 @@ def _last_line(tally: dict[str, int]) -> str:
 
 
 async def _test_all(records: Sequence[Path], home: Path | None, out: TextIO | None) -> list[Outcome]:
-    outcomes, interrupt, host = list[Outcome](), InterruptSignal(), PluginHost()
+    outcomes: list[Outcome] = []
+    interrupt = InterruptSignal()
+    host = PluginHost()
     with interruptible(interrupt.interrupt):
         for record in records:
             outcome = await _test(record, home, interrupt, host)
@@ -138,7 +140,10 @@ def find_records(path: Path) -> list[Path]:
     if os.path.isfile(path) and path.suffix == SUFFIX:
         return [path]
     if os.path.isdir(path):
-        return [record for folder in record_folders(path) for record in sorted(folder.glob(f"*{SUFFIX}"))]
+        found: list[Path] = []
+        for folder in record_folders(path):
+            found += sorted(folder.glob(f"*{SUFFIX}"))
+        return found
     file = Path(find_trusted_worker(str(path), interactive=False))
     worker = load_worker(file)
     records = sorted((file.parent / FOLDER).glob(f"*{SUFFIX}"))

@@ -39,7 +39,8 @@ def trust(
 
     Each is trusted as it is now: read it first. If one changes, trust it again.
     """
-    store, place = TrustStore(forge_home()), Path(os.path.abspath(path or "."))
+    store = TrustStore(forge_home())
+    place = Path(os.path.abspath(path or "."))
     ways = {"--list": list_all, "--revoke": revoke, "--print-hash": print_hash, "PATH": list_all and path is not None}
     if len(chosen := [name for name, given in ways.items() if given]) > 1:
         raise UsageError(f"{chosen[0]} and {chosen[1]} contradict each other; keep one")

@@ -41,8 +41,10 @@ def check_unnamed(path: str, *, interactive: bool) -> None:
 
     A yes is kept until one of its files changes.
     """
-    worker, trust = load_worker(path), TrustStore(forge_home())
-    grants, read = grants_of(worker, Path.cwd()), content_of(worker)
+    worker = load_worker(path)
+    trust = TrustStore(forge_home())
+    grants = grants_of(worker, Path.cwd())
+    read = content_of(worker)
     new = [file for file, content in read.items() if content is None or not trust.holds_file(file, content)]
     if not grants or not new:
         return

@@ -20,7 +20,8 @@ class ClientLines:
     """The lines of one client, from ``descriptor`` and to ``out``."""
 
     def __init__(self, descriptor: int, out: TextIO) -> None:
-        self._descriptor, self._out = descriptor, out
+        self._descriptor = descriptor
+        self._out = out
         self._writing = anyio.Lock()
 
     async def write(self, text: str) -> None:
@@ -73,7 +74,8 @@ def is_lost(error: BaseException) -> bool:
 
 async def read_lines(descriptor: int) -> AsyncIterator[bytes]:
     """Lines as they come; pipes and terminals are waited for in the event loop, where Ctrl+C ends the waiting."""
-    kind, rest = os.fstat(descriptor).st_mode, bytearray()
+    kind = os.fstat(descriptor).st_mode
+    rest = bytearray()
     waits = stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind) or os.isatty(descriptor)
     while True:
         if waits:
@@ -81,7 +83,8 @@ async def read_lines(descriptor: int) -> AsyncIterator[bytes]:
         piece = os.read(descriptor, PIECE)
         *ends, last = piece.split(b"\n")
         for end in ends:
-            line, rest = bytes(rest + end), bytearray()
+            line = bytes(rest + end)
+            rest = bytearray()
             yield line
         rest += last
         if not piece:

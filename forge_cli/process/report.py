@@ -27,13 +27,15 @@ class ResultReport:
         self.printed = False
         self.told: int | None = None
         """The exit code in the result that was printed, once the work is over."""
-        self._seq, self._hash = 0, None
+        self._seq = 0
+        self._hash = None
 
     def follow(self, line: Any) -> None:
         """See a line of the session before it is printed: what is reported later comes after it."""
         self.session = line.session
         if not line.transient:
-            self._seq, self._hash = line.seq, line.hash
+            self._seq = line.seq
+            self._hash = line.hash
         self.printed = self.printed or (self._form == "stream-json" and line.type == END and line.depth == 0)
 
     def fail(self, code: int, error: str | None = None) -> int:

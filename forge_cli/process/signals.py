@@ -31,12 +31,20 @@ STOPS: dict[int, str] = {
 ALWAYS = frozenset({signal.SIGINT, signal.SIGTERM})
 
 
+def _ignore(reason: str) -> None:
+    """Interrupt nothing."""
+
+
+def _never() -> bool:
+    return False
+
+
 class _Listener(Struct):
     """Work that signals end."""
 
     task: asyncio.Task[object] | None
-    interrupt: Callable[[str], object] = lambda reason: None
-    ready: Callable[[], bool] = lambda: False
+    interrupt: Callable[[str], object] = _ignore
+    ready: Callable[[], bool] = _never
     """Until then there is nothing to stop in good order, and the task is cancelled."""
     on_key: Callable[[], object] | None = None
     watchdog: Watchdog | None = None
@@ -50,7 +58,8 @@ class _Listener(Struct):
             self.unheard = True
             loop.call_soon_threadsafe(self._hear_key)
             return
-        before, self.last = self.last, time.monotonic()
+        before = self.last
+        self.last = time.monotonic()
         if self.last - before < 1:
             from forge_cli.ui.terminal.raw_mode import give_terminal_back
 

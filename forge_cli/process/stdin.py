@@ -90,7 +90,8 @@ def _speaks() -> bool:
 
 def _read_all(stall: float | None) -> str:
     """Read to the end, unless there is none, or nothing comes for ``stall`` seconds."""
-    kind, found = _kind(), bytearray()
+    kind = _kind()
+    found = bytearray()
     waits = stall is not None and kind is not None and _is_pipe(kind)
     while len(found) <= LARGEST:
         if waits and not select.select([sys.stdin], [], [], stall)[0]:

@@ -143,7 +143,8 @@ def guard_streams() -> None:
     for name, kind in (("stdout", DataStream), ("stderr", ErrorStream)):
         stream = getattr(sys, name)
         if isinstance(stream, io.TextIOWrapper):
-            lines, through = stream.line_buffering, stream.write_through
+            lines = stream.line_buffering
+            through = stream.write_through
             guarded = kind(
                 stream.detach(),
                 encoding="utf-8",

@@ -31,7 +31,8 @@ class Watchdog(threading.Thread):
         super().__init__(name="forge watchdog", daemon=True)
         self._leave = leave
         self._over = threading.Event()
-        self._looked, self._gap = time.monotonic(), 0.0
+        self._looked = time.monotonic()
+        self._gap = 0.0
         self._ended_by: threading.Thread | None = None
 
     def __enter__(self) -> Self:
@@ -44,7 +45,8 @@ class Watchdog(threading.Thread):
     def run(self) -> None:
         while not self._over.wait(LOOK):
             now = time.monotonic()
-            self._looked, self._gap = now, now - self._looked
+            self._gap = now - self._looked
+            self._looked = now
             self.look()
 
     @property

@@ -55,7 +55,8 @@ class InputCompletion(Struct, frozen=True):
             yield from self._files(word)
 
     def _names(self, text: str) -> Iterator[Candidate]:
-        begun, length = text[1:], len(text)
+        begun = text[1:]
+        length = len(text)
         for name, command in COMMANDS.items():
             if name.startswith(begun):
                 yield Candidate(f"/{name}", length, command.summary)

@@ -123,7 +123,8 @@ class Facts:
                 self._update(event)
             case events.ContextUsage():
                 rewound = event.rewound is not None  # its words are counted, and not what is sent along with them
-                self.used, self.window = None if rewound else event.used, event.window or self.window
+                self.used = None if rewound else event.used
+                self.window = event.window or self.window
                 self.plan = () if event.cleared else self.plan
             case events.ManualToolsAvailable():
                 self.manual_tools = {tool.name: tool for tool in map(ManualTool.of, event.tools)}
@@ -146,16 +147,25 @@ class Facts:
                 pass
 
     def _start(self, event: events.SessionStart) -> None:
-        self.model, self.workspace, self.approval_mode = event.model, event.workspace, event.approval_mode
-        self.session, self.worker = event.session or self.session, event.worker or self.worker
-        self.title, self.zones = event.title or self.title, event.zones or ()
-        self.isolation, self.read_only = event.isolation or "", bool(event.read_only)
-        self.grants, self.manual_tools, self.prompts, self.mode = (), {}, {}, "ask"
+        self.model = event.model
+        self.workspace = event.workspace
+        self.approval_mode = event.approval_mode
+        self.session = event.session or self.session
+        self.worker = event.worker or self.worker
+        self.title = event.title or self.title
+        self.zones = event.zones or ()
+        self.isolation = event.isolation or ""
+        self.read_only = bool(event.read_only)
+        self.grants = ()
+        self.manual_tools = {}
+        self.prompts = {}
+        self.mode = "ask"
         self.running = ()
 
     def _update(self, event: events.SessionUpdate) -> None:
         if event.model and event.model != self.model:
-            self.model, self.window = event.model, None
+            self.model = event.model
+            self.window = None
         self.title = event.title or self.title
         self.approval_mode = event.approval_mode or self.approval_mode
         self.isolation = event.isolation or self.isolation

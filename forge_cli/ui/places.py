@@ -10,7 +10,7 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 from forge_cli.core.messages import Attachment
@@ -137,7 +137,8 @@ def _list_files(folder: Path) -> Sequence[str]:
             return os.fsdecode(done.stdout).splitlines()[:LISTED]
         except (OSError, subprocess.TimeoutExpired):
             pass
-    walked = (os.fsdecode(file) for batch in FileWalk(SearchStart(folder), Include()).batches() for file in batch.files)
+    batches = FileWalk(SearchStart(folder), Include()).batches()
+    walked = map(os.fsdecode, chain.from_iterable(batch.files for batch in batches))
     return [name for name in islice(walked, LISTED) if not re.search(r"(^|/)\.", name)]
 
 

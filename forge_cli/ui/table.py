@@ -98,7 +98,8 @@ def _fit(name: str, text: str, widths: Mapping[str, int], paths: Collection[str]
 
 def _fitted(columns: Sequence[Column], natural: Mapping[str, int], width: int) -> dict[str, int]:
     """The columns that are shown, each with its cells."""
-    widths, last = dict(natural), columns[-1]
+    widths = dict(natural)
+    last = columns[-1]
     for column in sorted((each for each in columns if each.drop is not None), key=lambda each: each.drop or 0):
         others = _taken(widths) - widths[last.name]
         if others + min(widths[last.name], last.room) <= width:
@@ -127,7 +128,9 @@ def around(text: str, seek: str, width: int) -> str:
     found = re.search(re.escape(seek), text, re.IGNORECASE)
     if found is None:
         return fit(text, width)
-    before, match, behind = text[: found.start()], fit(found[0], width), text[found.end() :]
+    before = text[: found.start()]
+    match = fit(found[0], width)
+    behind = text[found.end() :]
     room = width - cell_len(match)
     left = min(cell_len(before), max(room // 2, room - cell_len(behind)))
     before = fit(before[::-1], left)[::-1]

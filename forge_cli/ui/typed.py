@@ -23,7 +23,9 @@ class TypedLines:
     """Does what the lines of a conversation say, the same in every UI."""
 
     def __init__(self, queue: MessageQueue, facts: Facts, places: Places) -> None:
-        self._queue, self._facts, self._places = queue, facts, places
+        self._queue = queue
+        self._facts = facts
+        self._places = places
         self.attached: list[Attachment] = []
         """Files for the next message."""
 
@@ -45,7 +47,8 @@ class TypedLines:
     def say(self, text: str, attachments: Sequence[Attachment] = ()) -> None:
         """Say something to the worker, now or after what it works on."""
         mentioned = tuple(self._places.attachments(text))
-        waiting, self.attached = tuple(self.attached), []
+        waiting = tuple(self.attached)
+        self.attached = []
         self._queue.send(TypedMessage(text, (*attachments, *waiting, *mentioned)))
 
     def take_back(self) -> str | None:

@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from io import StringIO
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -245,8 +245,11 @@ def _grid(data: Any) -> Grid | None:
         return data
     if not isinstance(data, list) or not data or not all(isinstance(row, dict) for row in data):
         return None
-    columns = tuple(dict.fromkeys(key for row in data for key in row))
-    return Grid(columns, tuple(tuple(cell(row.get(column, "")) for column in columns) for row in data))
+    columns = tuple(dict.fromkeys(chain.from_iterable(data)))
+    rows = []
+    for row in data:
+        rows.append(tuple(cell(row.get(column, "")) for column in columns))
+    return Grid(columns, tuple(rows))
 
 
 def cell(item: Any) -> str:
@@ -269,7 +272,8 @@ def _nested(names: Iterable[str]) -> dict[str, Any]:
     """Names as a tree of folders."""
     tree: dict[str, Any] = {}
     for name in names:
-        folders, last = name.rstrip("/").split("/"), "/" if name.endswith("/") else ""
+        folders = name.rstrip("/").split("/")
+        last = "/" if name.endswith("/") else ""
         place = tree
         for folder in folders[:-1]:
             place = place.setdefault(f"{folder}/", {})

@@ -49,7 +49,10 @@ def wrap(text: str, width: int, indent: int = 0) -> str:
 
     The blank at which a line is broken is left out, and nothing else.
     """
-    return "\n".join(row for line in text.split("\n") for row in _with_margin(line, width, indent))
+    wrapped: list[str] = []
+    for line in text.split("\n"):
+        wrapped += _with_margin(line, width, indent)
+    return "\n".join(wrapped)
 
 
 def _with_margin(line: str, width: int, indent: int) -> Iterator[str]:
@@ -68,10 +71,13 @@ def row_spans(line: str, width: int, indent: int = 0) -> list[tuple[int, int]]:
     """The places where the pieces of a line begin and end."""
     if cell_len(line) <= width:
         return [(0, len(line))]
-    found, units, room = list[tuple[int, int]](), list(_units(line)), max(width, NARROWEST)
+    found: list[tuple[int, int]] = []
+    units = list(_units(line))
+    room = max(width, NARROWEST)
     start = first = 0
     while first < len(units):
-        fit, cells = first, 0
+        fit = first
+        cells = 0
         while fit < len(units) and cells + units[fit][1] <= room:
             cells += units[fit][1]
             fit += 1
@@ -132,7 +138,8 @@ def fit(text: str, width: int) -> str:
     """One line in so many cells, its end replaced by an ellipsis where it is longer; SGR sequences take none."""
     if cell_width(text) <= width:
         return text
-    kept, room = "", width - 1
+    kept = ""
+    room = width - 1
     for number, piece in enumerate(_SGR.split(text)):
         if number % 2:
             kept += piece
@@ -149,7 +156,8 @@ def fit_end(text: str, width: int) -> str:
     """The end of a line in so many cells, an ellipsis before it: of a path it says more than its beginning."""
     if cell_len(text) <= width:
         return text
-    start, room = len(text), width - 1
+    start = len(text)
+    room = width - 1
     for place, size in reversed([*_units(text)]):
         room -= size
         if room < 0:

@@ -39,14 +39,16 @@ def list_approvals(
     if not found:
         sys.stderr.write("nothing waits for an answer\n")
     with data_output() as out:
-        console, find = new_console(out), PluginHost().renderer
+        console = new_console(out)
+        find = PluginHost().renderer
         for path, waiting in found:
             draw_request(path.stem, waiting, console, find, whole=only is not None)
 
 
 def request_row(session: str, waiting: Waiting) -> dict[str, Any]:
     """One request as ``--json`` prints it."""
-    request, answer = waiting.request, waiting.answer
+    request = waiting.request
+    answer = waiting.answer
     return {
         "session": session,
         "request": waiting.id,

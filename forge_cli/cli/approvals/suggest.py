@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from typing import Annotated
 
 import typer
@@ -50,7 +51,9 @@ def suggest(
     with data_output():
         questions, found, left_out = in_loop(suggest_from_past, _beginning(since) if since else "", warn)
     asked = sum(each.yes for each in questions)
-    edit = write_rules([rule for each in found for rule in each.rules]) if found and write else None
+    edit = None
+    if found and write:
+        edit = write_rules(list(chain.from_iterable(each.rules for each in found)))
     if as_json:
         print_json(_object(asked, found, left_out, edit))
         return
@@ -108,5 +111,6 @@ def _lines(asked: int, found: Sequence[Suggestion], left_out: Sequence[LeftOut])
         questions = counted(asked, "question")
         yield f"nothing to suggest: of {questions} that you said yes to, no rule in your config.yaml answers any"
     else:
-        rules, saved = counted(sum(len(each.rules) for each in found), "rule"), sum(each.saves for each in found)
+        rules = counted(sum(len(each.rules) for each in found), "rule")
+        saved = sum(each.saves for each in found)
         yield f"{rules} would have answered {saved} of {counted(asked, 'question')} that you said yes to"

@@ -55,7 +55,8 @@ def add(
 @app.command()
 def remove(name: Annotated[str, typer.Argument(metavar="NAME", help="A server of your own config.yaml.")]) -> None:
     """Delete an MCP server from your own config.yaml, without asking."""
-    known, file = load_settings(forge_home()).mcp.servers, forge_home() / "config.yaml"
+    known = load_settings(forge_home()).mcp.servers
+    file = forge_home() / "config.yaml"
     if name not in known:
         there = f"there are: {', '.join(known)}" if known else "there are none"
         raise UsageError(f"{file} has no MCP server '{name}'", hint=did_you_mean(name, known, there))

@@ -41,7 +41,9 @@ def list_servers(
         rows = [_row(name, server, "config.yaml") for name, server in own.items()]
     else:
         named = named_servers(load_worker(find_worker(worker)))
-        project = {name: each for each in reversed(project_servers(Path.cwd())) for name in each.servers}
+        project = {}
+        for each in reversed(project_servers(Path.cwd())):
+            project.update(dict.fromkeys(each.servers, each))
         rows = [_row(name, *_defined(name, server, own, project)) for name, server in named.items()]
     if as_json:
         print_json(rows)

@@ -58,11 +58,13 @@ async def listening() -> AsyncIterator[tuple[str, MemoryObjectSendStream[Answer]
     send_answer, answers = anyio.create_memory_object_stream[Answer](math.inf)
 
     async def answer(scope: Any, receive: Any, send: Any) -> None:
-        status, text = 404, "there is nothing here\n"
+        status = 404
+        text = "there is nothing here\n"
         if scope["path"] == PATH:
             let_in(scope)
             send_answer.send_nowait(read_query(f"?{scope['query_string'].decode('latin-1')}"))
-            status, text = 200, DONE
+            status = 200
+            text = DONE
         await PlainTextResponse(text, status)(scope, receive, send)
 
     with open_socket(HOST, 0) as listener:
@@ -122,8 +124,10 @@ def login(name: NameArgument, worker: ServerWorkerOption = None) -> None:
     The server's page opens in your browser, and comes back to forge on this machine. Where there is no browser, open
     the address elsewhere, and paste the one that it ends at. What forge gets is kept for you alone, and renewed.
     """
-    server, store = find_server(name, worker), McpTokens(forge_home())
-    oauth, url = expanded_oauth(server, None), str(server.url)
+    server = find_server(name, worker)
+    store = McpTokens(forge_home())
+    oauth = expanded_oauth(server, None)
+    url = str(server.url)
     if oauth.grant == "client_credentials":
         raise UsageError(
             f"the MCP server {name} needs no login: forge asks for tokens as {visible(str(oauth.client_id))}"
@@ -173,7 +177,8 @@ class _Person:
     """Sends somebody to a page, and waits for what comes back, over this machine or pasted."""
 
     def __init__(self, pasted: MemoryObjectSendStream[Answer], answers: MemoryObjectReceiveStream[Answer]) -> None:
-        self._pasted, self._answers = pasted, answers
+        self._pasted = pasted
+        self._answers = answers
         self._state = ""
 
     async def show(self, page: str) -> None:

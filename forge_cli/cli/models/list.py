@@ -125,5 +125,8 @@ def _window(tokens: int | None) -> str:
 
 def _provider_notes(providers: Iterable[ProviderRow]) -> Iterator[str]:
     """Notes on what is missing, provider by provider, after a blank line."""
-    notes = [f"{row['provider']}: {text}" for row in providers for text in (row["missing"], row.get("unheard")) if text]
+    notes = []
+    for row in providers:
+        for text in filter(None, (row["missing"], row.get("unheard"))):
+            notes.append(f"{row['provider']}: {text}")
     yield from ["", *notes] if notes else []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from itertools import chain
 from typing import Annotated
 
 import typer
@@ -40,17 +41,20 @@ def check(
     with data_output():
         found = {name: in_loop(check_distribution, known[name]) for name in named}
     if as_json:
-        print_json([_row(name, each) for name, checks in found.items() for each in checks])
+        rows = []
+        for name, checks in found.items():
+            rows += [_row(name, each) for each in checks]
+        print_json(rows)
     else:
         for name, checks in found.items():
             sys.stdout.write(visible(str(known[name][0])) + "\n")
             sys.stdout.writelines(f"{line}\n" for line in lines_of_checks(checks, "  ", notes=True))
     sys.stdout.flush()
-    checks = [each for checks in found.values() for each in checks]
-    failed = [each for each in checks if not each.ok]
+    done = list(chain.from_iterable(found.values()))
+    failed = [each for each in done if not each.ok]
     if failed:
-        sys.stderr.write(f"forge: {len(failed)} of {len(checks)} checks failed\n")
-    elif not checks:
+        sys.stderr.write(f"forge: {len(failed)} of {len(done)} checks failed\n")
+    elif not done:
         sys.stderr.write(f"{NO_PLUGINS}\n")
     raise typer.Exit(ExitCode.FAILED if failed else ExitCode.DONE)
 

@@ -92,7 +92,8 @@ def _about(row: dict[str, Any]) -> str:
 
 def _when(time: str) -> str:
     """The time of today, else the day."""
-    day, now = local_time(time, "%Y-%m-%d"), datetime.now()
+    day = local_time(time, "%Y-%m-%d")
+    now = datetime.now()
     if day == f"{now:%Y-%m-%d}":
         return local_time(time, "%H:%M")
     return local_time(time, "%b %d" if day.startswith(f"{now:%Y}-") else "%Y-%m-%d")

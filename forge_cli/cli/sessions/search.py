@@ -50,7 +50,9 @@ def search(
     A terminal shows them session by session, the first few of each.
     """
     wanted = text.casefold()
-    rows = [row for path in session_files() for row in find_hits(path, wanted)]
+    rows: list[dict[str, Any]] = []
+    for path in session_files():
+        rows += find_hits(path, wanted)
     if not rows and not as_json:
         sys.stderr.write(f"no session has '{visible(text)}' in it\n")
     if as_json:
@@ -65,7 +67,8 @@ def search(
 
 def _print_session(session: str, hits: Sequence[Mapping[str, Any]], wanted: str) -> None:
     """One session with the first of its hits, what was found marked."""
-    seen, hits = overview(find_session(session)), list({hit["excerpt"]: hit for hit in hits}.values())
+    seen = overview(find_session(session))
+    hits = list({hit["excerpt"]: hit for hit in hits}.values())
     about = visible(" ".join((seen.title or seen.task).split()))
     width = new_console(sys.stdout).width - 1
     day = visible(local_time(seen.ended, "%b %d"))

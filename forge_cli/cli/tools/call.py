@@ -83,7 +83,9 @@ class Invocation(Struct, frozen=True, kw_only=True):
 
 def read_invocation(argv: Sequence[str]) -> Invocation:
     """Take the reserved options out; after ``--`` everything is the tool's."""
-    rest, found, kept = list(argv), dict[str, Any](), list[str]()
+    rest = list(argv)
+    found: dict[str, Any] = {}
+    kept: list[str] = []
     while rest:
         item = rest.pop(0)
         name, equals, value = item.partition("=")
@@ -125,7 +127,8 @@ def read_args(invocation: Invocation, schema: JsonObject) -> JsonObject:
 
 async def call_tool(invocation: Invocation, worker: Worker, workspace: Path, out: TextIO) -> ExitCode:
     """Open the worker's tools, call one of them as the operator, and show the result."""
-    bus, host = EventBus(), PluginHost(worker=worker)
+    bus = EventBus()
+    host = PluginHost(worker=worker)
     interactive = is_interactive()
     mode = invocation.mode or ApprovalMode.strictest(
         worker.config.approval.mode, load_settings(forge_home(), workspace).approval.mode
@@ -233,7 +236,8 @@ class RawCommand(PlainCommand):
         left = [arg for arg in args if arg != "--help" or arg not in own]
         if "-h" in own[:1] or ("--help" in own and not names_tool(left)):
             return super().parse_args(ctx, ["--help"])
-        ctx.meta["forge.argv"], ctx.meta["forge.help"] = left, "--help" in own
+        ctx.meta["forge.argv"] = left
+        ctx.meta["forge.help"] = "--help" in own
         return super().parse_args(ctx, ["-"])
 
 

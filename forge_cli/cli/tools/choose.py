@@ -44,7 +44,8 @@ def tool_worker(worker: str | None) -> Worker:
     """The worker that is named, or one with every built-in toolset that needs no settings."""
     if worker is not None:
         return load_worker(find_trusted_worker(worker, interactive=is_interactive()))
-    host, policy = PluginHost(), organisation_policy()
+    host = PluginHost()
+    policy = organisation_policy()
     own = [plugin for plugin in host.toolset_plugins() if plugin.distribution == OWN]
     if policy and not policy.allow.executables:
         own = [plugin for plugin in own if plugin.name != "executables"]

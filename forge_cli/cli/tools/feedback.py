@@ -35,7 +35,8 @@ def feedback(
 
     Workers that make tools read it with the tool, as long as it is as it was then.
     """
-    digest, store = ExecutableManager(forge_home()).current_digest(name), FeedbackStore(forge_home())
+    digest = ExecutableManager(forge_home()).current_digest(name)
+    store = FeedbackStore(forge_home())
     if clear and (text is not None or every):
         raise UsageError("--clear forgets everything, and goes with nothing else")
     if text is not None and every:

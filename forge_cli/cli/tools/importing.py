@@ -129,7 +129,8 @@ def _tool_lines(tool: FoundTool) -> Iterator[str]:
 
 def _facts(tool: FoundTool) -> dict[str, str]:
     """Facts on what a call would do, as far as the tool states them."""
-    manifest, script = tool.program.manifest, tool.program.script
+    manifest = tool.program.manifest
+    script = tool.program.script
     callers = manifest.callers
     how = _STARTED.get(tool.program.entrypoint.suffix)
     paths = [f"{each.access}s --{each.name}" for each in manifest.parameters if each.type == "path"]

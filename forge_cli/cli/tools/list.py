@@ -76,7 +76,8 @@ def _print_stats(rows: list[Row], *, as_json: bool) -> None:
     from forge_cli.toolsets.executables.stats import Stats, ToolStats
 
     stats = Stats(forge_home() / "tools")
-    known, creations = stats.read(), stats.creations()
+    known = stats.read()
+    creations = stats.creations()
     used = [(row, known.get(Path(row.origin).name, ToolStats())) for row in rows if row.source == "executable"]
     if as_json:
         made = [{**row.wire(), "stats": {"creations": asdict(creations)}} for row in rows if row.name.endswith(CREATE)]

@@ -32,9 +32,11 @@ def show(
         print_json(details)
         return
     if "settings" in details:
-        label, entries = "settings", [f"  {line_of_setting(each)}" for each in details.pop("settings")]
+        label = "settings"
+        entries = [f"  {line_of_setting(each)}" for each in details.pop("settings")]
     else:
-        label, entries = "input", parameter_lines(details.pop("inputSchema"))
+        label = "input"
+        entries = parameter_lines(details.pop("inputSchema"))
     for key, value in details.items():
         match value:
             case list():

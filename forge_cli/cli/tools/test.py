@@ -67,7 +67,8 @@ def _look(target: str | None, worker: str | None = None) -> list[ConformanceChec
     """The checks of a target; third-party code that cannot even be loaded is one that failed."""
     path = find_worker(worker) if worker is not None else None
     if path is None and target in worker_names() and not is_known(str(target)):
-        target, path = None, find_worker(str(target))
+        path = find_worker(str(target))
+        target = None
     named = path or (target if target and os.path.exists(target) else None)
     try:
         return in_loop(partial(inspect, check_target, target, path, worker=named, calls_tools=True))

@@ -39,7 +39,8 @@ def check(
     Its keys, zones, toolsets, tools and approvals are looked at, what its tools import, and the name of its model. What
     it starts, and what it allows in advance, is listed.
     """
-    path, folder = worker, work_folder(directory)
+    path = worker
+    folder = work_folder(directory)
     try:
         path = find_worker(worker)
         if len(forbidden := _forbidden(path, folder)) > 1:

@@ -45,7 +45,8 @@ def show(
         raise UsageError("--policy, --tree and --prompt are three different things; name one")
     wanted = {"policy": policy, "tree": tree, "prompt": prompt, "facts": True}
     view = next(name for name, is_wanted in wanted.items() if is_wanted)
-    path, folder = find_worker(worker), work_folder(directory)
+    path = find_worker(worker)
+    folder = work_folder(directory)
     with data_output():
         guidance = _guidance(path, folder) if prompt else ""
         asked = (path, str(folder), view, git_branch(folder), guidance)
@@ -89,7 +90,9 @@ def _describe_network(network: bool | list[str]) -> str:
 
 
 def _print_policy(found: Facts) -> None:
-    toolset, where, reason = Column("toolset", drop=1), Column("where", drop=2, is_path=True), Column("reason", room=30)
+    toolset = Column("toolset", drop=1)
+    where = Column("where", drop=2, is_path=True)
+    reason = Column("reason", room=30)
     print_table(["tool", toolset, "verdict", where, reason], found["tools"])
     if found["rules"]:
         sys.stdout.write("\n")

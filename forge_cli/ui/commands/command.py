@@ -100,12 +100,17 @@ Act = Callable[[Chat, ParsedCommand], Awaitable[Event | None]]
 """Does what a command says; returns what is asked of the runtime."""
 
 
+def no_completions(facts: Facts, text: str) -> Sequence[str]:
+    """Complete nothing."""
+    return ()
+
+
 class SlashCommand(Struct, frozen=True):
     """A command that a person types; ``commands.txt`` says what it does."""
 
     name: str
     act: Act
-    complete: Callable[[Facts, str], Sequence[str]] = lambda facts, text: ()
+    complete: Callable[[Facts, str], Sequence[str]] = no_completions
     """Completions of an argument."""
     most: int = 0
     """How many plain arguments it takes."""

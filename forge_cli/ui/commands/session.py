@@ -88,7 +88,8 @@ async def name(chat: Chat, parsed: ParsedCommand) -> Event | None:
 
 async def pick_session(chat: Chat, parsed: ParsedCommand) -> Event | None:
     """List sessions, and resume the one that is picked; what is neither a number nor an id is searched for."""
-    search, listed = " ".join(parsed.argv), list[Overview]()
+    search = " ".join(parsed.argv)
+    listed: list[Overview] = []
     while True:
         found = find_sessions(chat.facts, search)
         chat.show(_session_list(found) if found else _none_found(chat.facts, search))
@@ -184,8 +185,12 @@ def _transcript(facts: Facts) -> str:
 
 async def undo(chat: Chat, parsed: ParsedCommand) -> Event:
     given = parsed.options
-    numbers = [word for name in ("call", "turn") if name in given for word in (f"--{name}", str(given[name]))]
-    return CommandEvent("undo", (*numbers, *(f"--{name}" for name in ("all", "redo", "list") if name in given)))
+    words: list[str] = []
+    for name in ("call", "turn"):
+        if name in given:
+            words += [f"--{name}", str(given[name])]
+    words += [f"--{name}" for name in ("all", "redo", "list") if name in given]
+    return CommandEvent("undo", tuple(words))
 
 
 async def rewind(chat: Chat, parsed: ParsedCommand) -> Event | None:

@@ -71,7 +71,6 @@ def unknown_command(name: str, facts: Facts) -> UsageError:
 
 
 _HELP = SlashCommand("help", show_help, complete_help, most=1)
-COMMANDS: Mapping[str, SlashCommand] = {
-    name: command for name in TEXTS for command in (_HELP, *session.COMMANDS, *talk.COMMANDS) if command.name == name
-}
+_BY_NAME = {command.name: command for command in (_HELP, *session.COMMANDS, *talk.COMMANDS)}
+COMMANDS: Mapping[str, SlashCommand] = {name: _BY_NAME[name] for name in TEXTS if name in _BY_NAME}
 """In the order of their texts, which is that of ``/help``."""

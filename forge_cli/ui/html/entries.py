@@ -48,17 +48,26 @@ def draw_said(entry: entries.Said) -> str:
     return head + shown + files + cut
 
 
+def _unfinished(entry: entries.Called, *, live: bool) -> str:
+    """The state of a call that has no result."""
+    if not live:
+        return "unfinished"
+    if entry.waits:
+        return "waiting"
+    return "running" if entry.started else "next"
+
+
 def draw_call(entry: entries.Called, find: FindRenderer = no_renderers, *, live: bool = False) -> str:
     """A call as one line, which opens to its args, its verdict and its result; it is open where a person called."""
-    at_work = "waiting" if entry.waits else "running" if entry.started else "next"
-    unfinished = at_work if live else "unfinished"
-    status = entry.status or unfinished
+    status = entry.status or _unfinished(entry, live=live)
     mark = MARKS.get(entry.status, "✗") if entry.status else "…"
     edited = isinstance(entry.shown, Diff) and entry.status == "success"
     args_line = main_args if edited else short_args
     shown = readable(args_line(entry.args) if isinstance(entry.args, dict) else "", keep="")
     title = element("b", one_line(entry.tool), "tool")
-    args = element("span", one_line(shown[:SHORT] + ("…" if len(shown) > SHORT else "")), "args") if shown else ""
+    if len(shown) > SHORT:
+        shown = f"{shown[:SHORT]}…"
+    args = element("span", one_line(shown), "args") if shown else ""
     state = element("span", one_line(status), "state")
     sign = f'<span class="mark" aria-hidden="true">{mark}</span>'
     changes = ""

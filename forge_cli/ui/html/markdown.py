@@ -42,12 +42,16 @@ def draw_markdown(text: str) -> str:
     return element("div", markdown_parser().render(readable(text)), "words")
 
 
+def _is_link(url: str) -> bool:
+    return _LINK.fullmatch(url) is not None
+
+
 @cache
 def markdown_parser() -> MarkdownIt:
     """The one parser and renderer of answers."""
     parser = MarkdownIt("commonmark", {"html": False, "linkify": False, "typographer": False})
     parser.enable(["table", "strikethrough"]).disable(["image", "html_block", "html_inline"])
-    parser.validateLink = lambda url: _LINK.fullmatch(url) is not None  # type: ignore[method-assign]
+    parser.validateLink = _is_link  # type: ignore[method-assign]
     for name in ("fence", "code_block"):
         parser.add_render_rule(name, _draw_fence)
     for name in ("heading_open", "heading_close"):
@@ -194,12 +198,14 @@ class GrowingMarkdown:
         """The blocks that were completed since the last time, and the one after them as far as it is known."""
         self._rest = readable(self._rest)
         shown = _without_marks(self._rest)
-        lines, blocks = shown.split("\n"), self._blocks(shown)
+        lines = shown.split("\n")
+        blocks = self._blocks(shown)
         certain = ""
         if blocks and (start := _first_line(blocks[-1])):
             certain = markdown_parser().render("\n".join(lines[:start]), self._env)
             self._rest = "\n".join(self._rest.split("\n")[start:])
-            self.done, lines = self.done + certain, lines[start:]
+            self.done += certain
+            lines = lines[start:]
         return certain, self._draw_last("\n".join(lines), blocks[-1] if blocks else None)
 
     def _blocks(self, text: str) -> list[Token]:

@@ -120,7 +120,8 @@ def format_args(args: Mapping[str, Any]) -> list[str]:
 
 def short_args(args: Mapping[str, Any]) -> str:
     """The args on one line: the main one as it is, others by name; beside a main one a long text has no room."""
-    alone, beside_main = len(args) == 1, any(name in MAIN for name in args)
+    alone = len(args) == 1
+    beside_main = any(name in MAIN for name in args)
     shown = (_short(name, value, alone, beside_main) for name, value in args.items() if value is not None)
     return visible(" ".join(filter(None, shown)))
 

@@ -68,7 +68,8 @@ def _keyed_offers(request: ApprovalRequest) -> Iterator[tuple[str, GrantOffer]]:
 
 def explain_grants(request: ApprovalRequest) -> Iterator[str]:
     """The effects of ``e``, ``s`` and ``a``, a line each."""
-    keyed, lasting = list(_keyed_offers(request)), lasting_offer(request)
+    keyed = list(_keyed_offers(request))
+    lasting = lasting_offer(request)
     if not keyed:
         yield "(a yes to this call is good for once, and cannot be remembered)"
     for keys, offer in keyed:

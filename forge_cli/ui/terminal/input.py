@@ -101,7 +101,9 @@ class LineReader:
 
         What was typed ahead counts, unless it is to be ``fresh``. QuestionLeft is raised as by ``ask``.
         """
-        stream, prompt, self._show_again = self._stream or sys.stdin, visible(prompt, keep="\n"), show_again
+        stream = self._stream or sys.stdin
+        prompt = visible(prompt, keep="\n")
+        self._show_again = show_again
         edited = _is_terminal(stream) and can_draw(cast(TextIO, self.console.file))
         if edited and self._session is None:
             self._session = self._new_session(stream)
@@ -144,7 +146,8 @@ class LineReader:
     @contextmanager
     def aside(self) -> Iterator[None]:
         """Something else is written in between: the line is taken away, and drawn again below it."""
-        shown, keys = self._shown, self._keys if self._keys and self._keys.shows_prompt else None
+        shown = self._shown
+        keys = self._keys if self._keys and self._keys.shows_prompt else None
         if shown:
             shown.renderer.erase()
         if keys:
@@ -181,7 +184,8 @@ class LineReader:
 
     def _give_back(self, fd: int) -> Callable[[], None]:
         """Give the terminal back as it is now."""
-        before, out = termios.tcgetattr(fd), self.console.file.fileno()
+        before = termios.tcgetattr(fd)
+        out = self.console.file.fileno()
 
         def give_back() -> None:
             with suppress(termios.error, OSError):

@@ -70,7 +70,8 @@ class KeyReader:
             with self._one_by_one() as before:
                 if not follows:
                     await self._settle()
-                self._prompt, self._taken_away = prompt, False
+                self._prompt = prompt
+                self._taken_away = False
                 self.draw()
                 while (text := await self._key()) and (text == _SUSPEND or not means(text)):
                     if text == _SUSPEND:
@@ -147,7 +148,8 @@ class KeyReader:
     def _note_paste(self, piece: bytes) -> None:
         """Keep in mind whether a paste is under way: however slowly it comes, no letter of it is a key."""
         seen = self._last_bytes + piece
-        begin, end = seen.rfind(_PASTE_BEGINS), seen.rfind(_PASTE_ENDS)
+        begin = seen.rfind(_PASTE_BEGINS)
+        end = seen.rfind(_PASTE_ENDS)
         if begin != end:
             self._pasting = begin > end
         self._last_bytes = seen[-len(_PASTE_BEGINS) + 1 :]
@@ -163,7 +165,8 @@ class KeyReader:
         before = termios.tcgetattr(self._fd)
         ours = termios.tcgetattr(self._fd)
         ours[_LFLAG] &= ~(termios.ICANON | termios.ECHO | termios.ISIG)
-        ours[_CC][termios.VMIN], ours[_CC][termios.VTIME] = 1, 0
+        ours[_CC][termios.VMIN] = 1
+        ours[_CC][termios.VTIME] = 0
 
         def give_back() -> None:
             with suppress(termios.error, OSError, ValueError):

@@ -143,7 +143,8 @@ class LiveLines:
             columns, rows = os.get_terminal_size(self._descriptor)
         except OSError:
             return
-        columns, rows = columns or 80, rows or 24
+        columns = columns or 80
+        rows = rows or 24
         if self._column and self._column % columns == 0:  # the terminal may or may not have begun the next line
             return
         lines = tuple(fit(line, columns - 1) for line in self.lines(now - self.since))[-max(1, rows - 2) :]

@@ -75,7 +75,8 @@ class MarkdownStream:
 
     def __init__(self, width: Callable[[], int | None], *, styled: bool = True) -> None:
         """``width`` is asked whenever something is drawn; without ``styled`` there are no escape sequences."""
-        self._width, self._styled = width, styled
+        self._width = width
+        self._styled = styled
         self._held = self._fence = ""
         self._begun = False
         self._drawn: tuple[str, int, list[str]] = "", 0, []
@@ -108,7 +109,8 @@ class MarkdownStream:
 
     def open_lines(self) -> list[str]:
         """The block that still grows, as it would be drawn now."""
-        text, width = self._held, self._columns
+        text = self._held
+        width = self._columns
         if self._drawn[:2] != (text, width):
             self._drawn = text, width, self._draw(_newest(text) if self._fence else text)
         return self._drawn[2]
@@ -150,7 +152,8 @@ class DrawnMarkdown(Struct, frozen=True):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         options = options.update(no_wrap=False, overflow="fold")
-        first, lines = True, self.text.split("\n")
+        first = True
+        lines = self.text.split("\n")
         for block in _blocks(_parser().parse(self.text)):
             marked = not console.color_system
             rows = _rows(_ParsedMarkdown([*_prepared(block, joined=self.joined, marked=marked)]), console, options)
@@ -203,7 +206,8 @@ def _complete(text: str, lines: Sequence[str]) -> tuple[int, str]:
     blocks = [token for token in _block_parser().parse(text) if token.level == 0 and token.map and token.nesting >= 0]
     if not blocks:
         return 0, ""
-    last, ended = blocks[-1], len(lines) - 1
+    last = blocks[-1]
+    ended = len(lines) - 1
     start, end = last.map or (0, 0)
     if last.type == "fence":
         body = "\n".join(lines[start + 1 : end])
@@ -227,7 +231,7 @@ def _newest(text: str) -> str:
 
 
 def _blocks(tokens: Iterable[Token]) -> Iterator[list[Token]]:
-    block = list[Token]()
+    block: list[Token] = []
     for token in tokens:
         block.append(token)
         if token.level == 0 and token.nesting <= 0:
@@ -283,7 +287,8 @@ def _paragraph(lines: Iterable[str]) -> tuple[Token, Token, Token]:
 
 
 def _inline(tokens: Iterable[Token], *, joined: bool, marked: bool) -> Iterator[Token]:
-    link, words = "", ""
+    link = ""
+    words = ""
     for token in tokens:
         token.content = readable(token.content)
         words += token.content
@@ -291,7 +296,8 @@ def _inline(tokens: Iterable[Token], *, joined: bool, marked: bool) -> Iterator[
             case "softbreak" if not joined:
                 yield Token("hardbreak", "br", 0)
             case "link_open":
-                link, words = readable(str(token.attrs.get("href", "")), keep=""), ""
+                link = readable(str(token.attrs.get("href", "")), keep="")
+                words = ""
                 yield Token("words_open", "link", 1)
             case "link_close":
                 yield Token("words_close", "link", -1)

@@ -144,7 +144,8 @@ class _Prompt:
         refused = await self._show(Group(plain(""), describe(self._request, self._find)))
         if refused is not None:
             return refused
-        misread, offered = 0, offered_answers(self._request)
+        misread = 0
+        offered = offered_answers(self._request)
         question = f"{', '.join(ANSWERS[kind] for kind in offered)} > "
         unsaid = ApprovalDecision(False)
         if self._request.kept:
@@ -264,7 +265,10 @@ class _Prompt:
         return await self._lines.ask(question, self._show_page)
 
     def _show_page(self) -> None:
-        self._console.print(Segments([segment for line in self._page for segment in (*line, Segment.line())]), end="")
+        segments: list[Segment] = []
+        for line in self._page:
+            segments += (*line, Segment.line())
+        self._console.print(Segments(segments), end="")
 
     def _say(self, text: str, style: str = "") -> None:
         _line(self._console, text, style)
@@ -279,12 +283,14 @@ def in_pages(shown: RenderableType, console: Console) -> list[list[Row]]:
 
 def _pages(lines: Sequence[Row], width: int, height: int) -> Iterator[list[Row]]:
     most = max(height - 2, 1)
-    page, room = list[Row](), most
+    page: list[Row] = []
+    room = most
     for line in lines:
         rows = max(1, ceil(Segment.get_line_length(line) / width))
         if page and rows > room:
             yield page
-            page, room = [], most
+            page = []
+            room = most
         page.append(line)
         room -= rows
     yield page

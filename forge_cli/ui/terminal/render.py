@@ -102,7 +102,8 @@ class Indented(Struct, frozen=True):
 def _lines(inside: RenderableType, console: Console, options: ConsoleOptions) -> Iterator[list[Segment]]:
     """The lines of something; rich takes seconds to part a plain text of many."""
     if isinstance(inside, Styled) and options.no_wrap and not inside.spans and "\t" not in inside.plain:
-        style, width = console.get_style(inside.style), options.max_width
+        style = console.get_style(inside.style)
+        width = options.max_width
         for line in inside.plain.split("\n"):
             yield [Segment(line[:width] + line[width:].rstrip(), style)]
     else:
@@ -113,7 +114,8 @@ def _rows(line: list[Segment], width: int, hang: int) -> Iterator[list[Segment]]
     """A line in pieces that fit, each part of it in its own style."""
     spans = row_spans("".join(segment.text for segment in line), width, hang)
     for start, end in spans:
-        row, place = list[Segment](), 0
+        row: list[Segment] = []
+        place = 0
         for segment in line:
             if text := segment.text[max(start - place, 0) : max(end - place, 0)]:
                 row.append(Segment(text, segment.style))
@@ -192,7 +194,11 @@ def _tree(label: str, data: dict[str, Any] | list[Any], lines: int | None, view:
         if isinstance(item, dict | list) and item:
             tree.children.append(_tree(str(key) if isinstance(data, dict) else f"[{key}]", item, lines, view))
         else:
-            shown = str(key) if view.names_only else f"{key}: {cell(item)}" if isinstance(data, dict) else cell(item)
+            shown = cell(item)
+            if view.names_only:
+                shown = str(key)
+            elif isinstance(data, dict):
+                shown = f"{key}: {shown}"
             tree.add(plain((visible if view.exact else readable)(shown, keep=""), exact=view.exact))
     return tree
 
@@ -217,21 +223,28 @@ def number_lines(lines: Sequence[str]) -> Iterator[DiffLine]:
     """The lines of a patch; what does not belong to a hunk has no number, and none of them is lost."""
     old = new = old_left = new_left = hunks = place = 0
     while place < len(lines):
-        line, place = lines[place], place + 1
+        line = lines[place]
+        place += 1
         sign = line[:1] or " "
         if (old_left > 0 or new_left > 0) and sign in " +-":
-            is_old, is_new = sign != "+", sign != "-"
+            is_old = sign != "+"
+            is_new = sign != "-"
             yield DiffLine(sign, line[1:], old if is_old else None, new if is_new else None)
-            old, old_left, new, new_left = old + is_old, old_left - is_old, new + is_new, new_left - is_new
+            old += is_old
+            old_left -= is_old
+            new += is_new
+            new_left -= is_new
         elif hunk := _HUNK.fullmatch(line):
-            old, new = int(hunk[1]), int(hunk[3])
+            old = int(hunk[1])
+            new = int(hunk[3])
             old_left, new_left = (1 if size is None else int(size) for size in hunk.group(2, 4))
             if hunks or hunk[5]:
                 yield DiffLine("", f"⋮ {hunk[5]}".rstrip())
             hunks += 1
         elif line.startswith("--- ") and place < len(lines) and lines[place].startswith("+++ "):
             yield DiffLine("file", _file_title(line[4:], lines[place][4:]))
-            place, hunks = place + 1, 0
+            place += 1
+            hunks = 0
         else:
             yield DiffLine("", line)
 

@@ -118,11 +118,14 @@ def parse_arguments(argv: Sequence[str], flags: Collection[str] = ()) -> tuple[l
 
 
 def _parse(tokens: Sequence[Token], flags: Collection[str]) -> tuple[list[str], dict[str, OptionValue], dict[str, int]]:
-    plain, options, columns = list[str](), dict[str, OptionValue](), dict[str, int]()
+    plain: list[str] = []
+    options: dict[str, OptionValue] = {}
+    columns: dict[str, int] = {}
     rest = list(tokens)
     while rest:
         token = rest.pop(0)
-        item, name = token.text, token.text.removeprefix("--" if token.text.startswith("--") else "-")
+        item = token.text
+        name = token.text.removeprefix("--" if token.text.startswith("--") else "-")
         if item == "--":
             plain += [each.text for each in rest]
             break

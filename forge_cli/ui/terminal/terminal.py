@@ -115,7 +115,8 @@ class TerminalUI:
 
     def opening(self, model: str | None) -> None:
         """Say that a worker with this model is being opened, which may take a while."""
-        self._status.model, self._status.activity = visible(model or ""), "connecting"
+        self._status.model = visible(model or "")
+        self._status.activity = "connecting"
         self._wait_for(model or "the model")
 
     @asynccontextmanager
@@ -190,7 +191,8 @@ class TerminalUI:
 
     def _note(self, event: events.Event) -> None:
         """Keep in mind what the status line says."""
-        status, who = self._status, f"{visible(event.origin.worker)}: " if event.origin else ""
+        status = self._status
+        who = f"{visible(event.origin.worker)}: " if event.origin else ""
         match event:
             case events.SessionStart():
                 status.model = visible(event.model)
@@ -226,7 +228,10 @@ class TerminalUI:
         """The calls that run, each on a line of its own, and the status line."""
         calls = tuple(self._trace.open_calls.values())
         width = self._console.width - 1
-        shown = [line for call in calls for line in call.live_lines(seconds, width)] if self._trace.shows_calls else []
+        shown: list[str] = []
+        if self._trace.shows_calls:
+            for call in calls:
+                shown += call.live_lines(seconds, width)
         running = [call for call in calls if not call.result]
         match running if self._status.activity != STOPPING else []:
             case []:

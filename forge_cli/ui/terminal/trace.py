@@ -236,7 +236,8 @@ class Trace:
         if call and not call.announced:
             if self.shows_calls:
                 self._print(plain(f"{call.who}> {call.name}{' ' * bool(call.args)}{call.args}", style="cyan"))
-            call.announced, call.args = True, ""
+            call.announced = True
+            call.args = ""
 
     def _progress(self, event: events.StatusEvent, key: CallKey) -> None:
         text = f"{'' if event.progress is None else f'{event.progress:.0%} '}{event.message}"
@@ -310,12 +311,15 @@ class Trace:
         if is_hidden(value) or (folded and not self._debug and not isinstance(value, Diff)):
             return
         is_drawing = view.form in ("diff", "table", "tree", "checklist")
-        lines = DEBUG_LINES if self._debug else DRAWING_LINES if is_drawing else BODY_LINES
+        lines = DRAWING_LINES if is_drawing else BODY_LINES
+        if self._debug:
+            lines = DEBUG_LINES
         is_cut = _rows(view) > lines
         if is_command(value) and isinstance(view.data, str):
             state = (value.summary if isinstance(value, Custom) else None) or ""
             last = DEBUG_LINES if self._debug else TAIL_LINES
-            view, is_cut = replace(view, data=tail(view.data.removesuffix(state), last)), _rows(view) > last + 1
+            is_cut = _rows(view) > last + 1
+            view = replace(view, data=tail(view.data.removesuffix(state), last))
         if view.data and view.data != NO_OUTPUT:
             self._print(Indented(render_view(view, lines=lines), margin, bar=True), end="")
             if is_cut and self.results:
@@ -355,7 +359,8 @@ def summarize(result: Mapping[str, Any], used: int, window: int | None, *, width
 
     Where that is wider than ``width``, parts are left out: first the window, then turns and calls, and the cost last.
     """
-    denied, cost = len(result.get("denials", ())), result.get("cost")
+    denied = len(result.get("denials", ()))
+    cost = result.get("cost")
     parts = {
         "status": str(result["status"]),
         "turns": counted(result["turns"], "turn"),
@@ -376,5 +381,6 @@ def format_tokens(usage: Mapping[str, int]) -> str:
     """The tokens sent and received; those of the provider's cache count as sent. Empty where there are none."""
     cached = usage.get("cacheReadTokens", 0)
     sent = usage.get("inputTokens", 0) + cached + usage.get("cacheWriteTokens", 0)
-    of_it, received = f" ({compact(cached)} cached)" if cached else "", usage.get("outputTokens", 0)
+    of_it = f" ({compact(cached)} cached)" if cached else ""
+    received = usage.get("outputTokens", 0)
     return f"{compact(sent)} in{of_it}, {compact(received)} out" if sent or received else ""

@@ -235,15 +235,20 @@ class TranscriptReader:
                 assert_never(never)
 
     def start(self, line: Line, event: events.SessionStart) -> None:
-        told, when = self.told, local_time(line.time)
+        told = self.told
+        when = local_time(line.time)
         if not told.session:
-            told.session, told.worker, told.started = line.session, line.worker, when
-            told.model, told.workspace = event.model, event.workspace
+            told.session = line.session
+            told.worker = line.worker
+            told.started = when
+            told.model = event.model
+            told.workspace = event.workspace
             return
         copy = f", as a copy of {event.forked_from}" if event.forked_from is not None else ""
         moved = f", in {event.workspace}" if event.workspace != told.workspace else ""
         other = f", with {event.model}" if event.model != told.model else ""
-        told.model, told.workspace = event.model, event.workspace
+        told.model = event.model
+        told.workspace = event.workspace
         self.add(Noted(f"resumed at {when}{copy}{moved}{other}"))
 
     def update(self, line: Line, event: events.SessionUpdate) -> None:
@@ -255,7 +260,8 @@ class TranscriptReader:
         names = tuple(
             file.name if file.media_type.startswith("text/") else file.about() for file in event.message.attachments
         )
-        cut_off, text = bool(event.cut_off), event.message.text
+        cut_off = bool(event.cut_off)
+        text = event.message.text
         if event.message.role == "user" and is_own(text):
             self.note(line, f"the model is told: {' '.join(text.split())}")
             return
@@ -273,8 +279,10 @@ class TranscriptReader:
         """The task of a child worker comes from its parent."""
         if event.message.role == "assistant":
             return line.worker
+        if event.summary_of is not None:
+            return "summary"
         update = self.state.workers[line.delegation].update
-        return "summary" if event.summary_of is not None else update.parent if update else event.message.role
+        return update.parent if update else event.message.role
 
     def show(self, line: Line, call: CallState) -> None:
         """Have the entry of a call tell all that is known of it."""
@@ -289,7 +297,9 @@ class TranscriptReader:
         called.verdict = _verdict(call)
         called.started = call.started is not None
         if result := call.result:
-            called.status, called.value, called.error = result.status, result.value, result.error
+            called.status = result.status
+            called.value = result.value
+            called.error = result.error
             called.distribution = result.distribution
         if called != before:
             self._touched.append(called)
@@ -312,7 +322,8 @@ def _depth(line: Line) -> int:
 
 def _decision_on(call: CallState) -> events.ApprovalDecided | None:
     """The decision that counts, which is none that came before the call asked again."""
-    asked, decided = call.asked, call.decided
+    asked = call.asked
+    decided = call.decided
     if decided and not (asked and asked.line.seq > decided.line.seq):
         return decided.event
     return None
@@ -325,7 +336,8 @@ def _verdict(call: CallState) -> str:
         return f"{said.verdict} -> {_yes_or_no(said.approved)} by {said.by}{via}: {said.reason}{_place(said.where)}"
     if asked is None:
         return ""
-    request, answer = asked.event.request, call.answer
+    request = asked.event.request
+    answer = call.answer
     asks = f"asks: {request.reason}{_place(request.where)}"
     if answer is None:
         return f"{asks}; {request.request_id} {'was not answered' if call.result else 'waits for an answer'}"
@@ -354,7 +366,8 @@ def _room(event: events.ContextUsage) -> str | None:
 
 def _ending(result: Mapping[str, Any], state: SessionState) -> str:
     """``result`` is the object of ``--output-format json``, in a log that somebody may have changed."""
-    status, error = _text(result.get("status")), _text(result.get("error")).partition("\n")[0]
+    status = _text(result.get("status"))
+    error = _text(result.get("error")).partition("\n")[0]
     counts = f"{counted(state.turns, 'turn')}, {counted(state.tool_calls, 'call')}"
     return f"{status}: {counts}" + (f"; {error.removeprefix(f'{status}: ')}" if error else "")
 
