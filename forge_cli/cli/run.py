@@ -119,7 +119,8 @@ class RunCommand(PlainCommand):
     """Notes first which result is asked for, as a command line that is refused ends with one, too."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        lenient = self.context_class(self, ignore_unknown_options=True, resilient_parsing=True)
+        names = ctx.help_option_names  # typer keeps the help option that the first context asks for
+        lenient = self.context_class(self, ignore_unknown_options=True, resilient_parsing=True, help_option_names=names)
         given, _, _ = self.make_parser(lenient).parse_args(list(args))
         form = "stream-json" if given.get("as_json") else given.get("output_format")
         if form in ("json", "stream-json"):
