@@ -95,7 +95,8 @@ def begin_shutdown(why: str, exit_code: ExitCode, grace: float = SHUTDOWN_GRACE)
 
 def find_forced_end() -> ForcedEnd | None:
     """Why the process has to end now, if it has to."""
-    now, sections = time.monotonic(), list(RUNNING)
+    now = time.monotonic()
+    sections = list(RUNNING)
     due = min((section for section in sections if section.due <= now), key=lambda each: each.due, default=None)
     if due is None:
         return None
@@ -132,7 +133,8 @@ async def wait_within(seconds: float, what: str, function: Callable[..., Awaitab
     The time limit is not a cancel scope, in which nothing could be opened that stays open. ``of`` names whose function
     it is, where it may have to be blamed without its caller.
     """
-    section, limit = begin(f"{what} of {of}" if of else what, seconds, grace=CANCEL_GRACE), asyncio.timeout(seconds)
+    section = begin(f"{what} of {of}" if of else what, seconds, grace=CANCEL_GRACE)
+    limit = asyncio.timeout(seconds)
     before = count_cancellations()
     try:
         async with limit:

@@ -74,7 +74,8 @@ class EventBus:
     def child(self, origin: Origin) -> EventBus:
         """The same bus for a child worker: subscribers here get its events too, and answer its questions."""
         bus = EventBus()
-        bus._root, bus._origin = self._root, origin
+        bus._root = self._root
+        bus._origin = origin
         return bus
 
     def subscribe(
@@ -90,7 +91,8 @@ class EventBus:
         With ``answers`` the subscriber promises to answer each ``approvalRequired`` and ``inputPrompt``. Without
         ``transient`` it gets only those that are recorded.
         """
-        subscriber, root = _Subscriber(handler, answers, only, transient), self._root
+        subscriber = _Subscriber(handler, answers, only, transient)
+        root = self._root
         root._subscribers.append(subscriber)
 
         def unsubscribe() -> None:

@@ -16,7 +16,8 @@ from forge_cli.core.results import ResultValue
 from forge_cli.core.wire import JsonObject, OnWire, read, wire
 
 VERSION = 1
-CLIENTS, OTHER_TOOLS = "MCP clients", "other tools"
+CLIENTS = "MCP clients"
+OTHER_TOOLS = "other tools"
 """Take the place of the model where calls come from clients of ``forge serve``, or are only judged for a program."""
 
 
@@ -173,7 +174,8 @@ class StatusEvent(Event, frozen=True):
         """The event of a sentence that was told."""
         if isinstance(message, StatusNotice):
             urgent = message.urgent or None
-            retry, running = message.retry, message.running
+            retry = message.retry
+            running = message.running
             return cls(level, str(message), about=message.about, retry=retry, running=running, urgent=urgent)
         return cls(level, str(message))
 

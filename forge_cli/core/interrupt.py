@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import ClassVar, Literal
 
 import anyio
 
 from forge_cli.core.errors import ExitCode
 
-TERMINATED, HUNG_UP, QUIT = "terminated", "hung up", "quit"
+TERMINATED = "terminated"
+HUNG_UP = "hung up"
+QUIT = "quit"
 """The reasons given when the operating system asks the process to end: SIGTERM, SIGHUP and SIGQUIT."""
 
 
@@ -49,9 +52,10 @@ class InterruptSignal:
         """A cancel scope that ends when the signal comes; at once, if it has come already."""
         import asyncio
 
-        loop, key = asyncio.get_running_loop(), object()
+        loop = asyncio.get_running_loop()
+        key = object()
         with anyio.CancelScope() as scope:
-            self._wakers[key] = lambda: loop.call_soon_threadsafe(scope.cancel)
+            self._wakers[key] = partial(loop.call_soon_threadsafe, scope.cancel)
             try:
                 if self.interrupted:
                     scope.cancel()
@@ -62,11 +66,16 @@ class InterruptSignal:
     @contextmanager
     def child(self) -> Iterator[InterruptSignal]:
         """A signal for a part of the work: it comes when this one does, and may come alone."""
-        key, inner = object(), InterruptSignal()
-        self._wakers[key] = lambda: inner.interrupt(self._reason or "interrupted")
+        key = object()
+        inner = InterruptSignal()
+
+        def pass_on() -> None:
+            inner.interrupt(self._reason or "interrupted")
+
+        self._wakers[key] = pass_on
         try:
             if self.interrupted:
-                inner.interrupt(self._reason or "interrupted")
+                pass_on()
             yield inner
         finally:
             del self._wakers[key]

@@ -155,7 +155,9 @@ def _read(cls: type[MediaT], name: str, data: Any) -> MediaT:
     """As it was written; ``name`` is the field that describes it."""
     if not isinstance(data, dict):
         raise Unreadable("not an object")
-    said, media_type, display = data.get(name, ""), data.get("mediaType"), data.get("display")
+    said = data.get(name, "")
+    media_type = data.get("mediaType")
+    display = data.get("display")
     if not isinstance(said, str) or not isinstance(media_type, str):
         raise Unreadable("mediaType: missing" if isinstance(said, str) else f"{name}: not a text")
     try:

@@ -73,7 +73,8 @@ class Attachment(Struct, frozen=True):
         """``shot.png (198 KB, 1280x800, about 1,365 tokens)``, the tokens as far as they can be guessed."""
         from forge_cli.core.pictures import HEAD, dimensions, file_size
 
-        facts, tokens = [file_size(len(self.data))], None
+        facts = [file_size(len(self.data))]
+        tokens = None
         if self.media_type.startswith("text/"):
             tokens = len(self.data) // BYTES_A_TOKEN
         elif size := dimensions(self.data[:HEAD]):

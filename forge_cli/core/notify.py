@@ -31,7 +31,10 @@ class RetryNotice(Struct, frozen=True):
     attempts: int
 
     def __str__(self) -> str:
-        pause = f" in {self.wait:{'.2g' if self.wait < 10 else '.0f'}} s" if self.wait else ""
+        pause = ""
+        if self.wait:
+            precision = ".2g" if self.wait < 10 else ".0f"
+            pause = f" in {self.wait:{precision}} s"
         return f"{self.problem}; trying again{pause} ({self.attempt} of {self.attempts})"
 
 

@@ -21,7 +21,8 @@ SKIPPED_AFTER_FAILURE = "not called: an earlier call failed, and that ends the w
 COME_AGAIN = "not called: a turn makes {most} calls at most; make this one again in your next turn"
 ELIDED_RESULT = "[This result was taken out to make room; call the tool again if it is needed.]"
 EDITED_IN_EDITOR = "[{name} is attached as the editor has it; the file on disk differs, for it is not saved.]"
-MARK, MARKS = "[redacted:{name}]", re.compile(r"\[redacted:[A-Za-z0-9_-]+\]")
+MARK = "[redacted:{name}]"
+MARKS = re.compile(r"\[redacted:[A-Za-z0-9_-]+\]")
 """The text in the place of a secret."""
 NO_ONE_TO_ANSWER = "no one is there to answer"
 COULD_NOT_ASK = "forge could not ask (not interactive)"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import struct
 
-LONGEST_EDGE, PIXELS_A_TOKEN = 1568, 750
+LONGEST_EDGE = 1568
+PIXELS_A_TOKEN = 750
 HEAD = 64 * 1024
 """Bytes in which the size of a picture is looked for."""
 

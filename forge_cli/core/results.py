@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Any, ClassVar
 
 from msgspec.structs import replace
@@ -251,7 +251,8 @@ def bounded(value: ResultValue, limit: int = VALUE_LIMIT) -> ResultValue:
         case FileList(files=files):
             return replace(value, files=files[:20_000])
         case Json():
-            text, said = value.json(), _cut(value.model_text, limit)
+            text = value.json()
+            said = _cut(value.model_text, limit)
             if len(text) > limit:
                 return Text(cut(text, limit), value.display, value.files)
             return value if said is value.model_text else replace(value, model_text=said)
@@ -283,8 +284,11 @@ def _characters(data: Any) -> int:
 
 def shown_files(value: ResultValue) -> tuple[Image | Blob, ...]:
     """The files of a result that a model that sees may be shown, beside its text."""
-    found = (value,) if isinstance(value, Image | Blob) else value.files if isinstance(value, Text | Json) else ()
-    return found or ()
+    if isinstance(value, Image | Blob):
+        return (value,)
+    if isinstance(value, Text | Json):
+        return value.files or ()
+    return ()
 
 
 def for_model(value: ResultValue, limit: int = MODEL_LIMIT) -> str:
@@ -344,7 +348,9 @@ _KINDS: dict[str, type[ResultValue]] = {
 
 def custom(kind: str, data: Any, rest: Mapping[Any, Any]) -> Custom:
     """A mapping as a result of its own kind; ``rest`` is what it has besides."""
-    summary, mime, hints = rest.get("summary"), rest.get("mime_type", rest.get("mimeType")), rest.get("display")
+    summary = rest.get("summary")
+    mime = rest.get("mime_type", rest.get("mimeType"))
+    hints = rest.get("display")
     return Custom(
         kind,
         jsonable(data),
@@ -357,7 +363,7 @@ def custom(kind: str, data: Any, rest: Mapping[Any, Any]) -> Custom:
 def joined(parts: Iterable[Any]) -> Text:
     """One text of what a tool returned in parts, with the images and files of all of them."""
     results = [as_result(part) for part in parts]
-    files = tuple(file for each in results for file in shown_files(each))
+    files = tuple(chain.from_iterable(map(shown_files, results)))
     return Text("\n".join(each.text() for each in results), files=files or None)
 
 

@@ -84,7 +84,10 @@ def _shown(text: str, keep: str, places: Container[int] = (), start: int = 0) ->
         marks = _STACKED if found.start() == 0 or text[found.start() - 1] in keep else 0
         for index, char in enumerate(found[0], found.start()):
             hidden = _is_hidden(char) and index not in places
-            marks = marks + 1 if _is_stacking(char) else _STACKED if hidden else 0
+            if _is_stacking(char):
+                marks += 1
+            else:
+                marks = _STACKED if hidden else 0
             if index >= start:
                 yield char.encode("unicode_escape").decode("ascii") if hidden or marks > _STACKED else char
         end = max(start, found.end())
@@ -112,7 +115,8 @@ def cut(text: str, limit: int, at: CutAt = "lines", *, mark: str | None = None) 
     room = limit - len(mark.format(len(text)))
     room = room if room > limit // 2 else limit
     before, behind = {"lines": (room * 2 // 3, room // 3), "middle": (room // 2, room // 2), "end": (room, 0)}[at]
-    head, tail = text[:before], text[len(text) - behind :]
+    head = text[:before]
+    tail = text[len(text) - behind :]
     if at == "lines":
         head, tail = _whole_lines(head, tail, room // 10)
     return f"{head}{mark.format(len(text) - len(head) - len(tail))}{tail}"
@@ -140,7 +144,8 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 def nearest_tool(name: str, known: Iterable[str]) -> str | None:
     """The tool that was meant; ``add`` and ``mcp.add`` find ``demo__add``, which begins with the name of its server."""
-    known, wanted = list(known), _PARTS.split(name)[-1].lower()
+    known = list(known)
+    wanted = _PARTS.split(name)[-1].lower()
     same_end = [each for each in known if wanted and _PARTS.split(each)[-1].lower() == wanted]
     if not same_end:
         return nearest(name, known)
@@ -215,5 +220,6 @@ class TextJoiner:
 
     def close(self) -> str:
         """The rest, and no more will follow."""
-        held, self._held = self._held, ""
+        held = self._held
+        self._held = ""
         return mend(held)

@@ -98,7 +98,8 @@ def _is_below(path: str, folders: frozenset[str]) -> bool:
 
 def describe_wanted(wanted: Iterable[TriedWant]) -> list[str]:
     """Describe what a trial reached for in vain, for people: places of the network together, then each path."""
-    places, paths = {True: list[str](), False: list[str]()}, []
+    places = {True: list[str](), False: list[str]()}
+    paths = []
     for each in wanted:
         if each.kind == "network":
             places[each.what.startswith("127.")].append(each.what)

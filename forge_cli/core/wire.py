@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from enum import Enum
 from functools import cache, partial, reduce
+from itertools import chain
 from operator import or_
 from types import NoneType, UnionType
 from typing import Any, ClassVar, Literal, TypeVar, Union, cast, get_args, get_origin
@@ -178,7 +179,7 @@ def is_too_deep(value: Any, levels: int = NESTING) -> bool:
     for _ in range(levels):
         if not level:
             return False
-        inside = [item for each in level for item in (each.values() if isinstance(each, dict) else each)]
+        inside = chain.from_iterable(map(inner_values, level))
         level = [item for item in inside if isinstance(item, dict | list)]
     return bool(level)
 
@@ -216,7 +217,8 @@ def reader(kind: Any) -> Callable[[Any], Any]:
         return OWN_READERS[kind]
     if kind in _SCALARS:
         return _SCALARS[kind]
-    origin, inner = get_origin(kind), get_args(kind)
+    origin = get_origin(kind)
+    inner = get_args(kind)
     if origin is Literal:
         return _read_text
     if origin in (Union, UnionType) and NoneType in inner:

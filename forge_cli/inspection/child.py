@@ -38,7 +38,8 @@ def result_type(function: Function) -> Any:
 
 def _take_streams() -> tuple[int, int]:
     """The pipes of the conversation, out of the way of code that reads standard input or prints."""
-    requests, replies = os.dup(0), os.dup(1)
+    requests = os.dup(0)
+    replies = os.dup(1)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
     return requests, replies

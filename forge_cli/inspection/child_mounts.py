@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
+from itertools import product
 from pathlib import Path
 
 from forge_cli.core.bounds import is_of_forge
@@ -48,10 +49,11 @@ def confined(worker: str | Path | None, folder: Path | None, zones: Sequence[Pat
     if found is None:
         _warn_once()
         return UNCONFINED
-    homes, named = user_homes(), [Path(worker).absolute()] if worker else []
+    homes = user_homes()
+    named = [Path(worker).absolute()] if worker else []
     real_homes = [Path(os.path.realpath(home)) for home in homes]
     wanted = {*_libraries(), *named, *_files(looked_at, folder), *zones, *_policy()}
-    secret = frozenset(Path(os.path.realpath(home / name)) for home in real_homes for name in HIDDEN)
+    secret = frozenset(Path(os.path.realpath(home / name)) for home, name in product(real_homes, HIDDEN))
     confinement = confinement_for(
         (),
         workspace=Path.cwd(),
@@ -72,10 +74,12 @@ async def unseen_zones(worker: str, workspace: str) -> list[tuple[str, str, str]
 
     Only toolsets that somebody else wrote may want to use one when they are opened.
     """
-    prepared, place = PreparedWorker(load_worker(worker), PluginHost()), Path(workspace)
+    prepared = PreparedWorker(load_worker(worker), PluginHost())
+    place = Path(workspace)
     if all(is_of_forge(each.cls) for each in prepared.toolsets):
         return []
-    section, file = sandbox_section(prepared.worker), str(prepared.worker.path)
+    section = sandbox_section(prepared.worker)
+    file = str(prepared.worker.path)
     zones = zones_of_file(section, workspace=place, user_home=user_home(), file=file) or ()
     found = (*zones, *prepared.brought_zones(place))
     return [(each.name, str(each.path), each.mode.value) for each in found if not each.path.is_dir()]

@@ -71,11 +71,22 @@ def examine(tool: Tool) -> list[ConformanceCheck]:
     ]
 
 
+async def check_tools(tools: Iterable[Tool], guard: Guard) -> list[ConformanceCheck]:
+    """Examine each tool, and try it if that does no harm."""
+    found: list[ConformanceCheck] = []
+    for tool in tools:
+        found += examine(tool)
+        found += await trial(tool, guard)
+    return found
+
+
 async def trial(tool: Tool, guard: Guard) -> list[ConformanceCheck]:
     """Call a tool that only reads and needs no input, through the gate; no other is called."""
     if not tool.read_only or tool.schema.json_schema.get("required"):
         return []
-    outcome, warnings, call = None, list[str](), ToolCall(new_id("call"), tool.name, {})
+    outcome = None
+    warnings = list[str]()
+    call = ToolCall(new_id("call"), tool.name, {})
 
     def notice(event: Event) -> None:
         if isinstance(event, StatusEvent) and event.level == "warning" and event.tool_call_id == call.id:

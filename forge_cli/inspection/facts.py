@@ -52,7 +52,8 @@ class Ruled(Protocol):
 
 def facts_of(worker: Worker, assembly: Assembly, settings: Settings | None) -> Facts:
     """The identity and the parts of a worker; ``settings`` are the user's, which hold for the one that is started."""
-    config, sandbox = worker.config, assembly.guard.judge.late_sandbox
+    config = worker.config
+    sandbox = assembly.guard.judge.late_sandbox
     network = sandbox.isolation.network
     hosts = network if isinstance(network, bool) else network.names()
     limits = merged(config.limits, settings.limits) if settings else merged(config.limits)
@@ -97,10 +98,13 @@ def _manual(assembly: Assembly) -> list[Facts]:
 def policy_of(assembly: Assembly) -> Facts:
     """The verdict on every tool, and every rule that decides where the arguments do."""
     ruled = {opened.name: opened.toolset for opened in assembly.toolbox.toolsets if isinstance(opened.toolset, Ruled)}
+    rules: list[Facts] = []
+    for name, toolset in ruled.items():
+        rules += [{"toolset": name, **_wire(rule)} for rule in toolset.rules()]
     hooks = assembly.guard.judge.hooks
     return {
         "tools": [_said_of(offer, assembly.guard) for offer in assembly.toolbox.offers.values()],
-        "rules": [{"toolset": name, **_wire(rule)} for name, toolset in ruled.items() for rule in toolset.rules()],
+        "rules": rules,
         "zones": [_zone(zone) for zone in assembly.guard.judge.late_sandbox.zones],
         "hooks": hooks.facts() if hooks else [],
     }
@@ -122,7 +126,8 @@ def _said_of(offer: Offer, guard: Guard) -> Facts:
 
 def _always(offer: Offer, guard: Guard) -> Verdict | None:
     """The verdict on every call of a tool, with what is blocked in its parents; None where arguments decide."""
-    verdict, parent = offer.policy.fixed(offer.tool), guard.judge.parent
+    verdict = offer.policy.fixed(offer.tool)
+    parent = guard.judge.parent
     while parent and not (verdict and verdict.approval is Approval.BLOCKED):
         same = same_tool(parent, offer)
         blocked = same.policy.fixed(same.tool) if same else None
@@ -149,7 +154,8 @@ async def tree_of(worker: Worker, assembly: Assembly, open_worker: OpenWorker, s
         return {**facts_of(worker, assembly, user), "tools": tools, "rules": policy["rules"], "workers": workers}
 
     async def visit(child: Worker, offer: Offer, parent: Assembly, path: tuple[Path, ...]) -> Facts:
-        file, verdict = child.path.resolve(), _always(offer, parent.guard)
+        file = child.path.resolve()
+        verdict = _always(offer, parent.guard)
         known = {"name": child.name, "file": str(child.path), "description": child.config.description}
         if verdict and verdict.approval is Approval.BLOCKED:
             return {**known, "refused": f"blocked: {verdict.reason}"}
@@ -169,7 +175,10 @@ async def tree_of(worker: Worker, assembly: Assembly, open_worker: OpenWorker, s
 async def worker_view(name: str, folder: str, view: str, branch: str | None, guidance: str) -> Facts:
     """One view of a worker: its facts, its policy, its tree or its prompt."""
     workspace = Path(folder)
-    worker, host, bus, settings = load_worker(name), PluginHost(), EventBus(), load_settings(forge_home(), workspace)
+    worker = load_worker(name)
+    host = PluginHost()
+    bus = EventBus()
+    settings = load_settings(forge_home(), workspace)
     warn_of_events(bus)
     if os.environ.get("FORGE_MODEL"):
         settings = settings.model_copy(update={"model": os.environ["FORGE_MODEL"]})

@@ -31,7 +31,8 @@ ANYTHING: JsonObject = {"anyOf": [{"type": "object"}, {"type": "array"}, {"type"
 
 async def worker_schema() -> JsonObject:
     """The schema of a worker file."""
-    found, toolsets = _Definitions(section_schema(WorkerConfig)), await _sections("toolset")
+    found = _Definitions(section_schema(WorkerConfig))
+    toolsets = await _sections("toolset")
     properties = found.schema["properties"]
     properties["sandbox"] |= {"anyOf": [found.add("sandbox", section_schema(SandboxConfig)), {"type": "null"}]}
     properties["toolsets"]["properties"] = {name: found.add(name, section) for name, section in toolsets.items()}
@@ -44,7 +45,8 @@ async def worker_schema() -> JsonObject:
 
 async def config_schema() -> JsonObject:
     """The schema of ``config.yaml``."""
-    found, policies = _Definitions(section_schema(Settings)), await _sections("policy")
+    found = _Definitions(section_schema(Settings))
+    policies = await _sections("policy")
     properties = {name: found.add(name, section) for name, section in policies.items()}
     found.schema["properties"]["policy"] |= {"properties": properties, "additionalProperties": False}
     return found.schema
@@ -85,11 +87,13 @@ async def _sections(kind: str) -> dict[str, JsonObject]:
 
 async def _all_sections() -> dict[str, JsonObject]:
     """One that cannot be asked takes anything, and is told of; answers are cached until the plugin changes."""
-    found, packages = dict[str, JsonObject](), dict[str, str]()
+    found = dict[str, JsonObject]()
+    packages = dict[str, str]()
     with StampedCache(forge_home() / "cache" / "sections.json") as cache:
         async with Inspector() as inspector:
             for plugin in PluginHost().toolset_plugins():
-                name, stamp = f"{plugin.name} of {plugin}", plugin_stamp(plugin, packages)
+                name = f"{plugin.name} of {plugin}"
+                stamp = plugin_stamp(plugin, packages)
                 kept: Any = cache.find(name, stamp)
                 if not isinstance(kept, Mapping):
                     try:

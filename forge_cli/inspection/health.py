@@ -121,8 +121,9 @@ def _terminal(interactive: bool) -> DoctorCheck:
 
 def isolation_level() -> dict[str, str | None]:
     found = mechanism()
-    level = "none" if found is None else "weaker" if found.weakness else "full"
-    return {"level": level, "mechanism": found.name if found else None}
+    if found is None:
+        return {"level": "none", "mechanism": None}
+    return {"level": "weaker" if found.weakness else "full", "mechanism": found.name}
 
 
 def _confinement() -> DoctorCheck:
@@ -169,7 +170,8 @@ def _locks(folder: Path) -> list[DoctorCheck]:
     named = [each.path for each in named_workers(folder, forge_home()) if lock_file(each.path).is_file()]
     checks: list[DoctorCheck] = []
     for path in dict.fromkeys([*beside, *named]):
-        name, remedy = f"lock.{lock_file(path).stem}", f"review that, then forge lock {path} --update"
+        name = f"lock.{lock_file(path).stem}"
+        remedy = f"review that, then forge lock {path} --update"
         try:
             found = stale_parts(load_worker(path), folder, forge_home())
         except ForgeError as error:

@@ -43,7 +43,9 @@ class Inspector:
     def __init__(
         self, worker: str | Path | None = None, folder: Path | None = None, *, calls_tools: bool = False
     ) -> None:
-        self._worker, self._folder, self._calls_tools = worker, folder, calls_tools
+        self._worker = worker
+        self._folder = folder
+        self._calls_tools = calls_tools
         self._stack = AsyncExitStack()
         self._children: ChildProcesses | None = None
         self._child: LoadingChild | None = None
@@ -86,5 +88,6 @@ class Inspector:
     async def close(self) -> None:
         """End the child, if there is one; the next request that needs one has a new one."""
         if self._child is not None:
-            child, self._child = self._child, None
+            child = self._child
+            self._child = None
             await child.end()

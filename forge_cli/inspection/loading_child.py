@@ -27,7 +27,9 @@ from forge_cli.sandbox.processes.streams import Input
 T = TypeVar("T")
 
 LIMITS = ProcessLimits(processes=64, memory=2**31, file_size=2**28)
-LONGEST_REPLY, LONGEST_PRINT, LONGEST_SENTENCE = 2**26, 2**16, 1000
+LONGEST_REPLY = 2**26
+LONGEST_PRINT = 2**16
+LONGEST_SENTENCE = 1000
 MOST_STEPS = 20
 """How often something third-party can begin and have its own time, where tools are called."""
 _START = """import sys; sys.path[:] = sys.argv[1:]

@@ -26,7 +26,8 @@ def check_model(found: Worker, workspace: Path) -> str | None:
     settings = load_settings(forge_home(), workspace)
     if not found.config.model:
         return None
-    where, model = found.config.where("model"), settings.resolve(found.config.model)
+    where = found.config.where("model")
+    model = settings.resolve(found.config.model)
     provider, colon, name = model.partition(":")
     if not colon or not name:
         raise not_a_model(model, settings, where)
@@ -55,7 +56,9 @@ def check_script(worker: Worker, folder: Path) -> None:
 
 def check_settings(settings: Settings) -> None:
     """Refuse what stands in a config.yaml and could not be used; no third-party code runs."""
-    own, host, home = PluginHost([]), PluginHost(), forge_home()
+    own = PluginHost([])
+    host = PluginHost()
+    home = forge_home()
     policy = user_policies(host, settings, home)
     for plugin in own.toolset_plugins():
         if plugin.name in settings.policy:

@@ -58,4 +58,6 @@ def worker_for(server: str) -> Worker:
 
 def describe_confined(server: McpServer) -> str:
     """Whether its process is confined; one that runs elsewhere cannot be."""
-    return "" if server.url else "yes" if server.confined else "no"
+    if server.url:
+        return ""
+    return "yes" if server.confined else "no"

@@ -45,7 +45,9 @@ def _given(past: PastCall) -> dict[str, object] | str:
 
 
 def _caller(past: PastCall) -> Caller:
-    return Caller.MODEL if past.by_model else Caller.OPERATOR if past.call.parent else Caller.PERSON
+    if past.by_model:
+        return Caller.MODEL
+    return Caller.OPERATOR if past.call.parent else Caller.PERSON
 
 
 @dataclass

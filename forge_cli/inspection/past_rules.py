@@ -58,7 +58,8 @@ async def suggest_rules(
             wanted[_key(rules)] += question.yes
     chosen: list[GrantRule] = []
     allowed: set[int] = set()
-    found, left_out = list[Suggestion](), list[LeftOut]()
+    found = list[Suggestion]()
+    left_out = list[LeftOut]()
     while candidates:
         given = _key(chosen)
         best = max(candidates, key=lambda key: _worth(key, given, wanted))
@@ -107,7 +108,8 @@ async def suggest_from_past(since: str, warn: Warn) -> tuple[list[MadeCall], lis
         questions += [replace(made, offers=now.offers) for made, now in found]
 
     async def newly_allowed(rules: Sequence[GrantRule], before: Set[int]) -> set[int]:
-        text, allowed = _planned(rules).after.decode(), set[int]()
+        text = _planned(rules).after.decode()
+        allowed = set[int]()
         for gate, calls in asking:
             left = {place: past for place, past in calls.items() if place not in before}
             now = zip(left, await gate.judge([*left.values()], text), strict=True)
@@ -146,7 +148,7 @@ async def compare_rules(warn: Warn) -> tuple[dict[str, Facts], set[str], int]:
         policy = await inspect(policy_at, gate.file, str(gate.workspace), worker=gate.file, folder=gate.workspace)
         called = {made.past.call.name for made, _ in calls}
         rules |= {rule["where"]: rule for rule in _written(policy)}
-        met |= {where for _, now in calls for where in now.met}
+        met.update(*(now.met for _, now in calls))
         met |= {rule["where"] for rule in _written(policy) if rule.get("tool") in called}
     return rules, met, sum(len(calls) for _, calls in judged)
 

@@ -18,7 +18,7 @@ from forge_cli.engine.plugins.foreign import as_command
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.requirements import missing, unfit
 from forge_cli.engine.plugins.scan import COMMAND, Plugin, kind_and_name
-from forge_cli.inspection.conformance import ConformanceCheck, examine, trial
+from forge_cli.inspection.conformance import ConformanceCheck, check_tools
 from forge_cli.inspection.inspector import Inspector
 from forge_cli.inspection.sections import COMMON, settings_of
 from forge_cli.inspection.tool_rows import needed_settings, only_plugin
@@ -35,8 +35,10 @@ def _check(subject: str, check: str, *problems: str) -> ConformanceCheck:
 
 async def check_distribution(plugins: list[Plugin]) -> list[ConformanceCheck]:
     """Everything about one distribution; each of its plugins is loaded in a process of its own."""
-    host, distribution = PluginHost(), plugins[0].distribution
-    built, absent = unfit(distribution), missing(distribution)
+    host = PluginHost()
+    distribution = plugins[0].distribution
+    built = unfit(distribution)
+    absent = missing(distribution)
     checks = [
         _check(distribution, "forge", *([f"{distribution} {built}"] if built else [])),
         _check(distribution, "requirements", *([f"not installed: {', '.join(absent)}"] if absent else [])),
@@ -176,7 +178,7 @@ async def _conformance(host: PluginHost, plugin: Plugin) -> list[ConformanceChec
     try:
         async with only_plugin(host, plugin, mode=ApprovalMode.APPROVE_ALL) as assembly:
             tools = [offer.tool for offer in assembly.toolbox.offers.values()]
-            found = [check for tool in tools for check in [*examine(tool), *await trial(tool, assembly.guard)]]
+            found = await check_tools(tools, assembly.guard)
     except ForgeError as error:
         return [_check(plugin.name, "tools", error.message)]
     except BaseException as error:  # third-party code: a toolset is opened, asked and closed here

@@ -96,7 +96,9 @@ async def ready_models() -> list[str]:
     rows = await provider_rows(with_models=True)
     ready = [row for row in rows if row["ready"] and (row["models"] or row["provider"] in MODELS)]
     ready.sort(key=lambda row: all(model["source"] != "server" for model in row["models"]))
-    names = [f"{row['provider']}:{model['name']}" for row in ready for model in row["models"]]
+    names: list[str] = []
+    for row in ready:
+        names += [f"{row['provider']}:{model['name']}" for model in row["models"]]
     names += [MODELS[row["provider"]] for row in ready if not row["models"] and "MODEL" not in MODELS[row["provider"]]]
     likely = [name for name in names if name in MODELS.values()]
     return list(dict.fromkeys((*(likely if names and names[0] not in likely else ()), *names)))

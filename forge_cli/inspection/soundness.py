@@ -24,7 +24,9 @@ async def open_all(path: str, workspace: str) -> tuple[tuple[int, int, list[str]
     """
     from forge_cli.engine.runtime.without_model import opened
 
-    bus, odd, seen = EventBus(), list[str](), set[Path]()
+    bus = EventBus()
+    odd = list[str]()
+    seen = set[Path]()
     warn_of_events(bus)
     open_worker = partial(opened, workspace=Path(workspace), bus=bus, make_zones=False)
 

@@ -28,7 +28,7 @@ from forge_cli.files.lookup import SUFFIXES, named_workers
 from forge_cli.files.module import LocalModule
 from forge_cli.files.settings_files import import_timeout
 from forge_cli.files.worker import load_worker
-from forge_cli.inspection.conformance import ConformanceCheck, examine, trial
+from forge_cli.inspection.conformance import ConformanceCheck, check_tools, examine
 from forge_cli.inspection.tool_rows import needed_settings
 from forge_cli.sandbox.names import shown
 from forge_cli.schema import problems
@@ -49,7 +49,8 @@ async def check_target(target: str | None, worker: str | None) -> list[Conforman
     tools = ExecutableManager(forge_home())
     if worker is not None:
         return await _check_worker(Path(worker), target)
-    names, toolsets = tools.names(), [plugin.name for plugin in PluginHost().toolset_plugins()]
+    names = tools.names()
+    toolsets = [plugin.name for plugin in PluginHost().toolset_plugins()]
     if target is None or target in names:
         return await _check_programs(tools, names if target is None else [target])
     if target in toolsets:
@@ -157,8 +158,10 @@ async def _check_tools_file(path: Path) -> list[ConformanceCheck]:
     checks = await _check_tools(CustomToolset.name, section)
     if all(check.check != LOADS for check in checks):
         return checks
-    alone = [await _check_tools(CustomToolset.name, {**section, "tools": [name]}, name) for name in names]
-    return [check for checks in alone for check in checks]
+    checks = []
+    for name in names:
+        checks += await _check_tools(CustomToolset.name, {**section, "tools": [name]}, name)
+    return checks
 
 
 async def _check_folder(path: Path) -> list[ConformanceCheck]:
@@ -183,7 +186,7 @@ async def _check_tools(
 async def _check_offers(assembly: Assembly, toolset: str | None = None) -> list[ConformanceCheck]:
     offers = [offer for offer in assembly.toolbox.offers.values() if toolset in (None, offer.toolset)]
     tools = [offer.tool for offer in offers]
-    return [check for tool in tools for check in [*examine(tool), *await trial(tool, assembly.guard)]]
+    return await check_tools(tools, assembly.guard)
 
 
 @asynccontextmanager

@@ -59,12 +59,15 @@ class Row(Struct, frozen=True):
 
 def rows_of_all(read: Callable[[Plugin], list[Row]]) -> list[Row]:
     """Of every plugin by itself; cached until it, the user's config.yaml, or of ours an executable, changes."""
-    found, packages, executables = list[Row](), dict[str, str](), _stamp_of(forge_home() / "tools")
+    found = list[Row]()
+    packages = dict[str, str]()
+    executables = _stamp_of(forge_home() / "tools")
     config = file_stamp(forge_home() / "config.yaml")
     with StampedCache(forge_home() / "cache" / "tools.json") as cache:
         for plugin in toolset_plugins(allowed(installed(forge_home() / "cache"))):
             own = executables if plugin.distribution == OWN else ""
-            name, stamp = f"{plugin.name} of {plugin}", f"{plugin_stamp(plugin, packages)} {config} {own}"
+            name = f"{plugin.name} of {plugin}"
+            stamp = f"{plugin_stamp(plugin, packages)} {config} {own}"
             rows = _cached_rows(cache.find(name, stamp))
             if rows is None:
                 rows = read(plugin)
@@ -89,8 +92,11 @@ def _files_of(package: str) -> list[str]:
     """The Python files of a package or module, which is not imported."""
     found = package_places(package)
     alone = [place for place in found if not os.path.isdir(place)]
-    inside = [(place, names) for folder in found for place, _, names in os.walk(folder)]
-    return alone + sorted(os.path.join(place, name) for place, names in inside for name in names if name[-3:] == ".py")
+    inside: list[str] = []
+    for folder in found:
+        for place, _, names in os.walk(folder):
+            inside += [os.path.join(place, name) for name in names if name.endswith(".py")]
+    return alone + sorted(inside)
 
 
 def _digest(found: object) -> str:

@@ -40,7 +40,8 @@ LONGEST_LINE = 1000
 
 def _row(offer: Offer) -> Row:
     tool = offer.tool
-    source, manual = tool.source, tool.manual
+    source = tool.source
+    manual = tool.manual
     return Row(
         tool.name,
         offer.toolset,
@@ -102,9 +103,11 @@ def _raise_of_settings(error: ForgeError) -> None:
 
 async def rows_of_worker(path: str) -> list[Row]:
     """The tools of a worker, with those marked that its model would not read the definitions of."""
-    worker, workspace = load_worker(path), Path.cwd()
+    worker = load_worker(path)
+    workspace = Path.cwd()
     async with opened(worker, workspace=workspace, make_zones=False) as assembly:
-        broken, offers = _left_out(assembly), dict(assembly.toolbox.offers)
+        broken = _left_out(assembly)
+        offers = dict(assembly.toolbox.offers)
         deferred = await defer_tools(worker, assembly, load_settings(forge_home(), workspace))
         rows = [replace(_row(each), deferred=deferred.is_deferred(each) or None) for each in offers.values()]
         return [*rows, *broken]

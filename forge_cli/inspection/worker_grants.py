@@ -73,7 +73,13 @@ def _of_child(row: Grant, name: str) -> Grant:
 def _own_grants(worker: Worker, workspace: Path) -> list[Grant]:
     sections = list(_sections(worker))
     sandbox = sandbox_section(worker)
-    servers = [server for name, section in sections if name == "mcp" for server in _servers(section, worker, workspace)]
+    servers: list[NamedServer] = []
+    for name, section in sections:
+        if name == "mcp":
+            servers += _servers(section, worker, workspace)
+    zones: list[Grant] = []
+    for zone in declared_zones(worker, workspace):
+        zones += _zone(zone, worker.folder, workspace)
     return [
         *_code(worker, sections),
         *_programs(servers, workspace),
@@ -81,7 +87,7 @@ def _own_grants(worker: Worker, workspace: Path) -> list[Grant]:
         *_isolation(sandbox, starts=any(name in STARTS_COMMANDS for name, _ in sections)),
         *_commands(sections),
         *_calls(worker, sections),
-        *(grant for zone in declared_zones(worker, workspace) for grant in _zone(zone, worker.folder, workspace)),
+        *zones,
         *_variables(sections, servers),
         *_workers(sections),
     ]
@@ -149,7 +155,8 @@ def _of_project(name: str, workspace: Path) -> NamedServer | None:
 
 def _programs(servers: Iterable[NamedServer], workspace: Path) -> Iterator[Grant]:
     for each in servers:
-        server, at = each.server, _at(each.where, workspace)
+        server = each.server
+        at = _at(each.where, workspace)
         if server is None:
             yield Grant("program", f"the MCP server {each.name}, as you define it{at}")
         elif server.url:

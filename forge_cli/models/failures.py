@@ -21,15 +21,18 @@ from forge_cli.core.messages import current_pace
 from forge_cli.core.notify import Notify, RetryNotice, StatusNotice
 from forge_cli.core.text import cut, visible
 
-ATTEMPTS, ATTEMPTS_IN_SILENCE = 5, 2
+ATTEMPTS = 5
+ATTEMPTS_IN_SILENCE = 2
 """How often a request is sent; a server that says nothing has taken long enough the first time."""
 DELAYS = (0.5, 1.0, 4.0, 10.0)
 DELAY_REFUSED = 1.0
 """Seconds at most before a server is asked again that does not run, or is starting."""
-SHORTEST_WAIT, LONGEST_WAIT = 1.0, 120.0
+SHORTEST_WAIT = 1.0
+LONGEST_WAIT = 120.0
 """Seconds that a server may ask for: where it asks for less, forge waits at least as long as it would by itself."""
 OTHER_MODEL = "or take another model: forge models list"
-DECLINED, NO_WORDS = "the model or its server declined to answer", "[The model declined to answer]"
+DECLINED = "the model or its server declined to answer"
+NO_WORDS = "[The model declined to answer]"
 """A refusal, as it is told; and in the place of its words, where it has none."""
 
 _SHOWN = 300
@@ -206,7 +209,8 @@ class Retry(Struct, frozen=True):
             if pace and failure.busy:
                 pace.hold(delay)
             tried = f" (tried {attempt} times)" if attempt > 1 else ""
-            text, why = f"{self.model}: {problem}{tried}", failure
+            text = f"{self.model}: {problem}{tried}"
+            why = failure
             raise ModelError(text, hint=why.hint, too_long=why.too_long, refused=why.refused)
         delay = min(delay, DELAY_REFUSED) if failure.quick else delay
         told = StatusNotice.of_retry(RetryNotice(f"{self.model}: {problem}", delay, attempt + 1, attempts))

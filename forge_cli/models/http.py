@@ -159,7 +159,8 @@ class HttpClient:
         return {**own, **self.headers}
 
     async def aclose(self) -> None:
-        pool, self._pool = self._pool, None
+        pool = self._pool
+        self._pool = None
         if pool is not None:
             await wait_within(CALL_LIMIT, "closing its connections", pool.leave)
 
@@ -289,7 +290,8 @@ class SseReader:
             piece = piece.removeprefix(b"\n")
         self._after_cr = piece.endswith(b"\r")
         self._rest += piece
-        lines, events = list[bytes](), list[str]()
+        lines = list[bytes]()
+        events = list[str]()
         if _LINE_END.search(piece):
             *lines, rest = _LINE_END.split(bytes(self._rest))
             self._rest = bytearray(rest)
@@ -302,7 +304,8 @@ class SseReader:
 
     def close(self) -> list[str]:
         """The event that only misses its blank line; a line that is not complete does not count."""
-        data, self._data = self._data, []
+        data = self._data
+        self._data = []
         return ["\n".join(data)] if data else []
 
     def _take(self, line: bytes) -> None:
@@ -324,7 +327,8 @@ class IdleTimeout:
 
     def renew(self) -> None:
         """Something useful has come."""
-        self.begun, self.limit = True, self.seconds
+        self.begun = True
+        self.limit = self.seconds
         self.extend()
 
     def extend(self) -> None:

@@ -47,7 +47,8 @@ class RequestIds:
         return replace(message, results=tuple(replace(result, call_id=own) for result, own in results))
 
     def _own(self, call_id: str) -> str:
-        own, tries = call_id, len(self._taken)
+        own = call_id
+        tries = len(self._taken)
         while not is_legal_id(own) or own in self._taken:
             # nine letters and digits, because Mistral's templates refuse any other id
             own = hashlib.sha256(f"{tries} {call_id}".encode("utf-8", "surrogatepass")).hexdigest()[:9]

@@ -22,7 +22,8 @@ def listed_window(provider: str, model: str) -> int | None:
         return None
     table = Path(found.origin).with_name("data.py").stat()
     with StampedCache(forge_home() / "cache" / "windows.json") as kept:
-        name, stamp = f"{provider}:{model}", f"{table.st_mtime_ns} {table.st_size}"
+        name = f"{provider}:{model}"
+        stamp = f"{table.st_mtime_ns} {table.st_size}"
         window = kept.find(name, stamp)
         if not isinstance(window, int):
             window = _look_up(provider, model)

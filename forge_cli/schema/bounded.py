@@ -101,7 +101,8 @@ def _additional_properties(validator: Any, inner: Any, instance: Any, schema: An
 
     if not isinstance(instance, dict):
         return
-    named, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
+    named = schema.get("properties", {})
+    patterns = schema.get("patternProperties", {})
     others = [name for name in instance if name not in named and not any(is_found(each, name) for each in patterns)]
     if isinstance(inner, dict):
         for name in others:

@@ -77,7 +77,9 @@ def _as_mapping(error: ErrorDetails) -> str:
     given = error["input"]
     listed = given if isinstance(given, list) else [given]
     names = [f"{name}: {{}}" for name in listed if isinstance(name, str)]
-    names += [f"{name}: ..." for each in listed if isinstance(each, dict) for name in each]
+    for each in listed:
+        if isinstance(each, dict):
+            names += [f"{name}: ..." for name in each]
     if error["loc"][-1:] != ("toolsets",) or not names:
         return ""
     return cut(f"; write {{{', '.join(names)}}}", SHOWN, "end")

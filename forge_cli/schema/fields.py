@@ -71,8 +71,11 @@ def alternatives(schema: Any, root: JsonObject, seen: set[str] | None = None) ->
         options = rest.get(keyword)
         if isinstance(options, list) and (keyword != "allOf" or len(options) == 1):
             del rest[keyword]
-            spread = [{**rest, **as_mapping(option)} for option in options if option is not False]
-            return [branch for option in spread for branch in alternatives(option, root, seen)]
+            spread: list[JsonObject] = []
+            for option in options:
+                if option is not False:
+                    spread += alternatives({**rest, **as_mapping(option)}, root, seen)
+            return spread
     return [schema]
 
 

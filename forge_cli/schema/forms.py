@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -60,7 +61,7 @@ def _form_field(name: str, declared: Any, root: JsonObject, *, required: bool) -
     own = as_mapping(declared)
     merged = {**(branches[0] if len(branches) == 1 else {}), **own}
     listed = [choices(branch) for branch in branches]
-    options = tuple(value for values in listed for value in values or () if value is not None)
+    options = tuple(value for value in chain.from_iterable(filter(None, listed)) if value is not None)
     selectable = bool(options) and None not in listed
     return FormField(
         name=name,
@@ -107,6 +108,6 @@ def _admitted(schema: JsonObject) -> dict[str, frozenset[str]]:
     """The JSON types that each argument may have; null is left out, since people do not type it."""
     properties: Mapping[str, Any] = schema.get("properties", {})
     return {
-        name: frozenset(kind for branch in alternatives(declared, schema) for kind in kinds(branch)) - {"null"}
+        name: frozenset().union(*map(kinds, alternatives(declared, schema))) - {"null"}
         for name, declared in properties.items()
     }

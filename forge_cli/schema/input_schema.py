@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 _PROPERTY_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 _COMBINED = ("allOf", "anyOf", "oneOf")
-_STEPS, _STEPS_A_VALUE = 20_000, 100
+_STEPS = 20_000
+_STEPS_A_VALUE = 100
 """Keywords of a schema that are applied to an input, at most, and how many more for each value in it."""
 OPEN = frozenset({*_COMBINED, "$ref", "additionalProperties", "patternProperties", "unevaluatedProperties"})
 
@@ -90,12 +91,14 @@ class InputSchema(Struct, frozen=True, eq=False, dict=True):
     def _add_required(self, value: Any, judge: Validator) -> None:
         """Add the defaults of required fields that are missing, at any depth, where they are what the field admits."""
         for error in [each for each in judge.iter_errors(value) if each.validator == "required"]:
-            holder, needed = cast(JsonObject, error.instance), cast(list[str], error.validator_value)
+            holder = cast(JsonObject, error.instance)
+            needed = cast(list[str], error.validator_value)
             properties = as_mapping(as_mapping(error.schema).get("properties"))
             for name in needed:
                 declared = as_mapping(properties.get(name))
                 for stated in () if name in holder else default_in(declared, self.json_schema):
-                    default, inner = deepcopy(stated), self._validator.evolve(schema=declared)
+                    default = deepcopy(stated)
+                    inner = self._validator.evolve(schema=declared)
                     self._add_required(default, inner)
                     if inner.is_valid(default):
                         holder[name] = default
@@ -125,8 +128,10 @@ class InputSchema(Struct, frozen=True, eq=False, dict=True):
     @cached_property
     def _defaults(self) -> JsonObject:
         """The defaults that fit their own schema: ``null`` for a string stays out, as if nothing had been said."""
-        declared = self.json_schema["properties"].items()
-        named = {name: stated for name, each in declared for stated in default_in(each, self.json_schema)}
+        named: JsonObject = {}
+        for name, declared in self.json_schema["properties"].items():
+            for stated in default_in(declared, self.json_schema):
+                named[name] = stated
         wrong = {next(iter(error.absolute_path), None) for error in self._validator.iter_errors(named)}
         return {name: value for name, value in named.items() if name not in wrong}
 

@@ -50,7 +50,8 @@ def where_in(data: Any, loc: Loc, *, key: bool = False) -> Mark | None:
             mark = (data.keys_at if nested or (last and key) else data.values_at)[name]
             data = data[name]
         elif isinstance(data, MarkedList) and isinstance(step, int) and step < len(data):
-            mark, data = data.items_at[step], data[step]
+            mark = data.items_at[step]
+            data = data[step]
         else:
             return mark
     return mark
@@ -66,5 +67,10 @@ def dotted(loc: Loc) -> str:
     """``("sandbox", "zones", 0, "mode")`` as people write it: ``sandbox.zones[0].mode``."""
     text = ""
     for step in loc:
-        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else str(step)
+        if isinstance(step, int):
+            text += f"[{step}]"
+        elif text:
+            text += f".{step}"
+        else:
+            text = step
     return text

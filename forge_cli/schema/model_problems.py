@@ -30,7 +30,9 @@ def model_problems(error: ValidationError, args: JsonObject, schema: JsonObject)
     found: dict[Loc, list[ErrorDetails]] = {}
     for detail in error.errors(include_url=False):
         found.setdefault(_path_in(args, detail), []).append(detail)
-    inner = {path[:length] for path in found for length in range(len(path))}
+    inner: set[Loc] = set()
+    for path in found:
+        inner.update(path[:length] for length in range(len(path)))
     return [
         _model_problem(path, details, schema)
         for path, details in found.items()
@@ -42,7 +44,11 @@ def _path_in(data: Any, detail: ErrorDetails) -> Loc:
     """The place of the error in the args: pydantic's own location also names the alternatives of a union."""
     path: list[str | int] = []
     for step in detail["loc"]:
-        within = data if isinstance(data, dict) else dict(enumerate(data)) if isinstance(data, list) else {}
+        within: dict[Any, Any] = {}
+        if isinstance(data, dict):
+            within = data
+        elif isinstance(data, list):
+            within = dict(enumerate(data))
         if step in within:
             path.append(step)
             data = within[step]
@@ -50,12 +56,17 @@ def _path_in(data: Any, detail: ErrorDetails) -> Loc:
 
 
 def _model_problem(path: Loc, details: list[ErrorDetails], schema: JsonObject) -> str:
-    kind, text, value = details[0]["type"], details[0]["msg"], details[0]["input"]
+    kind = details[0]["type"]
+    text = details[0]["msg"]
+    value = details[0]["input"]
     if kind == "missing":
         return missing_field(path, schema)
     if kind in ("extra_forbidden", "unexpected_keyword_argument"):
         around = alternatives(declared_at(path[:-1], schema), schema)
-        return unknown_field(path, [name for branch in around for name in branch.get("properties", {})])
+        known: list[str] = []
+        for branch in around:
+            known += branch.get("properties", {})
+        return unknown_field(path, known)
     if len(details) > 1 or kind in _PYDANTIC_TYPES:
         expected = expectation(declared_at(path, schema), schema)
         if expected:
@@ -79,7 +90,8 @@ def dropped_fields(value: Any, given: Any, schema: JsonObject, path: Loc = ()) -
     elif isinstance(value, dict):
         fields = value
     elif isinstance(value, list | tuple) and isinstance(given, list) and len(value) == len(given):
-        parts, fields = dict(enumerate(given)), dict(enumerate(value))
+        parts = dict(enumerate(given))
+        fields = dict(enumerate(value))
     for name in parts:
         if name in fields:
             yield from dropped_fields(fields[name], parts[name], schema, (*path, name))

@@ -37,7 +37,10 @@ class Offering(Toolset):
         return "\n\n".join(str(said) for each in self._inner if (said := each.instructions())) or None
 
     async def prompts(self) -> Sequence[PromptSpec]:
-        return [spec for each in self._inner for spec in await settled(each.prompts())]
+        found: list[PromptSpec] = []
+        for each in self._inner:
+            found += await settled(each.prompts())
+        return found
 
     async def get_prompt(self, name: str, args: Mapping[str, str]) -> Any:
         owner = await self._owner_of_prompt(name)
@@ -57,7 +60,10 @@ class Offering(Toolset):
         return None
 
     async def resources(self) -> Sequence[ResourceSpec]:
-        return [spec for each in self._inner for spec in await settled(each.resources())]
+        found: list[ResourceSpec] = []
+        for each in self._inner:
+            found += await settled(each.resources())
+        return found
 
     async def read_resource(self, uri: str, args: Mapping[str, str]) -> Any:
         for each in self._inner:
@@ -80,12 +86,23 @@ class Offering(Toolset):
         if inspect.isroutine(thing):
             return [_from_function(thing, name, schema, {} if self.checks_output else {"check_output": False})]
         if isinstance(thing, dict):
-            found = [(str(key), await self.tools_from(item, str(key))) for key, item in thing.items()]
-            return [replace(tool, name=key) if len(tools) == 1 else tool for key, tools in found for tool in tools]
+            return await self._tools_by_name(thing)
         if isinstance(thing, list | tuple):
-            labelled = [(item, getattr(item, "__name__", f"{name}[{index}]")) for index, item in enumerate(thing)]
-            return [tool for item, label in labelled for tool in await self.tools_from(item, label)]
+            found: list[Tool] = []
+            for index, item in enumerate(thing):
+                found += await self.tools_from(item, getattr(item, "__name__", f"{name}[{index}]"))
+            return found
         raise SchemaError(f"'{name}' is neither a function nor a tool, but of type {type(thing).__name__}")
+
+    async def _tools_by_name(self, things: Mapping[Any, Any]) -> list[Tool]:
+        """The tools in a mapping; one that is alone behind its key is called as the key says."""
+        found: list[Tool] = []
+        for key, item in things.items():
+            tools = await self.tools_from(item, str(key))
+            if len(tools) == 1:
+                tools = [replace(tools[0], name=str(key))]
+            found += tools
+        return found
 
 
 class GivenTools(Offering):
@@ -96,9 +113,10 @@ class GivenTools(Offering):
     def __init__(self, config: ToolsetConfig, things: Sequence[Any]) -> None:
         super().__init__(config)
         self._things = things
+        self._found: Sequence[Tool] | None = None
 
     async def tools(self) -> Sequence[Tool]:
-        if "_found" not in vars(self):
+        if self._found is None:
             self._found = await self.tools_from(list(self._things), "tools")
         return self._found
 
@@ -115,7 +133,10 @@ class ModuleTools(Offering):
         return offerable_names(self.module)
 
     async def tools(self) -> Sequence[Tool]:
-        return [tool for name in self.names for tool in await self.tools_named(name)]
+        found: list[Tool] = []
+        for name in self.names:
+            found += await self.tools_named(name)
+        return found
 
     async def tools_named(self, name: str) -> Sequence[Tool]:
         """The tools behind one name: a Tool, a Toolset with its tools, or a typed function; else a SchemaError."""

@@ -40,7 +40,8 @@ class OwnThread:
 
     def _hand_over(self, function: Callable[[], T]) -> T:
         """Have the function called in the context that this thread was given."""
-        done, context = Future[T](), copy_context()
+        done = Future[T]()
+        context = copy_context()
 
         def call() -> None:
             try:
@@ -53,7 +54,8 @@ class OwnThread:
 
     def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
         thread = threading.current_thread()
-        before, thread.name = thread.name, self._name
+        before = thread.name
+        thread.name = self._name
         while not loop.is_closed():
             try:
                 call = self._calls.get(timeout=LOOK)

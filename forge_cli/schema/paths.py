@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from pydantic import GetJsonSchemaHandler
     from pydantic_core import CoreSchema
 
-FORMAT, ACCESS, KIND = "path", "x-forge-access", "x-forge-kind"
+FORMAT = "path"
+ACCESS = "x-forge-access"
+KIND = "x-forge-kind"
 
 
 class PathArgument(Struct, frozen=True):

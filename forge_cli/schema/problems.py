@@ -84,13 +84,15 @@ def shown(value: Any) -> str:
 def schema_problems(error: JsonSchemaError, root: JsonObject) -> list[str]:
     """The findings of the library, in our words."""
     error = best_error(error)
-    path, keyword = tuple(error.absolute_path), error.validator
+    path = tuple(error.absolute_path)
+    keyword = error.validator
     value: Any = error.instance
     schema: Any = error.schema
     if keyword == "required":
         return [missing_field((*path, name), root) for name in schema["required"] if name not in value]
     if keyword == "additionalProperties" and schema[keyword] is False:
-        known, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
+        known = schema.get("properties", {})
+        patterns = schema.get("patternProperties", {})
         extra = [name for name in value if name not in known and not _is_named(name, patterns)]
         return [unknown_field((*path, name), known) for name in extra]
     unsaid = keyword not in _SCHEMA_KEYWORDS or (keyword == "oneOf" and not error.context)

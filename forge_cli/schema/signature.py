@@ -150,12 +150,12 @@ def _documented_parameters(function: Callable[..., Any]) -> dict[str, str]:
         found = docstring_parser.parse(text).params
     except docstring_parser.ParseError:
         return {}
-    return {
-        name.strip(): " ".join(each.description.split())
-        for each in found
-        for name in each.arg_name.split(",")
-        if each.description
-    }
+    described: dict[str, str] = {}
+    for each in found:
+        if each.description:
+            text = " ".join(each.description.split())
+            described |= {name.strip(): text for name in each.arg_name.split(",")}
+    return described
 
 
 def describe(function: Callable[..., Any]) -> str:
@@ -272,7 +272,8 @@ def plain_args(instance: BaseModel, given: JsonObject) -> JsonObject:
     """
     text = instance.model_dump_json(by_alias=True, round_trip=True, warnings=False, fallback=lambda _: None)
     written = json.loads(text, parse_constant=lambda _: None)
-    names, values = {}, {}
+    names = {}
+    values = {}
     for field, info in type(instance).model_fields.items():
         names[field] = input_name(field, info)
         key = info.serialization_alias or field
@@ -306,6 +307,7 @@ def _lost(instance: BaseModel, plain: JsonObject, names: Mapping[str, str]) -> s
 
 
 def _same(instance: BaseModel, again: BaseModel, field: str) -> bool:
-    before, after = getattr(instance, field), getattr(again, field)
+    before = getattr(instance, field)
+    after = getattr(again, field)
     converted_default = field not in instance.model_fields_set and type(before) is not type(after) and after is not None
     return converted_default or bool(before == after)

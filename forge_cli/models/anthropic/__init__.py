@@ -13,5 +13,7 @@ __all__ = ["AnthropicModel", "forge_models", "make"]
 
 @hookimpl
 def forge_models() -> list[ModelFactory]:
-    keys, catalog, names = (KEY, TOKEN), known_models, known_names
+    keys = (KEY, TOKEN)
+    catalog = known_models
+    names = known_names
     return [ModelFactory("anthropic", make, needs=KEY, missing=missing, keys=keys, catalog=catalog, names=names)]

@@ -12,8 +12,10 @@ from forge_cli.core.wire import JsonObject
 from forge_cli.models.anthropic.transport import ADDRESS
 from forge_cli.models.windows import listed_window
 
-MILLION, CLASSIC = 1_000_000, 200_000
-ANSWER, CAUTIOUS_ANSWER = 32_000, 8_192
+MILLION = 1_000_000
+CLASSIC = 200_000
+ANSWER = 32_000
+CAUTIOUS_ANSWER = 8_192
 """Thinking counts as part of the answer; every family below allows the larger one, a stranger may not."""
 
 _BUDGETS = {"low": 2_048, "medium": 8_192, "high": 16_384}

@@ -47,7 +47,8 @@ class Cloud(Struct, frozen=True, kw_only=True):
     def missing(self) -> str | None:
         """The missing part, with the remedy; None where all is there."""
         if self.package and not _is_installed(self.package):
-            name, remedy = self.package.replace(".", "-"), f'pip install "anthropic[{self.prefix}]"'
+            name = self.package.replace(".", "-")
+            remedy = f'pip install "anthropic[{self.prefix}]"'
             return f"{self.prefix}:MODEL needs the package {name}, which is not installed; {remedy} installs it"
         if self.key and find_key(self.key) is None:
             return f"{self.key} is not set, and {self.prefix}:MODEL needs it; forge keys set {self.key} stores one"

@@ -85,7 +85,8 @@ class MessageAnswer:
         return str(delta["text"]) if kind == "text_delta" else ""
 
     def _close(self, index: int) -> None:
-        block, said = self.blocks[index], mend("".join(self._open.pop(index)))
+        block = self.blocks[index]
+        said = mend("".join(self._open.pop(index)))
         match block["type"]:
             case "text" | "thinking" as kind:
                 block[kind] += said

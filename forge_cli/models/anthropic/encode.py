@@ -26,7 +26,8 @@ PDF = "application/pdf"
 
 _THINKING = frozenset({"thinking", "redacted_thinking"})
 _TEXT_TYPE = re.compile(r"text/.+|application/(.+\+)?(json|xml|yaml)")
-_MARK, _END = b',"cache_control":{"type":"ephemeral"}', b"}]}"
+_MARK = b',"cache_control":{"type":"ephemeral"}'
+_END = b"}]}"
 """A mark, and what closes the last block of a message behind it."""
 
 
@@ -80,14 +81,16 @@ class Encoder:
         """The whole request; ``unfinished`` is what the model has said of a turn that it paused."""
         fixed = (request.system, tuple(request.tools))
         if fixed != self._fixed:
-            self._fixed, self._head = fixed, self._encode_head(*fixed)
+            self._head = self._encode_head(*fixed)
+            self._fixed = fixed
         self._catch_up(request.messages)
         paused = b"," + _message("assistant", unfinished) if unfinished else b""
         return b"".join((self._head, *self._marked_history(), paused, b"]}"))
 
     def _marked_history(self) -> Iterator[bytes | memoryview]:
         """The messages, those with a mark apart from the bytes that are always the same."""
-        history, start = memoryview(self._history), 0
+        history = memoryview(self._history)
+        start = 0
         for end in self._marks():
             yield history[start : end - len(_END)]
             yield _MARK

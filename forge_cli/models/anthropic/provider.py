@@ -60,10 +60,12 @@ class AnthropicModel:
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
         """One turn; one that the API pauses is taken up again until it is done."""
         said: list[Block] = []
-        text, usage = "", Usage()
+        text = ""
+        usage = Usage()
         taken = frozenset[str]()
         for _ in range(PAUSES):
-            answer, body = MessageAnswer(), self._encoder.body(request, said)
+            answer = MessageAnswer()
+            body = self._encoder.body(request, said)
             async with aclosing(self._ask(body, self._encoder.call_ids, taken)) as pieces:
                 async for piece in pieces:
                     if isinstance(piece, MessageAnswer):
@@ -101,7 +103,9 @@ class AnthropicModel:
     async def _ask(self, body: bytes, *taken: Set[str]) -> AsyncGenerator[TextDelta | Restart | MessageAnswer]:
         """Attempts, until one brings a whole answer; that comes last. Its calls get other ids than those ``taken``."""
         for attempt in count(1):
-            answer, some, shown = MessageAnswer(taken), False, False
+            answer = MessageAnswer(taken)
+            some = False
+            shown = False
             try:
                 async with aclosing(self._transport.events(body, self._model)) as events:
                     async for together in events:

@@ -145,8 +145,10 @@ class SdkTransport:
                 return None
 
     def _status(self, error: anthropic.APIStatusError, model: str) -> ProviderFailure:
-        code, message = error.type or "", error.api_message if isinstance(error.api_message, str) else ""
-        status, headers = error.status_code, error.response.headers
+        code = error.type or ""
+        message = error.api_message if isinstance(error.api_message, str) else ""
+        status = error.status_code
+        headers = error.response.headers
         if status < 300:
             return refused_in_stream(self.endpoint, code, message, headers, model)
         said = http_text(status, shortened(message)) + name_request(headers)

@@ -17,8 +17,11 @@ from forge_cli.models.failures import Endpoint, ProviderFailure, http_text, read
 from forge_cli.models.http import EventReader, HttpAnswer, HttpClient, Timeouts, media_type
 from forge_cli.sandbox.secrets import own_redactor
 
-KEY, TOKEN, ADDRESS = "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL"
-OFFICIAL, STATUS_PAGE = "https://api.anthropic.com", "https://status.claude.com"
+KEY = "ANTHROPIC_API_KEY"
+TOKEN = "ANTHROPIC_AUTH_TOKEN"  # noqa: S105 - the name of a variable
+ADDRESS = "ANTHROPIC_BASE_URL"
+OFFICIAL = "https://api.anthropic.com"
+STATUS_PAGE = "https://status.claude.com"
 OTHER_WAYS = "or take another model: -m openai:MODEL for any OpenAI-compatible server, -m script:FILE needs no key"
 VERSION = "2026-10-21"
 """The value of ``anthropic-version``, as the SDK does."""
@@ -115,9 +118,11 @@ class HttpTransport:
     async def events(self, body: bytes, model: str) -> AsyncGenerator[list[Any]]:
         async with self._client.request("POST", body=body) as response:
             await self._check(response, model)
-            events, some = EventReader(response), False
+            events = EventReader(response)
+            some = False
             while together := await events.read():
-                some, read = True, list[Any]()
+                some = True
+                read = list[Any]()
                 try:
                     for event in together:
                         read.append(self._read(event, response.headers, model))
@@ -135,7 +140,8 @@ class HttpTransport:
 
     async def _check(self, response: HttpAnswer, model: str) -> None:
         """Refuse what is not a stream of the API."""
-        status, headers = response.status_code, response.headers
+        status = response.status_code
+        headers = response.headers
         if not 200 <= status < 300:
             message, code = read_error(await response.read_beginning())
             said = http_text(status, message) + name_request(headers)

@@ -113,7 +113,9 @@ class ChatAnswer:
 
     def _add_call(self, call: JsonObject) -> None:
         function = _dict(call.get("function"))
-        id, name, arguments = _text(call.get("id")), _text(function.get("name")), function.get("arguments")
+        id = _text(call.get("id"))
+        name = _text(function.get("name"))
+        arguments = function.get("arguments")
         if not isinstance(arguments, str):
             arguments = "" if arguments is None else json.dumps(arguments)
         if not (id or name or arguments):

@@ -86,7 +86,8 @@ class OpenAIModel:
     def _tell_progress(self, chunks: Sequence[JsonObject]) -> None:
         """Say how much of the prompt a server has read that tells it, tenth by tenth."""
         for progress in (chunk[PROGRESS] for chunk in chunks if isinstance(chunk.get(PROGRESS), dict)):
-            done, total = progress.get("processed"), progress.get("total")
+            done = progress.get("processed")
+            total = progress.get("total")
             if isinstance(done, int) and isinstance(total, int) and 0 < done < total:
                 told = StatusNotice(f"the model reads the prompt: {10 * (10 * done // total)} %", "prompt")
                 if told != self._told:
@@ -146,13 +147,23 @@ class OpenAIModel:
     def _catch_up(self, messages: Sequence[Message]) -> None:
         """Encode what is new; where the past was rewritten, all of it."""
         if len(self._sent) > len(messages) or not all(map(is_, self._sent, messages)):
-            self._sent, self._history, self._request_ids = [], bytearray(), RequestIds()
+            self._sent = []
+            self._history = bytearray()
+            self._request_ids = RequestIds()
         new = messages[len(self._sent) :]
-        if said := [part for message in new for part in self._dialect.encode(self._request_ids.mend(message))]:
+        said: list[JsonObject] = []
+        for message in new:
+            said += self._dialect.encode(self._request_ids.mend(message))
+            self._name_hidden_files(message)
+            self._ids.update(call.id for call in message.calls)
+        if said:
             self._history += b"," if self._history else b""
             self._history += json_bytes(said)[1:-1]
-        for file in (file for message in new for file in message.attachments if not is_shown(file)):
-            what = f"{visible(file.name)} ({visible(file.media_type)})"
-            self._notify("warning", f"{self.name} cannot be shown {what}; it is only told that the file is there")
         self._sent += new
-        self._ids.update([call.id for message in new for call in message.calls])
+
+    def _name_hidden_files(self, message: Message) -> None:
+        """Warn of each file that the model cannot be shown."""
+        for file in message.attachments:
+            if not is_shown(file):
+                what = f"{visible(file.name)} ({visible(file.media_type)})"
+                self._notify("warning", f"{self.name} cannot be shown {what}; it is only told that the file is there")

@@ -23,15 +23,18 @@ from forge_cli.sandbox.secrets import own_redactor
 PATIENCE = 3.0
 """Seconds that a server has to say which models it has."""
 _CHAT = re.compile(r"(gpt-\d|o\d)(?!.*(audio|realtime|transcribe|search|image|tts|research|instruct|vision|-\d{4}))")
-BASE_URL, KEY = "OPENAI_BASE_URL", "OPENAI_API_KEY"
-OFFICIAL, STATUS_PAGE = "https://api.openai.com/v1", "https://status.openai.com"
+BASE_URL = "OPENAI_BASE_URL"
+KEY = "OPENAI_API_KEY"
+OFFICIAL = "https://api.openai.com/v1"
+STATUS_PAGE = "https://status.openai.com"
 _PATH = "/chat/completions"
 _DONE = "[DONE]"
 LAST_WORDS = 3.0
 """Seconds for usage and the end of the stream, once the model has said that it is done."""
 LONGEST_READING = 3600.0
 """Seconds that a server on this machine may read a prompt before it says the first word."""
-WANTS_PROGRESS, PROGRESS = "return_progress", "prompt_progress"
+WANTS_PROGRESS = "return_progress"
+PROGRESS = "prompt_progress"
 """The field of a request that llama.cpp answers with how much of the prompt it has read, and that of the chunk."""
 
 
@@ -75,8 +78,12 @@ def read_models(text: str) -> list[ListedModel]:
 def _window(item: dict[str, Any]) -> int | None:
     meta = item.get("meta")
     places = (item, meta if isinstance(meta, dict) else {})
-    values = (place.get(key) for place in places for key in ("max_model_len", "context_length", "n_ctx", "n_ctx_train"))
-    return next((value for value in values if type(value) is int and value > 0), None)
+    for place in places:
+        for key in ("max_model_len", "context_length", "n_ctx", "n_ctx_train"):
+            value = place.get(key)
+            if type(value) is int and value > 0:
+                return value
+    return None
 
 
 @dataclass(kw_only=True)
@@ -132,9 +139,12 @@ class Server:
             if response.media_type == "application/json":
                 yield [self._whole(await response.read_beginning(LONGEST_ANSWER), model)]
                 return
-            events, some, done = EventReader(response), False, False
+            events = EventReader(response)
+            some = False
+            done = False
             while together := await events.read():
-                some, chunks = True, list[JsonObject]()
+                some = True
+                chunks = list[JsonObject]()
                 try:
                     for text in together:
                         if text.strip() == _DONE:
@@ -193,7 +203,8 @@ class Server:
         """Refuse what is not an answer of the API."""
         if response.status_code != 200:
             message, code = read_error(await response.read_beginning())
-            status, headers = response.status_code, response.headers
+            status = response.status_code
+            headers = response.headers
             raise self.endpoint.refused(status, http_text(status, message), code=code, headers=headers, model=model)
         if response.media_type == "text/html":
             raise self.endpoint.garbage(await response.read_beginning(), attempts=1)

@@ -12,10 +12,8 @@ _FENCE = re.compile(r"^\s*```[\w+-]*[ \t]*\n|\n\s*```\s*$")
 _TAGS = re.compile(r"</?(?:tool_calls?|tools?|function_calls?|functions?|invoke)>|<\|[\w ]+\|>|\[/?TOOL_CALLS?\]", re.I)
 _AS_FUNCTION = re.compile(r"(?:print\()?(?:[\w]+\.){0,3}([a-zA-Z0-9_-]{1,64})\(")
 _ALONE = re.compile(r"(?:\w+\.){0,3}([a-z0-9]+(?:_[a-z0-9]+)+)\([^\n]*\);?")
-_CALLED, _GIVEN = (
-    ("name", "tool", "tool_name", "function", "action"),
-    ("arguments", "parameters", "args", "input", "action_input"),
-)
+_CALLED = ("name", "tool", "tool_name", "function", "action")
+_GIVEN = ("arguments", "parameters", "args", "input", "action_input")
 _BESIDE = frozenset(
     {*_CALLED, *_GIVEN, "id", "type", "tool_call_id", "thought", "description", "reason", "explanation"}
 )
@@ -44,7 +42,8 @@ def written_call(text: str, offered: Collection[str]) -> str | None:
 def _objects(text: str) -> Iterator[Any]:
     """The JSON of a text that is nothing else, but for a few words before it."""
     start = min((place for place in (text.find("{"), text.find("[")) if place >= 0), default=-1)
-    decoder, lead = json.JSONDecoder(), text[: max(start, 0)]
+    decoder = json.JSONDecoder()
+    lead = text[: max(start, 0)]
     if start < 0 or len(lead) > 300:
         return
     rest = text[start:]
