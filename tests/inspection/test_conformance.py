@@ -57,7 +57,7 @@ class Credulous(InputSchema, frozen=True):
         return dict(args)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Taker(Tool):
     """Takes whatever it is given."""
 
