@@ -8,12 +8,12 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import anyio
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
 from forge_cli.core.approval import Approval, ApprovalDecision, ApprovalRequest, Verdict
@@ -189,22 +189,35 @@ def hooks_of(entries: Iterable[HookConfig], home: Path) -> list[Hook]:
     return found
 
 
-class Hooks(Struct, frozen=True, kw_only=True, dict=True):
-    """Told of the calls of one worker, and of its session where it is the root."""
+class Hooks:
+    """Hears of the calls of one worker, and of its session if it is the root."""
 
-    stated: Sequence[HookConfig]
-    """The hooks of the user and of the project."""
-    host: PluginHost
-    home: Path
-    workspace: Path
-    worker: str
-    session: str
-    processes: WorkerProcesses
-    bus: EventBus
-    heard: dict[str, list[tuple[Hook, Heard]]] = field(default_factory=dict)
-    """By call, what its ``before_tool`` hooks have said: a call that is judged again runs them only once."""
+    def __init__(
+        self,
+        *,
+        stated: Sequence[HookConfig],
+        host: PluginHost,
+        home: Path,
+        workspace: Path,
+        worker: str,
+        session: str,
+        processes: WorkerProcesses,
+        bus: EventBus,
+    ) -> None:
+        """``stated`` are the hooks of the user and of the project."""
+        self.host = host
+        self.home = home
+        self.workspace = workspace
+        self.worker = worker
+        self.session = session
+        self.processes = processes
+        self.bus = bus
+        self.all = hooks_of(stated, home)
+        self.heard: dict[str, list[tuple[Hook, Heard]]] = {}
+        """By call, what its ``before_tool`` hooks have said: a call that is judged again runs them only once."""
+        self._require_observers()
 
-    def __post_init__(self) -> None:
+    def _require_observers(self) -> None:
         """Refuse observers that no plugin offers, without loading one."""
         known = self.host.observer_names()
         for hook in self.all:
@@ -213,10 +226,6 @@ class Hooks(Struct, frozen=True, kw_only=True, dict=True):
                 hint = did_you_mean(name, known, f"installed are: {', '.join(known) or 'none'}")
                 where = hook.config.where("observer")
                 raise WorkerError(where, f"{hook.rule}: there is no observer '{visible(name)}'", hint=hint)
-
-    @cached_property
-    def all(self) -> list[Hook]:
-        return hooks_of(self.stated, self.home)
 
     def matching(self, event: HookName, *names: str) -> list[Hook]:
         found = [hook for hook in self.all if hook.config.on == event]

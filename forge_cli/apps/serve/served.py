@@ -191,7 +191,7 @@ class ServedWorker:
         shared = self._assembly.guard
         callback = call.ask if call.can_ask else None
         controller = ApprovalController(self._mode, callback, bus=self.bus, hooks=shared.judge.hooks)
-        guard = replace(
+        guard = dataclasses.replace(
             shared,
             consent=Consent(shared.judge, controller, call.interrupt, self._assembly.toolbox),
             interrupt=call.interrupt,

@@ -12,7 +12,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from forge_cli.core.errors import ExitCode, ForgeError
 from forge_cli.core.events import TurnEndEvent
@@ -51,15 +51,17 @@ class Away(Protocol):
         ...
 
 
-class ItemPerformer(Struct, frozen=True, dict=True):
+class ItemPerformer:
     """Does items of a batch, any number of them side by side."""
 
-    work: RunOptions
-    pool: Budget = field(default_factory=lambda: Budget(Limits(), None))
-    """The common budget of all items."""
-    pace: Pace | None = None
-    away: Away | None = None
-    """Of a host of items, where the log proper is."""
+    def __init__(
+        self, work: RunOptions, pool: Budget | None = None, pace: Pace | None = None, away: Away | None = None
+    ) -> None:
+        """``pool`` is the common budget of all items; ``away`` has the logs if these are on another machine."""
+        self.work = work
+        self.pool = Budget(Limits(), None) if pool is None else pool
+        self.pace = pace
+        self.away = away
 
     def __reduce__(self) -> tuple[Callable[..., ItemPerformer], tuple[Any, ...]]:
         return ItemPerformer, (self.work,)

@@ -8,10 +8,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct, field
 from msgspec.structs import replace
 
 from forge_cli.core.approval import Approval, ApprovalDecision, Verdict
@@ -41,7 +41,8 @@ Delegate = Callable[[ToolCall, "Delegation"], Awaitable[str]]
 AskPerson = Callable[[str, str, JsonObject], Awaitable["JsonObject | None"]]
 
 
-class Guard(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Guard:
     """One gate a worker: it has a call judged, gets consent for it, executes it, and gives it its one outcome."""
 
     judge: Judge

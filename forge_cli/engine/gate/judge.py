@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -53,7 +54,8 @@ class JudgedWorker(Struct, frozen=True):
         return f"{self.name} {self.setting}"
 
 
-class Judge(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Judge:
     """Judges the calls of one worker. ``offers`` is what exists right now, by name."""
 
     worker: JudgedWorker

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from functools import cached_property
-
-from msgspec import Struct
 
 from forge_cli.core.source import Source
 from forge_cli.engine.gate.policy import Policy
@@ -46,7 +45,8 @@ def definition_tokens(tool: Tool) -> int:
     return text_tokens(f"{tool.name}{text_for_model(tool)}{_json_text(tool.schema.json_schema)}")
 
 
-class Offer(Struct, frozen=True, dict=True):
+@dataclass(frozen=True, eq=False)
+class Offer:
     """A tool as one worker offers it: under its name here, with the worker's policy for it."""
 
     tool: Tool

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -25,7 +24,7 @@ UNBOUND = "it is not bound to zones"
 SILENT = Verdict(Approval.ASK, "neither the tool nor the worker says anything, so it asks", by="rule")
 
 
-class Policy(Struct, frozen=True, dict=True):
+class Policy(Struct, frozen=True):
     """The worker's side of the verdict for one tool."""
 
     named: Verdict | None = None
@@ -76,7 +75,7 @@ class Policy(Struct, frozen=True, dict=True):
             verdict = replace(verdict, reason=f"{verdict.reason}; {self.caution}")
         return replace(verdict, grants=grants) if grants or verdict.grants else verdict
 
-    @cached_property
+    @property
     def _unnamed(self) -> Verdict:
         """On a silent tool that the worker does not name."""
         verdict = self.default or SILENT

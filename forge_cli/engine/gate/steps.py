@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import Enum
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -138,7 +137,7 @@ class Requested(Struct):
         return round((time.monotonic() - self.started - self.waited) * 1000)
 
 
-class Judged(Struct, frozen=True, dict=True):
+class Judged(Struct, frozen=True):
     """A call that can run, with valid args, the places that its paths led to, and the verdict on it."""
 
     call: ToolCall
@@ -160,7 +159,7 @@ class Judged(Struct, frozen=True, dict=True):
         more = {"request_id": request_id, "caller": self.calling_tool, "fingerprint": self.fingerprint}
         return decided(self.call.id, self.verdict, decision, **more)
 
-    @cached_property
+    @property
     def fingerprint(self) -> str:
         """The identity that a grant is bound to: that of the target call, with its paths resolved."""
         real = self.target or self
@@ -180,12 +179,12 @@ class Judged(Struct, frozen=True, dict=True):
         """The tool that makes the call, as requests name it."""
         return self.caller.value if isinstance(self.caller, CallingTool) else None
 
-    @cached_property
+    @property
     def paths(self) -> dict[str, str]:
         """The arguments that are paths, as the virtual paths of the files that they really mean."""
         return {str(path.use.at[0]): path.place for path in self.places if len(path.use.at) == 1}
 
-    @cached_property
+    @property
     def resolved(self) -> Args:
         """The args with every path resolved, wherever it stands in them."""
         places = {path.use.at: path.place for path in self.places if path.use.at}

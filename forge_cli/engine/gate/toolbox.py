@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from msgspec import Struct, field, structs
+from msgspec import structs
 
 from forge_cli.core.bounds import CALL_LIMIT, call_within, fault_text, wait_within
 from forge_cli.core.errors import ForgeError, LockError, Mark, SchemaError, ToolError, WorkerError
@@ -33,7 +33,8 @@ ORIGIN = 80
 """Characters that a toolset may add to the source of a tool."""
 
 
-class OpenToolset(Struct):
+@dataclass(eq=False)
+class OpenToolset:
     """A toolset at work for one worker."""
 
     toolset: Toolset
@@ -210,7 +211,8 @@ def prefixed(prefix: str | None, name: str) -> str:
     return f"{prefix}{name}" if prefix.endswith(("_", "-")) else f"{prefix}_{name}"
 
 
-class Toolbox(Struct):
+@dataclass(eq=False)
+class Toolbox:
     """Everything a worker can call; asked again before every turn."""
 
     toolsets: list[OpenToolset]
@@ -306,7 +308,7 @@ def _winner(toolbox: Toolbox, first: Offer, second: Offer, opened: OpenToolset) 
         raise _clash(first, second, opened.where)
     winner, loser = (first, second) if first.toolset in replacing else (second, first)
     opened.warn(None, f"'{winner.tool.name}' of {winner.toolset} replaces the one of {loser.toolset}", toolbox.notify)
-    return structs.replace(winner, policy=winner.policy.replacing(loser.toolset))
+    return replace(winner, policy=winner.policy.replacing(loser.toolset))
 
 
 def _clash(first: Offer, second: Offer, where: Mark | None) -> WorkerError:

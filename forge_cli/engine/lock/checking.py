@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Annotated, cast
 
@@ -187,12 +186,14 @@ class LockDiffers(LockError):
         self.told = [str(each) for each in found]
 
 
-class SessionLock(Struct, frozen=True, dict=True):
+class SessionLock:
     """The lock that a session keeps to, for a worker and its children."""
 
-    file: Path
-    parts: WorkerParts
-    entries: tuple[LockEntry, ...]
+    def __init__(self, file: Path, parts: WorkerParts, entries: tuple[LockEntry, ...]) -> None:
+        self.file = file
+        self.parts = parts
+        self.entries = entries
+        self.by_name = {(each.section, each.name): each for each in entries}
 
     def check_files(self, host: PluginHost) -> None:
         """Compare all that is there before anything is opened; what toolsets declare comes once their code fits."""
@@ -240,10 +241,6 @@ class SessionLock(Struct, frozen=True, dict=True):
     def _compare(self, now: Iterable[LockEntry], counts: Callable[[LockEntry], bool]) -> None:
         if found := differences(filter(counts, self.entries), now):
             raise LockDiffers(self.file, found, self.parts.worker)
-
-    @cached_property
-    def by_name(self) -> dict[tuple[str, str], LockEntry]:
-        return {(each.section, each.name): each for each in self.entries}
 
 
 def _is_code(entry: LockEntry) -> bool:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
 import anyio
-from msgspec import Struct, field
 
 from forge_cli.core.calls import ToolCall, ToolOutcome
 from forge_cli.core.interrupt import Parked
@@ -20,7 +20,8 @@ MOST_CALLS = 200
 FAILURES = ("error", "timeout", "invalid", "not_found")
 
 
-class Turn(Struct):
+@dataclass(eq=False)
+class Turn:
     """Takes calls up; afterwards ``parked``, ``refused`` or ``failed`` says why the work cannot continue."""
 
     guard: Guard

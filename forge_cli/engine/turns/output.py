@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +21,6 @@ from forge_cli.schema.marks import Loc, where_in
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError
-    from jsonschema.protocols import Validator
 
 _FENCED = re.compile(r"```(?:json\b)?(.*)```", re.DOTALL | re.IGNORECASE)
 
@@ -39,7 +37,7 @@ class _Unsound(Exception):
         self.loc = loc
 
 
-class OutputSchema(Struct, frozen=True, eq=False, dict=True):
+class OutputSchema(Struct, frozen=True, eq=False):
     """The schema of the final answer."""
 
     json_schema: JsonObject
@@ -60,7 +58,7 @@ class OutputSchema(Struct, frozen=True, eq=False, dict=True):
         """The value that the answer is, as JSON alone or in one code fence; Misfit when it is none or does not fit."""
         value = _value(answer)
         try:
-            errors = list(islice(self._validator.iter_errors(value), PROBLEMS + 1))
+            errors = list(islice(validator(self.json_schema).iter_errors(value), PROBLEMS + 1))
             problems = [_problem(error) for error in errors]
         except Exception as error:  # third-party code: a schema can lead a validator in circles
             raise Misfit(f"the answer cannot be checked ({type(error).__name__})") from error
@@ -80,10 +78,6 @@ class OutputSchema(Struct, frozen=True, eq=False, dict=True):
     def repair(self, misfit: Misfit) -> str:
         """The message to the model when its answer does not fit."""
         return phrases.repair_output(misfit)
-
-    @cached_property
-    def _validator(self) -> Validator:
-        return validator(self.json_schema)
 
 
 def _read(path: Path, where: Mark | None) -> str:

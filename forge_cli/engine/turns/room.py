@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence
-
-from msgspec import Struct
+from dataclasses import dataclass
 
 from forge_cli.core.errors import ModelError
 from forge_cli.core.events import ContextUsage, MessageEvent, StatusEvent
@@ -32,7 +31,8 @@ _SHORTEST = 2
 """Messages that are worth a summary at least."""
 
 
-class RoomMaker(Struct, frozen=True):
+@dataclass(frozen=True, eq=False)
+class RoomMaker:
     """Makes room in one context; results of ``lasting`` tools stay, and ``ask`` takes a turn with the model."""
 
     context: Context
