@@ -31,6 +31,8 @@ from forge_cli.ui.wrap import NARROWEST, row_spans
 
 NEWEST = 100
 """Lines of code that are drawn of a block that still grows; all of them are, once it has ended."""
+MAX_OPEN = 4_000
+"""Characters of a block that are drawn while it still grows, and up to which every new line is looked at."""
 TAB = 8
 HIGHLIGHTED = 100_000
 """Characters of code that are coloured; what is longer would take too long."""
@@ -78,6 +80,8 @@ class MarkdownStream:
         self._width = width
         self._styled = styled
         self._held = self._fence = ""
+        self._next_look = 0
+        """The length of the held text up to which it is not parsed again: that takes as long as the text."""
         self._begun = False
         self._drawn: tuple[str, int, list[str]] = "", 0, []
 
@@ -86,9 +90,12 @@ class MarkdownStream:
         self._held += delta
         if "\n" not in delta or (self._fence and not _closes(self._fence, self._held)):
             return ""
+        if len(self._held) < self._next_look and not self._fence:
+            return ""
         lines = self._held.split("\n")
         done, self._fence = _complete(self._held, lines)
         self._held = "\n".join(lines[done:])
+        self._next_look = len(self._held) * 5 // 4 if len(self._held) > MAX_OPEN else 0
         return self._print("\n".join(lines[:done]))
 
     def end(self) -> str:
@@ -101,6 +108,7 @@ class MarkdownStream:
     def drop(self) -> None:
         """Forget the block that still grows."""
         self._held = self._fence = ""
+        self._next_look = 0
 
     @property
     def begun(self) -> bool:
@@ -112,7 +120,7 @@ class MarkdownStream:
         text = self._held
         width = self._columns
         if self._drawn[:2] != (text, width):
-            self._drawn = text, width, self._draw(_newest(text) if self._fence else text)
+            self._drawn = text, width, self._draw(_newest(text) if self._fence else _end_of(text))
         return self._drawn[2]
 
     @property
@@ -228,6 +236,15 @@ def _newest(text: str) -> str:
     """Code that still grows, without its older lines."""
     fence, *code = text.split("\n")
     return "\n".join([fence, *code[-NEWEST:]])
+
+
+def _end_of(text: str) -> str:
+    """A paragraph that still grows, without its older words."""
+    if len(text) <= MAX_OPEN:
+        return text
+    end = text[-MAX_OPEN:]
+    cut = min((at for at in (end.find(" "), end.find("\n")) if at >= 0), default=-1)
+    return end[cut + 1 :]
 
 
 def _blocks(tokens: Iterable[Token]) -> Iterator[list[Token]]:

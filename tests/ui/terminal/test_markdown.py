@@ -6,6 +6,7 @@ Covers forge_cli.ui.tasks.
 import re
 from itertools import pairwise
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -210,3 +211,14 @@ def test_a_block_is_printed_once_it_is_complete_and_drawn_until_then() -> None:
     stream.feed("void")
     stream.drop()
     assert stream.end() == ""
+
+
+@pytest.mark.parametrize("line", ["word " * 16, "word " * 15 + "\n"])
+def test_a_long_paragraph_is_drawn_by_its_end_while_it_grows(line: str) -> None:
+    text = line * 500
+    stream = MarkdownStream(lambda: 80, styled=False)
+    printed = "".join(stream.feed(text[start : start + 50]) for start in range(0, len(text), 50))
+    shown = stream.open_lines()
+    assert 20 < len(shown) < 100
+    assert shown[-1].endswith("word")
+    assert f"{printed}{stream.end()}".splitlines() == draw_markdown(text, 79, styled=False)
