@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+import pytest
+
 import forge_cli
 from forge_cli.core import phrases
 from forge_cli.homes import public_homes
-from tests.support.rows import each_row
 
 ROOT = Path(__file__).parent.parent
 
@@ -351,7 +352,7 @@ RULES: dict[Rule, list[Module]] = {
 }
 
 
-@each_row("rule", RULES)
+@pytest.mark.parametrize("rule", RULES)
 def test_the_house_keeps(rule: Rule) -> None:
     assert [broken for module in RULES[rule] for broken in rule(module)] == []
 
@@ -401,7 +402,7 @@ def _prefixes(name: str) -> set[str]:
     return {name, name.rpartition(".")[0]}
 
 
-@each_row("room", sorted({module.room for module in FORGE} - ABOVE_ALL | {"apps", "cli"}))
+@pytest.mark.parametrize("room", sorted({module.room for module in FORGE} - ABOVE_ALL | {"apps", "cli"}))
 def test_rooms_have_no_circle(room: str) -> None:
     """An import inside a function counts like any other."""
     inside = [module for module in FORGE if module.room == room and not module.path.endswith("__init__.py")]
@@ -579,12 +580,12 @@ KEPT = [
 ]
 
 
-@each_row(("rule", "path", "text"), BROKEN)
+@pytest.mark.parametrize(("rule", "path", "text"), BROKEN)
 def test_a_broken_rule_is_noticed(rule: Rule, path: str, text: str) -> None:
     assert list(rule(Module(path, text)))
 
 
-@each_row(("rule", "path", "text"), KEPT)
+@pytest.mark.parametrize(("rule", "path", "text"), KEPT)
 def test_a_kept_rule_is_not_blamed(rule: Rule, path: str, text: str) -> None:
     assert list(rule(Module(path, text))) == []
 

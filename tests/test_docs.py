@@ -41,7 +41,6 @@ import yaml
 from forge_cli import __version__
 from forge_cli.cli.commands import lazy_commands
 from forge_cli.cli.overview import COMMANDS
-from tests.support.rows import each_row
 from tests.support.warm import Warm
 
 ROOT = Path(__file__).parent.parent
@@ -395,7 +394,7 @@ def anchors(document: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@each_row("document", DOCUMENTS)
+@pytest.mark.parametrize("document", DOCUMENTS)
 def test_links_lead_somewhere(document: Path) -> None:
     lost = [str(path) for path, _ in links(document) if not path.exists()]
     assert lost == []

@@ -45,7 +45,6 @@ from forge_cli.sandbox.zones.config import SandboxConfig
 from forge_cli.schema.config import Config
 from forge_cli.schema.toolset import ToolsetConfig
 from forge_cli.toolsets.executables.manifest import Manifest
-from tests.support.rows import each_row
 
 ROOT = Path(__file__).parent.parent
 OWN = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["name"]
@@ -285,14 +284,14 @@ SUBJECTS: list[Subject] = [
 ]
 
 
-@each_row("subject", SUBJECTS)
+@pytest.mark.parametrize("subject", SUBJECTS)
 def test_nothing_is_missing(subject: Subject) -> None:
     missing = [needed.what_to_do() for needed in subject() if not DOCS.has(needed)]
     assert missing == []
 
 
 @pytest.mark.long
-@each_row("subject", SUBJECTS)
+@pytest.mark.parametrize("subject", SUBJECTS)
 def test_what_is_missing_is_noticed(subject: Subject) -> None:
     found = list(subject())
     assert found
@@ -313,7 +312,7 @@ def test_words_count_only_as_code_whole_and_under_their_heading() -> None:
     assert not any(docs.has(Needed(*each)) for each in missing)
 
 
-@each_row("event", EVENTS)
+@pytest.mark.parametrize("event", EVENTS)
 def test_an_event_has_an_example_with_exactly_its_keys(event: type[Event]) -> None:
     fenced = "\n".join(found[0] for found in FENCED.finditer(DOCS.sections.get(event.type, "")))
     lines = [json.loads(line) for line in fenced.splitlines() if line.startswith("{")]

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from forge_cli import load_worker
-from tests.support.rows import each_row
 from tests.support.warm import Warm
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -78,7 +77,7 @@ def test_an_example_is_a_sound_worker(
     assert name in done.stdout
 
 
-@each_row("name", NAMES)
+@pytest.mark.parametrize("name", NAMES)
 def test_an_example_is_named_after_its_folder_and_scripted(name: str) -> None:
     worker = load_worker(EXAMPLES / name)
     assert worker.name == name

@@ -8,12 +8,11 @@ import pytest
 
 import forge_cli
 from forge_cli.homes import PUBLIC_MODULES, public_homes
-from tests.support.rows import each_row
 
 HOMES = public_homes()
 
 
-@each_row("module", PUBLIC_MODULES)
+@pytest.mark.parametrize("module", PUBLIC_MODULES)
 def test_every_public_name_is_answered_with_its_home(module: str) -> None:
     used_inside = vars(importlib.import_module(module))
     for name, home in HOMES.items():
@@ -29,7 +28,7 @@ def test_every_public_name_has_one_home() -> None:
     assert sorted(names) == sorted(set(names))
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("module", "name", "hint"),
     [
         ("forge_cli", "WorkerRunime", "did you mean 'WorkerRuntime' of forge_cli?"),
@@ -43,8 +42,8 @@ def test_a_misspelt_name_is_answered_with_the_nearest(module: str, name: str, hi
     assert str(error.value).endswith(hint)
 
 
-@each_row("name", ["__wrapped__", "_private", "zzzzzzzz"])
-@each_row("module", ["forge_cli", "forge_cli.hooks"])
+@pytest.mark.parametrize("name", ["__wrapped__", "_private", "zzzzzzzz"])
+@pytest.mark.parametrize("module", ["forge_cli", "forge_cli.hooks"])
 def test_an_unknown_name_is_an_attribute_error(module: str, name: str) -> None:
     assert not hasattr(importlib.import_module(module), name)
 

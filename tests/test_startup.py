@@ -13,7 +13,6 @@ import pytest
 from forge_cli import __version__
 from forge_cli.cli.commands import lazy_commands
 from forge_cli.files.home import forge_home
-from tests.support.rows import each_row
 
 ROOT = Path(__file__).parent.parent
 WORKER = "examples/calculator/worker.yaml"
@@ -111,7 +110,7 @@ def test_without_arguments_no_command_is_loaded(tmp_path: Path) -> None:
     }
 
 
-@each_row(("words", "loads"), [(["to"], set()), (["tools", ""], set()), (["run", ""], {"run"})])
+@pytest.mark.parametrize(("words", "loads"), [(["to"], set()), (["tools", ""], set()), (["run", ""], {"run"})])
 def test_completing_loads_the_command_that_is_typed_and_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], loads: set[str]
 ) -> None:

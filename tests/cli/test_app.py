@@ -162,7 +162,7 @@ def test_errors_cannot_repaint_the_terminal(probe) -> None:
     assert probe(r"raise UsageError('a\x1b[2Jb\x9bc')").stderr == "forge: a\\x1b[2Jb\\x9bc\n"
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("args", "left", "debug"),
     [
         (["run", "--debug", "w"], ["run", "w"], True),
@@ -222,7 +222,7 @@ def test_an_error_that_cannot_be_told_stops_nothing(probe, unbuffered: str) -> N
     assert (done.returncode, done.stdout) == (5, "done\n")
 
 
-@each_row(("closed", "code"), [("<&- 2>&-", 0), (">&-", 1), ("<&- >&- 2>&-", 1)])
+@pytest.mark.parametrize(("closed", "code"), [("<&- 2>&-", 0), (">&-", 1), ("<&- >&- 2>&-", 1)])
 def test_of_closed_standard_streams_only_the_output_is_an_error(closed: str, code: int) -> None:
     shell = f"{sys.executable} -c '{START}' --version {closed}"
     done = subprocess.run(["sh", "-c", shell], text=True, capture_output=True, timeout=60, check=False)

@@ -9,7 +9,6 @@ import pytest
 
 from forge_cli.cli.completion import SCRIPTS, complete
 from forge_cli.cli.overview import COMMANDS
-from tests.support.rows import each_row
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +28,7 @@ IDS = ["20261115-084759-1ffcf3a5", "20261116-000000-00000000", "last"]
 WORKERS = ["coder", "deploy", "reviewer", "shell-helper", "writer"]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("words", "found"),
     [
         (["ru"], ["run"]),

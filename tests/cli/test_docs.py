@@ -11,7 +11,6 @@ import pytest
 
 from forge_cli.cli import docs
 from forge_cli.cli.docs import for_terminal
-from tests.support.rows import each_row
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = sorted(path.stem for path in ROOT.glob("docs/*.md"))
@@ -42,7 +41,7 @@ def test_without_its_documentation_forge_says_so(cli, monkeypatch: pytest.Monkey
     assert cli("docs").err.startswith("forge: the documentation did not come with this forge")
 
 
-@each_row("page", PAGES)
+@pytest.mark.parametrize("page", PAGES)
 def test_nothing_is_left_for_browsers_and_tests(page: str) -> None:
     shown = for_terminal((ROOT / "docs" / f"{page}.md").read_text())
     assert not re.search(r"^ *<!--|^!\[|^```\w+ \S|\]\([\w.#/-]*\)", shown, re.MULTILINE)

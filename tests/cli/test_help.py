@@ -38,7 +38,7 @@ def test_every_command_has_help_without_types_and_with_examples(cli, words: list
     assert 1 <= len(shown) <= 3
 
 
-@each_row("words", [[], ["run"], ["tools", "call"], ["sessions"]])
+@pytest.mark.parametrize("words", [[], ["run"], ["tools", "call"], ["sessions"]])
 def test_help_can_be_asked_for_in_three_ways(cli, words: list[str]) -> None:
     assert cli(*words, "-h") == cli(*words, "--help") == cli("help", *words)
 
@@ -77,7 +77,7 @@ def test_the_help_of_a_tool_shows_its_fields(cli, tester) -> None:
     assert (done.code, done.err) == (2, "forge: there is no tool 'ecko'\n  did you mean 'echo'?\n")
 
 
-@each_row("command", ["run", "chat", "web", "batch"])
+@pytest.mark.parametrize("command", ["run", "chat", "web", "batch"])
 def test_many_options_are_listed_by_what_they_are_for(cli, command: str) -> None:
     out = cli(command, "--help").out
     groups = dict(re.findall(r"^([A-Z][a-z ]+):\n((?:  .*\n)+)", out, re.MULTILINE))
@@ -99,7 +99,7 @@ def test_the_usage_of_run(cli) -> None:
         assert re.search(rf"^ +{code} +\w", out, re.MULTILINE)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("words", "sentence"),
     [
         (["rnu"], "forge: No such command 'rnu'. Did you mean 'run'?\n"),

@@ -88,7 +88,7 @@ def test_a_folder_that_cannot_be_added_is_a_usage_error(cli, tester: Project, na
     assert problem in done.err
 
 
-@each_row(
+@pytest.mark.parametrize(
     "words",
     [
         ["undo", ""],

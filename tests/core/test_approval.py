@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,13 +19,12 @@ from forge_cli.core.approval import (
 from forge_cli.core.errors import Mark
 from forge_cli.core.events import ApprovalDecided, ApprovalRequired
 from forge_cli.core.results import Diff
-from tests.support.rows import each_row
 
 APPROVALS = st.sampled_from(Approval)
 SMALL_ARGS = st.dictionaries(st.sampled_from("ab"), st.sampled_from([None, True, 1, "1", "", [1], ["1"], {"a": 1}]))
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("approvals", "strictest"),
     [
         ([], Approval.ASK),
@@ -45,7 +45,7 @@ def test_another_approval_never_loosens(approvals: list[Approval], another: Appr
     assert not another.stricter_than(after)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("modes", "strictest"),
     [
         ([None, None], None),
@@ -62,7 +62,7 @@ def test_the_strictest_mode_wins_and_silence_abstains(
     assert ApprovalMode.strictest(*reversed(modes)) is strictest
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("effects", "risk"),
     [
         (None, "high"),
@@ -88,7 +88,7 @@ IDENTITY: dict[str, Any] = {
 }
 
 
-@each_row(
+@pytest.mark.parametrize(
     "change",
     [
         {"worker": "other"},

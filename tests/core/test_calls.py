@@ -6,7 +6,6 @@ import pytest
 
 from forge_cli.core.calls import read_args
 from forge_cli.core.wire import NESTING
-from tests.support.rows import each_row
 
 
 def nested(levels: int) -> dict[str, Any]:
@@ -17,7 +16,7 @@ def nested(levels: int) -> dict[str, Any]:
     return {"value": value}
 
 
-@each_row("levels", [NESTING + 1, 500, 985, 100_000])
+@pytest.mark.parametrize("levels", [NESTING + 1, 500, 985, 100_000])
 def test_text_that_is_nested_too_deeply(levels: int) -> None:
     with pytest.raises(ValueError, match="is nested too deeply"):
         read_args('{"value": ' + "[" * (levels - 1) + "]" * (levels - 1) + "}")

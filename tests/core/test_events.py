@@ -5,6 +5,8 @@ Covers forge_cli.core.actions, forge_cli.core.event_kinds, forge_cli.core.trial.
 
 from typing import Any
 
+import pytest
+
 from forge_cli.core.actions import ApprovalResponse, Interrupt, ManualToolInvoke, UserInput
 from forge_cli.core.approval import ApprovalDecision
 from forge_cli.core.event_kinds import EVENT_KINDS
@@ -30,7 +32,6 @@ from forge_cli.core.messages import Attachment, Message, Usage
 from forge_cli.core.notify import RetryNotice, StatusNotice
 from forge_cli.core.results import Json, Text
 from forge_cli.core.trial import CommandTried, TriedChange, TriedWant
-from tests.support.rows import each_row
 
 PAYLOADS: list[tuple[Event, dict[str, Any]]] = [
     (
@@ -145,7 +146,7 @@ PAYLOADS: list[tuple[Event, dict[str, Any]]] = [
 ]
 
 
-@each_row(("event", "payload"), PAYLOADS)
+@pytest.mark.parametrize(("event", "payload"), PAYLOADS)
 def test_payloads(event: Event, payload: dict[str, Any]) -> None:
     assert event.payload() == payload
 

@@ -13,7 +13,6 @@ from forge_cli.core.media import MEDIA_LIMIT
 from forge_cli.core.results import Json, ResultValue, Text, as_result, bounded, read_result, shown_files
 from forge_cli.core.wire import Unreadable
 from forge_cli.results import Blob, DisplayHints
-from tests.support.rows import each_row
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", 640, 480)
 SVG = b"<svg/>"
@@ -53,7 +52,7 @@ WIRE: list[tuple[ResultValue, dict[str, Any], str]] = [
 ]
 
 
-@each_row(("value", "on_the_wire", "for_the_model"), WIRE)
+@pytest.mark.parametrize(("value", "on_the_wire", "for_the_model"), WIRE)
 def test_on_the_wire_and_for_the_model(value: ResultValue, on_the_wire: dict[str, Any], for_the_model: str) -> None:
     assert value.wire() == on_the_wire
     assert read_result(on_the_wire) == value == as_result(on_the_wire)
@@ -61,7 +60,7 @@ def test_on_the_wire_and_for_the_model(value: ResultValue, on_the_wire: dict[str
     assert shown_files(value) == (value,)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("make", "problem"),
     [
         (lambda: Image("text", "image/png"), "the data of Image must be bytes, not str"),
@@ -74,7 +73,7 @@ def test_what_is_wrong_is_told_where_it_is_made(make: Any, problem: str) -> None
         make()
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("data", "problem"),
     [
         ({"mediaType": "image/png"}, "data: missing"),

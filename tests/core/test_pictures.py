@@ -6,9 +6,10 @@ Covers forge_cli.core.pictures.
 import base64
 import struct
 
+import pytest
+
 from forge_cli.core.pictures import dimensions
 from forge_cli.ui.views import describe_image
-from tests.support.rows import each_row
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", 640, 480)
 GIF = b"GIF89a" + struct.pack("<HH", 640, 480)
@@ -18,7 +19,7 @@ LOSSLESS = b"RIFF\0\0\0\0WEBPVP8L" + bytes(5) + struct.pack("<I", 639 | 479 << 1
 EXTENDED = b"RIFF\0\0\0\0WEBPVP8X" + bytes(8) + struct.pack("<HBHB", 639, 0, 479, 0)
 
 
-@each_row("head", [PNG, GIF, JPEG, LOSSY, LOSSLESS, EXTENDED])
+@pytest.mark.parametrize("head", [PNG, GIF, JPEG, LOSSY, LOSSLESS, EXTENDED])
 def test_the_size_is_read_from_the_first_bytes(head: bytes) -> None:
     assert dimensions(head) == (640, 480)
     assert dimensions(head[:-1]) is None

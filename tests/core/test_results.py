@@ -32,18 +32,19 @@ from forge_cli.core.results import (
 )
 from forge_cli.core.text import cut
 from forge_cli.core.wire import Unreadable
-from tests.support.rows import each_row
 
 WELL_KNOWN = sorted(WELL_KNOWN_KINDS)
 
 
-@each_row("kind", [*WELL_KNOWN, "a", "git.status", "git.status_v2", "executable.run", "a.b.c.d", "x1.y_2"])
+@pytest.mark.parametrize(
+    "kind", [*WELL_KNOWN, "a", "git.status", "git.status_v2", "executable.run", "a.b.c.d", "x1.y_2"]
+)
 def test_valid_kinds(kind: str) -> None:
     assert is_valid_kind(kind)
     assert is_well_known_kind(kind) == (kind in WELL_KNOWN)
 
 
-@each_row(
+@pytest.mark.parametrize(
     "kind",
     [
         "",
@@ -68,7 +69,7 @@ def test_invalid_kinds(kind: Any) -> None:
     assert not is_well_known_kind(kind)
 
 
-@each_row("kind", ["Bad", "git-status", "", "text", "diff", "json"])
+@pytest.mark.parametrize("kind", ["Bad", "git-status", "", "text", "diff", "json"])
 def test_a_custom_result_refuses_a_kind_that_is_none_of_its_own(kind: str) -> None:
     with pytest.raises(ValueError, match="is not a kind for a custom result") as caught:
         Custom(kind=kind, data={})
@@ -173,7 +174,7 @@ WIRE: list[tuple[ResultValue, dict[str, Any], str]] = [
 ]
 
 
-@each_row(("value", "on_the_wire", "for_the_model"), WIRE)
+@pytest.mark.parametrize(("value", "on_the_wire", "for_the_model"), WIRE)
 def test_each_kind_on_the_wire_and_for_the_model(
     value: ResultValue, on_the_wire: dict[str, Any], for_the_model: str
 ) -> None:
@@ -193,7 +194,7 @@ class Unspeakable:
         raise RuntimeError("no words")
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("returned", "result"),
     [
         (None, Text("The tool returned nothing.")),
@@ -232,7 +233,7 @@ def test_whatever_a_tool_returns_is_a_result(returned: Any, result: ResultValue)
     json.dumps(result.wire(), allow_nan=False).encode()
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("said", "result"),
     [
         ({"kind": "text", "content": "hi"}, Text("hi")),
@@ -254,7 +255,7 @@ def test_a_mapping_of_a_well_known_kind_is_that_result(said: Any, result: Result
     assert not is_misfit(said, as_result(said))
 
 
-@each_row(
+@pytest.mark.parametrize(
     "said",
     [
         {"kind": "text"},
@@ -273,7 +274,7 @@ HUGE = "x" * (2 * VALUE_LIMIT)
 CUT = cut(HUGE, VALUE_LIMIT)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("huge", "kept"),
     [
         (Text(HUGE), Text(CUT)),
@@ -298,7 +299,7 @@ def test_a_huge_value_is_bounded_and_the_cut_named(huge: ResultValue, kept: Resu
     assert len(for_model(kept)) <= MODEL_LIMIT
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("returned", "kept"),
     [
         (FileContent("/a", "x", size="3"), Json({"kind": "file_content", "path": "/a", "content": "x", "size": "3"})),  # type: ignore[arg-type]
@@ -310,7 +311,7 @@ def test_whatever_a_tool_returns_can_be_read_back_from_the_record(returned: Resu
     assert read_result(json.loads(json.dumps(as_result(returned).wire()))) == kept
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("data", "problem"),
     [
         (None, "not an object"),

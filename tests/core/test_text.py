@@ -4,6 +4,7 @@ import io
 import json
 import unicodedata
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,10 +21,9 @@ from forge_cli.core.text import (
     readable,
     visible,
 )
-from tests.support.rows import each_row
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("text", "shown"),
     [
         ("plain text", "plain text"),
@@ -67,7 +67,7 @@ def test_nothing_hidden_is_left(text: str) -> None:
     shown.encode()
 
 
-@each_row(
+@pytest.mark.parametrize(
     "text",
     [
         "\u2764\ufe0f",
@@ -86,7 +86,7 @@ def test_in_an_answer_emoji_and_writing_systems_keep_what_they_need(text: str) -
     assert visible(text) != text
 
 
-@each_row("text", ["rm\u200d", "x\ufe0f", "\u202e", "\x1b", "\u2764\ufe0f\ufe0f", "\u0e01\u200d\u200d"])
+@pytest.mark.parametrize("text", ["rm\u200d", "x\ufe0f", "\u202e", "\x1b", "\u2764\ufe0f\ufe0f", "\u0e01\u200d\u200d"])
 def test_elsewhere_the_same_characters_are_shown_in_an_answer_too(text: str) -> None:
     assert "\\" in readable(text)
 
@@ -114,7 +114,7 @@ def test_a_limit_with_room_for_it_holds_for_the_name_of_the_cut_too(text: str, l
     assert len(cut(text, limit)) <= limit
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("at", "shown"),
     [
         ("lines", "a" * 33 + "\n[... 51 characters cut ...]\n" + "z" * 16),
@@ -135,7 +135,7 @@ def test_a_mark_can_say_how_much_is_gone() -> None:
     assert cut("x" * 100, 60, "end", mark=MORE) == "x" * 35 + "... [65 more characters]"
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("name", "near"), [("shel", "shell"), ("filesytem", "filesystem"), ("zzz", None), ("", None), ("shell", "shell")]
 )
 def test_the_nearest_name(name: str, near: str | None) -> None:
@@ -143,7 +143,7 @@ def test_the_nearest_name(name: str, near: str | None) -> None:
     assert nearest(f"--{name}", ["--shell", "--filesystem", "--custom"]) == (near and f"--{near}")
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("name", "known", "otherwise", "said"),
     [
         ("shel", ["shell", "custom"], None, "did you mean 'shell'?"),
@@ -160,7 +160,7 @@ def test_the_name_that_was_meant_or_else_all_of_them(
     assert did_you_mean(name, known, otherwise) == said
 
 
-@each_row(("number", "said"), [(0, "0 calls"), (1, "1 call"), (2000, "2,000 calls"), (0.5, "0.5 calls")])
+@pytest.mark.parametrize(("number", "said"), [(0, "0 calls"), (1, "1 call"), (2000, "2,000 calls"), (0.5, "0.5 calls")])
 def test_one_is_one_and_others_are_many(number: float, said: str) -> None:
     assert counted(number, "call") == said
 

@@ -19,7 +19,6 @@ from pydantic import BaseModel
 from forge_cli.core.errors import Mark
 from forge_cli.core.results import Text
 from forge_cli.core.wire import Unreadable, jsonable, read, wire
-from tests.support.rows import each_row
 
 
 class Colour(Enum):
@@ -55,7 +54,7 @@ def test_keys_are_camel_case_and_only_what_may_be_absent_is_left_out() -> None:
     }
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("value", "plain"),
     [
         (Colour.RED, "red"),
@@ -133,7 +132,7 @@ def test_a_value_is_read_as_it_was_written() -> None:
     assert read(Whole, {**sparse, "inner": {}}) == Whole(3, 0.5, "a", True, Part(), must=None)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("change", "problem"),
     [
         ({"size": True}, "size: not a whole number"),

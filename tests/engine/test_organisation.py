@@ -23,7 +23,6 @@ from forge_cli.files.organisation import OrganisationPolicy
 from forge_cli.testing import Project
 from tests.support.command_line import Done
 from tests.support.distributions import write_distribution
-from tests.support.rows import each_row
 
 Cli = Callable[..., Done]
 Write = Callable[[str], Path]
@@ -162,7 +161,7 @@ def test_the_address_of_a_model(policy: Write, cli: Cli, monkeypatch: pytest.Mon
     assert "the address of bedrock:x is not known before it is asked" in run(cli, "-m", "bedrock:x").err
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("pattern", "url", "fits"),
     [
         ("https://a.org", "https://a.org", True),
@@ -188,7 +187,7 @@ def test_addresses_are_compared_part_by_part(pattern: str, url: str, fits: bool)
     assert policy.allows_server(McpServer(url=url)) is fits
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("pattern", "words", "fits"),
     [
         ("server", ["server"], True),
@@ -382,7 +381,7 @@ def _replace(file: Path, make: Callable[[Path], object]) -> None:
     make(file)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("problem", "code"),
     [(0, 0), (errno.ENOENT, 0), (errno.EACCES, 3), (errno.ENOTDIR, 3), (errno.ELOOP, 3), (errno.EIO, 3)],
 )

@@ -8,13 +8,12 @@ import pytest
 from forge_cli.core.errors import UsageError
 from forge_cli.core.messages import Attachment
 from forge_cli.files.attachment import LARGEST, NEITHER, media_type, read_attachment
-from tests.support.rows import each_row
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
 WEBP = b"RIFF\x24\0\0\0WEBPVP8 "
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("data", "kind"),
     [
         (b"", "text/plain"),

@@ -2,11 +2,11 @@
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from forge_cli.files.difference import NO_NEWLINE, unified_diff
-from tests.support.rows import each_row
 
 BREAKS = "\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
 ODD = st.text(st.sampled_from(["a", "b", " ", "\t", "\\", "r", *BREAKS, "\u200b", "\xa0", "\u0301", "\udcff"]))
@@ -18,7 +18,7 @@ def changed(lines: list[str], sign: str) -> list[tuple[str, bool]]:
     return [(line[1:], after == NO_NEWLINE) for line, after in pairwise(body) if line[0] == sign]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("before", "after", "shown"),
     [
         ("a\r\nb\n", "a\nb\n", ["-a\\r", "+a", " b"]),

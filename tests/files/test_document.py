@@ -56,7 +56,7 @@ def text_at(text: str, mark: Mark) -> str:
 
 
 @pytest.mark.usefixtures("parser")
-@each_row(
+@pytest.mark.parametrize(
     ("written", "value"),
     [
         ("true", True),
@@ -96,13 +96,13 @@ yes no on off y n Yes NO Off tRUE Null NULL 0777 007 -01 00 +1 1_000 1,000 0x1F 
 
 
 @pytest.mark.usefixtures("parser")
-@each_row("written", NARROWED.split())
+@pytest.mark.parametrize("written", NARROWED.split())
 def test_what_yaml_1_1_would_have_changed_stays_text(written: str) -> None:
     assert parse_document(f"a: {written}", "w.yaml") == {"a": written}
 
 
 @pytest.mark.usefixtures("parser")
-@each_row("written", ["true", "null", "~", "", "12", "1.5", "a: b", "!x", "*a", "&a", "- a", "{", "<<"])
+@pytest.mark.parametrize("written", ["true", "null", "~", "", "12", "1.5", "a: b", "!x", "*a", "&a", "- a", "{", "<<"])
 def test_quoted_is_always_text(written: str) -> None:
     assert parse_document(f"""a: "{written}"\nb: '{written}'""", "w.yaml") == {"a": written, "b": written}
 
@@ -142,8 +142,8 @@ def test_mappings_lists_keys_and_values_have_marks() -> None:
 
 
 @pytest.mark.usefixtures("parser")
-@each_row("ending", ["\n", "\r\n", "\r"])
-@each_row("start", ["", "\ufeff"])
+@pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("start", ["", "\ufeff"])
 def test_line_ends_and_a_byte_order_mark_shift_nothing(ending: str, start: str) -> None:
     text = ending.join(["name: x", "text: |", "  one", "  two", "last: {🙂: 1}", ""])
     data = parse_document((start + text).encode(), "w.yaml")
@@ -232,7 +232,9 @@ def test_refused(text: str | bytes, line: int, column: int, says: str) -> None:
 
 
 @pytest.mark.usefixtures("parser")
-@each_row("escape", [r"\ud800", r"\ud83d\ude00", r"\uDFFF", r"\Uffffffff", r"\U00110000", r"\q", r"\xzz"])
+@pytest.mark.parametrize(
+    "escape", [r"\ud800", r"\ud83d\ude00", r"\uDFFF", r"\Uffffffff", r"\U00110000", r"\q", r"\xzz"]
+)
 def test_an_escape_that_stands_for_no_character(escape: str) -> None:
     error = refused(f'ok: 1\na: "{escape}"')
     assert "this escape stands for no character; write the character itself" in error.message
@@ -243,7 +245,7 @@ def test_an_escape_that_stands_for_no_character(escape: str) -> None:
 
 
 @pytest.mark.usefixtures("parser")
-@each_row(
+@pytest.mark.parametrize(
     ("opening", "closing"),
     [("[", "]"), ("{a: ", "}"), ("\n [", "]"), ("[{a: ", "}]")],
 )
@@ -301,7 +303,7 @@ def unreadable(path: Path) -> str:
     return str(caught.value).replace(str(path), "w")
 
 
-@each_row("name", ["worker.yaml", "worker.yml", "WORKER.YAML", "script"])
+@pytest.mark.parametrize("name", ["worker.yaml", "worker.yml", "WORKER.YAML", "script"])
 def test_plain_yaml_has_no_body(tmp_path: Path, name: str) -> None:
     path = write(tmp_path, name, "name: x\n")
     read = read_document(path)
@@ -310,8 +312,8 @@ def test_plain_yaml_has_no_body(tmp_path: Path, name: str) -> None:
     assert read.data.mark.file == str(path)
 
 
-@each_row("name", ["worker.md", "x.worker", "X.MD"])
-@each_row("ending", ["\n", "\r\n"])
+@pytest.mark.parametrize("name", ["worker.md", "x.worker", "X.MD"])
+@pytest.mark.parametrize("ending", ["\n", "\r\n"])
 def test_front_matter(tmp_path: Path, name: str, ending: str) -> None:
     lines = ["\ufeff---", "name: x", "limits:", "  max_turns: 3", "--- ", "", "You write.", "---", "é: [", ""]
     path = write(tmp_path, name, ending.join(lines))
@@ -327,7 +329,7 @@ def test_front_matter_without_a_body() -> None:
     assert split_front_matter("---\na: |\n  ---\n---\n", "w.md") == ("---\na: |\n  ---\n", "")
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("text", "where", "says"),
     [
         ("", "w:1:1", "no front matter here; begin the file with a line '---'"),
@@ -371,7 +373,7 @@ def test_what_is_not_a_file(tmp_path: Path) -> None:
     assert {name: unreadable(tmp_path / name) for name in problems} == problems
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("name", "near"),
     [
         ("helper.yml", "helper.yaml"),

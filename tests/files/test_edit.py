@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from forge_cli.core.approval import GrantRule, flow
 from forge_cli.files.document import parse_document
 from forge_cli.files.edit import CannotEditError, lines_to_paste, plan_edit
-from tests.support.rows import each_row
 
 SHELL = GrantRule(
     ("toolsets", "shell", "rules", "-"),
@@ -41,7 +40,7 @@ def added(tmp_path: Path, text: str, *rules: GrantRule, user: bool = False, name
     return file.read_bytes().decode()
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("before", "rule", "after"),
     [
         (
@@ -99,7 +98,9 @@ def test_the_least_text_that_says_it(tmp_path: Path, before: str, rule: GrantRul
     assert added(tmp_path, before, rule) == after
 
 
-@each_row("before", ["", "# nothing yet\n", "# nothing yet", "model: x\n", "policy:\n", "policy: {web: {}}\n"])
+@pytest.mark.parametrize(
+    "before", ["", "# nothing yet\n", "# nothing yet", "model: x\n", "policy:\n", "policy: {web: {}}\n"]
+)
 def test_the_users_own_file(tmp_path: Path, before: str) -> None:
     after = added(tmp_path, before, SHELL, user=True)
     assert parse_document(after, "")["policy"]["shell"] == {"rules": [SHELL.says]}
@@ -142,7 +143,7 @@ def test_several_rules_and_one_that_stands_there_already(tmp_path: Path) -> None
     assert added(tmp_path, after, *WORKSPACE) == after
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("text", "rule", "why"),
     [
         ("toolsets:\r\n  shell:\n", SHELL, "its lines end in different ways"),

@@ -19,7 +19,6 @@ from forge_cli.process.signals import in_loop
 from forge_cli.record.log import Log
 from forge_cli.testing import Project
 from tests.support.listener import Listener
-from tests.support.rows import each_row
 
 WORKER = "name: w\ninstructions: You help.\nagents_md: {wanted}\ntoolsets: {{plan: {{}}}}\n"
 
@@ -87,7 +86,7 @@ def test_a_link_inside_is_followed(tmp_path: Path) -> None:
     assert read_guidance(tmp_path).text.endswith("Use tabs.")
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("kind", "problem"),
     [
         ("outside", "it leads out of the working directory"),

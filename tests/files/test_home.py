@@ -9,10 +9,9 @@ import pytest
 from forge_cli.core.events import StatusEvent
 from forge_cli.files.home import close_home, forge_home
 from forge_cli.testing import Project
-from tests.support.rows import each_row
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("named", "meant"),
     [("/x/my forge", "/x/my forge"), ("~/mine", "/home/me/mine"), ("mine", "/there/mine"), ("", "/home/me/.forge")],
 )

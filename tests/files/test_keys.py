@@ -16,7 +16,6 @@ from forge_cli.core.errors import UsageError, WorkerError
 from forge_cli.files.keys import KeyStore, ProviderKey, find_key, stored_keys, variable_for
 from forge_cli.sandbox.secrets import own_redactor
 from tests.support.deadline import deadline
-from tests.support.rows import each_row
 
 SECRET = "sk-ant-0123456789-0123456789-wxyz"
 OTHER = "sk-ant-9876543210-9876543210-abcd"
@@ -73,7 +72,7 @@ def test_a_keyring_that_keeps_nothing_safe_is_not_used(home: Path, keyring: dict
     assert keyring == {}
 
 
-@each_row("name", ["", "anthropc", "A KEY", "1KEY", "A=B", "../x", "A" * 129])
+@pytest.mark.parametrize("name", ["", "anthropc", "A KEY", "1KEY", "A=B", "../x", "A" * 129])
 def test_what_is_not_the_name_of_a_key(name: str) -> None:
     with pytest.raises(UsageError, match="is not the name of a key\n  it is anthropic, openai, or a variable"):
         variable_for(name)

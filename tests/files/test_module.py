@@ -10,7 +10,6 @@ from forge_cli.errors import WorkerError
 from forge_cli.files.module import LocalModule
 from forge_cli.files.sources import imported_beside
 from forge_cli.testing import Project, call, calls
-from tests.support.rows import each_row
 
 
 def load(folder: Path, **files: str) -> object:
@@ -21,7 +20,7 @@ def load(folder: Path, **files: str) -> object:
     return LocalModule.read(folder / "tools.py").load()
 
 
-@each_row(
+@pytest.mark.parametrize(
     "text",
     [
         "import beside_a\nVALUE = beside_a.VALUE",

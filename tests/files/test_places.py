@@ -9,7 +9,7 @@ from tests.support.rows import each_row
 START = Mark("f")
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("raw", "where", "place"),
     [
         (b"\xff", START, "f:1:1: byte 0xff at offset 0"),

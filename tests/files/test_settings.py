@@ -19,10 +19,9 @@ from forge_cli.files.settings import Settings
 from forge_cli.files.settings_files import load_settings, untrusted_project
 from forge_cli.files.trust import TrustStore
 from forge_cli.testing import Project
-from tests.support.rows import each_row
 
 
-@each_row("text", ["", "\n", "  \n\n", "# nothing yet\n", "---\n# nothing\n...\n", "\ufeff", "#"])
+@pytest.mark.parametrize("text", ["", "\n", "  \n\n", "# nothing yet\n", "---\n# nothing\n...\n", "\ufeff", "#"])
 def test_an_empty_file_says_nothing(tmp_path: Path, text: str) -> None:
     (tmp_path / "config.yaml").write_text(text)
     assert load_settings(tmp_path) == Settings()

@@ -6,7 +6,6 @@ import pytest
 
 from forge_cli.files.worker import load_worker
 from forge_cli.inspection.worker_grants import grants_of, lines_of_grants
-from tests.support.rows import each_row
 
 TOOLS = "def good(x: int) -> int:\n    return x\n"
 
@@ -124,7 +123,7 @@ def server(text: str) -> str:
     return f"name: w\nsandbox: {{network: false}}\ntoolsets:\n  mcp:\n    servers:\n      s:\n{text}"
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("text", "told"),
     [
         (

@@ -27,7 +27,6 @@ from forge_cli.models.http import certificates
 from forge_cli.models.openai.server import Server
 from tests.support.deadline import deadline
 from tests.support.providers import KEY, MAKERS, Maker, Told
-from tests.support.rows import each_row
 from tests.support.wire import CLOSE, FINE, OK, answer, wire
 
 
@@ -216,7 +215,7 @@ def test_waits_that_servers_want() -> None:
 PAST = format_datetime(datetime.now(UTC) - timedelta(hours=1), usegmt=True)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("header", "own", "waited"),
     [
         ({}, 0.02, 0.02),

@@ -2,8 +2,9 @@ import json
 from enum import Enum
 from typing import Any
 
+import pytest
+
 from forge_cli.models.json_body import json_bytes, json_within
-from tests.support.rows import each_row
 
 
 class Colour(Enum):
@@ -20,7 +21,7 @@ def test_plain_data_is_written_as_it_is() -> None:
     assert json_within({"a": [1, "ü"]}) == '{"a": [1, "ü"]}'
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("value", "sent"),
     [
         ({"x": float("nan"), "y": float("inf")}, {"x": "nan", "y": "inf"}),

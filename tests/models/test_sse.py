@@ -5,12 +5,12 @@ Covers forge_cli.models.openai.answer.
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from forge_cli.models.http import SseReader
 from forge_cli.models.openai.answer import ChatAnswer
-from tests.support.rows import each_row
 
 LINES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\n\ufeff"))
 NOISE = st.sampled_from([": ping", "event: x", "id: 1", "", "retry"])
@@ -32,7 +32,7 @@ def test_events_survive_every_cut(data: st.DataObject, events: list[list[str]]) 
     assert reader.close() == []
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("lines", "events"),
     [
         (b"data:x\n\n", ["x"]),

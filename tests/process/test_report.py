@@ -11,7 +11,6 @@ import pytest
 from forge_cli.core.errors import ExitCode
 from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.record.line import Line
-from tests.support.rows import each_row
 
 WIRE = WorkerResult(
     status="failed", exit_code=ExitCode.FAILED, text="", session_id="", worker="", model="", error=""
@@ -128,7 +127,7 @@ def test_a_failure_in_the_middle_continues_the_lines_of_the_session(tester, cli,
     assert lines[-1].data["result"]["error"].startswith("internal error: RuntimeError: a bug")
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("args", "lines"),
     [
         (["--nonsense", "--json"], 1),

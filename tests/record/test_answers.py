@@ -27,7 +27,6 @@ from forge_cli.record.places import session_file
 from forge_cli.record.recorder import Recorder, SessionLog
 from forge_cli.sandbox.secrets import Redactor, own_redactor
 from tests.support.approval import new_request
-from tests.support.rows import each_row
 
 YES = ApprovalDecision(True, via="a test")
 AT_HAND = ApprovalDecision(False, note="at hand")
@@ -159,7 +158,7 @@ START, ASK = SessionStart("m", "/", "interactive"), ApprovalRequired(new_request
 CALL = ASK.request.tool_call_id
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("more", "open_ids", "may"),
     [
         ([], ["approval_1"], True),

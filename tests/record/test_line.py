@@ -25,7 +25,6 @@ from forge_cli.record.log import beginning, beginning_at_root, line_at
 from forge_cli.results import DisplayHints
 from tests.support.kinds import result_strategies
 from tests.support.lines import CHILD, lines_of
-from tests.support.rows import each_row
 
 WORDS = st.text(max_size=20)
 DATA = st.recursive(
@@ -133,7 +132,7 @@ def test_a_newer_forge_may_say_more() -> None:
     )
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("change", "problem"),
     [
         ({"time": None}, "time: not a text"),
@@ -178,7 +177,7 @@ def test_an_overview_is_not_misled_by_words() -> None:
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*/tests/*.jsonl"))
 
 
-@each_row("file", EXAMPLES)
+@pytest.mark.parametrize("file", EXAMPLES)
 def test_what_was_recorded_long_ago_would_be_written_again_byte_for_byte(file: Path) -> None:
     for piece in file.read_bytes().splitlines():
         line = Line.read(piece)

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from forge_cli.core.actions import ApprovalResponse
 from forge_cli.core.approval import ApprovalDecision
 from forge_cli.core.events import Event, SessionEnd, SessionStart, StatusEvent
@@ -9,7 +11,6 @@ from forge_cli.record.overview import overview
 from forge_cli.record.places import session_file
 from forge_cli.record.recorder import SessionLog
 from tests.support.lines import lines_of
-from tests.support.rows import each_row
 
 START = SessionStart("script:x", "/somewhere", "interactive", worker_file="/somewhere/worker.yaml")
 
@@ -20,7 +21,7 @@ def keep(*events: Event) -> Path:
     return log.path
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("events", "status", "waits"),
     [
         ([], "interrupted", True),

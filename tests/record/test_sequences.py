@@ -2,11 +2,12 @@
 
 import time
 
+import pytest
+
 from forge_cli.record.sequences import COMMAND_LIMIT, RepeatedSequence, find_repeated, normalise
-from tests.support.rows import each_row
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("command", "normal"),
     [
         ("git status", "git status"),
@@ -30,7 +31,7 @@ def test_what_differs_from_call_to_call_is_a_placeholder(command: str, normal: s
     assert normalise(command) == normal
 
 
-@each_row("piece", ["a", "/", "a-", "'", '"', "1", " ", "a/", ".a", "~ ", "\\"])
+@pytest.mark.parametrize("piece", ["a", "/", "a-", "'", '"', "1", " ", "a/", ".a", "~ ", "\\"])
 def test_no_command_takes_long(piece: str) -> None:
     started = time.process_time()
     normalise((piece * COMMAND_LIMIT)[:COMMAND_LIMIT])

@@ -249,7 +249,7 @@ def test_no_letter_of_a_value_is_told_before_it_is_over(line: str) -> None:
     assert not any(secret in "".join(told[:end]) for end in range(len(told)))
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("data", "redacted"),
     [
         ({"password": "hunter2", "token_count": "5"}, {"password": "[redacted:password]", "token_count": "5"}),
@@ -310,7 +310,7 @@ def test_what_was_redacted_once_stays(text: str) -> None:
 
 
 @pytest.mark.long
-@each_row(
+@pytest.mark.parametrize(
     "piece",
     [
         "token:",
@@ -338,7 +338,7 @@ def test_what_was_redacted_once_stays(text: str) -> None:
         "_",
     ],
 )
-@each_row("end", ["", " "])
+@pytest.mark.parametrize("end", ["", " "])
 def test_it_takes_linear_time_whatever_it_reads(piece: str, end: str) -> None:
     text = "password: '" * (piece == "\\") + piece * (30_000 // len(piece)) + end
     began = process_time()

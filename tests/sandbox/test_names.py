@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,7 +34,7 @@ def test_names_that_are_ordinary(name: str) -> None:
     assert unusable(name) is None
 
 
-@each_row("other", ["cafe\u0301", "ｃafé", "ca\u200bfé", "ca\ufe0ffé", "ca\u034ffé", "caf\u00ade\u0301"])
+@pytest.mark.parametrize("other", ["cafe\u0301", "ｃafé", "ca\u200bfé", "ca\ufe0ffé", "ca\u034ffé", "caf\u00ade\u0301"])
 def test_names_that_look_the_same(other: str) -> None:
     assert lookalike_key(other) == lookalike_key("café")
 

@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
+import pytest
+
 from forge_cli.sandbox.git.ignore_rules import IgnoreLevel
 from forge_cli.sandbox.protected import TABLE, is_protected, is_secret, protected_among
-from tests.support.rows import each_row
 
 DOCS = Path(__file__).parents[2] / "docs/approvals.md"
 
@@ -64,12 +65,14 @@ EVERYDAY = (
 )
 
 
-@each_row("name", EVERYDAY)
+@pytest.mark.parametrize("name", EVERYDAY)
 def test_sources_that_people_edit_all_day_do_not_ask(name: str) -> None:
     assert protected_among(name.split("/")) is None
 
 
-@each_row("name", ["lefthook.yaml", ".lefthook.toml", ".devcontainer.json", ".pre-commit-config.yml", ".pnpmfile.cjs"])
+@pytest.mark.parametrize(
+    "name", ["lefthook.yaml", ".lefthook.toml", ".devcontainer.json", ".pre-commit-config.yml", ".pnpmfile.cjs"]
+)
 def test_other_spellings_of_a_name_that_programs_read_are_protected(name: str) -> None:
     assert is_protected(name)
 
@@ -81,12 +84,14 @@ STARTED = (
 )
 
 
-@each_row("name", STARTED)
+@pytest.mark.parametrize("name", STARTED)
 def test_files_that_programs_run_by_themselves_are_protected(name: str) -> None:
     assert protected_among(["deep", *name.split("/")]) is not None
 
 
-@each_row(("name", "secret"), [(".env", True), (".ENV.local", True), (".environment", True), ("env", False)])
+@pytest.mark.parametrize(
+    ("name", "secret"), [(".env", True), (".ENV.local", True), (".environment", True), ("env", False)]
+)
 def test_files_and_searches_agree_on_what_may_hold_secrets(name: str, secret: bool) -> None:
     assert is_secret(name) is secret
     assert IgnoreLevel().leaves_out(name.encode(), name.encode(), is_folder=False) is secret

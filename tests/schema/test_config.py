@@ -142,7 +142,7 @@ def test_where_a_value_stands() -> None:
     assert Plan(plan_name="a").where("plan_name") is None
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("loc", "text"),
     [((), ""), (("a",), "a"), (("sandbox", "zones", 0, "mode"), "sandbox.zones[0].mode"), ((0, "a"), "[0].a")],
 )

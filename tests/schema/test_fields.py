@@ -59,7 +59,7 @@ PUSH_FIELDS = [
 ]
 
 
-@each_row(
+@pytest.mark.parametrize(
     "source",
     [
         Push,

@@ -37,7 +37,6 @@ from forge_cli.core.errors import InvalidInput, SchemaError, ToolError
 from forge_cli.schema.bounded import linear_matcher
 from forge_cli.schema.input_schema import InputSchema, lint
 from forge_cli.schema.signature import SignatureModel
-from tests.support.rows import each_row
 
 
 class Colour(enum.Enum):
@@ -327,7 +326,7 @@ class Nested(SignatureModel):
     made: Annotated[Cat, AfterValidator(lambda cat: Dog())] = Cat()
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("given", "unknown"),
     [
         ({"pet": {"friends": [{"bark": False}, {"lives": 2}]}, "tagged": {"name": "Tom"}}, ""),
@@ -350,7 +349,7 @@ def test_unknown_fields_are_refused_at_any_depth(given: dict[str, Any], unknown:
         assert schema.validate(schema.validate(given))
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("more", "emitted", "accepted"),
     [
         ({}, False, False),
@@ -460,7 +459,7 @@ def test_no_reference_is_ever_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
     assert problem(schema, {"a": 1}).startswith("the input cannot be checked (")
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("schema", "sentence"),
     [
         (SCHEMA, None),

@@ -17,7 +17,6 @@ from typing_extensions import TypedDict
 
 from forge_cli import Json, Text, Tool, ToolError, tool
 from forge_cli.testing import Project, call, calls
-from tests.support.rows import each_row
 
 pytestmark = pytest.mark.anyio
 
@@ -85,12 +84,12 @@ WRONG = [
 ]
 
 
-@each_row(("annotation", "value"), ALLOWED)
+@pytest.mark.parametrize(("annotation", "value"), ALLOWED)
 async def test_a_result_that_is_promised_passes_as_it_is(annotation: Any, value: Any) -> None:
     assert await Tool.from_function(function(annotation, value)).execute({}, None) is value
 
 
-@each_row(("annotation", "value", "problem"), WRONG)
+@pytest.mark.parametrize(("annotation", "value", "problem"), WRONG)
 async def test_another_result_is_an_error_with_its_place(annotation: Any, value: Any, problem: str) -> None:
     with pytest.raises(ToolError) as error:
         await Tool.from_function(function(annotation, value)).execute({}, None)

@@ -19,7 +19,6 @@ from pydantic import BaseModel, Field, RootModel, SecretStr
 from forge_cli.core.errors import SchemaError
 from forge_cli.schema.input_schema import InputSchema, typed_args
 from forge_cli.schema.signature import describe, signature_model
-from tests.support.rows import each_row
 
 if TYPE_CHECKING:
 
@@ -121,7 +120,7 @@ def sphinx(path: str, limit: int = 3) -> None:
     """
 
 
-@each_row("function", [google, numpy, sphinx])
+@pytest.mark.parametrize("function", [google, numpy, sphinx])
 def test_descriptions_come_from_the_docstring(function: Any) -> None:
     properties = schema_of(function)["properties"]
     assert properties["path"]["description"] == "Where it lies."
@@ -132,7 +131,7 @@ def test_a_description_in_the_field_wins() -> None:
     assert schema_of(google)["properties"]["other"]["description"] == "from Field"
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("function", "text"),
     [
         (google, "Read it.\n\nAll of it:\n  indented.\n\nReturns:\n    The text."),
@@ -243,7 +242,7 @@ def clash(a: Annotated[int, Field(alias="b")], b: int) -> None: ...
 def foreign(größe: int) -> None: ...
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("function", "sentence"),
     [
         (unhinted, "unhinted: parameter 'path' has no type hint; add one (path: str), or define unhinted_schema"),

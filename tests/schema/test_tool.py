@@ -20,7 +20,6 @@ from forge_cli.core.text import cut
 from forge_cli.core.tool import Preview, Validated
 from forge_cli.schema.tool import Tool, is_manual_tool, llm_tools, manual_tools, tool
 from forge_cli.schema.tool_fields import ManualExecution
-from tests.support.rows import each_row
 
 CONTEXT = ToolContext(
     call_id="c1",
@@ -45,14 +44,14 @@ def executed(subject: Tool, **args: Any) -> Any:
     return anyio.run(subject.execute, subject.schema.validate(args), CONTEXT)
 
 
-@each_row("name", ["", "x" * 65, "read file", "git.push", "é", "a\n", "a/b"])
+@pytest.mark.parametrize("name", ["", "x" * 65, "read file", "git.push", "é", "a\n", "a/b"])
 def test_other_names_are_refused(name: str) -> None:
     with pytest.raises(SchemaError) as caught:
         made(name=name)
     assert str(caught.value) == f"{name!r} is not a name for a tool: use 1 to 64 letters, digits, '_' and '-'"
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("effects", "read_only", "risk"),
     [
         (None, False, "high"),

@@ -13,7 +13,6 @@ from forge_cli.files.document import parse_document
 from forge_cli.schema.config import parse_config
 from forge_cli.schema.tool import tool
 from forge_cli.schema.toolset import Toolset, ToolsetConfig, ToolsetEnv
-from tests.support.rows import each_row
 
 ENV = ToolsetEnv(
     worker="w",
@@ -68,7 +67,7 @@ def test_marked_methods_are_the_tools_in_the_order_of_the_text() -> None:
     ]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("text", "problem"),
     [
         (

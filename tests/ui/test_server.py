@@ -17,7 +17,6 @@ from forge_cli.apps.web.access import AccessGate, PageAccess
 from forge_cli.process.signals import in_loop
 from forge_cli.ui import server
 from forge_cli.ui.http import open_socket
-from tests.support.rows import each_row
 
 WAIT = 60.0
 HELD = {
@@ -131,7 +130,7 @@ def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     give_time(monkeypatch, 0.2)
 
 
-@each_row("serving", [page, tools])
+@pytest.mark.parametrize("serving", [page, tools])
 def test_who_says_no_more_is_not_waited_for(serving: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     quickly(monkeypatch)
 
@@ -150,7 +149,7 @@ def test_who_says_no_more_is_not_waited_for(serving: Any, monkeypatch: pytest.Mo
     play(story, serving)
 
 
-@each_row("said", ["", OWN])
+@pytest.mark.parametrize("said", ["", OWN])
 def test_letter_by_letter_a_head_has_no_more_time(said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     quickly(monkeypatch)
 
@@ -191,7 +190,7 @@ def test_an_answer_may_take_longer_than_a_head(monkeypatch: pytest.MonkeyPatch) 
     play(story, app=answer_later)
 
 
-@each_row("serving", [page, tools])
+@pytest.mark.parametrize("serving", [page, tools])
 def test_strangers_give_way_and_the_owner_does_not(serving: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "MOST_CONNECTIONS", 3)
     monkeypatch.setattr(server, "MOST_STRANGERS", 20)

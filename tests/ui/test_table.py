@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from forge_cli.ui.table import Column, print_table
-from tests.support.rows import each_row
 
 COLUMNS = [Column("name"), Column("kind", drop=2), Column("size", drop=1), Column("about", room=12)]
 ROWS = [
@@ -51,7 +50,7 @@ def test_a_pipe_gets_everything() -> None:
     ]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("width", "shown"),
     [
         (

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from html.parser import HTMLParser
 from typing import Any, Literal
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -47,7 +48,6 @@ from forge_cli.ui.transcript.entries import Called, Noted, Said, Transcript, rea
 from forge_cli.ui.transcript.markdown import markdown
 from forge_cli.ui.transcript.terminal import draw
 from tests.support.lines import CHILD, lines_of
-from tests.support.rows import each_row
 
 START = SessionStart("m", "/w", "interactive")
 NASTY = st.text(st.one_of(st.sampled_from("`~<>&\"'*_#|\\\n\t-+[]!"), st.characters()), max_size=40) | st.sampled_from(
@@ -192,7 +192,7 @@ def test_two_workers_may_name_their_calls_alike() -> None:
     assert entries[3:] == [Said("w", "the task", depth=1), Said("child", "", depth=1), Called("inner", {}, 1)]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("event", "text"),
     [
         (StatusEvent("info", "fine"), None),
@@ -263,7 +263,7 @@ def told_result(value: ResultValue) -> Transcript:
     return told(said("assistant", "", ToolCall("c", "look", {})), ToolResult("c", "look", "success", value, 0))
 
 
-@each_row(
+@pytest.mark.parametrize(
     "value",
     [
         Text("secret", DisplayHints("hidden")),
@@ -271,7 +271,7 @@ def told_result(value: ResultValue) -> Transcript:
         Custom("a.b", ["secret"], "secret", display=DisplayHints("hidden")),
     ],
 )
-@each_row("show", [drawn, markdown, page])
+@pytest.mark.parametrize("show", [drawn, markdown, page])
 def test_what_is_for_the_model_only_is_told_nowhere(value: ResultValue, show: Callable[[Transcript], str]) -> None:
     assert "secret" not in show(told_result(value))
     assert "secret" in show(told_result(replace(value, display=None)))
@@ -332,7 +332,7 @@ def test_what_a_diff_shows_is_not_shown_as_an_arg_too() -> None:
     assert markdown(told_call(args)).count("two") == 1
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("status", "error", "value", "ending"),
     [
         ("success", None, Text("fine"), "success"),

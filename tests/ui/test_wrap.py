@@ -3,18 +3,18 @@
 import unicodedata
 from itertools import repeat
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from rich import cells
 
 from forge_cli.core.text import visible
 from forge_cli.ui.wrap import cell_len, fit, fit_end, fit_path, rows, wrap
-from tests.support.rows import each_row
 
 TEXTS = st.text(alphabet="ab  ,漢字、é👍\u0301\u200d", max_size=120)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("", ""),

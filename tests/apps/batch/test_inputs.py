@@ -11,7 +11,6 @@ import pytest
 
 from forge_cli.apps.batch.inputs import BatchInputs, TaskTemplate, default_results, folder_name
 from forge_cli.core.errors import ForgeError, Mark, UsageError
-from tests.support.rows import each_row
 
 
 def tasks(source: Path | str, template: str | None = None, **options: object) -> dict[str, str]:
@@ -60,7 +59,7 @@ def test_a_line_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> N
         tasks("-", data=BytesIO(b'{"task": "a"}\n' + b" " * (2 << 20)))
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("name", "content", "place", "problem"),
     [
         ("a.jsonl", b'{"task": "x"}\n{"task": }\n', (2, 10), "not JSON"),
@@ -132,7 +131,7 @@ def test_a_pattern_for_any_depth_follows_no_link_to_a_folder(tmp_path: Path, mon
     assert list(tasks("notes/[d]/*.md", "{path}")) == ["notes/d/e.md"]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("template", "problem"),
     [
         ("Sum up {title", "a '{' stands alone, at character 8"),
@@ -164,7 +163,7 @@ def test_a_changed_row_has_another_digest(tmp_path: Path) -> None:
     assert digest('{"task": "Öl", "n": [1.5, null]}') == "96b611b618e88c5a72929eaa10f8c214"
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("source", "name"),
     [
         ("in/tickets.jsonl", "tickets.results.jsonl"),

@@ -10,7 +10,6 @@ import pytest
 
 from forge_cli.apps.web.access import BODY_MAX, PageAccess, RefusedRequest
 from forge_cli.testing import Project
-from tests.support.rows import each_row
 
 from .pages import TOKEN, Browser, play
 
@@ -39,7 +38,7 @@ def test_the_page_itself_gets_through() -> None:
     assert refused(sec_fetch_site="none") is None
 
 
-@each_row(
+@pytest.mark.parametrize(
     "given",
     [
         {"host": "127.0.0.1"},
@@ -73,7 +72,7 @@ def test_whatever_is_not_the_page_is_refused(given: dict[str, Any]) -> None:
         assert found.status == 403
 
 
-@each_row("path", ["/", "/static/app.js", "/nowhere"])
+@pytest.mark.parametrize("path", ["/", "/static/app.js", "/nowhere"])
 def test_the_files_of_the_page_need_no_token_but_their_own_name(path: str) -> None:
     assert refused(path=path, authorization=[]) is None
     for given in ({"host": "evil.example:8000"}, {"origin": "http://evil.example"}, {"sec_fetch_site": "same-site"}):
@@ -143,7 +142,7 @@ def test_forms_of_other_pages_are_refused(kind: str | list[str]) -> None:
     assert found.status == 403
 
 
-@each_row("method", ["PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "CONNECT", "get"])
+@pytest.mark.parametrize("method", ["PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "CONNECT", "get"])
 def test_other_methods_are_refused(method: str) -> None:
     found = refused(method, content_type="application/json")
     assert found

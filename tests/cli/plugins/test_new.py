@@ -27,7 +27,6 @@ from forge_cli.engine.plugins.scan import LOAD_PLUGINS
 from forge_cli.testing import Project
 from tests.support.command_line import Done
 from tests.support.distributions import write_distribution
-from tests.support.rows import each_row
 
 ROOT = Path(__file__).parents[3]
 Cli = Callable[..., Done]
@@ -59,7 +58,7 @@ def test_what_a_package_holds(cli: Cli, project: Project, kind: PluginKind) -> N
     assert list(made["entry-points"]["forge"].values()) == [named]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("name", "kind"),
     [
         *((name, "command") for name in ("class", "typer", "str")),

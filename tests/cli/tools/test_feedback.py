@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from forge_cli.core.phrases import FEEDBACK
 from forge_cli.testing import Project
 from forge_cli.toolsets.executables.feedback import MAX_KEPT, MAX_READ, MAX_TEXT, FeedbackStore, ReadFeedback
-from tests.support.rows import each_row
 
 WORKER = """name: smith
 model: script:script.yaml
@@ -122,8 +121,8 @@ def test_feedback_of_a_restored_version_holds_again(cli, project: Project, greet
     assert told.endswith(": Good as it is.")
 
 
-@each_row(
-    "section, reads",
+@pytest.mark.parametrize(
+    ("section", "reads"),
     [
         ("{}", True),
         ("{tools: [greet, create_custom_tool]}", True),
@@ -172,8 +171,8 @@ def test_it_is_bounded(cli, project: Project, greet: Path) -> None:
     assert cli("tools", "feedback", "greet", "x" * MAX_TEXT).code == 0
 
 
-@each_row(
-    "args, code",
+@pytest.mark.parametrize(
+    ("args", "code"),
     [
         (["gret"], 2),
         (["gret", "It shouts."], 2),

@@ -31,7 +31,6 @@ from forge_cli.testing import Project
 from forge_cli.toolsets.executables import archives, incoming, repositories
 from forge_cli.toolsets.executables.contents import MAX_BYTES
 from forge_cli.toolsets.executables.importing import Importer
-from tests.support.rows import each_row
 
 MANIFEST = "name: greet\ndescription: Greets\nentrypoint: greet.sh\nparameters: [{name: who, required: true}]\n"
 SOURCE = "echo hello\n"
@@ -126,8 +125,8 @@ def test_a_folder_is_shown_imported_and_called(cli, project: Project, tmp_path: 
     assert cli("tools", "build", "greet").code == 0
 
 
-@each_row(
-    "answer, imported",
+@pytest.mark.parametrize(
+    ("answer", "imported"),
     [("yes", True), ("y", True), ("no", False), ("", False), ("s\nno", False), ("s\ns\ny", True)],
 )
 def test_a_person_is_asked(
@@ -170,8 +169,8 @@ def test_json(cli, project: Project, tmp_path: Path) -> None:
         assert (each["size"], each["sha256"]) == (len(content), sha256(content).hexdigest())
 
 
-@each_row(
-    "name, mode",
+@pytest.mark.parametrize(
+    ("name", "mode"),
     [("a.tar", "w"), ("a.tar.gz", "w:gz"), ("a.tgz", "w:gz"), ("a.tar.bz2", "w:bz2"), ("a.tar.xz", "w:xz"), ("a", "w")],
 )
 def test_every_kind_of_tar(cli, tmp_path: Path, name: str, mode: str) -> None:
@@ -214,7 +213,7 @@ def test_nothing_is_ever_overwritten(cli, project: Project, tmp_path: Path) -> N
     assert cli("tools", "import", str(tmp_path / "src"), "-y").code == 0
 
 
-@each_row(
+@pytest.mark.parametrize(
     "line",
     [
         "name: greet",
@@ -234,7 +233,7 @@ def test_another_name_changes_nothing_else(cli, project: Project, tmp_path: Path
     assert len(text.splitlines()) == len((source / "tool.yaml").read_text().splitlines())
 
 
-@each_row("name", ["", "a b", "../x", "-x", "1x", "a" * 65, "é", "create_custom_tool"])
+@pytest.mark.parametrize("name", ["", "a b", "../x", "-x", "1x", "a" * 65, "é", "create_custom_tool"])
 def test_names_that_no_tool_can_have(cli, left, tmp_path: Path, name: str) -> None:
     done = cli("tools", "import", str(write_tool(tmp_path / "src")), "-y", "--as", name)
     assert (done.code in (2, 3), done.err != "", left()) == (True, True, [])
@@ -361,8 +360,8 @@ def test_links_and_submodules_of_a_repository_stay_out(cli, left, tmp_path: Path
     assert (done.code, "'secrets' is a link" in done.err, left()) == (1, True, [])
 
 
-@each_row(
-    "address, sentence",
+@pytest.mark.parametrize(
+    ("address", "sentence"),
     [
         ("ext::sh -c id", "tools are not fetched that way"),
         ("http://127.0.0.1/x.git", "tools are not fetched that way"),
@@ -412,8 +411,8 @@ def entry(name: str, kind: bytes = tarfile.REGTYPE, link: str = "", mode: int = 
     return info
 
 
-@each_row(
-    "bad, sentence",
+@pytest.mark.parametrize(
+    ("bad", "sentence"),
     [
         (entry("../evil"), "leads out of it"),
         (entry("greet/../../evil"), "leads out of it"),
@@ -455,8 +454,8 @@ def odd(name: str, mode: int) -> zipfile.ZipInfo:
     return info
 
 
-@each_row(
-    "name, sentence",
+@pytest.mark.parametrize(
+    ("name", "sentence"),
     [
         ("../evil", "leads out of it"),
         ("greet/../../evil", "leads out of it"),
@@ -567,8 +566,8 @@ def test_an_archive_that_grows_is_given_up(cli, left, tmp_path: Path, monkeypatc
     assert (done.code, "more than 200 files and folders" in done.err, left()) == (1, True, [])
 
 
-@each_row(
-    "name, make, sentence",
+@pytest.mark.parametrize(
+    ("name", "make", "sentence"),
     [
         ("link", lambda path: path.symlink_to("/etc/passwd"), "'link' is a link"),
         ("pipe", os.mkfifo, "'pipe' is neither a file nor a folder"),
@@ -587,8 +586,8 @@ def test_folders_are_held_to_the_same(cli, left, tmp_path: Path, name: str, make
     assert left() == []
 
 
-@each_row(
-    "files, code, sentence",
+@pytest.mark.parametrize(
+    ("files", "code", "sentence"),
     [
         ({"readme": "x"}, 1, "holds no tool: there is no tool.yaml in it"),
         ({"tool.yaml": "name: ["}, 3, "tool.yaml:1:"),

@@ -10,7 +10,6 @@ from forge_cli import ApprovalDecision, ApprovalRequest, EventBus
 from forge_cli.core.approval import THIS_CALL
 from forge_cli.embedding import ApprovalController
 from tests.support.approval import new_request
-from tests.support.rows import each_row
 
 pytestmark = pytest.mark.anyio
 
@@ -65,7 +64,7 @@ async def test_one_prompt_at_a_time_also_for_child_workers() -> None:
 SESSION = ApprovalDecision(True, remember="session")
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("answer", "decision"),
     [
         (True, ApprovalDecision(True)),

@@ -23,7 +23,6 @@ from forge_cli.files.document import parse_document
 from forge_cli.schema.config import parse_config
 from forge_cli.schema.toolset import ApprovalConfig
 from tests.engine.conftest import Gate, Recorded
-from tests.support.rows import each_row
 
 PRE, ASK, BLOCKED = Approval.PRE_APPROVED, Approval.ASK, Approval.BLOCKED
 OWN_WORDS = Verdict(ASK, "it reaches out", rule="hosts", where=Mark("hosts.yaml", 3, 5), by="rule")
@@ -208,7 +207,7 @@ def _request(verdict: Verdict, request_id: str) -> ApprovalRequest:
 
 
 @pytest.mark.anyio
-@each_row("name", WORDS)
+@pytest.mark.parametrize("name", WORDS)
 async def test_the_table(name: str, tmp_path: Path) -> None:
     needs_approval, word = WORDS[name]
     act = Recorded(needs_approval=needs_approval)
@@ -285,7 +284,7 @@ def test_a_stricter_word_from_anybody_never_loosens(
     assert not before.approval.stricter_than(after.approval)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("word", "entry", "without_effect"),
     [
         (True, PRE, True),
@@ -308,7 +307,7 @@ def test_an_entry_looser_than_a_fixed_word_can_be_seen_at_load(
     assert not Policy().loosens(offered)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("word", "entry", "without_effect"),
     [
         (giving(True), PRE, True),

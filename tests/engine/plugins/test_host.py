@@ -17,7 +17,6 @@ from forge_cli.results import DisplayHints
 from forge_cli.testing import Project, call, calls
 from forge_cli.ui.views import view_of
 from tests.support.distributions import write_distribution
-from tests.support.rows import each_row
 
 WHERE = Mark("worker.yaml", 3, 3)
 TOOLSET = """
@@ -204,7 +203,7 @@ def test_a_toolset_of_a_package_of_forge_can_be_installed(monkeypatch: pytest.Mo
     assert caught.value.hint == "install its package: forge plugins install forge-tools-web"
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("name", "hint"),
     [
         ("zeppelin", "is it from a package? forge plugins install PACKAGE installs it"),

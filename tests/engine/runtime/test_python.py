@@ -41,7 +41,6 @@ from forge_cli.errors import WorkerError
 from forge_cli.events import ToolResult
 from forge_cli.sandbox.secrets import Redactor
 from forge_cli.testing import Project, call, calls, scripted_model
-from tests.support.rows import each_row
 
 pytestmark = pytest.mark.anyio
 Answer = Callable[[ApprovalRequest], ApprovalDecision]
@@ -195,7 +194,7 @@ async def test_built_in_toolsets_take_their_settings_from_a_program(project: Pro
     assert [result.partition(":")[0] for result in results] == ["success", "blocked"]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("make", "sentence"),
     [
         (lambda: Worker.of(name="Bad Name"), "name"),
@@ -218,7 +217,7 @@ def test_an_option_that_does_not_exist_is_refused() -> None:
         WorkerRuntime(**named)
 
 
-@each_row("name", ["A", "a/b", "", ".."])
+@pytest.mark.parametrize("name", ["A", "a/b", "", ".."])
 def test_a_zone_has_a_name(name: str) -> None:
     with pytest.raises(ValueError, match="is not a name for a zone"):
         Sandbox.of([Zone(name, Path("x"))])

@@ -13,10 +13,9 @@ from forge_cli.engine.runtime.children import answer_or_raise
 from forge_cli.engine.runtime.result import Ending
 from forge_cli.engine.turns.limits import LimitReached
 from forge_cli.engine.turns.loop import CallFailed, InvalidOutput, Stopped
-from tests.support.rows import each_row
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("status", "success"),
     [("completed", True), ("interrupted", True), ("failed", False), ("denied", False), ("limit", False)],
 )
@@ -28,7 +27,7 @@ def test_which_endings_are_a_success(status: Any, success: bool) -> None:
     assert result.wire()["error"] == "why"
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("cause", "ending"),
     [
         (Interrupted(), Ending("so far", "interrupted", ExitCode.INTERRUPTED)),
@@ -54,7 +53,7 @@ def result(status: Any, error: str | None = None) -> WorkerResult:
     )
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("status", "raised", "sentence"),
     [
         ("parked", Parked, "w: why"),

@@ -21,7 +21,6 @@ from forge_cli.record.resume import Resumed, read_past
 from forge_cli.sandbox.network.rules import NetworkRules
 from forge_cli.testing import Project, Seen, call, calls
 from tests.support.listener import Listener
-from tests.support.rows import each_row
 
 HERE = Path("/home/ada/shop")
 CODE = Zone("code", HERE, "rw", {"write": "preApproved"})
@@ -52,7 +51,7 @@ def test_without_tools_a_worker_has_a_directory_a_system_and_a_day() -> None:
     assert lines(replace(PLAIN, branch="main"))[0] == "Working directory: /home/ada/shop, git branch main"
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("zone", "said"),
     [
         (CODE, "/code: the working directory; read freely, write freely, delete after asking the user"),
@@ -71,7 +70,7 @@ def test_a_zone_says_where_it_lies_and_what_asks_there(zone: Zone, said: str) ->
     assert lines(replace(PLAIN, zones=(zone,)))[1] == f"Zone {said}"
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("zones", "said"),
     [
         (
@@ -91,7 +90,7 @@ def test_how_paths_are_written_is_shown_with_a_zone_of_this_worker(zones: tuple[
     assert sum(line.startswith(said) for line in lines(replace(PLAIN, zones=zones))) == 1
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("commands", "said"),
     [
         (CommandView(confined=False, network=True), ["not confined; they do not know zones by name", "open"]),

@@ -8,7 +8,6 @@ from forge_cli.core.calls import ToolCall
 from forge_cli.core.messages import Attachment, CallResult, Message, ToolSpec
 from forge_cli.engine.turns.history import History
 from forge_cli.sandbox.secrets import Redactor
-from tests.support.rows import each_row
 
 USER = Message("user", "hi", attachments=(Attachment("a.txt", "text/plain", b"a"),))
 ASSISTANT = Message("assistant", "hm", calls=(ToolCall("c1", "add", {"a": 1, "b": 2}),))
@@ -32,7 +31,7 @@ def test_the_digest_is_what_it_was_in_every_record() -> None:
     assert found.digest("Sei höflich.", (spec,)) == recorded
 
 
-@each_row("said", ["sesame-opened", 'a "quoted" sesame-opened', 'only "quoted"', "plain"])
+@pytest.mark.parametrize("said", ["sesame-opened", 'a "quoted" sesame-opened', 'only "quoted"', "plain"])
 def test_the_digest_depends_neither_on_secrets_nor_on_when_it_is_asked_for(said: str) -> None:
     def digest(redactor: Redactor | None, *messages: Message, asked_each_time: bool = False) -> str:
         found = History((), redactor)
@@ -60,7 +59,7 @@ def test_after_a_rewrite_the_digest_is_that_of_the_new_messages(asked: bool) -> 
     assert found.call_ids == {"c1"}
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("messages", "system", "specs"),
     [
         ((USER, ASSISTANT), "other", SPECS),

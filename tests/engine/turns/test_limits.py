@@ -9,7 +9,6 @@ from forge_cli.core.messages import Usage
 from forge_cli.engine.turns.limits import Budget, LimitReached, merged
 from forge_cli.engine.turns.prices import StatedPrice
 from forge_cli.files.worker import Limits
-from tests.support.rows import each_row
 
 DOLLAR = StatedPrice(1, 1)
 """A million tokens of any kind cost one dollar."""
@@ -57,7 +56,7 @@ def test_turns_are_limited_even_where_nobody_said_so() -> None:
     assert [reached(budget) for _ in range(51)] == [None] * 50 + ["the limit of 50 turns was reached"]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("limit", "shown"), [(1.5, "$1.50"), (2, "$2.00"), (1234.5, "$1,234.50"), (0.001, "$0.001"), (0.125, "$0.125")]
 )
 def test_cost(limit: float, shown: str) -> None:

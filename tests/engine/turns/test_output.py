@@ -94,7 +94,7 @@ def test_a_wrong_inline_schema_is_an_error_at_its_place_in_the_worker() -> None:
     assert refused({"type": "strin"}).where == HERE
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("given", "words"),
     [
         ({"$ref": "https://example.com/a.json"}, "is remote and never fetched"),
@@ -116,7 +116,7 @@ def test_what_could_never_be_checked_offline_is_refused(given: Any, words: str) 
 # --- reading
 
 
-@each_row(
+@pytest.mark.parametrize(
     "answer",
     [
         '{"title": "a"}',

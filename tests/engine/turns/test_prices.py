@@ -13,7 +13,6 @@ from forge_cli.files.document import parse_document
 from forge_cli.files.settings import ModelOptions, Settings
 from forge_cli.files.worker import Limits
 from forge_cli.schema.config import parse_config
-from tests.support.rows import each_row
 
 NOTHING_SAID = ModelOptions()
 
@@ -53,7 +52,7 @@ def test_the_table_knows_models_and_what_their_caches_cost() -> None:
     )
 
 
-@each_row(
+@pytest.mark.parametrize(
     "name",
     [
         "openai:tiny",

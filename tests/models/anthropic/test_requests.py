@@ -17,7 +17,6 @@ from forge_cli.core.media import Blob, Image
 from forge_cli.core.messages import Attachment, CallResult, Message, ModelRequest, ToolSpec
 from forge_cli.models.anthropic.catalog import thinking as thinking_fields
 from forge_cli.models.anthropic.encode import Encoder, kept
-from tests.support.rows import each_row
 
 from .rules import Rules
 from .server import Api, say, text, thinking, tool_use
@@ -83,7 +82,7 @@ def test_results_come_together_and_first() -> None:
     ]
 
 
-@each_row("blank", ["", " ", "\n\t"])
+@pytest.mark.parametrize("blank", ["", " ", "\n\t"])
 def test_blank_things_the_api_would_refuse_are_left_out(blank: str) -> None:
     calls = (ToolCall("a", "add", {}), ToolCall("b", "add", {}))
     results = (CallResult("a", "add", blank), CallResult("b", "add", blank, is_error=True))
@@ -275,7 +274,7 @@ def test_a_failed_call_shows_no_image() -> None:
     assert block["content"] == "[image: image/png, 12 bytes]"
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("model", "level", "fields"),
     [
         (MODEL, "off", {"thinking": {"type": "disabled"}}),

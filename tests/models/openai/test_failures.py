@@ -17,7 +17,6 @@ from forge_cli.models.openai.dialects import ForcedDialect, NativeDialect
 from forge_cli.models.openai.provider import OpenAIModel
 from forge_cli.models.openai.server import Server
 from tests.support.deadline import deadline
-from tests.support.rows import each_row
 
 from .server import DONE, Reply, chunk, event, refusal, says
 from .talk import ADD, USER, turn, turns
@@ -241,7 +240,7 @@ def test_delays_grow_and_the_server_may_set_them(server, make, told) -> None:
     assert 0.004 <= fourth <= 0.005
 
 
-@each_row(
+@pytest.mark.parametrize(
     "base",
     ["localhost:8080", "ftp://x/v1", "http://", "http://[::1/v1", "http://x:99999/v1", "http://x /v1", "https:x"],
 )
@@ -250,7 +249,7 @@ def test_an_address_that_is_none(base) -> None:
         Server.at(base)
 
 
-@each_row("key", ["ключ-ключ", "two\nlines", "bell\x07"])
+@pytest.mark.parametrize("key", ["ключ-ключ", "two\nlines", "bell\x07"])
 def test_a_key_that_is_none_is_not_shown(key) -> None:
     with pytest.raises(ModelError) as caught:
         Server.at("http://x/v1", key)

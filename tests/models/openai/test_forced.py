@@ -8,7 +8,6 @@ from jsonschema import Draft202012Validator
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.messages import CallResult, Message, TextDelta, ToolSpec, TurnEnd, Usage
 from forge_cli.models.openai.dialects import ForcedDialect
-from tests.support.rows import each_row
 
 from .server import Reply, chunk, says
 from .talk import ADD, USER, calls_of, plain, turn
@@ -69,7 +68,7 @@ def test_the_model_is_told_and_forced(server, make) -> None:
     }
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("answer", "fits"),
     [
         ({"answer": "hi"}, True),

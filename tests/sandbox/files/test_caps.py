@@ -13,7 +13,6 @@ from forge_cli.sandbox.files.caps import can_write_silently, capped, capped_isol
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.processes.limits import ProcessLimits
 from forge_cli.sandbox.zones.zones import Isolation, IsolationLevel
-from tests.support.rows import each_row
 
 ROOTS = [Path(text) for text in ("/p", "/p/a", "/p/a/b", "/p/a/b/c", "/p/ab", "/q")]
 FILES = [root / "file" for root in ROOTS]
@@ -78,8 +77,8 @@ def test_a_name_that_only_begins_alike_is_outside() -> None:
 LEVELS = (IsolationLevel.OFF, IsolationLevel.AUTO, IsolationLevel.REQUIRED)
 
 
-@each_row("wanted", LEVELS)
-@each_row("above", LEVELS)
+@pytest.mark.parametrize("wanted", LEVELS)
+@pytest.mark.parametrize("above", LEVELS)
 def test_isolation_is_the_stricter_of_both(wanted: IsolationLevel, above: IsolationLevel) -> None:
     for own in (True, False):
         for theirs in (True, False):
@@ -109,7 +108,7 @@ def test_a_folder_lies_in_a_zone_by_where_it_really_is(tmp_path: Path) -> None:
     assert not lies_within(tmp_path / "in/link", zones)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("zone", "silent"),
     [
         ({"approval": {"write": "preApproved"}}, True),

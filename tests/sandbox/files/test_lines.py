@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from forge_cli.core.errors import ToolError
 from forge_cli.sandbox.files import held
 from forge_cli.sandbox.files.held import read_lines
-from tests.support.rows import each_row
 
 
 class Watched(io.BytesIO):
@@ -45,7 +44,7 @@ def test_lines_are_those_of_the_whole_text(data: bytes, first: int, count: int |
         assert file.most <= chunk
 
 
-@each_row("count", [None, 1, 2])
+@pytest.mark.parametrize("count", [None, 1, 2])
 def test_lines_that_are_too_long_are_refused(count: int | None) -> None:
     with pytest.raises(ToolError, match="^these lines of f have more than 9 bytes; read fewer lines at a time$"):
         read_lines(io.BytesIO(b"\n" + b"x" * 10), 2, count, at_most=9, name="f")

@@ -43,7 +43,6 @@ from forge_cli.sandbox.processes.process import ChildProcesses
 from forge_cli.sandbox.zones.zones import IsolationLevel
 from forge_cli.testing import Project
 from tests.support.children import ESCAPES, bury, children, descriptors, escape, gate, sleepers, stranger, tag
-from tests.support.rows import each_row
 
 from .world import SECRETS, World
 
@@ -653,7 +652,7 @@ async def test_a_stop_while_the_cage_is_built_does_not_wait(world: World) -> Non
     assert (children(), descriptors()) == ([], before)
 
 
-@each_row(
+@pytest.mark.parametrize(
     "script",
     [
         "exit 1",

@@ -44,7 +44,7 @@ async def test_what_a_rule_covers_is_looked_up_and_open() -> None:
     assert person.heard == ["api.example.org:443 yes by rule"]
 
 
-@each_row(("host", "port"), [("other.example.com", 443), ("api.example.org", 22), ("8.8.8.8", 80)])
+@pytest.mark.parametrize(("host", "port"), [("other.example.com", 443), ("api.example.org", 22), ("8.8.8.8", 80)])
 async def test_what_no_rule_covers_is_asked_with_the_command_before_it_is_looked_up(host: str, port: int) -> None:
     person, away = Person(), Away()
     assert await why_not(check(person, away), host, port) == "no rule covers it; not that one by user"
@@ -59,7 +59,7 @@ async def test_a_yes_opens_it() -> None:
     assert person.heard == ["other.example.com:443 yes by user"]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("host", "reason"),
     [
         ("rebound.example.org", "10.1.2.3 is an address of a private network"),

@@ -197,7 +197,7 @@ def send(kind: str, through: socket.socket) -> None:
             socket.send_fds(through, [b"\0"], [sent[kind].fileno()])
 
 
-@each_row("kind", ["file", "unix", "udp", "not listening", "nothing"])
+@pytest.mark.parametrize("kind", ["file", "unix", "udp", "not listening", "nothing"])
 async def test_what_is_not_a_listening_socket_is_let_go(kind: str) -> None:
     before = descriptors()
     ours, theirs = socket.socketpair()

@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forge_cli.sandbox.network.proxy import BadRequest, ProxyRequest
-from tests.support.rows import each_row
 
 
 def head(*lines: str) -> bytes:
@@ -36,7 +35,7 @@ def test_a_request_is_passed_on_for_the_host_of_its_first_line_and_the_last_of_i
     assert ProxyRequest.read(given) == ProxyRequest("a.example", 8080, expected, 5)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("target", "line"),
     [("http://a.example", "GET / "), ("http://a.example?q", "GET /?q "), ("http://a.example/a//b", "GET /a//b ")],
 )
@@ -70,7 +69,7 @@ REFUSED = {
 }
 
 
-@each_row("line", REFUSED.values())
+@pytest.mark.parametrize("line", REFUSED.values())
 def test_first_lines_that_are_refused(line: str) -> None:
     with pytest.raises(BadRequest) as caught:
         ProxyRequest.read(head(line))
@@ -95,7 +94,7 @@ HEADERS = {
 }
 
 
-@each_row("lines", HEADERS.values())
+@pytest.mark.parametrize("lines", HEADERS.values())
 def test_headers_that_are_refused(lines: list[str]) -> None:
     with pytest.raises(BadRequest) as caught:
         ProxyRequest.read(head("POST http://a.example/ HTTP/1.1", *lines))

@@ -12,7 +12,6 @@ from forge_cli.sandbox.network.rules import Network, NetworkRule, NetworkRules, 
 from forge_cli.sandbox.zones.config import SandboxConfig
 from forge_cli.sandbox.zones.zones import Isolation
 from forge_cli.schema.config import parse_config
-from tests.support.rows import each_row
 
 HOSTS = ["example.com", "a.example.com", "b.a.example.com", "example.org", "xexample.com", "com", "8.8.8.8"]
 PORTS = [80, 443, 8080]
@@ -30,7 +29,7 @@ def wanted(tmp_path: Path, text: str) -> Isolation:
     return parse_config(SandboxConfig, read_document(file).data, at=("sandbox",), file="w.yaml").wanted()
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("entry", "covered"),
     [
         ("example.com", ["example.com:80", "example.com:443"]),
@@ -47,7 +46,7 @@ def test_what_an_entry_covers(entry: str, covered: list[str]) -> None:
     assert [f"{host}:{port}" for host in HOSTS for port in PORTS if rule.covers(host, port)] == covered
 
 
-@each_row("entry", ["a.example", "*.a.example:8080", "[2606:4700::1111]", "[2606:4700::1111]:53"])
+@pytest.mark.parametrize("entry", ["a.example", "*.a.example:8080", "[2606:4700::1111]", "[2606:4700::1111]:53"])
 def test_an_entry_is_told_as_it_is_written(entry: str) -> None:
     assert str(NetworkRule.read(entry)) == entry
 
@@ -74,20 +73,20 @@ BAD = [
 ]
 
 
-@each_row(("entry", "sentence"), BAD)
+@pytest.mark.parametrize(("entry", "sentence"), BAD)
 def test_a_bad_entry_is_an_error_with_its_place(tmp_path: Path, entry: str, sentence: str) -> None:
     with pytest.raises(WorkerError) as caught:
         wanted(tmp_path, f"network:\n  - fine.example\n  - {entry}\n")
     assert str(caught.value) == f"{tmp_path}/w.yaml:3:5: sandbox.network[1]: {sentence}"
 
 
-@each_row("value", ['"*"', "a.example", "{a: b}", "1"])
+@pytest.mark.parametrize("value", ['"*"', "a.example", "{a: b}", "1"])
 def test_it_is_true_or_false_or_a_list(tmp_path: Path, value: str) -> None:
     with pytest.raises(WorkerError, match=r"sandbox.network: must be true, false, or a list of names such as"):
         wanted(tmp_path, f"network: {value}")
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("text", "network"),
     [
         ("network: true", True),
@@ -106,7 +105,7 @@ def test_names_do_not_go_together_with_isolation_off(tmp_path: Path) -> None:
         wanted(tmp_path, "isolation: off\nnetwork: [a.example]")
 
 
-@each_row("rules", [True, False, NetworkRules.read(["a.example"])])
+@pytest.mark.parametrize("rules", [True, False, NetworkRules.read(["a.example"])])
 def test_a_parent_without_the_network_leaves_none_and_one_with_all_of_it_all(rules: Network) -> None:
     assert narrowest(rules, False) is False
     assert narrowest(False, rules) is False

@@ -13,7 +13,6 @@ from forge_cli.core.errors import ToolError
 from forge_cli.core.zones import Access, Zone
 from forge_cli.sandbox.patches.model import Add, Delete, Hunk, HunkLine, Patch, Update, accesses
 from forge_cli.sandbox.patches.parse import parse_patch
-from tests.support.rows import each_row
 
 EVERYTHING = """\
 *** Begin Patch
@@ -75,12 +74,12 @@ def test_a_blank_line_of_context_at_the_start_is_kept() -> None:
     assert parse_patch(patch).operations == (Update("a", (Hunk(3, (HunkLine(" ", ""), HunkLine("-", "1"))),)),)
 
 
-@each_row("wrap", ["{}", "\n\n{}\n\n", "```\n{}\n```", "```diff\n{}```\n"])
+@pytest.mark.parametrize("wrap", ["{}", "\n\n{}\n\n", "```\n{}\n```", "```diff\n{}```\n"])
 def test_wrapping_around_a_patch_is_no_part_of_it(wrap: str) -> None:
     assert parse_patch(wrap.format(EVERYTHING)).operations[0] == parse_patch(EVERYTHING).operations[0]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("patch", "problem"),
     [
         ("", "the patch is empty"),
@@ -144,7 +143,7 @@ DECLARED = (Zone("scratch", Path("/x/scratch")), Zone("output", Path("/x/output"
 DEFAULT = (Zone("workspace", Path("/x"), default=True),)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("old", "new", "zones", "meant"),
     [
         ("/scratch/x", "/scratch/x", DECLARED, ("/scratch/x", "/scratch/x")),

@@ -9,7 +9,6 @@ from forge_cli.core.errors import ToolError
 from forge_cli.sandbox.patches.model import Change
 from forge_cli.sandbox.patches.parse import parse_patch
 from forge_cli.sandbox.patches.plan import plan
-from tests.support.rows import each_row
 
 Files = dict[str, str | None]
 
@@ -58,7 +57,7 @@ def test_a_move_alone_keeps_every_byte() -> None:
     )
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("patch", "problem"),
     [
         ("*** Begin Patch\n*** Add File: x\n+a\n*** End Patch", "'x' exists already"),

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from forge_cli.core.errors import ToolError
 from forge_cli.sandbox.patches.replace import replace_text
-from tests.support.rows import each_row
 
 CODE = b"def one():\n    return 1\n\n\ndef two():\n    return 2\n"
 
@@ -24,7 +23,7 @@ def refusal(data: bytes, old: str, new: str = "new", **given: bool) -> str:
     return str(error.value)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("data", "old", "new", "after"),
     [
         (b"Hello, world!\n", "world", "forge", b"Hello, forge!\n"),
@@ -67,7 +66,7 @@ def test_it_does_what_python_does(head: str, old: str, new: str, tail: str, endi
         assert after == text.replace(old, new).replace("\n", ending).encode()
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("data", "old", "new", "sentence"),
     [
         (b"a", "", "x", "old is empty; give the text to replace, or write the whole file with write_file"),
@@ -101,7 +100,7 @@ def test_a_refusal_says_what_to_do(data: bytes, old: str, new: str, sentence: st
     assert refusal(data, old, new) == sentence
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("old", "near"),
     [
         (

@@ -18,7 +18,6 @@ from forge_cli.sandbox.processes.limits import (
     remove_empty_groups,
 )
 from forge_cli.sandbox.processes.process import ChildProcesses
-from tests.support.rows import each_row
 
 pytestmark = [pytest.mark.anyio, pytest.mark.needs("linux")]
 
@@ -29,7 +28,7 @@ MANY, MUCH = (
 )
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("files", "contained", "exceeded"),
     [
         (

@@ -21,7 +21,6 @@ from forge_cli.sandbox.processes.process import ChildProcesses
 from forge_cli.sandbox.zones.config import SandboxConfig
 from forge_cli.schema.config import parse_config
 from tests.support.children import children, sleepers, tag
-from tests.support.rows import each_row
 
 pytestmark = [pytest.mark.anyio, pytest.mark.needs("linux")]
 
@@ -109,7 +108,7 @@ def test_limits_are_read_as_people_write_them() -> None:
     assert wanted({"isolation": "off", "limits": {"processes": 64}}) == ProcessLimits(processes=64)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("limits", "reason"),
     [
         ({"memory": "much"}, "'much' is not a size"),

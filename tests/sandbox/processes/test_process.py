@@ -24,7 +24,6 @@ from forge_cli.sandbox.processes.child import Child
 from forge_cli.sandbox.processes.command import bash, clean_environment
 from forge_cli.sandbox.processes.process import ChildProcesses
 from tests.support.children import ESCAPES, children, descriptors, escape, gate, sleepers, stranger, tag
-from tests.support.rows import each_row
 
 pytestmark = [pytest.mark.anyio, pytest.mark.needs("linux")]
 
@@ -38,7 +37,7 @@ async def run(line: str, folder: Path, **options: object) -> Finished:
         return await processes.run(bash(line), **settings)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("line", "exit_code", "signal"),
     [("exit 0", 0, None), ("exit 7", 7, None), ("kill -9 $$", None, 9), ("exit 137", 137, None), ("nosuch", 127, None)],
 )
@@ -110,7 +109,7 @@ async def test_no_descriptor_is_inherited(tmp_path: Path) -> None:
     assert secret not in inherited
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("words", "folder", "reason"),
     [
         (["/no/such/program"], ".", "No such file"),

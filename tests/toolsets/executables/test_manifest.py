@@ -103,7 +103,7 @@ def schema(kind: str) -> Arguments:
     return found
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("kind", "given", "word"),
     [
         ("string", "007", "--x=007"),

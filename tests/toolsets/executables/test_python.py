@@ -19,7 +19,6 @@ from forge_cli.core.errors import WorkerError
 from forge_cli.core.results import Custom
 from forge_cli.testing import Project, Seen, call, calls
 from forge_cli.toolsets.executables.registry import Requirements, read_script
-from tests.support.rows import each_row
 
 WriteTool = Callable[..., Path]
 SAY = "import forge_demo_words as words\nprint(words.WORD)\n"
@@ -186,7 +185,7 @@ def test_without_uv_what_is_missing_is_named_with_the_remedy(worker: Project, wr
     assert "new needs Python >=3.99" in (seen.outcomes[2].error or "")
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("source", "place", "problem"),
     [
         ("x = 1\n# /// script\n# dependencies = [\n# ///\n", "3:1", "not TOML: Invalid value"),
@@ -207,7 +206,7 @@ def test_metadata_that_is_wrong_is_told_with_its_place(tmp_path: Path, source: s
     assert problem in str(caught.value)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("source", "found"),
     [
         ("print('hi')\n", None),

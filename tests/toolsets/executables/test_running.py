@@ -163,7 +163,7 @@ def test_a_program_may_describe_its_own_result(worker: Project, write_tool: Writ
     assert "unfit: its result" in [said.partition(" names")[0] for said in warnings(seen)]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("said", "result"),
     [
         ('{"kind": "text", "content": "hi"}', Text("hi")),

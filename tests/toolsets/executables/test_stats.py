@@ -10,7 +10,6 @@ import pytest
 from forge_cli.testing import Project, call, calls
 from forge_cli.toolsets.executables.registry import Registry
 from forge_cli.toolsets.executables.stats import FILE, Stats
-from tests.support.rows import each_row
 
 BOTH = "name: w\ninstructions: x\ntoolsets: {filesystem: {}, executables: {approval: {default: preApproved}}}\n"
 
@@ -32,7 +31,7 @@ def test_processes_share_it_and_lose_nothing(tmp_path: Path) -> None:
     assert Stats(tmp_path).read()["a"].calls == 600
 
 
-@each_row("place", ["missing", "a folder", "a fifo", "a link"])
+@pytest.mark.parametrize("place", ["missing", "a folder", "a fifo", "a link"])
 def test_a_file_that_cannot_be_used_is_no_failure(tmp_path: Path, place: str) -> None:
     root, outside = tmp_path / "tools", tmp_path / "outside"
     outside.write_text("mine")

@@ -12,7 +12,6 @@ from forge_cli.embedding import FilesystemToolset, Sandbox
 from forge_cli.sandbox.patches.parse import parse_patch
 from forge_cli.testing import Project, call, calls
 from forge_cli.toolsets.filesystem.toolset import PATCH
-from tests.support.rows import each_row
 
 HERE = [Zone("workspace", Path("."), "rw")]
 AROUND = [*HERE, Zone("docs", Path("../docs")), Zone("out", Path("../out"), "rw")]
@@ -28,7 +27,7 @@ def schemas(folder: Path, zones: list[Zone]) -> dict[str, Any]:
     return {tool.name: tool.schema.json_schema["properties"] for tool in anyio.run(toolset.tools)}
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("zones", "reading", "writing", "listing"),
     [
         (HERE, RELATIVE, RELATIVE, RELATIVE),

@@ -27,7 +27,6 @@ from forge_cli.ui.html.results import draw_result, draw_view
 from forge_cli.ui.transcript.entries import Called, Noted, Said
 from forge_cli.ui.views import view_of
 from tests.support.kinds import results_of
-from tests.support.rows import each_row
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
 
@@ -263,7 +262,7 @@ def test_markdown_makes_links_to_the_web_only(text: str) -> None:
         Checked("".join(growing.draw()))
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("text", "links"),
     [
         ("[a](https://a.example/b?c=d&e)", ["https://a.example/b?c=d&e"]),

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from forge_cli.ui.terminal.markdown import MarkdownStream, draw_markdown
 from forge_cli.ui.wrap import cell_width
-from tests.support.rows import each_row
 
 TOKENS = [
     "word",
@@ -86,7 +85,7 @@ def test_no_word_is_lost_and_all_of_it_has_room(text: str, width: int) -> None:
         assert [line for line in shown.split("\n") if cell_width(line) >= width] == []
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("# Title\nwords", [f"{BOLD}Title{OFF}", "", "words"]),
@@ -109,7 +108,7 @@ def test_what_is_drawn(text: str, expected: list[str]) -> None:
     assert draw_markdown(text, 60) == expected
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("42.", ["42."]),
@@ -186,7 +185,7 @@ def test_code_is_coloured_and_keeps_its_fences_only_where_there_are_no_colours()
     assert drawn(marked, styled=False) == f"{marked}\n"
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("text", "rows"),
     [
         ("every word stands whole in its row here", ["every word", "stands whole in", "its row here"]),

@@ -22,7 +22,6 @@ from forge_cli.ui.terminal.render import Indented, render
 from forge_cli.ui.views import view_of
 from tests.support.deadline import deadline
 from tests.support.kinds import results_of
-from tests.support.rows import each_row
 
 HOSTILE = "a\x1b[2Jb\rc\x07\x9b\u202ed\u200b[red]e[/red]\N{OBJECT REPLACEMENT CHARACTER}"
 SHOWN = "a\\x1b[2Jb\\rc\\x07\\x9b\\u202ed\\u200b[red]e[/red]\N{OBJECT REPLACEMENT CHARACTER}"
@@ -84,7 +83,7 @@ def test_long_text_is_cut_after_some_lines_and_says_so() -> None:
     assert shown(Text(text), lines=None) == text + "\n"
 
 
-@each_row(
+@pytest.mark.parametrize(
     "value",
     [
         Text(TAIL),
@@ -107,7 +106,7 @@ def test_long_text_is_cut_after_some_lines_and_says_so() -> None:
         Text("x" * 300 + "TAIL", DisplayHints("code")),
     ],
 )
-@each_row("indent", [0, 4])
+@pytest.mark.parametrize("indent", [0, 4])
 def test_no_end_of_a_line_is_lost_in_a_narrow_terminal(value: ResultValue, indent: int) -> None:
     """At the approval prompt, what cannot be seen could be anything."""
     text = shown(value, width=40, indent=indent, lines=None)
@@ -155,8 +154,8 @@ def test_a_diff_is_no_change_only_where_there_is_none(before: str, after: str) -
     assert not OBEYED & set(map(unicodedata.category, text.replace("\n", "")))
 
 
-@each_row("view", [None, "text", "markdown", "code", "table", "tree", "hidden"])
-@each_row("make", [Text, Json, lambda data, hints: Custom("a.b", data, summary=data, display=hints)])
+@pytest.mark.parametrize("view", [None, "text", "markdown", "code", "table", "tree", "hidden"])
+@pytest.mark.parametrize("make", [Text, Json, lambda data, hints: Custom("a.b", data, summary=data, display=hints)])
 def test_hostile_text_is_shown_escaped_in_every_view(view: str | None, make) -> None:
     text = shown(make(HOSTILE, DisplayHints(view)), width=200)
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u202e]", text)
@@ -197,7 +196,7 @@ def test_a_table() -> None:
     assert [line.split() for line in lines] == [["id", "name", "tags"], ["1", "Ann"], ["2", '["x"]']]
 
 
-@each_row("data", [[], [1, 2], {"a": 1}, "text", [{"a": 1}, 2]])
+@pytest.mark.parametrize("data", [[], [1, 2], {"a": 1}, "text", [{"a": 1}, 2]])
 def test_what_is_no_table_is_shown_as_it_is(data: object) -> None:
     assert shown(Json(data, DisplayHints("table"))) == shown(Json(data))
 
@@ -212,7 +211,7 @@ def test_markdown_and_code() -> None:
 HIDDEN = DisplayHints("hidden")
 
 
-@each_row("value", results_of("secret", HIDDEN))
+@pytest.mark.parametrize("value", results_of("secret", HIDDEN))
 def test_hidden_hides_every_kind_but_for_whoever_decides(value: ResultValue) -> None:
     assert shown(value) == ""
     assert "secret" in shown(value, exact=True, lines=None)
@@ -221,7 +220,7 @@ def test_hidden_hides_every_kind_but_for_whoever_decides(value: ResultValue) -> 
 CHANGED = Diff("/a.md", "# Old\n", "# New\n- one\n", is_new=False, bytes_written=13)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("hints", "expected"),
     [
         (DisplayHints("text"), "--- /a.md"),
@@ -262,7 +261,7 @@ def test_text_that_holds_data_has_its_views_too() -> None:
     assert shown(Text("no data", DisplayHints("tree"))) == "no data\n"
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("mime", "data", "expected"),
     [
         ("text/markdown; charset=utf-8", "# Title\n\n- one", "• one"),
@@ -312,15 +311,15 @@ def test_a_long_result_of_every_kind_is_tried() -> None:
     assert {type(value) for value in LONG} == set(map(type, results_of("x")))
 
 
-@each_row("value", LONG)
-@each_row("hints", [DisplayHints(collapsed=True), DisplayHints(max_height=1)])
+@pytest.mark.parametrize("value", LONG)
+@pytest.mark.parametrize("hints", [DisplayHints(collapsed=True), DisplayHints(max_height=1)])
 def test_every_kind_can_be_bounded(value: ResultValue, hints: DisplayHints) -> None:
     bounded = shown(replace(value, display=hints)).splitlines()
     assert len(bounded) == 2
     assert bounded[-1].startswith("...")
 
 
-@each_row("view", ["table", "tree", "code", "markdown"])
+@pytest.mark.parametrize("view", ["table", "tree", "code", "markdown"])
 def test_every_view_is_bounded(view: str) -> None:
     rows = [{"n": n} for n in range(5000)]
     text = shown(Json(rows if view in ("table", "tree") else "x\n\n" * 5000, DisplayHints(view)))
@@ -339,7 +338,7 @@ def test_a_renderer_turns_a_custom_kind_into_a_known_one() -> None:
     assert shown(Custom("git.log", "x"), find=find) == "x\n"
 
 
-@each_row("renderer", [lambda value: 1 / 0, lambda value: "no result", lambda value: None])
+@pytest.mark.parametrize("renderer", [lambda value: 1 / 0, lambda value: "no result", lambda value: None])
 def test_a_renderer_that_fails_only_loses_its_looks(renderer) -> None:
     text = shown(Custom("a.b", "data", "summary"), find=lambda value, distribution: renderer)
     assert text.startswith("(the renderer of a.b failed: ")
@@ -353,7 +352,7 @@ def coloured(value: ResultValue, **options: object) -> str:
     return file.getvalue()
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("name", "hints", "has_colours"),
     [
         ("a.py", None, True),

@@ -21,7 +21,6 @@ from forge_cli.ui.terminal.slash import (
     parse_arguments,
     split_tokens,
 )
-from tests.support.rows import each_row
 
 
 async def nothing(args: object, context: object) -> str:
@@ -36,17 +35,19 @@ def tool(name: str, mode: str = "both") -> Tool:
 TOOLS = [tool("git_push", "manual"), tool("run_tests", "both"), tool("read_file", "llm"), tool("help", "manual")]
 
 
-@each_row("text", ["/help", "/model x", "/git_push --branch main", "/t x", "/a-b_c1", "/x\n"])
+@pytest.mark.parametrize("text", ["/help", "/model x", "/git_push --branch main", "/t x", "/a-b_c1", "/x\n"])
 def test_commands(text: str) -> None:
     assert is_command(text)
 
 
-@each_row("text", ["", "/", "//", "/ help", "help", " /help", "/etc/hosts", "/1", "/-x", "a /help", "/é"])
+@pytest.mark.parametrize(
+    "text", ["", "/", "//", "/ help", "help", " /help", "/etc/hosts", "/1", "/-x", "a /help", "/é"]
+)
 def test_what_is_said_to_the_model(text: str) -> None:
     assert not is_command(text)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("text", "args", "options"),
     [
         ("/x", (), {}),
@@ -74,7 +75,7 @@ def test_arguments(text: str, args: tuple[str, ...], options: dict[str, object])
     assert (parsed.name, parsed.args, parsed.options) == ("x", args, options)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("text", "column", "says"),
     [
         ("/x a 'open", 6, "the quote ' is never closed"),
@@ -120,7 +121,7 @@ def test_parsing_raises_nothing_else(text: str) -> None:
     is_command(text)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("text", "type", "name"),
     [
         ("/help", "builtin", None),
@@ -186,7 +187,7 @@ def test_dashes_and_single_items() -> None:
     assert args_from({"a": True}, {}) == {"a": True}
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("typed", "read"),
     [("5", 5), ("[5]", [5]), ("a", ["a"]), ('{"a": 1}', {"a": 1}), ("null", ["null"]), ("1.5", ["1.5"])],
 )

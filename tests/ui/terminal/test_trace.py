@@ -184,7 +184,7 @@ def test_no_kind_of_event_is_forgotten_here() -> None:
     assert {ToolResult, *(type(event) for event, _, _ in EVENTS)} == set(Event.__subclasses__())
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("level", "expected"),
     [
         ("quiet", []),
@@ -212,7 +212,7 @@ def test_results() -> None:
     assert "    +new" in traced("normal", result(Diff.of("/a", None, "new")))
 
 
-@each_row(
+@pytest.mark.parametrize(
     "event",
     [
         StatusEvent("info", "a\x1b[2J\nb"),
@@ -305,7 +305,7 @@ def test_all_of_it() -> None:
     assert summarize(END, 24_000, 200_000, width=len(WHOLE)) == WHOLE
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("width", "line"),
     [
         (96, "completed · 3 turns · 5 calls · 2.5k in (800 cached), 112 out · $0.91 · 14 s"),
