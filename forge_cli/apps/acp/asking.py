@@ -28,12 +28,12 @@ LEFT = "the editor has left"
 
 
 class EditorQuestions:
-    """Those of one session; ``cancel`` ends its turn."""
+    """The questions of one session; ``cancel`` ends its turn."""
 
     def __init__(self, client: EditorClient, bus: EventBus, tasks: TaskGroup, cancel: Callable[[str], object]) -> None:
         self.session = ""
         self.shown: dict[str, tuple[schema.ToolCallUpdate, ApprovalRequest]] = {}
-        """By the ids of requests: the call as it is shown, and the request without secrets."""
+        """The call as it is shown and the request without secrets, by the request's id."""
         self._client = client
         self._bus = bus
         self._tasks = tasks

@@ -93,7 +93,7 @@ class EditorClient:
 
     @property
     def can_fill_forms(self) -> bool:
-        """Can it ask its user for a line of text?"""
+        """Whether it can ask its user for a line of text."""
         elicitation = self.capabilities.elicitation
         return elicitation is not None and (elicitation.form is not None or elicitation.url is None)
 

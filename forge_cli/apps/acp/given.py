@@ -88,7 +88,7 @@ def _file_name(uri: str) -> str:
 
 
 def _differs(uri: str, text: str) -> bool:
-    """Has the editor another text than the file that is saved? One that is not there, or cannot be read, differs."""
+    """Return True if the editor's text differs from the saved file; a missing or unreadable file differs."""
     path = _path(uri)
     if path is None or urlsplit(uri).fragment:  # a part of a file, which the editor has cut out
         return False
@@ -121,7 +121,7 @@ NAME_MAX = 32
 
 
 def takes_servers(worker: Worker) -> bool:
-    """Does the worker want those of the editor?"""
+    """Return True if the worker takes the servers of the editor."""
     section = worker.config.toolsets.get(McpToolset.name)
     return isinstance(section, dict) and parse_config(McpConfig, section).from_client
 

@@ -80,12 +80,12 @@ class ServedCall:
     """One call, from its start to its outcome."""
 
     def __init__(self, call: ToolCall, *, can_ask: bool) -> None:
-        """``can_ask``: can its client put questions to somebody?"""
+        """``can_ask`` tells whether its client can put questions to a person."""
         self.call = call
         self.can_ask = can_ask
         self.interrupt = InterruptSignal()
         self.questions: dict[str, CallQuestion | CallForm] = {}
-        """Those that have no answer yet, by the ids of their requests."""
+        """The questions without an answer yet, by the ids of their requests."""
         self._said: deque[CallMessage] = deque(maxlen=MOST_SAID)
         self._progress: CallProgress | None = None
         self._outcome: ToolOutcome | None = None

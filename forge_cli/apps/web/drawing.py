@@ -42,9 +42,9 @@ class SessionDrawing:
         self.session = session
         self.find = find
         self.live = False
-        """Does this process work on it?"""
+        """Whether this process works on it."""
         self.busy = False
-        """Is there something that an interrupt would stop?"""
+        """Whether an interrupt would stop something."""
         self.queued: Sequence[str] = ()
         self.ending = ""
         """The error that ended the work on it, where one did."""
@@ -67,7 +67,7 @@ class SessionDrawing:
 
     @property
     def requests(self) -> dict[str, Recorded[events.ApprovalRequired]]:
-        """Those that wait for an answer; where no work is done on it, none does here."""
+        """The requests that wait for an answer; none if this process does not work on the session."""
         return self._reader.state.waiting if self.live else {}
 
     # --- lines in

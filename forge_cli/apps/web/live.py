@@ -299,7 +299,7 @@ class LiveSession:
 
 
 def _is_parked(session: OpenSession) -> bool:
-    """Does something in it wait for an answer, or has got one since? Then there is nothing to be said first."""
+    """Return True if a request of it waits, or was answered since; then it resumes without a message."""
     return session.resumed is not None and any(pending_of(session.resumed.past))
 
 

@@ -117,9 +117,9 @@ class PlacedEntry:
     seq: int
     """The last line that changed it."""
     grown: bool = False
-    """Has some of its text been shown already, while it was written?"""
+    """Whether some of its text was shown while it was written."""
     of_command: bool = False
-    """Did a command say it, and no message lead to it?"""
+    """Whether it is the output of a command, to which no message led."""
     before: str | None = None
     """The key of the entry that it comes before, where it is not the last one."""
     html: str | None = None
@@ -127,7 +127,7 @@ class PlacedEntry:
 
     @property
     def is_open(self) -> bool:
-        """Is it a call without a result?"""
+        """Return True for a call without a result."""
         return isinstance(self.entry, Called) and not self.entry.status
 
     @property
@@ -137,7 +137,7 @@ class PlacedEntry:
 
     @property
     def passes(self) -> bool:
-        """Is it a note that counts only until something follows?"""
+        """Return True for a note that counts only until something follows."""
         return isinstance(self.entry, Noted) and self.entry.about == "retry"
 
     @property
@@ -162,7 +162,7 @@ class PendingChanges:
     entries: dict[str, None] = field(default_factory=dict)
     states: dict[str, None] = field(default_factory=dict)
     grown: bool = False
-    """Has the answer that is being written more text?"""
+    """Whether the answer that is being written has more text."""
     void: dict[str, None] = field(default_factory=dict)
     """Answers of which the text so far does not count."""
     outputs: dict[str, str] = field(default_factory=dict)
@@ -170,7 +170,7 @@ class PendingChanges:
 
 
 def is_again(before: TranscriptEntry, now: Noted) -> bool:
-    """Is this the warning before it once more, with other numbers: another try, say? Then it stands in its place."""
+    """Return True if this repeats the warning before it with other numbers, and takes its place."""
     if not isinstance(before, Noted) or not before.level or before.level != now.level:
         return False
     return _NUMBER.sub("", before.text) == _NUMBER.sub("", now.text)

@@ -336,9 +336,9 @@ class NamedToolset:
         parts = self._section if listed else [{} if self._section is None else self._section]
         return tuple(self._read(part, index if listed else None) for index, part in enumerate(parts))
 
-    def require_settings(self) -> None:
-        """Read its settings; a WorkerError if they are invalid."""
-        self.configs  # noqa: B018 - read once, and kept
+    def require_settings(self) -> tuple[ToolsetConfig, ...]:
+        """Return its settings; a WorkerError if they are invalid."""
+        return self.configs
 
     def _read(self, part: Any, index: int | None) -> ToolsetConfig:
         at: Loc = ("toolsets", self.name) if index is None else ("toolsets", self.name, index)

@@ -118,7 +118,7 @@ def opened_sandbox(given: object) -> Sandbox | None:
 
 
 def _is_zone(folder: Path, zones: Sequence[Zone]) -> bool:
-    """Is it the very folder of a zone, so that its files can be read there?"""
+    """Return True if a zone has this very folder, so that its files can be read there."""
     real = Path(os.path.realpath(folder))
     return any(zone.path == real for zone in zones)
 

@@ -20,13 +20,13 @@ from forge_cli.record.places import SessionLost
 
 
 class CallsByHand:
-    """Those of one runtime, which ends them when it is closed."""
+    """The calls that a person makes while a runtime is open, which cancels them when it is closed."""
 
     def __init__(self, bus: EventBus) -> None:
         self._bus = bus
         self._calls = set[asyncio.Task[object]]()
         self._commands = set[asyncio.Task[object]]()
-        """Those of which the model is told."""
+        """The command lines among them, which the model gets to read."""
 
     def start(self, call: Coroutine[Any, Any, object]) -> asyncio.Task[object]:
         task = asyncio.ensure_future(call)

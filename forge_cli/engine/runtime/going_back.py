@@ -72,7 +72,7 @@ class GoingBack:
         self._say(f"back to before message {number}: {_beginning(message.text)}")
 
     def _say_each(self, found: Iterable[Undoing], only_list: bool) -> None:
-        """Tell each file, and of the caches of programs only the folders."""
+        """Report each file, but only the folders of program caches."""
         workspace = self._current.opened.folder.workspace.resolve()
         rows, caches = split_caches(found, workspace)
         for each in rows:
@@ -92,7 +92,7 @@ class GoingBack:
         self._say("/rewind N goes back to one of them" if said else "nothing has been said yet")
 
     async def _may_do_more(self, call: ToolCall) -> bool:
-        """Could a call have done something that is not kept, such as over the network?"""
+        """Return True if a call may have done something that is not kept, such as over the network."""
         judge = self._current.opened.loop.guard.judge
         try:
             judged = await judge.verdict(call, Caller.MODEL)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -52,19 +51,22 @@ async def open_gate(worker: Worker, *, workspace: Path, maker: str | None = None
             yield Gate(assembly.guard, stamps, maker or "", begin)
 
 
-@dataclass
 class Gate:
     """Judges calls by the policy of one worker in one folder."""
 
-    _guard: Guard
-    _stamps: dict[Path, list[int] | None]
-    _maker: str
-    _begin: Callable[[str], Note] | None
-    _note: Note | None = field(default=None, init=False)
+    def __init__(
+        self, guard: Guard, stamps: dict[Path, list[int] | None], maker: str, begin: Callable[[str], Note] | None
+    ) -> None:
+        """``begin`` starts the session that the calls of ``maker`` are kept in."""
+        self._guard = guard
+        self._stamps = stamps
+        self._maker = maker
+        self._begin = begin
+        self._note: Note | None = None
 
     @property
     def stale(self) -> bool:
-        """Has a file changed since then that says what is allowed? Then it is time for another gate."""
+        """Whether a file has changed since then that says what is allowed; then another gate is needed."""
         return any(file_stamp(file) != stamp for file, stamp in self._stamps.items())
 
     async def judge(self, tool: str, args: JsonObject, *, made: bool = False) -> VerdictAnswer:

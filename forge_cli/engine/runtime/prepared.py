@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _PACKAGE = Path(__file__).resolve().parents[2]
 T = TypeVar("T")
 UserPolicies = Callable[[str, type[Toolset]], Config | None]
-"""By the name and the class of a toolset."""
+"""Finds the settings of a toolset by its name and its class."""
 
 
 class PreparedFolder:
@@ -138,7 +138,7 @@ class PreparedWorker:
         self.home = home or forge_home()
         self.locked = locked
         self.trials_finished = False
-        """Was it looked for changes of killed processes? There may be thousands of sessions, as of a batch."""
+        """Whether changes of killed processes were looked for; once, because a batch may have thousands of sessions."""
         self._of_folder: PreparedFolder | None = None
 
     @cached_property

@@ -48,7 +48,7 @@ class WorkerResult(Struct, Generic[OutputT], frozen=True, kw_only=True):
     duration_ms: int = 0
     error: str | None = None
     refused: bool = False
-    """Did the provider refuse the key or the model, independent of the task?"""
+    """Whether the provider refused the key or the model, whatever the task."""
 
     @classmethod
     def not_begun(cls, error: ForgeError, *, session_id: str, worker: str) -> WorkerResult:
@@ -84,7 +84,7 @@ class WorkerResult(Struct, Generic[OutputT], frozen=True, kw_only=True):
 
     @property
     def success(self) -> bool:
-        """Did it finish, or was it only interrupted?"""
+        """Whether it finished, or was only interrupted."""
         return self.status in ("completed", "interrupted")
 
     def wire(self) -> dict[str, Any]:

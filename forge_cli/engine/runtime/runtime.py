@@ -212,12 +212,12 @@ class WorkerRuntime(Generic[OutputT]):
 
     @property
     def is_root(self) -> bool:
-        """Has it no parent?"""
+        """Whether it has no parent."""
         return self._current.wiring.is_root
 
     @property
     def has_started(self) -> bool:
-        """Is or was everything open, so that an interrupt has something to stop?"""
+        """Whether everything was opened, so that an interrupt has something to stop."""
         return self._started
 
     @property

@@ -247,7 +247,7 @@ class OpenWorker(Struct, frozen=True, kw_only=True):
     loop: Loop
     open_calls: OpenCalls
     budget: Budget | None = None
-    """Of the task at hand, which its children use as well."""
+    """The budget of the task at hand, which its children use as well."""
 
     def start_task(self, tally: Tally, budget: Budget) -> None:
         """Count what servers have the model answer from now on in this task."""
