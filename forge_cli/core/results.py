@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from functools import cached_property
 from itertools import accumulate, chain
 from typing import Any, ClassVar
 
@@ -144,7 +143,7 @@ class FileList(KnownResult, frozen=True):
         return "\n".join([*self.files, *more]) or f"{self.path} is empty."
 
 
-class Json(KnownResult, frozen=True, dict=True):
+class Json(KnownResult, frozen=True):
     """Data of any shape that JSON has."""
 
     kind: ClassVar[str] = "json"
@@ -160,11 +159,6 @@ class Json(KnownResult, frozen=True, dict=True):
 
     def json(self) -> str:
         """The data as JSON text."""
-        return self._encoded
-
-    @cached_property
-    def _encoded(self) -> str:
-        """Its size is checked, and the model reads it."""
         return _json_text(jsonable(self.data))
 
 

@@ -185,13 +185,16 @@ def _is_passing(status: int, code: str, said: str, headers: Mapping[str, str]) -
     return again and not final
 
 
-class Retry(Struct, frozen=True):
-    """Waits between two attempts and says so, or gives up with the last failure."""
+class Retry:
+    """Waits between two attempts and reports it, or gives up with the last failure."""
 
-    model: str
-    notify: Notify
-    redact: Callable[[str], str]
-    delays: Sequence[float] = DELAYS
+    def __init__(
+        self, model: str, notify: Notify, redact: Callable[[str], str], delays: Sequence[float] = DELAYS
+    ) -> None:
+        self.model = model
+        self.notify = notify
+        self.redact = redact
+        self.delays = delays
 
     async def wait(self, attempt: int, failure: ProviderFailure) -> None:
         """After attempt number ``attempt``; where there is no further one, this raises.
@@ -210,8 +213,7 @@ class Retry(Struct, frozen=True):
                 pace.hold(delay)
             tried = f" (tried {attempt} times)" if attempt > 1 else ""
             text = f"{self.model}: {problem}{tried}"
-            why = failure
-            raise ModelError(text, hint=why.hint, too_long=why.too_long, refused=why.refused)
+            raise ModelError(text, hint=failure.hint, too_long=failure.too_long, refused=failure.refused)
         delay = min(delay, DELAY_REFUSED) if failure.quick else delay
         told = StatusNotice.of_retry(RetryNotice(f"{self.model}: {problem}", delay, attempt + 1, attempts))
         self.notify("warning", told)

@@ -9,7 +9,6 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
-from msgspec import Struct
 from pydantic import BaseModel, ValidationError
 
 from forge_cli.core.errors import PROBLEMS, InvalidInput, SchemaError, TooManySteps
@@ -28,11 +27,12 @@ _STEPS_A_VALUE = 100
 OPEN = frozenset({*_COMBINED, "$ref", "additionalProperties", "patternProperties", "unevaluatedProperties"})
 
 
-class InputSchema(Struct, frozen=True, eq=False, dict=True):
+class InputSchema:
     """The input of a tool: the JSON Schema shown to the model, and the validation derived from the same thing."""
 
-    json_schema: JsonObject
-    model: type[BaseModel] | None = None
+    def __init__(self, json_schema: JsonObject, model: type[BaseModel] | None = None) -> None:
+        self.json_schema = json_schema
+        self.model = model
 
     @classmethod
     def of(cls, schema: JsonObject | type[BaseModel]) -> InputSchema:
@@ -77,7 +77,7 @@ class InputSchema(Struct, frozen=True, eq=False, dict=True):
 
             with steps_limited(_STEPS):
                 self._validator.is_valid({})
-                self._defaults  # noqa: B018 - found once, and kept
+                self._find_defaults()
         except TooManySteps as error:
             raise SchemaError(str(error)) from None
 
@@ -127,7 +127,10 @@ class InputSchema(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def _defaults(self) -> JsonObject:
-        """The defaults that fit their own schema: ``null`` for a string stays out, as if nothing had been said."""
+        return self._find_defaults()
+
+    def _find_defaults(self) -> JsonObject:
+        """Return the defaults that fit their own schema: ``null`` for a string is left out, as if it was not stated."""
         named: JsonObject = {}
         for name, declared in self.json_schema["properties"].items():
             for stated in default_in(declared, self.json_schema):

@@ -52,7 +52,7 @@ def test_a_description_may_stand_where_a_reference_leads() -> None:
     assert failed(make(schema)) == {}
 
 
-class Credulous(InputSchema, frozen=True):
+class Credulous(InputSchema):
     def validate(self, args: Any) -> JsonObject:
         return dict(args)
 

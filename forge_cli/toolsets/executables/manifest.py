@@ -223,7 +223,7 @@ def parse_manifest(data: MarkedDict, file: str) -> Manifest:
     return manifest
 
 
-class Arguments(InputSchema, frozen=True):
+class Arguments(InputSchema):
     """The schema of a command line: a plain value is good for a string, and what no program can be given is not.
 
     What a manifest says is sound JSON Schema by its making, so it is not looked at again, which would take long.
