@@ -51,7 +51,7 @@ class GrantRule(OnWire, frozen=True):
     key: str = ""
     """The key by which a grant of it is remembered; the gate sets it."""
     implied: bool = False
-    """Whether it is not offered for this call, and yet allows it where it was granted for another one."""
+    """True if it is not offered for this call, and yet allows it where it was granted for another one."""
     beside: Any = None
     """Another rule that people mostly want with it, offered together with it besides."""
 
@@ -169,7 +169,7 @@ class Approval(Enum):
         return _ORDER.index(self)
 
     def stricter_than(self, other: Approval) -> bool:
-        """Does it allow less than another?"""
+        """Return True if it allows less than another."""
         return self.strictness > other.strictness
 
     @classmethod

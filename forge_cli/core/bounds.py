@@ -167,7 +167,7 @@ async def check_cancelled(before: int) -> None:
 
 
 def is_own_exit(error: BaseException) -> bool:
-    """Does third-party code want to end what is not its own? Who cancels this task, or presses Ctrl+C, does not."""
+    """Return True if third-party code ends what is not its own; a cancelled task or Ctrl+C does not count."""
     if isinstance(error, asyncio.CancelledError):
         task = asyncio.current_task()
         return task is None or not task.cancelling()
@@ -180,7 +180,7 @@ def abandon_task(task: asyncio.Task[Any]) -> None:
 
 
 def is_of_forge(code: object) -> bool:
-    """Is a function, a class or an object forge's own, and no third-party code?"""
+    """Return True for a function, a class or an object of forge itself."""
     return str(getattr(code, "__module__", "")).startswith("forge_cli.")
 
 

@@ -58,7 +58,7 @@ class EventBus:
 
     @property
     def attended(self) -> bool:
-        """Is somebody subscribed who can answer?"""
+        """Return True if a subscriber can answer."""
         return any(subscriber.answers for subscriber in self._root._subscribers)
 
     @property
@@ -122,7 +122,7 @@ class EventBus:
             self._delivering = False
 
     def hears(self, kind: type[Event]) -> bool:
-        """Does anybody get the events of a type?"""
+        """Return True if a subscriber gets the events of a type."""
         return any(subscriber.hears(kind) for subscriber in self._root._subscribers)
 
     def _deliver(self, event: Event) -> None:
@@ -143,7 +143,7 @@ class EventBus:
         self.emit(UserInput(request_id, content))
 
     def is_open(self, request_id: str) -> bool:
-        """Does somebody wait for the answer to this?"""
+        """Return True if somebody waits for the answer to this."""
         return request_id in self._root._questions
 
     async def ask(self, request: ApprovalRequest) -> ApprovalDecision:

@@ -37,7 +37,7 @@ class ToolCall(Struct, frozen=True):
 
 
 def is_legal_id(call_id: str) -> bool:
-    """Whether every provider accepts the id."""
+    """Return True if every provider accepts the id."""
     return _LEGAL_ID.fullmatch(call_id) is not None
 
 

@@ -119,7 +119,7 @@ class MessageEvent(Event, frozen=True):
     type: ClassVar[str] = "message"
     message: Message
     cut_off: bool = False
-    """Was the model stopped while it spoke?"""
+    """True if the model was stopped while it spoke."""
     summary_of: int | None = None
     """How many messages, from the first on, this one stands for from now on."""
     environment: str | None = None

@@ -30,9 +30,9 @@ class ItemEnd(Struct, frozen=True):
     result: JsonObject
     """The object that ``forge run --output-format json`` prints."""
     opened: bool = True
-    """Could the worker be opened? What is wrong with it otherwise is wrong for every item."""
+    """True if the worker could be opened; if not, its problem is that of every item."""
     refused: bool = False
-    """Did the provider refuse the key or the model, which it would do for every item?"""
+    """True if the provider refused the key or the model, which it would do for every item."""
 
 
 Perform = Callable[[BatchItem, InterruptSignal], Awaitable[ItemEnd]]

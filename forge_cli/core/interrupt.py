@@ -29,7 +29,7 @@ class InterruptSignal:
 
     @property
     def interrupted(self) -> bool:
-        """Has somebody asked to stop?"""
+        """Return True if somebody has asked to stop."""
         return self._reason is not None
 
     @property

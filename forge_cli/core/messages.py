@@ -249,7 +249,7 @@ class ListedModel(Struct, frozen=True):
     name: str
     context: int | None = None
     guessed: bool = False
-    """Is the window only likely, as of other models of its family?"""
+    """True if the window is a guess, from other models of its family."""
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ class StatusNotice(str):
     retry: RetryNotice | None
     running: tuple[RunningCommand, ...] | None
     urgent: bool
-    """Whether it is told even where warnings are not."""
+    """True if it is told even where warnings are not."""
 
     def __new__(
         cls,

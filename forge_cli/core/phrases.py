@@ -101,12 +101,12 @@ def interrupted_for_people(text: str) -> str:
 
 
 def is_own(text: str) -> bool:
-    """Whether forge itself wrote a message that the model reads as the user's."""
+    """Return True if forge itself wrote a message that the model reads as the user's."""
     return text in (RESUME_INTERRUPTED, RESUME_CUT_OFF) or text.startswith((ENVIRONMENT_CHANGED, _REPAIR))
 
 
 def has_mark(value: Any) -> bool:
-    """Whether this JSON data has the mark of a redacted secret."""
+    """Return True if this JSON data has the mark of a redacted secret."""
     if isinstance(value, str):
         return MARKS.search(value) is not None
     if isinstance(value, dict):

@@ -35,11 +35,11 @@ class Finished(Struct, frozen=True):
     stderr: str
     timed_out: bool
     truncated: bool
-    """Whether the middle of an output that was too long is missing; the text says so where it is."""
+    """True if the middle of an output that was too long is missing; the text says so where it is."""
     duration_ms: int
     confined: bool = False
     denies: bool = False
-    """Whether what it may not touch is there, and refused, instead of hidden; only of a confined command."""
+    """True if what it may not touch is there, and refused, instead of hidden; only of a confined command."""
     exceeded: str | None = None
     """The limit that it was stopped for, as a sentence."""
     appeared: tuple[str, ...] = ()
@@ -83,7 +83,7 @@ class Finished(Struct, frozen=True):
 
 
 def _says(output: str, number: int) -> bool:
-    """Does a program name this error? Those in Go write it in small letters."""
+    """Return True if a program names this error; those in Go write it in small letters."""
     text = os.strerror(number)
     return text in output or text.lower() in output
 
@@ -143,7 +143,7 @@ class Processes(Protocol):
 
     @property
     def confined(self) -> bool:
-        """Whether commands are confined."""
+        """Return True if commands are confined."""
         ...
 
     def check(self) -> None:

@@ -48,14 +48,14 @@ class SessionRequests(Protocol):
 
     @property
     def attended(self) -> bool:
-        """Whether somebody is there who could be told, and could do something about it."""
+        """Return True if somebody is there who could be told, and could do something about it."""
         ...
 
     async def sample(self, request: SampleRequest) -> SampleReply:
         """Have the worker's model answer; ToolError where that is refused or fails."""
 
     async def agree(self, request: AgreeRequest) -> bool:
-        """Whether a person agrees; False where none is there."""
+        """Return True if a person agrees; False where none is there."""
         ...
 
     async def ask_person(self, asker: str, message: str, schema: JsonObject) -> JsonObject | None:

@@ -46,7 +46,7 @@ def is_valid_kind(kind: object) -> bool:
 
 
 def is_well_known_kind(kind: object) -> bool:
-    """Is it a kind that every UI can draw, such as ``diff``?"""
+    """Return True for a kind that every UI can draw, such as ``diff``."""
     return isinstance(kind, str) and kind in WELL_KNOWN_KINDS
 
 
@@ -218,7 +218,7 @@ def as_result(value: Any) -> ResultValue:
 
 
 def is_misfit(returned: Any, result: ResultValue) -> bool:
-    """Was it returned as a well-known kind without having what that kind needs, so that the result is JSON?"""
+    """Return True if it names a well-known kind and lacks a field of that kind, so that the result is JSON."""
     match returned:
         case Json() | {"kind": "json", "data": _}:
             return False

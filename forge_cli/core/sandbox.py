@@ -74,7 +74,7 @@ class SandboxView(Protocol):
         ...
 
     def exists(self, path: str) -> bool:
-        """Is there a file or folder of this path?"""
+        """Return True if there is a file or folder of this path."""
 
     def stat(self, path: str) -> FileInfo:
         """Size, times and kind of a file or folder."""

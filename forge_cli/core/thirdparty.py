@@ -29,7 +29,7 @@ class NeedsThirdParty(BaseException):
 
 
 def needs_third_party(error: BaseException) -> bool:
-    """Whether that is why something ended, alone or in a group."""
+    """Return True if that is why something ended, alone or in a group."""
     inner = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
     return isinstance(error, NeedsThirdParty) or any(map(needs_third_party, inner))
 
@@ -49,7 +49,7 @@ def before_call(name: str) -> None:
 
 
 def is_inspecting() -> bool:
-    """Whether what is opened here is looked at, and not used."""
+    """Return True if what is opened here is looked at, and not used."""
     return _watch.get() is not None
 
 

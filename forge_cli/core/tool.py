@@ -47,7 +47,7 @@ class RulesOnly(Struct, frozen=True):
 
     judge: Callable[[Args], Verdict | None]
     has_rules: bool = True
-    """Whether there is a rule at all; without one it only offers some."""
+    """True if there is a rule at all; without one it only offers some."""
 
     def __call__(self, args: Args) -> Verdict:
         return self.judge(args) or Verdict(Approval.ASK, "no rule is about this call, so it asks", by="rule")

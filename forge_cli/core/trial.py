@@ -52,16 +52,16 @@ class TrialExtent(Struct, frozen=True):
     repositories: frozenset[str] = frozenset()
     """Repositories of git whose history changed."""
     protected: bool = False
-    """Whether a protected name is among the changes: these are never applied unasked."""
+    """True if a protected name is among the changes: these are never applied unasked."""
     only_edits: bool = False
-    """Whether ordinary files in zones were made, changed or moved, and nothing else, as "accept edits" allows."""
+    """True if ordinary files in zones were made, changed or moved, and nothing else, as "accept edits" allows."""
 
     sockets: frozenset[str] = frozenset()
     """Unix sockets that an incomplete trial was refused: a yes lets the command use them, and runs it for real."""
 
     @property
     def complete(self) -> bool:
-        """Whether the trial showed everything, so that a yes applies it."""
+        """Return True if the trial showed everything, so that a yes applies it."""
         return not self.sockets
 
     @property
@@ -123,7 +123,7 @@ class CommandTried(Event, frozen=True):
     """Protected names first."""
     wanted: tuple[TriedWant, ...] = ()
     applied: bool = False
-    """Whether the zones have the changes by now."""
+    """True if the zones have the changes by now."""
     programs: tuple[str, ...] = ()
     """Paths of the programs that it started, as far as that is known."""
     blocked: str | None = None

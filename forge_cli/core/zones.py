@@ -56,11 +56,11 @@ class Zone(Struct, frozen=True):
     write_where: Mark | None = None
     delete_where: Mark | None = None
     write_stated: bool = False
-    """Whether the worker says itself what writing needs."""
+    """True if the worker says itself what writing needs."""
     delete_stated: bool = False
-    """Whether the worker says itself what deleting needs."""
+    """True if the worker says itself what deleting needs."""
     default: bool = False
-    """Whether it stands for the working directory, without being declared."""
+    """True if it stands for the working directory, without being declared."""
     made: bool = True
     """False where its folder was missing and was not made: calls can be judged all the same."""
     stands_for: Path | None = None

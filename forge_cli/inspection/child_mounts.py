@@ -162,7 +162,7 @@ def _own_workers(worker: Worker | None) -> Iterator[Path]:
 
 
 def _may_be_seen(path: Path, homes: Iterable[Path], secret: frozenset[Path]) -> bool:
-    """Whether a path may be shown: never a whole home, nor what is secret in it."""
+    """Return True if a path may be shown: never a whole home, nor what is secret in it."""
     real = Path(os.path.realpath(path))
     whole = any(home.is_relative_to(real) for home in homes)
     return real.exists() and not whole and secret.isdisjoint((real, *real.parents))

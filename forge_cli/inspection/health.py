@@ -65,7 +65,7 @@ def _python() -> DoctorCheck:
 
 
 def _home(home: Path) -> DoctorCheck:
-    """Could forge write there? The nearest folder that exists decides."""
+    """Return True if forge could write there; the nearest folder that exists decides."""
     existing = next(place for place in (home, *home.parents) if os.path.lexists(place))
     if problem := _write_problem(existing):
         remedy = f"make {existing} a folder that you can write to, or set FORGE_HOME"
@@ -133,7 +133,7 @@ def _confinement() -> DoctorCheck:
 
 
 def _trial() -> DoctorCheck:
-    """Can a command be done on a copy before anybody is asked?"""
+    """Check whether a command can be tried on a copy before anybody is asked."""
     found = mechanism()
     problem = overlay_problem(forge_home()) if isinstance(found, Bubblewrap) else "it needs bwrap"
     if problem is None:

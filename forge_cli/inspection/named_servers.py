@@ -32,7 +32,7 @@ def _section(worker: Worker) -> McpConfig | None:
 
 
 def is_defined(name: str, folder: Path) -> bool:
-    """Can a worker name it: do the user's own settings define it, or a file that comes with the folder?"""
+    """Return True if a worker can name it: the user's own settings define it, or a file that comes with the folder."""
     own = load_settings(forge_home()).mcp.servers
     return name in own or any(name in project.servers for project in project_servers(folder))
 
@@ -57,7 +57,7 @@ def worker_for(server: str) -> Worker:
 
 
 def describe_confined(server: McpServer) -> str:
-    """Whether its process is confined; one that runs elsewhere cannot be."""
+    """Return ``yes`` if its process is confined, else ``no``; nothing for a server that runs elsewhere."""
     if server.url:
         return ""
     return "yes" if server.confined else "no"

@@ -82,7 +82,7 @@ def worker_names() -> list[str]:
 
 
 def is_known(target: str) -> bool:
-    """Is it a tool, a toolset or a path, which count before a worker of that name?"""
+    """Return True for a tool, a toolset or a path, which count before a worker of that name."""
     toolsets = [plugin.name for plugin in PluginHost().toolset_plugins()]
     return target in ExecutableManager(forge_home()).names() or target in toolsets or os.path.exists(target)
 

@@ -179,7 +179,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
 
 
 def _is_passing(status: int, code: str, said: str, headers: Mapping[str, str]) -> bool:
-    """Whether another try can mend it."""
+    """Return True if another try can mend it."""
     again = status in _AGAIN or (status >= 500 and status not in _NEVER_AGAIN)
     final = headers.get("x-should-retry") == "false" or code in _NO_MONEY or is_too_long(status, code, said)
     return again and not final
@@ -231,7 +231,7 @@ class Retry:
 
 
 def is_too_long(status: int, code: str, said: str) -> bool:
-    """Is the conversation longer than the model can hold? Servers without a code for it say so in a few ways."""
+    """Return True if the conversation is longer than the model can hold; some servers have no code for it."""
     return status == 413 or code in _NO_ROOM or any(phrase in said.lower() for phrase in _TOO_LONG)
 
 

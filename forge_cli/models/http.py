@@ -126,7 +126,7 @@ class HttpClient:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     timeouts: Timeouts = field(default_factory=Timeouts)
     trust_env: bool = False
-    """Are the proxies that the environment names used?"""
+    """True if the proxies that the environment names are used."""
     _pool: _Pool | None = field(default=None, repr=False)
 
     @asynccontextmanager

@@ -74,7 +74,7 @@ def linear_matcher(pattern: str) -> Callable[[str], bool] | None:
 
 
 def is_found(pattern: str, text: str) -> bool:
-    """Whether a pattern is found in a text; one that is not linear is an author's own."""
+    """Return True if a pattern is found in a text; one that is not linear is an author's own."""
     if matcher := linear_matcher(pattern):
         return matcher(text)
     return re.search(pattern, text) is not None

@@ -23,7 +23,7 @@ class Offering(Toolset):
     """A toolset of what Python code offers; the toolsets among that live as long as it does, and it speaks for them."""
 
     checks_output: ClassVar[bool] = True
-    """Whether results of functions are held against their return annotations."""
+    """True if results of functions are held against their return annotations."""
 
     @cached_property
     def _inner(self) -> list[Toolset]:
@@ -158,7 +158,7 @@ class ModuleAdapter:
 
 
 def has_prompts(toolset: Toolset) -> bool:
-    """Whether it may have prompts, as far as that is known without asking."""
+    """Return True if it may have prompts, as far as that is known without asking."""
     if isinstance(toolset, Offering):
         return any(has_prompts(each) for each in toolset._inner)
     return type(toolset).prompts is not Toolset.prompts

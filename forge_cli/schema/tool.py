@@ -113,12 +113,12 @@ class Tool:
 
     @property
     def read_only(self) -> bool:
-        """Is it declared to read only?"""
+        """Return True if it declares that it only reads."""
         return self.effects is not None and self.effects <= READ_ONLY
 
     @property
     def fits_read_only(self) -> bool:
-        """May it be called in a read-only session? One that has not declared its effects may not."""
+        """Return True if a read-only session lets it through; a tool without declared effects is not let through."""
         return self.read_only or self.delegates
 
     @property
@@ -128,12 +128,12 @@ class Tool:
 
     @cached_property
     def has_paths(self) -> bool:
-        """Can a call of it name paths, so that zones are consulted?"""
+        """Return True if a call can name paths, so that zones are consulted."""
         return self.touches is not None or bool(declared_accesses(self.schema.json_schema))
 
     @cached_property
     def changes_paths(self) -> bool:
-        """Can a call of it name paths that it changes?"""
+        """Return True if a call can name paths that it changes."""
         accesses = declared_accesses(self.schema.json_schema)
         return self.touches is not None or any(access.changes for access in accesses)
 
@@ -278,7 +278,7 @@ setattr(tool, "__signature__", inspect.signature(get_overloads(tool)[1]))  # noq
 
 
 def is_manual_tool(tool: Tool) -> bool:
-    """May a person call it?"""
+    """Return True if a person may call the tool."""
     return tool.mode in ("manual", "both")
 
 

@@ -23,12 +23,12 @@ class Garbled(Exception):
 
 
 def are_useful(events: Sequence[Any]) -> bool:
-    """Whether one of these events is more than a sign of life."""
+    """Return True if one of these events is more than a sign of life."""
     return not all(isinstance(event, dict) and event.get("type") == "ping" for event in events)
 
 
 def is_last(event: Any) -> bool:
-    """Whether the answer is complete with this event."""
+    """Return True if the answer is complete with this event."""
     return isinstance(event, dict) and event.get("type") == "message_stop"
 
 

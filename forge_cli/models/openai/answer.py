@@ -36,7 +36,7 @@ class Slot:
         self.pieces.append(piece)
 
     def is_other(self, id: str, name: str) -> bool:
-        """Does a delta with the same index begin a call of its own? Ollama numbers every call 0."""
+        """Return True if a delta with the same index begins another call; Ollama numbers every call 0."""
         if id and self.id:
             return id != self.id
         return bool(name and self.name) and read_object(self.arguments) is not None
@@ -60,12 +60,12 @@ class ChatAnswer:
 
     @property
     def finished(self) -> bool:
-        """Has the model said that it is done?"""
+        """Return True if the model has reported that it is done."""
         return self.finish is not None and self.finish not in _BROKEN
 
     @property
     def broken(self) -> bool:
-        """Has the server given up on it, or never begun?"""
+        """Return True if the server has given up on it, or never begun."""
         return not (self.pieces or self.slots or self.finish) or self.finish in _BROKEN
 
     @property
@@ -137,7 +137,7 @@ class ChatAnswer:
 
 
 def are_useful(chunks: Iterable[JsonObject]) -> bool:
-    """Whether one of these is more than a sign of life: it adds to an answer, or ends it."""
+    """Return True if one of these is more than a sign of life: it adds to an answer, or ends it."""
     return any(map(_is_useful, chunks))
 
 
@@ -146,7 +146,7 @@ def _is_useful(chunk: JsonObject) -> bool:
 
 
 def is_done(chunk: JsonObject) -> bool:
-    """Is it the end of an answer and no more? Some servers give a reason for the end with every piece."""
+    """Return True for the end of an answer and no more; some servers give a reason for the end with every piece."""
     return bool(_choice(chunk).get("finish_reason") and not _adds(chunk))
 
 

@@ -36,11 +36,11 @@ class NativeDialect:
     """How tools are offered and called: by the API's own means."""
 
     shows_text = True
-    """May text be shown as it comes?"""
+    """True if text may be shown as it comes."""
     images = False
-    """Is the model shown the images of results?"""
+    """True if the model is shown the images of results."""
     forces = False
-    """Can the model say nothing but a call or an answer?"""
+    """True if the model can only give a call or an answer."""
 
     def system(self, request: ModelRequest) -> str:
         return request.system
@@ -104,7 +104,7 @@ def _part(file: Attachment) -> JsonObject:
 
 
 def is_shown(file: Attachment) -> bool:
-    """Does the model get the content of an attached file?"""
+    """Return True if the model gets the content of an attached file."""
     return file.media_type in _IMAGES or _text_of(file) is not None
 
 

@@ -95,7 +95,7 @@ class Server:
     key: str | None = field(default=None, repr=False)
     timeouts: Timeouts = field(default_factory=Timeouts)
     is_local: bool = False
-    """Does it run on this machine, which may be slow?"""
+    """True if it runs on this machine, which may be slow."""
 
     def __post_init__(self) -> None:
         headers = {"authorization": f"Bearer {self.key}"} if self.key else {}
