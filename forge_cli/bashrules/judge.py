@@ -9,7 +9,6 @@ from functools import lru_cache
 from msgspec import Struct
 from msgspec.structs import replace
 
-from forge_cli.bashrules.allow.find_exec import with_found_names
 from forge_cli.bashrules.allow.folders import (
     IN_ANOTHER_FOLDER,
     CommandPlace,
@@ -21,7 +20,6 @@ from forge_cli.bashrules.allow.folders import (
 )
 from forge_cli.bashrules.allow.hazards import command_hazard, grantable_pattern, innermost, suggestion_for
 from forge_cli.bashrules.allow.lexer import ASSIGNMENT, ShellWord, UnreadableLine
-from forge_cli.bashrules.allow.parser import read_line
 from forge_cli.bashrules.allow.programs import is_known
 from forge_cli.bashrules.allow.redirects import CD_LEAVES, redirect_hazard, secret_hazard
 from forge_cli.bashrules.allow.values import COMMANDS_AT_MOST, Simple
@@ -39,7 +37,9 @@ from forge_cli.bashrules.command_text import (
     without_padding,
 )
 from forge_cli.bashrules.decision import Decision
+from forge_cli.bashrules.line import ReadLine, read
 from forge_cli.bashrules.names import FileNames
+from forge_cli.bashrules.place import FileUse
 from forge_cli.bashrules.programs.discarding import bare_stash
 from forge_cli.bashrules.programs.subcommands import starts_commands
 from forge_cli.bashrules.programs.table import program, program_named, word_set
@@ -98,8 +98,20 @@ class CommandPart(Struct, frozen=True):
     misfit: str | None = None
     """Why a rule set that knows the command does not cover it."""
 
+    @property
+    def row(self) -> SetRow | None:
+        """The row of the rule set that covers it."""
+        return self.match.row if self.match else None
 
-class LineVerdict(Struct, frozen=True):
+    @property
+    def reason(self) -> str:
+        """The rule that it met, and why it is more than its words say."""
+        if self.match is None:
+            return self.why or self.misfit or "no rule"
+        return f"{self.match.described}, but {self.why}" if self.why else self.match.described
+
+
+class Verdict(Struct, frozen=True):
     """The verdict of the rules on one line; ``suggestion`` is a pattern that would cover the part that asks."""
 
     decision: Decision
@@ -111,9 +123,20 @@ class LineVerdict(Struct, frozen=True):
     """For each part that asks, the pattern that a person may pre-approve."""
     shorter: tuple[tuple[str, ...], ...] = ()
     """For each of these, the beginnings of it that would cover the same parts as rules."""
+    doubt: str | None = None
+    """Why a line asks that the rules pre-approve: by the files that it would meet."""
+    files: tuple[FileUse, ...] = ()
+    """The files that redirections open, if the rules pre-approve the line or could do so."""
+    operands: tuple[str, ...] = ()
+    """The words that may name files, if rules could pre-approve the line."""
+
+    @property
+    def by_rules(self) -> Decision:
+        """The decision without a look at the files."""
+        return Decision.PRE_APPROVED if self.doubt else self.decision
 
 
-def judge_line(command: str, rules: Sequence[Rule], default: Decision, *, writable: Sequence[str] = ()) -> LineVerdict:
+def judge_line(command: str, rules: Sequence[Rule], default: Decision, *, writable: Sequence[str] = ()) -> Verdict:
     """Judge a line by one list of rules; redirections may write below the folders ``writable`` without asking."""
     return LineJudge([RuleList("", rules)], default).judge(command, writable=writable)
 
@@ -168,43 +191,45 @@ class LineJudge:
 
     def judge(
         self,
-        command: str,
+        line: ReadLine | str,
         *,
         writable: Sequence[str] = (),
         is_link: Callable[[str], bool] = no_links,
-        before: str = "",
+        before: ReadLine | None = None,
         any_grammar: bool = False,
-    ) -> LineVerdict:
+    ) -> Verdict:
         """The verdict on one line, whose redirections may write below the folders ``writable`` without asking.
 
         ``is_link`` tells of a folder whether it leads elsewhere; ``before`` are the lines of the same shell. In
         ``any_grammar`` a blocked command counts wherever its words stand: another shell than bash may start it.
         """
-        if "\0" in command:
-            return LineVerdict(Decision.BLOCKED, "a command cannot contain a NUL character")
-        search = Search(command, self._patterns)
+        line = read(line) if isinstance(line, str) else line
+        if "\0" in line.text:
+            return Verdict(Decision.BLOCKED, "a command cannot contain a NUL character")
+        search = Search(line.text, self._patterns)
         hit = search.hit() if self._blocked_rules else None
         if any_grammar and self._blocked_rules:
             hit = hit or search.bare_hit()
-        verdict = self._read(command, search, CommandPlace(writable, self._folders, is_link, names=self._names), before)
+        verdict = self._read(line, search, CommandPlace(writable, self._folders, is_link, names=self._names), before)
         return self._blocked(hit, self._blocked_rules[hit.pattern], verdict.parts) if hit else verdict
 
-    def _read(self, command: str, search: Search, place: CommandPlace, before: str) -> LineVerdict:
+    def _read(self, line: ReadLine, search: Search, place: CommandPlace, before: ReadLine | None) -> Verdict:
         """The verdict on a line in which nothing is blocked, as far as it can be read."""
         try:
-            place = place.after_lines(read_line(before)) if before else place
-            commands = read_line(command)
-            parted = with_found_names(commands)
-            found = self._combine(parted, place) if len(parted) > len(commands) else None
-            return found if found and found.decision is Decision.PRE_APPROVED else self._combine(commands, place)
+            place = place.after_lines(before.require_commands()) if before else place
+            commands = line.require_commands()
+            if len(line.parted) > len(commands):
+                found = self._combine(line.parted, place)
+                if found.decision is Decision.PRE_APPROVED:
+                    return found
+            return self._combine(commands, place)
         except UnreadableLine as error:
-            return self._unreadable(command, search, error)
-        except Exception as error:  # a line that cannot be read for any reason asks
-            return self._unreadable(
-                command, search, UnreadableLine(f"it cannot be analysed ({type(error).__name__})", 0)
-            )
+            return self._unreadable(line.text, search, error)
+        except Exception as error:  # a line that cannot be judged for any reason asks
+            why = f"it cannot be analysed ({type(error).__name__})"
+            return self._unreadable(line.text, search, UnreadableLine(why, 0))
 
-    def blocked_command(self, words: Sequence[str]) -> LineVerdict | None:
+    def blocked_command(self, words: Sequence[str]) -> Verdict | None:
         """The verdict on the words that a program was started with, if a rule blocks them; no shell reads them."""
         command = CommandWords(words)
         for start in unwrap(words, command).starts if words else ():
@@ -367,9 +392,9 @@ class LineJudge:
             return f"{texts[0]} is not known here, and some of its words are a command that is blocked"
         return None
 
-    def _combine(self, commands: Sequence[Simple], place: CommandPlace) -> LineVerdict:
+    def _combine(self, commands: Sequence[Simple], place: CommandPlace) -> Verdict:
         if not commands:
-            return LineVerdict(self._unsure, _NOTHING)
+            return Verdict(self._unsure, _NOTHING)
         known: dict[tuple[object, ...], CommandPart] = {}
         parts, places = [], []
         written, commands = commands, [_with_push(command) for command in commands]
@@ -397,7 +422,7 @@ class LineJudge:
         judged = all(fine for fine, each in zip(open_to_grants, parts, strict=True) if each.decision is Decision.ASK)
         grantable = self._grantable(asking) if decision is Decision.ASK and judged else {}
         shorter = tuple(grantable.values())
-        return LineVerdict(decision, reason, part.match, tuple(parts), suggestion, tuple(grantable), shorter)
+        return Verdict(decision, reason, part.match, tuple(parts), suggestion, tuple(grantable), shorter)
 
     def _leaves(self, part: CommandPart) -> bool:
         """Whether a rule set does not cover a command for its files: a pattern would let it read all that there are."""
@@ -436,22 +461,22 @@ class LineJudge:
             return f"each of its {parts} commands is pre-approved"
         return _because(part.text, part.match)
 
-    def _blocked(self, hit: Hit, match: Match, parts: Sequence[CommandPart]) -> LineVerdict:
+    def _blocked(self, hit: Hit, match: Match, parts: Sequence[CommandPart]) -> Verdict:
         """The verdict on a line that holds a blocked command, be it one of its parts or inside of one."""
         text = visible(" ".join(map(quoted_word, hit.words)))
         found = CommandPart(text, hit.words, match, Decision.BLOCKED, nested=hit.nested)
         shown = [found if part.words == hit.words else part for part in parts]
         shown += [] if any(part is found for part in shown) else [found]
-        return LineVerdict(Decision.BLOCKED, _because(text, match), match, tuple(shown))
+        return Verdict(Decision.BLOCKED, _because(text, match), match, tuple(shown))
 
-    def _unreadable(self, command: str, search: Search, error: UnreadableLine) -> LineVerdict:
+    def _unreadable(self, command: str, search: Search, error: UnreadableLine) -> Verdict:
         """A line that is not plain: its parts are what the generous search makes of it."""
         commands = search.commands()
         culprit = max((found.start for found in commands if found.start <= error.at), default=-1)
         shown = [found for place, found in enumerate(commands) if place < COMMANDS_AT_MOST or found.start == culprit]
         parts = [self._found_part(command, found, error.why if found.start == culprit else None) for found in shown]
         text = next((part.text for part in parts if part.why), without_padding(command))
-        return LineVerdict(self._unsure, f"{in_quotes(text)}: {error.why}", parts=tuple(parts))
+        return Verdict(self._unsure, f"{in_quotes(text)}: {error.why}", parts=tuple(parts))
 
     def _found_part(self, command: str, found: FoundCommand, why: str | None) -> CommandPart:
         words = tuple(map(restore, found.words))

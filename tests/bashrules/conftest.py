@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from forge_cli.bashrules.decision import Decision
-from forge_cli.bashrules.judge import LineVerdict, judge_line
+from forge_cli.bashrules.judge import Verdict, judge_line
 from forge_cli.bashrules.rules import Rule
 
-Judge = Callable[..., LineVerdict]
+Judge = Callable[..., Verdict]
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def judge_by(
     block: Sequence[str] = (),
     default: Decision = Decision.ASK,
     writable: Sequence[str] = (),
-) -> LineVerdict:
+) -> Verdict:
     decisions = {Decision.PRE_APPROVED: allow, Decision.ASK: ask, Decision.BLOCKED: block}
     rules = [Rule(pattern=one, decision=said) for said, patterns in decisions.items() for one in patterns]
     return judge_line(command, rules, default, writable=writable)

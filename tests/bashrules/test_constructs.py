@@ -14,11 +14,13 @@ import pytest
 
 from forge_cli.bashrules.decision import Decision
 from forge_cli.bashrules.judge import LineJudge
+from forge_cli.bashrules.line import read
 from forge_cli.bashrules.rules import RuleList
 from forge_cli.core.approval import Approval
 from forge_cli.core.zones import Zone
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.toolsets.shell.config import ShellConfig, UserRules
+from forge_cli.toolsets.shell.judged import JudgedLine
 from forge_cli.toolsets.shell.policy import ShellPolicy
 
 from .test_differential import BASH, HARMLESS, RECORDER, mutate, read_record
@@ -242,7 +244,7 @@ def check(construct: str, seed: int, count: int, tmp_path: Path) -> int:
     lines = draw(construct, seed, count)
     judge = LineJudge([RuleList("", [rule.as_rule() for rule in config.rules])], Decision.ASK)
     readable = [line for line in lines if " .." in line or judge.judge(line).decision is Decision.PRE_APPROVED]
-    approved = [line for line in readable if policy.verdict(line).approval is Approval.PRE_APPROVED]
+    approved = [line for line in readable if JudgedLine(policy, read(line)).verdict.approval is Approval.PRE_APPROVED]
     assert len(approved) > count // 50, f"only {len(approved)} of {count} lines of {construct} were pre-approved"
     (tmp_path / "run").mkdir()
     done = start([*approved, "cat a.txt"], tmp_path / "run")
@@ -266,11 +268,11 @@ def is_allowed(argv: tuple[str, ...], policy: ShellPolicy, moved: str) -> bool:
     if argv[0] in ("xargs", "timeout") or (argv[0] == "cd" and (moved or os.path.normpath(argv[-1]) == ".")):
         return True  # what it starts is recorded as well
     if argv[0] == "cd":  # in a pipe, behind another one
-        return policy.verdict(f"cd src; {shlex.join(argv)}").approval is Approval.PRE_APPROVED
+        return JudgedLine(policy, read(f"cd src; {shlex.join(argv)}")).verdict.approval is Approval.PRE_APPROVED
     if argv[0] in ("echo", "basename", "dirname", "seq", "true", "false", "pwd"):
         return True  # whatever their words are
     words = argv[:2] if argv[0] == "printf" else argv  # those behind the format are printed
-    verdict = policy.verdict(shlex.join(words), moved=moved)
+    verdict = JudgedLine(policy, read(shlex.join(words)), read(moved) if moved else None).verdict
     return verdict.approval is Approval.PRE_APPROVED
 
 

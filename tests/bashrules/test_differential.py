@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from forge_cli.bashrules.decision import Decision
-from forge_cli.bashrules.judge import LineJudge, LineVerdict, judge_line
+from forge_cli.bashrules.judge import LineJudge, Verdict, judge_line
 from forge_cli.bashrules.rules import Rule, RuleList
 
 BASH, DASH = shutil.which("bash"), shutil.which("dash")
@@ -315,7 +315,7 @@ def lines(seed: int) -> Iterator[str]:
             yield line
 
 
-def covered(argv: tuple[str, ...], verdict: LineVerdict) -> bool:
+def covered(argv: tuple[str, ...], verdict: Verdict) -> bool:
     """Whether a rule covers what was started, and the judge had seen it with exactly these words."""
     argv = ("./run.sh", *argv[1:]) if argv[0] == "run.sh" else argv
     if not any(rule.tokens == argv[: len(rule.tokens)] for rule in ALLOW_RULES):
@@ -335,7 +335,7 @@ ASSIGNED = re.compile(r"(?:^|[\s;&|({])(?:x|fd)=")
 """A variable that the judge sees, of those that the recorder looks at."""
 
 
-def unexpected(line: str, verdict: LineVerdict, started: Started) -> str | None:
+def unexpected(line: str, verdict: Verdict, started: Started) -> str | None:
     if surplus := [argv for argv in started.argvs if not covered(argv, verdict)]:
         return f"{line!r} was pre-approved and started {surplus}"
     if (state := started.changed) and not ASSIGNED.search(line):
@@ -368,7 +368,7 @@ def draw(seed: int, count: int) -> list[str]:
     return list(drawn)
 
 
-def preapproved(inputs: list[str]) -> list[tuple[str, LineVerdict]]:
+def preapproved(inputs: list[str]) -> list[tuple[str, Verdict]]:
     """The lines that would run without a question."""
     judged = [(line, judge_line(line, ALLOW_RULES, Decision.ASK, writable=WRITABLE)) for line in inputs]
     return [(line, verdict) for line, verdict in judged if verdict.decision is Decision.PRE_APPROVED]

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forge_cli.bashrules.decision import Decision
-from forge_cli.bashrules.judge import LineJudge, LineVerdict, judge_line
+from forge_cli.bashrules.judge import LineJudge, Verdict, judge_line
 from forge_cli.bashrules.rules import Rule, RuleList
 
 from .conftest import rule_of
@@ -201,7 +201,7 @@ def test_what_a_rule_says_explicitly_stays() -> None:
     assert grantable("git pull", "git push") == ("git pull",)
 
 
-def offered(found: LineVerdict) -> list[Rule]:
+def offered(found: Verdict) -> list[Rule]:
     return [Rule(pattern=pattern, decision=Decision.PRE_APPROVED) for pattern in found.grantable]
 
 

@@ -1,7 +1,7 @@
 """Rule sets that forge keeps: their own lines, everyday lines that do not ask, and harmful ones that do.
 
 Covers forge_cli.bashrules.command_text, forge_cli.bashrules.sets.folders, forge_cli.bashrules.sets.rows,
-forge_cli.bashrules.sets.secrets, forge_cli.toolsets.shell.reads, forge_cli.bashrules.allow.find_exec.
+forge_cli.bashrules.sets.secrets, forge_cli.bashrules.reads, forge_cli.bashrules.allow.find_exec.
 """
 
 import json

@@ -13,12 +13,13 @@ import anyio
 import pytest
 
 from forge_cli import ApprovalDecision, ApprovalRequest, WorkerRuntime, load_worker
+from forge_cli.bashrules.line import read
+from forge_cli.bashrules.stdin import is_bare_shell, may_be_shell
 from forge_cli.core.calls import ToolOutcome
 from forge_cli.core.events import ApprovalDecided, Event, StatusEvent
 from forge_cli.core.results import Custom
 from forge_cli.engine.gate.steps import Caller
 from forge_cli.testing import Project, scripted_model
-from forge_cli.toolsets.shell.sessions import is_bare_shell, may_be_shell
 from tests.support.children import gate, sleepers, tag
 
 pytestmark = [pytest.mark.anyio, pytest.mark.needs("linux")]
@@ -434,11 +435,11 @@ OTHER_SHELLS = [
 
 
 def test_only_bash_as_it_is_started_here_is_read() -> None:
-    read = ["bash", " bash --norc --noprofile ", "'bash'"]
+    bare = ["bash", " bash --norc --noprofile ", "'bash'"]
     others = [*OTHER_SHELLS, "python3", "bash -i", "bash x.sh", "bash; ls", "bash < x", "/bin/bash", "sudo bash"]
     others += ["X=1 bash", "bash | cat", "bash --posix", "rbash", ""]
-    assert [command for command in (*read, *others) if is_bare_shell(command)] == read
-    assert [command for command in (*read, *others) if may_be_shell(command)] == [*OTHER_SHELLS, "sudo bash"]
+    assert [command for command in (*bare, *others) if is_bare_shell(read(command))] == bare
+    assert [command for command in (*bare, *others) if may_be_shell(command)] == [*OTHER_SHELLS, "sudo bash"]
 
 
 @pytest.mark.parametrize("shell", ["sh", pytest.param("dash", marks=pytest.mark.needs("dash"))])

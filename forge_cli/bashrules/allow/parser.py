@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from enum import Enum, auto
-from functools import lru_cache
 
 from msgspec.structs import replace
 
@@ -66,7 +65,6 @@ TOKENS_AT_MOST = 16_000
 _SYNTAX = "bash would not accept this"
 
 
-@lru_cache(maxsize=64)
 def read_line(text: str) -> tuple[Simple, ...]:
     """The simple commands of a line, in order; raises ``UnreadableLine`` for anything that is not plain."""
     refuse_invisible(text)

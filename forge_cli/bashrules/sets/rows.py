@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import takewhile
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import yaml
 from msgspec import Struct
@@ -21,6 +21,7 @@ from forge_cli.bashrules.sets.listings import is_revision, listed
 DATA = Path(__file__).with_name("data")
 OptInSet = Literal["building", "localhost", "containers"]
 SetName = Literal["reading", "testing", "linting", "building", "localhost", "containers"]
+SET_NAMES: frozenset[str] = frozenset(get_args(SetName))
 ANY_PROGRAM = "*"
 _UNARY = re.compile(r"-[bcdefghkLnOGprsStuwxz]")
 _BINARY = re.compile(r"=|==|!=|-eq|-ne|-lt|-le|-gt|-ge|-nt|-ot|-ef")

@@ -24,6 +24,7 @@ from forge_cli.sandbox.trial.copies import drop
 from forge_cli.sandbox.trial.reading import reading_environment
 from forge_cli.sandbox.trial.trials import LISTED, NotTried, Run, Tried
 from forge_cli.sandbox.worker_processes import WorkerProcesses
+from forge_cli.toolsets.shell.judged import JudgedLine
 from forge_cli.toolsets.shell.policy import ShellPolicy
 from forge_cli.toolsets.shell.shown import ShownEffect, name_from, show_changes
 from forge_cli.toolsets.shell.trying import Keep
@@ -43,16 +44,21 @@ class CoveredLines(Struct, frozen=True):
     """Whether a trial only made, changed or moved ordinary files."""
 
     async def run(
-        self, command: str, seconds: float, watch: Callable[[str], None], keep: Keep | None, make: Callable[[], Path]
+        self,
+        line: JudgedLine,
+        seconds: float,
+        watch: Callable[[str], None],
+        keep: Keep | None,
+        make: Callable[[], Path],
     ) -> Finished | None:
         """Return how a line ended that did no more than its sets say; NotAsJudged says what else it did, or wanted.
 
         None where it is to be run as any other line, because nothing can be tried here. ``make`` names a folder for
         copies.
         """
-        if self.policy.is_run_as_reading(command):
-            return await self._read(command, seconds, watch)
-        return await self._try(command, seconds, watch, keep, make)
+        if line.is_run_as_reading:
+            return await self._read(line.line.text, seconds, watch)
+        return await self._try(line, seconds, watch, keep, make)
 
     async def _read(self, command: str, seconds: float, watch: Callable[[str], None]) -> Finished:
         runs = self.processes.reading_runs
@@ -68,15 +74,21 @@ class CoveredLines(Struct, frozen=True):
         return found.done
 
     async def _try(
-        self, command: str, seconds: float, watch: Callable[[str], None], keep: Keep | None, make: Callable[[], Path]
+        self,
+        line: JudgedLine,
+        seconds: float,
+        watch: Callable[[str], None],
+        keep: Keep | None,
+        make: Callable[[], Path],
     ) -> Finished | None:
         trials = self.processes.approved_trials
         if trials is None or trials.problem or self.policy.try_first == "off":
-            self._check_uncopied(command)
+            self._check_uncopied(line)
             return None
-        reads = "reading" in self.policy.sets_needed(command)
+        reads = "reading" in line.sets_needed
         named = [name for name in self.policy.worker.env if not KEY_NAME.search(name)]
         environment = reading_environment() if reads else clean_environment(named)
+        command = line.line.text
         run = self._runner(command, seconds, watch, environment)
         folder = make()
         try:
@@ -84,7 +96,7 @@ class CoveredLines(Struct, frozen=True):
                 bash(command), folder, run, cwd=self.policy.workspace, writable=(), seconds=seconds
             )
             try:
-                done = self._settled(command, tried, keep)
+                done = self._settled(line, tried, keep)
                 if tried.temporary:
                     tried.temporary.keep()
                 return done
@@ -92,20 +104,20 @@ class CoveredLines(Struct, frozen=True):
                 if tried.temporary:
                     tried.temporary.drop()
         except NotTried as error:
-            self._check_uncopied(command, str(error))
+            self._check_uncopied(line, str(error))
             return None
         finally:
             drop(folder)
 
-    def _check_uncopied(self, command: str, why: str = "") -> None:
+    def _check_uncopied(self, line: JudgedLine, why: str = "") -> None:
         """Let a line run as any other where nothing can be tried; not a build, nor more than a plain form."""
         because = f": {why}" if why else ""
-        if self.policy.builds(command):
+        if line.builds:
             raise self._unlike(f"{_NOT_BUILT}{because}") from None
-        if self.policy.plain.verdict(command).approval is not Approval.PRE_APPROVED:
+        if line.plain.verdict.approval is not Approval.PRE_APPROVED:
             raise self._unlike(f"{_UNFIT}{because}") from None
 
-    def _settled(self, command: str, tried: Tried, keep: Keep | None) -> Finished:
+    def _settled(self, line: JudgedLine, tried: Tried, keep: Keep | None) -> Finished:
         """Apply what the redirections of a line write, and nothing else; caches count for nothing."""
         if tried.wanted:
             raise self._wanted("a line that changes nothing", tried.wanted)
@@ -113,9 +125,9 @@ class CoveredLines(Struct, frozen=True):
             return tried.done
         if tried.unsure is not None:
             raise self._unlike(f"a rule set takes it for a line that changes nothing; {tried.unsure}")
-        written = self.policy.written_by(command)
+        written = line.written
         changes = without_caches(tried.changes)
-        if self.policy.builds(command):
+        if line.builds:
             return self._built(tried, changes, keep)
         others = [change for change in changes.changes if str(change.path) not in written]
         if others:

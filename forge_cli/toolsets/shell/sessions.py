@@ -5,19 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
 import anyio
 
-from forge_cli.bashrules.allow.folders import CommandPlace
-from forge_cli.bashrules.allow.lexer import UnreadableLine
-from forge_cli.bashrules.allow.parser import read_line
-from forge_cli.bashrules.allow.values import Redirect, Simple
-from forge_cli.bashrules.block.quoting import bare_words
-from forge_cli.bashrules.programs.git import GitWords, git_is, git_rows
-from forge_cli.bashrules.programs.table import program, program_named
+from forge_cli.bashrules.line import read
+from forge_cli.bashrules.stdin import is_bare_shell, may_be_shell, may_read, moves_shell
 from forge_cli.core.errors import ToolError, ToolInterrupted
 from forge_cli.core.notify import Notify, RunningCommand, StatusNotice
 from forge_cli.core.phrases import INTERRUPTED_CALL
@@ -31,36 +26,6 @@ INTERRUPT, END = "\x03", "\x04"
 """Ctrl+C, and Ctrl+D, which ends the input behind other characters, too."""
 SESSIONS_AT_MOST = 8
 _BEYOND_ASCII = 0x80
-
-_HARMLESS = frozenset({"--noprofile", "--norc"})
-_READ_COMMANDS = frozenset({"shell", "reads_script", "starter"})
-_BECOME_SHELLS = frozenset({"sudo", "doas", "shell"})
-"""Programs that start one unless they are told what else to start; the variable ``$SHELL`` names one."""
-
-_INPUT = frozenset({"<", "<<", "<<<", "<>"})
-_ANYWHERE = "cd /\n"
-"""In place of lines that may have changed the folder in a way that is not seen."""
-_OWN_INPUT = ("stdin", "/dev/", "/proc/")
-
-
-def is_bare_shell(command: str) -> bool:
-    """Whether a command is nothing but bash, which reads a line as the rules do: other shells have another grammar."""
-    try:
-        simple = read_line(command)
-    except UnreadableLine:
-        return False
-    if len(simple) != 1 or simple[0].redirects or simple[0].assigned:
-        return False
-    name, *options = simple[0].texts
-    return name == "bash" and set(options) <= _HARMLESS
-
-
-def may_be_shell(command: str) -> bool:
-    """Whether something in a command may take its input for commands, in another grammar than that of bash."""
-    names = {program(word) for words in bare_words(command) for word in words} - {"bash", "rbash"}
-    return not names.isdisjoint(_BECOME_SHELLS) or any(
-        not program_named(name).kind.isdisjoint(_READ_COMMANDS) for name in names
-    )
 
 
 @dataclass
@@ -91,17 +56,15 @@ class ProcessSession:
         text = self.judged_text(chars)
         self.doubt = self.doubt or self._new_doubt(text, pre_approved)
         self.unfinished = _last_line(text)
-        self.moved += _moves(text.removesuffix(self.unfinished))
+        self.moved += moves_shell(read(text.removesuffix(self.unfinished)))
 
     @staticmethod
     def _new_doubt(text: str, pre_approved: bool) -> str | None:
         if not pre_approved:
             return "something was written to this shell before that is not pre-approved"
-        return (
-            "a command in this shell may read it (one that is started with < /dev/null does not)"
-            if may_read(text)
-            else None
-        )
+        if may_read(read(text)):
+            return "a command in this shell may read it (one that is started with < /dev/null does not)"
+        return None
 
     def encode(self, chars: str) -> bytes:
         """The characters as bytes of the locale; a shell must not find others in them than were judged."""
@@ -168,17 +131,6 @@ def _last_line(text: str) -> str:
     return text[end + 1 :]
 
 
-def _moves(text: str) -> str:
-    """The text if it may change the folder or make links; what cannot be read may go anywhere."""
-    try:
-        commands = read_line(text)
-    except UnreadableLine:
-        return _ANYWHERE
-    if any(command.assigned for command in commands):  # CDPATH, say
-        return _ANYWHERE
-    return text if any(CommandPlace().after(command) != CommandPlace() for command in commands) else ""
-
-
 def _value(number: int | None, state: str, told: str, output: str, *, running: bool, **more: int | None) -> Custom:
     data = {"sessionId": number, "output": output, "running": running, **more}
     return Custom(SESSION, data, summary=state, model_text=f"{told}\n{output}")
@@ -197,7 +149,7 @@ class Sessions:
 
     def add(self, command: str, child: Child, *, encoding: str = "utf-8", doubt: str | None = None) -> ProcessSession:
         self._last += 1
-        bash = is_bare_shell(command)
+        bash = is_bare_shell(read(command))
         session = ProcessSession(self._last, command, child, encoding, bash, not bash and may_be_shell(command), doubt)
         self._sessions[self._last] = session
         return session
@@ -262,76 +214,3 @@ class Sessions:
 
     def _known(self) -> str:
         return ", ".join(map(str, self._sessions)) or "none"
-
-
-def may_read(text: str) -> bool:
-    """Whether a command of these lines may read what is written after them."""
-    return _reader(text) is not None
-
-
-def may_read_itself(text: str) -> bool:
-    """Whether a command of these lines may read the lines after its own: bash has not read them when it starts."""
-    reader = _reader(text)
-    if reader is None:
-        return False
-    end = text.find("\n", reader)
-    return end >= 0 and text[end:].strip() != ""
-
-
-def _reader(text: str) -> int | None:
-    """The place of the first command that may read."""
-    try:
-        return next((command.at for command in read_line(text) if not _reads_nothing(command)), None)
-    except UnreadableLine:
-        return 0
-
-
-def _reads_nothing(command: Simple) -> bool:
-    if command.assigned:
-        return False
-    if _has_own_input(command):
-        return True
-    if any(word.unknown for word in command.words):
-        return False
-    name, *rest = command.texts or [":"]
-    if any(map(_names_input, rest)):
-        return False
-    if name == "git":
-        return _git_reads_nothing(rest)
-    if name == "cat":
-        return any(not word.startswith("-") for word in rest)
-    return "no_input" in program_named(name).kind
-
-
-def _has_own_input(command: Simple) -> bool:
-    """Whether the input of a command is surely not that of the shell."""
-    given = any(redirect.operator in _INPUT and redirect.descriptor.lstrip("0") == "" for redirect in command.redirects)
-    copied = any(redirect.operator in ("<&", ">&") and _copies_input(redirect) for redirect in command.redirects)
-    return (given or command.piped) and not copied
-
-
-def _copies_input(redirect: Redirect) -> bool:
-    """Whether a descriptor becomes the input, or a copy of the input another descriptor."""
-    number, target = redirect.descriptor.lstrip("0"), redirect.target.text.rstrip("-").lstrip("0")
-    implied = redirect.descriptor == "" and redirect.operator == ">&"
-    return (number == "" and not implied) or target == ""
-
-
-def _names_input(word: str) -> bool:
-    """``-`` by itself, attached to an option or behind ``=``, and the files that stand for the input."""
-    return (word.endswith("-") and (word == "-" or word[:1] == "-")) or any(name in word for name in _OWN_INPUT)
-
-
-def _git_reads_nothing(words: Sequence[str]) -> bool:
-    place = GitWords(words).subcommand(-1)
-    subcommand, options = "".join(words[place : place + 1]), [word for word in words[place + 1 :] if word[:1] == "-"]
-    if git_is(subcommand, "no_input"):
-        return True
-    plain = frozenset(option for row in git_rows(subcommand) for option in row.no_input.split())
-    return bool(plain) and all(_is_plain(word, plain) for word in options)
-
-
-def _is_plain(option: str, plain: frozenset[str]) -> bool:
-    if option.startswith("--"):
-        return option == "--" or option.partition("=")[0] in plain
-    return all(f"-{letter}" in plain for letter in option[1:])

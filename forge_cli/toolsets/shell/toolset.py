@@ -14,7 +14,9 @@ import anyio
 from msgspec.structs import replace
 from pydantic import Field
 
+from forge_cli.bashrules.face import read
 from forge_cli.bashrules.sets.rows import DATA
+from forge_cli.bashrules.stdin import may_read_itself
 from forge_cli.core.approval import Approval, CommandRun, Effect, GrantRule, Verdict
 from forge_cli.core.context import ToolContext
 from forge_cli.core.errors import ToolError, WorkerError
@@ -34,10 +36,11 @@ from forge_cli.schema.paths import ReadPath
 from forge_cli.schema.tool import Tool, tool
 from forge_cli.schema.toolset import Toolset, ToolsetPlaces
 from forge_cli.toolsets.shell.config import ShellConfig, UserRules
+from forge_cli.toolsets.shell.judged import JudgedLine
 from forge_cli.toolsets.shell.line_text import compiles_a_tool, named_variable
 from forge_cli.toolsets.shell.opt_in import container_sockets
 from forge_cli.toolsets.shell.policy import ShellPolicy
-from forge_cli.toolsets.shell.sessions import INTERRUPT, SESSION, ProcessSession, Sessions, may_read_itself
+from forge_cli.toolsets.shell.sessions import INTERRUPT, SESSION, ProcessSession, Sessions
 
 if TYPE_CHECKING:
     from forge_cli.core.calls import OutcomeStatus
@@ -48,6 +51,7 @@ if TYPE_CHECKING:
     from forge_cli.toolsets.shell.shown import ShownEffect
     from forge_cli.toolsets.shell.trying import Keep, KeptTrials
 
+LINES_AT_MOST = 64
 DOES = (Effect.READ, Effect.WRITE, Effect.EXECUTE, Effect.NETWORK)
 BYTES_A_TOKEN = 4
 RESULT = "shell.result"
@@ -90,7 +94,9 @@ class ShellToolset(Toolset):
         if any(rule.approval is Approval.PRE_APPROVED for rule in self._policy.stated()):
             self._processes.warn_of_rules()
         self._processes.check()
-        self._policy = replace(self._policy, held=self._processes.can_try)
+        self._policy = self._policy.held_to_sets(self._processes.can_try)
+        self._lines: dict[str, JudgedLine] = {}
+        """Those of open calls, judged when they asked."""
         for problem in self._policy.check():
             self.env.notify("warning", problem)
         if self._deletions.stated and (why := self._processes.no_copies):
@@ -104,7 +110,8 @@ class ShellToolset(Toolset):
 
     def rule_kept(self, rule: GrantRule) -> None:
         """Use the sets that the person has just chosen for the working directory."""
-        self._policy = replace(self._policy, user=self._policy.user.with_folder(rule.says))
+        self._policy = self._policy.with_folder(rule.says)
+        self._lines.clear()
 
     def _check_trials(self) -> None:
         """Make sure that commands can be tried, where they have to be."""
@@ -138,7 +145,7 @@ class ShellToolset(Toolset):
     def _undoable(self, command: str, call_id: str, judge: Keep | None) -> Undoable | None:
         """How a line works so that it can be undone, or judged by what it deletes; one that only reads does neither."""
         keeper = self._keeper if self._keeper and self._keeper.commands else None
-        if (keeper is None and judge is None) or self._policy.verdict(command).risk == "low":
+        if (keeper is None and judge is None) or self._line(command).verdict.risk == "low":
             return None
         around = keeper.trials if keeper else self._trials.folder
         folder = around / sha256(call_id.encode()).hexdigest()[:32]
@@ -164,7 +171,21 @@ class ShellToolset(Toolset):
         kept = {"shell": self._forget_trial}
         return [dataclasses.replace(each, on_outcome=kept.get(each.name)) for each in await super().tools()]
 
+    def _judge_anew(self, command: str) -> JudgedLine:
+        """Judge the line of a new call, for all that the call asks of it."""
+        line = JudgedLine(self._policy, read(command))
+        self._lines.pop(command, None)
+        self._lines[command] = line
+        if len(self._lines) > LINES_AT_MOST:
+            del self._lines[next(iter(self._lines))]
+        return line
+
+    def _line(self, command: str) -> JudgedLine:
+        """Return the line of an open call, as it was judged when the call asked."""
+        return self._lines.get(command) or self._judge_anew(command)
+
     def _forget_trial(self, args: Args, status: OutcomeStatus) -> None:
+        self._lines.pop(args["command"], None)
         keeper = self._keeper
         if "_trials" in vars(self) or (keeper and keeper.trials.is_dir()):
             self._trials.forget(self._tried_args(args))
@@ -176,36 +197,37 @@ class ShellToolset(Toolset):
     def _shell_approval(self, args: Args) -> Verdict:
         """The verdict of the rules; only where lines are tried can a trial answer what they leave open."""
         on_copy = self._processes.can_try and self._policy.try_first != "off"
-        verdict = self._line_approval(args, self._policy, on_copy=on_copy)
+        line = self._judge_anew(args["command"])
+        verdict = self._line_approval(args, line, on_copy=on_copy)
         if verdict.approval is Approval.PRE_APPROVED:
-            held = self._processes.can_try and self._as_covered(verdict, args["command"], on_copy=on_copy)
-            verdict = held or self._line_approval(args, self._policy.plain, on_copy=on_copy)
+            held = self._processes.can_try and self._as_covered(verdict, line, on_copy=on_copy)
+            verdict = held or self._line_approval(args, line.plain, on_copy=on_copy)
         if verdict.approval is Approval.PRE_APPROVED and verdict.basis != COVERED:
             verdict = replace(verdict, basis=RULED)
         if self._policy.try_first == "off" or not self._processes.can_try:
             return replace(verdict, unruled=False)
-        tried = verdict.approval is not Approval.ASK or not self._may_block_unseen(args["command"])
+        tried = verdict.approval is not Approval.ASK or not self._may_block_unseen(line)
         return replace(verdict, tried_first=tried, unruled=verdict.unruled and tried)
 
-    def _as_covered(self, verdict: Verdict, command: str, *, on_copy: bool) -> Verdict | None:
+    def _as_covered(self, verdict: Verdict, line: JudgedLine, *, on_copy: bool) -> Verdict | None:
         """The verdict on a pre-approved line that only sets allow, so that it is held to what they promise.
 
         None for any other, and for one that would have to work on a copy, and cannot.
         """
-        if self._policy.builds(command):
+        if line.builds:
             return replace(verdict, basis=COVERED)
-        needed = self._policy.sets_needed(command)
-        if not needed or not (on_copy or self._policy.is_run_as_reading(command)):
+        needed = line.sets_needed
+        if not needed or not (on_copy or line.is_run_as_reading):
             return None
-        named = named_variable(command, self.config.env) if "reading" in needed else None
+        named = named_variable(line.line.text, self.config.env) if "reading" in needed else None
         if named:
             reason = f"it names ${named}, which a line that only reads lacks"
             return replace(verdict, approval=self._unsure, reason=reason, rule=None, where=None)
         return replace(verdict, basis=COVERED)
 
-    def _line_approval(self, args: Args, policy: ShellPolicy, *, on_copy: bool = False) -> Verdict:
-        verdict = self.verdict(args["command"], policy)
-        if verdict.approval is Approval.PRE_APPROVED and not on_copy and self._policy.builds(args["command"]):
+    def _line_approval(self, args: Args, line: JudgedLine, *, on_copy: bool = False) -> Verdict:
+        verdict = self._verdict(line)
+        if verdict.approval is Approval.PRE_APPROVED and not on_copy and self._line(args["command"]).builds:
             verdict = replace(verdict, approval=self._unsure, reason=_NO_COPY, rule=None, where=None)
         if not self._elsewhere(args.get("workdir")):
             return verdict
@@ -213,15 +235,12 @@ class ShellToolset(Toolset):
             return replace(verdict, approval=self._unsure, reason=_ELSEWHERE, rule=None, where=None)
         return replace(verdict, grants=())
 
-    def verdict(
-        self, command: str, policy: ShellPolicy | None = None, *, moved: str = "", any_grammar: bool = False
-    ) -> Verdict:
-        """The verdict of the rules on a line; what is blocked in a parent worker is blocked here."""
-        policy = policy or self._policy.plain
-        verdict = policy.verdict(command, moved=moved, any_grammar=any_grammar)
+    def _verdict(self, line: JudgedLine) -> Verdict:
+        """Return the verdict on a line; what is blocked in a parent worker is blocked here."""
+        verdict = line.verdict
         parent = self.env.parent
         if isinstance(parent, ShellToolset) and verdict.approval is not Approval.BLOCKED:
-            blocked = parent.verdict(command, moved=moved, any_grammar=any_grammar)
+            blocked = parent._verdict(line.under(parent._policy.plain))
             if blocked.approval is Approval.BLOCKED:
                 return replace(blocked, reason=f"the parent worker '{parent.env.worker}' blocks it: {blocked.reason}")
         return verdict
@@ -235,7 +254,8 @@ class ShellToolset(Toolset):
 
     def _start_approval(self, args: Args) -> Verdict:
         self._sessions.check_room()
-        return self._in_session(replace(self._line_approval(args, self._policy.plain), unruled=False))
+        line = self._judge_anew(args["command"])
+        return self._in_session(replace(self._line_approval(args, line.plain), unruled=False))
 
     def _in_session(self, verdict: Verdict) -> Verdict:
         """The verdict on a line of a session, which works on no copy: what it deletes cannot be judged."""
@@ -262,10 +282,12 @@ class ShellToolset(Toolset):
 
     def _line_verdict(self, session: ProcessSession, chars: str) -> Verdict:
         text = session.judged_text(chars)
-        verdict = self.verdict(text, moved=session.moved, any_grammar=session.other_shell)
-        if verdict.approval is Approval.PRE_APPROVED and self._policy.builds(text):
+        moved = read(session.moved) if session.moved else None
+        line = JudgedLine(self._policy.plain, read(text), moved, any_grammar=session.other_shell)
+        verdict = self._verdict(line)
+        if verdict.approval is Approval.PRE_APPROVED and JudgedLine(self._policy, line.line).builds:
             return replace(verdict, approval=self._unsure, reason=_NO_COPY, rule=None, where=None)
-        if session.shell and verdict.approval is Approval.PRE_APPROVED and may_read_itself(text):
+        if session.shell and verdict.approval is Approval.PRE_APPROVED and may_read_itself(line.line):
             return replace(verdict, approval=self._unsure, reason=_READS_ON, rule=None, where=None)
         return self._in_session(replace(verdict, grants=()))
 
@@ -285,7 +307,8 @@ class ShellToolset(Toolset):
         seconds = timeout or self.config.timeout
         judge = self._deletions.judge(asked=context.basis not in (RULED, COVERED))
         done = await self._run_covered(command, seconds, context) if context.basis == COVERED else None
-        sockets = container_sockets() if self._policy.looks_at_containers(command) else []
+        line = self._line(command)
+        sockets = container_sockets() if line.looks_at_containers else []
         tried = self._tried_args({"command": command, "timeout": timeout})
         if context.stamp is not None:
             keeper = self._keeper
@@ -296,15 +319,15 @@ class ShellToolset(Toolset):
                 bash(command),
                 env=self._environment,
                 timeout=seconds,
-                writable=self._repository(command, self.env.workspace),
-                names=self._policy.names_git(command),
+                writable=self._repository(line, self.env.workspace),
+                names=line.names_git,
                 together=OUTPUT_LIMIT - len(command),
                 watch=context.show,
                 interrupted=partial(outcome.interrupted, RESULT, command),
                 readable=sockets,
                 # a daemon sees the files themselves, and no copies
                 undoable=None if sockets else self._undoable(command, context.call_id, judge),
-                seen=self._policy.verdict(command).risk != "low",
+                seen=line.verdict.risk != "low",
             )
         return self._result(command, done, seconds)
 
@@ -316,7 +339,7 @@ class ShellToolset(Toolset):
         if done.exit_code != 0 and compiles_a_tool(command, self.env.workspace, self.env.home):
             told = f"{told}\n{COMPILED_BY_FORGE}"
         value = outcome.value_of(RESULT, command, done, state, told)
-        if self._policy.is_of_sets(command):
+        if self._line(command).is_of_sets:
             value = replace(value, data={**value.data, "ofSets": True})
         return outcome.result(value, done, state)
 
@@ -327,7 +350,7 @@ class ShellToolset(Toolset):
         covered = CoveredLines(self._processes, self._policy, RESULT, self._is_edit)
         keep = self._keeper.keep if self._keeper else None
         name = sha256(context.call_id.encode()).hexdigest()[:32]
-        return await covered.run(command, seconds, context.show, keep, lambda: self._trials.folder / name)
+        return await covered.run(self._line(command), seconds, context.show, keep, lambda: self._trials.folder / name)
 
     @tool(needs_approval="_start_approval", preview="_show_place", effects=DOES, timeout=LONGEST)
     async def exec_command(
@@ -340,13 +363,15 @@ class ShellToolset(Toolset):
         context: ToolContext,
     ) -> Custom:
         """Start a command that may take long or wants input; what it says later is read with write_stdin."""
-        folder, encoding = self._folder(workdir), locale_encoding()
+        folder = self._folder(workdir)
+        encoding = locale_encoding()
+        line = self._line(command)
         child = self._processes.start(
             bash(command),
             cwd=folder,
             env=self._environment,
-            writable=self._repository(command, folder),
-            names=self._policy.names_git(command),
+            writable=self._repository(line, folder),
+            names=line.names_git,
             encoding=encoding,
         )
         doubt = _ELSEWHERE if self._elsewhere(workdir) else None
@@ -387,7 +412,7 @@ class ShellToolset(Toolset):
             from forge_cli.sandbox.trial.trials import UNTRIED
 
             return self._untried(place, f"{UNTRIED}: {problem}")
-        if why := self._may_block_unseen(command):
+        if why := self._may_block_unseen(self._line(command)):
             return dataclasses.replace(place, value=Text(f"{_MAY_BE_BLOCKED} ({why})"))
         seconds = args.get("timeout") or self.config.timeout
         attempt = partial(self._attempt, command, seconds, context.show)
@@ -408,10 +433,10 @@ class ShellToolset(Toolset):
         parent = self.env.parent
         return parent if isinstance(parent, ShellToolset) else None
 
-    def _may_block_unseen(self, command: str) -> str | None:
+    def _may_block_unseen(self, line: JudgedLine) -> str | None:
         """Why a line may do something that this worker or a parent blocks, and that no trial shows."""
-        above = self._parent._may_block_unseen(command) if self._parent else None
-        return above or self._policy.may_block_unseen(command)
+        above = self._parent._may_block_unseen(line.under(self._parent._policy)) if self._parent else None
+        return above or line.may_block_unseen
 
     @property
     def _blocked_programs(self) -> frozenset[str]:
@@ -441,13 +466,13 @@ class ShellToolset(Toolset):
         """Whether lines like one that was tried may be allowed the sockets of daemons for a session."""
         from forge_cli.toolsets.shell.daemon_clients import asks_only_daemons, may_lend_sockets
 
-        parts = self._policy.verdict(args["command"]).parts
+        parts = self._line(args["command"]).verdict.parts
         return asks_only_daemons(parts) and may_lend_sockets(tried, full_sandbox(self.env).zones)
 
-    def _may_hide_blocked(self, command: str) -> str | None:
+    def _may_hide_blocked(self, line: JudgedLine) -> str | None:
         """Why a line may run something that this worker or a parent blocks; None if it does not."""
-        above = self._parent._may_hide_blocked(command) if self._parent else None
-        return above or self._policy.may_hide_blocked(command)
+        above = self._parent._may_hide_blocked(line.under(self._parent._policy)) if self._parent else None
+        return above or line.may_hide_blocked
 
     async def _attempt(self, command: str, seconds: float, watch: Callable[[str], None], folder: Path) -> Tried:
         trials = self._processes.trials
@@ -466,12 +491,13 @@ class ShellToolset(Toolset):
             together=OUTPUT_LIMIT - len(command),
             watch=watch,
         )
-        writable = self._repository(command, cwd)
+        line = self._line(command)
+        writable = self._repository(line, cwd)
         names = self._blocked_programs
         tried = await trials.run(
             argv, folder, run, cwd=cwd, writable=writable, withheld=secret, programs=names, seconds=seconds
         )
-        if tried.commands is None and tried.unsure is None and self._may_hide_blocked(command):
+        if tried.commands is None and tried.unsure is None and self._may_hide_blocked(line):
             tried = replace(tried, unsure=_MAY_HAVE_BEEN_BLOCKED)
         return tried
 
@@ -497,9 +523,9 @@ class ShellToolset(Toolset):
     def _environment(self) -> dict[str, str]:
         return clean_environment(self.config.env)
 
-    def _repository(self, command: str, folder: Path) -> list[Path]:
+    def _repository(self, line: JudgedLine, folder: Path) -> list[Path]:
         """The ``.git`` that a line which names git works on, and so may write to."""
-        if not self._policy.names_git(command):
+        if not line.names_git:
             return []
         return [place for around in (folder, *folder.parents) if (place := around / ".git").is_dir()][:1]
 

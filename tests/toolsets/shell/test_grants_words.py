@@ -1,6 +1,6 @@
 """A grant covers what its words say, and nothing else: what is granted for one line, judged for another.
 
-Covers forge_cli.toolsets.shell.policy, forge_cli.bashrules.judge.
+Covers forge_cli.toolsets.shell.judged, forge_cli.toolsets.shell.policy, forge_cli.bashrules.judge.
 """
 
 import re
@@ -13,12 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from forge_cli.bashrules.line import read
 from forge_cli.core.approval import Approval, ApprovalRequest, GrantRule, Verdict
 from forge_cli.core.zones import Zone
 from forge_cli.engine.gate.grants import SessionGrants
 from forge_cli.engine.gate.steps import AskedCall
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.toolsets.shell.config import ShellConfig, UserRules
+from forge_cli.toolsets.shell.judged import JudgedLine
 from forge_cli.toolsets.shell.policy import ShellPolicy
 
 PROGRAMS = """
@@ -120,21 +122,21 @@ def test_a_line_is_covered_only_if_the_words_of_a_grant_say_so(
 ) -> None:
     first, second = pair
     one, other = written(first, join), written(second, join)
-    before, target = policy(place).verdict(one), policy(place).verdict(other)
+    before, target = JudgedLine(policy(place), read(one)).verdict, JudgedLine(policy(place), read(other)).verdict
     if not (before.grants and target.approval is Approval.ASK):
         return
     rules = [rule for need in before.grants for rule in need if "pattern" in rule.says and not rule.implied]
     titles = [rule.title for rule in rules]
     assert not any(set(title.split()[4:5]) & KEYWORDS for title in titles)
     told = all(any(says(title, words) for title in titles) for words in second if asks(place, words, join))
-    written_down = policy(place, *rules).verdict(other).approval is Approval.PRE_APPROVED
+    written_down = JudgedLine(policy(place, *rules), read(other)).verdict.approval is Approval.PRE_APPROVED
     session = granted(before, one, target, other)
     assert told or not (written_down or session), (one, titles, other)
     assert written_down or not session, "a session would allow more than the same rules"
 
 
 def asks(place: Path, words: tuple[str, ...], join: str) -> bool:
-    return policy(place).verdict(written([words], join)).approval is not Approval.PRE_APPROVED
+    return JudgedLine(policy(place), read(written([words], join))).verdict.approval is not Approval.PRE_APPROVED
 
 
 def granted(before: Verdict, one: str, target: Verdict, other: str) -> bool:
@@ -158,7 +160,7 @@ def test_what_begins_with_the_words_of_a_grant_is_covered(
     place: Path, first: list[tuple[str, ...]], more: list[str]
 ) -> None:
     one = written(first, "; ")
-    before = policy(place).verdict(one)
+    before = JudgedLine(policy(place), read(one)).verdict
     if not before.grants:
         return
     (need,) = before.grants
@@ -167,6 +169,6 @@ def test_what_begins_with_the_words_of_a_grant_is_covered(
     if found is None or found["but"]:
         return
     other = shlex.join([*found["words"].split(), *more])
-    target = policy(place).verdict(other)
+    target = JudgedLine(policy(place), read(other)).verdict
     if target.approval is Approval.ASK:
         assert granted(before, one, target, other), (one, other, target.grants, target.reason)

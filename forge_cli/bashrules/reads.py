@@ -14,12 +14,11 @@ from forge_cli.bashrules.allow.folders import CommandPlace, Folders, in_its_fold
 from forge_cli.bashrules.allow.hazards import innermost
 from forge_cli.bashrules.allow.redirects import reads_no_content
 from forge_cli.bashrules.allow.values import Simple
-from forge_cli.bashrules.names import FileNames
+from forge_cli.bashrules.place import Place
 from forge_cli.bashrules.programs.table import below
 from forge_cli.bashrules.rules import Match, behind_xargs
 from forge_cli.bashrules.sets.listings import fitting, listed
 from forge_cli.bashrules.sets.secrets import FILES_AT_MOST, FilesBelow, hidden_reads
-from forge_cli.sandbox.files.sandbox import Sandbox
 
 _ODD_NAME = re.compile(r"[-@(!~+].*|.*[\s\x00-\x1f'\"\\*?\[$`].*", re.DOTALL)
 """A name that a program or the shell may take for something else: an option, several words, a glob."""
@@ -32,11 +31,9 @@ Placed = tuple[Simple, list[str]]
 class ReadFiles(Struct, frozen=True):
     """The files that commands read, as far as that can be told before they run."""
 
+    place: Place
     workspace: Path
-    sandbox: Sandbox
-    names: FileNames
-    held: bool
-    """Whether such a line is held to reading, by which it meets no secret and writes nothing."""
+    """The folder of the place."""
 
     def doubts(
         self, placed: Sequence[Placed], matches: Mapping[tuple[str, ...], Match | None], *, of_set: bool
@@ -85,9 +82,9 @@ class ReadFiles(Struct, frozen=True):
         listings += [fitting([word.text]) for word in simple.words if word.glob and not word.unknown]
         names = [word for word in words[1:] if self.may_name_file(word) or _goes_up(word)]
         names += [root for listing in listings for root in listing.roots or (".",)]  # a listing may name folders
-        below_them = hidden_reads(words, names, folders, held=self.held) if words else None
+        below_them = hidden_reads(words, names, folders, held=self.place.held) if words else None
         reads: Sequence[FilesBelow] = [below_them, *listings] if below_them else listings
-        found = next(filter(None, (each.find_secret(folders, self.names.is_secret) for each in reads)), None)
+        found = next(filter(None, (each.find_secret(folders, self.place.names.is_secret) for each in reads)), None)
         return found or next((odd for each in filter(None, globs) for odd in self._odd_names(each, folders)), None)
 
     def _odd_names(self, pattern: str, folders: Iterable[Path]) -> Iterator[str]:
@@ -101,14 +98,14 @@ class ReadFiles(Struct, frozen=True):
                     yield name
 
     def _folders(self) -> list[Path]:
-        return [self.workspace, *(zone.path for zone in self.sandbox.zones)]
+        return [self.workspace, *self.place.readable]
 
     def _is_outside(self, real: str) -> bool:
         return not is_in_any(real, map(os.path.realpath, self._folders()))
 
     def _holds_secrets(self, real: str) -> bool:
         inside = os.path.realpath(self.workspace) + os.sep
-        return self.names.named_secret(real.removeprefix(inside)) or self.sandbox.hides(Path(real))
+        return self.place.names.named_secret(real.removeprefix(inside)) or self.place.hides(Path(real))
 
 
 def innermost_words(simple: Simple) -> list[str]:

@@ -1,9 +1,10 @@
 """Which commands may read what is written to the shell that started them.
 
-Covers forge_cli.toolsets.shell.sessions.
+Covers forge_cli.bashrules.stdin.
 """
 
-from forge_cli.toolsets.shell.sessions import may_read, may_read_itself
+from forge_cli.bashrules.line import read
+from forge_cli.bashrules.stdin import may_read, may_read_itself
 
 # fmt: off
 READS_NOTHING = [
@@ -50,9 +51,13 @@ READS = [
 
 
 def test_these_leave_the_next_line_alone() -> None:
-    assert [line for line in READS_NOTHING if may_read(line) or may_read_itself(f"{line}\necho two\n")] == []
+    assert [
+        line for line in READS_NOTHING if may_read(read(line)) or may_read_itself(read(f"{line}\necho two\n"))
+    ] == []
 
 
 def test_these_may_take_a_piece_of_it() -> None:
-    assert [line for line in READS if not may_read(line) or not may_read_itself(f"{line}\necho two\n")] == []
-    assert [line for line in READS if may_read_itself(f"{line}\n\n")] == []
+    assert [
+        line for line in READS if not may_read(read(line)) or not may_read_itself(read(f"{line}\necho two\n"))
+    ] == []
+    assert [line for line in READS if may_read_itself(read(f"{line}\n\n"))] == []

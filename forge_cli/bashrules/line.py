@@ -1,0 +1,40 @@
+"""A line of bash that was read once, to be judged by any rules."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from forge_cli.bashrules.allow.find_exec import with_found_names
+from forge_cli.bashrules.allow.lexer import UnreadableLine
+from forge_cli.bashrules.allow.parser import read_line
+from forge_cli.bashrules.allow.values import Simple
+
+
+class ReadLine(Struct, frozen=True):
+    """A line with its simple commands; one that is not plain has none, and says why."""
+
+    text: str
+    commands: tuple[Simple, ...] = ()
+    parted: tuple[Simple, ...] = ()
+    """The commands, each ``find`` that starts a reader as a listing with ``xargs`` behind it."""
+    unreadable: str | None = None
+    """Why it is not plain."""
+    at: int = 0
+    """The character at which it stops being plain."""
+
+    def require_commands(self) -> tuple[Simple, ...]:
+        """Return the commands; raise ``UnreadableLine`` if the line is not plain."""
+        if self.unreadable is not None:
+            raise UnreadableLine(self.unreadable, self.at)
+        return self.commands
+
+
+def read(line: str) -> ReadLine:
+    """Read a line as bash would; nothing is run and no file is looked at."""
+    try:
+        commands = read_line(line)
+        return ReadLine(line, commands, tuple(with_found_names(commands)))
+    except UnreadableLine as error:
+        return ReadLine(line, unreadable=error.why, at=error.at)
+    except Exception as error:  # a line that cannot be read for any reason asks
+        return ReadLine(line, unreadable=f"it cannot be analysed ({type(error).__name__})")

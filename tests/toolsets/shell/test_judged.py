@@ -1,0 +1,95 @@
+"""A line is read once and judged once a call, whatever the call asks of it.
+
+Covers forge_cli.toolsets.shell.judged.
+"""
+
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from forge_cli.bashrules.allow.parser import read_line
+from forge_cli.bashrules.judge import LineJudge
+from forge_cli.core.events import ApprovalRequired, ToolResult
+from forge_cli.testing import Project, call, calls
+
+WATCHED = {read_line.__code__: "read", LineJudge.judge.__code__: "judged"}
+
+
+@contextmanager
+def counted() -> Iterator[Counter[str]]:
+    """Count how often a line is read and judged, as the interpreter sees it."""
+    found: Counter[str] = Counter()
+
+    def notice(frame: FrameType, event: str, _: Any) -> None:
+        if event == "call" and frame.f_code in WATCHED:
+            found[WATCHED[frame.f_code]] += 1
+
+    before = sys.getprofile()
+    threading.setprofile(notice)
+    sys.setprofile(notice)
+    try:
+        yield found
+    finally:
+        sys.setprofile(before)
+        threading.setprofile(before)
+
+
+RULES = "[{pattern: git push, approval: blocked}, {pattern: touch, approval: ask}, {use: reading}, {use: testing}]"
+
+
+@pytest.fixture
+def worker(project: Project) -> Project:
+    project.write("worker.yaml", f"name: w\ntoolsets: {{shell: {{try: off, rules: {RULES}}}}}\n")
+    project.write("notes.txt", "hello\n")
+    return project
+
+
+@pytest.mark.parametrize(
+    "line", ["touch made.txt", "ls > made.txt && frob x", "git add a; touch b", "f() { touch x; }"]
+)
+def test_a_line_that_asks_is_read_once_and_judged_once(worker: Project, line: str) -> None:
+    with counted() as found:
+        seen = worker.run(calls(call("shell", command=line)), "done", answers=[True], timeout=60)
+    assert len(seen.of(ApprovalRequired)) == len(seen.of(ToolResult)) == 1
+    assert found == {"read": 1, "judged": 1}
+
+
+def test_a_line_that_another_rule_set_may_cover_is_judged_once_more(worker: Project) -> None:
+    """By the sets to opt in to, which a person is offered if they would allow it."""
+    with counted() as found:
+        worker.run(calls(call("shell", command="make x")), "done", answers=[True], timeout=60)
+    assert found == {"read": 1, "judged": 2}
+
+
+def test_a_line_that_is_refused_is_read_once_and_judged_once(worker: Project) -> None:
+    with counted() as found:
+        worker.run(calls(call("shell", command="ls; git push")), "done", timeout=60)
+    assert found["read"] == 1
+    assert found["judged"] == 1
+
+
+def test_a_line_that_rules_allow_is_read_once(worker: Project) -> None:
+    """It may be judged again: as it runs where nothing holds it to what a rule set promises, and by the other rules."""
+    with counted() as found:
+        seen = worker.run(calls(call("shell", command="cat notes.txt | head -3")), "done", timeout=60)
+    assert seen.of(ApprovalRequired) == []
+    assert found["read"] == 1
+    assert found["judged"] <= 3
+
+
+def test_the_next_call_of_the_same_line_is_judged_by_the_files_as_they_are_then(worker: Project) -> None:
+    worker.write("secret/.env", "KEY=1\n")
+    link = "ln -sf secret/.env notes.txt"
+    cat = call("shell", command="cat notes.txt")
+    seen = worker.run(
+        calls(cat), calls(call("shell", command=link)), calls(cat), "done", answers=[True, False], timeout=60
+    )
+    first, second = seen.of(ApprovalRequired)
+    assert (first.request.args["command"], second.request.args["command"]) == (link, "cat notes.txt")
+    assert "notes.txt leads to a file that may hold secrets" in second.request.reason
