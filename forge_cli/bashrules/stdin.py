@@ -110,7 +110,7 @@ def _git_reads_nothing(words: Sequence[str]) -> bool:
     subcommand, options = "".join(words[place : place + 1]), [word for word in words[place + 1 :] if word[:1] == "-"]
     if git_is(subcommand, "no_input"):
         return True
-    plain = frozenset(option for row in git_rows(subcommand) for option in row.no_input.split())
+    plain = frozenset[str]().union(*(row.no_input for row in git_rows(subcommand)))
     return bool(plain) and all(_is_plain(word, plain) for word in options)
 
 

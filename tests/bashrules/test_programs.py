@@ -12,14 +12,21 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
 
+import jsonschema
+import msgspec
 import pytest
+import yaml
 from msgspec.structs import fields
 
 from forge_cli.bashrules.allow.programs import CHECKS
 from forge_cli.bashrules.decision import Decision
 from forge_cli.bashrules.programs.subcommands import starts_commands, wrapper_named
 from forge_cli.bashrules.programs.table import DATA, ProgramRow, program_named, read_rows, table_index
+from forge_cli.bashrules.sets.rows import DATA as SETS
+from forge_cli.bashrules.sets.rows import SetRow
 
 from .conftest import Judge, judge_by, others_than
 
@@ -48,15 +55,38 @@ def test_every_row_is_well_formed() -> None:
     kinds = set(re.findall(r"^\| `(\w+)` \|", README, re.MULTILINE))
     wrong: list[str] = []
     for path, row in ROWS:
-        at = f"{path.name}: {row.programs}"
-        texts = {each.name: getattr(row, each.name) for each in fields(ProgramRow) if each.type is str}
-        wrong += [f"{at}: {key} is no text" for key, value in texts.items() if not isinstance(value, str)]
-        wrong += [f"{at}: {kind} is no kind" for kind in row.kind.split() if kind not in kinds]
+        at = f"{path.name}: {sorted(row.programs)}"
+        wrong += [f"{at}: {kind} is no kind" for kind in row.kind if kind not in kinds]
         wrong += [f"{at}: {row.check} is no check"] if row.check not in ("", *CHECKS) else []
         wrong += [f"{at}: it says nothing"] if row.runs is None and not any(getattr(row, key) for key in SAID) else []
-        options = " ".join((row.starts, row.writes, row.sends, row.flags, row.values, row.takes, row.no_input)).split()
+        options = chain(row.starts, row.writes, row.sends, row.flags, row.values, row.takes, row.no_input)
         wrong += [f"{at}: {option} is no option" for option in options if not OPTION.fullmatch(option)]
     assert wrong == []
+
+
+@pytest.mark.parametrize("path", [*FILES, *sorted(SETS.glob("*.yaml"))], ids=lambda path: path.name)
+def test_a_file_fits_its_schema(path: Path) -> None:
+    """Each key with its type, as the loader takes it; of the words in a list none is written twice, or with a blank."""
+    row = SetRow if path.parent == SETS else ProgramRow
+    schema = jsonschema.Draft202012Validator(msgspec.json.schema(tuple[row, ...]))  # type: ignore[valid-type]
+    rows = yaml.safe_load(path.read_text("utf-8"))
+    assert [error.message for error in schema.iter_errors(rows)] == []
+    odd: list[str] = []
+    for each in rows:
+        for key, value in each.items():
+            if not isinstance(value, list):
+                continue
+            if len(set(value)) < len(value):
+                odd.append(f"{key}: {value}")
+            odd += [f"{key}: {word!r}" for word in value if " ".join(word.split()) != word or not word]
+            odd += [f"{key}: {word!r}" for word in value if " " in word and key != "patterns"]
+    assert odd == []
+
+
+@pytest.mark.parametrize("row", [{"programs": "git"}, {"programs": ["git"], "flag": ["-x"]}, {"kind": ["reader"]}])
+def test_a_row_that_does_not_fit_is_refused(row: dict[str, object]) -> None:
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert([row], tuple[ProgramRow, ...])
 
 
 def test_no_row_says_a_thing_twice() -> None:
@@ -74,7 +104,7 @@ def test_every_key_is_told_of() -> None:
 
 
 def test_a_program_stands_in_one_file() -> None:
-    found = Counter(name for path in FILES for name in {n for row in read_rows(path) for n in row.programs.split()})
+    found = Counter(name for path in FILES for name in {n for row in read_rows(path) for n in row.programs})
     assert [name for name, count in found.items() if count > 1] == []
     assert set(found) == set(table_index())
 

@@ -68,7 +68,7 @@ def _discarding_options(name: str) -> tuple[tuple[tuple[str, ...], OptionNames],
     """Return the options by which a program discards something, with the subcommands that have them."""
     found = program_named(name)
     rows = [row for row in (*found.rows, *found.below) if row.discards or row.discards_like]
-    return tuple((tuple(row.below.split()), OptionNames.of((row,), "discards")) for row in rows)
+    return tuple((row.below, OptionNames.of((row,), "discards")) for row in rows)
 
 
 def _checked_out_files(words: Sequence[str]) -> Iterator[int]:
@@ -98,7 +98,7 @@ def git_form(words: Sequence[str], nested: Callable[[Sequence[str]], int]) -> in
     place = GitWords(words).subcommand(0)
     if place >= len(words):
         return 0
-    forms = " ".join(row.forms for row in git_rows(words[place])).split()
+    forms = frozenset[str]().union(*(row.forms for row in git_rows(words[place])))
     if not forms:
         return place - 1 + nested(words[place:])
     return place + 1 if words[place + 1 : place + 2] and words[place + 1] in forms else len(words) - 1

@@ -59,11 +59,11 @@ def _global_values() -> frozenset[str]:
 
 def git_rows(subcommand: str) -> Iterator[ProgramRow]:
     """Knowledge of one of git's commands."""
-    return (row for row in program_named("git").below if subcommand in row.below.split())
+    return (row for row in program_named("git").below if subcommand in row.below)
 
 
 def git_is(subcommand: str, kind: str) -> bool:
-    return any(kind in row.kind.split() for row in git_rows(subcommand))
+    return any(kind in row.kind for row in git_rows(subcommand))
 
 
 def git_options(words: Sequence[str]) -> KnownOptions:

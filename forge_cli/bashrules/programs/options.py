@@ -35,7 +35,7 @@ class OptionNames(Struct, frozen=True):
     @classmethod
     def of(cls, rows: Sequence[ProgramRow], key: str) -> OptionNames:
         """The options that some rows have under a key."""
-        options = [option for row in rows for option in getattr(row, key).split()]
+        options = [option for row in rows for option in getattr(row, key)]
         like = [pattern for row in rows if (pattern := getattr(row, f"{key}_like", ""))]
         exact, whole = (any(getattr(row, said) for row in rows) for said in ("exact", "whole"))
         prefixes, letters, longs, exactly = [], [], [], set()
@@ -131,10 +131,16 @@ class KnownOptions(Struct, frozen=True):
     @classmethod
     def of(cls, rows: Sequence[ProgramRow], *, takes: bool = False) -> KnownOptions:
         """The options of some rows; with those that ``takes`` a value, whatever else they do."""
-        flags = frozenset(flag for row in rows for flag in row.flags.split())
-        said = [option for row in rows for option in f"{row.values} {row.takes if takes else ''}".split()]
-        shapes = (option.partition("=") for option in said)
-        values = {name: re.compile(shape) if shape else None for name, _, shape in shapes}
+        flags = frozenset[str]().union(*(row.flags for row in rows))
+        said: list[str] = []
+        for row in rows:
+            said += row.values
+            if takes:
+                said += row.takes
+        values: dict[str, re.Pattern[str] | None] = {}
+        for option in said:
+            name, _, shape = option.partition("=")
+            values[name] = re.compile(shape) if shape else None
         return cls(flags, values, exact=any(row.exact for row in rows))
 
     def taken(self, option: str, after: str | None = None) -> int | None:

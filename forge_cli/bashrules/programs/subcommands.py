@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 from msgspec import Struct, field
 
@@ -61,10 +61,12 @@ def _ends(words: Sequence[str], start: int, paths: list[list[str]], *, abbreviat
             yield from _ends(words, pos, longer, abbreviated=abbreviated)
 
 
-class SubcommandRunner(Struct, frozen=True, dict=True):
+class SubcommandRunner(Struct, frozen=True):
     """The paths of subcommands that start a command, and what stands between them and that command."""
 
     paths: frozenset[str]
+    last: frozenset[str]
+    """The last words of these paths."""
     wrapper: Wrapper
     abbreviated: bool = False
 
@@ -86,13 +88,9 @@ class SubcommandRunner(Struct, frozen=True, dict=True):
             inner = list(words).index("--", end) + 1
         return inner if inner is not None and inner < len(words) else None
 
-    @cached_property
-    def _last(self) -> frozenset[str]:
-        return frozenset(path.rsplit("/", 1)[-1] for path in self.paths)
-
     def may_end_at(self, word: str) -> bool:
         """Whether a path may end with this word, wherever it stands."""
-        return word in self._last or (self.abbreviated and any(last.startswith(word) for last in self._last))
+        return word in self.last or (self.abbreviated and any(last.startswith(word) for last in self.last))
 
 
 @lru_cache(maxsize=4096)
@@ -100,11 +98,14 @@ def runner_named(name: str) -> SubcommandRunner | None:
     """The subcommands of a program that start a command, if it has any."""
     found = program_named(name)
     rows = [row for row in found.below if row.runs is not None]
-    paths = frozenset(path for row in rows for path in row.below.split())
-    return SubcommandRunner(paths, Wrapper.of(rows[0]), found.says("abbreviates")) if rows else None
+    if not rows:
+        return None
+    paths = frozenset[str]().union(*(row.below for row in rows))
+    last = frozenset(path.rpartition("/")[2] for path in paths)
+    return SubcommandRunner(paths, last, Wrapper.of(rows[0]), found.says("abbreviates"))
 
 
-class KnownPaths(Struct, frozen=True, dict=True):
+class KnownPaths(Struct, frozen=True):
     """The paths of subcommands that a rule covers without spelling them, and the options that may stand between.
 
     All others ask, also those that are not known: ``docker compose up`` and ``kubectl apply`` start what a file says,
@@ -113,11 +114,13 @@ class KnownPaths(Struct, frozen=True, dict=True):
 
     paths: frozenset[str]
     options: KnownOptions
+    groups: frozenset[str]
+    """The beginnings of longer paths."""
 
     def other(self, words: Sequence[str], reach: int) -> str | None:
         """The option or path of subcommands that is not one of these, and that no rule of ``reach`` tokens spells."""
         end, path = self._path(words, reach)
-        if end < reach or path in self.paths or path in self._groups:
+        if end < reach or path in self.paths or path in self.groups:
             return None
         return path if path.startswith("-") else path.replace("/", " ")
 
@@ -128,7 +131,7 @@ class KnownPaths(Struct, frozen=True, dict=True):
     def _path(self, words: Sequence[str], reach: int) -> tuple[int, str]:
         """The end of the path, and the path; an unknown option behind the words of a rule stands for the path."""
         path, end, pos = "", 0, 1
-        while pos < len(words) and (path == "" or path in self._groups) and path not in self.paths:
+        while pos < len(words) and (path == "" or path in self.groups) and path not in self.paths:
             word = words[pos]
             if word.startswith(("-", "+")) and word != "--":
                 after = "".join(words[pos + 1 : pos + 2])
@@ -140,18 +143,19 @@ class KnownPaths(Struct, frozen=True, dict=True):
             path, end, pos = f"{path}/{word}" if path else word, pos, pos + 1
         return end, path
 
-    @cached_property
-    def _groups(self) -> frozenset[str]:
-        """The beginnings of longer paths."""
-        parts = [path.split("/") for path in self.paths]
-        return frozenset("/".join(part[:end]) for part in parts for end in range(1, len(part)))
-
 
 @lru_cache(maxsize=256)
 def known_paths(name: str) -> KnownPaths | None:
     """The subcommands that a program has, where all of them are known."""
     found = program_named(name)
-    return KnownPaths(found.names("known"), KnownOptions.of(found.rows)) if found.says("known") else None
+    if not found.says("known"):
+        return None
+    paths = found.names("known")
+    groups: set[str] = set()
+    for path in paths:
+        while path := path.rpartition("/")[0]:
+            groups.add(path)
+    return KnownPaths(paths, KnownOptions.of(found.rows), frozenset(groups))
 
 
 def subcommand_hazard(name: str, words: Sequence[str], reach: int) -> str | None:

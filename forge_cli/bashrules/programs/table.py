@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from functools import cached_property, lru_cache
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import yaml
-from msgspec import Struct
+from msgspec import Struct, convert
 
 from forge_cli.bashrules.data import LOADER
 
 DATA = Path(__file__).with_name("data")
-_PROGRAMS = re.compile(r"^- programs:(.*(?:\n {4}.*)*)", re.MULTILINE)
+_PROGRAMS = re.compile(r"^- programs: \[((?:'[^']*'|[^\]'])*)\]", re.MULTILINE)
 _LOADER = re.compile(r"ld(?:-[\w-]+)?\.so")
 _VERSION = re.compile(r"(?<=[a-z+])[-.0-9]+\Z")
 _PYTHON = re.compile(r"(python|pypy)[-.0-9]*(?:t|d|dbg|-dbg|td)?")
@@ -22,56 +23,70 @@ _EMULATOR = re.compile(r"qemu-(?!img|nbd|io|system)")
 _COMPILER = re.compile(r"[a-z0-9_.-]+-(gcc|g\+\+|cc|c\+\+|clang|clang\+\+|ld|cpp)")
 
 
-class ProgramRow(Struct, frozen=True):
+class ProgramRow(Struct, frozen=True, forbid_unknown_fields=True):
     """One row of a file: some programs and what is known of them, with lines that are its tests.
 
-    Names and options stand in one text, with blanks between them. ``README.md`` beside the files tells of each key.
+    ``README.md`` beside the files tells of each key. Sets are asked for a word, tuples are gone through in their order.
     """
 
-    programs: str
-    below: str = ""
-    kind: str = ""
+    programs: frozenset[str]
+    below: tuple[str, ...] = ()
+    kind: frozenset[str] = frozenset()
     check: str = ""
-    starts: str = ""
-    writes: str = ""
-    sends: str = ""
+    starts: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    sends: tuple[str, ...] = ()
     starts_like: str = ""
     sends_like: str = ""
-    discards: str = ""
+    discards: tuple[str, ...] = ()
     discards_like: str = ""
-    discarding: str = ""
-    ungranted: str = ""
-    forms: str = ""
+    discarding: tuple[str, ...] = ()
+    ungranted: tuple[str, ...] = ()
+    forms: frozenset[str] = frozenset()
     exact: bool = False
     whole: bool = False
-    flags: str = ""
-    values: str = ""
-    takes: str = ""
+    flags: frozenset[str] = frozenset()
+    values: tuple[str, ...] = ()
+    takes: tuple[str, ...] = ()
     runs: Mapping[str, Any] | None = None
     abbreviates: int = 0
-    aliases: str = ""
-    groups: str = ""
-    nested: str = ""
-    known: str = ""
+    aliases: tuple[str, ...] = ()
+    groups: frozenset[str] = frozenset()
+    nested: tuple[str, ...] = ()
+    known: frozenset[str] = frozenset()
     only_known: bool = False
-    never: str = ""
-    spelled: str = ""
-    tools: str = ""
-    no_input: str = ""
+    never: tuple[str, ...] = ()
+    spelled: tuple[str, ...] = ()
+    tools: frozenset[str] = frozenset()
+    no_input: frozenset[str] = frozenset()
     match: str = ""
     not_match: str = ""
     blocked: str = ""
     not_blocked: str = ""
 
 
-class KnownProgram(Struct, frozen=True, dict=True):
+class KnownProgram(Struct, frozen=True):
     """All that is known of one program: the rows that name it, those below one of its subcommands apart."""
 
     rows: tuple[ProgramRow, ...] = ()
     below: tuple[ProgramRow, ...] = ()
+    kind: frozenset[str] = frozenset()
+    judged: bool = False
+    """Whether its options are known well enough to tell which of them are odd."""
+    minds_words: bool = False
+    """Whether what it does depends on its words, so that unknown words must not be added."""
+
+    @classmethod
+    def of(cls, rows: Sequence[ProgramRow]) -> KnownProgram:
+        above = tuple(row for row in rows if not row.below)
+        below = tuple(row for row in rows if row.below)
+        kind = frozenset[str]().union(*(row.kind for row in above))
+        judged = "reader" in kind or any(map(cls(above).says, _JUDGED))
+        minds = bool(below) or any(map(cls(above).says, _MINDED)) or not kind.isdisjoint({"state", "interactive"})
+        return cls(above, below, kind, judged, minds)
 
     def words(self, key: str) -> tuple[str, ...]:
-        return tuple(word for row in self.rows for word in getattr(row, key).split())
+        return tuple(chain.from_iterable(getattr(row, key) for row in self.rows))
 
     def names(self, key: str) -> frozenset[str]:
         return frozenset(self.words(key))
@@ -80,20 +95,9 @@ class KnownProgram(Struct, frozen=True, dict=True):
         """Whether any row has this key."""
         return any(getattr(row, key) for row in self.rows)
 
-    @cached_property
-    def kind(self) -> frozenset[str]:
-        return self.names("kind")
 
-    @cached_property
-    def judged(self) -> bool:
-        """Whether its options are known well enough to tell which of them are odd."""
-        return "reader" in self.kind or any(map(self.says, ("check", "starts", "writes", "sends")))
-
-    @cached_property
-    def minds_words(self) -> bool:
-        """Whether what it does depends on its words, so that unknown words must not be added."""
-        keys = ("check", "starts", "writes", "sends", "starts_like", "sends_like", "known", "never", "spelled")
-        return bool(self.below) or any(map(self.says, keys)) or not self.kind.isdisjoint({"state", "interactive"})
+_JUDGED = ("check", "starts", "writes", "sends")
+_MINDED = (*_JUDGED, "starts_like", "sends_like", "known", "never", "spelled")
 
 
 @lru_cache(maxsize=1)
@@ -102,21 +106,24 @@ def table_index() -> dict[str, Path]:
     found: dict[str, Path] = {}
     for path in DATA.glob("*.yaml"):
         for programs in _PROGRAMS.findall(path.read_text("utf-8")):
-            found.update(dict.fromkeys(programs.replace(">-\n", "").split(), path))
+            for name in programs.split(","):
+                if name := name.strip(" \n'"):
+                    found[name] = path
     return found
 
 
 @lru_cache(maxsize=128)
 def read_rows(path: Path) -> tuple[ProgramRow, ...]:
-    return tuple(ProgramRow(**row) for row in yaml.load(path.read_text("utf-8"), LOADER))  # noqa: S506 - the safe one, in C
+    rows = yaml.load(path.read_text("utf-8"), LOADER)  # noqa: S506 - the safe one, in C
+    return convert(rows, tuple[ProgramRow, ...])
 
 
 @lru_cache(maxsize=4096)
 def program_named(name: str) -> KnownProgram:
     """The row of a program, by the name that ``program`` gives it; most have none."""
     path = table_index().get(name)
-    rows = [row for row in read_rows(path) if name in row.programs.split()] if path else []
-    return KnownProgram(tuple(row for row in rows if not row.below), tuple(row for row in rows if row.below))
+    rows = [row for row in read_rows(path) if name in row.programs] if path else []
+    return KnownProgram.of(rows)
 
 
 @lru_cache(maxsize=4096)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 import yaml
-from msgspec import Struct
+from msgspec import Struct, convert
 
 from forge_cli.bashrules.allow.lexer import ShellWord
 from forge_cli.bashrules.data import LOADER
@@ -34,26 +34,26 @@ _SEPARATOR = re.compile(r"-[dtFs]/")
 """``cut -d/``: a character that parts fields."""
 
 
-class SetRow(Struct, frozen=True):
+class SetRow(Struct, frozen=True, forbid_unknown_fields=True):
     """Commands that a rule set pre-approves; ``README.md`` beside the files tells of each key."""
 
-    patterns: str
+    patterns: tuple[str, ...]
     operands: Literal["files", "script", "text", "format", "test", "none"] = "files"
     takes: Literal["", "names", "text"] = ""
     known: int = 0
-    options: str = ""
+    options: frozenset[str] = frozenset()
     passed: str = ""
-    flags: str = ""
-    values: str = ""
-    scripts: str = ""
-    never: str = ""
-    programs: str = ""
-    pipes: str = ""
+    flags: frozenset[str] = frozenset()
+    values: tuple[str, ...] = ()
+    scripts: frozenset[str] = frozenset()
+    never: tuple[str, ...] = ()
+    programs: frozenset[str] = frozenset()
+    pipes: frozenset[str] = frozenset()
     refuses: str = ""
     requires: str = ""
     needs: Literal["", "installed", "packages"] = ""
     vouched: bool = False
-    held: str = ""
+    held: frozenset[str] = frozenset()
     wide: str = ""
     match: str = ""
     not_match: str = ""
@@ -70,14 +70,15 @@ class SetRow(Struct, frozen=True):
 
     def tokens(self, *, held: bool = True) -> Iterator[tuple[str, ...]]:
         """The patterns, or those that count where lines are not held to what the set promises."""
-        left_out = () if held else self.held.split()
-        patterns = (tuple(line.split()) for line in self.patterns.splitlines())
-        return (tokens for tokens in patterns if tokens[0] not in left_out)
+        for pattern in self.patterns:
+            tokens = tuple(pattern.split(" "))
+            if held or tokens[0] not in self.held:
+                yield tokens
 
     def covers(self, tokens: Sequence[str], words: Sequence[str]) -> bool:
         """Do the words of a command start with one of the patterns?"""
         if tokens[0] == ANY_PROGRAM:
-            return tuple(tokens[1:]) == tuple(words[1:]) and words[0] in self.programs.split()
+            return tuple(tokens[1:]) == tuple(words[1:]) and words[0] in self.programs
         return tuple(tokens) == tuple(words[: len(tokens)])
 
     def misfit(
@@ -104,7 +105,7 @@ class SetRow(Struct, frozen=True):
         if unknown := self._unknown_option(texts, passed_on="--" in (word.text for word in words[:reach])):
             return f"{unknown} is none of the options that are known to do no more"
         for text in texts:
-            if any(never.startswith(text.partition("=")[0]) for never in self.never.split() if len(text) > 2):
+            if any(never.startswith(text.partition("=")[0]) for never in self.never if len(text) > 2):
                 return f"{text} names files in a file"
             if self.refuses and re.search(self.refuses, text):
                 return f"{text} may name files that are not seen here"
@@ -126,8 +127,8 @@ class SetRow(Struct, frozen=True):
         """The first option that the row does not list, or that is ``passed_on`` to another program."""
         end = 0 if passed_on else texts.index("--") if "--" in texts else len(texts)
         if self.knows_options:
-            alone = frozenset(f"{self.options} {self.flags} {self.scripts}".split())
-            valued = frozenset(f"{self.values} {self.scripts}".split())
+            alone = self.options | self.flags | self.scripts
+            valued = self.scripts.union(self.values)
             unknown = (text for text in texts[:end] if _is_option(text) and not _is_known(text, alone, valued))
             if (found := next(unknown, None)) is not None:
                 return found
@@ -148,7 +149,7 @@ class SetRow(Struct, frozen=True):
                 continue
             if self.takes == "text" and not any(word is early for early in operands[: self.known]):
                 continue
-            if unknown.is_pipe and name in self.pipes.split():
+            if unknown.is_pipe and name in self.pipes:
                 continue
             lists = (held or unknown.glob) and listed(unknown)
             listed_here = lists or (name == "git" and is_revision(unknown))
@@ -171,7 +172,7 @@ class SetRow(Struct, frozen=True):
 
     def _scripts(self, texts: Sequence[str]) -> Sequence[int]:
         """The places of the scripts among the words; none where an option is not known."""
-        known = KnownOptions(frozenset(self.flags.split()), dict.fromkeys(self.values.split()))
+        known = KnownOptions(self.flags, dict.fromkeys(self.values))
         found: list[int] = []
         operands: list[int] = []
         at = 0
@@ -191,8 +192,9 @@ class SetRow(Struct, frozen=True):
 
     def _gives_script(self, option: str) -> bool:
         """Is the next word a script, by this option or by the last one of a cluster?"""
-        scripts, flags = self.scripts.split(), self.flags.split()
-        return option in scripts or (f"-{option[-1]}" in scripts and all(f"-{each}" in flags for each in option[1:-1]))
+        if option in self.scripts:
+            return True
+        return f"-{option[-1]}" in self.scripts and all(f"-{each}" in self.flags for each in option[1:-1])
 
     def _paths(self, texts: Sequence[str]) -> Iterator[str]:
         """The words, and parts of options, that may name files."""
@@ -270,4 +272,5 @@ def is_outside(text: str, readable: Sequence[str]) -> bool:
 @lru_cache(maxsize=8)
 def rows_of(name: SetName) -> tuple[SetRow, ...]:
     text = (DATA / f"{name}.yaml").read_text("utf-8")
-    return tuple(SetRow(**row) for row in yaml.load(text, LOADER))  # noqa: S506 - the safe one, in C
+    rows = yaml.load(text, LOADER)  # noqa: S506 - the safe one, in C
+    return convert(rows, tuple[SetRow, ...])
