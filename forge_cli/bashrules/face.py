@@ -54,9 +54,10 @@ class Rules:
         if single:
             self.lists = [RuleList("", single), *self.lists]
         self.default = default
-        used = {rule.use for each in self.lists for rule in each.rules if rule.use}
-        if unknown := min(used - SET_NAMES, default=None):
-            raise ValueError(f"no rule set '{unknown}'; there are: {', '.join(sorted(SET_NAMES))}")
+        for each in self.lists:
+            for rule in each.rules:
+                if rule.use and rule.use not in SET_NAMES:
+                    raise ValueError(f"no rule set '{rule.use}'; there are: {', '.join(sorted(SET_NAMES))}")
         self._judges: dict[tuple[object, ...], LineJudge] = {}
 
     def stating(self, decision: Decision) -> list[Rule]:

@@ -33,7 +33,10 @@ class WrongExample(Struct, frozen=True):
 
 def check_examples(rules: Sequence[Rule]) -> list[WrongExample]:
     """Every example under ``match`` that its rule does not match first, every one under ``not_match`` that it does."""
-    return [wrong for index in range(len(rules)) for wrong in _wrong_examples(rules, index)]
+    found: list[WrongExample] = []
+    for index in range(len(rules)):
+        found += _wrong_examples(rules, index)
+    return found
 
 
 def _wrong_examples(rules: Sequence[Rule], index: int) -> Iterator[WrongExample]:
@@ -77,11 +80,11 @@ class OddRule(NamedTuple):
 
 def lint_rules(rules: Sequence[Rule]) -> list[OddRule]:
     """Warnings about a list of rules."""
-    return [
-        OddRule(index, f"rules[{index}] {_shown(rule.pattern)}: {problem}")
-        for index, rule in enumerate(rules)
-        for problem in _problems(rules, index)
-    ]
+    found: list[OddRule] = []
+    for index, rule in enumerate(rules):
+        title = f"rules[{index}] {_shown(rule.pattern)}"
+        found += [OddRule(index, f"{title}: {problem}") for problem in _problems(rules, index)]
+    return found
 
 
 def granting_rules(rules: Sequence[Rule]) -> list[Rule]:

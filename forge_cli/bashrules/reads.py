@@ -6,12 +6,14 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from glob import iglob
+from itertools import chain
 from pathlib import Path
 
 from msgspec import Struct
 
 from forge_cli.bashrules.allow.folders import CommandPlace, Folders, in_its_folder
 from forge_cli.bashrules.allow.hazards import innermost
+from forge_cli.bashrules.allow.lexer import ShellWord
 from forge_cli.bashrules.allow.redirects import reads_no_content
 from forge_cli.bashrules.allow.values import Simple
 from forge_cli.bashrules.place import Place
@@ -55,12 +57,20 @@ class ReadFiles(Struct, frozen=True):
         """The words that may name files in the zones, in each of some folders."""
         for word in words:
             joined = [os.path.normpath(os.path.join(place, word)) for place in places]
-            yield from joined if self.may_name_file(word) else filter(below, joined if _goes_up(word) else ())
+            if self.may_name_file(word):
+                yield from joined
+            elif _goes_up(word):
+                yield from filter(below, joined)
 
     def may_name_file(self, word: str) -> bool:
         """Whether a word, relative or absolute, reads like a path in the working directory or a zone."""
-        roots = [str(root) for path in self._folders() for root in (path, os.path.realpath(path))]
-        return below(word) or (word.startswith("/") and is_in_any(os.path.normpath(word), roots))
+        if below(word):
+            return True
+        if not word.startswith("/"):
+            return False
+        folders = self._folders()
+        roots = [*map(str, folders), *map(os.path.realpath, folders)]
+        return is_in_any(os.path.normpath(word), roots)
 
     def _behind(self, operand: str, *, reads: bool, of_set: bool) -> Iterator[str]:
         """Yield the objections to an operand that is a link to something else."""
@@ -78,14 +88,17 @@ class ReadFiles(Struct, frozen=True):
         words = innermost_words(simple)
         unknown = [word.unknown for word in simple.words]
         listings = list(filter(None, (listed(each) for each in (*unknown, simple.fed) if each)))
-        globs = [word.unknown.glob if word.unknown else word.text if word.glob else "" for word in simple.words]
         listings += [fitting([word.text]) for word in simple.words if word.glob and not word.unknown]
         names = [word for word in words[1:] if self.may_name_file(word) or _goes_up(word)]
-        names += [root for listing in listings for root in listing.roots or (".",)]  # a listing may name folders
+        for listing in listings:
+            names += listing.roots or (".",)  # a listing may name folders
         below_them = hidden_reads(words, names, folders, held=self.place.held) if words else None
         reads: Sequence[FilesBelow] = [below_them, *listings] if below_them else listings
         found = next(filter(None, (each.find_secret(folders, self.place.names.is_secret) for each in reads)), None)
-        return found or next((odd for each in filter(None, globs) for odd in self._odd_names(each, folders)), None)
+        if found:
+            return found
+        globs = filter(None, map(_glob_of, simple.words))
+        return next(chain.from_iterable(self._odd_names(each, folders) for each in globs), None)
 
     def _odd_names(self, pattern: str, folders: Iterable[Path]) -> Iterator[str]:
         """The files that fit a glob, and are not plain names of files that may be read."""
@@ -118,6 +131,13 @@ def innermost_words(simple: Simple) -> list[str]:
 
 def is_in_any(path: str, folders: Iterable[str]) -> bool:
     return any(path == folder or path.startswith(folder + os.sep) for folder in folders)
+
+
+def _glob_of(word: ShellWord) -> str:
+    """The glob that a word is, or may become."""
+    if word.unknown:
+        return word.unknown.glob
+    return word.text if word.glob else ""
 
 
 def _goes_up(word: str) -> bool:

@@ -147,8 +147,15 @@ def fed_words(command: Simple, match: Match) -> Sequence[ShellWord]:
     if command.words[0].text != "xargs":
         return command.words
     added = ShellWord("$(...)", False, unknown=command.fed or Unknown(ADDED_BY_XARGS))
-    before, inner = command.words[: match.start], command.words[match.start :]
+    before = command.words[: match.start]
+    inner = command.words[match.start :]
     if not any("-I" in word.text for word in before):
         return [*command.words, added]
     part = added._replace(unknown=Unknown(ADDED_BY_XARGS))
-    return [*before, *(added if word.text == "{}" else part if "{}" in word.text else word for word in inner)]
+    words = [*before]
+    for word in inner:
+        if word.text == "{}":
+            words.append(added)
+        else:
+            words.append(part if "{}" in word.text else word)
+    return words

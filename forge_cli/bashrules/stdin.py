@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 from forge_cli.bashrules.allow.folders import CommandPlace
 from forge_cli.bashrules.allow.values import Redirect, Simple
@@ -32,10 +33,10 @@ def is_bare_shell(line: ReadLine) -> bool:
 
 def may_be_shell(command: str) -> bool:
     """Whether something in a command may take its input for commands, in another grammar than that of bash."""
-    names = {program(word) for words in bare_words(command) for word in words} - {"bash", "rbash"}
-    return not names.isdisjoint(_BECOME_SHELLS) or any(
-        not program_named(name).kind.isdisjoint(_READ_COMMANDS) for name in names
-    )
+    names = set(map(program, chain.from_iterable(bare_words(command)))) - {"bash", "rbash"}
+    if not names.isdisjoint(_BECOME_SHELLS):
+        return True
+    return any(not program_named(name).kind.isdisjoint(_READ_COMMANDS) for name in names)
 
 
 def moves_shell(line: ReadLine) -> str:

@@ -128,10 +128,15 @@ def links_beside(commands: Sequence[Simple]) -> list[str | None]:
     if not any(command.background or command.beside < place for place, command in enumerate(commands)):
         return [None] * len(commands)
     found: list[str | None] = []
-    pipeline, in_pipeline, later = len(commands), None, None
+    pipeline = len(commands)
+    in_pipeline = None
+    later = None
     for place in reversed(range(len(commands))):
         command = commands[place]
-        found.append(in_pipeline if pipeline <= place else later if command.background else None)
+        if pipeline <= place:
+            found.append(in_pipeline)
+        else:
+            found.append(later if command.background else None)
         if name := link_maker(command):
             later = name
             if command.beside < min(place, pipeline):
@@ -198,8 +203,9 @@ def _operand_hazard(argv: Sequence[str], reach: int, writable: Sequence[str]) ->
     if not folders or leaves_operands_alone(argv):
         return None
     for word in argv[max(reach, 1) :]:
-        if any(_is_in(path, folder) for path in _paths(word) for folder in folders):
-            return f"{word} is in a folder whose files are written without asking"
+        for path in _paths(word):
+            if any(_is_in(path, folder) for folder in folders):
+                return f"{word} is in a folder whose files are written without asking"
     return None
 
 

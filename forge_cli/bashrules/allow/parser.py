@@ -62,6 +62,7 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\+?=|\[)")
 _PLAIN_TARGET = re.compile(r"[A-Za-z0-9_/][A-Za-z0-9_./-]*")
 TOKENS_AT_MOST = 16_000
 """No person writes more by hand, or reads more at a prompt; what is blocked among them is found all the same."""
+_MOVE_SHELL = frozenset({"cd", "pushd", "popd"})
 _SYNTAX = "bash would not accept this"
 
 
@@ -221,7 +222,9 @@ class _Parser:
 
     def _substitutes(self, word: ShellWord) -> list[Simple]:
         found = [piece for piece in word.pieces if isinstance(piece, Expanded)]
-        inner = [command for piece in found for command in piece.commands]
+        inner: list[Simple] = []
+        for piece in found:
+            inner += piece.commands
         self.expands = self.expands or bool(found) or word.unknown is not None
         self._tangled = self._tangled or bool(inner)
         return inner
@@ -289,9 +292,9 @@ class _Parser:
         self._nestings.pop()
         self._expect = _Expect.SEPARATOR
         if word == "done":
-            start, end = self._loops.pop(), len(self._commands)
-            texts = {word.text for command in self._commands[start:] for word in command.words}
-            if not texts.isdisjoint(("cd", "pushd", "popd")):
+            start = self._loops.pop()
+            end = len(self._commands)
+            if any(not _MOVE_SHELL.isdisjoint(command.texts) for command in self._commands[start:]):
                 raise UnreadableLine("a loop changes the folder in which it continues", at)
             for place, binding in enumerate(self.bindings):
                 if binding.loop and binding.end is None and binding.start == start:

@@ -164,8 +164,9 @@ def _interpreter(argv: Argv) -> str | None:
             permits = next(filter(_DENO_PERMITS.fullmatch, argv.words[place:]), None)
             if name == "deno" and word != "run" and permits:
                 return f"{permits} lets what it finds do more, or loads something"
-            inline = word in ("eval", "repl") and name == "deno"
-            return _INLINE if inline else _STDIN if word.startswith(_NO_FILE) else None
+            if word in ("eval", "repl") and name == "deno":
+                return _INLINE
+            return _STDIN if word.startswith(_NO_FILE) else None
         if word == "-" or not all(letter in letters for letter in word[1:]):
             return _INLINE
         if word in ("-v", "-V"):

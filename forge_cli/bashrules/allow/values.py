@@ -57,7 +57,9 @@ class Nesting:
     @property
     def beside(self) -> int | None:
         """The beginning of the outermost pipeline around a command in it."""
-        return self.outside if self.outside is not None else self.pipeline if self.piped else None
+        if self.outside is not None:
+            return self.outside
+        return self.pipeline if self.piped else None
 
 
 class Simple(Struct, frozen=True):
@@ -180,8 +182,10 @@ def _piece_values(piece: str | Expanded, place: int, known: dict[str, Binding]) 
     if binding is None or not binding.start <= place < (binding.end or place + 1) or (binding.loop and not binding.end):
         return [None]
     rest = {name: other for name, other in known.items() if other.at < binding.at}
-    values = [value for word in binding.values for value in _values(word, binding.start, rest)]
-    return [_used(value, quoted=piece.quoted) for value in values] or [None]
+    values: list[ShellWord | None] = []
+    for word in binding.values:
+        values += [_used(value, quoted=piece.quoted) for value in _values(word, binding.start, rest)]
+    return values or [None]
 
 
 def _used(value: ShellWord, *, quoted: bool) -> ShellWord | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
-from itertools import islice, product
+from itertools import chain, islice, product
 from math import prod
 from typing import NamedTuple
 
@@ -128,7 +128,8 @@ class Values:
         self._fed.add(name)
 
     def texts(self) -> Iterator[str]:
-        return (restore(unmarked(value)) for values in self._values.values() for value in values)
+        for values in self._values.values():
+            yield from (restore(unmarked(value)) for value in values)
 
     def variants(self, words: Sequence[str], marks: Marks) -> Iterator[list[str]]:
         """The words with each expansion replaced by what it could be; raises ``TooMany``.
@@ -152,8 +153,10 @@ class Values:
         """All that the words could be, without a look at how it comes together."""
         expansions = {marks.of(mark).name: marks.of(mark) for mark in _MARK.findall("".join(words))}
         few = [one for name, one in expansions.items() if len(self._values.get(name, ())) <= _VALUES_MAX]
-        candidates = (text for one in few for text in self._candidates(one, marks, 0))
-        given = {word.casefold() for text in candidates for word in restore(unmarked(text)).split()}
+        given: set[str] = set()
+        for one in few:
+            for text in self._candidates(one, marks, 0):
+                given.update(_plain_words(text))
         plain = {text.rsplit("/", 1)[-1].casefold() for text in map(restore, words)}
         globs = [glob for word in words if (glob := _MARK.sub("*", word)) not in (word, "*")]
         return Scattered(
@@ -165,8 +168,8 @@ class Values:
         values = self._values.get(name, {})
         count, known = self._words.get(name, (0, frozenset()))
         if count != len(values):
-            known = frozenset(word.casefold() for value in values for word in restore(unmarked(value)).split())
-            self._words[name] = len(values), known
+            known = frozenset[str]().union(*map(_plain_words, values))
+            self._words[name] = (len(values), known)
         return known | frozenset(self._visible if name in self._fed else ())
 
     def _candidates(self, expansion: Expansion, marks: Marks, depth: int) -> list[str]:
@@ -177,8 +180,9 @@ class Values:
             found.update(dict.fromkeys(self._resolved(value, marks, depth + 1)))
         if expansion.indirect or expansion.name in self._fed:
             found.update(dict.fromkeys(self._visible))
-            words = (word for text in self._data[:_VALUES_MAX] for word in _SEPARATORS.split(text[:_DEFAULT_LENGTH]))
-            found.update(dict.fromkeys(islice(filter(None, words), _VALUES_MAX)))
+            texts = (_SEPARATORS.split(text[:_DEFAULT_LENGTH]) for text in self._data[:_VALUES_MAX])
+            words = filter(None, chain.from_iterable(texts))
+            found.update(dict.fromkeys(islice(words, _VALUES_MAX)))
         if expansion.edits is not None:
             sources = [set((value + expansion.edits).casefold()) for value in (*found, "")]
             found.update(dict.fromkeys(token for token in self._tokens if any(set(token) <= one for one in sources)))
@@ -211,3 +215,8 @@ def _substituted(words: Sequence[str], marks: Marks, chosen: dict[str, str], bla
         else:
             result.extend(_replaced(word, split, blank).split())
     return result
+
+
+def _plain_words(text: str) -> list[str]:
+    """The words of a value, in lower case and as they are without quotes."""
+    return [word.casefold() for word in restore(unmarked(text)).split()]

@@ -6,6 +6,7 @@ import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache, partial
+from itertools import chain
 
 from msgspec import Struct, field
 
@@ -45,13 +46,13 @@ class Patterns:
         for index, tokens in enumerate(patterns):
             folded = tuple(map(_folded, tokens))
             self._by_name.setdefault(_base(folded[0]), {}).setdefault(folded[1:], index)
-        self._longest = 1 + max((len(rest) for rests in self._by_name.values() for rest in rests), default=0)
+        self._longest = max(map(len, patterns), default=1)
 
     @cached_property
     def tokens(self) -> frozenset[str]:
         """All the tokens of all patterns, in lower case."""
-        rests = (rest for rests in self._by_name.values() for rest in rests)
-        return frozenset(self._by_name) | {token for rest in rests for token in rest}
+        rests = chain.from_iterable(self._by_name.values())
+        return frozenset(self._by_name).union(*rests)
 
     @property
     def any(self) -> int:
@@ -111,9 +112,9 @@ class Patterns:
         """A pattern that words which still expand could begin with somewhere, and where."""
         expanding = set(filter(expands, set(words)))
         places = (place for place, word in enumerate(words) if word in expanding)
-        starts = (start for place in places for start in range(max(0, place + 1 - self._longest), place + 1))
+        starts = (range(max(0, place + 1 - self._longest), place + 1) for place in places)
         seen: dict[tuple[str, ...], int] = {}
-        for start in starts:
+        for start in chain.from_iterable(starts):
             seen.setdefault(tuple(words[start : start + self._longest]), start)
             if len(seen) > _EXPANDING_AT_MOST:
                 return self.any, start
@@ -234,9 +235,11 @@ class Spelling(Struct, frozen=True):
 def spelling_of(name: str) -> Spelling:
     found = program_named(program(name))
     options = KnownOptions.of(found.rows, takes=True)
-    names = frozenset(path.partition("/")[0] for key in _SUBCOMMANDS[:3] for path in found.words(key))
+    paths = chain.from_iterable(found.words(key) for key in _SUBCOMMANDS[:3])
+    names = frozenset(path.partition("/")[0] for path in paths)
     abbreviated = max((row.abbreviates for row in found.rows), default=0)
-    groups, targets = frozenset(found.words("groups")), "targets" in found.kind
+    groups = found.names("groups")
+    targets = "targets" in found.kind
     return Spelling(options, _first_decides(found), abbreviated, names, _aliases(found), groups, targets)
 
 
@@ -248,5 +251,8 @@ def _first_decides(found: KnownProgram) -> bool:
 
 
 def _aliases(found: KnownProgram) -> dict[str, str]:
-    pairs = [pair.partition("=") for pair in found.words("aliases")]
-    return {alias: name for name, _, others in pairs for alias in others.split(",")}
+    found_aliases: dict[str, str] = {}
+    for pair in found.words("aliases"):
+        name, _, others = pair.partition("=")
+        found_aliases.update(dict.fromkeys(others.split(","), name))
+    return found_aliases

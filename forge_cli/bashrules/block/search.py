@@ -6,6 +6,7 @@ import re
 from collections import deque
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import chain
 
 from msgspec import Struct
 
@@ -100,10 +101,12 @@ class Search:
             self._queue([*texts, *(text.replace("&>", "& >") for text in texts)], level)
         if self._reads_makefile:
             self._queue(list(map(makefile_script, self._data)), level)
-        given = [fed.given(data) for fed in self._fed[:_FED_MAX] for data in self._data[:_FED_MAX]]
+        given: list[str] = []
+        for fed in self._fed[:_FED_MAX]:
+            given += [fed.given(data) for data in self._data[:_FED_MAX]]
         if self._fed and len(self._fed) + len(self._data) > _FED_MAX:
-            words = {word for fed in self._fed for word in fed.words}
-            self._match_scattered(Scattered([words, {word for data in self._data for word in data.split()}]))
+            words = set[str]().union(*(fed.words for fed in self._fed))
+            self._match_scattered(Scattered([words, set[str]().union(*map(str.split, self._data))]))
         self._queue(given, level)
         self._given = self._given or bool(given)
 
@@ -180,7 +183,7 @@ class Search:
 
     @cached_property
     def _line_words(self) -> set[str]:
-        return {word.casefold() for words in bare_words(self._line) for word in words}
+        return {word.casefold() for word in chain.from_iterable(bare_words(self._line))}
 
     def _search_command(self, found: FoundCommand, raw: Sequence[str], level: int) -> tuple[Hit | None, bool]:
         words = raw if "".join(raw).isascii() else [restore(word) for word in raw]

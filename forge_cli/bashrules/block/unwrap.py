@@ -288,9 +288,13 @@ class _Unwrapper:
     def _option_values(self, start: int) -> Iterator[str]:
         """Values of options, such as ``-c`` and ``--command``, that may be scripts; ``--entrypoint`` is a program."""
         for pos in range(start + 1, len(self._words)):
-            word, before = self._words[pos], self._words[pos - 1]
-            value = word.partition("=")[2] if word.startswith("-") else word if before.startswith("-") else ""
-            name = (word if word.startswith("-") else before).partition("=")[0]
+            word = self._words[pos]
+            before = self._words[pos - 1]
+            if word.startswith("-"):
+                name, _, value = word.partition("=")
+            else:
+                name = before.partition("=")[0]
+                value = word if before.startswith("-") else ""
             if name == "--entrypoint" and value:
                 rest = self._words[pos + 1 : pos + 1 + _ENTRYPOINT_WORDS]
                 yield from (" ".join([value, *rest[skipped:]]) for skipped in range(len(rest) + 1))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import islice
+from itertools import chain, islice
 
 from msgspec import Struct, field
 
@@ -35,10 +35,14 @@ class OptionNames(Struct, frozen=True):
     @classmethod
     def of(cls, rows: Sequence[ProgramRow], key: str) -> OptionNames:
         """The options that some rows have under a key."""
-        options = [option for row in rows for option in getattr(row, key)]
+        options = chain.from_iterable(getattr(row, key) for row in rows)
         like = [pattern for row in rows if (pattern := getattr(row, f"{key}_like", ""))]
-        exact, whole = (any(getattr(row, said) for row in rows) for said in ("exact", "whole"))
-        prefixes, letters, longs, exactly = [], [], [], set()
+        exact = any(row.exact for row in rows)
+        whole = any(row.whole for row in rows)
+        prefixes: list[str] = []
+        letters: list[str] = []
+        longs: list[str] = []
+        exactly: set[str] = set()
         for option in options:
             if option.endswith("*"):
                 prefixes.append(option[:-1])

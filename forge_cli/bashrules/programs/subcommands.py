@@ -166,8 +166,11 @@ def subcommand_hazard(name: str, words: Sequence[str], reach: int) -> str | None
     for end in path_ends(words, 0, found.words("spelled")):
         if end >= reach:
             return f"{name} {' '.join(words[1 : end + 1])} starts, sets up, sends or prints more; a rule can spell it"
-    known, only_known = known_paths(name), found.says("only_known")
-    other = known.other(words, 0 if only_known else reach) if known else None
+    known = known_paths(name)
+    only_known = found.says("only_known")
+    if known is None:
+        return None
+    other = known.other(words, 0 if only_known else reach)
     if other and other.startswith("-"):
         return f"{other} changes what {name} does or starts"
     if other and only_known:
@@ -261,12 +264,9 @@ def named_tool(words: Sequence[str]) -> tuple[int, str] | None:
         module = python_module(words) if "python" in found.kind else _taken_module(words)
         return (module[0], _tool(module[1])) if module and _tool(module[1]) in tools else None
     places = list(subcommands(words, 0))
-    places += [
-        after
-        for pos in places
-        if list(words[pos : pos + 1]) in (["run"], ["run-script"])
-        for after in subcommands(words, pos)
-    ]
+    for pos in tuple(places):
+        if list(words[pos : pos + 1]) in (["run"], ["run-script"]):
+            places += subcommands(words, pos)
     return next(((pos, words[pos]) for pos in places if pos < len(words) and words[pos] in tools), None)
 
 

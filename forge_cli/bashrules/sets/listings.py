@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from forge_cli.bashrules.allow.lexer import Unknown
 from forge_cli.bashrules.programs.table import below, word_set
@@ -162,7 +162,8 @@ def _fitting(globs: Sequence[str]) -> FilesBelow | None:
 def fitting(globs: Sequence[str]) -> FilesBelow:
     """The names that some globs find, each in one folder; the shell's star fits no dot at the start of a name."""
     folders = {posixpath.dirname(glob) or "." for glob in globs}
-    hidden = any(part[:1] in (".", "?", "[") for glob in globs for part in glob.split("/") if part not in (".", ".."))
+    parts = {*chain.from_iterable(glob.split("/") for glob in globs)} - {".", ".."}
+    hidden = any(part[:1] in (".", "?", "[") for part in parts)
     if any(map(_GLOB.search, folders)):
         first = {_GLOB.split(folder)[0].rpartition("/")[0] or "." for folder in folders}
         return FilesBelow(tuple(first), hidden=hidden)

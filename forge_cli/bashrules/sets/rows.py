@@ -125,7 +125,11 @@ class SetRow(Struct, frozen=True, forbid_unknown_fields=True):
 
     def _unknown_option(self, texts: Sequence[str], *, passed_on: bool) -> str | None:
         """The first option that the row does not list, or that is ``passed_on`` to another program."""
-        end = 0 if passed_on else texts.index("--") if "--" in texts else len(texts)
+        end = len(texts)
+        if passed_on:
+            end = 0
+        elif "--" in texts:
+            end = texts.index("--")
         if self.knows_options:
             alone = self.options | self.flags | self.scripts
             valued = self.scripts.union(self.values)

@@ -89,11 +89,16 @@ def hidden_reads(
             return FilesBelow(folders, globs) if globs or not held or any(map(_RG.fullmatch, words[1:])) else None
         case "diff":
             return FilesBelow(folders, here=any("$" in word for word in words))
-        case "git" if any(len(word) > 3 and option.startswith(word) for word in words for option in _GIT):
+        case "git" if any(map(_leaves_index, words)):
             return FilesBelow(folders)
         case "git" if not _READS_FOLDERS.isdisjoint(words) and _leaves_repository(folders, places):
             return FilesBelow(folders, here=not folders)
     return None
+
+
+def _leaves_index(word: str) -> bool:
+    """Whether a word is an option, or its abbreviation, by which git reads files that it does not keep."""
+    return len(word) > len("--x") and any(option.startswith(word) for option in _GIT)
 
 
 def _leaves_repository(names: Sequence[str], places: Iterable[Path]) -> bool:

@@ -29,4 +29,4 @@ def may_lend_sockets(tried: Tried, zones: Sequence[Zone]) -> bool:
     """Return True if a trial started no program of a writable zone, which could be another one the next time."""
     writable = [zone.path for zone in zones if zone.mode is ZoneMode.RW]
     started = [Path(program) for program in tried.programs]
-    return not any(program.is_relative_to(folder) for program in started for folder in writable)
+    return not any(any(map(program.is_relative_to, writable)) for program in started)

@@ -36,8 +36,11 @@ class FolderSets(Config):
 
 def rules_in(folders: Iterable[FolderSets], workspace: Path) -> list[ShellRule]:
     """Return the rules that hold in a working directory."""
-    used = dict.fromkeys(name for each in folders if each.covers(workspace) for name in each.use)
-    return [set_rule(name) for name in used]
+    used: dict[OptInSet, None] = {}
+    for each in folders:
+        if each.covers(workspace):
+            used.update(dict.fromkeys(each.use))
+    return list(map(set_rule, used))
 
 
 def is_settled(folders: Iterable[FolderSets], workspace: Path) -> bool:
@@ -52,7 +55,11 @@ def set_rule(name: OptInSet) -> ShellRule:
 @cache
 def opt_in_programs() -> frozenset[str]:
     """Return the first words of commands that these sets may cover."""
-    return frozenset(tokens[0] for name in OPT_IN for row in rows_of(name) for tokens in row.tokens())
+    programs: set[str] = set()
+    for name in OPT_IN:
+        for row in rows_of(name):
+            programs.update(tokens[0] for tokens in row.tokens())
+    return frozenset(programs)
 
 
 def container_sockets() -> list[Path]:

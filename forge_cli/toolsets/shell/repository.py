@@ -208,10 +208,10 @@ class Repository:
         """Each ref that was moved, with what it was before and is after."""
         names = [name for name in self.records if name == "HEAD" or name.startswith("refs/")]
         if "packed-refs" in self.records:
-            packed = [self._packed(side) or {} for side in _SIDES]
-            names += [name for each in packed for name in each if packed[0].get(name) != packed[1].get(name)]
+            before, after = (self._packed(side) or {} for side in _SIDES)
+            names += [name for name in {**before, **after} if before.get(name) != after.get(name)]
         found = [(name, self._ref(name, "before"), self._ref(name, "after")) for name in sorted(set(names))]
-        return [(name, before, after) for name, before, after in found if before != after]
+        return [(name, was, now) for name, was, now in found if was != now]
 
     def _head(self, side: Side) -> str | None:
         """The commit that is checked out."""
@@ -291,7 +291,10 @@ class Repository:
 
     def _staged_differences(self, git: _Git, at_most: int) -> Iterator[list[str]]:
         staged = [each for each in self.staged or [] if not self._is_shown(each)]
-        wanted = [side.object for each in staged if each.has_other_contents for side in each.sides if side]
+        wanted: list[str] = []
+        for each in staged:
+            if each.has_other_contents:
+                wanted += [side.object for side in each.sides if side]
         blobs = git.blobs(wanted)
         for each in staged:
             title = visible(f"staged {os.fsdecode(each.name)}{_marked(each)}")

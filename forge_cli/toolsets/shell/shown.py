@@ -136,13 +136,18 @@ class _Describer:
     def describe(self) -> ShownEffect:
         changes = sorted(self._changes.changes, key=self._place_of)
         found = repositories_in(self._changes)
-        records = {change.key for each in found for change in each.records.values()}
-        self._records = records | {change.key for each in found for change in each.kept}
+        records: set[PathKey] = set()
+        for each in found:
+            records.update(change.key for change in each.records.values())
+            self._records.update(change.key for change in each.kept)
+        self._records |= records
         folders = self._folders([change for change in changes if change.key not in records])
         behind = paths_of(folders.values()) | records
         rows = [self._row(change, folders.get(change.key)) for change in changes if change.key not in behind]
-        between = [difference for each in found for difference in each.differences(self._left)]
-        size = sum(len(line) + 1 for difference in between for line in difference)
+        between: list[list[str]] = []
+        for each in found:
+            between += each.differences(self._left)
+        size = sum(len("\n".join(difference)) + 1 for difference in between if difference)
         self._fits = self._fits and size <= self._left
         old = [row for row in rows if row.change.before]
         new = [row for row in rows if row.change.before is None]

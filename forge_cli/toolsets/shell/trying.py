@@ -279,7 +279,9 @@ def _key(args: Args) -> str:
 
 def told(tried: Tried, shown: ShownEffect, call_id: str, blocked: Verdict | None = None) -> CommandTried:
     """The event for the record."""
-    outcome = "noEffect" if tried.no_effect else "effects" if tried.complete else "incomplete"
+    outcome = "effects" if tried.complete else "incomplete"
+    if tried.no_effect:
+        outcome = "noEffect"
     if blocked is not None:
         outcome = "blocked"
     return CommandTried(
