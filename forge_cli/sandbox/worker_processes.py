@@ -222,6 +222,8 @@ class WorkerProcesses(Processes):
         program = str(folder / argv[0]) if os.path.dirname(argv[0]) else argv[0]
         if shutil.which(program, path=environment.get("PATH")) is None:
             raise ToolError(f"{shown(argv[0])} cannot be started: there is no such executable program")
+        if wrap.confined and self._cache_folder:
+            environment.setdefault("XDG_CACHE_HOME", self._cache_folder)
         given = wanted.get("input")
         return {
             "cwd": folder,
@@ -232,6 +234,22 @@ class WorkerProcesses(Processes):
             "timeout": wanted.get("timeout"),
             "errors": wanted.get("errors", "replace"),
         }
+
+    @cached_property
+    def _cache_folder(self) -> str | None:
+        """The folder for caches of confined commands, which compilers cannot do without: it is in their ``/tmp``.
+
+        None if something in the one of the home is shown to them: programs would not find that any more.
+        """
+        wrap = self._wrap
+        if isinstance(wrap, Unconfined) or wrap.mechanism.name != "bwrap":
+            return None
+        usual = Path(os.path.realpath(os.path.expanduser("~/.cache")))
+        confinement = wrap.confinement
+        seen = (*confinement.shown, confinement.workspace, *(zone.path for zone in confinement.zones))
+        if any(path.is_relative_to(usual) or usual.is_relative_to(path) for path in seen):
+            return None
+        return "/tmp/.cache"  # noqa: S108
 
     def _environment(self, more: Mapping[str, str] | None) -> dict[str, str]:
         own = {**clean_environment(), "FORGE_WORKSPACE": str(self._workspace), **(more or {})}

@@ -57,6 +57,7 @@ def main(ruleset: int, filters: int, folder: str, argv: list[str]) -> int:
     except OSError as error:
         return _report(FAILED, f"nothing was started: it cannot be confined: {error.strerror}")
     os.environ["TMPDIR"] = folder
+    os.environ.setdefault("XDG_CACHE_HOME", os.path.join(folder, ".cache"))  # the home is not written to
     for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and the command would inherit that
         signal.signal(number, signal.SIG_DFL)
     try:

@@ -4,6 +4,7 @@ Covers forge_cli.toolsets.shell.trying, forge_cli.sandbox.worker_processes, forg
 """
 
 import os
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -77,3 +78,33 @@ def test_every_session_has_its_own_and_leaves_nothing(
 def test_a_program_may_be_made_there_and_started(shell: Project) -> None:
     seen = run(shell, "printf '#!/bin/sh\\necho made\\n' > /tmp/run; chmod +x /tmp/run", "/tmp/run")
     assert last(seen) == "made\n"
+
+
+def cache(project: Project, more: str = "", line: str = "echo ${XDG_CACHE_HOME:-none}") -> str:
+    project.write("worker.yaml", f"name: w\n{more}")
+    done = project.forge("tools", "call", "shell", "--worker", "worker.yaml", f"command={line}", "-y")
+    return done.stdout
+
+
+def test_caches_of_a_session_are_in_its_own_temporary_folder(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    (tmp_path / ".cache/tool").mkdir(parents=True)
+    assert cache(project, "toolsets: {shell: {}}\n") == "/tmp/.cache\n"
+    assert cache(project, f"sandbox: {{read: ['{tmp_path}/.cache/tool']}}\ntoolsets: {{shell: {{}}}}\n") == "none\n"
+    monkeypatch.setenv("XDG_CACHE_HOME", "/mine")
+    assert cache(project, "toolsets: {shell: {env: [XDG_CACHE_HOME]}}\n") == "/mine\n"
+    assert cache(project, "sandbox: {isolation: 'off'}\ntoolsets: {shell: {}}\n") == "none\n"
+
+
+@pytest.mark.skipif(shutil.which("go") is None, reason="go is not installed")
+def test_go_finds_what_it_made_in_the_next_call(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as home:
+        monkeypatch.setenv("HOME", home)
+        project.write("worker.yaml", "name: w\ntoolsets: {shell: {rules: [{use: testing}]}}\n")
+        project.write("go.mod", "module x\n\ngo 1.18\n")
+        project.write("x_test.go", 'package x\n\nimport "testing"\n\nfunc TestX(t *testing.T) {}\n')
+        seen = run(project, "go test ./...", "go test ./...")
+    assert "(cached)" in last(seen)
