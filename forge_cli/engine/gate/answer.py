@@ -33,10 +33,13 @@ def refused(call: ToolCall, refusal: Refusal) -> VerdictAnswer:
 
 def outlook_of(guard: Guard, judged: Judged) -> Outlook:
     """The outlook of a call that can run, with the hooks that it would be put to; none of them is run."""
-    verdict, hooks = judged.verdict, guard.judge.hooks
+    verdict = judged.verdict
+    hooks = guard.judge.hooks
     offers = tuple(offers_for(verdict.grants))
     before = hooks.facts_before(judged) if hooks else []
-    places = [verdict.where, *(where for part in verdict.parts for where in (part.where, *part.met))]
+    places = [verdict.where]
+    for part in verdict.parts:
+        places += [part.where, *part.met]
     met = dict.fromkeys(str(where) for where in places if where)
     answer = answer_of(
         judged.call.name,

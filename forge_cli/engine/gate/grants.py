@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from functools import reduce
+from itertools import chain
 from operator import or_
 
 from msgspec import Struct, field
@@ -115,7 +116,7 @@ class SessionGrants(Struct):
     @property
     def _given(self) -> set[str]:
         """The keys of grants that allow calls for real."""
-        return {key for each in self.all if each.extent is None for key in each.keys}
+        return {*chain.from_iterable(each.keys for each in self.all if each.extent is None)}
 
     def covering(self, call: AskedCall) -> GrantOffer | None:
         """The grant that allows a call: of this call itself, or of a rule for everything about it that asks.
@@ -140,7 +141,7 @@ class SessionGrants(Struct):
         return None
 
     def _covering_trial(self, call: AskedCall, trial: ShownTrial) -> GrantOffer | None:
-        wanted = {str(call.fingerprint), *(rule.key for need in call.needs for rule in need)}
+        wanted = {str(call.fingerprint), *(rule.key for rule in chain.from_iterable(call.needs))}
         used = [each for each in self.all if each.extent is not None and not wanted.isdisjoint(each.keys)]
         found = _met(call, self._given.union(*(each.keys for each in used)))
         granted = reduce(or_, (each.extent for each in used if each.extent is not None), TrialExtent())

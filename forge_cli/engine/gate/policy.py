@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -88,7 +89,7 @@ class Policy(Struct, frozen=True):
         explicit = self.named is not None and self.named.approval is Approval.ASK
         if explicit or not all(each.grants for each in asking):
             return ()
-        return tuple(need for each in asking for need in each.grants)
+        return tuple(chain.from_iterable(each.grants for each in asking))
 
     def fixed(self, tool: Tool) -> Verdict | None:
         """The verdict on every call of a tool, independent of its arguments; None where they decide."""

@@ -24,7 +24,11 @@ class ResumedCalls:
         """Those that may have run are the same for all workers of a session: ``parent`` has them."""
         self._pending = dict(past.pending) if past else {}
         self._approved = set(past.consented) if past else set()
-        self._cut_off: set[str] = parent._cut_off if parent else set(past.in_flight) if past else set()
+        self._cut_off: set[str] = set()
+        if parent:
+            self._cut_off = parent._cut_off
+        elif past:
+            self._cut_off = set(past.in_flight)
         self._redact = redact
 
     def knows(self, call: ToolCall) -> bool:

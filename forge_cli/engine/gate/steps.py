@@ -171,8 +171,10 @@ class Judged(Struct, frozen=True):
     @property
     def names(self) -> tuple[str, ...]:
         """Every name of its tool: as it is offered and before ``prefix:``, and of what it stands for."""
-        calls = [self, *([self.target] if self.target else [])]
-        return tuple(name for call in calls for name in (call.tool.name, call.offer.original) if name)
+        names = [self.tool.name, self.offer.original]
+        if self.target:
+            names += [self.target.tool.name, self.target.offer.original]
+        return tuple(filter(None, names))
 
     @property
     def calling_tool(self) -> str | None:

@@ -332,9 +332,9 @@ class NamedToolset:
     @cached_property
     def configs(self) -> tuple[ToolsetConfig, ...]:
         """Its section; a toolset that may be used several times takes a list of sections."""
-        listed = isinstance(self._section, list) and self.cls.repeatable
-        parts = self._section if listed else [{} if self._section is None else self._section]
-        return tuple(self._read(part, index if listed else None) for index, part in enumerate(parts))
+        if isinstance(self._section, list) and self.cls.repeatable:
+            return tuple(self._read(part, index) for index, part in enumerate(self._section))
+        return (self._read({} if self._section is None else self._section, None),)
 
     def require_settings(self) -> tuple[ToolsetConfig, ...]:
         """Return its settings; a WorkerError if they are invalid."""
@@ -349,11 +349,10 @@ class NamedToolset:
         """The class's own word on its settings, before it is opened: it tells what to protect."""
         try:
             title = toolset_title(self.name, self.plugin.source)
-            return [
-                each
-                for config in self.configs
-                for each in call_within(CALL_LIMIT, title, lambda config=config: list(declare(config, *args)))
-            ]
+            declared: list[T] = []
+            for config in self.configs:
+                declared += call_within(CALL_LIMIT, title, lambda config=config: list(declare(config, *args)))
+            return declared
         except ForgeError:
             raise
         except Exception as error:  # third-party code

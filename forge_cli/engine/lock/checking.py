@@ -72,11 +72,11 @@ def lock_file(worker: Path) -> Path:
 def read_lock(file: Path) -> tuple[LockEntry, ...]:
     """The entries of a lock; what is wrong with the file is a WorkerError with its place."""
     found = parse_config(LockFile, read_document(file, may_be_empty=True).data, file=str(file))
-    return tuple(
-        LockEntry(section, each.name, each.from_, each.sha256, each.version)
-        for section in SECTIONS
-        for each in getattr(found, section)
-    )
+    entries: list[LockEntry] = []
+    for section in SECTIONS:
+        for each in getattr(found, section):
+            entries.append(LockEntry(section, each.name, each.from_, each.sha256, each.version))
+    return tuple(entries)
 
 
 def lock_text(name: str, entries: Iterable[LockEntry]) -> str:

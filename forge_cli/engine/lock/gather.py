@@ -237,7 +237,10 @@ async def offered_parts(parts: WorkerParts, worker: Worker, toolbox: Toolbox) ->
     What a program gives the worker is the program's own, and not among it.
     """
     label = parts.label(worker)
-    given = {id(offer) for opened in toolbox.toolsets if opened.source is PYTHON for offer in opened.good or ()}
+    given: set[int] = set()
+    for opened in toolbox.toolsets:
+        if opened.source is PYTHON:
+            given.update(map(id, opened.good or ()))
     offers = [offer for offer in toolbox.offers.values() if id(offer) not in given]
     found = [tool_entry(label, offer.tool, offer.toolset) for offer in offers]
     for opened in toolbox.toolsets:

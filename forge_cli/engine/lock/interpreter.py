@@ -39,10 +39,12 @@ def interpreter_entries(folder: Path, home: Path) -> Iterator[LockEntry]:
     for path in dict.fromkeys(named):
         modules = dict.fromkeys(_modules_in(path), b"")
         found = ImportFolder(path, shadowed.get(path, CUSTOM), shadowed.get(path, CUSTOM), "").existing()
-        content = {f"{each.name}/{name}": text for each in found for name, text in _content(each).items()}
-        if modules or content:
+        shadowing: dict[str, bytes] = {}
+        for each in found:
+            shadowing |= {f"{each.name}/{name}": text for name, text in _content(each).items()}
+        if modules or shadowing:
             name = f"PYTHONPATH {spelled(path, folder, home)}"
-            yield LockEntry("modules", name, "the environment", hash_files({**modules, **content}))
+            yield LockEntry("modules", name, "the environment", hash_files({**modules, **shadowing}))
 
 
 def _modules_in(folder: Path) -> Iterator[str]:
@@ -64,7 +66,9 @@ def _content(place: Path) -> dict[str, bytes]:
 def _path_files() -> Iterator[LockEntry]:
     """The ``.pth`` files that run code, and that no distribution has brought."""
     folders = [Path(entry) for entry in sys.path if Path(entry).name in INSTALLED and os.path.isdir(entry)]
-    files = [file for folder in folders for file in sorted(folder.glob("*.pth"))]
+    files: list[Path] = []
+    for folder in folders:
+        files += sorted(folder.glob("*.pth"))
     running = {file: text for file in files if (text := _lines_that_run(file))}
     brought = _brought() if running else {}
     for file, text in running.items():

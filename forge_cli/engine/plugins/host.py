@@ -5,6 +5,7 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pluggy
@@ -141,7 +142,7 @@ class PluginHost:
         if self._manager.has_plugin(name):
             self._manager.unregister(name=name)
         self._register(plugin, name)
-        return [cls for answer in self._ask(plugin, "forge_toolsets") for cls in answer]
+        return list(chain.from_iterable(self._ask(plugin, "forge_toolsets")))
 
     def named(self, name: str, distribution: str) -> Plugin:
         """One of the plugins, by what tells them apart."""
@@ -265,7 +266,10 @@ class PluginHost:
         if not offered or not all(isinstance(each, dict) for each in offered):
             problem = "offers no renderers: forge_renderers gives them by kind"
             raise PluginError(f"the plugin '{plugin.name}' of {plugin} {problem}", hint=_remedy(plugin))
-        return {kind: draw for mapping in offered for kind, draw in mapping.items()}
+        renderers: dict[str, Renderer] = {}
+        for mapping in offered:
+            renderers |= mapping
+        return renderers
 
     def _find(self, name: str, what: str, where: Mark | None) -> Plugin | None:
         found = [plugin for plugin in self.plugins if plugin.name == name and not self.clash(plugin)]
@@ -311,7 +315,7 @@ class PluginHost:
             if isinstance(answer, str) or not isinstance(answer, Iterable):
                 problem = f"gives {reprlib.repr(answer)} by {hook}, which has to give a list"
                 raise PluginError(f"the plugin '{plugin.name}' of {plugin} {problem}", hint=_remedy(plugin))
-        return [item for answer in answers for item in answer] if merge else list(answers)
+        return list(chain.from_iterable(answers)) if merge else list(answers)
 
     def _ask(self, loaded: Any, hook: str) -> list[Iterable[Any]]:
         others = [other for other in self._manager.get_plugins() if other is not loaded]

@@ -166,7 +166,10 @@ def _module_of(value: Any) -> str:
 
 def _module_places(path: Path, module: str) -> dict[Path, Path]:
     """Paths of a module of a project, each with the folder that it is found from."""
-    return {place: root for root in (path / "src", path) for place in places(root, module.split("."))}
+    found: dict[Path, Path] = {}
+    for root in (path / "src", path):
+        found |= dict.fromkeys(places(root, module.split(".")), root)
+    return found
 
 
 def _root_of(path: Path, module: str) -> Path:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -168,7 +169,7 @@ def _search(stamps: dict[str, list[int] | None]) -> set[Plugin]:
         found = _plugins_of(distribution)
         if found:
             plugins.setdefault(found[0].distribution, found)
-    return {plugin for found in plugins.values() for plugin in found}
+    return set(chain.from_iterable(plugins.values()))
 
 
 def _plugins_of(distribution: Distribution) -> list[Plugin]:

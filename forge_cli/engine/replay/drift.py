@@ -86,12 +86,17 @@ def _timeless(text: str, workspace: str) -> str:
 
 def other_tools(recorded: Iterable[str], now: Iterable[str]) -> Drift | None:
     """Tools that are gone or new; one that is gone may have another name now."""
-    before, after = set(recorded), set(now)
-    gone, new = sorted(before - after), sorted(after - before)
+    before = set(recorded)
+    after = set(now)
+    gone = sorted(before - after)
+    new = sorted(after - before)
     if not gone and not new:
         return None
-    told = [f"{_quoted(gone)} {'is' if len(gone) == 1 else 'are'} gone"] if gone else []
-    told += [f"{_quoted(new)} {'is' if len(new) == 1 else 'are'} new"] if new else []
+    told: list[str] = []
+    if gone:
+        told.append(f"{_quoted(gone)} {'is' if len(gone) == 1 else 'are'} gone")
+    if new:
+        told.append(f"{_quoted(new)} {'is' if len(new) == 1 else 'are'} new")
     near = [f"'{found}' is the nearest to '{name}'" for name in gone if (found := nearest(name, new or after))]
     drift = Drift("tools", "; ".join([f"other tools are offered: {', '.join(told)}", *near[:1]]))
     if any((forge_home() / "tools" / name).is_dir() for name in gone):

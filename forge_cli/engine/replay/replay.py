@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import chain, product
 from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar
 
@@ -185,7 +186,8 @@ class Replay:
         """Tools that were made during the session: without the calls that made them they may be missing."""
         if self.course.tools is Tools.LIVE:
             return set()
-        return {name for turn in self.track.turns for name in turn.tools}.difference(self.track.tools)
+        offered = set(chain.from_iterable(turn.tools for turn in self.track.turns))
+        return offered.difference(self.track.tools)
 
     def instead(self, judged: Judged) -> ToolOutcome | None:
         """The result to give instead of making a call; None lets it continue. Its verdict must be the recorded one."""
@@ -273,9 +275,8 @@ class Replay:
         if not self._came.isdisjoint([call.name, *map(str, call.args.values())]):
             return True
         looked = self._looked.get(call.id) or _places(call.args)
-        return any(
-            place.is_relative_to(other) or other.is_relative_to(place) for place in looked for other in self._touched
-        )
+        pairs = product(looked, self._touched)
+        return any(place.is_relative_to(other) or other.is_relative_to(place) for place, other in pairs)
 
 
 def _is_same(call: ToolCall, started: ToolStarted | None) -> bool:

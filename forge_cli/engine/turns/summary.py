@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import aclosing
+from itertools import chain
 
 from msgspec.structs import replace
 
@@ -35,7 +36,7 @@ _TITLED = 2_000
 
 def transcript(messages: Sequence[Message], room: int) -> str:
     """A conversation as one text of no more than about ``room`` bytes."""
-    told = "\n\n".join(line for message in messages for line in _lines(message))
+    told = "\n\n".join(chain.from_iterable(map(_lines, messages)))
     return f"{_cut_bytes(told, room)}\n\n{phrases.SUMMARY_REQUEST}"
 
 

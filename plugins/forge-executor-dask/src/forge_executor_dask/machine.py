@@ -8,6 +8,7 @@ import time
 import uuid
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import chain
 from typing import Any
 
 from distributed import Client, Queue, get_client
@@ -74,7 +75,7 @@ class Machine:
             while not self.closed:
                 first = self._in.get()
                 self._heard = time.monotonic()
-                self._take([message for sent in (first, *self._in.get(batch=True)) for message in sent])
+                self._take([*chain(first, *self._in.get(batch=True))])
         self._close()
 
     def _watch(self) -> None:
