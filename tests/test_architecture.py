@@ -294,8 +294,9 @@ def instead_of(word: str) -> str:
 
 
 def sentences_decide_nothing(module: Module) -> Iterator[str]:
-    """Readers look at the fields of a status, never at its words, which anybody may choose."""
-    if not module.path.startswith(("forge_cli/ui/", "forge_cli/apps/", "forge_cli/record/", "forge_cli/cli/")):
+    """Readers look at the fields of a status or an error, never at its words, which anybody may choose."""
+    rooms = ("forge_cli/ui/", "forge_cli/apps/", "forge_cli/record/", "forge_cli/cli/")
+    if not module.path.startswith(rooms) or module.path in _HAVE_ONLY_WORDS:
         return
     for node in module.nodes:
         match node:
@@ -303,15 +304,24 @@ def sentences_decide_nothing(module: Module) -> Iterator[str]:
                 looked_at = {each.id for each in ast.walk(guard) if isinstance(each, ast.Name)} & _messages(pattern)
                 if looked_at or (_is_status(pattern) and any(map(_is_message, ast.walk(guard)))):
                     yield module.at(pattern, "this looks at the words of a status: match its field about instead")
-            case ast.Call(func=ast.Attribute(attr="startswith" | "endswith" | "find" | "count", value=owner)):
-                if _is_message(owner):
-                    yield module.at(
-                        node, "this looks at the words of an event: match one of its other fields, or give it a new one"
-                    )
-            case ast.Compare(left=left, comparators=others) if any(map(_is_message, (left, *others))):
-                yield module.at(
-                    node, "this compares the words of an event: match one of its other fields, or give it a new one"
-                )
+            case ast.Call(func=ast.Attribute(attr=name, value=owner), args=args):
+                by_pattern = name in _OF_PATTERNS and any(map(_is_sentence, args))
+                if by_pattern or (name in _OF_TEXTS and _is_sentence(owner)):
+                    yield module.at(node, f"{name}() looks at the words of a message: {_INSTEAD}")
+            case ast.Compare(left=left, comparators=others):
+                sides = (left, *others)
+                words = [each for each in sides if _is_sentence(each) and not isinstance(each, ast.Name)]
+                if any(map(_is_message, sides)) or (words and any(map(_is_text, sides))):
+                    yield module.at(node, f"this compares the words of a message: {_INSTEAD}")
+
+
+_HAVE_ONLY_WORDS = frozenset({"forge_cli/apps/web/live.py", "forge_cli/cli/mcp/login.py"})
+"""The form of a tool, as problems of its input name fields in words, and the login, as its library has no status."""
+_OF_TEXTS = frozenset({"startswith", "endswith", "find", "index", "count"})
+_OF_PATTERNS = frozenset({"match", "search", "fullmatch", "findall", "finditer", "sub"})
+_SENTENCES = frozenset({"error", "message", "problem", "reason", "remedy", "sentence", "warning"})
+"""The names under which sentences for people are known."""
+_INSTEAD = "match a field of the event or the class of the error, or give it a new one"
 
 
 def _is_status(pattern: ast.AST) -> bool:
@@ -326,6 +336,21 @@ def _messages(pattern: ast.pattern) -> set[str]:
         given = dict(zip(each.kwd_attrs, each.kwd_patterns, strict=True)).get("message")
         found |= {str(inner.name) for inner in ast.walk(given) if isinstance(inner, ast.MatchAs)} if given else set()
     return found
+
+
+def _is_sentence(node: ast.AST) -> bool:
+    """Return True for ``error.message``, ``reason`` and ``str(error)``."""
+    match node:
+        case ast.Attribute(attr=name) | ast.Name(id=name):
+            return name in _SENTENCES
+        case ast.Call(func=ast.Name(id="str"), args=[ast.Name()]):
+            return ast.unparse(node.args[0]) in _SENTENCES | {"inner", "cause", "failure"}
+        case _:
+            return False
+
+
+def _is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value) > 1
 
 
 def _is_message(node: ast.AST) -> bool:
@@ -527,6 +552,9 @@ BROKEN = [
     (documents_use_our_words, "README.md", "Two agents and AGENTS.md."),
     (sentences_decide_nothing, "forge_cli/ui/x.py", "event.message.startswith('commands: ')"),
     (sentences_decide_nothing, "forge_cli/apps/x.py", "'commands: ' in event.message"),
+    (sentences_decide_nothing, "forge_cli/cli/x.py", "if error.message.startswith('No such option'):\n    pass"),
+    (sentences_decide_nothing, "forge_cli/apps/x.py", "found = PROBLEM.match(str(error))"),
+    (sentences_decide_nothing, "forge_cli/ui/x.py", "shown = call.reason == 'not answered'"),
     (
         sentences_decide_nothing,
         "forge_cli/ui/x.py",
@@ -578,6 +606,7 @@ KEPT = [
         "match event:\n    case events.StatusEvent(about='retry', message=m) if live:\n        print(m, event.message)",
     ),
     (sentences_decide_nothing, "forge_cli/engine/x.py", "event.message.startswith('x')"),
+    (sentences_decide_nothing, "forge_cli/ui/x.py", "line = error.message.partition('\\n')[0]\n'id' in message"),
 ]
 
 

@@ -88,8 +88,11 @@ def _print(check: DoctorCheck) -> None:
     """Print what was found, and below it what to do about it."""
     detail = check.detail
     remedy = "" if check.ok else check.remedy or ""
-    if detail.startswith("needs ") and "; " in remedy:  # a provider's own sentence says the same and more
-        detail, remedy = remedy.split("; ", 1)
+    if check.id.startswith("model.") and not check.essential:  # a provider's own sentence says the same and more
+        problem, separator, rest = remedy.partition("; ")
+        if separator:
+            detail = problem
+            remedy = rest
     mark = "FAILED " if check.essential else "missing"
     if check.ok:
         mark = "ok     "

@@ -15,14 +15,16 @@ class CommandLineError(UsageError):
     def __init__(self, error: typer.TyperException) -> None:
         super().__init__(error.format_message().replace("Value error, ", ""))
         self.exit_code = ExitCode(error.exit_code)
+        self.kind = type(error).__name__  # typer does not export these classes
         self.shown = self._shown(getattr(error, "ctx", None))
 
     def _shown(self, context: Any) -> str:
         if context is None:
             return f"forge: {self.message}"
-        usage = context.get_usage()
-        if self.message.startswith(usage):
+        if self.kind == "NoArgsIsHelpError":  # its message is the help
             return self.message
-        is_early = context.parent is None and self.message.startswith("No such option")
-        hint = "\n  options come after a command, as in: forge chat -c" if is_early else ""
-        return f"{' '.join(usage.split())}\nTry '{context.command_path} --help' for help.\nforge: {self.message}{hint}"
+        usage = " ".join(context.get_usage().split())
+        hint = ""
+        if context.parent is None and self.kind == "NoSuchOption":
+            hint = "\n  options come after a command, as in: forge chat -c"
+        return f"{usage}\nTry '{context.command_path} --help' for help.\nforge: {self.message}{hint}"

@@ -24,19 +24,20 @@ class UnknownKind(UsageError):
     """No model could be shown the file."""
 
 
-def read_attachment(path: Path) -> Attachment:
-    """Read a file for ``--attach``; what cannot be read is an error of the command line."""
+def read_attachment(path: Path, option: str = "--attach") -> Attachment:
+    """Read a file for an option, which errors name; without one, they begin with the path."""
+    named = f"{option} {path}".strip()
     try:
         if not path.is_file():
-            raise wrong_path("--attach", path, "file")
+            raise wrong_path(option, path, "file")
         size = path.stat().st_size
         if size > LARGEST:
-            raise UsageError(f"--attach {path}: {size} bytes are too much; the most is {LARGEST}")
+            raise UsageError(f"{named}: {size} bytes are too much; the most is {LARGEST}")
         data = path.read_bytes()
     except OSError as error:
-        raise UsageError(f"--attach {path}: {error.strerror}") from None
+        raise UsageError(f"{named}: {error.strerror}") from None
     if (kind := media_type(data)) == _UNKNOWN:
-        raise UnknownKind(f"--attach {path}: it is {NEITHER}")
+        raise UnknownKind(f"{named}: it is {NEITHER}")
     return Attachment(path.name, kind, data)
 
 

@@ -87,7 +87,8 @@ def require_folder(option: str, path: Path, named: str | None = None) -> None:
 def wrong_path(option: str, path: Path, wanted: str, named: str | None = None) -> UsageError:
     """The error for an option whose path is missing, or is not the file or folder that it wants."""
     shown = str(path) if named is None else named
+    label = f"{option} {shown}".strip()
     if os.path.exists(path):
-        return UsageError(f"{option} {shown}: that is not a {wanted}", hint=f"name a {wanted}")
+        return UsageError(f"{label}: that is not a {wanted}", hint=f"name a {wanted}")
     hint = f"check the path; it is looked for in {path.absolute().parent}"
-    return UsageError(f"{option} {shown}: there is no such {wanted}", hint=hint)
+    return UsageError(f"{label}: there is no such {wanted}", hint=hint)

@@ -196,6 +196,34 @@ def test_warnings_stay_out_of_stream_json(cli, tester) -> None:
     assert "decides by its arguments" in done.err
 
 
+LOUD = """
+import logging
+import warnings
+
+warnings.warn("old settings")
+
+def look() -> str:
+    warnings.warn("the index is stale", RuntimeWarning)
+    logging.getLogger("weather.client").warning("the server is slow")
+    logging.getLogger("weather.client").info("connected")
+    return "sunny"
+"""
+
+
+@pytest.mark.parametrize("form", ["text", "json", "stream-json"])
+def test_warnings_of_python_code_reach_a_headless_person(project: Project, form: str) -> None:
+    project.write("loud.py", LOUD)
+    project.write("script.yaml", "turns: [{calls: [{tool: look}]}, {text: done}]\n")
+    custom = "custom: {module: ./loud.py, tools: [look], approval: {default: preApproved}}"
+    project.write("worker.yaml", f"name: w\nmodel: script:script.yaml\ntoolsets: {{{custom}}}\n")
+    done = project.forge("run", "worker.yaml", "go", "-p", "--output-format", form)
+    assert done.returncode == 0
+    for warning in ("UserWarning: old settings", "RuntimeWarning: the index is stale", "the server is slow"):
+        assert done.stderr.count(warning) == 1
+        assert warning not in done.stdout
+    assert "connected" not in done.stderr
+
+
 @pytest.mark.long
 def test_odd_characters_survive_every_format(tester) -> None:
     script(tester, r'{text: "caf\u00e9 \u2713 \U0001F600"}')

@@ -68,10 +68,7 @@ async def model(chat: Chat, parsed: ParsedCommand) -> Event | None:
 
 
 async def attach(chat: Chat, parsed: ParsedCommand) -> None:
-    try:
-        attachment = read_attachment(typed_path(chat.facts, parsed.args[0]))
-    except UsageError as error:
-        raise UsageError(error.message.removeprefix("--attach ")) from None
+    attachment = read_attachment(typed_path(chat.facts, parsed.args[0]), option="")
     chat.attach(attachment)
     size = counted(len(attachment.data), "byte")
     chat.show(f"{visible(attachment.name)} ({attachment.media_type}, {size}) goes with your next message")
