@@ -15,7 +15,7 @@ from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.core.errors import ExitCode, UsageError
 from forge_cli.core.text import counted, visible
 from forge_cli.process.stdin import is_interactive
-from forge_cli.record.caches import split_caches
+from forge_cli.record.caches import short_name, split_caches
 from forge_cli.record.changes import ChangedFile, ChangeLog, change_log
 from forge_cli.record.leftovers import drop_unfinished
 from forge_cli.record.log import find_kept, read_readable
@@ -121,7 +121,7 @@ def _name(file: ChangedFile) -> str:
 
 def _shown(path: Path) -> str:
     here = Path(os.path.realpath("."))
-    return visible(str(path.relative_to(here) if path.is_relative_to(here) else path))
+    return visible(short_name(path, here))
 
 
 def _confirm(file: ChangedFile, why: str) -> bool:

@@ -1,4 +1,4 @@
-"""Caches of programs among the files of an undo: told by their folders, not file by file."""
+"""How the files of an undo are named: from the folder around them, and caches of programs by their folders."""
 
 from __future__ import annotations
 
@@ -26,6 +26,11 @@ class UndoneCaches(Struct):
         more = len(named) - MOST_NAMED
         text = ", ".join(named[:MOST_NAMED])
         return f"{text} and {more:,} more" if more > 0 else text
+
+
+def short_name(path: Path, folder: Path) -> str:
+    """Return the path as seen from the folder around it; one outside stays absolute."""
+    return str(path.relative_to(folder) if path.is_relative_to(folder) else path)
 
 
 def split_caches(found: Iterable[Undoing], folder: Path) -> tuple[list[Undoing], list[UndoneCaches]]:

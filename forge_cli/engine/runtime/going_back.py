@@ -12,7 +12,7 @@ from forge_cli.core.errors import StatusLevel, UsageError
 from forge_cli.core.events import StatusEvent
 from forge_cli.core.text import cut, visible
 from forge_cli.engine.gate.steps import Caller, Refusal
-from forge_cli.record.caches import split_caches
+from forge_cli.record.caches import short_name, split_caches
 from forge_cli.record.changes import ChangedFile, ChangeLog
 from forge_cli.record.log import read_readable
 from forge_cli.record.redo import plan_redo, redo, undo_for_now
@@ -73,13 +73,17 @@ class GoingBack:
 
     def _say_each(self, found: Iterable[Undoing], only_list: bool) -> None:
         """Report each file, but only the folders of program caches."""
-        workspace = self._current.opened.folder.workspace.resolve()
+        workspace = self._workspace
         rows, caches = split_caches(found, workspace)
         for each in rows:
-            self._say(_describe(each, only_list), "warning" if each.left else "info")
+            self._say(_describe(each, workspace, only_list), "warning" if each.left else "info")
         for same in caches:
             done = (_WOULD if only_list else _DONE)[same.action]
             self._say(f"caches {done}: {same.names(workspace)}")
+
+    @property
+    def _workspace(self) -> Path:
+        return self._current.opened.folder.workspace.resolve()
 
     async def _say_not_undone(self, calls: Iterable[ToolCall]) -> None:
         if left := [call for call in calls if await self._may_do_more(call)]:
@@ -105,7 +109,8 @@ class GoingBack:
     def _undo(self, log: ChangeLog, calls: Container[str | None] | None) -> list[Undoing]:
         done, lost = undo_for_now(log, _leave, calls)
         for file in lost:
-            self._say(f"/undo --redo will not bring back {file.path}: {file.unkept}", "warning")
+            name = short_name(file.path, self._workspace)
+            self._say(f"/undo --redo will not bring back {name}: {file.unkept}", "warning")
         return done
 
     def _redo(self, log: ChangeLog, *, only_list: bool) -> None:
@@ -172,8 +177,9 @@ def _name_calls(calls: Sequence[ToolCall]) -> str:
     return "; ".join([*named, *([f"and {len(calls) - _NAMED} more"] if len(calls) > _NAMED else [])])
 
 
-def _describe(undoing: Undoing, only_list: bool) -> str:
+def _describe(undoing: Undoing, workspace: Path, only_list: bool) -> str:
+    name = short_name(undoing.file.path, workspace)
     if undoing.left:
-        return f"{undoing.file.path} is left as it is: {undoing.left}"
+        return f"{name} is left as it is: {undoing.left}"
     newer = f", but {undoing.newer}" if undoing.newer else ""
-    return f"{undoing.file.path} {(_WOULD if only_list else _DONE)[undoing.action]}{newer}"
+    return f"{name} {(_WOULD if only_list else _DONE)[undoing.action]}{newer}"

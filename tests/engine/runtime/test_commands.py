@@ -457,8 +457,8 @@ def test_what_the_session_wrote_is_undone(worker: Project) -> None:
     assert worker.read("old.txt") == "before\n"
     assert not (worker.folder / "new.txt").exists()
     said = statuses(ui, "info")
-    assert f"{worker.folder}/new.txt would be removed" in said
-    assert f"{worker.folder}/old.txt restored" in said
+    assert "new.txt would be removed" in said
+    assert "old.txt restored" in said
     assert said[-1] == "nothing to undo: no change is kept"
 
 
@@ -491,7 +491,7 @@ def test_one_undo_goes_back_one_message(worker: Project) -> None:
             approval_mode="approve_all",
             workspace=worker.folder,
         )
-    told = [line.removeprefix(f"{worker.folder}/") for line in statuses(ui, "info")]
+    told = statuses(ui, "info")
     assert [line for line in told if ".txt" in line or "nothing" in line] == [
         "nothing to redo: no undo is kept",
         "b.txt removed",

@@ -95,7 +95,7 @@ def test_caches_of_programs_are_told_by_their_folders(worker: Project) -> None:
         "caches would be removed: src/__pycache__",
         "caches removed: src/__pycache__",
     ]
-    assert f"{worker.folder / 'real'} removed" in told
+    assert "real removed" in told
     assert not (worker.folder / "src").exists()
 
 
@@ -134,9 +134,7 @@ def test_what_somebody_changed_since_is_left_and_said(worker: Project) -> None:
         )
     assert changed
     assert worker.read("old.txt") == "mine\n"
-    assert statuses(ui, "warning")[-1] == (
-        f"{worker.folder}/old.txt is left as it is: it was changed after the session"
-    )
+    assert statuses(ui, "warning")[-1] == "old.txt is left as it is: it was changed after the session"
     assert said(session.id) == []
 
 
@@ -160,8 +158,8 @@ def test_undo_again_goes_on_behind_a_file_that_somebody_changed(worker: Project)
     assert (worker.read("old.txt"), worker.read("b.txt")) == ("before\n", "mine\n")
     again = f"/undo again goes on to what came before; 'forge undo {session.id}' asks, once the conversation has ended"
     told = [event.message for event in ui.of("status") if event.level != "debug"]
-    left = f"{worker.folder}/b.txt is left as it is: it was changed after the session"
-    assert told[-5:] == [left, again, left, f"{worker.folder}/old.txt restored", again]
+    left = "b.txt is left as it is: it was changed after the session"
+    assert told[-5:] == [left, again, left, "old.txt restored", again]
 
 
 @pytest.mark.parametrize("number", ["0", "2", "-1", "x", "1 1", "²"])
