@@ -1,4 +1,4 @@
-"""Keys that a person presses, one by one and without Enter; several at once were pasted, and are none."""
+"""Keys that a person presses, one by one, at most with Enter behind; several at once were pasted, and are none."""
 
 from __future__ import annotations
 
@@ -121,8 +121,12 @@ class KeyReader:
             quiet = await self._is_quiet(ESCAPE)
             if quiet and piece.endswith(_ESCAPE):
                 raise QuestionLeft
-            if quiet and _is_one(piece):
-                return piece.decode(errors="replace").replace("\r", "\n")
+            if quiet:
+                text = piece.decode(errors="replace").replace("\r", "\n")
+                if _is_one(piece):
+                    return text
+                if len(text) == 2 and text[0].isprintable() and text[1] == "\n":
+                    return text[0]  # the key of somebody who presses Enter behind it, on a slow line
             await self._settle()
 
     async def _settle(self) -> None:
@@ -206,5 +210,5 @@ async def read_piece(fd: int, size: int = 4096) -> bytes:
 
 
 def _is_one(piece: bytes) -> bool:
-    """Is it one character, whatever its bytes?"""
+    """Return True for one character, whatever its bytes."""
     return len(piece) == 1 or (piece[0] >= 0x80 and len(piece.decode(errors="replace")) == 1)

@@ -579,11 +579,22 @@ def test_one_key_answers(terminal, script, writer, columns: int) -> None:
     assert writer.read("output/a.md") == "one\ntwo\n"
 
 
+@pytest.mark.parametrize("enter", ["\r", "\n"])
+def test_a_key_and_enter_in_one_piece_answer(terminal, script, writer, enter: str) -> None:
+    script(WRITE, TOLD)
+    keyboard = terminal(*RUN, **EDITED)
+    keyboard.asked()
+    keyboard.type(f"y{enter}")
+    assert keyboard.end() == 0
+    assert writer.read("output/a.md") == "one\ntwo\n"
+
+
 def test_keys_that_mean_nothing_or_come_together_do_nothing(terminal, script, writer) -> None:
     script(WRITE, TOLD)
     keyboard = terminal(*RUN, **EDITED)
     keyboard.asked()
-    for keys in ("\r", "x", "y\n", "\x1b[A", "\x1b[200~y\x1b[201~", "é"):
+    pastes = ("yy\r", "y\r\r", "y\ry", "\ry", "\x1b[200~y\x1b[201~", "\x1b[200~y\r\x1b[201~")
+    for keys in ("\r", "x", "x\r", "\x1b[A", "\x1by", "é", *pastes):
         before = keyboard.text.count("[y]es once")
         keyboard.type(keys)
         keyboard.press("?", "yes, this once")
