@@ -403,6 +403,13 @@ def test_what_comes_in_mid_session_is_left_out(clerk: Project) -> None:
 
 def test_a_server_that_is_not_there_is_not_compared(clerk: Project, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     """It may come back, and then what fits is let in; the others of the worker are compared as ever."""
+    # a script on the PATH, such as a shim of pyenv, is a part of what is locked; here it is the interpreter itself
+    programs = clerk.folder.parent / "programs"
+    programs.mkdir()
+    (programs / "python3").symlink_to(Path(sys.executable).resolve())
+    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+    (clerk.folder / "worker.lock").unlink()
+    assert cli("lock", "worker.yaml").code == 0
     monkeypatch.setenv("PATH", "/nowhere")
     done = run(cli, "--locked")
     assert (done.code, done.out) == (0, "{}\n"), done.err
