@@ -199,9 +199,7 @@ def _isolation(sandbox: SandboxConfig, *, starts: bool) -> Iterator[Grant]:
 def _commands(sections: list[tuple[str, Section]]) -> Iterator[Grant]:
     for name, section in sections:
         if name == "shell":
-            from forge_cli.bashrules.decision import Decision
-            from forge_cli.bashrules.lint import granting_rules
-            from forge_cli.bashrules.rules import Rule
+            from forge_cli.bashrules.face import Decision, Rule, granting_rules
 
             rules: list[Rule] = []
             for rule in section.get("rules") or ():

@@ -6,9 +6,7 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from forge_cli.bashrules.decision import Decision
-from forge_cli.bashrules.rules import Rule
-from forge_cli.bashrules.sets.rows import SetName
+from forge_cli.bashrules.face import Decision, Rule, SetName
 from forge_cli.core.approval import Approval
 from forge_cli.schema.config import Config
 
