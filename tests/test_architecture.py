@@ -36,7 +36,7 @@ MAY_IMPORT = {
 WINGS = {
     "sandbox": (
         *("names", "shapes", "named", "secrets", "globs", "protected", "loaded"),
-        *("git", "changes", "processes", "network", "zones", "files", "late", "search", "patches"),
+        *("git", "changes", "processes", "network", "zones", "files", "search", "patches"),
         *("isolation", "trial", "worker_processes"),
     ),
     "engine": (*("plugins", "gate", "turns", "hooks", "lock", "organisation", "replay", "runtime", "batch", "sync"),),

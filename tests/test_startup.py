@@ -1,6 +1,6 @@
 """What a command does not import: the modules are counted, because a stopwatch would lie.
 
-Covers forge_cli.engine.runtime.assemble and forge_cli.sandbox.late.
+Covers forge_cli.engine.runtime.assemble.
 """
 
 import json

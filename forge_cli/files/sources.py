@@ -7,7 +7,7 @@ import importlib.util
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 
@@ -38,7 +38,7 @@ class SourceFile(Struct, frozen=True):
             return cls(path, None, is_package)
 
 
-class Sources(Struct, frozen=True, dict=True):
+class Sources(Struct, frozen=True):
     """Modules that can be imported from a folder: the files that import statements name, from one module on.
 
     A library of the same name is found first. A file that came later, and one that no statement names, is none of them.
@@ -82,7 +82,7 @@ class Sources(Struct, frozen=True, dict=True):
             yield self.main
         yield from self.files.values()
 
-    @cached_property
+    @property
     def digest(self) -> str:
         """The hash of all of them, by their paths from the folder."""
         digest = sha256(self.main.content or b"" if self.main else b"")

@@ -53,8 +53,8 @@ class Ruled(Protocol):
 def facts_of(worker: Worker, assembly: Assembly, settings: Settings | None) -> Facts:
     """The identity and the parts of a worker; ``settings`` are the user's, which hold for the one that is started."""
     config = worker.config
-    sandbox = assembly.guard.judge.late_sandbox
-    network = sandbox.isolation.network
+    judged = assembly.guard.judge.worker
+    network = judged.isolation.network
     hosts = network if isinstance(network, bool) else network.names()
     limits = merged(config.limits, settings.limits) if settings else merged(config.limits)
     return {
@@ -64,8 +64,8 @@ def facts_of(worker: Worker, assembly: Assembly, settings: Settings | None) -> F
         "model": config.model or (settings.model if settings else None),
         "approvalMode": _mode(worker, settings),
         "limits": camel_keys(limits.model_dump(exclude_none=True)),
-        "zones": [_zone(zone) for zone in sandbox.zones],
-        "isolation": {"level": sandbox.isolation.level.value, "network": hosts},
+        "zones": [_zone(zone) for zone in judged.zones],
+        "isolation": {"level": judged.isolation.level.value, "network": hosts},
         "toolsets": _toolsets(assembly),
         "manual": _manual(assembly),
     }
@@ -105,7 +105,7 @@ def policy_of(assembly: Assembly) -> Facts:
     return {
         "tools": [_said_of(offer, assembly.guard) for offer in assembly.toolbox.offers.values()],
         "rules": rules,
-        "zones": [_zone(zone) for zone in assembly.guard.judge.late_sandbox.zones],
+        "zones": [_zone(zone) for zone in assembly.guard.judge.worker.zones],
         "hooks": hooks.facts() if hooks else [],
     }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
-from functools import cached_property
+from functools import lru_cache
 from pathlib import Path
 
 from msgspec import Struct
@@ -18,22 +18,19 @@ _METADATA = (".dist-info", ".egg-info", ".egg", ".egg-link")
 """Folders and files that tell Python what is installed, and so which plugins there are."""
 
 
-class LoadedPath(Struct, frozen=True, dict=True):
+class LoadedPath(Struct, frozen=True):
     """A file, or a folder with all that lies in it; a ``*`` in a name stands for anything."""
 
     path: Path
     why: str
 
-    @cached_property
-    def _parts(self) -> Parts:
-        return folded_parts(self.path)
-
     def holds(self, way: Parts) -> bool:
         """Whether a path, given by its folded parts, is this one or lies in it."""
-        return fits(way[: len(self._parts)], self._parts)
+        own = folded_parts(self.path)
+        return fits(way[: len(own)], own)
 
 
-class ImportFolder(Struct, frozen=True, dict=True):
+class ImportFolder(Struct, frozen=True):
     """A folder in which Python looks for modules, and in which other files lie as well."""
 
     path: Path
@@ -43,14 +40,10 @@ class ImportFolder(Struct, frozen=True, dict=True):
     """First names that would be imported from there if there were such a module."""
     why: str
 
-    @cached_property
-    def _parts(self) -> Parts:
-        return folded_parts(self.path)
-
     def holds(self, way: Parts) -> bool:
         """Whether a path, given by its folded parts, would be imported from this folder, or be read as metadata."""
-        size = len(self._parts)
-        return len(way) > size and way[:size] == self._parts and self._loads(way[size:])
+        own = folded_parts(self.path)
+        return len(way) > len(own) and way[: len(own)] == own and self._loads(way[len(own) :])
 
     def _loads(self, inside: Parts) -> bool:
         first = inside[0]
@@ -123,6 +116,8 @@ def is_near(path: Path, root: Path) -> bool:
     return path.is_relative_to(root) or root.is_relative_to(path)
 
 
+# Each check compares a path with hundreds of others that stay the same: folding those each time takes most of its time.
+@lru_cache(maxsize=16384)
 def folded_parts(path: Path) -> Parts:
     return tuple(map(folded, path.parts))
 

@@ -92,6 +92,9 @@ class WorkerProcesses(Processes):
         self._keeper = FileKeeper()
         self._copies = True
         """Whether commands can work on copies, as far as anybody knows."""
+        self._found_wrap: Confined | Unconfined | None = None
+        self._temporary: TemporaryFolder | None = None
+        self._reading_runs: ReadingRuns | None = None
         network = sandbox.isolation.network
         self._proxy: NetworkProxy | None = None
         if not isinstance(network, bool):
@@ -104,19 +107,21 @@ class WorkerProcesses(Processes):
         try:
             await self.children.aclose()
         finally:
-            if temporary := vars(self).get("_temporary"):
-                temporary.close()
+            if self._temporary:
+                self._temporary.close()
 
-    @cached_property
-    def _temporary(self) -> TemporaryFolder:
-        return TemporaryFolder(self._sandbox.isolation.limits.file_size)
+    def _open_temporary(self) -> TemporaryFolder:
+        """Return the ``/tmp`` that all commands of the worker share, made for the first of them."""
+        if self._temporary is None:
+            self._temporary = TemporaryFolder(self._sandbox.isolation.limits.file_size)
+        return self._temporary
 
     @property
     def confined(self) -> bool:
-        return self._wrap.confined
+        return self._find_wrap().confined
 
     def check(self) -> None:
-        _ = self._wrap
+        self._find_wrap()
 
     async def run(
         self,
@@ -241,7 +246,7 @@ class WorkerProcesses(Processes):
 
         None if something in the one of the home is shown to them: programs would not find that any more.
         """
-        wrap = self._wrap
+        wrap = self._find_wrap()
         if isinstance(wrap, Unconfined) or wrap.mechanism.name != "bwrap":
             return None
         usual = Path(os.path.realpath(os.path.expanduser("~/.cache")))
@@ -260,7 +265,7 @@ class WorkerProcesses(Processes):
     ) -> Confined | Unconfined:
         """How a command is started that may read and write these as well, and with ``names`` make protected names."""
         try:
-            wrap = self._wrap
+            wrap = self._find_wrap()
         except WorkerError as error:
             raise ToolError(f"nothing was started: {error}") from None
         if isinstance(wrap, Unconfined):
@@ -296,9 +301,13 @@ class WorkerProcesses(Processes):
         """Has a call that was approved for it written this file since then?"""
         return name not in before and self._is_kept(name)
 
-    @cached_property
-    def _wrap(self) -> Confined | Unconfined:
-        """How commands are started; what confines them is told once, and that nothing does where something should."""
+    def _find_wrap(self) -> Confined | Unconfined:
+        """Return how commands are started; the first call looks at the machine and reports what it finds."""
+        if self._found_wrap is None:
+            self._found_wrap = self._look_for_confinement()
+        return self._found_wrap
+
+    def _look_for_confinement(self) -> Confined | Unconfined:
         wanted = self._sandbox.isolation
         found = isolation(wanted.level, where=wanted.where)
         if self._proxy is not None and (found is None or not found.own_network):
@@ -311,7 +320,7 @@ class WorkerProcesses(Processes):
             return UNCONFINED
         self._say("warning" if found.weakness else "debug", StatusNotice(describe_confinement(found), "confinement"))
         return Confined(
-            found, self._confinement(wanted.read), tell=self._tell, proxy=self._proxy, temporary=self._temporary
+            found, self._confinement(wanted.read), tell=self._tell, proxy=self._proxy, temporary=self._open_temporary()
         )
 
     def _confinement(self, read: Iterable[Path]) -> Confinement:
@@ -326,12 +335,12 @@ class WorkerProcesses(Processes):
             network=wanted.network is True,
             room=wanted.limits.file_size,
         )
-        return dataclasses.replace(found, temporary=self._temporary.path)
+        return dataclasses.replace(found, temporary=self._open_temporary().path)
 
     @property
     def no_copies(self) -> str | None:
         """Why commands cannot work on copies of the zones here; None where they can."""
-        wrap = self._wrap
+        wrap = self._find_wrap()
         if isinstance(wrap, Unconfined):
             return "commands are not confined"
         from forge_cli.sandbox.trial.copies import overlay_problem
@@ -347,7 +356,7 @@ class WorkerProcesses(Processes):
     @property
     def can_try(self) -> bool:
         """Whether commands are confined by what a trial needs, also where this process only looks."""
-        wrap = self._wrap
+        wrap = self._find_wrap()
         return isinstance(wrap, Confined) and wrap.mechanism.name == "bwrap"
 
     @cached_property
@@ -364,18 +373,23 @@ class WorkerProcesses(Processes):
 
     def close_reading_runs(self) -> None:
         """Remove what they keep from one command to the next."""
-        if runs := vars(self).get("reading_runs"):
-            runs.close()
+        if self._reading_runs:
+            self._reading_runs.close()
 
-    @cached_property
+    @property
     def reading_runs(self) -> ReadingRuns | None:
-        """Runs of commands that should only read; None where nothing confines them so."""
+        """The runs of commands that should only read; None if nothing can confine them."""
+        if self._reading_runs is None and self.can_try:
+            self._reading_runs = self._open_reading_runs()
+        return self._reading_runs
+
+    def _open_reading_runs(self) -> ReadingRuns | None:
         wrap = self.wrap()
-        if isinstance(wrap, Unconfined) or not self.can_try:
+        if isinstance(wrap, Unconfined):
             return None
-        view = self._approved_view
         from forge_cli.sandbox.trial.reading import ReadingRuns
 
+        view = self._approved_view
         return ReadingRuns(Confined(wrap.mechanism, view.confinement(), temporary=wrap.temporary), view)
 
     @cached_property

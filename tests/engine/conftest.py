@@ -19,7 +19,6 @@ from forge_cli.engine.gate.steps import Caller
 from forge_cli.engine.gate.toolbox import Toolbox
 from forge_cli.events import ToolCall, ToolOutcome
 from forge_cli.sandbox.files.sandbox import Sandbox
-from forge_cli.sandbox.late import LateSandbox
 from forge_cli.sandbox.zones.declared import open_zones
 from forge_cli.sandbox.zones.zones import Isolation
 from forge_cli.testing import Project
@@ -49,10 +48,11 @@ class Gate:
         self.offers = {tool.name: Offer(tool, "box", policy or Policy()) for tool in tools}
         self._answers = answers if answers is None or callable(answers) else list(answers)
         zones = open_zones(None, workspace=folder, user_home=Path("/nonexistent"), file="-")
+        sandbox = Sandbox(zones)
         judge = Judge(
             offers=self.offers,
-            late_sandbox=LateSandbox(zones, Isolation(), lambda: Sandbox(zones)),
-            worker=JudgedWorker("tester", folder),
+            open_sandbox=lambda: sandbox,
+            worker=JudgedWorker("tester", folder, zones, Isolation()),
         )
         toolbox = Toolbox([], lambda level, sentence: None, offers=self.offers)
         controller = ApprovalController(mode, None if answers is None else self._answer, bus=self.bus)

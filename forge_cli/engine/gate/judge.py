@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,7 @@ from forge_cli.core.errors import BlockedError, InvalidInput, ToolError
 from forge_cli.core.text import nearest_tool, visible
 from forge_cli.core.tool import Args, RulesOnly, StandsFor
 from forge_cli.core.wire import JsonObject
+from forge_cli.core.zones import Zone
 from forge_cli.engine.gate.execution import ask, consult
 from forge_cli.engine.gate.offer import Offer
 from forge_cli.engine.gate.policy import SILENT, as_verdict
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from forge_cli.engine.gate.protocols import WorkerHooks
     from forge_cli.engine.gate.resumed import ResumedCalls
     from forge_cli.sandbox.files.sandbox import JudgedPath, Sandbox
-    from forge_cli.sandbox.late import LateSandbox
+    from forge_cli.sandbox.zones.zones import Isolation
 
 READ_ONLY_RULE = "--read-only"
 LONGEST_NAME = 100
@@ -43,6 +44,8 @@ class JudgedWorker(Struct, frozen=True):
 
     name: str
     workspace: Path
+    zones: Sequence[Zone]
+    isolation: Isolation
     setting: str = ""
     """The worker's file, its zones and its isolation."""
     policy_files: Mapping[str, str] = field(default_factory=dict)
@@ -60,7 +63,8 @@ class Judge:
 
     worker: JudgedWorker
     offers: Mapping[str, Offer]
-    late_sandbox: LateSandbox
+    open_sandbox: Callable[[], Sandbox]
+    """Return the sandbox around the zones, always the same one; it is opened when a path is first used."""
     parent: Judge | None = None
     """That of the parent worker: what is blocked there is blocked here."""
     read_only: bool = False
@@ -72,7 +76,7 @@ class Judge:
 
     @property
     def sandbox(self) -> Sandbox:
-        return self.late_sandbox.opened
+        return self.open_sandbox()
 
     async def decide(self, call: ToolCall, caller: AnyCaller) -> Judged:
         """The verdict that counts: with what the hooks of the person say, each of which is run once for a call."""

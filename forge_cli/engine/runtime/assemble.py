@@ -24,7 +24,6 @@ from forge_cli.engine.gate.toolbox import NamedToolset, OpenToolset, Toolbox, to
 from forge_cli.engine.runtime.wiring import Assembly, TaskAtHand, Wiring
 from forge_cli.files.home import user_home
 from forge_cli.files.settings_files import import_timeout
-from forge_cli.sandbox.late import LateSandbox
 from forge_cli.sandbox.zones.zones import Isolation, IsolationLevel, NoDefaultZone, default_zone
 from forge_cli.schema.toolset import Toolset, ToolsetConfig, ToolsetEnv
 
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
 
     from forge_cli.core.calls import Denial
     from forge_cli.core.notify import Notify
+    from forge_cli.core.sandbox import SandboxView
     from forge_cli.engine.gate.controller import ApprovalController
     from forge_cli.engine.gate.guard import Delegate
     from forge_cli.engine.gate.resumed import ResumedCalls
@@ -190,13 +190,13 @@ class Assembler:
             lock = self.folder.require_lock()
         for problem in self.prepared.problems if self.parent is None else ():
             self.notify("warning", problem)
-        places = self._open_zones()
+        zones, isolation, open_sandbox = self._open_zones()
         at_hand = TaskAtHand()
         home = self.prepared.home
         toolbox = Toolbox(
             [], self.notify, parent=self.parent.toolbox if self.parent else None, read_only=self._only_reads
         )
-        worker = self._judged_worker(places)
+        worker = self._judged_worker(zones, isolation)
         denials: list[Denial] = []
 
         @cache
@@ -209,10 +209,14 @@ class Assembler:
         def open_processes(kind: type[WorkerProcesses], tasks: asyncio.TaskGroup) -> WorkerProcesses:
             from forge_cli.engine.gate.network import NetworkConsent
 
-            where = places.isolation.network_where
+            where = isolation.network_where
             network = NetworkConsent(worker, self.controller, self.wiring.interrupt_signal, where, denials)
             there = self.workspace
-            return kind(places.opened, workspace=there, home=home, notify=self.notify, gate=network, tasks=tasks)
+            return kind(open_sandbox(), workspace=there, home=home, notify=self.notify, gate=network, tasks=tasks)
+
+        @cache
+        def open_view() -> SandboxView:
+            return open_sandbox().view()
 
         processes = await self.stack.enter_async_context(LateProcesses(open_processes))
         make_env = partial(
@@ -221,7 +225,7 @@ class Assembler:
             worker_dir=self.worker.folder,
             workspace=self.workspace,
             home=home,
-            open_sandbox=lambda: places.view,
+            open_sandbox=open_view,
             open_processes=processes,
             notify=self.notify,
             register=self.prepared.host.toolsets_of,
@@ -232,7 +236,7 @@ class Assembler:
         if lock:
             await lock.check_tools(self.worker, toolbox, self.notify)
         hooks = self.controller.hooks = self._hooks(processes)
-        judge = self._judge(worker, toolbox, places, hooks)
+        judge = self._judge(worker, toolbox, open_sandbox, hooks)
         guard = Guard(
             judge=judge,
             consent=Consent(judge, self.controller, self.wiring.interrupt_signal, toolbox),
@@ -247,8 +251,10 @@ class Assembler:
         )
         return Assembly(toolbox, guard, at_hand, lock)
 
-    def _open_zones(self) -> LateSandbox:
-        """The zones that the worker declares, or the default one, and those that its toolsets bring.
+    def _open_zones(self) -> tuple[tuple[Zone, ...], Isolation, Callable[[], Sandbox]]:
+        """Return the zones of the worker, its isolation, and a function that opens the sandbox around the zones.
+
+        The zones are those that it declares, or the default one, and those that its toolsets bring.
 
         The worker's own files are protected in it. Without zones of its own a child has those of its parent, and its
         own are no wider. Empty folders in ``spare`` stand for those that are missing and are not made.
@@ -272,6 +278,8 @@ class Assembler:
         isolation = isolation if self.confines else Isolation(IsolationLevel.OFF, where=isolation.where)
         open_changes = outer.open_changes if outer else self._keep_changes()
 
+        # A worker that never touches a path does not pay for the sandbox: the first one who wants it opens it.
+        @cache
         def open_sandbox() -> Sandbox:
             from forge_cli.sandbox.files.consent import OwnFiles
             from forge_cli.sandbox.files.sandbox import Sandbox
@@ -300,7 +308,7 @@ class Assembler:
                 opened.notified = outer.notified
             return opened
 
-        return LateSandbox(zones, isolation, open_sandbox)
+        return zones, isolation, open_sandbox
 
     def _find_loaded(self, zones: Sequence[Zone], outer: Sandbox | None) -> LoadedFinder:
         """The finder of what may be written only after asking, although it is not the worker's own."""
@@ -388,21 +396,25 @@ class Assembler:
             toolbox.toolsets.append(await _enter(make, toolset.name, PYTHON, self.stack))
         await toolbox.refresh()
 
-    def _judged_worker(self, places: LateSandbox) -> JudgedWorker:
+    def _judged_worker(self, zones: tuple[Zone, ...], isolation: Isolation) -> JudgedWorker:
         """The worker as the gate knows it; rules are not written to the file of a child, whose parent caps it."""
         files = self.prepared.policy_files
         return JudgedWorker(
             self.worker.name,
             self.workspace,
-            self.folder.setting(places.zones, places.isolation),
+            zones,
+            isolation,
+            self.folder.setting(zones, isolation),
             {"user": files["user"]} if self.parent else files,
         )
 
-    def _judge(self, worker: JudgedWorker, toolbox: Toolbox, places: LateSandbox, hooks: Hooks | None) -> Judge:
+    def _judge(
+        self, worker: JudgedWorker, toolbox: Toolbox, open_sandbox: Callable[[], Sandbox], hooks: Hooks | None
+    ) -> Judge:
         return Judge(
             worker=worker,
             offers=toolbox.offers,
-            late_sandbox=places,
+            open_sandbox=open_sandbox,
             parent=self.parent.guard.judge if self.parent else None,
             read_only=self._only_reads,
             hooks=hooks,

@@ -284,11 +284,11 @@ class OpenWorker(Struct, frozen=True, kw_only=True):
         """The zones, as events tell them."""
         from forge_cli.engine.turns.environment import describe_zone
 
-        return tuple(describe_zone(zone) for zone in self.assembly.guard.judge.late_sandbox.zones)
+        return tuple(describe_zone(zone) for zone in self.assembly.guard.judge.worker.zones)
 
     @property
     def isolation(self) -> str:
-        return self.assembly.guard.judge.late_sandbox.isolation.level.value
+        return self.assembly.guard.judge.worker.isolation.level.value
 
     def start(self) -> SessionStart:
         """Return the event that starts the session."""

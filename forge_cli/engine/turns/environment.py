@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from forge_cli.engine.gate.toolbox import Toolbox
     from forge_cli.engine.turns.output import OutputSchema
     from forge_cli.files.worker import Worker
-    from forge_cli.sandbox.late import LateSandbox
     from forge_cli.sandbox.network.rules import Network
+    from forge_cli.sandbox.zones.zones import Isolation
 
 TITLE = "Your environment:"
 SHELL = "shell"
@@ -136,13 +136,13 @@ def environment_of(worker: Worker, toolbox: Toolbox, judge: Judge, branch: str |
     """
     if not worker.config.environment:
         return None
-    places, system = judge.late_sandbox, os.uname()
+    system = os.uname()
     has_shell = any(opened.name == SHELL for opened in toolbox.toolsets) and not toolbox.read_only
     environment = Environment(
         directory=judge.worker.workspace,
         branch=branch,
-        zones=tuple(map(_declared, places.zones)) if toolbox.offers else None,
-        commands=_command_view(places) if has_shell else None,
+        zones=tuple(map(_declared, judge.worker.zones)) if toolbox.offers else None,
+        commands=_command_view(judge.worker.zones, judge.worker.isolation) if has_shell else None,
         system=f"{_SYSTEMS.get(system.sysname, system.sysname)} {system.machine}",
         day=date.today(),
         read_only=toolbox.read_only,
@@ -155,10 +155,9 @@ def _declared(zone: Zone) -> Zone:
     return replace(zone, path=zone.stands_for) if zone.stands_for else zone
 
 
-def _command_view(places: LateSandbox) -> CommandView:
+def _command_view(zones: Sequence[Zone], wanted: Isolation) -> CommandView:
     from forge_cli.sandbox.isolation.isolation import isolation
 
-    wanted = places.isolation
     found = isolation(wanted.level, where=wanted.where)
     if found is None:
         return CommandView(confined=False, network=True)
@@ -166,7 +165,7 @@ def _command_view(places: LateSandbox) -> CommandView:
     if found.shows_names:
         from forge_cli.sandbox.isolation.confinement import zone_names
 
-        names = zone_names(places.zones)
+        names = zone_names(zones)
     return CommandView(confined=True, network=wanted.network, names=names)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import cached_property
+from functools import lru_cache
 from typing import Literal
 
 from msgspec import Struct
@@ -83,7 +83,7 @@ class Patch(Struct, frozen=True):
     operations: tuple[Operation, ...]
 
 
-class Change(Struct, frozen=True, dict=True):
+class Change(Struct, frozen=True):
     """The change of one file; None where it does not exist."""
 
     path: str
@@ -101,19 +101,29 @@ class Change(Struct, frozen=True, dict=True):
 
     @property
     def kind(self) -> str:
-        return "created" if self.before is None else "deleted" if self.after is None else "changed"
+        if self.before is None:
+            return "created"
+        return "deleted" if self.after is None else "changed"
 
     def unified(self) -> str:
         """The old and the new content, compared line by line."""
         lines = self.difference or [f"{visible(self.path)}: an empty file is {self.kind}"]
         return "".join(f"{line}\n" for line in lines)
 
-    @cached_property
-    def difference(self) -> list[str]:
-        """A unified diff; empty where nothing is in the file, before and after."""
-        before, after = ((data or b"").decode(errors="surrogateescape") for data in (self.before, self.after))
-        old, new = (self.path if content is not None else "/dev/null" for content in (self.before, self.after))
-        return unified_diff(before, after, old, new)
+    @property
+    def difference(self) -> Sequence[str]:
+        """A unified diff; empty if the file is empty before and after."""
+        return _compare(self.path, self.before, self.after)
+
+
+# A change is shown, counted and recapped one after the other, and comparing large files takes long.
+@lru_cache(maxsize=16)
+def _compare(path: str, before: bytes | None, after: bytes | None) -> Sequence[str]:
+    old = (before or b"").decode(errors="surrogateescape")
+    new = (after or b"").decode(errors="surrogateescape")
+    old_name = "/dev/null" if before is None else path
+    new_name = "/dev/null" if after is None else path
+    return tuple(unified_diff(old, new, old_name, new_name))
 
 
 def recap(changes: Sequence[Change]) -> str:

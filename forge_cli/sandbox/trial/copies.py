@@ -11,11 +11,11 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
 from forge_cli.core.errors import Stale, ToolError
@@ -97,28 +97,47 @@ class Reached(Struct, frozen=True):
         return [*found, f"more than {MAX_WRITES} files"] if len(self.writes) == MAX_WRITES else found
 
 
-class Copies(Struct, frozen=True, dict=True):
+class Copies:
     """Starts an argv on copies of the zones, in a folder that keeps what it writes; one command each."""
 
-    folder: Path
-    wrap: Confined
-    network: bool = True
-    """Whether it has the network that ``wrap`` gives; else one with nothing in it."""
-    room: int | None = None
-    """Bytes that it may write, each path counted as 4 KiB besides."""
-    paths: int | None = None
-    """Paths that it may make or change."""
-    writes: bool = False
-    """Whether ``reached`` tells what it wanted to change in read-only places."""
-    programs: bool = False
-    """Whether ``reached`` tells which programs it started."""
-    names: frozenset[str] = frozenset()
-    """Names of programs, in lower case, of which it tells the words as well."""
-    ends_at_name: bool = False
-    """Whether it is ended soon after it asked for the name of a host, which it does not get without the network."""
-    temporary: TemporaryCopy | None = None
-    """The copy of the shared ``/tmp`` that it works on; else it works on that itself."""
     confined: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        folder: Path,
+        wrap: Confined,
+        *,
+        network: bool = True,
+        room: int | None = None,
+        paths: int | None = None,
+        writes: bool = False,
+        programs: bool = False,
+        names: frozenset[str] = frozenset(),
+        ends_at_name: bool = False,
+        temporary: TemporaryCopy | None = None,
+    ) -> None:
+        """Prepare the copies; nothing is made before the call."""
+        self.folder = folder
+        self.wrap = wrap
+        self.network = network
+        """Whether it has the network that ``wrap`` gives; else one with nothing in it."""
+        self.room = room
+        """Bytes that it may write, each path counted as 4 KiB besides."""
+        self.paths = paths
+        """Paths that it may make or change."""
+        self.writes = writes
+        """Whether ``reached`` has what it wanted to change in read-only places."""
+        self.programs = programs
+        """Whether ``reached`` has the programs that it started."""
+        self.names = names
+        """Names of programs, in lower case, of which it has the words as well."""
+        self.ends_at_name = ends_at_name
+        """Whether it is ended soon after it asked for the name of a host, which it does not get without the network."""
+        self.temporary = temporary
+        """The copy of the shared ``/tmp`` that it works on; else it works on that itself."""
+        # Found once, before it runs: a zone that the command deletes has changes all the same.
+        self.zones = self._find_zones()
+        """The zones that the command may write to; one inside another has a copy of its own."""
 
     @contextmanager
     def __call__(self, argv: Sequence[str], cwd: Path) -> Iterator[Command]:
@@ -195,9 +214,7 @@ class Copies(Struct, frozen=True, dict=True):
     def end_excess(self) -> None:
         self.wrap.end_excess()
 
-    @cached_property
-    def zones(self) -> list[Path]:
-        """Those that the command may write to; one inside another has a copy of its own."""
+    def _find_zones(self) -> list[Path]:
         found = (zone.path for zone in self.wrap.confinement.zones if zone.mode is ZoneMode.RW)
         return sorted(path for path in dict.fromkeys(found) if path.is_dir())
 
@@ -280,13 +297,15 @@ class Copies(Struct, frozen=True, dict=True):
         return any(entry.changed >= begun for entry in before if entry and entry.kind != "folder")
 
 
-class InPlace(Copies, frozen=True):
+class InPlace(Copies):
     """Starts an argv where it is, on no copies, and knows afterwards which unix sockets it was refused."""
 
-    sockets: list[str] = field(default_factory=list)
+    def __init__(self, folder: Path, wrap: Confined) -> None:
+        """Prepare a run without copies; ``folder`` gets its report."""
+        super().__init__(folder, wrap)
+        self.sockets: list[str] = []
 
-    @cached_property
-    def zones(self) -> list[Path]:
+    def _find_zones(self) -> list[Path]:
         return []
 
     def appeared(self) -> Sequence[str]:
@@ -295,19 +314,27 @@ class InPlace(Copies, frozen=True):
         return self.wrap.appeared()
 
 
-class AppliedCopies(Copies, frozen=True):
+class AppliedCopies(Copies):
     """Copies for a command that was approved: what it did is applied as soon as it has ended, however it has."""
 
-    keep: Callable[[ChangeSet], None] | None = None
-    """Gets what will be changed, before it is."""
-    judge: Callable[[ChangeSet], None] | None = None
-    """Raises a ToolError where nothing of it may be applied."""
-    refused: list[ToolError] = field(default_factory=list)
-    """Errors that ``judge`` raised."""
-    problems: list[str] = field(default_factory=list)
-    """Why it could not be."""
-    sockets: list[str] = field(default_factory=list)
-    """The unix sockets that it was refused."""
+    def __init__(
+        self,
+        folder: Path,
+        wrap: Confined,
+        *,
+        keep: Callable[[ChangeSet], None] | None = None,
+        judge: Callable[[ChangeSet], None] | None = None,
+    ) -> None:
+        """``keep`` gets what will be changed, before it is; ``judge`` raises a ToolError if nothing may be applied."""
+        super().__init__(folder, wrap)
+        self.keep = keep
+        self.judge = judge
+        self.refused: list[ToolError] = []
+        """Errors that ``judge`` raised."""
+        self.problems: list[str] = []
+        """Why it could not be applied."""
+        self.sockets: list[str] = []
+        """The unix sockets that it was refused."""
 
     def appeared(self) -> Sequence[str]:
         self.sockets.extend(self.refused_sockets())

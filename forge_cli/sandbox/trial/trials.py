@@ -197,7 +197,7 @@ class Trials:
                 ends_at_name=True,
             )
             if self._wrap.temporary:
-                copies = replace(copies, temporary=self._wrap.temporary.copy(folder.name))
+                copies.temporary = self._wrap.temporary.copy(folder.name)
             done = await run(copies)
             report, reached, secrets = copies.report(), copies.reached(), masks.opened()
         if report is None and not done.timed_out and done.exceeded is None:
