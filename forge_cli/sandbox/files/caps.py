@@ -13,6 +13,7 @@ from forge_cli.core.approval import Approval
 from forge_cli.core.errors import ToolError, WorkerError
 from forge_cli.core.zones import Access, Zone, ZoneApproval, ZoneMode
 from forge_cli.sandbox.files.consent import OwnFiles
+from forge_cli.sandbox.files.operations import FileOperations
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.files.virtual import innermost_zone, virtual
 from forge_cli.sandbox.names import shown
@@ -72,7 +73,7 @@ def seen_from(sandbox: Sandbox, other: Sandbox, path: str) -> str | None:
     return None if named.base is None else name_in(sandbox, named.base.joinpath(*named.parts))
 
 
-def name_in(sandbox: Sandbox, real: Path) -> str | None:
+def name_in(sandbox: FileOperations, real: Path) -> str | None:
     """The virtual path of a file on the host, as its text has it; None where it is in no zone."""
     zone = innermost_zone(real, sandbox.zones)
     return None if zone is None else virtual(zone, real.relative_to(zone.path).parts)

@@ -13,7 +13,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from forge_cli.core.errors import Stale, ToolError
-from forge_cli.sandbox.files.sandbox import Sandbox
+from forge_cli.sandbox.files.operations import FileOperations
+from forge_cli.sandbox.files.sandbox import worker_sandbox
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.patches.match import Form, Spot, Target
 from forge_cli.sandbox.patches.model import Add, Change, Delete, Hunk, Patch, PatchSource, SourceLine, Update
@@ -216,7 +217,7 @@ def _indent(line: str) -> str:
     return line[: len(line) - len(line.lstrip())]
 
 
-def reader(sandbox: Sandbox) -> Callable[[str], bytes | None]:
+def reader(sandbox: FileOperations) -> Callable[[str], bytes | None]:
     """A reader for ``plan``: the content of a file, or None where there is none."""
 
     def read(path: str) -> bytes | None:
@@ -234,7 +235,7 @@ def stamp(changes: Sequence[Change]) -> str:
     return digest.hexdigest()
 
 
-def apply(changes: Sequence[Change], sandbox: Sandbox) -> None:
+def apply(changes: Sequence[Change], sandbox: FileOperations) -> None:
     """Write and delete what the plan says, if every file is as it was planned; after a failure all is as before."""
     read = reader(sandbox)
     for change in changes:
@@ -248,14 +249,14 @@ def apply(changes: Sequence[Change], sandbox: Sandbox) -> None:
             _carry_out(change, attributes, sandbox)
             done.append(change)
     except BaseException as error:
-        lost = _undo(done, folders, attributes, sandbox.without_consent())
+        lost = _undo(done, folders, attributes, worker_sandbox(sandbox))
         if not isinstance(error, ToolError | OSError):
             raise
         kind = Stale if isinstance(error, Stale) and not lost else ToolError
         raise kind(f"{error}; {_state(lost)}") from error
 
 
-def _check(change: Change, read: Callable[[str], bytes | None], sandbox: Sandbox) -> None:
+def _check(change: Change, read: Callable[[str], bytes | None], sandbox: FileOperations) -> None:
     if sandbox.resolve(change.path) != change.real or read(change.path) != change.before:
         raise Stale(f"{shown(change.path)} has changed since the patch was planned")
     if change.after is None and sandbox.stat(change.path, follow=False).kind == "link":
@@ -264,13 +265,13 @@ def _check(change: Change, read: Callable[[str], bytes | None], sandbox: Sandbox
         )
 
 
-def _missing_folders(real: str, sandbox: Sandbox) -> list[str]:
+def _missing_folders(real: str, sandbox: FileOperations) -> list[str]:
     names = real.split("/")
     above = ["/".join(names[:count]) for count in range(3, len(names))]
     return [folder for folder in above if not sandbox.exists(folder)]
 
 
-def _carry_out(change: Change, attributes: Attributes, sandbox: Sandbox) -> None:
+def _carry_out(change: Change, attributes: Attributes, sandbox: FileOperations) -> None:
     if change.after is None:
         sandbox.delete(change.path, expected=change.real)
     else:
@@ -278,7 +279,7 @@ def _carry_out(change: Change, attributes: Attributes, sandbox: Sandbox) -> None
         sandbox.write_bytes(change.path, change.after, expected=change.real, like=like)
 
 
-def _undo(done: Sequence[Change], folders: Sequence[str], attributes: Attributes, sandbox: Sandbox) -> list[str]:
+def _undo(done: Sequence[Change], folders: Sequence[str], attributes: Attributes, sandbox: FileOperations) -> list[str]:
     """Put back what was there, and name the files where that failed."""
     lost = []
     for change in reversed(done):

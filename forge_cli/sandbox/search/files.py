@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from forge_cli.core.errors import ToolError
 from forge_cli.core.media import DisplayHints
 from forge_cli.core.results import FileList
-from forge_cli.sandbox.files.sandbox import ListedName, Sandbox
+from forge_cli.sandbox.files.operations import FileOperations, ListedName
 from forge_cli.sandbox.git.ignore_rules import IGNORE_FILE, IgnoreLevel
 from forge_cli.sandbox.globs import BadGlob, expand_braces, glob_expression, match_any
 from forge_cli.sandbox.names import shown, unusable
@@ -152,7 +152,7 @@ class FileWalk:
         return stat.S_ISREG(found.st_mode) and not is_large
 
 
-def list_dir(sandbox: Sandbox, path: str, depth: int = 2, limit: int = 200) -> FileList:
+def list_dir(sandbox: FileOperations, path: str, depth: int = 2, limit: int = 200) -> FileList:
     """The files and folders below a folder; of more than ``limit`` the ones that lie highest, the others counted.
 
     Links to folders and ``.git`` are named but not entered.
@@ -175,7 +175,7 @@ def list_dir(sandbox: Sandbox, path: str, depth: int = 2, limit: int = 200) -> F
     return FileList(sandbox.spell(path), tuple(files), count, DisplayHints(preferred_view="tree"))
 
 
-def _names(sandbox: Sandbox, path: str, names: tuple[str, ...]) -> Sequence[ListedName]:
+def _names(sandbox: FileOperations, path: str, names: tuple[str, ...]) -> Sequence[ListedName]:
     try:
         return sandbox.list_names("/".join((path.rstrip("/"), *names)) if names else path)
     except ToolError:

@@ -27,7 +27,7 @@ from msgspec import Struct
 from forge_cli.core.errors import ToolError
 from forge_cli.core.text import MORE, counted, cut
 from forge_cli.sandbox.files.caps import name_in
-from forge_cli.sandbox.files.sandbox import Sandbox
+from forge_cli.sandbox.files.operations import FileOperations
 from forge_cli.sandbox.names import shown, unusable
 from forge_cli.sandbox.processes.command import clean_environment
 from forge_cli.sandbox.protected import is_secret
@@ -95,7 +95,7 @@ class Matches(Struct, frozen=True):
 
 
 async def grep(
-    sandbox: Sandbox,
+    sandbox: FileOperations,
     pattern: str,
     path: str = "/",
     include: str | None = None,
@@ -157,7 +157,7 @@ def _refuse_unknown(pattern: str) -> None:
         raise ToolError(f"the pattern {shown(pattern)} is not a regular expression: {error}") from None
 
 
-def _ripgrep(sandbox: Sandbox) -> str | None:
+def _ripgrep(sandbox: FileOperations) -> str | None:
     """The program, unless it is one that tools could have written."""
     program = shutil.which("rg")
     if program is None or not os.path.isabs(program):
@@ -172,7 +172,7 @@ def refuse_secret(path: str, resolved: str = "") -> None:
         raise ToolError(f"{shown(path)} is not searched: {shown(secret)} may hold secrets; read the file instead")
 
 
-def _starts(sandbox: Sandbox, path: str) -> Iterator[SearchStart]:
+def _starts(sandbox: FileOperations, path: str) -> Iterator[SearchStart]:
     info = sandbox.stat(path)
     if info.path == "/":
         yield from (
@@ -226,7 +226,7 @@ class _Search:
 class _Hits:
     """The lines found so far: every one is counted, the first ones are kept."""
 
-    sandbox: Sandbox
+    sandbox: FileOperations
     limit: int
     total: int = 0
     stopped: str | None = None

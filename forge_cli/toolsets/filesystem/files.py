@@ -22,7 +22,7 @@ from forge_cli.core.tool import Args, digest_of
 from forge_cli.core.zones import Access
 from forge_cli.files.difference import unified_diff
 from forge_cli.sandbox.files.held import HeldFile
-from forge_cli.sandbox.files.sandbox import whole_sandbox
+from forge_cli.sandbox.files.sandbox import file_operations
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.protected import is_secret
 
@@ -120,11 +120,11 @@ async def plan_edit(file: HeldFile, path: str, old: str, new: str, *, everywhere
 
 def spell(view: SandboxView, path: str) -> str:
     """A path as results name it."""
-    return whole_sandbox(view).spell(path)
+    return file_operations(view).spell(path)
 
 
 def hold(view: SandboxView, path: str, access: Access, *, follow: bool = True) -> AbstractContextManager[HeldFile]:
-    return whole_sandbox(view).hold(path, access, follow=follow)
+    return file_operations(view).hold(path, access, follow=follow)
 
 
 async def look_at(look: Callable[[HeldFile], T], file: HeldFile) -> T:
@@ -197,7 +197,7 @@ def refuse_redacted(path: str, content: str, sandbox: SandboxView) -> None:
     if has_mark(content):
         from forge_cli.sandbox.patches.plan import reader
 
-        refuse_marks([reader(whole_sandbox(sandbox))(path)], [content.encode()])
+        refuse_marks([reader(file_operations(sandbox))(path)], [content.encode()])
 
 
 def refuse_marks_in(changes: Sequence[Change]) -> None:

@@ -24,7 +24,7 @@ from forge_cli.core.sandbox import SandboxView
 from forge_cli.core.text import counted
 from forge_cli.core.tool import LONGEST, Args, Preview, RefusesOnly
 from forge_cli.core.zones import Access, Zone, ZoneMode
-from forge_cli.sandbox.files.sandbox import Sandbox, whole_sandbox
+from forge_cli.sandbox.files.sandbox import Sandbox, file_operations
 from forge_cli.schema.config import Config
 from forge_cli.schema.paths import PathArgument, PathUse
 from forge_cli.schema.signature import signature_model
@@ -254,7 +254,7 @@ class FilesystemToolset(Toolset):
         """List a folder with what is in its folders."""
         from forge_cli.sandbox.search.files import list_dir
 
-        look = partial(list_dir, whole_sandbox(context.sandbox), path, depth, limit)
+        look = partial(list_dir, file_operations(context.sandbox), path, depth, limit)
         return await to_thread.run_sync(look, abandon_on_cancel=True)
 
     async def grep_files(
@@ -269,7 +269,7 @@ class FilesystemToolset(Toolset):
         """Search files for a regular expression; hidden files and what .gitignore names are left out."""
         from forge_cli.sandbox.search.grep import grep
 
-        return Text((await grep(whole_sandbox(context.sandbox), pattern, path, include, limit)).text())
+        return Text((await grep(file_operations(context.sandbox), pattern, path, include, limit)).text())
 
     async def apply_patch(
         self,
@@ -286,7 +286,7 @@ class FilesystemToolset(Toolset):
             raise Stale("the files have changed since the patch was shown")
         from forge_cli.sandbox.patches.plan import apply
 
-        apply(changes, whole_sandbox(context.sandbox))
+        apply(changes, file_operations(context.sandbox))
         return patch_result(_spelled(changes, context.sandbox))
 
     def _patch_paths(self, args: Args) -> Iterator[PathUse]:
@@ -362,7 +362,7 @@ def _plan(text: str, view: SandboxView) -> tuple[Change, ...]:
     from forge_cli.sandbox.patches.parse import parse_patch
     from forge_cli.sandbox.patches.plan import plan, reader
 
-    sandbox = whole_sandbox(view)
+    sandbox = file_operations(view)
     return plan(parse_patch(text, sandbox.zones), reader(sandbox), sandbox.resolve)
 
 

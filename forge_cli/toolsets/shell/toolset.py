@@ -26,7 +26,7 @@ from forge_cli.core.phrases import COMPILED_BY_FORGE
 from forge_cli.core.results import OUTPUT_LIMIT, Custom, Text
 from forge_cli.core.tool import LONGEST, Args, Preview
 from forge_cli.core.zones import Access
-from forge_cli.sandbox.files.sandbox import full_sandbox
+from forge_cli.sandbox.files.sandbox import worker_sandbox
 from forge_cli.sandbox.processes import outcome
 from forge_cli.sandbox.processes.command import bash, clean_environment
 from forge_cli.sandbox.processes.streams import locale_encoding
@@ -88,7 +88,7 @@ class ShellToolset(Toolset):
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()
-        user, sandbox = self.env.policy or UserRules(), full_sandbox(self.env)
+        user, sandbox = self.env.policy or UserRules(), worker_sandbox(self.env.sandbox)
         self._policy = ShellPolicy(self.config, user, sandbox, self.env.workspace)
         self._processes = cast(WorkerProcesses, self.env.processes)
         if any(rule.approval is Approval.PRE_APPROVED for rule in self._policy.stated()):
@@ -132,7 +132,7 @@ class ShellToolset(Toolset):
     @cached_property
     def _keeper(self) -> ChangeKeeper | None:
         """The keeper of the files that calls change; None where the session is not kept."""
-        open_changes = full_sandbox(self.env).open_changes
+        open_changes = worker_sandbox(self.env.sandbox).open_changes
         return open_changes() if open_changes else None
 
     @cached_property
@@ -460,14 +460,14 @@ class ShellToolset(Toolset):
         from forge_cli.toolsets.shell.edits import only_edits
 
         made = self._keeper.made if self._keeper else None
-        return only_edits(tried, shown, full_sandbox(self.env), made)
+        return only_edits(tried, shown, worker_sandbox(self.env.sandbox), made)
 
     def _may_lend_sockets(self, args: Args, tried: Tried) -> bool:
         """Whether lines like one that was tried may be allowed the sockets of daemons for a session."""
         from forge_cli.toolsets.shell.daemon_clients import asks_only_daemons, may_lend_sockets
 
         parts = self._line(args["command"]).verdict.parts
-        return asks_only_daemons(parts) and may_lend_sockets(tried, full_sandbox(self.env).zones)
+        return asks_only_daemons(parts) and may_lend_sockets(tried, worker_sandbox(self.env.sandbox).zones)
 
     def _may_hide_blocked(self, line: JudgedLine) -> str | None:
         """Why a line may run something that this worker or a parent blocks; None if it does not."""
@@ -503,7 +503,7 @@ class ShellToolset(Toolset):
 
     def _untried(self, place: Preview, sentence: str) -> Preview:
         """Only where it would run; why no more is known is said once, unless somebody switched it off."""
-        notified = full_sandbox(self.env).notified
+        notified = worker_sandbox(self.env.sandbox).notified
         if self._policy.try_first != "off" and self._processes.confined and sentence not in notified:
             notified.add(sentence)
             self.env.notify("info", sentence)

@@ -19,7 +19,7 @@ from forge_cli.core.zones import Zone
 from forge_cli.files.document import Document, read_document
 from forge_cli.files.trust import TrustStore
 from forge_cli.sandbox.files.caps import name_in
-from forge_cli.sandbox.files.sandbox import full_sandbox
+from forge_cli.sandbox.files.sandbox import worker_sandbox
 from forge_cli.schema.config import Config, parse_config
 from forge_cli.schema.marks import MarkedDict
 from forge_cli.schema.tool import tool
@@ -186,7 +186,7 @@ class SkillsToolset(Toolset):
 
     def _files(self, skill: Skill) -> str:
         """The folder of its files; nothing where it has none, or where this worker cannot read them."""
-        place = name_in(full_sandbox(self.env), Path(os.path.realpath(skill.folder)))
+        place = name_in(worker_sandbox(self.env.sandbox), Path(os.path.realpath(skill.folder)))
         files = sorted(_files_in(skill.folder))
         if place is None or not files:
             return ""
