@@ -62,7 +62,12 @@ def _rows(lines: Iterable[Line]) -> Iterator[dict[str, object]]:
 
 def _cell(value: object) -> str:
     """Text that a spreadsheet takes for text."""
-    text = "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    if value is None:
+        text = ""
+    elif isinstance(value, bool):
+        text = str(value).lower()
+    else:
+        text = str(value)
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 

@@ -73,7 +73,9 @@ def find_leftovers(home: Path, folder: Path | None = None) -> list[Leftover]:
         worker = holder(log)
         kept = f"the process {worker} works on its session" if worker else None
         found += [Leftover("trial", each, _size_of(each), kept) for each in _unfinished(log.with_suffix(TRIALS))]
-    pending = {staging_id(each.resolve()): each for log in _logs_with_trials() for each in _begun(log)}
+    pending: dict[str, Path] = {}
+    for log in _logs_with_trials():
+        pending.update({staging_id(each.resolve()): each for each in _begun(log)})
     for around in dict.fromkeys(filter(None, (home, folder))):
         found += _find_files(around, pending)
     return list({each.path: each for each in found}.values())

@@ -70,10 +70,12 @@ def find_moved(log: ChangeLog, files: Iterable[ChangedFile], calls: Container[st
     whole = chosen if calls is None else {file.path: file for file in log.changed()}
     lost = [file for file in chosen.values() if _is_lost(file, log)]
     elsewhere = [file for file in whole.values() if file.path not in chosen and _is_lost(file, log)]
-    others = tuple(file for other in logs_of_others(log) for file in other.changed() if _is_lost(file, other))
+    others: list[ChangedFile] = []
+    for other in logs_of_others(log):
+        others += [file for file in other.changed() if _is_lost(file, other)]
     back = _find_back(lost, chosen.values(), whole.values())
     missing = tuple(file for file in (*lost, *elsewhere) if file.path not in back)
-    return Whereabouts(back, missing, others)
+    return Whereabouts(back, missing, tuple(others))
 
 
 def _is_lost(file: ChangedFile, log: ChangeLog) -> bool:

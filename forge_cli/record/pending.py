@@ -24,6 +24,8 @@ from forge_cli.record.resume import Past, Pending, past_of
 from forge_cli.record.state import Recorded, SessionState, fold
 from forge_cli.sandbox.secrets import own_redactor
 
+# The bytes depend on the order in which the encoder writes keys: tests/record/test_line.py fails if that changes.
+# The fields of the request stand in the line itself, so its id comes first there, not a key "request".
 _REQUIRED = f', "type": "{ApprovalRequired.type}", "requestId": '.encode()
 
 
@@ -133,8 +135,9 @@ def may_be_asking(path: Path) -> bool:
 def pending_of(past: Past) -> Iterator[Pending]:
     """The requests of a session and of the workers that it called."""
     yield from past.pending.values()
-    for child in (child for called in past.children.values() for child in called):
-        yield from pending_of(child.past)
+    for called in past.children.values():
+        for child in called:
+            yield from pending_of(child.past)
 
 
 def _waiting(state: SessionState, asked: Recorded[ApprovalRequired], answer: ApprovalDecision | None = None) -> Waiting:
@@ -146,8 +149,11 @@ def waiting_requests(warn: Callable[[str], None]) -> list[tuple[Path, Waiting]]:
 
     A session that cannot be resumed has none that could be answered, and that is said.
     """
-    found = [(path, seen.pid) for path, seen in readable_sessions() if _may_wait(path, seen)]
-    return [(path, waiting) for path, pid in found for waiting in _requests(path, pid, warn)]
+    found: list[tuple[Path, Waiting]] = []
+    for path, seen in readable_sessions():
+        if _may_wait(path, seen):
+            found += [(path, waiting) for waiting in _requests(path, seen.pid, warn)]
+    return found
 
 
 def last_waiting(warn: Callable[[str], None]) -> Path | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
@@ -147,7 +148,7 @@ def _past(worker: WorkerState) -> Past:
         in_flight=frozenset(identity for call, identity in worker.in_flight.items() if call not in children),
         counted=worker.counted,
         children=children,
-        lost=tuple(each for found in ended for each in found if each.open),
+        lost=tuple(each for each in chain.from_iterable(ended) if each.open),
         consented=frozenset(call.call.id for call in missing if call.consented and call.call.id in children),
         mid_sentence=worker.mid_sentence,
         environment=worker.environment,
@@ -177,9 +178,10 @@ def _child(call: str, task: str, worker: WorkerState) -> PastChild:
 
 def _waiting(past: Past) -> Iterator[tuple[str, str]]:
     """The calls further down, each by task and id, that wait for a worker that waits for a decision."""
-    for child in (child for called in past.children.values() for child in called):
-        yield from ((child.delegation, call) for call in child.past.children)
-        yield from _waiting(child.past)
+    for called in past.children.values():
+        for child in called:
+            yield from ((child.delegation, call) for call in child.past.children)
+            yield from _waiting(child.past)
 
 
 def resume_of(read: Log, log: RecordLog | None) -> Resumed:

@@ -14,12 +14,24 @@ from msgspec.structs import fields as fields_of
 from msgspec.structs import replace
 
 from forge_cli import ApprovalDecision, Text
+from forge_cli.core.approval import ApprovalRequest
 from forge_cli.core.errors import Mark
 from forge_cli.core.event_kinds import EVENT_KINDS, OtherEvent
-from forge_cli.core.events import Event, MessageEvent, SessionStart, StatusEvent, ToolResult, TurnEndEvent
+from forge_cli.core.events import (
+    ApprovalRequired,
+    Event,
+    MessageEvent,
+    SessionStart,
+    SessionUpdate,
+    StatusEvent,
+    ToolResult,
+    ToolStarted,
+    TurnEndEvent,
+)
 from forge_cli.core.messages import Summary
 from forge_cli.core.results import ResultValue
 from forge_cli.events import Attachment, Line, Message, ToolCall
+from forge_cli.record import overview, pending, sequences
 from forge_cli.record.line import BadLine
 from forge_cli.record.log import beginning, beginning_at_root, line_at
 from forge_cli.results import DisplayHints
@@ -165,6 +177,27 @@ def test_the_bytes_that_an_overview_looks_for(data: st.DataObject) -> None:
         found = line_at(whole, whole.find(beginning_at_root(kind)))
         assert found is not None
         assert found.type == kind.type
+
+
+REQUEST = ApprovalRequest("r1", "c1", "push", {}, "w wants to call push", "it asks", "low", None, None)
+
+
+@pytest.mark.parametrize(
+    ("looked_for", "event"),
+    [
+        (pending._REQUIRED, ApprovalRequired(REQUEST)),
+        (overview._TITLE, SessionUpdate(title="Ferns")),
+        (overview._MODEL, SessionUpdate(model="script:y")),
+        (overview._SAID, MessageEvent(Message("user", "Look"))),
+        (overview._TASK, MessageEvent(Message("user", "Look"))),
+        (overview._CALL, ToolStarted("c1", "push", {})),
+        (sequences._ENDED, ToolResult("c1", "push", "success", Text("x"), 3)),
+    ],
+)
+def test_the_bytes_that_an_index_looks_for_are_those_that_are_written(looked_for: bytes, event: Event) -> None:
+    """They depend on the order of keys: whoever changes it finds out here, and not by lists that are empty."""
+    (line,) = lines_of(event)
+    assert line.text().encode().count(looked_for) == 1
 
 
 def test_an_overview_is_not_misled_by_words() -> None:

@@ -94,7 +94,9 @@ class IgnoreLevel(Struct, frozen=True):
     def enter(self, root: bytes, folder: bytes) -> IgnoreLevel:
         """The level of a folder below; one without rules of its own adds nothing."""
         runs = _read_rules(os.path.join(root, folder, IGNORE_FILE))
-        return IgnoreLevel(runs, folder + b"/" if folder else b"", self) if runs else self
+        if not runs:
+            return self
+        return IgnoreLevel(runs, folder + b"/" if folder else b"", self)
 
     def ignores(self, path: bytes, *, is_folder: bool) -> bool | None:
         """Whether the last rule that matches leaves the path out; None where none matches."""

@@ -150,9 +150,12 @@ class NetworkRule(Struct, frozen=True):
 
     def common(self, other: NetworkRule) -> NetworkRule | None:
         """The rule for what both cover, if there is any."""
-        narrow = self if self._lies_within(other) else other if other._lies_within(self) else None
         ports = self.ports & other.ports
-        return replace(narrow, ports=ports) if narrow and ports else None
+        if not ports:
+            return None
+        if self._lies_within(other):
+            return replace(self, ports=ports)
+        return replace(other, ports=ports) if other._lies_within(self) else None
 
     def _lies_within(self, other: NetworkRule) -> bool:
         if other.subdomains:

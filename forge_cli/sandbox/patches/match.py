@@ -222,4 +222,6 @@ def alike_exactly(line: str, wanted: Sequence[str], number: int) -> bool:
     text, is_first, is_last = wanted[number], number == 0, number == len(wanted) - 1
     if is_first and is_last:
         return text in line
-    return line.endswith(text) if is_first else line.startswith(text) if is_last else line == text
+    if is_first:
+        return line.endswith(text)
+    return line.startswith(text) if is_last else line == text

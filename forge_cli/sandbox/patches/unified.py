@@ -227,4 +227,6 @@ def _rooted(name: str, zones: Sequence[Zone]) -> str:
     """A name without its ``a/``; it took the place of the slash that paths start with where none is relative."""
     first = name.split("/", 1)[0]
     declared = not any(zone.default for zone in zones) and any(zone.name == first for zone in zones)
-    return f"/{name}" if declared else f"./{name}" if first == HOME else name
+    if declared:
+        return f"/{name}"
+    return f"./{name}" if first == HOME else name
