@@ -3,7 +3,6 @@
 Covers forge_cli.__main__.
 """
 
-import json
 import subprocess
 import sys
 
@@ -41,7 +40,7 @@ def test_nothing_is_imported_from_the_working_directory(project: Project) -> Non
 @pytest.mark.few(2)
 @pytest.mark.parametrize("number", [1, 2, 3, 15])
 @pytest.mark.parametrize("start", STARTS.values(), ids=STARTS)
-def test_a_signal_while_forge_is_loaded_waits_for_what_has_to_be_printed(start: str, number: int) -> None:
+def test_a_signal_while_forge_is_loaded_waits_for_its_exit_code(start: str, number: int) -> None:
     argv = ["-c", INTERRUPTED + start, "run", "worker.yaml", "go", "--output-format", "json", str(number)]
     done = subprocess.run([sys.executable, *argv], capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, json.loads(done.stdout)["exitCode"], done.stderr) == (128 + number, 128 + number, "")
+    assert (done.returncode, done.stdout, done.stderr) == (128 + number, "", "")

@@ -27,11 +27,12 @@ def main(mask: set[int | signal.Signals] | None = None) -> int:
         return 2
     # by default the garbage of imports is looked for every 700 objects, a twentieth of the time that a start takes
     gc.set_threshold(200_000)
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)  # until the command line says what is to be printed then
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)  # until there are handlers
     launch = Launch(before if mask is None else mask)
     on_stop(lambda number, frame: os._exit(128 + number))
     open_missing_streams()
     guard_streams()
+    launch.release_signals()  # an import may take long, and one signal has to end it
     args, debug = take_debug(sys.argv[1:])
     code = attempt(args, launch, debug=debug)
     erase_live_lines()

@@ -194,8 +194,7 @@ def test_before_any_command_has_begun(tester, start, install, number: signal.Sig
     forge.wait_for("loading")
     forge.signal(number)
     done = forge.end()
-    assert (done.code, json.loads(done.out)["exitCode"]) == (code, code)
-    assert done.err == ""
+    assert (done.code, done.out, done.err) == (code, "", "")  # the options, which ask for a result, are not read yet
 
 
 @pytest.mark.long
