@@ -21,7 +21,7 @@ import pytest
 
 from forge_cli.core.notify import UNCONFINED_RULES
 from forge_cli.core.text import counted
-from forge_cli.sandbox.isolation.isolation import Mechanism, confines, describe_confinement, mechanisms
+from forge_cli.sandbox.isolation.isolation import Mechanism, available_mechanisms, describe_confinement, is_confining
 from forge_cli.sandbox.processes.limits import groups_around
 from forge_cli.sandbox.trial.copies import overlay_problem
 from forge_cli.sandbox.worker_processes import NOT_CONFINED
@@ -49,7 +49,7 @@ def program(name: str, package: str) -> Need:
 
 
 def mechanism(name: str) -> Mechanism | None:
-    return next((found for found in mechanisms() if found.name == name and confines(found)), None)
+    return next((found for found in available_mechanisms() if found.name == name and is_confining(found)), None)
 
 
 def can_mount() -> bool:

@@ -16,7 +16,7 @@ from forge_cli.core.calls import ToolCall
 from forge_cli.engine.gate.steps import Caller
 from forge_cli.engine.runtime.without_model import opened
 from forge_cli.files.worker import load_worker
-from forge_cli.sandbox.isolation.isolation import mechanism
+from forge_cli.sandbox.isolation.isolation import best_mechanism
 from forge_cli.toolsets.executables.registry import Registry, shell
 from forge_cli.toolsets.executables.toolchain import INTERPRETER
 
@@ -103,7 +103,7 @@ async def call(what: str, isolation: str, folder: Path, rounds: int) -> Row:
 async def rows(folder: Path, rounds: int) -> list[Row]:
     found = [*scans(folder / "scans", rounds), await turn(folder, rounds)]
     found.append(await call("a call", "off", folder, rounds))
-    if mechanism():
+    if best_mechanism():
         found.append(await call("a call, confined", "required", folder, rounds))
     return found
 

@@ -18,8 +18,8 @@ from table import Row, main, megabytes
 
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.sandbox.isolation.confinement import Confinement
-from forge_cli.sandbox.isolation.isolation import Confined, mechanism
-from forge_cli.sandbox.processes.command import UNCONFINED, Command, Wrap, bash, clean_environment
+from forge_cli.sandbox.isolation.isolation import Confined, best_mechanism
+from forge_cli.sandbox.processes.command import UNCONFINED, Command, Wrap, bash_argv, clean_environment
 from forge_cli.sandbox.processes.process import ChildProcesses
 
 LINE = "true"
@@ -71,8 +71,8 @@ async def compare(
 
 async def shell_true(what: str, wrap: Wrap, folder: Path, rounds: int) -> Row:
     async with ChildProcesses() as processes:
-        run = partial(processes.run, bash(LINE), cwd=folder, env=clean_environment(), timeout=30, wrap=wrap)
-        return await compare(what, run, partial(wrap, bash(LINE), folder), folder, rounds)
+        run = partial(processes.run, bash_argv(LINE), cwd=folder, env=clean_environment(), timeout=30, wrap=wrap)
+        return await compare(what, run, partial(wrap, bash_argv(LINE), folder), folder, rounds)
 
 
 async def memory(folder: Path) -> Row:
@@ -80,7 +80,7 @@ async def memory(folder: Path) -> Row:
     before = peak()
     begin = time.perf_counter()
     async with ChildProcesses() as processes:
-        done = await processes.run(bash(GIGABYTE), cwd=folder, env=clean_environment(), timeout=300)
+        done = await processes.run(bash_argv(GIGABYTE), cwd=folder, env=clean_environment(), timeout=300)
     grown = peak() - before
     if not done.truncated:
         raise SystemExit(f"all of the output was kept: {len(done.stdout)} characters")
@@ -95,7 +95,7 @@ def peak() -> float:
 async def stop(what: str, folder: Path, wrap: Wrap) -> Row:
     """How long it takes to end processes that do not want to, one of them in a session of its own."""
     async with ChildProcesses() as processes:
-        done = await processes.run(bash(STUBBORN), cwd=folder, env=clean_environment(), timeout=0.5, wrap=wrap)
+        done = await processes.run(bash_argv(STUBBORN), cwd=folder, env=clean_environment(), timeout=0.5, wrap=wrap)
     if not done.timed_out:
         raise SystemExit(f"{what}: the command ended before it was stopped")
     return Row(f"{what}, s", done.duration_ms / 1000 - 0.5, STOP, f"signal {done.signal}")
@@ -103,7 +103,7 @@ async def stop(what: str, folder: Path, wrap: Wrap) -> Row:
 
 async def rows(folder: Path, rounds: int) -> list[Row]:
     found = [await shell_true("shell true", UNCONFINED, folder, rounds), await stop("stop", folder, UNCONFINED)]
-    if cage := mechanism():
+    if cage := best_mechanism():
         confinement = Confinement(zones=(Zone("here", folder, ZoneMode.RW),), workspace=folder)
         wrap = Confined(cage, confinement)
         found.append(await shell_true("shell true, confined", wrap, folder, rounds))

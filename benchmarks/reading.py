@@ -14,7 +14,7 @@ from table import Row, Sample, best, main, ratio
 
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.sandbox.files.sandbox import Sandbox
-from forge_cli.sandbox.processes.command import bash, clean_environment
+from forge_cli.sandbox.processes.command import bash_argv, clean_environment
 from forge_cli.sandbox.trial.reading import reading_environment
 from forge_cli.sandbox.worker_processes import WorkerProcesses
 
@@ -64,7 +64,7 @@ def used() -> float:
 async def compare(what: str, folder: Path, limit: float, rounds: int) -> Row:
     sandbox = Sandbox([Zone("workspace", folder, ZoneMode.RW)])
     processes = WorkerProcesses(sandbox, workspace=folder, home=folder.parent / "home", notify=quiet)
-    argv = bash(LINE)
+    argv = bash_argv(LINE)
     async with processes.children:
         held = processes.reading_runs
         if held is None:

@@ -14,13 +14,13 @@ from msgspec.structs import replace
 from table import Row, main
 
 from forge_cli.core.zones import Zone, ZoneMode
-from forge_cli.sandbox.changes.apply import apply
+from forge_cli.sandbox.changes.apply import apply_changes
 from forge_cli.sandbox.isolation.bubblewrap import Bubblewrap
 from forge_cli.sandbox.isolation.confinement import Confinement
-from forge_cli.sandbox.isolation.isolation import Confined, mechanism
-from forge_cli.sandbox.processes.command import Wrap, bash, clean_environment
+from forge_cli.sandbox.isolation.isolation import Confined, best_mechanism
+from forge_cli.sandbox.processes.command import Wrap, bash_argv, clean_environment
 from forge_cli.sandbox.processes.process import ChildProcesses
-from forge_cli.sandbox.trial.copies import Copies, drop, overlay_problem
+from forge_cli.sandbox.trial.copies import Copies, drop_copies, overlay_problem
 
 FILES, CHANGED, BYTES = 10_000, 1_000, 100_000_000
 TRUE, WRITE, APPLY = 2.5, 2.5, 4.0
@@ -40,7 +40,7 @@ class Bench:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text("text\n")
         (self.zone / "made").mkdir()
-        cage = mechanism()
+        cage = best_mechanism()
         if not isinstance(cage, Bubblewrap) or (problem := overlay_problem(folder)):
             raise SystemExit(f"nothing can be tried here: {problem if cage else 'there is no bwrap'}")
         self._confinement = Confinement(zones=(Zone("zone", self.zone, ZoneMode.RW),), workspace=self.zone)
@@ -48,7 +48,7 @@ class Bench:
         self._processes = processes
 
     def copies(self) -> Copies:
-        drop(self.trial)
+        drop_copies(self.trial)
         return Copies(
             self.trial,
             replace(self.confined, confinement=dataclasses.replace(self._confinement, network=True)),
@@ -64,7 +64,7 @@ class Bench:
             wrap = replace(wrap, wrap=replace(wrap.wrap, names=names))
         elif isinstance(wrap, Confined):
             wrap = replace(wrap, names=wrap.confinement.names())
-        await self._processes.run(bash(line), cwd=self.zone, env=clean_environment(), timeout=120, wrap=wrap)
+        await self._processes.run(bash_argv(line), cwd=self.zone, env=clean_environment(), timeout=120, wrap=wrap)
         if isinstance(wrap, Copies):
             wrap.read()
         return (time.perf_counter() - begin) * 1000
@@ -88,7 +88,7 @@ class Bench:
             subprocess.run(["cp", "-a", source, self.zone / "copied"], check=True)  # noqa: ASYNC221
             copied.append((time.perf_counter() - begin) * 1000)
             begin = time.perf_counter()
-            apply(changes)
+            apply_changes(changes)
             applied.append((time.perf_counter() - begin) * 1000)
             shutil.rmtree(self.zone / "copied")
             shutil.rmtree(self.zone / "made")

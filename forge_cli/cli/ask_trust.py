@@ -10,7 +10,7 @@ from pathlib import Path
 
 from forge_cli.cli.notices import ask
 from forge_cli.core.text import cut, readable, visible
-from forge_cli.files.bringing import Brought, capabilities, find_brought, hash_brought
+from forge_cli.files.bringing import Brought, describe_capabilities, find_brought, hash_brought
 from forge_cli.files.difference import unified_diff
 from forge_cli.files.home import forge_home
 from forge_cli.files.settings_files import project_file, untrusted_project
@@ -41,7 +41,7 @@ def offer_trust(workspace: Path) -> None:
     news = [each for each in found if each.worker is None and not each.is_trusted(store)]
     if not any(each.kind in ASKED_FOR or each.was_trusted(store) for each in news):
         return
-    sys.stderr.write(f"This folder would: {visible(capabilities(news))}.\n")
+    sys.stderr.write(f"This folder would: {visible(describe_capabilities(news))}.\n")
     for each in news:
         _show(each, store)
     question = "Use what it brings, until a file changes? [y]es, [n]o > "

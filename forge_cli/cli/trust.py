@@ -12,7 +12,7 @@ import typer
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.core.errors import UsageError
 from forge_cli.core.text import visible
-from forge_cli.files.bringing import capabilities, find_brought, hash_brought
+from forge_cli.files.bringing import describe_capabilities, find_brought, hash_brought
 from forge_cli.files.home import forge_home
 from forge_cli.files.mcp_project import PROJECT_FILES
 from forge_cli.files.repository import NAMES as GUIDANCE
@@ -63,7 +63,7 @@ def trust(
             each.trust(store)
         lines = [hash_brought(found, place)] if print_hash else [f"trusted: {each.title}" for each in found]
         if found:
-            sys.stderr.write(f"It would: {visible(capabilities(found))}.\n")
+            sys.stderr.write(f"It would: {visible(describe_capabilities(found))}.\n")
         else:
             known = (".forge/workers", ".forge/skills", ".forge/config.yaml", *GUIDANCE, *PROJECT_FILES)
             hint = f"it could bring {', '.join(known[:-1])} or {known[-1]}"

@@ -20,9 +20,9 @@ from forge_cli.record.changes import ChangedFile, ChangeLog, change_log
 from forge_cli.record.leftovers import drop_unfinished
 from forge_cli.record.log import find_kept, read_readable
 from forge_cli.record.overview import last_below
-from forge_cli.record.places import lock, unlock
-from forge_cli.record.redo import plan_redo, redo, undo_for_now
-from forge_cli.record.undo import Undoing, commands_for_real, find_calls, plan
+from forge_cli.record.places import lock_log, unlock_log
+from forge_cli.record.redo import plan_redo, redo_changes, undo_for_now
+from forge_cli.record.undo import Undoing, commands_for_real, find_calls, plan_undo
 from forge_cli.sandbox.trial.left import finish_trials
 from forge_cli.ui.table import print_json
 
@@ -57,13 +57,13 @@ def undo_session(
     lines = read_readable(path).lines
     calls = None if call is turn is None else find_calls(lines, call=call, turn=turn)
     log = change_log(path.stem)
-    held = lock(path, hint="end that process, or wait for it; /undo restores files in its conversation")
+    held = lock_log(path, hint="end that process, or wait for it; /undo restores files in its conversation")
     try:
         finish_trials(path.parent, lambda _, sentence: warn(sentence))
         drop_unfinished(path)
         found, lost = _redo(log, only_list) if again else _undo(log, calls, only_list)
     finally:
-        unlock(path, held)
+        unlock_log(path, held)
     if as_json:
         print_json([_row(each) for each in found])
     else:
@@ -91,11 +91,11 @@ def undo_session(
 def _undo(
     log: ChangeLog, calls: Container[str | None] | None, only_list: bool
 ) -> tuple[list[Undoing], list[ChangedFile]]:
-    return (plan(log, calls), []) if only_list else undo_for_now(log, _confirm, calls)
+    return (plan_undo(log, calls), []) if only_list else undo_for_now(log, _confirm, calls)
 
 
 def _redo(log: ChangeLog, only_list: bool) -> tuple[list[Undoing], list[ChangedFile]]:
-    return plan_redo(log) if only_list else redo(log, _confirm), []
+    return plan_redo(log) if only_list else redo_changes(log, _confirm), []
 
 
 def _row(undoing: Undoing) -> dict[str, str | None]:

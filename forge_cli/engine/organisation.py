@@ -17,13 +17,19 @@ from forge_cli.engine.lock.gather import distribution_of
 from forge_cli.engine.plugins.scan import OBSERVER, installed
 from forge_cli.files.home import ASK_ADMIN, forge_home
 from forge_cli.files.mcp import McpServer
-from forge_cli.files.organisation import OrganisationPolicy, conflict, listed, place_of_user, required_on_ask
+from forge_cli.files.organisation import (
+    OrganisationPolicy,
+    list_patterns,
+    place_of_user,
+    policy_conflict,
+    required_on_ask,
+)
 from forge_cli.files.settings import Settings
 from forge_cli.files.trust import with_children
 from forge_cli.files.worker import Worker
 from forge_cli.record.line import Line
 from forge_cli.record.places import SessionLost
-from forge_cli.sandbox.isolation.isolation import mechanism
+from forge_cli.sandbox.isolation.isolation import best_mechanism
 from forge_cli.sandbox.zones.config import SandboxConfig
 from forge_cli.sandbox.zones.zones import Isolation, IsolationLevel
 from forge_cli.schema.config import parse_config
@@ -46,13 +52,15 @@ class Organisation(Struct, frozen=True):
         policy, config = self.policy, worker.config
         if not policy.allows_worker(worker):
             problem = f"the worker '{worker.name}' is not among those that may run"
-            yield conflict(Mark(str(worker.path)), problem, policy.allow.where("workers"), listed(policy.allow.workers))
+            yield policy_conflict(
+                Mark(str(worker.path)), problem, policy.allow.where("workers"), list_patterns(policy.allow.workers)
+            )
         if config.model:
             yield from self.policy.about_model(settings.resolve(config.model), config.where("model"))
         yield from self._about_plugins(worker)
         if "executables" in config.toolsets and not policy.allow.executables:
             where = config.where("toolsets", "executables")
-            yield conflict(
+            yield policy_conflict(
                 where, "the worker uses executables", policy.allow.where("executables"), "executables: false"
             )
         for name, server, where in _servers(worker, settings):
@@ -86,14 +94,16 @@ class Organisation(Struct, frozen=True):
         config = parse_config(SandboxConfig, section, at=("sandbox",), file=str(worker.path))
         where = config.where("isolation")
         if config.isolation is IsolationLevel.OFF and (forbidden := self.policy.forbids("unconfined")):
-            yield conflict(where, "isolation is off", forbidden, "forbid: unconfined")
+            yield policy_conflict(where, "isolation is off", forbidden, "forbid: unconfined")
         elif where and self.policy.require.isolation and config.isolation is IsolationLevel.OFF:
-            yield conflict(where, "isolation is off", self.policy.require.where("isolation"), "isolation: required")
+            yield policy_conflict(
+                where, "isolation is off", self.policy.require.where("isolation"), "isolation: required"
+            )
 
     def isolation(self, wanted: Isolation) -> Isolation:
         """The isolation of child processes: as strict as the worker and the organisation say."""
         forbidden = self.policy.forbids("unconfined")
-        if forbidden and mechanism() is None:
+        if forbidden and best_mechanism() is None:
             raise WorkerError(forbidden, "forbid: unconfined: this machine has nothing that confines commands")
         if self.policy.require.isolation is None or wanted.level is IsolationLevel.REQUIRED:
             return wanted
@@ -106,7 +116,7 @@ class Organisation(Struct, frozen=True):
         """Raise where somebody says yes to everything, and may not."""
         forbidden = self.policy.forbids("approve_all")
         if forbidden and mode is ApprovalMode.APPROVE_ALL:
-            raise conflict(None, "the approval mode is approve_all", forbidden, "forbid: approve_all")
+            raise policy_conflict(None, "the approval mode is approve_all", forbidden, "forbid: approve_all")
 
     def required(self, on_ask: OnAsk, read_only: bool) -> tuple[OnAsk, bool]:
         """The answer to a call that asks, and whether a session only reads, as the organisation wants them."""

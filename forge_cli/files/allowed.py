@@ -15,7 +15,7 @@ FOLDERS = (".", "workers")
 _ENDS = (*SUFFIXES, *(f"/{name}" for name in FOLDER_FILES))
 
 
-def places(folder: Path, entry: str) -> list[Path]:
+def worker_candidates(folder: Path, entry: str) -> list[Path]:
     """The places of a worker, in this order: a path is itself, a name may be a file or a folder."""
     if "/" in entry or Path(entry).suffix in SUFFIXES:
         return [folder / entry]
@@ -24,7 +24,7 @@ def places(folder: Path, entry: str) -> list[Path]:
 
 def find_allowed(folder: Path, entry: str, where: Mark | None) -> Worker:
     """The worker that an entry of ``allowed:`` names; an error in its file names the place there."""
-    looked = places(folder, entry)
+    looked = worker_candidates(folder, entry)
     found = next((path for path in looked if path.exists()), None)
     if found is None:
         hint = did_you_mean(entry, _known(folder, looked), _looked_for(folder, entry, looked))

@@ -146,7 +146,7 @@ def hash_brought(found: Sequence[Brought], folder: Path) -> str:
     return hash_of(digests)
 
 
-def capabilities(found: Sequence[Brought]) -> str:
+def describe_capabilities(found: Sequence[Brought]) -> str:
     """The consequences of trusting it, in words."""
     settings = [each.settings for each in found if each.settings]
     hooks = {id(hook): hook for each in found for hook in each.hooks}.values()

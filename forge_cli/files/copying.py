@@ -19,7 +19,7 @@ _Way = Callable[[int, int, int, int], int]
 
 def copy_content(source: int, target: int) -> None:
     """Give an empty file the content of another, in any file systems; both are descriptors, and holes stay holes."""
-    if clone(source, target):
+    if clone_file(source, target):
         return
     size = os.fstat(source).st_size
     ways = list(_WAYS)
@@ -30,7 +30,7 @@ def copy_content(source: int, target: int) -> None:
     os.ftruncate(target, size)
 
 
-def clone(source: int, target: int) -> bool:
+def clone_file(source: int, target: int) -> bool:
     """Give an empty file the content of another, of any size and at once; False where the two cannot share blocks."""
     try:
         fcntl.ioctl(target, _FICLONE, source)

@@ -17,7 +17,7 @@ from msgspec import Struct
 from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.text import visible
 from forge_cli.files.home import forge_home, make_private
-from forge_cli.files.lock import locked
+from forge_cli.files.lock import hold_file_lock
 from forge_cli.files.places import read_kept, whole_file
 from forge_cli.files.replace import replace_file
 
@@ -135,7 +135,7 @@ class KeyStore(Struct, frozen=True):
     def _changing(self) -> Iterator[Entries]:
         """The entries, locked while they change and written afterwards."""
         make_private(self.home)
-        with locked(self.home / ".keys.lock"):
+        with hold_file_lock(self.home / ".keys.lock"):
             before = self._entries()
             entries = dict(before)
             yield entries

@@ -20,7 +20,7 @@ _TRIES = 100
 _PAUSE = 0.02
 
 
-def acquire(file: str | Path, *, shared: bool = False, wait: bool | float = True, create: bool = True) -> int:
+def acquire_file_lock(file: str | Path, *, shared: bool = False, wait: bool | float = True, create: bool = True) -> int:
     """The descriptor of a file that stays locked until it is closed.
 
     A file that somebody replaced or removed meanwhile is opened again: the lock is that of the file which has this
@@ -47,9 +47,11 @@ def acquire(file: str | Path, *, shared: bool = False, wait: bool | float = True
 
 
 @contextmanager
-def locked(file: str | Path, *, shared: bool = False, wait: bool | float = True, create: bool = True) -> Iterator[int]:
+def hold_file_lock(
+    file: str | Path, *, shared: bool = False, wait: bool | float = True, create: bool = True
+) -> Iterator[int]:
     """Hold the lock of a file, whose descriptor is given, to the end of the block."""
-    descriptor = acquire(file, shared=shared, wait=wait, create=create)
+    descriptor = acquire_file_lock(file, shared=shared, wait=wait, create=create)
     try:
         yield descriptor
     finally:

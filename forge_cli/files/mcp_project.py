@@ -82,7 +82,7 @@ def variables_in(*values: str) -> list[str]:
     return list(dict.fromkeys(name for value in values for name in _VARIABLE.findall(value)))
 
 
-def expand(
+def expand_variables(
     values: Mapping[str, str], environ: Mapping[str, str], where: Callable[[str], Mark | None]
 ) -> dict[str, str]:
     """The values with ``${VAR}`` replaced from the environment; a variable that is not set is an error."""

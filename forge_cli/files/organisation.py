@@ -142,19 +142,21 @@ class OrganisationPolicy(Config):
         provider = name.partition(":")[0]
         if not self.allows_model(name):
             allowed = self.allow.where("models")
-            yield conflict(where, f"{said}the model {name} is not allowed", allowed, listed(self.allow.models))
+            yield policy_conflict(
+                where, f"{said}the model {name} is not allowed", allowed, list_patterns(self.allow.models)
+            )
         if self.allow.base_urls is None or provider == OFFLINE:
             return
         variable, usual = ADDRESSES.get(provider, ("", None))
         address = os.environ.get(variable, "").strip() or usual
-        allowed, says = self.allow.where("base_urls"), listed(self.allow.base_urls)
+        allowed, says = self.allow.where("base_urls"), list_patterns(self.allow.base_urls)
         if address is None:
-            yield conflict(where, f"the address of {name} is not known before it is asked", allowed, says)
+            yield policy_conflict(where, f"the address of {name} is not known before it is asked", allowed, says)
         elif not self.allows_address(address):
             said = (
                 f"{variable} is {address}" if os.environ.get(variable, "").strip() else f"{name} is asked at {address}"
             )
-            yield conflict(where, said, allowed, says)
+            yield policy_conflict(where, said, allowed, says)
 
     def check_plugin(self, distribution: str) -> None:
         """Raise where the plugins of a distribution may not be loaded."""
@@ -165,24 +167,26 @@ class OrganisationPolicy(Config):
     def check_executables(self) -> None:
         """Raise where the tools of the user's own folder may not be used."""
         if not self.allow.executables:
-            raise conflict(None, "executables are not allowed", self.allow.where("executables"), "executables: false")
+            raise policy_conflict(
+                None, "executables are not allowed", self.allow.where("executables"), "executables: false"
+            )
 
     def about_plugin(self, distribution: str, where: Mark | None) -> WorkerError:
         allow = self.allow
-        return conflict(
-            where, f"the package {distribution} is not allowed", allow.where("plugins"), listed(allow.plugins)
+        return policy_conflict(
+            where, f"the package {distribution} is not allowed", allow.where("plugins"), list_patterns(allow.plugins)
         )
 
     def about_server(self, name: str, server: McpServer, where: Mark | None) -> Iterator[WorkerError]:
         command = " ".join([str(server.command), *server.args]) if server.command else ""
         if not self.allows_server(server):
             problem = f"the MCP server {name} ({server.url or command}) is not allowed"
-            yield conflict(where, problem, self.allow.where("mcp"), listed(self.allow.mcp))
+            yield policy_conflict(where, problem, self.allow.where("mcp"), list_patterns(self.allow.mcp))
         for variable in (each for each in server.env if self.allow.mcp is not None and _LOADS.fullmatch(each)):
             problem = f"the MCP server {name} sets {variable}, which decides what is started"
-            yield conflict(where, problem, self.allow.where("mcp"), listed(self.allow.mcp))
+            yield policy_conflict(where, problem, self.allow.where("mcp"), list_patterns(self.allow.mcp))
         if (forbidden := self.forbids("unconfined")) and server.command and not server.confined:
-            yield conflict(where, f"the MCP server {name} is not confined", forbidden, "forbid: unconfined")
+            yield policy_conflict(where, f"the MCP server {name} is not confined", forbidden, "forbid: unconfined")
 
 
 def _covers(pattern: str, url: str) -> bool:
@@ -323,10 +327,10 @@ def required_on_ask(policy: OrganisationPolicy, said: OnAsk) -> OnAsk:
     return OnAsk(wanted)
 
 
-def conflict(where: Mark | None, problem: str, policy: Mark | None, says: str) -> WorkerError:
+def policy_conflict(where: Mark | None, problem: str, policy: Mark | None, says: str) -> WorkerError:
     """The error for what an organisation does not allow, with both places."""
     return WorkerError(where, f"{problem}, and {policy or 'the organisation'} says {says}")
 
 
-def listed(patterns: list[str] | None) -> str:
+def list_patterns(patterns: list[str] | None) -> str:
     return ", ".join(patterns or ()) or "none"

@@ -12,7 +12,7 @@ from pathlib import Path, PurePath
 
 from msgspec import Struct
 
-from forge_cli.files.sources import Sources, imported_names, places
+from forge_cli.files.sources import Sources, imported_names, module_paths
 
 _CODE = frozenset(
     (
@@ -225,7 +225,7 @@ class _Finding:
             if sources.files:
                 self._follow_sources(sources)
             else:
-                self.words.update(places(base, name.split(".")))
+                self.words.update(module_paths(base, name.split(".")))
 
     def _follow_word(self, word: str, before: Sequence[str], depth: int) -> None:
         """A word that names a file, or would if there were one; one that names a folder is most often data."""
@@ -240,7 +240,9 @@ class _Finding:
                 self.around.update([path] if self._is_apart(Path(os.path.normpath(path))) else [])
             elif colon and (base / module).is_file():
                 self._follow_file(base / module, depth)
-            elif colon and _MODULE.fullmatch(module) and any(map(os.path.isfile, places(base, module.split(".")))):
+            elif (
+                colon and _MODULE.fullmatch(module) and any(map(os.path.isfile, module_paths(base, module.split("."))))
+            ):
                 self._follow_module(module)
             elif before and PurePath(before[-1]).name in _NODE_PROGRAMS and (script := _node_file(path)):
                 self._follow_file(script, depth)

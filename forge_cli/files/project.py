@@ -50,7 +50,7 @@ def _check_policy(project: Settings, name: str) -> None:
                 raise WorkerError(project.where("policy", name, key, index), problem, hint=hint)
 
 
-def merged(user: Settings, project: Settings) -> Settings:
+def merge_settings(user: Settings, project: Settings) -> Settings:
     """Consent and limits as strict as the stricter of the two; of what is a preference the project's counts.
 
     Of two servers with one name the user's counts: what a project brings cannot take its place.

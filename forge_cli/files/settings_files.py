@@ -48,12 +48,12 @@ def load_settings(home: Path, workspace: Path | None = None, *, user_text: str |
     settings = user
     if project is None and policy is None:
         return settings
-    from forge_cli.files.project import merged
+    from forge_cli.files.project import merge_settings
 
     if project:
-        settings = merged(settings, project)
+        settings = merge_settings(settings, project)
     if policy:
-        settings = merged(settings, settings_of(policy))
+        settings = merge_settings(settings, settings_of(policy))
     return settings
 
 

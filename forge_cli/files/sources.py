@@ -111,14 +111,14 @@ class Sources(Struct, frozen=True):
                 except OSError as error:
                     raise cannot_read(file.path, error) from None
         for package, module in self.clashes:
-            raise clash(module, package)
+            raise clash_error(module, package)
 
     def is_folder(self, name: str) -> bool:
         """Return True if it is a folder that has no file of its own and holds others."""
         return name not in self.files and any(each.startswith(f"{name}.") for each in self.files)
 
 
-def clash(one: Path, other: Path) -> WorkerError:
+def clash_error(one: Path, other: Path) -> WorkerError:
     """The error for two files of which only one can be imported: perhaps somebody has put one there for that."""
     spelled = os.path.relpath(other, one.parent)
     hint = "keep one of them, and look where the other came from"
@@ -141,7 +141,7 @@ def libraries_of(path: Path) -> frozenset[str]:
     return Sources.beside(Path(os.path.realpath(path))).libraries
 
 
-def places(folder: Path, name: Sequence[str]) -> tuple[Path, Path]:
+def module_paths(folder: Path, name: Sequence[str]) -> tuple[Path, Path]:
     """Paths of the module of a name: as a package, or as a file."""
     place = folder.joinpath(*name)
     return place / "__init__.py", place.with_name(f"{place.name}.py")
@@ -190,7 +190,7 @@ class _Finding:
                 return
 
     def _find(self, name: Name) -> SourceFile | None:
-        both = places(self._folder, name)
+        both = module_paths(self._folder, name)
         there = [path for path in both if os.path.isfile(path)]
         self._absent.update((path, None) for path in both if path not in there)
         if len(there) > 1:

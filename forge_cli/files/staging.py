@@ -18,7 +18,7 @@ _NAME = re.compile(r"\.forge-[0-9a-f]{16}\.tmp")
 
 
 @contextmanager
-def staging(root: Path) -> Iterator[Path]:
+def staging_folder(root: Path) -> Iterator[Path]:
     """Make an empty folder, which is locked as long as this process works with it; so is ``root`` where it is missing.
 
     A ``root`` that was made for it, and is empty in the end, is removed as well.

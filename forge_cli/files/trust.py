@@ -13,7 +13,7 @@ from typing import Any
 from forge_cli.core.errors import ExitCode, ForgeError
 from forge_cli.files.allowed import allowed_by, find_allowed
 from forge_cli.files.home import make_private
-from forge_cli.files.lock import locked
+from forge_cli.files.lock import hold_file_lock
 from forge_cli.files.lookup import NamedWorker
 from forge_cli.files.places import read_kept, whole_file
 from forge_cli.files.regular import read_regular
@@ -136,7 +136,7 @@ class TrustStore:
     def _changing(self) -> Iterator[dict[str, Any]]:
         """Everything that is kept, locked while it changes and written afterwards."""
         make_private(self._file.parent)
-        with locked(self._file.with_name(".trust.lock")):
+        with hold_file_lock(self._file.with_name(".trust.lock")):
             entries = self._read()
             yield entries
             kept = {name: entry for name, entry in entries.items() if entry or name not in SECTIONS}

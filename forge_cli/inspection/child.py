@@ -18,7 +18,7 @@ from forge_cli.core.bounds import start_loop
 from forge_cli.core.errors import ForgeError
 from forge_cli.core.thirdparty import watching
 from forge_cli.core.wire import JsonObject, error_text
-from forge_cli.sandbox.processes.inherited import inherit
+from forge_cli.sandbox.processes.inherited import set_inherited_confinement
 
 Function = Callable[..., Awaitable[Any]]
 
@@ -55,7 +55,7 @@ async def _serve(requests: int, replies: int) -> None:
         while line := await to_thread.run_sync(lines.readline):
             request = json.loads(line)
             if request["confined_by"]:
-                inherit(*request["confined_by"])
+                set_inherited_confinement(*request["confined_by"])
             answer = await _answer(request)
             with suppress(Exception):  # third-party code may have put anything there
                 sys.stdout.flush()

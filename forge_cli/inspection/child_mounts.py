@@ -25,7 +25,7 @@ from forge_cli.files.trust import with_children
 from forge_cli.files.worker import Worker, load_worker
 from forge_cli.inspection.worker_zones import declared_zones, sandbox_section
 from forge_cli.sandbox.isolation.confinement import HIDDEN, confinement_for
-from forge_cli.sandbox.isolation.isolation import Confined, mechanism
+from forge_cli.sandbox.isolation.isolation import Confined, best_mechanism
 from forge_cli.sandbox.processes.command import UNCONFINED, Unconfined, clean_environment
 from forge_cli.sandbox.secrets import KEY_NAME, own_redactor
 from forge_cli.sandbox.zones.declared import declared_zones as zones_of_file
@@ -45,7 +45,7 @@ def confined(worker: str | Path | None, folder: Path | None, zones: Sequence[Pat
     looked_at = _read(worker) if worker else None
     if looked_at:
         declared_zones(looked_at, folder or Path.cwd())
-    found = mechanism()
+    found = best_mechanism()
     if found is None:
         _warn_once()
         return UNCONFINED

@@ -24,7 +24,7 @@ from forge_cli.inspection.model_names import check_settings
 from forge_cli.inspection.providers import provider_rows
 from forge_cli.record.leftovers import find_leftovers
 from forge_cli.sandbox.isolation.bubblewrap import Bubblewrap
-from forge_cli.sandbox.isolation.isolation import describe_confinement, mechanism
+from forge_cli.sandbox.isolation.isolation import best_mechanism, describe_confinement
 from forge_cli.sandbox.trial.copies import overlay_problem
 from forge_cli.toolsets.executables.manage import ExecutableManager
 
@@ -120,21 +120,21 @@ def _terminal(interactive: bool) -> DoctorCheck:
 
 
 def isolation_level() -> dict[str, str | None]:
-    found = mechanism()
+    found = best_mechanism()
     if found is None:
         return {"level": "none", "mechanism": None}
     return {"level": "weaker" if found.weakness else "full", "mechanism": found.name}
 
 
 def _confinement() -> DoctorCheck:
-    found = mechanism()
+    found = best_mechanism()
     remedy = "install bubblewrap (bwrap) 0.8 or newer, and let it make user namespaces"
     return DoctorCheck("isolation", found is not None, describe_confinement(found), remedy, essential=False)
 
 
 def _trial() -> DoctorCheck:
     """Check whether a command can be tried on a copy before anybody is asked."""
-    found = mechanism()
+    found = best_mechanism()
     problem = overlay_problem(forge_home()) if isinstance(found, Bubblewrap) else "it needs bwrap"
     if problem is None:
         return DoctorCheck("trial", True, "commands that would ask are tried on a copy first")
@@ -147,7 +147,7 @@ def _sockets() -> list[DoctorCheck]:
     named = {name: os.environ.get(name, "").partition(",")[0].removeprefix("unix:") for name in _SOCKET_VARIABLES}
     paths = [*map(Path, _SOCKETS), *(Path(path.removeprefix("path=")) for path in named.values() if path)]
     found = [str(path) for path in dict.fromkeys(paths) if path.is_absolute() and path.is_socket()]
-    if not found or mechanism() is None:
+    if not found or best_mechanism() is None:
         return []
     told = f"commands may not use {', '.join(found)}: a yes at a trial opens one for one command"
     return [DoctorCheck("sockets", True, f"{told}, sandbox.read in a worker for all of them")]

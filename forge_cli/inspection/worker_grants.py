@@ -27,7 +27,7 @@ from forge_cli.files.settings_files import load_settings
 from forge_cli.files.trust import with_children
 from forge_cli.files.worker import Worker
 from forge_cli.inspection.worker_zones import declared_zones, sandbox_section
-from forge_cli.sandbox.processes.limits import DEFAULT_LIMITS, spelled
+from forge_cli.sandbox.processes.limits import DEFAULT_LIMITS, spell_size
 from forge_cli.sandbox.zones.config import SandboxConfig
 from forge_cli.sandbox.zones.zones import IsolationLevel
 from forge_cli.schema.config import parse_config
@@ -192,8 +192,8 @@ def _isolation(sandbox: SandboxConfig, *, starts: bool) -> Iterator[Grant]:
     for name, value in asdict(sandbox.limits.limits()).items():
         usual = getattr(DEFAULT_LIMITS, name)
         if value is not None and value > usual:
-            shown = (str if name == "processes" else spelled)(value)
-            yield Grant("limits", f"{name} {shown} instead of {spelled(usual) if name != 'processes' else usual}")
+            shown = (str if name == "processes" else spell_size)(value)
+            yield Grant("limits", f"{name} {shown} instead of {spell_size(usual) if name != 'processes' else usual}")
 
 
 def _commands(sections: list[tuple[str, Section]]) -> Iterator[Grant]:

@@ -26,8 +26,8 @@ from forge_cli.files.regular import read_regular
 from forge_cli.files.replace import replace_file
 from forge_cli.record.line import BadLine, Line
 from forge_cli.record.log import Log
-from forge_cli.record.places import SessionLost, beside
-from forge_cli.record.proof import prove
+from forge_cli.record.places import SessionLost, path_beside_log
+from forge_cli.record.proof import make_proof
 
 ANSWER = ".answer"
 POLL = 0.25
@@ -55,14 +55,14 @@ class LeftAnswer(Struct, frozen=True):
 
     def text(self) -> str:
         said = json.dumps(wire(self))
-        return json.dumps({"answer": said, "proof": prove(said)})
+        return json.dumps({"answer": said, "proof": make_proof(said)})
 
     @classmethod
     def read(cls, data: bytes) -> LeftAnswer | None:
         """None for what this user's forge did not write."""
         try:
             found = json.loads(data)
-            if hmac.compare_digest(str(found["proof"]), prove(found["answer"])):
+            if hmac.compare_digest(str(found["proof"]), make_proof(found["answer"])):
                 return read(cls, json.loads(found["answer"]))
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OSError, Unreadable):
             pass
@@ -71,7 +71,7 @@ class LeftAnswer(Struct, frozen=True):
 
 def answer_file(log: Path) -> Path:
     """The file in which an answer is left; a session asks one thing at a time."""
-    return Path(beside(log, ANSWER))
+    return Path(path_beside_log(log, ANSWER))
 
 
 # --- the process that asks

@@ -17,7 +17,7 @@ from forge_cli.core.errors import ForgeError, Mark
 from forge_cli.core.events import ApprovalDecided, ApprovalRequired
 from forge_cli.record.line import BadLine, Line
 from forge_cli.record.log import check_log, read_session, session_files
-from forge_cli.record.state import CallState, SessionState, fold
+from forge_cli.record.state import CallState, SessionState, fold_lines
 
 COLUMNS = (
     *("time", "session", "worker", "depth", "seq", "tool", "call", "input", "verdict", "approved", "by", "rule"),
@@ -104,7 +104,7 @@ class PastCall(Struct, frozen=True):
 
 def past_calls(lines: Iterable[Line]) -> list[PastCall]:
     """The calls of the root worker in order."""
-    return calls_of(fold(lines), None)
+    return calls_of(fold_lines(lines), None)
 
 
 def calls_of(state: SessionState, delegation: str | None) -> list[PastCall]:
@@ -147,7 +147,7 @@ def past_work(warn: Callable[[str], None]) -> Iterator[PastWork]:
         try:
             log = read_session(path)
             check_log(log)
-            state = fold(log.lines)
+            state = fold_lines(log.lines)
             for task, worker in state.workers.items():
                 calls = tuple(calls_of(state, task))
                 if (start := state.start) and calls:

@@ -24,13 +24,13 @@ from forge_cli.core.errors import ForgeError
 from forge_cli.core.notify import Notify, StatusNotice
 from forge_cli.core.sandbox import READ_MAX
 from forge_cli.core.text import counted, visible
-from forge_cli.files.copying import clone
+from forge_cli.files.copying import clone_file
 from forge_cli.files.home import TRIALS, make_private
 from forge_cli.files.lock import LineFile
 from forge_cli.files.regular import read_regular, sync_folder
 from forge_cli.files.replace import replace_file
 from forge_cli.record.overview import read_overview
-from forge_cli.record.places import lock, session_file, unlock
+from forge_cli.record.places import lock_log, session_file, unlock_log
 from forge_cli.sandbox.files.held import KEPT_MAX, HeldFile
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def remove_unused(path: Path) -> None:
 
 def remove_session(path: Path) -> None:
     """Delete the session of this log; one that is in use stays, which is an error."""
-    held = lock(path, hint="end that process, or wait for it, and remove the session then")
+    held = lock_log(path, hint="end that process, or wait for it, and remove the session then")
     try:
         changes = change_log(path.stem)
         changes.remove()
@@ -74,7 +74,7 @@ def remove_session(path: Path) -> None:
     except OSError as error:
         raise ForgeError(f"{path} cannot be removed: {error.strerror}") from None
     finally:
-        unlock(path, held)
+        unlock_log(path, held)
 
 
 class ChangedFile(Struct, frozen=True):
@@ -248,7 +248,7 @@ class ChangeLog:
     def can_clone(self, held: HeldFile) -> bool:
         """Whether it keeps a file of any size."""
         with os.fdopen(held.open(), "rb") as source, TemporaryFile(dir=self.log.parent) as target:
-            return clone(source.fileno(), target.fileno())
+            return clone_file(source.fileno(), target.fileno())
 
     def forget(self, restored: Iterable[Path], calls: Container[str | None] | None = None) -> None:
         """These are as they were before these calls, or all: what happens to them next is a first change."""

@@ -16,10 +16,10 @@ from forge_cli.core.errors import ForgeError
 from forge_cli.files.home import TRIALS
 from forge_cli.files.replace import remove_stale
 from forge_cli.files.staging import remove_stale_folder
-from forge_cli.record.places import SUFFIX, holder, lock, sessions_folder, unlock
+from forge_cli.record.places import SUFFIX, lock_holder, lock_log, sessions_folder, unlock_log
 from forge_cli.sandbox.changes.apply import is_begun
 from forge_cli.sandbox.changes.walk import staging_id
-from forge_cli.sandbox.trial.copies import drop
+from forge_cli.sandbox.trial.copies import drop_copies
 
 TRIED = "tried.json"
 """The file of a trial that waits for an answer."""
@@ -43,7 +43,7 @@ class Leftover(Struct, frozen=True):
 def drop_unfinished(log: Path) -> None:
     """Remove the copies of commands of a session whose process was killed; what waits for an answer stays."""
     for folder in _unfinished(log.with_suffix(TRIALS)):
-        drop(folder)
+        drop_copies(folder)
     with suppress(OSError):
         log.with_suffix(TRIALS).rmdir()
 
@@ -59,18 +59,18 @@ def drop_all_unfinished() -> None:
 def _drop_if_free(log: Path) -> None:
     """Remove the copies of a session's commands, unless a process works on it."""
     with suppress(ForgeError, OSError):
-        held = lock(log)
+        held = lock_log(log)
         try:
             drop_unfinished(log)
         finally:
-            unlock(log, held)
+            unlock_log(log, held)
 
 
 def find_leftovers(home: Path, folder: Path | None = None) -> list[Leftover]:
     """Find what was left in the home of forge, and with a folder also in that and below."""
     found: list[Leftover] = []
     for log in _logs_with_trials():
-        worker = holder(log)
+        worker = lock_holder(log)
         kept = f"the process {worker} works on its session" if worker else None
         found += [Leftover("trial", each, _size_of(each), kept) for each in _unfinished(log.with_suffix(TRIALS))]
     pending: dict[str, Path] = {}

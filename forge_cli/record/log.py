@@ -204,7 +204,7 @@ def random_end(session: str) -> str:
 # An index of a log without parsing it: lists of sessions want five lines of logs that may have a hundred thousand.
 # Such bytes are in no text, for JSON escapes the quotes in one. They hold as long as the encoder writes the keys in the
 # order of ``Line``: tests/record/test_line.py compares them with what is written, and fails if that order changes.
-def beginning(kind: type[Event]) -> bytes:
+def line_prefix(kind: type[Event]) -> bytes:
     """The part that every line of an event has in a file, and no text can have: from its type to its first key."""
     first = camel_case(next(name for name in kind.__struct_fields__ if name != "origin"))
     return f', "type": "{kind.type}", "{first}": '.encode()

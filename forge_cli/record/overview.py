@@ -23,13 +23,13 @@ from forge_cli.files.cache import StampedCache
 from forge_cli.files.places import cannot_read, whole_file
 from forge_cli.files.regular import read_regular
 from forge_cli.record.line import BadLine, Line
-from forge_cli.record.log import beginning, beginning_at_root, line_at, session_files
-from forge_cli.record.places import holder, sessions_folder
+from forge_cli.record.log import beginning_at_root, line_at, line_prefix, session_files
+from forge_cli.record.places import lock_holder, sessions_folder
 
 if TYPE_CHECKING:
     from forge_cli.files.worker import Worker
 
-_TURN, _CALL = beginning_at_root(events.TurnStart), beginning(events.ToolStarted)
+_TURN, _CALL = beginning_at_root(events.TurnStart), line_prefix(events.ToolStarted)
 _START, _END = beginning_at_root(events.SessionStart), beginning_at_root(events.SessionEnd)
 _TITLE = beginning_at_root(events.SessionUpdate, ', "title": ')
 _MODEL = beginning_at_root(events.SessionUpdate, ', "model": ')
@@ -66,13 +66,13 @@ class Overview(Struct, frozen=True):
     """The file of the results, where it is an item of a batch."""
 
 
-def overview(path: Path) -> Overview:
+def session_overview(path: Path) -> Overview:
     """A session at a glance, with who works on it, which is not in its log; WorkerError where it cannot be read."""
     return _with_holder(path, read_overview(path))
 
 
 def _with_holder(path: Path, seen: Overview) -> Overview:
-    pid = holder(path)
+    pid = lock_holder(path)
     return replace(seen, pid=pid, status="running") if pid else seen
 
 

@@ -17,11 +17,11 @@ from forge_cli.record.answers import leave_answer
 from forge_cli.record.line import Line
 from forge_cli.record.log import Log, check_log, line_at, read_session
 from forge_cli.record.overview import Overview, readable_sessions
-from forge_cli.record.places import holder
+from forge_cli.record.places import lock_holder
 from forge_cli.record.proof import Proofs, key_file
 from forge_cli.record.recorder import Recorder, SessionLog
 from forge_cli.record.resume import Past, Pending, past_of
-from forge_cli.record.state import Recorded, SessionState, fold
+from forge_cli.record.state import Recorded, SessionState, fold_lines
 from forge_cli.sandbox.secrets import own_redactor
 
 # The bytes depend on the order in which the encoder writes keys: tests/record/test_line.py fails if that changes.
@@ -34,7 +34,7 @@ def answer_request(path: Path, request: str, decision: ApprovalDecision) -> tupl
 
     ``request`` is the beginning of an id, and may be empty where only one waits.
     """
-    if (pid := holder(path)) is not None:
+    if (pid := lock_holder(path)) is not None:
         read = read_session(path)
         check_log(read)
         chosen = replace(_chosen(read, open_requests(read.lines), request, pid), pid=pid)
@@ -106,7 +106,7 @@ class Waiting(Struct, frozen=True):
 
 def requests_of(lines: Iterable[Line], void: Container[int] = ()) -> list[Waiting]:
     """Every request of a parked session that is still to be decided, also of child workers, in their order."""
-    state = fold(lines, void)
+    state = fold_lines(lines, void)
     pending = {each.request_id for each in pending_of(past_of(state))}
     calls = [call for request_id, call in state.requests.items() if request_id in pending]
     return [_waiting(state, call.asked, call.answer) for call in calls if call.asked]
@@ -114,7 +114,7 @@ def requests_of(lines: Iterable[Line], void: Container[int] = ()) -> list[Waitin
 
 def open_requests(lines: Iterable[Line]) -> list[Waiting]:
     """The requests of a session at work that have no answer yet."""
-    state = fold(lines)
+    state = fold_lines(lines)
     return [_waiting(state, asked) for asked in state.waiting.values()]
 
 

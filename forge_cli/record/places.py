@@ -10,7 +10,7 @@ from pathlib import Path
 
 from forge_cli.core.errors import ForgeError
 from forge_cli.files.home import forge_home
-from forge_cli.files.lock import acquire, locked
+from forge_cli.files.lock import acquire_file_lock, hold_file_lock
 from forge_cli.files.regular import read_regular
 
 LOCK = ".lock"
@@ -22,7 +22,7 @@ class SessionBusy(ForgeError):
     """Another process works on this session."""
 
 
-def lock(path: Path, hint: str = "wait for it to end, or start a copy with --fork") -> int:
+def lock_log(path: Path, hint: str = "wait for it to end, or start a copy with --fork") -> int:
     """Hold the lock of a log; its file, beside the log, names the process that has it.
 
     A process that has it without a name is about to write it, or only looks whether it is free, so it is tried again.
@@ -30,7 +30,7 @@ def lock(path: Path, hint: str = "wait for it to end, or start a copy with --for
     """
     for _ in range(_TRIES):
         try:
-            descriptor = acquire(lock_file(path), wait=False)
+            descriptor = acquire_file_lock(lock_file(path), wait=False)
         except BlockingIOError:
             if (pid := _named(path)) is not None and _lives(pid):
                 break
@@ -44,20 +44,20 @@ def lock(path: Path, hint: str = "wait for it to end, or start a copy with --for
     raise SessionBusy(f"the session {path.stem} is in use by the process {_named(path) or 'unknown'}", hint=hint)
 
 
-def unlock(path: Path, descriptor: int) -> None:
+def unlock_log(path: Path, descriptor: int) -> None:
     """Let go of the lock; the file goes first, or it could be the one of the next process."""
     with suppress(OSError):
         os.unlink(lock_file(path))
     os.close(descriptor)
 
 
-def holder(path: Path) -> int | None:
+def lock_holder(path: Path) -> int | None:
     """The process that works on a log right now; the lock itself is only touched while that process lives."""
     pid = _named(path)
     if pid is None or not _lives(pid):
         return None
     try:
-        with locked(lock_file(path), shared=True, wait=False, create=False):
+        with hold_file_lock(lock_file(path), shared=True, wait=False, create=False):
             return None
     except BlockingIOError:
         return pid
@@ -66,7 +66,7 @@ def holder(path: Path) -> int | None:
 
 
 def lock_file(path: Path) -> str:
-    return beside(path, LOCK)
+    return path_beside_log(path, LOCK)
 
 
 def _named(path: Path) -> int | None:
@@ -105,7 +105,7 @@ def session_file(session: str) -> Path:
     return forge_home().joinpath(_FOLDER, f"{session}{SUFFIX}")
 
 
-def beside(log: Path, ending: str) -> str:
+def path_beside_log(log: Path, ending: str) -> str:
     """The path of something that belongs to a log for the time being, and is not a session."""
     folder, name = os.path.split(log)
     return os.path.join(folder, f".{name}{ending}")

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from forge_cli.files.home import forge_home, make_private
-from forge_cli.files.lock import locked
+from forge_cli.files.lock import hold_file_lock
 from forge_cli.files.regular import read_regular
 from forge_cli.files.replace import replace_file
 from forge_cli.record.line import Line
@@ -57,7 +57,7 @@ class Proofs:
         return proof is not None and hmac.compare_digest(str(said).encode(errors="replace"), proof.encode())
 
 
-def prove(text: str) -> str:
+def make_proof(text: str) -> str:
     """The keyed hash of a text that only this user's forge can make."""
     return _keyed_hash(_user_key(), text)
 
@@ -80,7 +80,7 @@ def _user_key() -> bytes:
         key = b""
     if len(key) == _LENGTH:
         return key
-    with locked(file):
+    with hold_file_lock(file):
         if len(key := read_regular(file, _LENGTH + 1)) != _LENGTH:
             key = secrets.token_bytes(_LENGTH)
             replace_file(file, key, mode=0o600)

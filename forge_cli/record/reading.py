@@ -36,7 +36,7 @@ def every_log(warn: Callable[[str], None]) -> Iterator[Log]:
             warn(f"{str(error).partition(chr(10))[0]}; it is left out")
 
 
-def verified(path: Path) -> dict[str, Any]:
+def verify_session(path: Path) -> dict[str, Any]:
     try:
         log = read_session(path)
     except WorkerError as error:

@@ -14,7 +14,7 @@ from forge_cli.files.home import make_private
 from forge_cli.files.lock import FileSpoilt, LineFile
 from forge_cli.files.replace import replace_file
 from forge_cli.record.line import Line
-from forge_cli.record.places import SessionLost, lock, unlock
+from forge_cli.record.places import SessionLost, lock_log, unlock_log
 from forge_cli.record.proof import Proofs
 from forge_cli.sandbox.secrets import Redactor
 
@@ -47,7 +47,7 @@ class RecordLog:
         self.proofs = Proofs(path)
         self._file: LineFile | None = None
         self._lost: SessionLost | None = None
-        self._lock = lock(path)
+        self._lock = lock_log(path)
 
     @classmethod
     def create(cls, path: Path) -> Self:
@@ -143,7 +143,7 @@ class RecordLog:
         """Let go of the file, and of the lock last: who waits for it must not find a file that is about to go."""
         if self._file:
             self._file.close()
-        unlock(self.path, self._lock)
+        unlock_log(self.path, self._lock)
 
 
 class SessionLog(RecordLog):

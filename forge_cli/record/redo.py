@@ -24,8 +24,8 @@ from forge_cli.files.regular import read_regular, sync_data
 from forge_cli.files.replace import replace_file, sweep_folder
 from forge_cli.record.changes import COMMANDS_MAX, REDO_SUFFIX, ChangedFile, ChangeLog, dump_entry, read_entries
 from forge_cli.record.moved import Whereabouts
-from forge_cli.record.restoring import hold, state_now
-from forge_cli.record.undo import Confirm, Undoing, plan, undo
+from forge_cli.record.restoring import hold_changed_file, state_now
+from forge_cli.record.undo import Confirm, Undoing, plan_undo, undo_changes
 from forge_cli.sandbox.files.held import HeldFile
 
 _MARK, _UNDONE = "begun", "undone.jsonl"
@@ -121,7 +121,7 @@ class RedoLog(ChangeLog):
         after_mode = file.mode if undoing.now and file.before and file.before[0] != "link" else None
         entry = ChangedFile(file.zone, file.parts, before=undoing.now, after=file.before, after_mode=after_mode)
         try:
-            with hold(file) as held:
+            with hold_changed_file(file) as held:
                 info = held.place.info
                 if info is None or undoing.now is None:
                     return replace(entry, before=None, made=len(held.place.missing))
@@ -167,7 +167,7 @@ def undo_for_now(
     """Undo what the session, or these calls, changed; gives also the files that a redo will not bring back."""
     kept = RedoLog(log.log)
     _sweep_folders(log.changed(calls))
-    done = undo(log, confirm, calls, before=lambda plans, moved: kept.keep_undone(log, plans, moved, calls))
+    done = undo_changes(log, confirm, calls, before=lambda plans, moved: kept.keep_undone(log, plans, moved, calls))
     _sweep_folders(each.file for each in done)
     if kept.begun:
         kept.settle(done)
@@ -177,14 +177,14 @@ def undo_for_now(
 
 def plan_redo(log: ChangeLog) -> list[Undoing]:
     """Return what redoing would do to each file that the last undo changed."""
-    return plan(_whole(log))
+    return plan_undo(_whole(log))
 
 
-def redo(log: ChangeLog, confirm: Confirm) -> list[Undoing]:
+def redo_changes(log: ChangeLog, confirm: Confirm) -> list[Undoing]:
     """Change back what the last undo of this session changed, unless somebody changed it since."""
     kept = _whole(log)
     _sweep_folders(kept.changed())
-    done = undo(kept, confirm, before=lambda plans, _: kept.give_back(log, plans))
+    done = undo_changes(kept, confirm, before=lambda plans, _: kept.give_back(log, plans))
     kept.end()
     _sweep_folders(each.file for each in done)
     return done
@@ -209,7 +209,7 @@ def _folders_made(file: ChangedFile) -> Iterable[ChangedFile]:
         return
     for count in range(min(file.made, len(file.parts) - 1), 0, -1):
         folder = ChangedFile(file.zone, file.parts[:-count], before=("directory", ""))
-        with suppress(ToolError, OSError), hold(folder) as held:
+        with suppress(ToolError, OSError), hold_changed_file(folder) as held:
             info = held.place.info
             if info and held.kind == "directory":
                 yield replace(folder, mode=info.st_mode & 0o7777, owner=(info.st_uid, info.st_gid))

@@ -14,9 +14,9 @@ from forge_cli.core.zones import Access, Zone, ZoneMode
 from forge_cli.files.regular import sync_folder
 from forge_cli.files.replace import replace_by_link, replace_in
 from forge_cli.record.changes import ChangedFile, ChangeLog, State, state_of
-from forge_cli.sandbox.files.consent import check
+from forge_cli.sandbox.files.consent import require_capability
 from forge_cli.sandbox.files.held import HeldFile
-from forge_cli.sandbox.files.place import NotAFolder, Place, locate, make_parent
+from forge_cli.sandbox.files.place import NotAFolder, Place, locate_place, make_parent
 from forge_cli.sandbox.files.virtual import ParsedPath
 from forge_cli.sandbox.names import shown
 
@@ -25,7 +25,7 @@ _PARKED = ".forge-undo-"
 
 
 @contextmanager
-def hold(file: ChangedFile, access: Access = Access.INFO) -> Iterator[HeldFile]:
+def hold_changed_file(file: ChangedFile, access: Access = Access.INFO) -> Iterator[HeldFile]:
     """Hold the very place that the session changed: a path that leads elsewhere by now is refused.
 
     Commands give files names that file tools refuse, so the path is not read as one that somebody wrote.
@@ -34,11 +34,11 @@ def hold(file: ChangedFile, access: Access = Access.INFO) -> Iterator[HeldFile]:
         raise ToolError(f"{shown(file.zone)} leads elsewhere now")
     zone = Zone("forge-undo", Path(file.zone), ZoneMode.RW)
     asked = ParsedPath(str(file.path), zone.path, file.parts)
-    place = locate(asked, zone.path, [zone], through_last=False)
+    place = locate_place(asked, zone.path, [zone], through_last=False)
     try:
         if place.parts != file.parts:
             raise ToolError(f"{asked} leads elsewhere now")
-        check(asked, place, access, [zone])
+        require_capability(asked, place, access, [zone])
         yield HeldFile(asked, place, _ignore)
     finally:
         os.close(place.folder)
@@ -51,25 +51,25 @@ def _ignore(place: Place, info: os.stat_result | None) -> None:
 def state_now(file: ChangedFile) -> State:
     """Return what is at the path now; None as well where something on the way is not a folder."""
     try:
-        with hold(file) as held:
+        with hold_changed_file(file) as held:
             return state_of(held)
     except NotAFolder:
         return None
 
 
-def reason(error: Exception) -> str:
+def failure_reason(error: Exception) -> str:
     """Return the reason of a failed step, for a person."""
     return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
-def restore(file: ChangedFile, kind: str, detail: str, log: ChangeLog) -> None:
+def restore_file(file: ChangedFile, kind: str, detail: str, log: ChangeLog) -> None:
     """Give a path the content and the attributes that it had before."""
-    with hold(file) as held:
+    with hold_changed_file(file) as held:
         if state_of(held) == file.before:
             os.chmod(held.place.name, file.mode, dir_fd=held.place.folder)
             return
     _make_way(file, kind)
-    with hold(file, Access.WRITE if kind == "file" else Access.DELETE) as held:
+    with hold_changed_file(file, Access.WRITE if kind == "file" else Access.DELETE) as held:
         if kind == "file":
             with log.kept(file, detail) as data:
                 if held.kind == "link":  # a file is only written over a file
@@ -89,16 +89,16 @@ def restore(file: ChangedFile, kind: str, detail: str, log: ChangeLog) -> None:
 
 def _make_way(file: ChangedFile, kind: str) -> None:
     """Delete a folder that is where something else comes back."""
-    with hold(file) as held:
+    with hold_changed_file(file) as held:
         gives_way = held.kind == "directory" and kind != "directory"
     if gives_way:
-        with hold(file, Access.DELETE) as held:
+        with hold_changed_file(file, Access.DELETE) as held:
             held.delete()
 
 
-def remove(file: ChangedFile) -> None:
+def remove_made_file(file: ChangedFile) -> None:
     """Delete what the session made, with the folders that it made for it."""
-    with hold(file, Access.DELETE) as held:
+    with hold_changed_file(file, Access.DELETE) as held:
         held.delete()
     remove_folders(file)
 
@@ -107,7 +107,7 @@ def remove_folders(file: ChangedFile) -> None:
     """Delete the folders that the session made for a file, if nothing is in them."""
     for count in range(1, min(file.made, len(file.parts) - 1) + 1):
         folder = ChangedFile(file.zone, file.parts[:-count])
-        with suppress(ForgeError, ToolError, OSError), hold(folder, Access.DELETE) as held:
+        with suppress(ForgeError, ToolError, OSError), hold_changed_file(folder, Access.DELETE) as held:
             if held.kind == "directory":  # a file may have come back in its place
                 held.delete()
 
@@ -121,9 +121,9 @@ def parking_place(file: ChangedFile) -> ChangedFile:
     return ChangedFile(file.zone, (_PARKED + sha256(os.fsencode(file.path)).hexdigest()[:16],))
 
 
-def move(source: ChangedFile, target: ChangedFile) -> None:
+def move_changed_file(source: ChangedFile, target: ChangedFile) -> None:
     """Move a file, by a copy between two file systems; a file that is at the target is replaced."""
-    with hold(source) as old, hold(target) as new, make_parent(new.place) as folder:
+    with hold_changed_file(source) as old, hold_changed_file(target) as new, make_parent(new.place) as folder:
         try:
             os.rename(old.place.name, new.place.name, src_dir_fd=old.place.folder, dst_dir_fd=folder)
         except OSError as error:
@@ -139,8 +139,8 @@ def move(source: ChangedFile, target: ChangedFile) -> None:
 def put_back(parked: ChangedFile, file: ChangedFile) -> None:
     """Move the content of a file from where it waits to its path, and give it the attributes that it had."""
     _make_way(file, "file")
-    move(parked, file)
-    with hold(file) as held:
+    move_changed_file(parked, file)
+    with hold_changed_file(file) as held:
         name, folder = held.place.name, held.place.folder
         with suppress(OSError):
             os.chown(name, *file.owner, dir_fd=folder, follow_symlinks=False)

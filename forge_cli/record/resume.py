@@ -15,7 +15,7 @@ from forge_cli.core.events import CLIENTS, OTHER_TOOLS
 from forge_cli.core.messages import CallResult, Message, StopReason
 from forge_cli.core.wire import JsonObject
 from forge_cli.record.line import Line
-from forge_cli.record.state import CallState, SessionState, WorkerState, fold
+from forge_cli.record.state import CallState, SessionState, WorkerState, fold_lines
 
 if TYPE_CHECKING:
     from forge_cli.record.log import Log
@@ -113,7 +113,7 @@ class Resumed(Struct, frozen=True):
 
 def read_past(lines: Iterable[Line]) -> Past:
     """Read a session back."""
-    return past_of(fold(lines))
+    return past_of(fold_lines(lines))
 
 
 def past_of(state: SessionState) -> Past:
@@ -190,7 +190,7 @@ def resume_of(read: Log, log: RecordLog | None) -> Resumed:
     It holds once, and its use in work that is not kept would not be known later.
     """
     void = log.proofs.unproven(read.lines) if log else {line.seq for line in read.lines if line.is_consent}
-    state = fold(read.lines, void)
+    state = fold_lines(read.lines, void)
     start = state.start
     return Resumed(
         past_of(state),

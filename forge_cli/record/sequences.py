@@ -14,7 +14,7 @@ from forge_cli.core.calls import ToolCall
 from forge_cli.core.events import ToolResult, ToolStarted
 from forge_cli.files.regular import read_regular
 from forge_cli.record.line import BadLine, Line
-from forge_cli.record.log import beginning
+from forge_cli.record.log import line_prefix
 from forge_cli.record.state import CallState, SessionState
 
 SHELL = ("shell", "exec_command")
@@ -28,7 +28,7 @@ COMMAND_LIMIT = 2000
 HEAD = 600
 """Bytes of a line in which its type and the name of the tool are."""
 
-_STARTED, _ENDED = beginning(ToolStarted), beginning(ToolResult)
+_STARTED, _ENDED = line_prefix(ToolStarted), line_prefix(ToolResult)
 _VARIABLE = re.compile(
     r"""(?P<text>'[^']*'|"(?:\\.|[^"\\])*")"""
     r"|(?P<mark>\[redacted:[\w-]+\])"
@@ -49,7 +49,7 @@ class RepeatedSequence(Struct, frozen=True):
     sessions: int
 
 
-def normalise(command: str) -> str:
+def normalise_command(command: str) -> str:
     """A command with placeholders for quoted text, paths and numbers; the programs themselves stay."""
     return _ADJACENT.sub("<path>", " ".join(_VARIABLE.sub(_placeholder, command).split()))
 
@@ -106,7 +106,7 @@ def _runs_of(calls: Iterable[CallState]) -> Iterator[list[str]]:
     for each in calls:
         command = _command(each.call)
         if command is not None and len(command) <= COMMAND_LIMIT and each.result and each.result.status in RAN:
-            run.append(normalise(command))
+            run.append(normalise_command(command))
         elif run:
             yield run
             run = []

@@ -108,7 +108,7 @@ class WorkerState:
 
     def hear(self, event: events.MessageEvent, seq: int) -> None:
         self.close_turn()
-        message = restored(event.message)
+        message = restored_message(event.message)
         if message.role == "user":
             self._before[seq] = self.messages, len(self.messages)
         if event.summary_of is not None:
@@ -141,7 +141,7 @@ class WorkerState:
         if event.cleared:
             self.messages, self.last_environment = [], None
         if elided := frozenset(event.elided or ()):
-            self.messages = [without(message, elided) for message in self.messages]
+            self.messages = [without_results(message, elided) for message in self.messages]
         begins = event.cleared or event.rewound is not None
         self.counted = None if begins else (event.used, len(self.messages))
 
@@ -320,7 +320,7 @@ class SessionState:
         return path
 
 
-def fold(lines: Iterable[Line], void: Container[int] = ()) -> SessionState:
+def fold_lines(lines: Iterable[Line], void: Container[int] = ()) -> SessionState:
     """The state of a session after these lines."""
     state = SessionState(void)
     for line in lines:
@@ -328,12 +328,12 @@ def fold(lines: Iterable[Line], void: Container[int] = ()) -> SessionState:
     return state
 
 
-def restored(message: Message) -> Message:
+def restored_message(message: Message) -> Message:
     """A message as a provider may get it back; what it wants as it was must not have lost a secret."""
     return replace(message, native=None) if has_mark(message.native) else message
 
 
-def without(message: Message, elided: Collection[str]) -> Message:
+def without_results(message: Message, elided: Collection[str]) -> Message:
     """The message without the results of these calls; the very same one where it has none of them."""
     if not any(result.call_id in elided for result in message.results):
         return message

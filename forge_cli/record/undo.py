@@ -19,8 +19,17 @@ from forge_cli.files.regular import sync_folders_of
 from forge_cli.record.changes import ChangedFile, ChangeLog, State, state_of
 from forge_cli.record.line import Line
 from forge_cli.record.moved import Moved, Whereabouts, find_moved
-from forge_cli.record.restoring import hold, move, parking_place, put_back, reason, remove, remove_folders, restore
-from forge_cli.record.state import CallState, fold
+from forge_cli.record.restoring import (
+    failure_reason,
+    hold_changed_file,
+    move_changed_file,
+    parking_place,
+    put_back,
+    remove_folders,
+    remove_made_file,
+    restore_file,
+)
+from forge_cli.record.state import CallState, fold_lines
 from forge_cli.sandbox.files.held import HeldFile
 from forge_cli.sandbox.files.place import NotAFolder
 from forge_cli.sandbox.names import shown
@@ -52,14 +61,14 @@ Before = Callable[[Sequence[Undoing], Whereabouts], None]
 
 def find_calls(lines: Iterable[Line], *, call: int | None = None, turn: int | None = None) -> frozenset[str]:
     """The ids of one call of the root worker, or of all calls of a turn, with all that were made inside of them."""
-    state = fold(lines)
+    state = fold_lines(lines)
     wanted, number, last = ("turn", turn or 0, state.turns) if call is None else ("call", call, state.outer_calls)
     if not 1 <= number <= last:
         raise UsageError(f"the session has no {wanted} {number}", hint=f"it has {counted(last, wanted)}")
     return frozenset(each.call.id for each in state.calls if number == (each.turn if call is None else each.number))
 
 
-def plan(log: ChangeLog, calls: Container[str | None] | None = None) -> list[Undoing]:
+def plan_undo(log: ChangeLog, calls: Container[str | None] | None = None) -> list[Undoing]:
     """Return what undoing would do to each file that the session changed, or these calls of it, the last one first.
 
     What was made goes before anything comes back, and a folder comes back before what lies in it.
@@ -69,7 +78,7 @@ def plan(log: ChangeLog, calls: Container[str | None] | None = None) -> list[Und
     return [_look_ahead(log, file, moved, files) for file in files]
 
 
-def undo(
+def undo_changes(
     log: ChangeLog, confirm: Confirm, calls: Container[str | None] | None = None, before: Before | None = None
 ) -> list[Undoing]:
     """Restore every file that the session changed, or these calls of it.
@@ -147,12 +156,12 @@ def _look(log: ChangeLog, file: ChangedFile, moved: Whereabouts) -> Undoing:
     if file.before and file.before[0] == "special":
         return Undoing(file, action, left="it was a pipe, and these are not made again")
     try:
-        with hold(file) as held:
+        with hold_changed_file(file) as held:
             plan = _judge(file, held, action, moved, log)
     except NotAFolder:
         plan = Undoing(file, "nothing" if file.before is None else action)
     except (ToolError, OSError) as error:
-        return Undoing(file, action, left=reason(error))
+        return Undoing(file, action, left=failure_reason(error))
     if plan.action == "nothing" or _is_only_mode(file):
         return plan
     if file.path in moved.back:
@@ -196,9 +205,9 @@ def _park(log: ChangeLog, file: ChangedFile, moved: Whereabouts, confirm: Confir
         return replace(plan, left=plan.newer + where)
     try:
         if not source.is_parked:
-            move(source.file, parking_place(file))
+            move_changed_file(source.file, parking_place(file))
     except (ForgeError, ToolError, OSError) as error:
-        return replace(plan, left=reason(error))
+        return replace(plan, left=failure_reason(error))
     return None
 
 
@@ -215,11 +224,11 @@ def _undo_one(log: ChangeLog, plan: Undoing, moved: Whereabouts, confirm: Confir
         return replace(plan, left=plan.newer)
     try:
         if file.before:
-            restore(file, *file.before, log)
+            restore_file(file, *file.before, log)
         else:
-            remove(file)
+            remove_made_file(file)
     except (ForgeError, ToolError, OSError) as error:
-        return replace(plan, left=reason(error))
+        return replace(plan, left=failure_reason(error))
     return plan
 
 
@@ -229,7 +238,7 @@ def _put_back(plan: Undoing, moved: Moved) -> Undoing:
     try:
         put_back(parked, plan.file)
     except (ForgeError, ToolError, OSError) as error:
-        left = f"{reason(error)}; what it was is in {shown(str(_put_aside(parked, moved).path))}"
+        left = f"{failure_reason(error)}; what it was is in {shown(str(_put_aside(parked, moved).path))}"
         return replace(plan, left=left)
     return plan
 
@@ -238,7 +247,7 @@ def _put_aside(parked: ChangedFile, moved: Moved) -> ChangedFile:
     """Move content that cannot come back to where the session had moved it, or leave it where it waits."""
     if not moved.is_parked:
         with suppress(ForgeError, ToolError, OSError):
-            move(parked, moved.file)
+            move_changed_file(parked, moved.file)
             return moved.file
     return parked
 
@@ -285,14 +294,14 @@ class CallsSince(Struct, frozen=True):
 
 
 def calls_since(lines: Iterable[Line], seq: int) -> CallsSince:
-    calls = [each for each in fold(lines).calls if each.started and each.started.seq >= seq]
+    calls = [each for each in fold_lines(lines).calls if each.started and each.started.seq >= seq]
     unknown = tuple(replace(each.call, parent=None) for each in calls if _is_unknown(each))
     return CallsSince(frozenset(each.call.id for each in calls), unknown)
 
 
 def commands_for_real(lines: Iterable[Line], calls: Container[str | None] | None) -> int:
     """How many of these calls, or of all, were commands that may have done more than change files."""
-    found = (each for each in fold(lines).calls if calls is None or each.call.id in calls)
+    found = (each for each in fold_lines(lines).calls if calls is None or each.call.id in calls)
     return sum(_is_unknown(each) and _is_command(each) for each in found)
 
 

@@ -27,7 +27,7 @@ class LoadedPath(Struct, frozen=True):
     def holds(self, way: Parts) -> bool:
         """Whether a path, given by its folded parts, is this one or lies in it."""
         own = folded_parts(self.path)
-        return fits(way[: len(own)], own)
+        return fits_pattern(way[: len(own)], own)
 
 
 class ImportFolder(Struct, frozen=True):
@@ -122,7 +122,7 @@ def folded_parts(path: Path) -> Parts:
     return tuple(map(folded, path.parts))
 
 
-def fits(way: Parts, pattern: Parts) -> bool:
+def fits_pattern(way: Parts, pattern: Parts) -> bool:
     """Whether the names of a path are those of a pattern, in which ``*`` stands for anything within a name."""
     return len(way) == len(pattern) and all(map(_is_alike, way, pattern))
 

@@ -22,7 +22,7 @@ from forge_cli.core.errors import ForgeError
 from forge_cli.core.phrases import MARK
 from forge_cli.files.home import forge_home
 from forge_cli.sandbox.named import CONTEXT, NamedSecrets, kind_of
-from forge_cli.sandbox.shapes import OPEN, SHAPES, PlainReading, only_escapes, plain_text, respelled
+from forge_cli.sandbox.shapes import OPEN, SHAPES, PlainReading, only_escapes, plain_text, respellings
 
 SHORTEST = 8
 
@@ -70,7 +70,7 @@ class Redactor:
             passwords = {url["password"], unquote(url["password"])} if url else set()
             for secret in {*passwords, value} if is_key else passwords:
                 if len(secret) >= SHORTEST:
-                    for spelling in (secret, *respelled(secret)):
+                    for spelling in (secret, *respellings(secret)):
                         self._values.setdefault(spelling, MARK.format(name=name))
         self._known: dict[str, str] = {}
         self._room = _ROOM

@@ -184,7 +184,7 @@ class PlainReading:
         return len(self._given[:place].encode("latin-1").translate(None, _CONTINUED))
 
 
-def respelled(value: str) -> Iterator[str]:
+def respellings(value: str) -> Iterator[str]:
     """A value as programs write it that neither escape nor wrap it: in base64, in hex, and for HTML."""
     yield from in_base64(value)
     data = value.encode("utf-8", "surrogatepass")

@@ -22,7 +22,7 @@ from forge_cli.core.zones import Zone
 from forge_cli.files.home import user_homes
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.isolation.confinement import Confinement, KeptHooks, confinement_for
-from forge_cli.sandbox.isolation.isolation import Confined, describe_confinement, isolation
+from forge_cli.sandbox.isolation.isolation import Confined, describe_confinement, find_isolation
 from forge_cli.sandbox.isolation.kept_files import FileKeeper
 from forge_cli.sandbox.isolation.protected_scan import with_folders
 from forge_cli.sandbox.isolation.temporary import TemporaryFolder
@@ -309,7 +309,7 @@ class WorkerProcesses(Processes):
 
     def _look_for_confinement(self) -> Confined | Unconfined:
         wanted = self._sandbox.isolation
-        found = isolation(wanted.level, where=wanted.where)
+        found = find_isolation(wanted.level, where=wanted.where)
         if self._proxy is not None and (found is None or not found.own_network):
             raise WorkerError(
                 wanted.network_where, NAMES_NOT_KEPT, hint="install bubblewrap (bwrap), or use 'network: true'"
@@ -429,7 +429,7 @@ class WorkerProcesses(Processes):
     def warn_of_rules(self) -> None:
         """Say once that commands which rules pre-approve are not confined, in place of the plainer sentence."""
         wanted = self._sandbox.isolation
-        if wanted.level is IsolationLevel.AUTO and isolation(wanted.level, where=wanted.where) is None:
+        if wanted.level is IsolationLevel.AUTO and find_isolation(wanted.level, where=wanted.where) is None:
             self._say("warning", StatusNotice(UNCONFINED_RULES, "confinement", urgent=True))
             self._sandbox.notified.add(NOT_CONFINED)
 

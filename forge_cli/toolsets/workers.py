@@ -19,7 +19,7 @@ from forge_cli.core.results import Text
 from forge_cli.core.sandbox import SandboxView
 from forge_cli.core.tool import Args, digest_of
 from forge_cli.core.wire import JsonObject
-from forge_cli.files.allowed import find_allowed, places
+from forge_cli.files.allowed import find_allowed, worker_candidates
 from forge_cli.files.attachment import LARGEST, media_type
 from forge_cli.files.worker import Worker, load_worker
 from forge_cli.schema.tool import Tool
@@ -65,7 +65,7 @@ class WorkersToolset(Toolset):
     def own_files(cls, config: Any, folder: Path) -> Iterator[Path]:
         """Every place where an allowed worker is looked for."""
         for entry in config.allowed:
-            yield from places(folder, entry)
+            yield from worker_candidates(folder, entry)
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()

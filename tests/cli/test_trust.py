@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from forge_cli.core.errors import ExitCode
-from forge_cli.files.bringing import capabilities, find_brought
+from forge_cli.files.bringing import describe_capabilities, find_brought
 from forge_cli.files.mcp_project import trusted_server
 from forge_cli.files.trust import TrustError, TrustStore
 from forge_cli.testing import Project
@@ -258,8 +258,8 @@ def test_a_program_that_changed_counts_as_the_hook_that_runs_it(project: Project
     project.write(".forge/bye.sh", "")
     found = find_brought(project.folder.resolve())
     both = "run 1 command at session start, run 1 command at session end"
-    assert capabilities(found) == f"{both}, run 1 observer on every event, loosen nothing"
-    assert capabilities([each for each in found if each.path.name == "hi.sh"]) == (
+    assert describe_capabilities(found) == f"{both}, run 1 observer on every event, loosen nothing"
+    assert describe_capabilities([each for each in found if each.path.name == "hi.sh"]) == (
         "run 1 command at session start, loosen nothing"
     )
 

@@ -19,7 +19,7 @@ from forge_cli.core.zones import Zone
 from forge_cli.files import copying
 from forge_cli.record import changes
 from forge_cli.record.changes import ChangeLog
-from forge_cli.record.undo import undo
+from forge_cli.record.undo import undo_changes
 from forge_cli.sandbox.files import held
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.testing import Project, call, calls
@@ -180,7 +180,7 @@ def clones(folder: Path) -> bool:
     with TemporaryFile(dir=folder) as source, TemporaryFile(dir=folder) as target:
         source.write(b"x")
         source.flush()
-        return copying.clone(source.fileno(), target.fileno())
+        return copying.clone_file(source.fileno(), target.fileno())
 
 
 def test_where_files_can_be_cloned_a_vast_one_is_restored(coder: Project, cli) -> None:
@@ -203,7 +203,7 @@ def test_clones_are_kept_by_path_and_restored_with_all_that_is_in_them(coder: Pr
         return True
 
     for module in (changes, copying):
-        monkeypatch.setattr(module, "clone", copy)
+        monkeypatch.setattr(module, "clone_file", copy)
     alike = b"x" * (held.KEPT_MAX + 5)
     ends = {name: alike + name.encode() + b"\n" for name in ("a", "b", "c")}
     for name, data in ends.items():
@@ -384,7 +384,7 @@ def test_any_changes_are_undone(tmp_path_factory, start: dict[str, bytes], steps
             sandbox.write_bytes(f"/z/{name}", content)
         elif sandbox.exists(f"/z/{name}"):
             sandbox.delete(f"/z/{name}")
-    done = undo(ChangeLog(base / "kept.jsonl"), lambda file, why: False)
+    done = undo_changes(ChangeLog(base / "kept.jsonl"), lambda file, why: False)
     assert not [each for each in done if each.left]
     assert {name: held for name, held in tree(folder).items() if held[1] is not None} == {
         name: held for name, held in before.items() if held[1] is not None

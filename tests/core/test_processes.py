@@ -16,7 +16,7 @@ import pytest
 from forge_cli import InterruptSignal
 from forge_cli.core.errors import WorkerError
 from forge_cli.core.events import ToolResult
-from forge_cli.sandbox.isolation.isolation import mechanism
+from forge_cli.sandbox.isolation.isolation import best_mechanism
 from forge_cli.testing import Project, call, calls
 from tests.support.children import sleepers, tag
 
@@ -263,11 +263,11 @@ def test_required_without_a_mechanism_starts_nothing(
     (tmp_path / "bash").symlink_to("/bin/bash")
     worker = Worker(project, "{isolation: required}")
     monkeypatch.setenv("PATH", str(tmp_path))
-    mechanism.cache_clear()
+    best_mechanism.cache_clear()
     try:
         outcome = worker.outcome("run", "touch made")
     finally:
-        mechanism.cache_clear()
+        best_mechanism.cache_clear()
     assert "isolation is required, and this machine has no working mechanism" in outcome.error
     assert not (project.folder / "made").exists()
 
@@ -277,9 +277,9 @@ def test_a_toolset_can_check_that_at_load(project: Project, tmp_path: Path, monk
     entering = "    async def __aenter__(self):\n        self.env.processes.check()\n        return self\n"
     project.write("tools.py", project.read("tools.py") + entering)
     monkeypatch.setenv("PATH", str(tmp_path))
-    mechanism.cache_clear()
+    best_mechanism.cache_clear()
     try:
         with pytest.raises(WorkerError, match=r"worker.yaml:2:.*isolation is required"):
             worker.run("true")
     finally:
-        mechanism.cache_clear()
+        best_mechanism.cache_clear()

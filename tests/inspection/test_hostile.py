@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from forge_cli.sandbox.isolation.isolation import mechanism
+from forge_cli.sandbox.isolation.isolation import best_mechanism
 from forge_cli.testing import Project
 from tests.support.command_line import Done
 from tests.support.hostile import BEHAVIOURS, SECRET, Behaviour
@@ -36,7 +36,7 @@ CASES = [pytest.param(name, marks=[] if name in SOON else [pytest.mark.long]) fo
 
 pytestmark = [
     pytest.mark.usefixtures("confined_looks"),
-    pytest.mark.skipif(mechanism() is None, reason="nothing here can confine processes"),
+    pytest.mark.skipif(best_mechanism() is None, reason="nothing here can confine processes"),
 ]
 
 

@@ -167,7 +167,7 @@ def test_a_plugin_learns_that_its_key_is_set_and_not_its_value(monkeypatch) -> N
 
 @pytest.mark.long
 def test_without_a_mechanism_it_is_a_child_all_the_same_and_that_is_said_once(cli, worker, monkeypatch) -> None:
-    monkeypatch.setattr(child_mounts, "mechanism", lambda: None)
+    monkeypatch.setattr(child_mounts, "best_mechanism", lambda: None)
     child_mounts._warn_once.cache_clear()
     done = cli("worker", "check", "worker.yaml")
     assert done.code == 0

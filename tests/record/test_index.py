@@ -9,7 +9,7 @@ import pytest
 from forge_cli.core.events import Event, MessageEvent, SessionEnd, SessionStart
 from forge_cli.events import Message
 from forge_cli.record.log import session_files
-from forge_cli.record.overview import INDEX, Overview, overview, readable_sessions, session_index
+from forge_cli.record.overview import INDEX, Overview, readable_sessions, session_index, session_overview
 from forge_cli.record.places import session_file, sessions_folder
 from forge_cli.record.recorder import SessionLog
 from tests.support.lines import lines_of
@@ -37,7 +37,7 @@ def test_a_log_that_did_not_change_is_not_read_again() -> None:
     seen_by_index()
     index_file().write_text(index_file().read_text().replace('"one"', '"known"'))
     assert [seen.task for seen in seen_by_index()] == ["known"]
-    assert overview(path).task == "one"
+    assert session_overview(path).task == "one"
 
 
 def test_other_words_in_a_log_of_the_same_size_and_time_are_seen() -> None:
@@ -72,7 +72,7 @@ def test_a_damaged_index_is_ignored_and_replaced(old: str, new: str) -> None:
     whole = index_file().read_text()
     assert old in whole
     index_file().write_text(whole.replace(old, new))
-    assert seen_by_index() == [overview(path) for path in session_files()]
+    assert seen_by_index() == [session_overview(path) for path in session_files()]
     assert json.loads(index_file().read_text()) == json.loads(whole)
 
 

@@ -33,7 +33,7 @@ from forge_cli.core.results import ResultValue
 from forge_cli.events import Attachment, Line, Message, ToolCall
 from forge_cli.record import overview, pending, sequences
 from forge_cli.record.line import BadLine
-from forge_cli.record.log import beginning, beginning_at_root, line_at
+from forge_cli.record.log import beginning_at_root, line_at, line_prefix
 from forge_cli.results import DisplayHints
 from tests.support.kinds import result_strategies
 from tests.support.lines import CHILD, lines_of
@@ -173,7 +173,7 @@ def test_the_bytes_that_an_overview_looks_for(data: st.DataObject) -> None:
     events = [data.draw(made(each)) for each in RECORDED]
     whole = "".join(line.text() for line in lines_of(*events)).encode()
     for kind in (SessionStart, MessageEvent, ToolResult, TurnEndEvent):
-        assert whole.count(beginning(kind)) == 1, kind
+        assert whole.count(line_prefix(kind)) == 1, kind
         found = line_at(whole, whole.find(beginning_at_root(kind)))
         assert found is not None
         assert found.type == kind.type
@@ -203,7 +203,7 @@ def test_the_bytes_that_an_index_looks_for_are_those_that_are_written(looked_for
 def test_an_overview_is_not_misled_by_words() -> None:
     words = json.dumps({"depth": 0, "type": "turnEnd", "turn": 1})
     (line,) = lines_of(StatusEvent("info", words))
-    assert beginning(TurnEndEvent) not in line.text().encode()
+    assert line_prefix(TurnEndEvent) not in line.text().encode()
     assert beginning_at_root(TurnEndEvent) not in line.text().encode()
 
 

@@ -10,22 +10,22 @@ from pathlib import Path
 
 import pytest
 
-from forge_cli.record.places import SessionBusy, holder, lock, lock_file, unlock
+from forge_cli.record.places import SessionBusy, lock_file, lock_holder, lock_log, unlock_log
 
 HOLD = """
 import sys
 from pathlib import Path
-from forge_cli.record.places import lock
-held = [lock(Path(name)) for name in sys.argv[1:]]
+from forge_cli.record.places import lock_log
+held = [lock_log(Path(name)) for name in sys.argv[1:]]
 print("held", flush=True)
 sys.stdin.read()
 """
 TRY = """
 import sys
 from pathlib import Path
-from forge_cli.record.places import SessionBusy, lock
+from forge_cli.record.places import SessionBusy, lock_log
 try:
-    lock(Path(sys.argv[1]))
+    lock_log(Path(sys.argv[1]))
     print("free")
 except SessionBusy as error:
     print(error.message)
@@ -47,11 +47,11 @@ def other_process(*paths: Path) -> Iterator[subprocess.Popen[str]]:
 
 @contextmanager
 def locked(path: Path) -> Iterator[os.stat_result]:
-    held = lock(path)
+    held = lock_log(path)
     try:
         yield os.stat(lock_file(path))
     finally:
-        unlock(path, held)
+        unlock_log(path, held)
 
 
 def told(path: Path) -> str:
@@ -69,8 +69,8 @@ def test_a_process_does_not_work_on_a_session_twice(paths: list[Path]) -> None:
     with locked(paths[0]), locked(paths[1]):
         for path in paths[:2]:
             with pytest.raises(SessionBusy, match=f"in use by the process {os.getpid()}"):
-                lock(path)
-        assert [holder(path) for path in paths] == [os.getpid(), os.getpid(), None]
+                lock_log(path)
+        assert [lock_holder(path) for path in paths] == [os.getpid(), os.getpid(), None]
     assert os.listdir(paths[0].parent) == []
 
 
@@ -78,12 +78,12 @@ def test_another_process_is_told_who_has_it(paths: list[Path]) -> None:
     with locked(paths[0]), other_process(paths[1]) as process:
         assert told(paths[0]) == f"the session s0 is in use by the process {os.getpid()}"
         with pytest.raises(SessionBusy, match=f"in use by the process {process.pid}"):
-            lock(paths[1])
-        assert (holder(paths[1]), told(paths[2])) == (process.pid, "free")
+            lock_log(paths[1])
+        assert (lock_holder(paths[1]), told(paths[2])) == (process.pid, "free")
 
 
 def test_the_sessions_of_a_process_that_was_killed_are_free(paths: list[Path]) -> None:
     with other_process(*paths) as process:
         process.send_signal(signal.SIGKILL)
     with locked(paths[0]):
-        assert [holder(path) for path in paths] == [os.getpid(), None, None]
+        assert [lock_holder(path) for path in paths] == [os.getpid(), None, None]

@@ -35,12 +35,12 @@ from forge_cli.record.log import (
 )
 from forge_cli.record.places import (
     SessionLost,
-    holder,
-    lock,
+    lock_holder,
+    lock_log,
     new_session_id,
     session_file,
     sessions_folder,
-    unlock,
+    unlock_log,
 )
 from forge_cli.record.recorder import Recorder, SessionLog
 from forge_cli.sandbox.secrets import Redactor
@@ -219,8 +219,8 @@ def test_a_lock_with_nonsense_in_it_is_nobodys() -> None:
     stale = path.with_name(f".{path.name}.lock")
     for content in ("", "nonsense", "99999999999999999999", "999999999"):
         stale.write_text(content)
-        assert holder(path) is None
-        unlock(path, lock(path))
+        assert lock_holder(path) is None
+        unlock_log(path, lock_log(path))
         assert not stale.exists()
 
 

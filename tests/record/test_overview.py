@@ -7,7 +7,7 @@ import pytest
 from forge_cli.core.actions import ApprovalResponse
 from forge_cli.core.approval import ApprovalDecision
 from forge_cli.core.events import Event, SessionEnd, SessionStart, StatusEvent
-from forge_cli.record.overview import overview
+from forge_cli.record.overview import session_overview
 from forge_cli.record.places import session_file
 from forge_cli.record.recorder import SessionLog
 from tests.support.lines import lines_of
@@ -34,6 +34,6 @@ def keep(*events: Event) -> Path:
     ],
 )
 def test_a_session_at_a_glance(events: list[Event], status: str, waits: bool) -> None:
-    seen = overview(keep(StatusEvent("info", "a"), *events))
+    seen = session_overview(keep(StatusEvent("info", "a"), *events))
     assert (seen.session, seen.worker, seen.model, seen.workspace) == ("s1", "w", "script:x", "/somewhere")
     assert (seen.status, seen.waits, seen.pid, seen.task) == (status, waits, None, "")

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from forge_cli.record.proof import prove
+from forge_cli.record.proof import make_proof
 from forge_cli.testing import Project
 
 WORKER = """
@@ -203,18 +203,18 @@ def test_many_that_make_the_key_at_once_have_the_same(monkeypatch: pytest.Monkey
     (tmp_path / "proofs").mkdir()
     (tmp_path / "proofs" / ".key").write_bytes(b"torn")
     with ThreadPoolExecutor(8) as pool:
-        assert len(set(pool.map(prove, ["x"] * 8))) == 1
+        assert len(set(pool.map(make_proof, ["x"] * 8))) == 1
 
 
 def test_the_key_counts_that_is_there_now(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Also within one process."""
     monkeypatch.setenv("FORGE_HOME", str(tmp_path))
     key = tmp_path / "proofs" / ".key"
-    first = prove("x")
-    assert prove("x") == first
+    first = make_proof("x")
+    assert make_proof("x") == first
     other = tmp_path / "other"
     other.write_bytes(bytes(reversed(key.read_bytes())))
     other.replace(key)
-    second = prove("x")
+    second = make_proof("x")
     key.unlink()
-    assert len({first, second, prove("x")}) == 3
+    assert len({first, second, make_proof("x")}) == 3

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from forge_cli.record.sequences import COMMAND_LIMIT, RepeatedSequence, find_repeated, normalise
+from forge_cli.record.sequences import COMMAND_LIMIT, RepeatedSequence, find_repeated, normalise_command
 
 
 @pytest.mark.parametrize(
@@ -28,13 +28,13 @@ from forge_cli.record.sequences import COMMAND_LIMIT, RepeatedSequence, find_rep
     ],
 )
 def test_what_differs_from_call_to_call_is_a_placeholder(command: str, normal: str) -> None:
-    assert normalise(command) == normal
+    assert normalise_command(command) == normal
 
 
 @pytest.mark.parametrize("piece", ["a", "/", "a-", "'", '"', "1", " ", "a/", ".a", "~ ", "\\"])
 def test_no_command_takes_long(piece: str) -> None:
     started = time.process_time()
-    normalise((piece * COMMAND_LIMIT)[:COMMAND_LIMIT])
+    normalise_command((piece * COMMAND_LIMIT)[:COMMAND_LIMIT])
     assert time.process_time() - started < 2
 
 

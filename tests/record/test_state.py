@@ -24,7 +24,7 @@ from forge_cli.core.messages import Summary
 from forge_cli.events import Message, ToolCall
 from forge_cli.record.calls import decisions_csv
 from forge_cli.record.resume import past_of, read_past
-from forge_cli.record.state import SessionState, fold
+from forge_cli.record.state import SessionState, fold_lines
 from forge_cli.record.undo import calls_since
 from tests.support.lines import CHILD, lines_of
 
@@ -100,7 +100,7 @@ def test_a_way_back_leads_to_what_was_there_before_room_was_made() -> None:
 def test_an_id_that_comes_again_is_another_call() -> None:
     other = ToolCall("p", "pay", {"to": "Bob"})
     events = [START, told(PAY), started(PAY), decided(PAY), ended(PAY), told(other), started(other), decided(other)]
-    state = fold(lines_of(*events))
+    state = fold_lines(lines_of(*events))
     assert [(each.call, each.result is not None, each.number) for each in state.calls] == [
         (PAY, True, 1),
         (other, False, 2),
@@ -113,7 +113,7 @@ def test_a_long_conversation_is_not_copied_for_each_message() -> None:
     for line in lines:
         _ = line.event
     tracemalloc.start()
-    state = fold(lines)
+    state = fold_lines(lines)
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert len(state.workers[None].messages) == 3000

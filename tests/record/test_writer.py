@@ -17,8 +17,8 @@ from forge_cli.core.events import ApprovalDecided, SessionEnd, SessionStart, Sta
 from forge_cli.files.regular import read_regular
 from forge_cli.record.batch import BatchLog
 from forge_cli.record.log import read_session
-from forge_cli.record.overview import overview
-from forge_cli.record.places import SessionLost, lock, lock_file, session_file, sessions_folder, unlock
+from forge_cli.record.overview import session_overview
+from forge_cli.record.places import SessionLost, lock_file, lock_log, session_file, sessions_folder, unlock_log
 from forge_cli.record.recorder import Recorder, RecordLog, SessionLog
 from forge_cli.sandbox.secrets import Redactor
 from forge_cli.testing import Project, call, calls, scripted_model
@@ -189,11 +189,11 @@ def test_who_only_looks_is_never_taken_for_the_owner() -> None:
     """A new session meets another process that just holds the lock, without a name, to see whether it is free."""
     path = sessions_folder() / "s1.jsonl"
     path.parent.mkdir(parents=True)
-    held = lock(path)
+    held = lock_log(path)
     os.ftruncate(held, 0)
     timer = threading.Timer(0.05, lambda: os.close(held))
     timer.start()
-    unlock(path, lock(path))
+    unlock_log(path, lock_log(path))
     timer.join()
     assert os.listdir(path.parent) == []
 
@@ -226,7 +226,7 @@ def test_what_is_not_a_file_hangs_nobody(project: Project, kind: str) -> None:
     assert project.forge("sessions", "show", "last").returncode == 0
     assert project.forge("run", "worker.yaml", "-c", "more", "-p").returncode in (0, 1)
     with pytest.raises(WorkerError):
-        overview(odd)
+        session_overview(odd)
     with pytest.raises(WorkerError):
         read_session(odd)
     with pytest.raises(OSError, match=r".*"):

@@ -10,7 +10,7 @@ import pytest
 
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.isolation import isolation
-from forge_cli.sandbox.isolation.isolation import Mechanism, mechanisms
+from forge_cli.sandbox.isolation.isolation import Mechanism, available_mechanisms
 from forge_cli.sandbox.zones.config import SandboxConfig
 from forge_cli.sandbox.zones.declared import open_zones
 from forge_cli.schema.config import parse_config
@@ -37,16 +37,16 @@ OpenSandbox = Callable[..., Sandbox]
 def cage(request: pytest.FixtureRequest, need: Callable[[str], None]) -> Mechanism:
     """Each mechanism that confines processes."""
     need(request.param)
-    return next(found for found in mechanisms() if found.name == request.param)
+    return next(found for found in available_mechanisms() if found.name == request.param)
 
 
 @pytest.fixture
 def only(cage: Mechanism, monkeypatch: pytest.MonkeyPatch) -> Iterator[Mechanism]:
     """A machine that has this mechanism and no other."""
-    monkeypatch.setattr(isolation, "mechanisms", lambda: iter([cage]))
-    isolation.mechanism.cache_clear()
+    monkeypatch.setattr(isolation, "available_mechanisms", lambda: iter([cage]))
+    isolation.best_mechanism.cache_clear()
     yield cage
-    isolation.mechanism.cache_clear()
+    isolation.best_mechanism.cache_clear()
 
 
 @pytest.fixture

@@ -21,9 +21,9 @@ from forge_cli.core.processes import Finished
 from forge_cli.files.document import read_document
 from forge_cli.sandbox.files.consent import OwnFiles
 from forge_cli.sandbox.files.sandbox import Sandbox
-from forge_cli.sandbox.isolation.isolation import Mechanism, mechanism
+from forge_cli.sandbox.isolation.isolation import Mechanism, best_mechanism
 from forge_cli.sandbox.loaded import LoadedFiles, LoadedPath
-from forge_cli.sandbox.processes.command import bash
+from forge_cli.sandbox.processes.command import bash_argv
 from forge_cli.sandbox.worker_processes import NOT_CONFINED, WorkerProcesses
 from forge_cli.sandbox.zones.config import SandboxConfig
 from forge_cli.sandbox.zones.declared import open_zones
@@ -48,9 +48,9 @@ def no_mechanism(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[No
     """A machine that has nothing to confine a process with."""
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("forge_cli.sandbox.isolation.landlock.landlock_version", lambda: 0)
-    mechanism.cache_clear()
+    best_mechanism.cache_clear()
     yield
-    mechanism.cache_clear()
+    best_mechanism.cache_clear()
 
 
 def sandbox(place: Path, text: str) -> Sandbox:
@@ -75,7 +75,7 @@ def processes(place: Path, wanted: Sandbox) -> tuple[WorkerProcesses, list[str]]
 async def run(place: Path, text: str, line: str, *, weakness: str | None = None, **options: Any) -> Finished:
     made, said = processes(place, sandbox(place, text))
     async with made.children:
-        done = await made.run(bash(line), timeout=60, **options)
+        done = await made.run(bash_argv(line), timeout=60, **options)
     assert said == ([f"warning: commands: confined, weaker (Landlock: {weakness})"] if weakness else [])
     return done
 
@@ -115,9 +115,9 @@ async def test_protected_names_that_a_command_makes_are_renamed_and_reported(pla
     (project / ".env").write_text("kept")
     made, said = processes(place, sandbox(place, "isolation: auto"))
     async with made.children:
-        first = await made.run(bash("mkdir -p src/new/.git; echo x > .env.local; echo x > .env"), timeout=60)
-        again = await made.run(bash("touch src/new/file"), timeout=60)
-        child = made.start(bash("touch .mcp.json"), cwd=project)
+        first = await made.run(bash_argv("mkdir -p src/new/.git; echo x > .env.local; echo x > .env"), timeout=60)
+        again = await made.run(bash_argv("touch src/new/file"), timeout=60)
+        child = made.start(bash_argv("touch .mcp.json"), cwd=project)
         with anyio.fail_after(60):
             await child.ended.wait()
     told = [re.sub(r"[0-9a-f]{8}\)", "X)", name) for name in (*first.appeared, *child.finished().appeared)]
@@ -137,10 +137,10 @@ async def test_a_protected_name_that_somebody_else_made_meanwhile_stays(place: P
     project, own = place / "project", sandbox(place, "isolation: auto")
     made, _ = processes(place, own)
     async with made.children:
-        child = made.start(bash("cat; touch .zshrc"), cwd=project)
+        child = made.start(bash_argv("cat; touch .zshrc"), cwd=project)
         own.write_bytes(".env", b"A=1")
         own.write_bytes("new/.vscode/settings.json", b"{}")
-        await made.run(bash("git init -q deep"), timeout=60, names=True)
+        await made.run(bash_argv("git init -q deep"), timeout=60, names=True)
         with anyio.fail_after(60):
             assert child.stdin is not None
             child.stdin.close()
@@ -306,7 +306,7 @@ async def test_the_weaker_mechanism_holds_zones_and_the_home_and_reports_protect
     made, said = processes(place, sandbox(place, f"isolation: auto\nnetwork: false\n{ZONES}"))
     line = f"{TOUCH}; cat ~/.ssh/id; echo > /dev/tcp/127.0.0.1/9; touch scratch/.env"
     async with made.children:
-        done = await made.run(bash(line), timeout=60)
+        done = await made.run(bash_argv(line), timeout=60)
     assert (done.stdout, done.confined, "Network is unreachable" in done.stderr) == (
         "scratch/a\n",
         True,
@@ -353,8 +353,8 @@ async def test_no_command_changes_what_forge_loads_whatever_confines_it(place: P
     zones = sandbox(place, "isolation: auto").zones
     made, said = processes(place, Sandbox(zones, own=OwnFiles((), lambda: loaded)))
     async with made.children:
-        done = await made.run(bash(WRITES[how]), timeout=60)
-        again = await made.run(bash("touch free"), timeout=60)
+        done = await made.run(bash_argv(WRITES[how]), timeout=60)
+        again = await made.run(bash_argv("touch free"), timeout=60)
 
     files = [path.name for path in (project / "code").rglob("*") if path.is_file()]
     assert [name for name in files if not name.startswith("removed-by-forge")] == ["a.py"]
@@ -407,8 +407,8 @@ async def test_no_command_changes_a_protected_file_by_another_name_of_it(
     opened = sandbox(place, "isolation: auto")
     made, said = processes(place, Sandbox(opened.zones, protected=[project / "worker.yaml"], own=own))
     async with made.children:
-        done = await made.run(bash(BY_OTHER_NAME[how]), timeout=60)
-        again = await made.run(bash("touch free"), timeout=60)
+        done = await made.run(bash_argv(BY_OTHER_NAME[how]), timeout=60)
+        again = await made.run(bash_argv("touch free"), timeout=60)
     assert (file.read_text(), file.stat().st_mode & 0o777) == ("own\n", 0o644)
     assert len(done.appeared) == 1
     assert done.appeared[0].startswith(f"{file} (put back")
@@ -423,7 +423,7 @@ async def test_a_file_that_is_shared_and_left_alone_stays_as_it_is(place: Path, 
     os.link(hook, place / "project/other")
     made, _ = processes(place, sandbox(place, "isolation: auto"))
     async with made.children:
-        done = await made.run(bash("cat other; ln other third; mv other fourth; rm third"), timeout=60)
+        done = await made.run(bash_argv("cat other; ln other third; mv other fourth; rm third"), timeout=60)
     assert (done.stdout, done.appeared) == ("own", ())
     assert hook.stat().st_ino == (place / "project/fourth").stat().st_ino
 
@@ -437,7 +437,7 @@ async def test_what_a_person_allowed_while_a_command_ran_is_not_put_back(place: 
     opened.written.add(str(project / "b.py"))  # by a call of before
     made, _ = processes(place, opened)
     async with made.children:
-        child = made.start(bash("read line; echo evil > b.py"), cwd=project)
+        child = made.start(bash_argv("read line; echo evil > b.py"), cwd=project)
         (project / "a.py").write_text("allowed")
         opened.written.add(str(project / "a.py"))
         assert child.stdin is not None
@@ -474,7 +474,7 @@ async def test_what_other_programs_obey_is_put_aside_where_a_command_makes_it(pl
     lines = "".join(f"mkdir -p {os.path.dirname(name) or '.'}; echo x >{name}\n" for name in OBEYED)
     made, _ = processes(place, sandbox(place, "isolation: auto"))
     async with made.children:
-        done = await made.run(bash(f"{lines}mkdir -p node_modules/a/.github/workflows .github/other"), timeout=60)
+        done = await made.run(bash_argv(f"{lines}mkdir -p node_modules/a/.github/workflows .github/other"), timeout=60)
     assert [name for name in OBEYED if (project / name).exists()] == []
     assert len(done.appeared) == len(OBEYED)
     assert (project / "node_modules/a/.github/workflows").is_dir()
@@ -490,7 +490,7 @@ async def test_what_other_programs_obey_cannot_be_changed_nor_moved_away(place: 
     moves = "for each in .github sub/.github .claude AGENTS.md; do mv $each away && echo $each; done; true"
     made, _ = processes(place, sandbox(place, "isolation: auto"))
     async with made.children:
-        done = await made.run(bash(f"{lines}{moves}"), timeout=60)
+        done = await made.run(bash_argv(f"{lines}{moves}"), timeout=60)
     if not only.weakness:
         assert ({name: (project / name).read_text() for name in OBEYED}, done.stdout) == (
             dict.fromkeys(OBEYED, "old"),
@@ -545,8 +545,8 @@ async def test_a_protected_name_that_was_moved_away_and_made_anew_is_put_aside(p
         made, _ = processes(place, sandbox(place, "isolation: auto"))
         line = f"mv {moved} away && mkdir -p {os.path.dirname(name)} && echo evil >{name}"
         async with made.children:
-            done = await made.run(bash(line), timeout=60)
-            again = await made.run(bash("true"), timeout=60)
+            done = await made.run(bash_argv(line), timeout=60)
+            again = await made.run(bash_argv("true"), timeout=60)
         if done.exit_code or not done.appeared or again.appeared or (project / name).exists():
             failures.append((name, moved, done.stderr, done.appeared, again.appeared))
     assert failures == []
@@ -588,8 +588,8 @@ async def test_own_files_that_are_missing_or_links_are_put_aside(place: Path, on
         own_files = ("extra.py", "helper/__init__.py", "linked.py", "lib/tools.py", "dangling.py", "real/other.py")
         made, _ = processes(place, Sandbox(zones, protected=[project / each for each in own_files]))
         async with made.children:
-            done = await made.run(bash(line), timeout=60, names=names)
-            again = await made.run(bash("true"), timeout=60)
+            done = await made.run(bash_argv(line), timeout=60, names=names)
+            again = await made.run(bash_argv("true"), timeout=60)
         found = {link: target for link in links if (target := _leads_to(project / link)) is not None}
         told = [each.partition(" (renamed to removed-by-forge.")[0] for each in done.appeared]
         expected = [f"{project}/{name}", *([f"{project}/{name} (put back)"] if name in links else [])]
@@ -603,12 +603,12 @@ async def test_own_files_that_were_written_with_consent_stay(place: Path, only: 
     own = Sandbox(sandbox(place, "isolation: auto").zones, protected=[project / "helper/__init__.py"])
     made, _ = processes(place, own)
     async with made.children:
-        child = made.start(bash("cat"), cwd=project)
+        child = made.start(bash_argv("cat"), cwd=project)
         own.write_bytes("helper/__init__.py", b"V = 1")
         with anyio.fail_after(60):
             assert child.stdin is not None
             child.stdin.close()
             await child.ended.wait()
-        done = await made.run(bash("echo evil > helper/__init__.py"), timeout=60)
+        done = await made.run(bash_argv("echo evil > helper/__init__.py"), timeout=60)
     assert (project / "helper/__init__.py").exists()
     assert only.weakness or done.exit_code == 1

@@ -12,7 +12,7 @@ from pathlib import Path
 from forge_cli.core.processes import Finished
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.sandbox.isolation.confinement import Confinement
-from forge_cli.sandbox.isolation.isolation import Confined, mechanisms
+from forge_cli.sandbox.isolation.isolation import Confined, available_mechanisms
 from forge_cli.sandbox.processes.command import clean_environment
 from forge_cli.sandbox.processes.process import ChildProcesses
 from forge_cli.sandbox.trial.copies import Copies
@@ -118,7 +118,7 @@ async def on_copies(
     room: int | None = None,
 ) -> tuple[Copies, Finished]:
     """The same, or another command, on copies."""
-    cage = next(found for found in mechanisms() if found.name == "bwrap")
+    cage = next(found for found in available_mechanisms() if found.name == "bwrap")
     confinement = Confinement(zones=(Zone("zone", zone, ZoneMode.RW),), workspace=zone, network=True)
     copies = Copies(folder, Confined(cage, replace(confinement)), network=False, room=room)
     feed = ascii(list(lines)).encode()

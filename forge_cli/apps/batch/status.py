@@ -15,7 +15,7 @@ from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.core.errors import ExitCode, Mark, WorkerError
 from forge_cli.core.text import counted, dollars, visible
 from forge_cli.core.wire import camel_keys
-from forge_cli.files.lock import locked
+from forge_cli.files.lock import hold_file_lock
 from forge_cli.ui.table import print_json, print_table
 
 app = new_app()
@@ -56,7 +56,7 @@ def _is_running(journal: Path) -> bool:
     """Does a process work on it right now?"""
     with suppress(OSError):
         try:
-            with locked(journal, shared=True, wait=False, create=False):
+            with hold_file_lock(journal, shared=True, wait=False, create=False):
                 return False
         except BlockingIOError:
             return True

@@ -20,7 +20,7 @@ from msgspec.structs import asdict
 from forge_cli.core.errors import ExitCode, ForgeError, Mark, UsageError, WorkerError
 from forge_cli.core.messages import Usage
 from forge_cli.core.wire import JsonObject, camel_case, camel_keys
-from forge_cli.files.lock import FileSpoilt, LineFile, locked
+from forge_cli.files.lock import FileSpoilt, LineFile, hold_file_lock
 from forge_cli.files.regular import open_regular
 
 ItemState = Literal["completed", "failed", "parked", "interrupted"]
@@ -330,7 +330,7 @@ def open_store(results: Path) -> Iterator[BatchStore]:
     made = [file for file in (results, journal) if not os.path.lexists(file)]
     with ExitStack() as stack:
         try:
-            stack.enter_context(locked(journal, wait=_PATIENCE))
+            stack.enter_context(hold_file_lock(journal, wait=_PATIENCE))
             stack.callback(_remove_unused, journal, made)
             files = [stack.enter_context(closing(LineFile(file, mode=0o666))) for file in (journal, results)]
         except BlockingIOError:

@@ -34,9 +34,9 @@ from forge_cli.inspection.defaults import NO_MODEL
 from forge_cli.inspection.model_names import FILES
 from forge_cli.inspection.providers import provider_rows
 from forge_cli.record.log import Log, find_kept, read_readable, session_files
-from forge_cli.record.overview import fold_batches, overview, session_index, session_row
+from forge_cli.record.overview import fold_batches, session_index, session_overview, session_row
 from forge_cli.record.pending import Waiting, answer_request, waiting_requests
-from forge_cli.record.reading import verdict_sentence, verified
+from forge_cli.record.reading import verdict_sentence, verify_session
 from forge_cli.record.search import find_hits
 from forge_cli.ui.html.entries import page
 from forge_cli.ui.html.requests import draw_request, list_choices
@@ -123,7 +123,7 @@ class WebSessions:
 
     def _to_resume(self, path: Path, fork: bool) -> RunOptions:
         """The worker of a session in its own folder, as far as they are still there."""
-        seen = overview(path)
+        seen = session_overview(path)
         worker = Path(seen.worker_file) if seen.worker_file else None
         if worker is None or not worker.exists():
             worker = Path(str(find_listed(self._asked.workspace, seen.worker)["path"]))
@@ -215,7 +215,7 @@ class WebSessions:
         return (page if format == "html" else markdown)(read_transcript(lines), self._find)
 
     async def verify(self, name: str) -> JsonObject:
-        row = await in_thread(lambda: verified(find_kept(name)))
+        row = await in_thread(lambda: verify_session(find_kept(name)))
         return {"ok": row["ok"], "text": visible(verdict_sentence(row))}
 
     # --- what waits

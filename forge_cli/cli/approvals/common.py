@@ -8,12 +8,12 @@ from forge_cli.cli import notices
 from forge_cli.engine.runtime.options import RunOptions
 from forge_cli.inspection.defaults import model_now, name_of
 from forge_cli.record.log import Log
-from forge_cli.record.state import fold
+from forge_cli.record.state import fold_lines
 
 
 def resume_command(read: Log) -> str:
     """The command that continues a session from here, as it was started."""
-    state = fold(read.lines)
+    state = fold_lines(read.lines)
     start = state.start
     if start is None or not start.worker_file:
         return notices.resume_command("run", RunOptions(named="WORKER"), read.session)

@@ -14,7 +14,7 @@ from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.cli.sessions.common import shorten_ids
 from forge_cli.core.text import counted, local_time, visible
 from forge_cli.record.log import find_session, session_files
-from forge_cli.record.overview import overview
+from forge_cli.record.overview import session_overview
 from forge_cli.record.search import find_hits
 from forge_cli.ui.table import BOLD, Column, around, paint, print_json, print_table
 from forge_cli.ui.terminal.console import new_console
@@ -67,7 +67,7 @@ def search(
 
 def _print_session(session: str, hits: Sequence[Mapping[str, Any]], wanted: str) -> None:
     """One session with the first of its hits, what was found marked."""
-    seen = overview(find_session(session))
+    seen = session_overview(find_session(session))
     hits = list({hit["excerpt"]: hit for hit in hits}.values())
     about = visible(" ".join((seen.title or seen.task).split()))
     width = new_console(sys.stdout).width - 1

@@ -12,7 +12,7 @@ from forge_cli.cli.sessions.common import NAMED
 from forge_cli.core.errors import ExitCode, UsageError
 from forge_cli.core.text import visible
 from forge_cli.record.log import find_session, session_files
-from forge_cli.record.reading import verdict_sentence, verified
+from forge_cli.record.reading import verdict_sentence, verify_session
 from forge_cli.ui.table import RED, paint, print_json
 from forge_cli.ui.wrap import wrap_for
 
@@ -31,7 +31,7 @@ def verify(
     """
     if session and every:
         raise UsageError(f"--all and {visible(session)} contradict each other; keep one")
-    rows = [verified(path) for path in ([find_session(session)] if session else session_files())]
+    rows = [verify_session(path) for path in ([find_session(session)] if session else session_files())]
     if as_json:
         print_json(rows)
     else:

@@ -199,9 +199,9 @@ def toolset_title(name: str, source: Source) -> str:
 
 def toolset_failure(name: str, source: Source, where: Mark | None, what: str, error: BaseException) -> WorkerError:
     """The sentence for what the code of a toolset raised; in a look, that it is one, where that may be the reason."""
-    from forge_cli.sandbox.processes.inherited import inherited
+    from forge_cli.sandbox.processes.inherited import inherited_confinement
 
-    because = f" ({A_LOOK})" if inherited() and _is_of_the_system(error) else ""
+    because = f" ({A_LOOK})" if inherited_confinement() and _is_of_the_system(error) else ""
     return WorkerError(where, f"{toolset_title(name, source)}: {what}: {fault_text(error)}{because}")
 
 

@@ -16,7 +16,7 @@ from forge_cli.files.module import LocalModule, LocalPackage
 from forge_cli.files.places import cannot_read, decode_utf8, place_of
 from forge_cli.files.regular import read_regular
 from forge_cli.files.settings_files import import_timeout
-from forge_cli.files.sources import Sources, clash, importable_beside, places
+from forge_cli.files.sources import Sources, clash_error, importable_beside, module_paths
 from forge_cli.files.worker import Worker
 
 PROJECT = "pyproject.toml"
@@ -168,7 +168,7 @@ def _module_places(path: Path, module: str) -> dict[Path, Path]:
     """Paths of a module of a project, each with the folder that it is found from."""
     found: dict[Path, Path] = {}
     for root in (path / "src", path):
-        found |= dict.fromkeys(places(root, module.split(".")), root)
+        found |= dict.fromkeys(module_paths(root, module.split(".")), root)
     return found
 
 
@@ -176,7 +176,7 @@ def _root_of(path: Path, module: str) -> Path:
     """The folder that a module is found from; two are an error, since anybody may have made the one that would win."""
     there = {root: place for place, root in _module_places(path, module).items() if place.is_file()}
     if len(there) > 1:
-        raise clash(*reversed(there.values()))
+        raise clash_error(*reversed(there.values()))
     return next(iter(there), path)
 
 

@@ -19,7 +19,7 @@ from forge_cli.record.calls import PastVerdict
 from forge_cli.record.line import Line
 from forge_cli.record.log import Log, damage_of, find_record, missing_line, read_readable
 from forge_cli.record.resume import Past, past_of
-from forge_cli.record.state import SessionState, restored
+from forge_cli.record.state import SessionState, restored_message
 
 
 @dataclass
@@ -249,7 +249,7 @@ def _take(track: Track, said: list[Message], line: Line) -> None:
             said.clear()
         case events.MessageEvent(message=message) as event:
             track.environment = track.environment or event.environment
-            _hear(turn, said, restored(message), event)
+            _hear(turn, said, restored_message(message), event)
         case events.ContextUsage(window=window):
             track.window = window or track.window
         case events.TurnEndEvent(stop=stop, usage=usage):

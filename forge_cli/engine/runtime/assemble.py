@@ -271,10 +271,10 @@ class Assembler:
         protected = prepared.protected
         isolation = folder.isolation
         if outer is not None:
-            from forge_cli.sandbox.files.caps import capped_isolation
+            from forge_cli.sandbox.files.caps import cap_isolation
 
             protected = (*protected, *outer.protected)
-            isolation = capped_isolation(isolation, outer.isolation)
+            isolation = cap_isolation(isolation, outer.isolation)
         isolation = isolation if self.confines else Isolation(IsolationLevel.OFF, where=isolation.where)
         open_changes = outer.open_changes if outer else self._keep_changes()
 
@@ -355,10 +355,10 @@ class Assembler:
                 raise WorkerError(other.where, problem, hint="give yours another name")
         if brought:
             from forge_cli.engine.runtime.other_zones import open_brought
-            from forge_cli.sandbox.zones.declared import distinct
+            from forge_cli.sandbox.zones.declared import require_distinct
 
             opened = open_brought(brought, make, self.notify)
-            zones = distinct((*zones, *opened))
+            zones = require_distinct((*zones, *opened))
         if self.wiring.zones:
             from forge_cli.engine.runtime.other_zones import add_zones
 

@@ -30,7 +30,7 @@ from forge_cli.engine.turns.loop import Tally
 from forge_cli.engine.turns.summary import ask_for_title, clean_title
 from forge_cli.files.worker import Worker, load_worker
 from forge_cli.record.log import find_kept
-from forge_cli.record.overview import overview
+from forge_cli.record.overview import session_overview
 from forge_cli.sandbox.zones.declared import added_zone
 
 if TYPE_CHECKING:
@@ -246,7 +246,7 @@ class SessionCommands:
     async def _resume(self, args: Sequence[str]) -> None:
         opened = self._current.opened
         path = find_kept(_one(args, "resume ID"))
-        seen = overview(path)
+        seen = session_overview(path)
         if path.stem == opened.wiring.session_id:
             raise UsageError("this is the session that you are in")
         if seen.worker != opened.worker.name:

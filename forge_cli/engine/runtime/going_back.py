@@ -15,9 +15,9 @@ from forge_cli.engine.gate.steps import Caller, Refusal
 from forge_cli.record.caches import short_name, split_caches
 from forge_cli.record.changes import ChangedFile, ChangeLog
 from forge_cli.record.log import read_readable
-from forge_cli.record.redo import plan_redo, redo, undo_for_now
+from forge_cli.record.redo import plan_redo, redo_changes, undo_for_now
 from forge_cli.record.resume import read_past
-from forge_cli.record.undo import SaidMessage, Undoing, calls_since, find_calls, plan, said_messages
+from forge_cli.record.undo import SaidMessage, Undoing, calls_since, find_calls, plan_undo, said_messages
 
 if TYPE_CHECKING:
     from forge_cli.engine.runtime.reopening import CurrentWorker
@@ -114,7 +114,7 @@ class GoingBack:
         return done
 
     def _redo(self, log: ChangeLog, *, only_list: bool) -> None:
-        found = plan_redo(log) if only_list else redo(log, _leave)
+        found = plan_redo(log) if only_list else redo_changes(log, _leave)
         self._say_each(found, only_list)
         if not only_list:
             self._left.clear()
@@ -129,7 +129,7 @@ class GoingBack:
             self._redo(log, only_list=only_list)
             return
         calls = self._undone_calls(args, log)
-        found = plan(log, calls) if only_list else self._undo(log, calls)
+        found = plan_undo(log, calls) if only_list else self._undo(log, calls)
         self._say_each(found, only_list)
         if not only_list:
             self._left |= {(each.file.path, each.file.call) for each in found if each.left}

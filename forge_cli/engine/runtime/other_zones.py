@@ -12,7 +12,7 @@ from forge_cli.core.approval import Approval
 from forge_cli.core.errors import UsageError, WorkerError
 from forge_cli.core.zones import Zone
 from forge_cli.files.home import user_home
-from forge_cli.sandbox.zones.declared import UnmakeableZone, distinct, open_zone
+from forge_cli.sandbox.zones.declared import UnmakeableZone, open_zone, require_distinct
 
 if TYPE_CHECKING:
     from forge_cli.core.notify import Notify
@@ -35,7 +35,7 @@ def add_zones(zones: tuple[Zone, ...], added: Sequence[Zone]) -> tuple[Zone, ...
     """The zones, and the folders that a person adds."""
     for zone in added:
         try:
-            zones = distinct((*zones, open_zone(zone, user_home=user_home())))
+            zones = require_distinct((*zones, open_zone(zone, user_home=user_home())))
         except WorkerError as error:
             hint = "name another folder, or give its zone in the worker another name"
             raise UsageError(f"--add-dir {zone.path}: {error.message}", hint=hint) from None
@@ -63,7 +63,7 @@ def use_spare_folder(zone: Zone, spare: Path) -> Zone:
 
 def open_child_zone(zone: Zone, parent: Sandbox, make: bool) -> Zone:
     """Open a zone of a child worker; capped before its folder is made, and where that really came to lie."""
-    from forge_cli.sandbox.files.caps import capped
+    from forge_cli.sandbox.files.caps import cap_zone
 
-    made = open_zone(capped(zone, parent.zones), user_home=user_home(), make=make)
-    return capped(made, parent.zones)
+    made = open_zone(cap_zone(zone, parent.zones), user_home=user_home(), make=make)
+    return cap_zone(made, parent.zones)

@@ -156,9 +156,9 @@ def _declared(zone: Zone) -> Zone:
 
 
 def _command_view(zones: Sequence[Zone], wanted: Isolation) -> CommandView:
-    from forge_cli.sandbox.isolation.isolation import isolation
+    from forge_cli.sandbox.isolation.isolation import find_isolation
 
-    found = isolation(wanted.level, where=wanted.where)
+    found = find_isolation(wanted.level, where=wanted.where)
     if found is None:
         return CommandView(confined=False, network=True)
     names: tuple[str, ...] = ()

@@ -88,9 +88,9 @@ class RoomMaker:
         context, ids = self.context, tuple(result.call_id for result in results)
         context.counted = max(0, context.used - sum(map(_freed, results))), len(context.history)
         context.bus.emit(ContextUsage(context.used, context.window, elided=ids))
-        from forge_cli.record.state import without
+        from forge_cli.record.state import without_results
 
-        context.history.rewrite([without(message, set(ids)) for message in context.history])
+        context.history.rewrite([without_results(message, set(ids)) for message in context.history])
 
     async def _summarise(self, limit: int) -> bool:
         """Let the model say what the beginning of the conversation came to; False when it stays as it is."""

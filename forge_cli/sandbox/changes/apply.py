@@ -74,7 +74,7 @@ def upper_folder(folder: Path, zone: str) -> Path:
     return folder / sha256(os.fsencode(zone)).hexdigest()[:16] / "upper"
 
 
-def apply(changes: ChangeSet, keep: Callable[[ChangeSet], None] | None = None) -> None:
+def apply_changes(changes: ChangeSet, keep: Callable[[ChangeSet], None] | None = None) -> None:
     """Carry out all changes, if everything is still as the command found it; else Stale, and nothing is changed.
 
     ``keep`` is called before anything is changed, with what was there in its place. The bits by which a file runs as
@@ -120,13 +120,13 @@ def _is_possible(change: PathChange, paths: set[Path]) -> bool:
     return change.before is not None and not kept
 
 
-def check(changes: ChangeSet) -> None:
+def require_unchanged(changes: ChangeSet) -> None:
     """Stale where something is not as the command found it."""
     with changes.walk() as walk:
         walk.check_all(changes.changes)
 
 
-def finish(folder: Path) -> str | None:
+def finish_interrupted(folder: Path) -> str | None:
     """Complete what a process that was killed began; a sentence about the result, None where nothing was begun."""
     if not (folder / _JOURNAL).exists():
         return None
@@ -168,7 +168,7 @@ def _carry_out(changes: ChangeSet, walk: ZoneWalk) -> None:
         _steps(walk, changes.changes, "after", changes.source)
         _end(changes, walk)
     except OSError as error:
-        why = describe(error)
+        why = describe_os_error(error)
         try:
             _clean(walk, changes.changes)
             _steps(walk, changes.changes, "before", changes.source)
@@ -176,13 +176,13 @@ def _carry_out(changes: ChangeSet, walk: ZoneWalk) -> None:
         except OSError as again:
             kept = f"what was there is kept in {shown(str(changes.folder))}"
             raise ToolError(
-                f"{why}, and what was done by then could not be taken back: {describe(again)}; {kept}, "
+                f"{why}, and what was done by then could not be taken back: {describe_os_error(again)}; {kept}, "
                 "and the next start of forge completes it"
             ) from None
         raise TakenBack(why) from None
 
 
-def describe(error: OSError) -> str:
+def describe_os_error(error: OSError) -> str:
     """Why something failed, with the path."""
     reason = error.strerror or str(error)
     return f"{shown(str(error.filename))}: {reason}" if error.filename else reason

@@ -15,12 +15,12 @@ from forge_cli.core.zones import Access, Zone, ZoneApproval, ZoneMode
 from forge_cli.sandbox.files.consent import OwnFiles
 from forge_cli.sandbox.files.operations import FileOperations
 from forge_cli.sandbox.files.sandbox import Sandbox
-from forge_cli.sandbox.files.virtual import innermost_zone, virtual
+from forge_cli.sandbox.files.virtual import innermost_zone, virtual_path
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.zones.zones import Isolation, IsolationLevel
 
 
-def capped(zone: Zone, parent_zones: Sequence[Zone]) -> Zone:
+def cap_zone(zone: Zone, parent_zones: Sequence[Zone]) -> Zone:
     """The zone, limited to what every zone of the parent allows that it shares files with."""
     around = innermost_zone(zone.path, parent_zones)
     if around is None:
@@ -49,9 +49,9 @@ def lies_within(folder: Path, zones: Sequence[Zone]) -> bool:
     return innermost_zone(Path(os.path.realpath(folder)), zones) is not None
 
 
-def capped_isolation(wanted: Isolation, parent: Isolation) -> Isolation:
+def cap_isolation(wanted: Isolation, parent: Isolation) -> Isolation:
     """The stricter of both levels and limits; what is reached and what of the home is read only where both have it."""
-    from forge_cli.sandbox.network.rules import narrowest
+    from forge_cli.sandbox.network.rules import narrowest_network
 
     level = max(
         wanted.level, parent.level, key=(IsolationLevel.OFF, IsolationLevel.AUTO, IsolationLevel.REQUIRED).index
@@ -59,7 +59,7 @@ def capped_isolation(wanted: Isolation, parent: Isolation) -> Isolation:
     read = [path for path in wanted.read if any(path.is_relative_to(other) for other in parent.read)]
     if parent.level is IsolationLevel.OFF:
         read = list(wanted.read)
-    reached, limits = narrowest(wanted.network, parent.network), wanted.limits & parent.limits
+    reached, limits = narrowest_network(wanted.network, parent.network), wanted.limits & parent.limits
     where = parent.network_where if wanted.network is True else wanted.network_where
     return replace(wanted, level=level, network=reached, read=tuple(read), stated_limits=limits, network_where=where)
 
@@ -76,7 +76,7 @@ def seen_from(sandbox: Sandbox, other: Sandbox, path: str) -> str | None:
 def name_in(sandbox: FileOperations, real: Path) -> str | None:
     """The virtual path of a file on the host, as its text has it; None where it is in no zone."""
     zone = innermost_zone(real, sandbox.zones)
-    return None if zone is None else virtual(zone, real.relative_to(zone.path).parts)
+    return None if zone is None else virtual_path(zone, real.relative_to(zone.path).parts)
 
 
 def can_write_silently(sandbox: Sandbox, path: Path) -> bool:

@@ -13,7 +13,7 @@ from forge_cli.core.errors import ToolError
 from forge_cli.core.zones import Access, Zone, ZoneMode
 from forge_cli.sandbox.files.place import NotAFolder, Place, open_for_listing
 from forge_cli.sandbox.files.virtual import ParsedPath
-from forge_cli.sandbox.loaded import Find, LoadedFiles, fits, folded_parts
+from forge_cli.sandbox.loaded import Find, LoadedFiles, fits_pattern, folded_parts
 from forge_cli.sandbox.names import folded, lookalike_key, shown
 from forge_cli.sandbox.protected import FOLDERS, TOOLS, WORKER_SUFFIX, WORKERS, is_secret, protected_among
 
@@ -21,7 +21,7 @@ USER_EDITS = ("policy", "filesystem", "edits", NEW_ENTRY)
 _SAYS = {Approval.PRE_APPROVED: "pre-approves", Approval.BLOCKED: "blocks"}
 
 
-def check(path: ParsedPath, place: Place, access: Access, zones: Sequence[Zone]) -> None:
+def require_capability(path: ParsedPath, place: Place, access: Access, zones: Sequence[Zone]) -> None:
     """Refuse, in a sentence for the model, what the place does not allow."""
     if access.changes and place.zone.mode is ZoneMode.RO:
         raise ToolError(f"zone '{place.zone.name}' is read-only, so {path} cannot be changed; {_writable(zones)}")
@@ -66,7 +66,7 @@ def _writable(zones: Sequence[Zone]) -> str:
     return f"zones that can be written: {names}" if names else "no zone can be written"
 
 
-def consent(place: Place, access: Access, own: OwnFiles) -> Verdict:
+def consent_verdict(place: Place, access: Access, own: OwnFiles) -> Verdict:
     """The strictest verdict on a place, with every reason for it; what more than its zone asks for always asks."""
     if not access.changes and not (access is Access.READ and secret_in(place)):
         return _inside(place.zone)
@@ -219,7 +219,7 @@ class OwnFiles:
         ways = _ways(place)
         if any(way[: len(own)] == own for way in ways for own in self._folded):
             return True
-        if any(fits(way, pattern) for way in ways for pattern in self._patterns):
+        if any(fits_pattern(way, pattern) for way in ways for pattern in self._patterns):
             return True
         return place.info is not None and any(self._is(path, place.info) for path in self._paths)
 

@@ -15,7 +15,7 @@ from forge_cli.core.sandbox import FileInfo, FileKind, FolderEntry
 from forge_cli.core.text import visible
 from forge_cli.core.zones import Access, Zone
 from forge_cli.sandbox.files.place import NotAFolder, kind_of, open_for_listing
-from forge_cli.sandbox.files.virtual import virtual
+from forge_cli.sandbox.files.virtual import virtual_path
 from forge_cli.sandbox.names import shown, unusable
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ class FileOperations(ABC):
 
     def _link_target(self, place: Place, name: str) -> tuple[FileKind, int]:
         try:
-            found = self.stat(virtual(place.zone, (*place.parts, name)))
+            found = self.stat(virtual_path(place.zone, (*place.parts, name)))
         except ToolError:
             return "link", 0
         return found.kind, found.size

@@ -20,7 +20,7 @@ from forge_cli.core.errors import ToolError
 from forge_cli.core.sandbox import FileKind
 from forge_cli.core.zones import Zone
 from forge_cli.files.regular import sync_folder
-from forge_cli.sandbox.files.virtual import ROOT, ParsedPath, innermost_zone, no_zone, virtual
+from forge_cli.sandbox.files.virtual import ROOT, ParsedPath, innermost_zone, no_zone, virtual_path
 from forge_cli.sandbox.names import shown
 
 _LINKS_MAX = 40
@@ -47,7 +47,7 @@ class Place(Struct, frozen=True):
 
     @property
     def virtual(self) -> str:
-        return virtual(self.zone, self.parts)
+        return virtual_path(self.zone, self.parts)
 
     @property
     def real(self) -> Path:
@@ -128,7 +128,7 @@ class _Trail(Struct, frozen=True):
     links: tuple[Path, ...]
 
 
-def locate(path: ParsedPath, base: Path, zones: Sequence[Zone], *, through_last: bool = True) -> Place:
+def locate_place(path: ParsedPath, base: Path, zones: Sequence[Zone], *, through_last: bool = True) -> Place:
     """The place that a path leads to, in any zone; with ``through_last`` off, a link at its end itself.
 
     The caller closes its ``folder``.
@@ -206,7 +206,7 @@ def _pin(path: ParsedPath, trail: _Trail, zones: Sequence[Zone], *, through_last
                 if through_last and stat.S_ISLNK(info.st_mode):
                     raise _Moved
                 return Place(zone, names[start:], folder, (), info, trail.links)
-            folder = _enter(folder, name, path, virtual(zone, names[start : depth + 1]))
+            folder = _enter(folder, name, path, virtual_path(zone, names[start : depth + 1]))
             if found := roots.get(identity_of(os.fstat(folder))):
                 zone, start = found, depth + 1
             elif last:

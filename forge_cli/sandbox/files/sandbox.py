@@ -16,13 +16,13 @@ from forge_cli.core.errors import Stale, ToolError
 from forge_cli.core.sandbox import SandboxView
 from forge_cli.core.zones import Access, Zone
 from forge_cli.files.home import user_home
-from forge_cli.sandbox.files.consent import OwnFiles, check, consent
+from forge_cli.sandbox.files.consent import OwnFiles, consent_verdict, require_capability
 from forge_cli.sandbox.files.operations import FileOperations
-from forge_cli.sandbox.files.place import NotAFolder, locate, state_of
-from forge_cli.sandbox.files.virtual import NoZone, innermost_zone, parse, spell
+from forge_cli.sandbox.files.place import NotAFolder, locate_place, state_of
+from forge_cli.sandbox.files.virtual import NoZone, innermost_zone, parse_path, spell_path
 from forge_cli.sandbox.names import shown
-from forge_cli.sandbox.zones.declared import distinct, open_zone
-from forge_cli.sandbox.zones.zones import Isolation, checked_name
+from forge_cli.sandbox.zones.declared import open_zone, require_distinct
+from forge_cli.sandbox.zones.zones import Isolation, require_zone_name
 from forge_cli.schema.paths import PathUse
 
 if TYPE_CHECKING:
@@ -85,8 +85,8 @@ class Sandbox(FileOperations):
     def of(cls, zones: Iterable[Zone], *, workspace: Path | str | None = None) -> Sandbox:
         """For programs: zones whose paths are relative to the working directory; folders to write in are made."""
         folder, home = Path(workspace or ".").resolve(), user_home()
-        placed = [replace(zone, name=checked_name(zone.name), path=folder / zone.path) for zone in zones]
-        return cls(distinct(open_zone(zone, user_home=home) for zone in placed), workspace=folder)
+        placed = [replace(zone, name=require_zone_name(zone.name), path=folder / zone.path) for zone in zones]
+        return cls(require_distinct(open_zone(zone, user_home=home) for zone in placed), workspace=folder)
 
     @property
     def zones(self) -> tuple[Zone, ...]:
@@ -112,8 +112,8 @@ class Sandbox(FileOperations):
         try:
             with self._locate(asked, follow=access is not Access.DELETE) as place:
                 access = access if use.kind == "file" else _access_by_kind(place, access)
-                check(asked, place, access, self._zones)
-                verdict = consent(place, access, self.own)
+                require_capability(asked, place, access, self._zones)
+                verdict = consent_verdict(place, access, self.own)
                 return JudgedPath(use, place.virtual, state_of(place.info), verdict)
         except NotAFolder as nothing:
             if access is not Access.INFO:
@@ -122,7 +122,7 @@ class Sandbox(FileOperations):
 
     def parse(self, path: str) -> ParsedPath:
         """A path as it was written, understood: its zone, and the place in it."""
-        return parse(path, self._zones, self.workspace)
+        return parse_path(path, self._zones, self.workspace)
 
     def resolve(self, path: str, access: Access = Access.INFO) -> str:
         """The virtual path of the real file, existing or not; a link that is to be deleted stays itself."""
@@ -134,7 +134,7 @@ class Sandbox(FileOperations):
 
     def spell(self, path: str) -> str:
         """A path as results name it, by its text alone: relative to the working directory below that, else virtual."""
-        return spell(self.parse(path), self._zones, self.workspace)
+        return spell_path(self.parse(path), self._zones, self.workspace)
 
     def hold(
         self, path: str, access: Access, expected: str | None = None, *, follow: bool = True, folders: bool = False
@@ -156,7 +156,7 @@ class Sandbox(FileOperations):
         asked = self.parse(path)
         with self._locate(asked, follow=follow and access is not Access.DELETE) as place:
             access = _access_by_kind(place, access) if folders else access
-            check(asked, place, access, self._zones)
+            require_capability(asked, place, access, self._zones)
             if expected is not None and place.virtual != expected:
                 raise Stale(f"{asked} led to {shown(expected)} when it was judged, and to {shown(place.virtual)} now")
             if rights:
@@ -173,7 +173,7 @@ class Sandbox(FileOperations):
         if asked.base is None:
             raise ToolError(f"{asked} is the list of zones and cannot be used as a file; list it instead")
         try:
-            place = locate(asked, asked.base, self._zones, through_last=follow)
+            place = locate_place(asked, asked.base, self._zones, through_last=follow)
         except NoZone as error:
             raise NoZone(f"{error}; {self.no_default}" if self.no_default else str(error)) from None
         except OSError as error:
@@ -295,7 +295,7 @@ class AccessRights:
             raise Stale(f"{asked} led to {shown(declared)} when it was judged, and to {shown(place.virtual)} now")
         if access not in _DECLARATIONS:
             return
-        verdict = consent(place, access, self._sandbox.own)
+        verdict = consent_verdict(place, access, self._sandbox.own)
         if verdict.approval is Approval.PRE_APPROVED:
             return
         if access not in self._granted.get(place.virtual, ()):

@@ -34,11 +34,11 @@ class ParsedPath(Struct, frozen=True):
         return shown(self.text)
 
 
-def virtual(zone: Zone, parts: Sequence[str] = ()) -> str:
+def virtual_path(zone: Zone, parts: Sequence[str] = ()) -> str:
     return "/".join(("", zone.name, *parts))
 
 
-def parse(text: str, zones: Sequence[Zone], workspace: Path | None = None) -> ParsedPath:
+def parse_path(text: str, zones: Sequence[Zone], workspace: Path | None = None) -> ParsedPath:
     """Read a path in any of its four spellings; ``..`` is resolved in the text.
 
     ``/NAME/rest`` is virtual wherever NAME is a zone, and stays among the zones then. Any other absolute path is the
@@ -76,7 +76,7 @@ def parse(text: str, zones: Sequence[Zone], workspace: Path | None = None) -> Pa
     return ParsedPath(text, base, parts[len(base.parts) :], folder)
 
 
-def spell(path: ParsedPath, zones: Sequence[Zone], workspace: Path | None) -> str:
+def spell_path(path: ParsedPath, zones: Sequence[Zone], workspace: Path | None) -> str:
     """The path as results name it: relative to the working directory below that, else virtual."""
     if path.base is None:
         return "/"
@@ -91,7 +91,7 @@ def spell(path: ParsedPath, zones: Sequence[Zone], workspace: Path | None) -> st
             return "."
         dot = "./" if below[0] == HOME or USER_HOME.fullmatch(below[0]) else ""
         return f"{dot}{'/'.join(below)}{slash}"
-    return virtual(zone, inside) + slash if zone else path.text
+    return virtual_path(zone, inside) + slash if zone else path.text
 
 
 class NoZone(ToolError):

@@ -19,7 +19,7 @@ from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.sandbox.files.virtual import innermost_zone
 from forge_cli.sandbox.isolation.protected_scan import ProtectedScan
 from forge_cli.sandbox.isolation.shared_files import find_shared
-from forge_cli.sandbox.isolation.toolchains import links, toolchains
+from forge_cli.sandbox.isolation.toolchains import find_toolchains, links_of_path
 from forge_cli.sandbox.loaded import ImportFolder, LoadedFiles, existing_files
 from forge_cli.sandbox.names import folded
 from forge_cli.sandbox.protected import FOLDERS, PAIRED
@@ -280,7 +280,7 @@ def confinement_for(
     own, place, homes = _real(forge_home), _real(workspace), tuple(dict.fromkeys(map(_real, user_homes)))
     search = os.environ.get("PATH", "")
     named = [path for path in map(_real, read) if not path.is_relative_to(own)]
-    found = {path for home, path in toolchains(homes, search) if not _is_in_another(path, home, homes)}
+    found = {path for home, path in find_toolchains(homes, search) if not _is_in_another(path, home, homes)}
     shown = {*named, *(path for path in found if found.isdisjoint(path.parents))}
     open_zones = tuple(replace(zone, mode=ZoneMode.RO) if _is_closed(zone, own) else zone for zone in zones)
     protected, visible = tuple(protected), [place, *shown, *(zone.path for zone in open_zones)]
@@ -290,7 +290,7 @@ def confinement_for(
         homes=homes,
         hidden=tuple(dict.fromkeys((*(path for home in homes for path in _hidden(home, visible)), own))),
         shown=tuple(sorted(shown)),
-        links=tuple(dict.fromkeys(link for home in homes for link in links(home, search))),
+        links=tuple(dict.fromkeys(link for home in homes for link in links_of_path(home, search))),
         protected=tuple(map(_real, protected)),
         loose=dict(_loose(protected, [zone.path for zone in open_zones if zone.mode is ZoneMode.RW])),
         network=network,

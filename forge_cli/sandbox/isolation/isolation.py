@@ -24,8 +24,8 @@ from forge_cli.sandbox.isolation.confinement import CommandReach, Confinement, K
 from forge_cli.sandbox.isolation.kept_files import KeptFiles
 from forge_cli.sandbox.isolation.protected_scan import set_aside, with_folders
 from forge_cli.sandbox.processes.command import Command
-from forge_cli.sandbox.processes.inherited import inherited
-from forge_cli.sandbox.processes.tree import ProcessTree, adopt_orphans, marked, new_mark
+from forge_cli.sandbox.processes.inherited import inherited_confinement
+from forge_cli.sandbox.processes.tree import ProcessTree, adopt_orphans, mark_children, new_mark
 from forge_cli.sandbox.zones.zones import IsolationLevel
 
 if TYPE_CHECKING:
@@ -165,11 +165,11 @@ class Confined(Struct, frozen=True):
         return self.mechanism.wrap(argv, cwd, reach)
 
 
-def isolation(level: IsolationLevel, *, where: Mark | None = None) -> Mechanism | None:
+def find_isolation(level: IsolationLevel, *, where: Mark | None = None) -> Mechanism | None:
     """The mechanism to use for a level; one that is required and missing, or weaker than that, is an error."""
     if level is IsolationLevel.OFF:
         return None
-    found = mechanism()
+    found = best_mechanism()
     if level is IsolationLevel.REQUIRED and (found is None or found.weakness):
         message = f"isolation is required, and this machine has {_lack(found)}"
         raise WorkerError(where, message, hint="install bubblewrap (bwrap) 0.8 or newer, or use 'isolation: auto'")
@@ -183,12 +183,12 @@ def _lack(found: Mechanism | None) -> str:
 
 
 @cache
-def mechanism() -> Mechanism | None:
+def best_mechanism() -> Mechanism | None:
     """The strongest mechanism of this machine that works, if any; looked for and tried once."""
-    return inherited() or next(filter(confines, mechanisms()), None)
+    return inherited_confinement() or next(filter(is_confining, available_mechanisms()), None)
 
 
-def mechanisms() -> Iterator[Mechanism]:
+def available_mechanisms() -> Iterator[Mechanism]:
     """The mechanisms that this machine seems to have, the strongest first."""
     from forge_cli.sandbox.isolation.bubblewrap import Bubblewrap
 
@@ -215,7 +215,7 @@ def _absolute_path() -> str:
     return os.pathsep.join(filter(os.path.isabs, entries))
 
 
-def confines(found: Mechanism) -> bool:
+def is_confining(found: Mechanism) -> bool:
     """Whether a mechanism works, by using it: a write outside must fail, one inside must work.
 
     Where that cannot be found out, since the machine lacks what every program needs, it is an error: an answer would
@@ -254,7 +254,7 @@ def _confines(found: Mechanism, folder: Path) -> bool:
 def _try(command: Command) -> tuple[int, bytes, bytes]:
     adopt_orphans()
     mark = new_mark()
-    with marked(mark):
+    with mark_children(mark):
         process = subprocess.Popen(
             command.argv,
             env={"PATH": os.defpath},

@@ -59,7 +59,7 @@ class PathGrant(Struct, frozen=True):
     """Whether a rule says so of this very path, and not of a folder around it."""
 
 
-def grants(rules: Iterable[ReachRule]) -> list[PathGrant]:
+def path_grants(rules: Iterable[ReachRule]) -> list[PathGrant]:
     """Rules for reading and writing; where no rule holds, the host can be read."""
     reaches = {rule.path: rule.reach for rule in rules if rule.reach in _BOUND}
     tree = _Tree({_ROOT: Reach.READ, **reaches})
@@ -165,7 +165,7 @@ class Landlock(Struct, frozen=True):
         for rule in named:
             if rule.reach in (Reach.SHOWN, Reach.READ, Reach.WRITE):
                 os.close(open_exactly(rule.path))
-        for grant in grants(named):
+        for grant in path_grants(named):
             _allow(ruleset, grant, handled)
         return ruleset
 

@@ -84,7 +84,7 @@ def seccomp_filter(
     mounts nothing looks at those of files that can only be read. ``truncate`` goes by a name: it is refused where
     nothing else looks at that.
     """
-    found = architecture(machine)
+    found = find_architecture(machine)
     if found is None:
         return None
     families = [_AF_NETLINK, *([AF_INET, AF_INET6] if internet else []), *([AF_UNIX] if unix_sockets else [])]
@@ -96,7 +96,7 @@ def seccomp_filter(
     return b"".join(_program(found, families, refused, namespaces=namespaces))
 
 
-def architecture(machine: str = "") -> Architecture | None:
+def find_architecture(machine: str = "") -> Architecture | None:
     """The numbers of this machine, or of another; None where they are not known."""
     return _ARCHITECTURES.get(machine or os.uname().machine)
 
@@ -104,34 +104,34 @@ def architecture(machine: str = "") -> Architecture | None:
 def _program(
     found: Architecture, families: Sequence[int], refused: Sequence[int], *, namespaces: bool
 ) -> Iterator[bytes]:
-    yield step(LOAD, ARCHITECTURE)
-    yield step(EQUAL, found.audit, then=1)
+    yield bpf_instruction(LOAD, ARCHITECTURE)
+    yield bpf_instruction(EQUAL, found.audit, then=1)
     yield _refuse(errno.ENOSYS)
-    yield step(LOAD, NUMBER)
-    yield step(AT_LEAST, X32, otherwise=1)
+    yield bpf_instruction(LOAD, NUMBER)
+    yield bpf_instruction(AT_LEAST, X32, otherwise=1)
     yield _refuse(errno.ENOSYS)
     # clone3 has its flags in memory, where no filter can see them; programs that lack it use clone
     for number in (*found.io_uring, *(() if namespaces else (_CLONE3,))):
-        yield from unless(number, _refuse(errno.ENOSYS))
+        yield from continue_unless(number, _refuse(errno.ENOSYS))
     for number in refused:
-        yield from unless(number, _refuse(errno.EPERM))
+        yield from continue_unless(number, _refuse(errno.EPERM))
     # as on a file system that has none, where programs that copy them do without
     for number in () if namespaces else found.attributes:
-        yield from unless(number, _refuse(errno.EOPNOTSUPP))
+        yield from continue_unless(number, _refuse(errno.EOPNOTSUPP))
     if not namespaces:
         for number in found.namespaces:
             yield from _unless_any(number, FIRST_ARGUMENT, _NEW_NAMESPACES)
         yield from _unless_any(found.prlimit, FIRST_ARGUMENT, EVERY_BIT)
     if AF_UNIX not in families:
         yield from _unless_any(found.socketpair, argument_at(1), DATAGRAM)
-    yield step(EQUAL, found.socket, then=1)
-    yield step(RETURN, ALLOW)
-    yield step(LOAD, FIRST_ARGUMENT)
+    yield bpf_instruction(EQUAL, found.socket, then=1)
+    yield bpf_instruction(RETURN, ALLOW)
+    yield bpf_instruction(LOAD, FIRST_ARGUMENT)
     for family in families:
-        yield from unless(family, step(RETURN, ALLOW))
-    yield from unless(AF_UNIX, _refuse(errno.EPERM))
+        yield from continue_unless(family, bpf_instruction(RETURN, ALLOW))
+    yield from continue_unless(AF_UNIX, _refuse(errno.EPERM))
     for family in (AF_INET, AF_INET6):
-        yield from unless(family, _refuse(errno.ENETUNREACH))
+        yield from continue_unless(family, _refuse(errno.ENETUNREACH))
     yield _refuse(errno.EAFNOSUPPORT)
 
 
@@ -140,25 +140,25 @@ def argument_at(number: int) -> int:
     return FIRST_ARGUMENT + 8 * number
 
 
-def unless(value: int, last: bytes) -> Iterator[bytes]:
+def continue_unless(value: int, last: bytes) -> Iterator[bytes]:
     """Continue unless what was loaded is the value."""
-    yield step(EQUAL, value, otherwise=1)
+    yield bpf_instruction(EQUAL, value, otherwise=1)
     yield last
 
 
 def _unless_any(number: int, argument: int, bits: int) -> Iterator[bytes]:
     """Allow a call unless the argument has one of the bits."""
-    yield step(EQUAL, number, otherwise=4)
-    yield step(LOAD, argument)
-    yield step(HAS_ANY, bits, otherwise=1)
+    yield bpf_instruction(EQUAL, number, otherwise=4)
+    yield bpf_instruction(LOAD, argument)
+    yield bpf_instruction(HAS_ANY, bits, otherwise=1)
     yield _refuse(errno.EPERM)
-    yield step(RETURN, ALLOW)
+    yield bpf_instruction(RETURN, ALLOW)
 
 
 def _refuse(number: int) -> bytes:
-    return step(RETURN, _ERRNO | number)
+    return bpf_instruction(RETURN, _ERRNO | number)
 
 
-def step(code: int, value: int, *, then: int = 0, otherwise: int = 0) -> bytes:
+def bpf_instruction(code: int, value: int, *, then: int = 0, otherwise: int = 0) -> bytes:
     """One instruction, with how many to skip when a comparison holds, and when not."""
     return struct.pack("=HBBI", code, then, otherwise, value)

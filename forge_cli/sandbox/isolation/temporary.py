@@ -10,7 +10,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from forge_cli.sandbox.processes.limits import spelled
+from forge_cli.sandbox.processes.limits import spell_size
 
 MAX_ENTRIES = 200_000
 """Files and folders, also where there is room for more."""
@@ -50,7 +50,9 @@ class TemporaryFolder:
         """Return why there is too much in it, which is when it is to be emptied."""
         size, entries = _measure(self.path)
         if self.room is not None and size > self.room:
-            return f"it left more than {spelled(self.room)} in {_SEEN_AS} (sandbox.limits.file_size), which was emptied"
+            return (
+                f"it left more than {spell_size(self.room)} in {_SEEN_AS} (sandbox.limits.file_size), which was emptied"
+            )
         if entries > MAX_ENTRIES:
             return f"it left more than {MAX_ENTRIES} files in {_SEEN_AS}, which was emptied"
         return None

@@ -23,7 +23,7 @@ _SHARED = (".", ".local", ".local/share", ".config", ".cache")
 _OF_THE_SYSTEM = ("/usr/bin", "/usr/sbin", "/bin", "/sbin")
 
 
-def toolchains(homes: Iterable[Path], search: str) -> Iterator[tuple[Path, Path]]:
+def find_toolchains(homes: Iterable[Path], search: str) -> Iterator[tuple[Path, Path]]:
     """The folders below each home that ``search``, a PATH, leads to: those of programs, and the toolchains around them.
 
     Gives the home as well. A link in such a folder counts only where it leads into a toolchain: somebody may have put
@@ -42,7 +42,7 @@ def toolchains(homes: Iterable[Path], search: str) -> Iterator[tuple[Path, Path]
         yield from ((home, path) for path in _around(home, own))
 
 
-def links(home: Path, search: str) -> Iterator[Path]:
+def links_of_path(home: Path, search: str) -> Iterator[Path]:
     """The links below a home by which PATH leads somewhere."""
     for folder in _folders(search):
         yield from (path for path in (folder, *folder.parents) if path.is_relative_to(home) and path.is_symlink())

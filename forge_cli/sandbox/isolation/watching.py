@@ -28,10 +28,10 @@ from forge_cli.sandbox.isolation.seccomp import (
     NUMBER,
     RETURN,
     X32,
-    architecture,
     argument_at,
-    step,
-    unless,
+    bpf_instruction,
+    continue_unless,
+    find_architecture,
 )
 
 _NOTIFY = 0x7FC00000
@@ -142,7 +142,7 @@ def watch_filter(
     last that it does before it starts the command.
     """
     name = machine or os.uname().machine
-    found, numbers = architecture(name), _SOCKETS.get(name)
+    found, numbers = find_architecture(name), _SOCKETS.get(name)
     if found is None or numbers is None:
         return None
     rows = _paths(name) if writes else {}
@@ -161,23 +161,36 @@ def watch_filter(
         *started,
         *(number for number, row in rows.items() if row.flags is None),
     ]
-    steps = [step(LOAD, ARCHITECTURE), step(EQUAL, found.audit, then=1), step(RETURN, ALLOW), step(LOAD, NUMBER)]
-    steps += [step(AT_LEAST, X32, otherwise=1), step(RETURN, ALLOW)]
+    steps = [
+        bpf_instruction(LOAD, ARCHITECTURE),
+        bpf_instruction(EQUAL, found.audit, then=1),
+        bpf_instruction(RETURN, ALLOW),
+        bpf_instruction(LOAD, NUMBER),
+    ]
+    steps += [bpf_instruction(AT_LEAST, X32, otherwise=1), bpf_instruction(RETURN, ALLOW)]
     for number in always:
-        steps += unless(number, step(RETURN, _NOTIFY))
+        steps += continue_unless(number, bpf_instruction(RETURN, _NOTIFY))
     for number, row in rows.items():
         if row.flags is not None:
             steps += _if_any(number, argument_at(row.flags), row.bits)
     if begins:
         steps += _if_equal(numbers.prctl, argument_at(0), _PR_SET_SECCOMP)
     steps += _if_any(found.socketpair, argument_at(1), DATAGRAM)
-    steps += [step(EQUAL, numbers.sendto, otherwise=6), step(LOAD, argument_at(4)), step(HAS_ANY, EVERY_BIT, then=2)]
-    steps += [step(LOAD, argument_at(4) + 4), step(HAS_ANY, EVERY_BIT, otherwise=1)]
-    steps += [step(RETURN, _NOTIFY), step(RETURN, ALLOW)]
-    steps += [step(EQUAL, found.socket, then=1), step(RETURN, ALLOW), step(LOAD, argument_at(0))]
+    steps += [
+        bpf_instruction(EQUAL, numbers.sendto, otherwise=6),
+        bpf_instruction(LOAD, argument_at(4)),
+        bpf_instruction(HAS_ANY, EVERY_BIT, then=2),
+    ]
+    steps += [bpf_instruction(LOAD, argument_at(4) + 4), bpf_instruction(HAS_ANY, EVERY_BIT, otherwise=1)]
+    steps += [bpf_instruction(RETURN, _NOTIFY), bpf_instruction(RETURN, ALLOW)]
+    steps += [
+        bpf_instruction(EQUAL, found.socket, then=1),
+        bpf_instruction(RETURN, ALLOW),
+        bpf_instruction(LOAD, argument_at(0)),
+    ]
     for family in (AF_UNIX, *((AF_INET, AF_INET6) if begins else ())):
-        steps += unless(family, step(RETURN, _NOTIFY))
-    steps += [step(RETURN, ALLOW)]
+        steps += continue_unless(family, bpf_instruction(RETURN, _NOTIFY))
+    steps += [bpf_instruction(RETURN, ALLOW)]
     paths = {number: (row.meets, row.folder, row.path, row.flags, row.follows) for number, row in rows.items()}
     return WatchFilter(b"".join(steps), numbers.seccomp, calls, paths)
 
@@ -190,17 +203,17 @@ def _paths(machine: str) -> dict[int, PathCall]:
 
 def _if_equal(number: int, argument: int, value: int) -> Iterator[bytes]:
     """Show a call if its argument is the value, else allow it."""
-    yield step(EQUAL, number, otherwise=4)
-    yield step(LOAD, argument)
-    yield step(EQUAL, value, otherwise=1)
-    yield step(RETURN, _NOTIFY)
-    yield step(RETURN, ALLOW)
+    yield bpf_instruction(EQUAL, number, otherwise=4)
+    yield bpf_instruction(LOAD, argument)
+    yield bpf_instruction(EQUAL, value, otherwise=1)
+    yield bpf_instruction(RETURN, _NOTIFY)
+    yield bpf_instruction(RETURN, ALLOW)
 
 
 def _if_any(number: int, argument: int, bits: int) -> Iterator[bytes]:
     """Show a call if its argument has one of the bits, else allow it."""
-    yield step(EQUAL, number, otherwise=4)
-    yield step(LOAD, argument)
-    yield step(HAS_ANY, bits, otherwise=1)
-    yield step(RETURN, _NOTIFY)
-    yield step(RETURN, ALLOW)
+    yield bpf_instruction(EQUAL, number, otherwise=4)
+    yield bpf_instruction(LOAD, argument)
+    yield bpf_instruction(HAS_ANY, bits, otherwise=1)
+    yield bpf_instruction(RETURN, _NOTIFY)
+    yield bpf_instruction(RETURN, ALLOW)

@@ -15,7 +15,14 @@ from msgspec import Struct
 from forge_cli.core.approval import ApprovalDecision, DecidedBy
 from forge_cli.core.phrases import COULD_NOT_ASK
 from forge_cli.core.text import cut, visible
-from forge_cli.sandbox.network.rules import NAME_MAX, NetworkRules, authority, is_address, read_host, refusal
+from forge_cli.sandbox.network.rules import (
+    NAME_MAX,
+    NetworkRules,
+    address_refusal,
+    host_and_port,
+    is_address,
+    read_host,
+)
 
 ADDRESSES_AT_MOST = 8
 ASKED_AT_MOST = 20
@@ -73,7 +80,7 @@ class Destination(Struct, frozen=True):
     """The command line that wants it."""
 
     def __str__(self) -> str:
-        return authority(self.host, self.port)
+        return host_and_port(self.host, self.port)
 
 
 class NetworkGate(Protocol):
@@ -169,7 +176,7 @@ class NetworkCheck:
 
     def _why_not(self, address: str) -> str | None:
         here = "is an address of this machine itself"
-        return refusal(address) or (here if self.outside.is_here(address) else None)
+        return address_refusal(address) or (here if self.outside.is_here(address) else None)
 
 
 def _read(host: str) -> str:

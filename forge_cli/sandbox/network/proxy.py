@@ -22,7 +22,7 @@ from forge_cli.core.text import cut
 from forge_cli.sandbox.network import proxy_bootstrap
 from forge_cli.sandbox.network.access import INTERNET, NetworkCheck, NetworkGate, Outside, Refused, StopClock
 from forge_cli.sandbox.network.rules import NetworkRules, read_port
-from forge_cli.sandbox.processes.command import bash
+from forge_cli.sandbox.processes.command import bash_argv
 
 PORT = 3128
 COMMAND_SHOWN = 1000
@@ -75,7 +75,7 @@ class NetworkProxy(Struct, frozen=True):
     def opened(self, argv: Sequence[str]) -> Iterator[tuple[list[str], int, CommandProxy]]:
         """The argv that opens the port and runs the command, the descriptor it needs for that, and the proxy."""
         program, code = str(_interpreter()[0]), Path(proxy_bootstrap.__file__).read_text("utf-8")
-        command = argv[-1] if list(argv) == bash(argv[-1]) else shlex.join(argv)
+        command = argv[-1] if list(argv) == bash_argv(argv[-1]) else shlex.join(argv)
         check = NetworkCheck(cut(command, COMMAND_SHOWN, "middle"), self.rules, self.gate, self.outside)
         ours, theirs = socket.socketpair()
         proxy = CommandProxy(check, ours)

@@ -86,12 +86,12 @@ def is_address(host: str) -> bool:
     return ":" in host or host.rpartition(".")[2].isdigit()
 
 
-def authority(host: str, port: int) -> str:
+def host_and_port(host: str, port: int) -> str:
     """``name:443``, with an IPv6 address in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def refusal(address: str) -> str | None:
+def address_refusal(address: str) -> str | None:
     """Why no command may reach an address, by any name; None for those of public hosts."""
     found = ip_address(address)
     if isinstance(found, IPv4Address):
@@ -138,7 +138,7 @@ class NetworkRule(Struct, frozen=True):
         host = read_host(name.removeprefix("*."))
         if name.startswith("*.") and is_address(host):
             raise ValueError(f"{shown(text)}: addresses have no names below them")
-        reason = refusal(host) if is_address(host) else _is_local(host)
+        reason = address_refusal(host) if is_address(host) else _is_local(host)
         if reason:
             raise ValueError(f"{shown(text)} can never be reached: it {reason}")
         return cls(host, ports, subdomains=name.startswith("*."))
@@ -166,7 +166,7 @@ class NetworkRule(Struct, frozen=True):
         name = f"*.{self.host}" if self.subdomains else self.host
         if self.ports == DEFAULT_PORTS:
             return f"[{name}]" if ":" in name else name
-        return authority(name, min(self.ports))
+        return host_and_port(name, min(self.ports))
 
 
 class NetworkRules(Struct, frozen=True):
@@ -190,7 +190,7 @@ Network = bool | NetworkRules
 """The network of a worker's commands: everything, nothing, or names."""
 
 
-def narrowest(own: Network, parent: Network) -> Network:
+def narrowest_network(own: Network, parent: Network) -> Network:
     """The network of a child worker, no wider than that of its parent."""
     if own is False or parent is False:
         return False

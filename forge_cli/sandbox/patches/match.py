@@ -109,16 +109,22 @@ class Target:
         stated = None if hunk.start is None else hunk.start - 1 + self.drift
         if form is Form.EXACT and stated in indexes:
             return stated
-        raise ToolError(f"{name} fits in several places ({listed(indexes)}); add lines of the file around it")
+        raise ToolError(f"{name} fits in several places ({list_lines(indexes)}); add lines of the file around it")
 
     def _misfit(self, hunk: Hunk) -> str:
         for form in Form:
             if early := [index for index in self._fitting(hunk, form, 0) if index < self.done]:
-                return f"its lines are at {listed(early)}, above the hunk before; put hunks in the order of the file"
+                return (
+                    f"its lines are at {list_lines(early)}, above the hunk before; put hunks in the order of the file"
+                )
             if elsewhere := self._fitting(hunk, form, self.done):
-                return f"its lines are at {listed(elsewhere)}, {self._why_not(hunk, elsewhere)}"
+                return f"its lines are at {list_lines(elsewhere)}, {self._why_not(hunk, elsewhere)}"
         lines = " below the hunk before" if self.done else ""
-        near = "" if self.quiet else nearest(self.lines, hunk.old, self.done, name="the patch", alike=alike_stripped)
+        near = (
+            ""
+            if self.quiet
+            else describe_nearest(self.lines, hunk.old, self.done, name="the patch", alike=alike_stripped)
+        )
         return f"its lines are not in the file{lines}, not even with other spaces around them.{near}"
 
     def _why_not(self, hunk: Hunk, indexes: list[int]) -> str:
@@ -127,7 +133,7 @@ class Target:
         return f"not below {' and '.join(map(shown, hunk.anchors))}, where it says to be"
 
 
-def listed(indexes: Sequence[int]) -> str:
+def list_lines(indexes: Sequence[int]) -> str:
     numbers = ", ".join(str(index + 1) for index in indexes[:_CANDIDATES_SHOWN])
     more = f" and {len(indexes) - _CANDIDATES_SHOWN} more" if len(indexes) > _CANDIDATES_SHOWN else ""
     return f"line{'s' if len(indexes) > 1 else ''} {numbers}{more}"
@@ -167,7 +173,7 @@ def _depth(line: str) -> int:
     return len(expanded) - len(expanded.lstrip())
 
 
-def nearest(lines: Sequence[str], wanted: Sequence[str], start: int = 0, *, name: str, alike: Alike) -> str:
+def describe_nearest(lines: Sequence[str], wanted: Sequence[str], start: int = 0, *, name: str, alike: Alike) -> str:
     """A sentence with numbered lines, or nothing where nothing is near; ``name`` is what the wanted lines are from."""
     index = _best(lines, wanted, start)
     if index is None:

@@ -126,12 +126,12 @@ def _compare(path: str, before: bytes | None, after: bytes | None) -> Sequence[s
     return tuple(unified_diff(old, new, old_name, new_name))
 
 
-def recap(changes: Sequence[Change]) -> str:
+def recap_changes(changes: Sequence[Change]) -> str:
     """How much is changed, as ``2 files, +14 -3``."""
     return recap_differences([change.difference for change in changes])
 
 
-def accesses(patch: Patch) -> list[tuple[str, Access]]:
+def patch_accesses(patch: Patch) -> list[tuple[str, Access]]:
     """Every path with what the patch does to it; a move writes the target and deletes the source."""
     found: list[tuple[str, Access]] = []
     for operation in patch.operations:
@@ -180,7 +180,7 @@ class Lines:
             self.take()
 
 
-def wrong(number: int, what: str) -> ToolError:
+def patch_error(number: int, what: str) -> ToolError:
     return ToolError(f"line {number} of the patch: {what}")
 
 
@@ -189,10 +189,10 @@ def without_returns(lines: tuple[HunkLine, ...], number: int) -> tuple[HunkLine,
     returns = sum(line.text.endswith("\r") for line in lines)
     if returns in (0, len(lines)):
         return tuple(HunkLine(line.sign, line.text.removesuffix("\r")) for line in lines)
-    raise wrong(number, "the hunk mixes lines with and without a carriage return; line endings cannot be patched")
+    raise patch_error(number, "the hunk mixes lines with and without a carriage return; line endings cannot be patched")
 
 
-def decode(path: str, data: bytes, purpose: str) -> str:
+def decode_patchable(path: str, data: bytes, purpose: str) -> str:
     """The text of a file, or a refusal that says why it cannot be ``patched``."""
     if b"\0" in data:
         raise ToolError(f"{shown(path)} is a binary file of {len(data)} bytes, which cannot be {purpose}")
@@ -216,7 +216,7 @@ class PatchSource(Struct, frozen=True):
 
     @classmethod
     def of(cls, path: str, data: bytes) -> PatchSource:
-        text = decode(path, data, "patched")
+        text = decode_patchable(path, data, "patched")
         mark = _BOM if text.startswith(_BOM) else ""
         text = text.removeprefix(_BOM)
         lines = [SourceLine(found[1], found[2]) for found in _LINE.finditer(text)]

@@ -20,8 +20,8 @@ from forge_cli.sandbox.patches.model import (
     Patch,
     Sign,
     Update,
+    patch_error,
     without_returns,
-    wrong,
 )
 from forge_cli.sandbox.patches.unified import HEADER
 
@@ -37,14 +37,14 @@ def _parse_envelope(lines: Lines) -> Iterator[Operation]:
         lines.skip_empty()
         line = lines.current
         if line is None:
-            raise wrong(lines.number, f"the patch ends without {END!r}; send all of it")
+            raise patch_error(lines.number, f"the patch ends without {END!r}; send all of it")
         if line.rstrip() == END:
             break
         yield _operation(lines, line)
     lines.take()
     lines.skip_empty()
     if lines.current is not None:
-        raise wrong(lines.number, f"there is text after {END!r}; put every file into one patch")
+        raise patch_error(lines.number, f"there is text after {END!r}; put every file into one patch")
 
 
 def _operation(lines: Lines, line: str) -> Operation:
@@ -54,19 +54,21 @@ def _operation(lines: Lines, line: str) -> Operation:
     if line.startswith(_DELETE):
         return Delete(_path(lines, _DELETE))
     if not line.startswith(_UPDATE):
-        raise wrong(number, f"expected '{_ADD} PATH', '{_UPDATE} PATH', '{_DELETE} PATH' or '{END}', not {line!r}")
+        raise patch_error(
+            number, f"expected '{_ADD} PATH', '{_UPDATE} PATH', '{_DELETE} PATH' or '{END}', not {line!r}"
+        )
     path = _path(lines, _UPDATE)
     target = _path(lines, _MOVE) if (lines.current or "").startswith(_MOVE) else None
     hunks = tuple(_hunks(lines))
     if not hunks and target is None:
-        raise wrong(number, "the update has no hunk; write '@@', then lines that start with ' ', '-' or '+'")
+        raise patch_error(number, "the update has no hunk; write '@@', then lines that start with ' ', '-' or '+'")
     return Update(path, hunks, target)
 
 
 def _path(lines: Lines, marker: str) -> str:
     number, path = lines.number, lines.take().removeprefix(marker).strip()
     if not path:
-        raise wrong(number, f"{marker!r} needs a path behind it")
+        raise patch_error(number, f"{marker!r} needs a path behind it")
     return path
 
 
@@ -76,7 +78,7 @@ def _content(lines: Lines) -> str:
         content.append(lines.take()[1:])
     lines.skip_empty()
     if (line := lines.current) is not None and not line.startswith("***"):
-        raise wrong(lines.number, f"every line of a new file starts with '+', not {line!r}")
+        raise patch_error(lines.number, f"every line of a new file starts with '+', not {line!r}")
     return "".join(f"{text}\n" for text in content)
 
 
@@ -88,7 +90,7 @@ def _hunks(lines: Lines) -> Iterator[Hunk]:
         if line is None or line.startswith("***"):
             return
         if not first and not line.startswith("@@"):
-            raise wrong(lines.number, f"expected '@@', '{END}' or the next file, not {line!r}")
+            raise patch_error(lines.number, f"expected '@@', '{END}' or the next file, not {line!r}")
         yield _hunk(lines)
         first = False
 
@@ -103,7 +105,7 @@ def _hunk(lines: Lines) -> Hunk:
         lines.take()
     body = _body(lines)
     if all(line.sign == " " for line in body):
-        raise wrong(number, "the hunk changes nothing; mark lines with '-' or '+'")
+        raise patch_error(number, "the hunk changes nothing; mark lines with '-' or '+'")
     at_end = (lines.current or "").rstrip() == _LAST
     if at_end:
         lines.take()
@@ -121,7 +123,7 @@ def _body(lines: Lines) -> list[HunkLine]:
             body += [*empty, HunkLine(cast(Sign, line[0]), line[1:])]
             empty.clear()
         else:
-            raise wrong(lines.number, f"every line of a hunk starts with ' ', '-' or '+', not {line!r}")
+            raise patch_error(lines.number, f"every line of a hunk starts with ' ', '-' or '+', not {line!r}")
         lines.take()
     return body
 

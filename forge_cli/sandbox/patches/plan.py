@@ -29,7 +29,7 @@ Attributes = Mapping[str, os.stat_result | None]
 """The attributes of the files before anything was carried out."""
 
 
-def plan(patch: Patch, read: Read, resolve: Resolve = str) -> tuple[Change, ...]:
+def plan_patch(patch: Patch, read: Read, resolve: Resolve = str) -> tuple[Change, ...]:
     """The change of every file, in the order of the patch; operations on one file build on each other.
 
     ``read`` gives the content of a path, or None where there is no file; ``resolve`` its one real spelling.
@@ -217,7 +217,7 @@ def _indent(line: str) -> str:
     return line[: len(line) - len(line.lstrip())]
 
 
-def reader(sandbox: FileOperations) -> Callable[[str], bytes | None]:
+def file_reader(sandbox: FileOperations) -> Callable[[str], bytes | None]:
     """A reader for ``plan``: the content of a file, or None where there is none."""
 
     def read(path: str) -> bytes | None:
@@ -226,7 +226,7 @@ def reader(sandbox: FileOperations) -> Callable[[str], bytes | None]:
     return read
 
 
-def stamp(changes: Sequence[Change]) -> str:
+def patch_stamp(changes: Sequence[Change]) -> str:
     """Equal for plans that change the same files from the same content to the same content."""
     digest = sha256()
     for change in changes:
@@ -235,9 +235,9 @@ def stamp(changes: Sequence[Change]) -> str:
     return digest.hexdigest()
 
 
-def apply(changes: Sequence[Change], sandbox: FileOperations) -> None:
+def apply_plan(changes: Sequence[Change], sandbox: FileOperations) -> None:
     """Write and delete what the plan says, if every file is as it was planned; after a failure all is as before."""
-    read = reader(sandbox)
+    read = file_reader(sandbox)
     for change in changes:
         _check(change, read, sandbox)
     attributes = {path: sandbox.attributes(path) for change in changes for path in (change.real, change.origin) if path}

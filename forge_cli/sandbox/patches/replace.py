@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from forge_cli.core.errors import ToolError
 from forge_cli.sandbox.names import shown
-from forge_cli.sandbox.patches.match import alike_exactly, listed, nearest
-from forge_cli.sandbox.patches.model import decode
+from forge_cli.sandbox.patches.match import alike_exactly, describe_nearest, list_lines
+from forge_cli.sandbox.patches.model import decode_patchable
 
 _NUMBERED = re.compile(r"^ *\d+(?:: ?|\t)", re.MULTILINE)
 _ENDING = re.compile(r"\r?\n")
@@ -31,7 +31,7 @@ def replace_text(
 
     ``quiet`` is for a file that may hold secrets: a refusal repeats none of its lines.
     """
-    text = decode(path, data, "edited")
+    text = decode_patchable(path, data, "edited")
     old, new = _plain(old), _plain(new)
     if not old:
         raise ToolError("old is empty; give the text to replace, or write the whole file with write_file")
@@ -42,7 +42,7 @@ def replace_text(
     if not found:
         raise ToolError(f"old is not in {shown(path)}{_misfit(text, old, quiet)}")
     if len(found) > 1 and not everywhere:
-        places = listed([line - 1 for line in lines])
+        places = list_lines([line - 1 for line in lines])
         raise ToolError(
             f"old is in {shown(path)} {len(found)} times, at {places}; "
             "add lines around it to old and new, or set all to replace each"
@@ -114,5 +114,5 @@ def _misfit(text: str, old: str, quiet: bool) -> str:
         return " with the newlines around it; leave those out at the beginning and the end"
     if quiet:
         return "; read the file and copy the text exactly"
-    lines = nearest(plain.split("\n"), old.strip("\n").split("\n"), name="old", alike=alike_exactly)
+    lines = describe_nearest(plain.split("\n"), old.strip("\n").split("\n"), name="old", alike=alike_exactly)
     return f".{lines}" if lines else ", nor anything like it; read the file and copy the text exactly"

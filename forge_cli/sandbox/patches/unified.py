@@ -25,8 +25,8 @@ from forge_cli.sandbox.patches.model import (
     Operation,
     Sign,
     Update,
+    patch_error,
     without_returns,
-    wrong,
 )
 
 HEADER = re.compile(r"@@ -(?P<old>\d+)(?:,(?P<old_count>\d+))? \+(?P<new>\d+)(?:,(?P<new_count>\d+))? @@")
@@ -53,7 +53,7 @@ def parse(lines: Lines, zones: Sequence[Zone]) -> Iterator[Operation]:
         if line is None or line in _SIGNATURE:
             return
         if not is_header(line):
-            raise wrong(lines.number, f"expected '--- PATH', '@@' or the end, not {line!r}")
+            raise patch_error(lines.number, f"expected '--- PATH', '@@' or the end, not {line!r}")
         number = lines.number
         names = read_names(lines, zones)
         yield _operation(names, tuple(_hunks(lines)), number)
@@ -67,7 +67,7 @@ def _operation(names: Names, hunks: tuple[Hunk, ...], number: int) -> Operation:
         return Delete(names.old, hunks or (Hunk(number, ()),))
     target = names.new if names.new != names.old else None
     if not hunks and target is None:
-        raise wrong(number, f"there is no hunk for {shown(names.old)}; write '@@ -LINE,COUNT +LINE,COUNT @@'")
+        raise patch_error(number, f"there is no hunk for {shown(names.old)}; write '@@ -LINE,COUNT +LINE,COUNT @@'")
     return Update(names.old, hunks, target)
 
 
@@ -76,7 +76,7 @@ def _content(hunks: tuple[Hunk, ...]) -> str:
     if not hunks:
         return ""
     if len(hunks) > 1 or hunks[0].old:
-        raise wrong(hunks[-1].where, "a new file has one hunk, in which every line starts with '+'")
+        raise patch_error(hunks[-1].where, "a new file has one hunk, in which every line starts with '+'")
     text = "".join(f"{line}\n" for line in hunks[0].new)
     return text.removesuffix("\n") if hunks[0].final_newline is False else text
 
@@ -92,7 +92,7 @@ def _hunks(lines: Lines) -> Iterator[Hunk]:
             body = _counted(lines, number, int(header["old_count"] or 1), int(header["new_count"] or 1))
             yield body.hunk(number, start=int(header["old"]))
         elif line.strip("@ \r"):
-            raise wrong(number, f"expected '@@ -LINE,COUNT +LINE,COUNT @@' or '@@' alone, not {line!r}")
+            raise patch_error(number, f"expected '@@ -LINE,COUNT +LINE,COUNT @@' or '@@' alone, not {line!r}")
         else:
             yield _uncounted(lines).hunk(number, start=None)
 
@@ -115,12 +115,12 @@ class _Body:
 
     def end_here(self, number: int) -> None:
         if not self.lines:
-            raise wrong(number, "there is no line above of which the newline could be missing")
+            raise patch_error(number, "there is no line above of which the newline could be missing")
         self.unfinished.add(self.lines[-1].sign)
 
     def hunk(self, number: int, start: int | None) -> Hunk:
         if all(line.sign == " " for line in self.lines):
-            raise wrong(number, "the hunk changes nothing; mark lines with '-' or '+'")
+            raise patch_error(number, "the hunk changes nothing; mark lines with '-' or '+'")
         if not self.unfinished:
             return Hunk(number, tuple(self.lines), start=start)
         final_newline = not self.unfinished & {" ", "+"}
@@ -142,7 +142,7 @@ def _counted(lines: Lines, number: int, old: int, new: int) -> _Body:
         body.add(lines.take())
     if (body.old, body.new) != (old, new):
         said, found = f"{old} old and {new} new lines", f"{body.old} and {body.new}"
-        raise wrong(number, f"the hunk says to have {said}, but has {found}; correct it, or write '@@' alone")
+        raise patch_error(number, f"the hunk says to have {said}, but has {found}; correct it, or write '@@' alone")
     return body
 
 
@@ -180,20 +180,20 @@ def read_names(lines: Lines, zones: Sequence[Zone]) -> Names:
     number = lines.number
     while (line := lines.current) is not None and not line.startswith("--- "):
         if line not in EMPTY and not line.startswith(_IGNORED if lines.number > number else _STARTS):
-            raise wrong(lines.number, f"expected '--- PATH', not {line!r}; {_ONLY_GIT}")
+            raise patch_error(lines.number, f"expected '--- PATH', not {line!r}; {_ONLY_GIT}")
         lines.take()
     if line is None:
-        raise wrong(number, f"the header names no file; write '--- PATH', then '+++ PATH' ({_ONLY_GIT})")
+        raise patch_error(number, f"the header names no file; write '--- PATH', then '+++ PATH' ({_ONLY_GIT})")
     return _pair(lines, zones)
 
 
 def _pair(lines: Lines, zones: Sequence[Zone]) -> Names:
     number, old = lines.number, _path(lines.take().removeprefix("--- "))
     if not (lines.current or "").startswith("+++ "):
-        raise wrong(lines.number, "expected '+++ PATH' below '--- PATH'")
+        raise patch_error(lines.number, "expected '+++ PATH' below '--- PATH'")
     new = _path(lines.take().removeprefix("+++ "))
     if not old or not new or old == new == _NULL:
-        raise wrong(number, "the header names no file; write '--- PATH', then '+++ PATH'")
+        raise patch_error(number, "the header names no file; write '--- PATH', then '+++ PATH'")
     if old.startswith("a/") and new.startswith("b/"):
         return Names(_rooted(old[2:], zones), _rooted(new[2:], zones))
     if old == _NULL:
@@ -202,7 +202,7 @@ def _pair(lines: Lines, zones: Sequence[Zone]) -> Names:
         return Names(_rooted(old[2:], zones) if old.startswith("a/") else old, None)
     if old != new:
         remedy = "for a move use '*** Move to:' of '*** Begin Patch'"
-        raise wrong(number, f"{shown(old)} and {shown(new)} are two files; name one in both lines, or {remedy}")
+        raise patch_error(number, f"{shown(old)} and {shown(new)} are two files; name one in both lines, or {remedy}")
     return Names(old, new)
 
 

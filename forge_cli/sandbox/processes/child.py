@@ -21,7 +21,7 @@ from forge_cli.core.processes import Finished
 from forge_cli.sandbox.processes.command import Companion, Wrap
 from forge_cli.sandbox.processes.limits import ControlGroup, ProcessLimits, new_group
 from forge_cli.sandbox.processes.streams import Input, Output, share_room
-from forge_cli.sandbox.processes.tree import MARKER, Guardian, ProcessTree, adopt_orphans, marked, new_mark
+from forge_cli.sandbox.processes.tree import MARKER, Guardian, ProcessTree, adopt_orphans, mark_children, new_mark
 
 GRACE = 0.3
 """Seconds to wait for output that a background process keeps open after the command itself has ended."""
@@ -258,7 +258,7 @@ def start_child(
         pipes = [_pipe(ours, theirs) for _ in outputs]
         source, stdin = _input(ours, theirs) if takes_input else (subprocess.DEVNULL, None)
         since = time.monotonic()
-        with limits.of_files(), marked(mark):
+        with limits.of_files(), mark_children(mark):
             begin = partial(
                 _start,
                 limits.lasting(command.argv) if wrap.confined else command.argv,

@@ -103,7 +103,7 @@ class Unconfined(Struct, frozen=True):
 UNCONFINED = Unconfined()
 
 
-def bash(line: str) -> list[str]:
+def bash_argv(line: str) -> list[str]:
     """The argv by which bash runs a line, without any of the user's own files."""
     return ["bash", "--noprofile", "--norc", "-c", "--", line]
 

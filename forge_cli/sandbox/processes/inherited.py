@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 _own: list[InheritedConfinement] = []
 
 
-def inherit(name: str, weakness: str | None, own_network: bool, shows_names: bool) -> None:
+def set_inherited_confinement(name: str, weakness: str | None, own_network: bool, shows_names: bool) -> None:
     """Say that this very process is confined, and by what; nothing can be asked about that before."""
     _own[:] = [InheritedConfinement(name, weakness, own_network, shows_names)]
 
 
-def inherited() -> InheritedConfinement | None:
+def inherited_confinement() -> InheritedConfinement | None:
     """The confinement of this process, where it has one."""
     return _own[0] if _own else None
 

@@ -158,7 +158,7 @@ class ProcessLimits(Struct, frozen=True):
 
     @property
     def too_much_memory(self) -> str:
-        return f"it used more than {spelled(self.memory or 0)} of memory (sandbox.limits.memory)"
+        return f"it used more than {spell_size(self.memory or 0)} of memory (sandbox.limits.memory)"
 
     @contextmanager
     def of_files(self) -> Iterator[None]:
@@ -202,7 +202,7 @@ DEFAULT_LIMITS = ProcessLimits(processes=512, memory=4 * 2**30, file_size=2 * 2*
 NO_LIMITS = ProcessLimits()
 
 
-def spelled(size: int) -> str:
+def spell_size(size: int) -> str:
     """A size in the largest unit that it is a whole number of: ``4g``."""
     for shift, unit in ((40, "t"), (30, "g"), (20, "m"), (10, "k")):
         if size >> shift << shift == size and size:

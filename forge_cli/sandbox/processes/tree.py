@@ -88,7 +88,7 @@ def new_mark() -> int:
 
 
 @contextmanager
-def marked(mark: int) -> Iterator[None]:
+def mark_children(mark: int) -> Iterator[None]:
     """Let the process that is started inside be born with the mark: afterwards it may have children already."""
     if not _LINUX:
         yield

@@ -21,7 +21,14 @@ from msgspec.structs import replace
 from forge_cli.core.errors import Stale, ToolError
 from forge_cli.core.processes import OWN_SOCKET, Finished
 from forge_cli.core.zones import ZoneMode
-from forge_cli.sandbox.changes.apply import ChangeSet, apply, describe, is_begun, read_again, upper_folder
+from forge_cli.sandbox.changes.apply import (
+    ChangeSet,
+    apply_changes,
+    describe_os_error,
+    is_begun,
+    read_again,
+    upper_folder,
+)
 from forge_cli.sandbox.changes.path_changes import FOREVER, SCRATCH, PathChange, ReadUntil, UnknownChange, read_changes
 from forge_cli.sandbox.isolation.bubblewrap import LATE
 from forge_cli.sandbox.isolation.confinement import Confinement, Reach, ReachRule
@@ -310,7 +317,7 @@ class InPlace(Copies):
 
     def appeared(self) -> Sequence[str]:
         self.sockets.extend(self.refused_sockets())
-        drop(self.folder)
+        drop_copies(self.folder)
         return self.wrap.appeared()
 
 
@@ -343,10 +350,10 @@ class AppliedCopies(Copies):
             if self._is_allowed(changes):
                 self._apply(changes)
         except OSError as error:
-            self.problems.append(f"nothing was changed: {describe(error)}")
+            self.problems.append(f"nothing was changed: {describe_os_error(error)}")
         except (ToolError, UnknownChange) as error:
             self.problems.append(str(error))
-        drop(self.folder)
+        drop_copies(self.folder)
         return self.wrap.appeared()
 
     def _is_allowed(self, changes: ChangeSet) -> bool:
@@ -364,13 +371,13 @@ class AppliedCopies(Copies):
     def _apply(self, changes: ChangeSet) -> None:
         for _ in range(_AGAIN):
             try:
-                return apply(changes, self.keep) if changes.changes else None
+                return apply_changes(changes, self.keep) if changes.changes else None
             except Stale:
                 changes = read_again(changes)
         raise ToolError("what it changed is lost: somebody else keeps changing the same files")
 
 
-def drop(folder: Path) -> None:
+def drop_copies(folder: Path) -> None:
     """Forget what a command wrote, unless it is needed to complete changes that were begun.
 
     What it made unreadable for its owner goes as well.

@@ -19,12 +19,12 @@ def finish_trials(sessions: Path, notify: Notify) -> None:
     for name in names:
         for journal in (sessions / name).glob("*/journal"):
             try:
-                from forge_cli.sandbox.changes.apply import finish
+                from forge_cli.sandbox.changes.apply import finish_interrupted
 
-                if sentence := finish(journal.parent):
-                    from forge_cli.sandbox.trial.copies import drop
+                if sentence := finish_interrupted(journal.parent):
+                    from forge_cli.sandbox.trial.copies import drop_copies
 
-                    drop(journal.parent)
+                    drop_copies(journal.parent)
                     with suppress(OSError):  # there are others in it
                         (sessions / name).rmdir()
                     notify("warning", sentence)

@@ -151,7 +151,7 @@ def new_masks(secrets: Iterable[Path], folder: Path) -> Masks:
 
 
 @contextmanager
-def masked(secrets: Iterable[Path], folder: Path) -> Iterator[Masks]:
+def mask_secrets(secrets: Iterable[Path], folder: Path) -> Iterator[Masks]:
     """Mask these for as long as the context lasts, as ``new_masks`` does; ``folder`` is removed again."""
     try:
         masks = new_masks(secrets, folder)

@@ -29,7 +29,7 @@ from forge_cli.sandbox.isolation.temporary import TemporaryCopy
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.processes.command import Wrap
 from forge_cli.sandbox.trial import masked
-from forge_cli.sandbox.trial.copies import Copies, SocketState, drop, mounted_below
+from forge_cli.sandbox.trial.copies import Copies, SocketState, drop_copies, mounted_below
 from forge_cli.sandbox.trial.enter import NOT_MOUNTED, NOTHING
 from forge_cli.sandbox.trial.masked import Masks, TooManySecrets
 from forge_cli.sandbox.trial.view import OUTSIDE, UNSEEN, TrialView
@@ -160,7 +160,7 @@ class Trials:
         those whose words are recorded when they are started. What it did is read for so many ``seconds``.
         """
         for _ in range(AGAIN):
-            drop(folder)
+            drop_copies(folder)
             if is_begun(folder):
                 raise NotTried(f"changes of the same line were cut off, and are still in {shown(str(folder))}")
             tried = await self._run(argv, folder, run, writable, programs, seconds)
@@ -247,7 +247,7 @@ class Trials:
     @staticmethod
     def _with_too_many(done: Finished, copies: Copies) -> Tried:
         """A trial that is too large to look through: nothing of it is kept."""
-        drop(copies.folder)
+        drop_copies(copies.folder)
         copies.folder.mkdir(mode=0o700, parents=True)
         nothing = ChangeSet(copies.folder, ())
         nothing.save()
@@ -297,7 +297,7 @@ class Trials:
             try:
                 folder.mkdir(mode=0o700, parents=True)
                 secrets = self._view.secrets(self._wrap.confinement.names())
-                masks = opened.enter_context(masked.masked(secrets, folder / _STAND_INS))
+                masks = opened.enter_context(masked.mask_secrets(secrets, folder / _STAND_INS))
             except TooManySecrets as error:
                 raise NotTried(str(error)) from None
             except OSError as error:

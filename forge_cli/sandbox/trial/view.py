@@ -18,7 +18,7 @@ from pathlib import Path
 from forge_cli.core.trial import TriedWant
 from forge_cli.sandbox.isolation.confinement import Confinement
 from forge_cli.sandbox.isolation.protected_scan import ProtectedScan
-from forge_cli.sandbox.isolation.toolchains import toolchains
+from forge_cli.sandbox.isolation.toolchains import find_toolchains
 from forge_cli.sandbox.protected import is_secret
 from forge_cli.sandbox.trial.masked import SecretScan
 
@@ -53,7 +53,7 @@ class TrialView:
         own = {*found.homes, *(path for path in found.hidden)}
         others = [path for path in hidden_folders() if path not in own]
         search = os.environ.get("PATH", "")
-        programs = {path for _, path in toolchains(others, search)}
+        programs = {path for _, path in find_toolchains(others, search)}
         return replace(
             found,
             hidden=(*found.hidden, *others),

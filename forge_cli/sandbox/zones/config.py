@@ -22,7 +22,7 @@ from forge_cli.core.approval import Approval
 from forge_cli.core.zones import ZoneMode
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.processes.limits import DEFAULT_LIMITS, NO_LIMITS, ProcessLimits
-from forge_cli.sandbox.zones.zones import Isolation, IsolationLevel, checked_name, expanded
+from forge_cli.sandbox.zones.zones import Isolation, IsolationLevel, expand_home, require_zone_name
 from forge_cli.schema.config import Config
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class ZoneConfig(Config):
     @field_validator("name")
     @classmethod
     def _is_a_name(cls, name: str) -> str:
-        return checked_name(name)
+        return require_zone_name(name)
 
     @field_validator("path", mode="before")
     @classmethod
@@ -138,7 +138,7 @@ class SandboxConfig(Config):
     @classmethod
     def _are_absolute(cls, paths: list[str]) -> list[str]:
         for path in paths:
-            if not expanded(path, Path("/")).is_absolute():
+            if not expand_home(path, Path("/")).is_absolute():
                 raise ValueError(f"{shown(path)} is not an absolute path, nor one that begins with ~/")
         return paths
 

@@ -17,7 +17,7 @@ from forge_cli.core.text import visible
 from forge_cli.core.zones import Zone, ZoneApproval, ZoneMode
 from forge_cli.files.places import require_folder
 from forge_cli.sandbox.names import shown
-from forge_cli.sandbox.zones.zones import default_zone, expanded, refusal
+from forge_cli.sandbox.zones.zones import default_zone, expand_home, zone_refusal
 
 if TYPE_CHECKING:
     from forge_cli.sandbox.zones.config import SandboxConfig
@@ -34,7 +34,7 @@ def open_zones(
     zones = declared_zones(config, workspace=workspace, user_home=user_home, file=file)
     if zones is None:
         return (default_zone(workspace=workspace, user_home=user_home, file=file),)
-    return distinct(open_zone(zone, user_home=user_home, make=make) for zone in zones)
+    return require_distinct(open_zone(zone, user_home=user_home, make=make) for zone in zones)
 
 
 def declared_zones(config: SandboxConfig | None, *, workspace: Path, user_home: Path, file: str) -> list[Zone] | None:
@@ -48,7 +48,7 @@ def _declared(config: SandboxConfig, index: int, workspace: Path, user_home: Pat
     entry, where = (config.zones or ())[index], config.where("zones", index) or Mark(file)
     return Zone(
         name=entry.name,
-        path=workspace / expanded(entry.path or entry.name, user_home),
+        path=workspace / expand_home(entry.path or entry.name, user_home),
         mode=entry.mode,
         approval=ZoneApproval(entry.approval.write, entry.approval.delete),
         where=where,
@@ -65,7 +65,7 @@ def open_zone(zone: Zone, *, user_home: Path, make: bool = True) -> Zone:
     Without ``make`` nothing on disk changes, and what could not be made is refused all the same.
     """
     root = _resolved(zone)
-    if why := refusal(root, user_home):
+    if why := zone_refusal(root, user_home):
         raise WorkerError(zone.where, f"zone '{zone.name}': {why}", hint="name a folder of its own")
     if zone.mode is ZoneMode.RW and not os.path.lexists(root):
         return _made(zone, root, make=make)
@@ -80,7 +80,7 @@ def open_zone(zone: Zone, *, user_home: Path, make: bool = True) -> Zone:
     return replace(zone, path=root)
 
 
-def distinct(zones: Iterable[Zone]) -> tuple[Zone, ...]:
+def require_distinct(zones: Iterable[Zone]) -> tuple[Zone, ...]:
     """The zones, unless two of them have one name or one folder."""
     names: set[str] = set()
     folders: dict[tuple[int, int] | Path, Zone] = {}
@@ -133,10 +133,10 @@ def _unmakeable(root: Path) -> str | None:
     above = next(folder for folder in root.parents if os.path.lexists(folder))
     if not above.is_dir():
         return os.strerror(errno.ENOTDIR)
-    from forge_cli.sandbox.processes.inherited import inherited
+    from forge_cli.sandbox.processes.inherited import inherited_confinement
 
     # the process that confined this one has asked before, outside, where it can be known
-    writable = inherited() or os.access(above, os.W_OK | os.X_OK)
+    writable = inherited_confinement() or os.access(above, os.W_OK | os.X_OK)
     return None if writable else os.strerror(errno.EACCES)
 
 
@@ -145,7 +145,7 @@ def named_file(name: str, workspace: Path, zones: Mapping[str, Path], user_home:
     parts = name.split("/")
     if name.startswith("/") and parts[1] in zones:
         return zones[parts[1]].joinpath(*parts[2:])
-    return workspace / expanded(name, user_home)
+    return workspace / expand_home(name, user_home)
 
 
 def added_zone(text: str, workspace: Path | None = None) -> Zone:

@@ -37,7 +37,7 @@ class NoDefaultZone(WorkerError):
         )
 
 
-def checked_name(name: str) -> str:
+def require_zone_name(name: str) -> str:
     if not re.fullmatch(r"[a-z][a-z0-9_-]{0,63}", name):
         raise ValueError(
             f"{_shown(name)} is not a name for a zone; use up to 64 of a-z, 0-9, '_' and '-', a letter first"
@@ -82,7 +82,7 @@ class Isolation(Struct, frozen=True):
 def default_zone(*, workspace: Path, user_home: Path, file: str) -> Zone:
     """The zone of a worker that declares none: the working directory."""
     root = Path(os.path.realpath(workspace))
-    if why := refusal(root, user_home):
+    if why := zone_refusal(root, user_home):
         raise NoDefaultZone(why, file)
     if not root.is_dir():
         raise WorkerError(None, f"the working directory {_shown(root)} is not a folder", hint="use -C DIR")
@@ -96,7 +96,7 @@ def _is_own(file: str) -> bool:
     return not installed and real.is_file() and os.access(real, os.W_OK)
 
 
-def expanded(path: str, user_home: Path) -> Path:
+def expand_home(path: str, user_home: Path) -> Path:
     """A path of the host as people write it, with ``~`` for their home."""
     if path == "~" or path.startswith("~/"):
         return user_home / path[1:].lstrip("/")
@@ -110,7 +110,7 @@ def _shown(path: Path | str) -> str:
     return shown(str(path))
 
 
-def refusal(root: Path, user_home: Path) -> str | None:
+def zone_refusal(root: Path, user_home: Path) -> str | None:
     """Why no zone may lie there, or None when one may."""
     if _same(root, Path("/")):
         return "'/' is the whole machine"

@@ -19,7 +19,7 @@ import anyio
 from forge_cli.core.errors import ToolError
 from forge_cli.core.processes import Finished
 from forge_cli.core.text import cut
-from forge_cli.files.lock import acquire
+from forge_cli.files.lock import acquire_file_lock
 from forge_cli.files.replace import replace_file
 from forge_cli.sandbox.processes.command import clean_environment
 from forge_cli.sandbox.processes.process import ChildProcesses
@@ -217,7 +217,7 @@ def _lock(folder: Path) -> int | None:
         folder.mkdir(parents=True, exist_ok=True)
         if folder.is_symlink():
             raise ToolError(f"{folder} is a link, and binaries are kept in the folder of their tool; remove it")
-        return acquire(folder / ".lock", wait=False)
+        return acquire_file_lock(folder / ".lock", wait=False)
     except BlockingIOError:
         return None
     except OSError as error:

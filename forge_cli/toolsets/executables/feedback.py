@@ -16,7 +16,7 @@ from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.phrases import FEEDBACK, FEEDBACK_BEFORE
 from forge_cli.core.text import readable
 from forge_cli.files.home import make_private
-from forge_cli.files.lock import acquire
+from forge_cli.files.lock import acquire_file_lock
 from forge_cli.files.regular import read_regular
 from forge_cli.files.replace import replace_file
 from forge_cli.sandbox.secrets import own_redactor
@@ -61,7 +61,7 @@ class FeedbackStore:
         file = self._file(tool)
         try:
             make_private(self._root)
-            descriptor = acquire(file, wait=10)
+            descriptor = acquire_file_lock(file, wait=10)
             try:
                 kept = [*self.of(tool), given][-MAX_KEPT:]
                 replace_file(file, "".join(f"{json.dumps(msgspec.to_builtins(each))}\n" for each in kept), mode=0o600)

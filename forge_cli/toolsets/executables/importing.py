@@ -17,7 +17,7 @@ from forge_cli.core.text import did_you_mean
 from forge_cli.files.document import MAX_BYTES as MANIFEST_LIMIT
 from forge_cli.files.document import parse_document
 from forge_cli.files.regular import sync_folder
-from forge_cli.files.staging import staging
+from forge_cli.files.staging import staging_folder
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.processes.process import ChildProcesses
 from forge_cli.sandbox.secrets import own_redactor
@@ -104,7 +104,7 @@ class Importer:
                 )
             files = {path: file for path, file in listing.files.items() if _folder_of(path, chosen) is not None}
             contents = await read_contents_of(source, files)
-            with staging(self.root) as place:
+            with staging_folder(self.root) as place:
                 tools = [_checked(source.title, folder, contents, rename, place) for folder in chosen]
             title = own_redactor().redact_text(source.title)
             offered = Offered(title, source.kind, source.facts(), tools)
@@ -120,7 +120,7 @@ class Importer:
             yield ArchiveSource(path)
         else:
             async with ChildProcesses() as processes:
-                with staging(self.root) as place:
+                with staging_folder(self.root) as place:
                     folder = place / "repository"
                     if kind == "repository":
                         yield RepositorySource.at(path, folder, processes)
@@ -165,7 +165,7 @@ class Importer:
     def install(self, offered: Offered) -> list[Path]:
         """Move the tools in, and say where they are; if one cannot be, none is."""
         records, moved = ImportRecords(self.home), list[str]()
-        with staging(self.root) as place:
+        with staging_folder(self.root) as place:
             try:
                 for tool in offered.tools:
                     write_contents(place / tool.name, tool.contents, {})

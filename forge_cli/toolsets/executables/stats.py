@@ -15,7 +15,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from forge_cli.core.wire import JsonObject
-from forge_cli.files.lock import locked
+from forge_cli.files.lock import hold_file_lock
 from forge_cli.files.regular import read_regular, sync_data
 
 FILE = ".stats.jsonl"
@@ -105,7 +105,7 @@ class Stats:
 
     def _add(self, said: JsonObject) -> None:
         line = json.dumps({"time": datetime.now(UTC).isoformat(timespec="seconds"), **said}) + "\n"
-        with suppress(OSError), locked(self._file) as descriptor:
+        with suppress(OSError), hold_file_lock(self._file) as descriptor:
             os.write(descriptor, line.encode())
             sync_data(descriptor)
 

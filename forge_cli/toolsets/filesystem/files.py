@@ -195,9 +195,9 @@ def check_content(args: Args, context: CallContext) -> bool:
 
 def refuse_redacted(path: str, content: str, sandbox: SandboxView) -> None:
     if has_mark(content):
-        from forge_cli.sandbox.patches.plan import reader
+        from forge_cli.sandbox.patches.plan import file_reader
 
-        refuse_marks([reader(file_operations(sandbox))(path)], [content.encode()])
+        refuse_marks([file_reader(file_operations(sandbox))(path)], [content.encode()])
 
 
 def refuse_marks_in(changes: Sequence[Change]) -> None:

@@ -278,24 +278,24 @@ class FilesystemToolset(Toolset):
         context: ToolContext,
     ) -> Custom:
         """Add, change, move and delete files by a patch, all of it or nothing."""
-        from forge_cli.sandbox.patches.plan import stamp
+        from forge_cli.sandbox.patches.plan import patch_stamp
 
         changes = _plan(input, context.sandbox)
         refuse_marks_in(changes)
-        if context.stamp not in (None, stamp(changes)):
+        if context.stamp not in (None, patch_stamp(changes)):
             raise Stale("the files have changed since the patch was shown")
-        from forge_cli.sandbox.patches.plan import apply
+        from forge_cli.sandbox.patches.plan import apply_plan
 
-        apply(changes, file_operations(context.sandbox))
+        apply_plan(changes, file_operations(context.sandbox))
         return patch_result(_spelled(changes, context.sandbox))
 
     def _patch_paths(self, args: Args) -> Iterator[PathUse]:
         """Every file that a patch names, and the access that it needs."""
-        from forge_cli.sandbox.patches.model import accesses
+        from forge_cli.sandbox.patches.model import patch_accesses
         from forge_cli.sandbox.patches.parse import parse_patch
 
         zones = (self.own_sandbox or self.env.sandbox).zones
-        for path, access in accesses(parse_patch(args["input"], zones)):
+        for path, access in patch_accesses(parse_patch(args["input"], zones)):
             yield PathUse(path, access)
 
     def _check_patch(self, args: Args, context: CallContext) -> bool:
@@ -303,13 +303,13 @@ class FilesystemToolset(Toolset):
         return False
 
     async def _preview_patch(self, args: Args, context: ToolContext) -> Preview:
-        from forge_cli.sandbox.patches.model import recap
-        from forge_cli.sandbox.patches.plan import stamp
+        from forge_cli.sandbox.patches.model import recap_changes
+        from forge_cli.sandbox.patches.plan import patch_stamp
 
         changes = _plan(args["input"], context.sandbox)
         diffs = [change.unified() for change in _spelled(changes, context.sandbox)]
         shown = Text("".join(diffs), display=DisplayHints("code", "diff"))
-        return Preview(shown, stamp(changes), once=True, shows=("input",), recap=recap(changes))
+        return Preview(shown, patch_stamp(changes), once=True, shows=("input",), recap=recap_changes(changes))
 
     async def _preview_write(self, args: Args, context: ToolContext) -> Preview:
         with hold(context.sandbox, args["path"], Access.READ) as file:
@@ -360,10 +360,10 @@ def _refuse_marks_of(edit: Edit) -> None:
 
 def _plan(text: str, view: SandboxView) -> tuple[Change, ...]:
     from forge_cli.sandbox.patches.parse import parse_patch
-    from forge_cli.sandbox.patches.plan import plan, reader
+    from forge_cli.sandbox.patches.plan import file_reader, plan_patch
 
     sandbox = file_operations(view)
-    return plan(parse_patch(text, sandbox.zones), reader(sandbox), sandbox.resolve)
+    return plan_patch(parse_patch(text, sandbox.zones), file_reader(sandbox), sandbox.resolve)
 
 
 def _spelled(changes: Sequence[Change], view: SandboxView) -> list[Change]:

@@ -16,9 +16,9 @@ from msgspec import Struct
 from forge_cli.core.errors import Mark
 from forge_cli.core.wire import JsonObject
 from forge_cli.files.home import make_private
-from forge_cli.files.lock import locked
+from forge_cli.files.lock import hold_file_lock
 from forge_cli.files.mcp import McpOauth, McpServer
-from forge_cli.files.mcp_project import expand
+from forge_cli.files.mcp_project import expand_variables
 from forge_cli.files.places import read_kept, whole_file
 from forge_cli.files.replace import replace_file
 
@@ -49,7 +49,7 @@ class McpTokens(Struct, frozen=True):
     def put(self, url: str, entry: JsonObject | None) -> bool:
         """Keep what belongs to a server, or forget it; returns whether anything was known of it before."""
         make_private(self.home)
-        with locked(self.home / ".mcp-tokens.lock"):
+        with hold_file_lock(self.home / ".mcp-tokens.lock"):
             before = self._entries()
             entries = {name: each for name, each in before.items() if name != url}
             if entry is not None:
@@ -179,7 +179,7 @@ def expanded_oauth(server: McpServer, where: Mark | None) -> McpOauth:
     """The settings of OAuth for a server, with ``${VAR}`` replaced from the environment."""
     said = server.oauth or McpOauth()
     secret = {name: value for name in ("client_id", "client_secret") if (value := getattr(said, name)) is not None}
-    return said.model_copy(update=expand(secret, os.environ, lambda name: said.where(name) or where))
+    return said.model_copy(update=expand_variables(secret, os.environ, lambda name: said.where(name) or where))
 
 
 def asked_for(entry: JsonObject | None, scope: str) -> bool:

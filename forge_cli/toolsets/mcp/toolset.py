@@ -30,7 +30,7 @@ from forge_cli.core.text import counted, cut, did_you_mean, visible
 from forge_cli.core.thirdparty import is_inspecting
 from forge_cli.core.tool import Args
 from forge_cli.files.mcp import McpOauth, McpServer, ServerName
-from forge_cli.files.mcp_project import expand, trusted_server
+from forge_cli.files.mcp_project import expand_variables, trusted_server
 from forge_cli.files.settings_files import load_settings, organisation_policy
 from forge_cli.sandbox.processes.child import Child
 from forge_cli.sandbox.worker_processes import WorkerProcesses
@@ -367,8 +367,8 @@ class McpToolset(Toolset):
 
     def _connection(self, name: str, server: McpServer) -> Connection:
         where = self.config.where("servers", name)
-        env = expand(server.env, os.environ, lambda each: server.where("env", each) or where)
-        headers = expand(server.headers, os.environ, lambda each: server.where("headers", each) or where)
+        env = expand_variables(server.env, os.environ, lambda each: server.where("env", each) or where)
+        headers = expand_variables(server.headers, os.environ, lambda each: server.where("headers", each) or where)
         oauth = expanded_oauth(server, where)
         connection: Connection
 

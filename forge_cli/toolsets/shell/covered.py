@@ -15,12 +15,12 @@ from forge_cli.core.processes import Finished
 from forge_cli.core.results import OUTPUT_LIMIT
 from forge_cli.core.text import counted, visible
 from forge_cli.core.trial import TriedWant, describe_wanted
-from forge_cli.sandbox.changes.apply import ChangeSet, apply
+from forge_cli.sandbox.changes.apply import ChangeSet, apply_changes
 from forge_cli.sandbox.processes import outcome
-from forge_cli.sandbox.processes.command import bash, clean_environment
+from forge_cli.sandbox.processes.command import bash_argv, clean_environment
 from forge_cli.sandbox.secrets import KEY_NAME
 from forge_cli.sandbox.trial.caches import without_caches
-from forge_cli.sandbox.trial.copies import drop
+from forge_cli.sandbox.trial.copies import drop_copies
 from forge_cli.sandbox.trial.reading import reading_environment
 from forge_cli.sandbox.trial.trials import LISTED, NotTried, Run, Tried
 from forge_cli.sandbox.worker_processes import WorkerProcesses
@@ -93,7 +93,7 @@ class CoveredLines(Struct, frozen=True):
         folder = make()
         try:
             tried = await trials.run(
-                bash(command), folder, run, cwd=self.policy.workspace, writable=(), seconds=seconds
+                bash_argv(command), folder, run, cwd=self.policy.workspace, writable=(), seconds=seconds
             )
             try:
                 done = self._settled(line, tried, keep)
@@ -107,7 +107,7 @@ class CoveredLines(Struct, frozen=True):
             self._check_uncopied(line, str(error))
             return None
         finally:
-            drop(folder)
+            drop_copies(folder)
 
     def _check_uncopied(self, line: JudgedLine, why: str = "") -> None:
         """Let a line run as any other where nothing can be tried; not a build, nor more than a plain form."""
@@ -137,7 +137,7 @@ class CoveredLines(Struct, frozen=True):
                 f"a rule set takes it for a line that changes nothing, and it changed {visible(names)}{more}"
             )
         if changes.changes:
-            apply(changes, keep)
+            apply_changes(changes, keep)
         return tried.done
 
     def _built(self, tried: Tried, changes: ChangeSet, keep: Keep | None) -> Finished:
@@ -147,13 +147,13 @@ class CoveredLines(Struct, frozen=True):
         shown = show_changes(changes, self.policy.workspace)
         if not shown.fits or not self.is_edit(replace(tried, changes=changes), shown):
             raise self._unlike("a rule set takes it for a build, and it did more than make ordinary files in the zones")
-        apply(shown.of(changes), keep)
+        apply_changes(shown.of(changes), keep)
         return tried.done
 
     def _runner(self, command: str, seconds: float, watch: Callable[[str], None], environment: dict[str, str]) -> Run:
         return partial(
             self.processes.run_wrapped,
-            bash(command),
+            bash_argv(command),
             cwd=self.policy.workspace,
             env=environment,
             timeout=seconds,

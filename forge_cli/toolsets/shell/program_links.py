@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from forge_cli.sandbox.changes.path_changes import PathChange, PathKey
-from forge_cli.sandbox.isolation.toolchains import toolchains
+from forge_cli.sandbox.isolation.toolchains import find_toolchains
 from forge_cli.sandbox.trial.view import hidden_folders
 from forge_cli.toolsets.shell.made_folders import leads_out
 
@@ -59,4 +59,4 @@ def _is_program(target: str, zones: Iterable[Path]) -> bool:
 @cache
 def _toolchains(search: str) -> frozenset[Path]:
     """The folders with programs of users that PATH leads to, which commands may read and not write."""
-    return frozenset(path for _, path in toolchains(hidden_folders(), search))
+    return frozenset(path for _, path in find_toolchains(hidden_folders(), search))

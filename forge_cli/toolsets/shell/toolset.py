@@ -28,7 +28,7 @@ from forge_cli.core.tool import LONGEST, Args, Preview
 from forge_cli.core.zones import Access
 from forge_cli.sandbox.files.sandbox import worker_sandbox
 from forge_cli.sandbox.processes import outcome
-from forge_cli.sandbox.processes.command import bash, clean_environment
+from forge_cli.sandbox.processes.command import bash_argv, clean_environment
 from forge_cli.sandbox.processes.streams import locale_encoding
 from forge_cli.sandbox.secrets import KEY_NAME
 from forge_cli.sandbox.worker_processes import Undoable, WorkerProcesses
@@ -316,7 +316,7 @@ class ShellToolset(Toolset):
             sockets += self._trials.sockets(tried, context.stamp)
         if done is None:
             done = await self._processes.run(
-                bash(command),
+                bash_argv(command),
                 env=self._environment,
                 timeout=seconds,
                 writable=self._repository(line, self.env.workspace),
@@ -367,7 +367,7 @@ class ShellToolset(Toolset):
         encoding = locale_encoding()
         line = self._line(command)
         child = self._processes.start(
-            bash(command),
+            bash_argv(command),
             cwd=folder,
             env=self._environment,
             writable=self._repository(line, folder),
@@ -481,7 +481,7 @@ class ShellToolset(Toolset):
 
             raise NotTried("commands are not confined")
         secret = [name for name in self.config.env if KEY_NAME.search(name)]
-        argv, cwd = bash(command), self.env.workspace
+        argv, cwd = bash_argv(command), self.env.workspace
         run = partial(
             self._processes.run_wrapped,
             argv,

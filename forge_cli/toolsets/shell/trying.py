@@ -24,10 +24,10 @@ from forge_cli.core.text import counted, cut, visible
 from forge_cli.core.tool import Args, Preview
 from forge_cli.core.trial import CommandTried, TrialExtent, TriedWant, describe_wanted
 from forge_cli.files.replace import replace_file
-from forge_cli.sandbox.changes.apply import ChangeSet, apply, check
+from forge_cli.sandbox.changes.apply import ChangeSet, apply_changes, require_unchanged
 from forge_cli.sandbox.changes.path_changes import PathChange
 from forge_cli.sandbox.processes.outcome import describe_end
-from forge_cli.sandbox.trial.copies import drop
+from forge_cli.sandbox.trial.copies import drop_copies
 from forge_cli.sandbox.trial.trials import ENDED_AT_NAME, Tried
 from forge_cli.toolsets.shell.shown import ShownEffect, name_from, show_changes, why_protected
 
@@ -184,7 +184,7 @@ class KeptTrials:
 
     def close(self) -> None:
         if "folder" in vars(self) and self.base is None:
-            drop(self.folder)
+            drop_copies(self.folder)
 
     async def preview(self, args: Args, call_id: str, runs: CommandRun, attempt: Try, judge: JudgeTried) -> Preview:
         """The effect of a line when it was tried, now or before the session was parked; ``judge`` may block it."""
@@ -223,7 +223,7 @@ class KeptTrials:
         if kept.stamp != stamp:
             raise Stale("what was tried is not there any more")
         if kept.tried.changes.changes:
-            apply(kept.shown.of(kept.tried.changes), keep)
+            apply_changes(kept.shown.of(kept.tried.changes), keep)
         if kept.tried.temporary:
             kept.tried.temporary.keep()
         return kept.tried.done
@@ -242,14 +242,14 @@ class KeptTrials:
         if kept and kept.tried.temporary:
             kept.tried.temporary.drop()
         if self.base or "folder" in vars(self):
-            drop(self.folder / _key(args))
+            drop_copies(self.folder / _key(args))
 
     def _load(self, folder: Path) -> Tried | None:
         """The earlier trial, if nothing has changed since."""
         try:
             kept = json.loads((folder / _TRIED).read_bytes())
             changes = ChangeSet.load(folder)
-            check(changes)
+            require_unchanged(changes)
         except (FileNotFoundError, Stale):
             return None
         kept["done"] = Finished(**{**kept["done"], "appeared": (), "refused": (), "sockets": ()})

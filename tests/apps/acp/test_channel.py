@@ -26,7 +26,7 @@ from forge_cli.engine.runtime.options import RunOptions
 from forge_cli.files.worker import Limits
 from forge_cli.process.client_lines import ClientLines
 from forge_cli.record.log import session_files
-from forge_cli.record.overview import overview
+from forge_cli.record.overview import session_overview
 from forge_cli.testing import Project
 from tests.support.command_line import Started
 from tests.support.deadline import deadline
@@ -173,7 +173,7 @@ def test_an_editor_that_vanishes_leaves_an_interrupted_session(
         assert started.process.wait() == 0
     with helper.environment():
         [path] = session_files()
-        seen = overview(path)
+        seen = session_overview(path)
     assert (seen.session, seen.status, seen.pid) == (session, "interrupted", None)
     assert not (helper.folder / "a").exists()
 

@@ -26,7 +26,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forge_cli.core.errors import ForgeError
-from forge_cli.files.staging import staging
+from forge_cli.files.staging import staging_folder
 from forge_cli.testing import Project
 from forge_cli.toolsets.executables import archives, incoming, repositories
 from forge_cli.toolsets.executables.contents import MAX_BYTES
@@ -651,7 +651,7 @@ def test_a_kill_leaves_nothing_that_the_next_import_or_doctor_does_not_remove(
         reader, writer = os.pipe()
         child = os.fork()
         if not child:
-            with staging(project.home / "tools") as place:
+            with staging_folder(project.home / "tools") as place:
                 (place / "half").mkdir()
                 os.write(writer, b"x")
                 signal.pause()

@@ -273,14 +273,14 @@ def test_a_link_that_flips_after_judging_is_judged_again(worker: Project) -> Non
 @contextmanager
 def counted_walks(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
     walks: Counter[str] = Counter()
-    locate = place.locate
+    locate = place.locate_place
 
     def counting(path: Any, *args: Any, **options: Any) -> Any:
         walks[path.text] += 1
         return locate(path, *args, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(place, "locate", counting)
+        patch.setattr(place, "locate_place", counting)
         yield walks
 
 

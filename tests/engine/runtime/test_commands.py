@@ -25,7 +25,7 @@ from forge_cli.events import (
     TurnStart,
     UserInput,
 )
-from forge_cli.record.overview import overview
+from forge_cli.record.overview import session_overview
 from forge_cli.testing import Project, call, calls, scripted_model
 from tests.support.talk import DEADLINE, UI, converse, leave, say
 
@@ -114,7 +114,7 @@ def test_another_model_takes_the_next_turn_and_the_resumed_session(worker: Proje
     assert result.model == "script:other.yaml"
     assert [event.model for event in ui.of("sessionUpdate")] == ["script:other.yaml"]
     assert session.log
-    assert overview(session.log.path).model == "script:other.yaml"
+    assert session_overview(session.log.path).model == "script:other.yaml"
     with open_session(loaded, resume=session.id, task="three") as resumed:
         again = EventBus()
         seen = UI(again)
@@ -378,7 +378,7 @@ def test_the_model_names_the_session_after_its_first_answer(worker: Project) -> 
     (update,) = ui.of("sessionUpdate")
     assert update.title == "Counting sheep"
     assert session.log
-    assert overview(session.log.path).title == "Counting sheep"
+    assert session_overview(session.log.path).title == "Counting sheep"
     assert [event.turn for event in ui.of("turnStart")] in ([1], [1, 1])
 
 

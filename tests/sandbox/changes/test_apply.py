@@ -15,9 +15,9 @@ import pytest
 from msgspec.structs import replace
 
 from forge_cli.core.errors import Stale, ToolError
-from forge_cli.sandbox.changes.apply import ChangeSet, apply, finish
+from forge_cli.sandbox.changes.apply import ChangeSet, apply_changes, finish_interrupted
 from forge_cli.sandbox.changes.path_changes import entry_of
-from forge_cli.sandbox.trial.copies import drop
+from forge_cli.sandbox.trial.copies import drop_copies
 
 from ..trees import on_copies, tree
 
@@ -83,7 +83,7 @@ def killed_at(number: int, folder: Path, *, begun: bool = False) -> bool:
         for name in CALLS:
             setattr(os, name, counting(getattr(os, name)))
         try:
-            apply(ChangeSet.load(folder))
+            apply_changes(ChangeSet.load(folder))
         finally:
             os._exit(0)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
@@ -108,11 +108,11 @@ def kill_everywhere(zone: Path, changes: ChangeSet, kept_path: Path, step: int) 
     """Kill it at one call after the other; how many there were."""
     shutil.copytree(zone, zone.with_name("kept"), symlinks=True)
     before = tree(zone)
-    apply(found_anew(zone, changes, kept_path))
+    apply_changes(found_anew(zone, changes, kept_path))
     after, failures, ends = tree(zone), [], set()
     number = 0
     while killed_at(number, found_anew(zone, changes, kept_path).folder):
-        said = finish(kept_path / "again")
+        said = finish_interrupted(kept_path / "again")
         left = tree(zone)
         ends.add("nothing" if left == before else "all")
         if left not in (before, after) or (kept_path / "again/journal").exists():
@@ -142,7 +142,7 @@ def test_a_change_of_somebody_else_stops_all(zone: Path, changes: ChangeSet) -> 
         spoil()
         before = tree(zone)
         with pytest.raises(Stale):
-            apply(changes)
+            apply_changes(changes)
         assert tree(zone) == before
 
 
@@ -158,7 +158,7 @@ def test_a_step_that_fails_takes_the_others_back(
 
     monkeypatch.setattr(os, "symlink", fail)
     with pytest.raises(ToolError, match="nothing was changed: .*No space left"):
-        apply(changes)
+        apply_changes(changes)
     monkeypatch.setattr(os, "symlink", real)
     assert calls
     assert tree(zone) == before
@@ -205,7 +205,7 @@ def test_a_full_disk_is_met_before_anything_is_deleted(
     for name in ("unlink", "rmdir"):
         monkeypatch.setattr(os, name, counted(name))
     with pytest.raises(ToolError, match=r"nothing was changed: .*/zone/\S+': No space left on device"):
-        apply(changes)
+        apply_changes(changes)
     assert [name for name in deleted if "journal" not in str(name)] == []
     assert (tree(zone), left_behind(zone), (changes.folder / "journal").exists()) == (before, [], False)
 
@@ -215,7 +215,7 @@ def test_what_can_be_neither_done_nor_taken_back_is_completed_by_the_next(
     zone: Path, changes: ChangeSet, monkeypatch: pytest.MonkeyPatch, kept_path: Path, number: int
 ) -> None:
     shutil.copytree(zone, zone.with_name("kept"), symlinks=True)
-    apply(found_anew(zone, changes, kept_path))
+    apply_changes(found_anew(zone, changes, kept_path))
     after = tree(zone)
     begun = found_anew(zone, changes, kept_path)
     real = os.rename
@@ -227,19 +227,19 @@ def test_what_can_be_neither_done_nor_taken_back_is_completed_by_the_next(
 
     monkeypatch.setattr(os, "rename", fail)
     with pytest.raises(ToolError, match="could not be taken back") as caught:
-        apply(begun)
+        apply_changes(begun)
     assert str(begun.folder) in str(caught.value)
     assert os.strerror(number) in str(caught.value)
-    drop(begun.folder)
-    drop(begun.folder.parent)
+    drop_copies(begun.folder)
+    drop_copies(begun.folder.parent)
     assert (begun.folder / "journal").exists()
     with pytest.raises(ToolError, match="could not be taken back"):
-        finish(begun.folder)
+        finish_interrupted(begun.folder)
     assert (begun.folder / "before").exists()
     monkeypatch.setattr(os, "rename", real)
-    assert finish(begun.folder) == f"{len(changes.changes)} changes that were cut off are done now"
+    assert finish_interrupted(begun.folder) == f"{len(changes.changes)} changes that were cut off are done now"
     assert (tree(zone), left_behind(zone)) == (after, [])
-    drop(begun.folder)
+    drop_copies(begun.folder)
     assert not begun.folder.exists()
 
 
@@ -255,7 +255,7 @@ def test_what_is_taken_back_after_the_next_start_is_told_as_such(
         raise OSError(errno.EPERM, os.strerror(errno.EPERM))
 
     monkeypatch.setattr(os, "symlink", fail)
-    told = finish(kept_path / "again")
+    told = finish_interrupted(kept_path / "again")
     monkeypatch.setattr(os, "symlink", real)
     assert told == f"changes that were cut off are taken back: '{zone}/link': Operation not permitted"
     assert (tree(zone), left_behind(zone)) == (before, [])
@@ -267,11 +267,11 @@ def test_what_somebody_else_put_there_does_not_stop_the_rest_from_being_taken_ba
     shutil.copytree(zone, zone.with_name("kept"), symlinks=True)
     before = tree(zone)
     again = found_anew(zone, changes, kept_path)
-    apply(again)
+    apply_changes(again)
     (again.folder / "journal").touch()
     (zone / "made/theirs").write_text("theirs\n")
     (zone / "swap").write_text("theirs\n")
-    told = finish(again.folder)
+    told = finish_interrupted(again.folder)
     assert told == f"changes that were cut off are taken back, but for '{zone}/swap': it was changed since"
     left = tree(zone)
     theirs = {"swap", "swap/inside", "made", "made/theirs"}

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from forge_cli.core.approval import Approval
 from forge_cli.core.errors import WorkerError
 from forge_cli.core.zones import Zone, ZoneApproval, ZoneMode
-from forge_cli.sandbox.files.caps import can_write_silently, capped, capped_isolation, lies_within, name_in, seen_from
+from forge_cli.sandbox.files.caps import can_write_silently, cap_isolation, cap_zone, lies_within, name_in, seen_from
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.processes.limits import ProcessLimits
 from forge_cli.sandbox.zones.zones import Isolation, IsolationLevel
@@ -39,7 +39,7 @@ def zone_of(file: Path, zones: list[Zone]) -> Zone | None:
 def test_nothing_gets_wider(above, root: Path, mode: ZoneMode, write: Approval, delete: Approval) -> None:
     wanted = Zone("mine", root, mode, ZoneApproval(write, delete))
     try:
-        zone = capped(wanted, above)
+        zone = cap_zone(wanted, above)
     except WorkerError:
         assert zone_of(root / "file", above) is None
         return
@@ -56,22 +56,22 @@ def test_nothing_gets_wider(above, root: Path, mode: ZoneMode, write: Approval, 
 @given(above=zone_lists())
 def test_capping_twice_changes_nothing_more(above: list[Zone]) -> None:
     for zone in above:
-        once = capped(zone, above)
-        assert capped(once, above) == once
+        once = cap_zone(zone, above)
+        assert cap_zone(once, above) == once
 
 
 def test_a_zone_outside_says_where_the_caller_may_go() -> None:
     with pytest.raises(WorkerError) as caught:
-        capped(Zone("mine", Path("/q")), [Zone("theirs", Path("/p"))])
+        cap_zone(Zone("mine", Path("/q")), [Zone("theirs", Path("/p"))])
     assert "zone 'mine': '/q' lies outside the zones of the parent worker" in str(caught.value)
     assert "/theirs is '/p'" in str(caught.value)
     with pytest.raises(WorkerError, match="the parent worker has no zones"):
-        capped(Zone("mine", Path("/q")), [])
+        cap_zone(Zone("mine", Path("/q")), [])
 
 
 def test_a_name_that_only_begins_alike_is_outside() -> None:
     with pytest.raises(WorkerError):
-        capped(Zone("mine", Path("/p/ab")), [Zone("theirs", Path("/p/a"))])
+        cap_zone(Zone("mine", Path("/p/ab")), [Zone("theirs", Path("/p/a"))])
 
 
 LEVELS = (IsolationLevel.OFF, IsolationLevel.AUTO, IsolationLevel.REQUIRED)
@@ -82,7 +82,7 @@ LEVELS = (IsolationLevel.OFF, IsolationLevel.AUTO, IsolationLevel.REQUIRED)
 def test_isolation_is_the_stricter_of_both(wanted: IsolationLevel, above: IsolationLevel) -> None:
     for own in (True, False):
         for theirs in (True, False):
-            found = capped_isolation(Isolation(wanted, own), Isolation(above, theirs))
+            found = cap_isolation(Isolation(wanted, own), Isolation(above, theirs))
             assert LEVELS.index(found.level) == max(LEVELS.index(wanted), LEVELS.index(above))
             assert found.network == (own and theirs)
 
@@ -130,11 +130,11 @@ def test_who_could_have_written_a_file(tmp_path: Path, zone: dict, silent: bool)
 def test_a_child_reads_of_the_home_what_its_parent_reads_too() -> None:
     config, inner, other = Path("/home/me/.config"), Path("/home/me/.config/tool"), Path("/home/me/.kube")
     wanted = Isolation(read=(inner, other))
-    assert capped_isolation(wanted, Isolation(read=(config,))).read == (inner,)
-    assert capped_isolation(wanted, Isolation(IsolationLevel.OFF)).read == (inner, other)
+    assert cap_isolation(wanted, Isolation(read=(config,))).read == (inner,)
+    assert cap_isolation(wanted, Isolation(IsolationLevel.OFF)).read == (inner, other)
 
 
 def test_a_child_has_the_stricter_limits() -> None:
     wanted = Isolation(stated_limits=ProcessLimits(processes=10, memory=100))
     above = Isolation(stated_limits=ProcessLimits(20, 50, 7))
-    assert capped_isolation(wanted, above).limits == ProcessLimits(10, 50, 7)
+    assert cap_isolation(wanted, above).limits == ProcessLimits(10, 50, 7)

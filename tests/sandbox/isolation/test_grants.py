@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forge_cli.sandbox.isolation.confinement import Reach, ReachRule
-from forge_cli.sandbox.isolation.landlock import PathGrant, grants
+from forge_cli.sandbox.isolation.landlock import PathGrant, path_grants
 
 NAMES = [""] + ["/".join(way) for depth in (1, 2, 3) for way in itertools.product("ab", repeat=depth)]
 REACHES = (Reach.HIDDEN, Reach.PRIVATE, Reach.SHOWN, Reach.READ, Reach.WRITE)
@@ -30,7 +30,7 @@ def test_every_folder_below_which_nothing_else_holds_gets_what_the_innermost_rul
     tree: Path, rules: dict[str, Reach]
 ) -> None:
     reaches = {Path("/"): Reach.READ, **{tree / name: reach for name, reach in rules.items()}}
-    found = grants(ReachRule(path, reach) for path, reach in reaches.items())
+    found = path_grants(ReachRule(path, reach) for path, reach in reaches.items())
     for path in (tree / name for name in NAMES):
         reach = next(reaches[folder] for folder in (path, *path.parents) if folder in reaches)
         given = {grant.write for grant in found if path.is_relative_to(grant.path)}
@@ -54,4 +54,4 @@ def test_links_and_single_names_are_left_out(tree: Path, tmp_path: Path) -> None
         ReachRule(zone / "file", Reach.PROTECTED),
     ]
     kinds = [PathGrant(zone / "file", write, named=False) for write in (False, True)]
-    assert grants(rules) == kinds
+    assert path_grants(rules) == kinds

@@ -31,14 +31,14 @@ from forge_cli.sandbox.isolation.bubblewrap import Bubblewrap
 from forge_cli.sandbox.isolation.isolation import (
     Confined,
     Mechanism,
-    confines,
+    available_mechanisms,
+    best_mechanism,
     describe_confinement,
-    isolation,
-    mechanism,
-    mechanisms,
+    find_isolation,
+    is_confining,
 )
 from forge_cli.sandbox.isolation.landlock import Landlock, landlock_version
-from forge_cli.sandbox.processes.command import bash, clean_environment
+from forge_cli.sandbox.processes.command import bash_argv, clean_environment
 from forge_cli.sandbox.processes.process import ChildProcesses
 from forge_cli.sandbox.zones.zones import IsolationLevel
 from forge_cli.testing import Project
@@ -303,7 +303,7 @@ from functools import partial
 from pathlib import Path
 import anyio
 from forge_cli.sandbox.isolation.confinement import Confinement
-from forge_cli.sandbox.isolation.isolation import Confined, mechanisms
+from forge_cli.sandbox.isolation.isolation import Confined, available_mechanisms
 from forge_cli.sandbox.processes.command import clean_environment
 from forge_cli.sandbox.processes.process import ChildProcesses
 from forge_cli.core.zones import Zone, ZoneMode
@@ -312,7 +312,7 @@ async def main():
     here = Path(sys.argv[1])
     confinement = Confinement(zones=(Zone("here", here, ZoneMode.RW),), workspace=here)
     shown = [Path(sys.prefix), Path(sys.base_prefix)]
-    cage = next(found for found in mechanisms() if found.name == sys.argv[2])
+    cage = next(found for found in available_mechanisms() if found.name == sys.argv[2])
     wrap = Confined(cage, confinement, readable=tuple(shown))
     async with ChildProcesses() as processes:
         words = [sys.executable, str(here / "inject.py")]
@@ -436,7 +436,7 @@ async def test_a_place_that_turns_into_a_link_while_it_is_mounted_shows_nothing(
     (world.project / "sub/.git").mkdir(parents=True)
     wrap = Confined(world.cage, world.confinement(), readable=PYTHON)
     options: dict[str, Any] = {"cwd": world.project, "env": {"HOME": str(world.home), **clean_environment()}}
-    look = bash("cat ~/.ssh/id */.git/id")
+    look = bash_argv("cat ~/.ssh/id */.git/id")
     async with ChildProcesses() as processes:
         with gate(world.project) as flipping:
             processes.start([sys.executable, "-c", FLIP, str(flipping.path)], wrap=wrap, **options)
@@ -567,7 +567,7 @@ async def test_nothing_outlives_a_confined_command(world: World, way: str) -> No
     async with ChildProcesses() as processes:
         with gate(world.project) as out, gate(world.project) as go:
             line = f"{escape(way, out, sleeping)}read x <>{go.path}"
-            child = processes.start(bash(line), cwd=world.project, env=clean_environment(), wrap=wrap)
+            child = processes.start(bash_argv(line), cwd=world.project, env=clean_environment(), wrap=wrap)
             await out.opened()
             inside = [os.pidfd_open(pid) for pid in sleepers(sleeping)]
             assert inside
@@ -591,7 +591,7 @@ async def test_a_stop_reaches_everybody_inside(world: World, way: str) -> None:
     async with ChildProcesses() as processes:
         with gate(world.project) as out:
             line = f"{escape(way, out, sleeping)}sleep {sleeping}"
-            child = processes.start(bash(line), cwd=world.project, env=clean_environment(), wrap=wrap)
+            child = processes.start(bash_argv(line), cwd=world.project, env=clean_environment(), wrap=wrap)
             await out.opened()
         begin = time.monotonic()
         await child.stop()
@@ -605,17 +605,17 @@ from functools import partial
 from pathlib import Path
 import anyio
 from forge_cli.sandbox.isolation.confinement import Confinement
-from forge_cli.sandbox.isolation.isolation import Confined, mechanisms
-from forge_cli.sandbox.processes.command import bash, clean_environment
+from forge_cli.sandbox.isolation.isolation import Confined, available_mechanisms
+from forge_cli.sandbox.processes.command import bash_argv, clean_environment
 from forge_cli.sandbox.processes.process import ChildProcesses
 from forge_cli.core.zones import Zone, ZoneMode
 
 async def main():
     here = Path(sys.argv[1])
-    cage = next(found for found in mechanisms() if found.name == sys.argv[3])
+    cage = next(found for found in available_mechanisms() if found.name == sys.argv[3])
     wrap = Confined(cage, Confinement(zones=(Zone("here", here, ZoneMode.RW),), workspace=here))
     async with ChildProcesses() as processes:
-        await processes.run(bash(sys.argv[2]), cwd=here, env=clean_environment(), timeout=None, wrap=wrap)
+        await processes.run(bash_argv(sys.argv[2]), cwd=here, env=clean_environment(), timeout=None, wrap=wrap)
 
 anyio.run(main)
 """
@@ -645,7 +645,7 @@ async def test_a_stop_while_the_cage_is_built_does_not_wait(world: World) -> Non
     before = descriptors()
     async with ChildProcesses() as processes:
         for _ in range(5):
-            child = processes.start(bash("sleep 300"), cwd=world.project, env=clean_environment(), wrap=wrap)
+            child = processes.start(bash_argv("sleep 300"), cwd=world.project, env=clean_environment(), wrap=wrap)
             begin = time.monotonic()
             await child.stop()
             assert time.monotonic() - begin < 30
@@ -666,7 +666,7 @@ def test_a_mechanism_that_does_not_confine_is_none(tmp_path: Path, script: str) 
     fraud = tmp_path / "bwrap"
     fraud.write_text(f"#!/bin/bash\n{script}\n")
     fraud.chmod(0o755)
-    assert not confines(Bubblewrap(str(fraud)))
+    assert not is_confining(Bubblewrap(str(fraud)))
 
 
 def test_a_try_that_fails_for_want_of_something_is_an_error(tmp_path: Path) -> None:
@@ -675,7 +675,7 @@ def test_a_try_that_fails_for_want_of_something_is_an_error(tmp_path: Path) -> N
         fraud.write_text(f"#!/bin/bash\necho 'bwrap: something: {os.strerror(number)}' >&2\nexit 1\n")
         fraud.chmod(0o755)
         with pytest.raises(WorkerError, match=f"whether bwrap confines commands: {os.strerror(number)}"):
-            confines(Bubblewrap(str(fraud)))
+            is_confining(Bubblewrap(str(fraud)))
 
 
 def test_a_try_with_too_few_descriptors_never_says_no(cage: Mechanism) -> None:
@@ -688,7 +688,7 @@ def test_a_try_with_too_few_descriptors_never_says_no(cage: Mechanism) -> None:
         for left in range(14):
             resource.setrlimit(resource.RLIMIT_NOFILE, (first + left, hard))
             try:
-                answers.append("yes" if confines(cage) else "no")
+                answers.append("yes" if is_confining(cage) else "no")
             except WorkerError as error:
                 answers.append("error" if "Too many open files" in str(error) else str(error))
     finally:
@@ -702,7 +702,7 @@ def test_a_try_with_too_few_descriptors_never_says_no(cage: Mechanism) -> None:
 def test_older_kernels_confine_too(version: int) -> None:
     """With the rights that each version knows; before the sixth other processes can be signalled, which is said."""
     found = Landlock(min(version, landlock_version()))
-    assert confines(found)
+    assert is_confining(found)
     assert ("signalled" in found.weakness) is (version < 6)
 
 
@@ -721,29 +721,29 @@ exec {real} "$@"
 """
     )
     fraud.chmod(0o755)
-    assert not confines(Bubblewrap(str(fraud)))
+    assert not is_confining(Bubblewrap(str(fraud)))
 
 
 @pytest.fixture
 def fresh() -> Iterator[None]:
     """Let the mechanism be looked for again, during the test and after it."""
-    mechanism.cache_clear()
+    best_mechanism.cache_clear()
     yield
-    mechanism.cache_clear()
+    best_mechanism.cache_clear()
 
 
 @pytest.mark.usefixtures("fresh")
 def test_a_machine_without_a_mechanism(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("forge_cli.sandbox.isolation.landlock.landlock_version", lambda: 0)
-    assert describe_confinement(mechanism()) == "commands: not confined"
-    assert mechanism() is None
-    assert isolation(IsolationLevel.AUTO) is None
-    assert isolation(IsolationLevel.OFF) is None
+    assert describe_confinement(best_mechanism()) == "commands: not confined"
+    assert best_mechanism() is None
+    assert find_isolation(IsolationLevel.AUTO) is None
+    assert find_isolation(IsolationLevel.OFF) is None
     with pytest.raises(
         WorkerError, match=r"w.yaml:3:5: isolation is required, and this machine has no .*\n.*bubblewrap"
     ):
-        isolation(IsolationLevel.REQUIRED, where=Mark("w.yaml", 3, 5))
+        find_isolation(IsolationLevel.REQUIRED, where=Mark("w.yaml", 3, 5))
 
 
 @pytest.mark.usefixtures("fresh")
@@ -753,7 +753,7 @@ def test_a_machine_with_the_weaker_mechanism_only(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("PATH", str(tmp_path))
     (tmp_path / "bwrap").write_text("#!/bin/sh\necho 'No permissions to create new namespace' >&2; exit 1\n")
     (tmp_path / "bwrap").chmod(0o755)
-    found = isolation(IsolationLevel.AUTO)
+    found = find_isolation(IsolationLevel.AUTO)
     assert (found and found.name, describe_confinement(found).startswith("commands: confined, weaker (Landlock: ")) == (
         "Landlock",
         True,
@@ -761,18 +761,18 @@ def test_a_machine_with_the_weaker_mechanism_only(tmp_path: Path, monkeypatch: p
     with pytest.raises(
         WorkerError, match=r"w.yaml:3:5: isolation is required, and .* Landlock, which is weaker: .*\n.*bubblewrap"
     ):
-        isolation(IsolationLevel.REQUIRED, where=Mark("w.yaml", 3, 5))
+        find_isolation(IsolationLevel.REQUIRED, where=Mark("w.yaml", 3, 5))
 
 
 @pytest.mark.usefixtures("fresh")
 @pytest.mark.needs("bwrap")
 def test_the_mechanism_is_tried_once_and_only_when_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
-    cage = next(mechanisms())
+    cage = next(available_mechanisms())
     tried = []
-    monkeypatch.setattr(isolation_module, "confines", lambda found: not tried.append(found))
-    assert isolation(IsolationLevel.OFF) is None
+    monkeypatch.setattr(isolation_module, "is_confining", lambda found: not tried.append(found))
+    assert find_isolation(IsolationLevel.OFF) is None
     assert tried == []
-    assert isolation(IsolationLevel.AUTO) == isolation(IsolationLevel.REQUIRED) == cage
+    assert find_isolation(IsolationLevel.AUTO) == find_isolation(IsolationLevel.REQUIRED) == cage
     assert len(tried) == 1
 
 
@@ -782,10 +782,10 @@ def test_the_network_is_open_by_default_unless_isolation_is_required() -> None:
 
 def test_a_probe_leaves_nothing_behind(cage: Mechanism, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    assert confines(cage)
+    assert is_confining(cage)
     assert list(tmp_path.iterdir()) == []
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
-    assert not confines(cage)
+    assert not is_confining(cage)
 
 
 def test_bwrap_is_never_taken_from_a_folder_that_depends_on_the_working_directory(project: Project) -> None:

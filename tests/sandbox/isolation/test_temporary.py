@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.sandbox.isolation.confinement import Confinement
-from forge_cli.sandbox.isolation.isolation import Confined, mechanisms
+from forge_cli.sandbox.isolation.isolation import Confined, available_mechanisms
 from forge_cli.sandbox.isolation.temporary import TemporaryFolder
-from forge_cli.sandbox.processes.command import bash, clean_environment
+from forge_cli.sandbox.processes.command import bash_argv, clean_environment
 from forge_cli.sandbox.processes.process import ChildProcesses
-from forge_cli.sandbox.trial.copies import Copies, drop
+from forge_cli.sandbox.trial.copies import Copies, drop_copies
 
 pytestmark = [pytest.mark.anyio, pytest.mark.needs("linux")]
 
@@ -37,7 +37,7 @@ def temporary() -> Iterator[TemporaryFolder]:
 
 
 def confined(temporary: TemporaryFolder, zone: Path, name: str = "bwrap") -> Confined:
-    cage = next(found for found in mechanisms() if found.name == name)
+    cage = next(found for found in available_mechanisms() if found.name == name)
     zones = (Zone("zone", zone, ZoneMode.RW),)
     confinement = Confinement(zones=zones, workspace=zone, network=name != "bwrap", temporary=temporary.path)
     return Confined(cage, confinement, temporary=temporary)
@@ -45,7 +45,7 @@ def confined(temporary: TemporaryFolder, zone: Path, name: str = "bwrap") -> Con
 
 async def run(line: str, wrap: Confined | Copies, zone: Path) -> str:
     async with ChildProcesses() as processes:
-        done = await processes.run(bash(line), cwd=zone, wrap=wrap, env=clean_environment(), timeout=60)
+        done = await processes.run(bash_argv(line), cwd=zone, wrap=wrap, env=clean_environment(), timeout=60)
     return done.stdout + done.stderr + (done.exceeded or "")
 
 
@@ -123,7 +123,7 @@ async def test_what_trials_leave_is_what_commands_would_leave(scripts: list[str]
             copy = temporary.copy(str(number))
             copies = Copies(around / "trial", wrap, network=False, temporary=copy)
             await run(f"cd /tmp; {line}", copies, zone)
-            drop(around / "trial")
+            drop_copies(around / "trial")
             before = tree(temporary.path)
             if number % 3 == 2:
                 copy.drop()

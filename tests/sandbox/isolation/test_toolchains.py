@@ -12,8 +12,8 @@ from forge_cli.core.processes import Finished
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.sandbox.isolation.confinement import confinement_for
 from forge_cli.sandbox.isolation.isolation import Confined, Mechanism
-from forge_cli.sandbox.isolation.toolchains import links, toolchains
-from forge_cli.sandbox.processes.command import bash, clean_environment
+from forge_cli.sandbox.isolation.toolchains import find_toolchains, links_of_path
+from forge_cli.sandbox.processes.command import bash_argv, clean_environment
 from forge_cli.sandbox.processes.process import ChildProcesses
 
 pytestmark = [pytest.mark.anyio, pytest.mark.needs("linux")]
@@ -98,7 +98,9 @@ async def run(cage: Mechanism, home: Path, line: str, *read: Path) -> Finished:
     )
     async with ChildProcesses() as processes:
         wrap = Confined(cage, confinement)
-        return await processes.run(bash(line), cwd=home / "project", env=clean_environment(), timeout=60, wrap=wrap)
+        return await processes.run(
+            bash_argv(line), cwd=home / "project", env=clean_environment(), timeout=60, wrap=wrap
+        )
 
 
 async def test_no_planted_secret_can_be_read(cage: Mechanism, home: Path) -> None:
@@ -130,7 +132,7 @@ def test_a_link_in_a_folder_of_programs_shows_toolchains_only(home: Path) -> Non
     (home / "project/shown").symlink_to(home / ".ssh")
     search = os.pathsep.join([str(planted), str(home / "project/shown"), ".", "bin", ""])
     base = {Path(sys.prefix), Path(sys.base_prefix)}
-    assert {path for _, path in toolchains([home], search)} - base == {
+    assert {path for _, path in find_toolchains([home], search)} - base == {
         planted,
         home / ".pyenv",
         home / ".pyenv/versions/3",
@@ -139,12 +141,12 @@ def test_a_link_in_a_folder_of_programs_shows_toolchains_only(home: Path) -> Non
 
 def test_links_of_the_path_are_kept_below_the_home_only(home: Path, tmp_path: Path) -> None:
     (tmp_path / "bin").symlink_to(home / ".cargo/bin")
-    assert list(links(home, f"{tmp_path}/bin:{home}/bin:{home}/.cargo/bin:/nowhere")) == [home / "bin"]
+    assert list(links_of_path(home, f"{tmp_path}/bin:{home}/bin:{home}/.cargo/bin:/nowhere")) == [home / "bin"]
 
 
 def test_the_home_itself_is_never_a_toolchain(home: Path) -> None:
     for name in ("bin", "lib", ".local/lib", ".local/share/bin", ".local/share/lib", ".config/bin", ".config/lib"):
         (home / name).mkdir(exist_ok=True)
     search = os.pathsep.join(str(home / name) for name in ("", ".local/bin", ".local/share/bin", ".config/bin", "bin"))
-    found = {path for _, path in toolchains([home], search)}
+    found = {path for _, path in find_toolchains([home], search)}
     assert not {home, home / ".local", home / ".local/share", home / ".config"} & found

@@ -12,7 +12,7 @@ from forge_cli.core.processes import Finished
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.sandbox.isolation.confinement import Confinement, confinement_for
 from forge_cli.sandbox.isolation.isolation import Confined, Mechanism
-from forge_cli.sandbox.processes.command import bash, clean_environment
+from forge_cli.sandbox.processes.command import bash_argv, clean_environment
 from forge_cli.sandbox.processes.process import ChildProcesses
 
 SECRETS = (".ssh/id", ".aws/credentials", ".gnupg/key", ".config/gcloud/key", ".forge/config.yaml", ".netrc")
@@ -53,13 +53,13 @@ class World:
         wrap = Confined(self.cage, confinement or self.confinement(), readable=visible)
         settings = {"env": {**clean_environment(), "HOME": str(self.home)}, "timeout": 20.0, **options}
         async with ChildProcesses() as processes:
-            return await processes.run(bash(line), cwd=cwd or self.project, wrap=wrap, **settings)
+            return await processes.run(bash_argv(line), cwd=cwd or self.project, wrap=wrap, **settings)
 
     async def free(self, line: str) -> Finished:
         """The same without a cage, to see that what is refused is possible at all."""
         env = {**clean_environment(), "HOME": str(self.home)}
         async with ChildProcesses() as processes:
-            return await processes.run(bash(line), cwd=self.project, env=env, timeout=60)
+            return await processes.run(bash_argv(line), cwd=self.project, env=env, timeout=60)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forge_cli.core.text import visible
-from forge_cli.sandbox.network.rules import authority, is_address, read_host, read_port, refusal
+from forge_cli.sandbox.network.rules import address_refusal, host_and_port, is_address, read_host, read_port
 from tests.support.rows import each_row
 
 LABEL = st.from_regex(r"[a-z]([a-z0-9-]{0,8}[a-z0-9])?", fullmatch=True)
@@ -49,7 +49,7 @@ def test_what_is_not_a_host(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["[::FFFF:10.0.0.1]", "[::ffff:a00:1]", "[0:0:0:0:0:ffff:10.0.0.1]"])
 def test_an_ipv4_address_in_ipv6_is_refused_in_every_spelling(text: str) -> None:
-    assert refusal(read_host(text)) == "is an IPv4 address in another spelling"
+    assert address_refusal(read_host(text)) == "is an IPv4 address in another spelling"
 
 
 @pytest.mark.parametrize("text", ["１２７.0.0.1", "127。0。0。1"])
@@ -105,22 +105,22 @@ def test_what_is_not_a_port(text: str) -> None:
     ],
 )
 def test_addresses_that_nobody_reaches(address: str) -> None:
-    reason = refusal(address)
+    reason = address_refusal(address)
     assert reason
     assert reason.startswith("is ")
 
 
 @pytest.mark.parametrize("address", ["8.8.8.8", "93.184.216.34", "172.32.0.1", "100.128.0.1", "2606:4700::1111"])
 def test_addresses_of_public_hosts(address: str) -> None:
-    assert refusal(address) is None
+    assert address_refusal(address) is None
 
 
 @given(st.one_of(st.ip_addresses(v=4), st.ip_addresses(v=6)))
 def test_what_is_open_is_global_by_the_standard_librarys_word_too(address: IPv4Address | IPv6Address) -> None:
-    if refusal(str(address)) is None:
+    if address_refusal(str(address)) is None:
         assert address.is_global
         assert not address.is_multicast
 
 
 def test_an_ipv6_address_stands_in_brackets_before_a_port() -> None:
-    assert (authority("a.example", 80), authority("2606::1", 443)) == ("a.example:80", "[2606::1]:443")
+    assert (host_and_port("a.example", 80), host_and_port("2606::1", 443)) == ("a.example:80", "[2606::1]:443")

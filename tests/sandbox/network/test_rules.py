@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from forge_cli.core.errors import WorkerError
 from forge_cli.files.document import read_document
-from forge_cli.sandbox.network.rules import Network, NetworkRule, NetworkRules, narrowest
+from forge_cli.sandbox.network.rules import Network, NetworkRule, NetworkRules, narrowest_network
 from forge_cli.sandbox.zones.config import SandboxConfig
 from forge_cli.sandbox.zones.zones import Isolation
 from forge_cli.schema.config import parse_config
@@ -107,16 +107,16 @@ def test_names_do_not_go_together_with_isolation_off(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rules", [True, False, NetworkRules.read(["a.example"])])
 def test_a_parent_without_the_network_leaves_none_and_one_with_all_of_it_all(rules: Network) -> None:
-    assert narrowest(rules, False) is False
-    assert narrowest(False, rules) is False
-    assert narrowest(rules, True) == narrowest(True, rules) == rules
+    assert narrowest_network(rules, False) is False
+    assert narrowest_network(False, rules) is False
+    assert narrowest_network(rules, True) == narrowest_network(True, rules) == rules
 
 
 @given(RULES, RULES, st.sampled_from(HOSTS), st.sampled_from(PORTS))
 def test_a_child_reaches_what_both_cover_and_nothing_else(
     own: NetworkRules, parent: NetworkRules, host: str, port: int
 ) -> None:
-    found = narrowest(own, parent)
+    found = narrowest_network(own, parent)
     assert isinstance(found, NetworkRules)
     assert found.covers(host, port) == (own.covers(host, port) and parent.covers(host, port))
     assert NetworkRules.read(found.names()) == found

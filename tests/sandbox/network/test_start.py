@@ -19,10 +19,10 @@ from forge_cli.core.errors import ToolError, WorkerError
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.files.document import read_document
 from forge_cli.sandbox.files.sandbox import Sandbox
-from forge_cli.sandbox.isolation.isolation import mechanism
+from forge_cli.sandbox.isolation.isolation import best_mechanism
 from forge_cli.sandbox.network.access import Destination
 from forge_cli.sandbox.network.proxy import NetworkProxy
-from forge_cli.sandbox.processes.command import bash
+from forge_cli.sandbox.processes.command import bash_argv
 from forge_cli.sandbox.worker_processes import WorkerProcesses
 from forge_cli.sandbox.zones.config import SandboxConfig
 from forge_cli.schema.config import parse_config
@@ -83,7 +83,7 @@ async def test_a_program_reaches_what_a_rule_covers_and_hears_why_it_reaches_not
     person, away = Person(), Away()
     line = "python3 get.py http://api.example.org/x http://other.example.com/ http://rebound.example.org/"
     async with opened(place, person, away, NAMES) as processes:
-        done = await processes.run(bash(line), timeout=60)
+        done = await processes.run(bash_argv(line), timeout=60)
     assert done.stdout == (
         "hello from /x\n"
         "403 forge: other.example.com:80 is refused: no rule covers it; not that one\n"
@@ -120,9 +120,9 @@ async def test_a_command_gets_the_variables_and_is_otherwise_as_without_a_proxy(
         "env | sort; ls /proc/self/fd; trap; ulimit -f; cat /proc/self/status | grep -E 'Sig(Blk|Ign|Cgt)'; pwd; ps -e"
     )
     async with opened(place, Person(), Away(), NAMES) as processes:
-        behind = (await processes.run(bash(line), timeout=60, env={"http_proxy": "mine", "no_proxy": "*"})).stdout
+        behind = (await processes.run(bash_argv(line), timeout=60, env={"http_proxy": "mine", "no_proxy": "*"})).stdout
     async with opened(place, Person(), Away(), "network: false") as processes:
-        without = (await processes.run(bash(line), timeout=60)).stdout
+        without = (await processes.run(bash_argv(line), timeout=60)).stdout
     variables = {f"{name}={value}" for name, value in NetworkProxy.variables().items()}
     kept = [each for each in behind.splitlines() if each not in variables and not each.startswith("FORGE_PROCESS")]
     assert kept == [each for each in without.splitlines() if not each.startswith("FORGE_PROCESS")]
@@ -140,16 +140,16 @@ async def test_the_environment_is_kept_where_the_interpreter_would_change_it(pla
 @pytest.mark.parametrize("line", ["kill -9 $$", "exit 3", "yes | head -1"])
 async def test_how_it_ends_is_how_it_ended(place: Path, line: str) -> None:
     async with opened(place, Person(), Away(), NAMES) as processes:
-        behind = await processes.run(bash(line), timeout=60)
+        behind = await processes.run(bash_argv(line), timeout=60)
     async with opened(place, Person(), Away(), "network: false") as processes:
-        without = await processes.run(bash(line), timeout=60)
+        without = await processes.run(bash_argv(line), timeout=60)
     assert (behind.exit_code, behind.signal, behind.stdout) == (without.exit_code, without.signal, without.stdout)
 
 
 async def test_a_long_session_has_its_proxy_for_as_long_as_it_lives(place: Path) -> None:
     away = Away()
     async with opened(place, Person(), away, NAMES) as processes:
-        child = processes.start(bash("bash"), cwd=place)
+        child = processes.start(bash_argv("bash"), cwd=place)
         assert child.stdin
         for path in ("/a", "/b"):
             await child.stdin.write(f"python3 get.py http://api.example.org{path}\n".encode())
@@ -230,7 +230,7 @@ async def test_where_nothing_confines_a_list_is_an_error_and_nothing_starts(
     place: Path, level: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    mechanism.cache_clear()
+    best_mechanism.cache_clear()
     try:
         async with opened(place, Person(), Away(), f"{NAMES}\nisolation: {level}") as processes:
             with pytest.raises(WorkerError, match="this machine has n"):
@@ -239,4 +239,4 @@ async def test_where_nothing_confines_a_list_is_an_error_and_nothing_starts(
             with pytest.raises(ToolError, match="nothing was started"):
                 await processes.run(["true"])
     finally:
-        mechanism.cache_clear()
+        best_mechanism.cache_clear()

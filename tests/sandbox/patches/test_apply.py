@@ -10,15 +10,15 @@ from forge_cli.core.errors import Stale, ToolError
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.patches.model import Change
 from forge_cli.sandbox.patches.parse import parse_patch
-from forge_cli.sandbox.patches.plan import apply, plan, reader, stamp
+from forge_cli.sandbox.patches.plan import apply_plan, file_reader, patch_stamp, plan_patch
 
 
 def planned(sandbox: Sandbox, patch: str) -> tuple[Change, ...]:
-    return plan(parse_patch(patch, sandbox.zones), reader(sandbox), sandbox.resolve)
+    return plan_patch(parse_patch(patch, sandbox.zones), file_reader(sandbox), sandbox.resolve)
 
 
 def patched(sandbox: Sandbox, patch: str) -> None:
-    apply(planned(sandbox, patch), sandbox)
+    apply_plan(planned(sandbox, patch), sandbox)
 
 
 def tree(folder: Path) -> dict[str, str]:
@@ -97,7 +97,7 @@ def test_what_could_not_be_undone_is_named(sandbox: Sandbox, root: Path) -> None
             super().delete("/scratch/gone")
 
     with pytest.raises(ToolError, match="could not be undone in '/scratch/new/n': look at these files"):
-        apply(changes, Interfering(sandbox.zones))
+        apply_plan(changes, Interfering(sandbox.zones))
     assert (root / "scratch/a").read_text() == "a\n"
 
 
@@ -113,7 +113,7 @@ def test_a_file_that_changed_since_the_plan_is_stale(
         (root / "scratch/x").write_text(meanwhile)
     before = tree(root)
     with pytest.raises(Stale):
-        apply(changes, sandbox)
+        apply_plan(changes, sandbox)
     assert tree(root) == before
 
 
@@ -121,7 +121,7 @@ def test_a_file_that_came_to_be_since_the_plan_is_stale(sandbox: Sandbox, root: 
     changes = planned(sandbox, "*** Begin Patch\n*** Add File: /scratch/new\n+n\n*** End Patch")
     (root / "scratch/new").write_text("")
     with pytest.raises(Stale, match="'/scratch/new' has changed since the patch was planned"):
-        apply(changes, sandbox)
+        apply_plan(changes, sandbox)
 
 
 def test_a_path_that_leads_elsewhere_since_the_plan_is_stale(sandbox: Sandbox, root: Path) -> None:
@@ -132,7 +132,7 @@ def test_a_path_that_leads_elsewhere_since_the_plan_is_stale(sandbox: Sandbox, r
     (root / "scratch/link").unlink()
     (root / "scratch/link").symlink_to("two")
     with pytest.raises(Stale):
-        apply(changes, sandbox)
+        apply_plan(changes, sandbox)
     assert tree(root / "scratch/two") == {}
 
 
@@ -156,8 +156,8 @@ def test_the_stamp_knows_every_difference() -> None:
         Change("x", "/scratch/x", None, b"b"),
         Change("x", "/scratch/x", b"a", None),
     ]
-    assert len({stamp([change]) for change in (one, *others)} | {stamp([one, one]), stamp([])}) == 7
-    assert stamp([one]) == stamp([Change("./x", "/scratch/x", b"a", b"b")])
+    assert len({patch_stamp([change]) for change in (one, *others)} | {patch_stamp([one, one]), patch_stamp([])}) == 7
+    assert patch_stamp([one]) == patch_stamp([Change("./x", "/scratch/x", b"a", b"b")])
 
 
 OLD = {
@@ -197,7 +197,7 @@ def test_what_git_diff_writes(tmp_path: Path) -> None:
         git(folder, "add", "--all")
         trees.append(git(folder, "write-tree").strip())
     contents = {name: text.encode() for name, text in OLD.items()}
-    changes = plan(parse_patch(git(tmp_path, "diff", "--find-renames", *trees)), contents.get)
+    changes = plan_patch(parse_patch(git(tmp_path, "diff", "--find-renames", *trees)), contents.get)
     after = {**contents, **{change.path: change.after for change in changes}}
     assert {name: data for name, data in after.items() if data is not None} == {
         name: text.encode() for name, text in NEW.items()
@@ -278,6 +278,6 @@ def test_after_a_failure_the_modes_are_as_before(sandbox: Sandbox, root: Path) -
         "*** Delete File: /scratch/last\n*** End Patch",
     )
     with pytest.raises(ToolError, match="no; nothing was changed"):
-        apply(changes, Failing(sandbox.zones))
+        apply_plan(changes, Failing(sandbox.zones))
     assert (changed.read_text(), deleted.read_text()) == ("a\n", "a\n")
     assert (mode(changed), mode(deleted)) == (SCRIPT, SCRIPT)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from forge_cli.core.errors import ToolError
 from forge_cli.core.zones import Access, Zone
-from forge_cli.sandbox.patches.model import Add, Delete, Hunk, HunkLine, Patch, Update, accesses
+from forge_cli.sandbox.patches.model import Add, Delete, Hunk, HunkLine, Patch, Update, patch_accesses
 from forge_cli.sandbox.patches.parse import parse_patch
 
 EVERYTHING = """\
@@ -52,7 +52,7 @@ def test_every_operation_of_the_envelope() -> None:
 
 
 def test_what_a_patch_wants_of_each_path() -> None:
-    assert accesses(parse_patch(EVERYTHING)) == [
+    assert patch_accesses(parse_patch(EVERYTHING)) == [
         ("/scratch/new.txt", Access.WRITE),
         ("/scratch/old.txt", Access.DELETE),
         ("/scratch/a.py", Access.DELETE),
@@ -193,4 +193,4 @@ def test_any_text_is_a_patch_or_refused(lines: list[str], start: str) -> None:
         assert str(refused)
     else:
         assert patch.operations
-        assert accesses(patch)
+        assert patch_accesses(patch)

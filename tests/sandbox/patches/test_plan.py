@@ -8,7 +8,7 @@ import pytest
 from forge_cli.core.errors import ToolError
 from forge_cli.sandbox.patches.model import Change
 from forge_cli.sandbox.patches.parse import parse_patch
-from forge_cli.sandbox.patches.plan import plan
+from forge_cli.sandbox.patches.plan import plan_patch
 
 Files = dict[str, str | None]
 
@@ -33,7 +33,7 @@ class B:
 def outcome(patch: str, **files: str) -> Files:
     """The content of every changed file afterwards."""
     contents = {name.replace("__", "/"): text.encode() for name, text in files.items()}
-    changes = plan(parse_patch(patch), contents.get)
+    changes = plan_patch(parse_patch(patch), contents.get)
     assert all(change.before == contents.get(change.path) for change in changes)
     return {change.path: None if change.after is None else change.after.decode() for change in changes}
 
@@ -51,7 +51,7 @@ def refusal(patch: str, **files: str) -> str:
 def test_a_move_alone_keeps_every_byte() -> None:
     patch = parse_patch("*** Begin Patch\n*** Update File: a\n*** Move to: b\n*** End Patch")
     data = b"\xff\x00\r\n"
-    assert plan(patch, {"a": data}.get) == (
+    assert plan_patch(patch, {"a": data}.get) == (
         Change("a", "a", data, None),
         Change("b", "b", None, data, origin="a"),
     )
@@ -77,15 +77,15 @@ def test_what_cannot_be(patch: str, problem: str) -> None:
 def test_a_relative_path_that_was_meant_from_the_root_is_recognised() -> None:
     patch = parse_patch(update("-a", "scratch/x"))
     with pytest.raises(ToolError, match="'scratch/x' does not exist; '/scratch/x' does"):
-        plan(patch, {"/scratch/x": b"a"}.get)
+        plan_patch(patch, {"/scratch/x": b"a"}.get)
 
 
 @pytest.mark.parametrize("data", [b"caf\xe9\n", b"a\0b\n"])
 def test_only_text_is_patched_but_anything_is_deleted(data: bytes) -> None:
     with pytest.raises(ToolError, match="cannot be patched"):
-        plan(parse_patch(update("-a")), {"x": data}.get)
+        plan_patch(parse_patch(update("-a")), {"x": data}.get)
     deletion = parse_patch("*** Begin Patch\n*** Delete File: x\n*** End Patch")
-    assert plan(deletion, {"x": data}.get) == (Change("x", "x", data, None),)
+    assert plan_patch(deletion, {"x": data}.get) == (Change("x", "x", data, None),)
 
 
 class TestSameFileTwice:
@@ -165,10 +165,10 @@ class TestPlace:
     @pytest.mark.parametrize("path", [".env", "/scratch/.env.local"])
     def test_secrets_are_not_repeated(self, path: str) -> None:
         with pytest.raises(ToolError) as refused:
-            plan(parse_patch(update(" KEY=1\n-B", path)), {path: b"KEY=1\nTOKEN=abc\n"}.get)
+            plan_patch(parse_patch(update(" KEY=1\n-B", path)), {path: b"KEY=1\nTOKEN=abc\n"}.get)
         assert "TOKEN" not in str(refused.value)
         with pytest.raises(ToolError) as refused:
-            plan(parse_patch(update(" KEY=1\n-B")), {"x": b"KEY=1\nTOKEN=abc\n"}.get, lambda _: "/scratch/.env")
+            plan_patch(parse_patch(update(" KEY=1\n-B")), {"x": b"KEY=1\nTOKEN=abc\n"}.get, lambda _: "/scratch/.env")
         assert "TOKEN" not in str(refused.value)
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from forge_cli.core.errors import ToolError
 from forge_cli.sandbox.patches.parse import parse_patch
-from forge_cli.sandbox.patches.plan import plan
+from forge_cli.sandbox.patches.plan import plan_patch
 
 NEVER_THERE = "nowhere to be found"
 NO_NEWLINE = "\\ No newline at end of file"
@@ -104,7 +104,7 @@ def as_envelope(hunks: list[list[str]]) -> str:
 
 
 def result(patch: str, before: Text) -> bytes | None:
-    (change,) = plan(parse_patch(patch), {"x": before.encoded()}.get)
+    (change,) = plan_patch(parse_patch(patch), {"x": before.encoded()}.get)
     return change.after
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from forge_cli.core.processes import Finished
 from forge_cli.sandbox.processes import limits as groups
-from forge_cli.sandbox.processes.command import bash, clean_environment
+from forge_cli.sandbox.processes.command import bash_argv, clean_environment
 from forge_cli.sandbox.processes.limits import (
     NO_LIMITS,
     ControlGroup,
@@ -75,7 +75,7 @@ def test_without_limits_or_a_place_there_is_no_group(tmp_path: Path, monkeypatch
 
 async def run(place: Path, line: str) -> Finished:
     async with ChildProcesses() as processes:
-        return await processes.run(bash(line), cwd=place, env=clean_environment(), timeout=60, limits=LIMITS)
+        return await processes.run(bash_argv(line), cwd=place, env=clean_environment(), timeout=60, limits=LIMITS)
 
 
 @pytest.mark.needs("cgroups")

@@ -17,12 +17,12 @@ from tests.support.children import children, sleepers, stranger, tag
 START = """
 import os, sys
 import anyio
-from forge_cli.sandbox.processes.command import bash, clean_environment
+from forge_cli.sandbox.processes.command import bash_argv, clean_environment
 from forge_cli.sandbox.processes.process import ChildProcesses
 
 async def main():
     async with ChildProcesses() as processes:
-        await processes.run(bash(sys.argv[1]), cwd=".", env=clean_environment(), timeout=None)
+        await processes.run(bash_argv(sys.argv[1]), cwd=".", env=clean_environment(), timeout=None)
 
 anyio.run(main)
 """

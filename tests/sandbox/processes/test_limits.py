@@ -14,9 +14,9 @@ from forge_cli.core.errors import WorkerError
 from forge_cli.core.processes import Finished
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.sandbox.isolation.confinement import Confinement
-from forge_cli.sandbox.isolation.isolation import Confined, mechanisms
-from forge_cli.sandbox.processes.command import UNCONFINED, bash, clean_environment
-from forge_cli.sandbox.processes.limits import DEFAULT_LIMITS, NO_LIMITS, ProcessLimits, spelled
+from forge_cli.sandbox.isolation.isolation import Confined, available_mechanisms
+from forge_cli.sandbox.processes.command import UNCONFINED, bash_argv, clean_environment
+from forge_cli.sandbox.processes.limits import DEFAULT_LIMITS, NO_LIMITS, ProcessLimits, spell_size
 from forge_cli.sandbox.processes.process import ChildProcesses
 from forge_cli.sandbox.zones.config import SandboxConfig
 from forge_cli.schema.config import parse_config
@@ -37,11 +37,11 @@ async def run(
     if confined:
         zones = (Zone("here", place, ZoneMode.RW),)
         confinement = Confinement(zones=zones, workspace=place, room=room)
-        found = next(found for found in mechanisms() if found.name == confined)
+        found = next(found for found in available_mechanisms() if found.name == confined)
         wrap = Confined(found, confinement, readable=(Path(sys.prefix), Path(sys.base_prefix)))
     async with ChildProcesses() as processes:
         env = clean_environment()
-        done = await processes.run(bash(line), cwd=place, env=env, timeout=60, wrap=wrap, limits=limits)
+        done = await processes.run(bash_argv(line), cwd=place, env=env, timeout=60, wrap=wrap, limits=limits)
     assert children() == []
     return done
 
@@ -124,4 +124,4 @@ def test_nonsense_is_refused(limits: dict[str, Any], reason: str) -> None:
 
 def test_the_stricter_of_two_limits() -> None:
     assert ProcessLimits(10, None, 5) & ProcessLimits(None, 3, 7) == ProcessLimits(10, 3, 5)
-    assert [spelled(size) for size in (4 << 30, 1536 << 20, 1000, 0)] == ["4g", "1536m", "1000", "0"]
+    assert [spell_size(size) for size in (4 << 30, 1536 << 20, 1000, 0)] == ["4g", "1536m", "1000", "0"]

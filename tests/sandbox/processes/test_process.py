@@ -21,7 +21,7 @@ from forge_cli.core.errors import ToolError
 from forge_cli.core.processes import Finished
 from forge_cli.sandbox.processes import tree
 from forge_cli.sandbox.processes.child import Child
-from forge_cli.sandbox.processes.command import bash, clean_environment
+from forge_cli.sandbox.processes.command import bash_argv, clean_environment
 from forge_cli.sandbox.processes.process import ChildProcesses
 from tests.support.children import ESCAPES, children, descriptors, escape, gate, sleepers, stranger, tag
 
@@ -34,7 +34,7 @@ SOON = 30.0
 async def run(line: str, folder: Path, **options: object) -> Finished:
     settings = {"cwd": folder, "env": clean_environment(), "timeout": 20.0, **options}
     async with ChildProcesses() as processes:
-        return await processes.run(bash(line), **settings)
+        return await processes.run(bash_argv(line), **settings)
 
 
 @pytest.mark.parametrize(
@@ -51,11 +51,11 @@ async def test_an_exit_and_a_signal_are_told_apart(
 async def test_only_so_many_run_at_a_time_and_none_after_the_end(tmp_path: Path) -> None:
     settings = {"cwd": tmp_path, "env": clean_environment()}
     async with ChildProcesses(at_most=1) as processes:
-        processes.start(bash("read x"), takes_input=True, **settings)
+        processes.start(bash_argv("read x"), takes_input=True, **settings)
         with pytest.raises(ToolError, match="which is the most at a time"):
-            processes.start(bash("true"), **settings)
+            processes.start(bash_argv("true"), **settings)
     with pytest.raises(ToolError):
-        processes.start(bash("true"), **settings)
+        processes.start(bash_argv("true"), **settings)
 
 
 async def test_the_environment_is_an_allow_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,7 +143,7 @@ async def test_a_background_process_does_not_hold_the_result_back(tmp_path: Path
     async with ChildProcesses() as processes:
         with anyio.fail_after(60):
             done = await processes.run(
-                bash(f"sleep {sleeping} & echo hi"), cwd=tmp_path, env=clean_environment(), timeout=9
+                bash_argv(f"sleep {sleeping} & echo hi"), cwd=tmp_path, env=clean_environment(), timeout=9
             )
         assert (done.stdout, done.exit_code, done.timed_out) == ("hi\n", 0, False)
         assert sleepers(sleeping)
@@ -178,7 +178,7 @@ async def test_a_stop_reaches_everybody(tmp_path: Path, way: str) -> None:
     async with ChildProcesses() as processes:
         with gate(tmp_path) as out:
             line = f"{escape(way, out, sleeping)}sleep {sleeping}"
-            child = processes.start(bash(line), cwd=tmp_path, env=clean_environment())
+            child = processes.start(bash_argv(line), cwd=tmp_path, env=clean_environment())
             await out.opened()
         assert sleepers(sleeping)
         begin = time.monotonic()
@@ -197,7 +197,7 @@ async def test_an_interrupt_stops_everybody_and_goes_on(tmp_path: Path, way: str
 
                 async def call() -> None:
                     line = f"{escape(way, out, sleeping)}sleep {sleeping}"
-                    await processes.run(bash(line), cwd=tmp_path, env=clean_environment(), timeout=60)
+                    await processes.run(bash_argv(line), cwd=tmp_path, env=clean_environment(), timeout=60)
                     raise AssertionError("the interrupt was lost")
 
                 calls.start_soon(call)
@@ -217,7 +217,7 @@ async def test_nothing_outlives_the_context(tmp_path: Path, way: str) -> None:
     async with ChildProcesses() as processes:
         with gate(tmp_path) as out:
             line = escape(way, out, sleeping)
-            child = processes.start(bash(line), cwd=tmp_path, env=clean_environment())
+            child = processes.start(bash_argv(line), cwd=tmp_path, env=clean_environment())
             await out.opened()
         await child.ended.wait()
         assert sleepers(sleeping)
@@ -235,7 +235,7 @@ async def test_leaving_in_a_hurry_stops_everything_too(tmp_path: Path, how: str)
             async with ChildProcesses() as processes:
                 for seconds in sleeping:
                     line = f"trap '' TERM; sleep {seconds}"
-                    processes.start(bash(line), cwd=tmp_path, env=clean_environment(), takes_input=True)
+                    processes.start(bash_argv(line), cwd=tmp_path, env=clean_environment(), takes_input=True)
                 begin = time.monotonic()
                 if how == "an error":
                     raise LookupError
@@ -264,7 +264,7 @@ async def test_a_start_under_cancellation_leaks_nothing(tmp_path: Path) -> None:
     with anyio.CancelScope() as scope:
         async with ChildProcesses() as processes:
             scope.cancel()
-            child = processes.start(bash("sleep 300"), cwd=tmp_path, env=clean_environment(), takes_input=True)
+            child = processes.start(bash_argv("sleep 300"), cwd=tmp_path, env=clean_environment(), takes_input=True)
     assert (child.running, children(), descriptors()) == (False, [], before)
 
 
@@ -273,7 +273,7 @@ async def test_many_sessions_of_one_command_go_at_once(tmp_path: Path) -> None:
     async with ChildProcesses() as processes:
         with gate(tmp_path) as out:
             line = f"for i in {{1..40}}; do setsid sleep {sleeping} & done; echo x >{out.path}; wait"
-            child = processes.start(bash(line), cwd=tmp_path, env=clean_environment())
+            child = processes.start(bash_argv(line), cwd=tmp_path, env=clean_environment())
             await out.opened()
         begin = time.monotonic()
         await child.stop()
@@ -287,9 +287,9 @@ async def test_children_of_others_are_left_alone(tmp_path: Path) -> None:
         async with ChildProcesses() as processes:
             with gate(tmp_path) as out:
                 line = f"{escape('env -i', out, neighbour)}exec sleep {neighbour}"
-                processes.start(bash(line), cwd=tmp_path, env=clean_environment())
+                processes.start(bash_argv(line), cwd=tmp_path, env=clean_environment())
                 await out.opened()
-            done = await processes.run(bash("sleep 300"), cwd=tmp_path, env=clean_environment(), timeout=0.2)
+            done = await processes.run(bash_argv("sleep 300"), cwd=tmp_path, env=clean_environment(), timeout=0.2)
             assert (done.timed_out, len(sleepers(neighbour)) >= 2, other.poll()) == (True, True, None)
         assert (other.poll(), ended.wait()) == (None, 3)
 
@@ -308,7 +308,7 @@ async def test_what_another_thread_starts_meanwhile_is_its_own(tmp_path: Path) -
     try:
         async with ChildProcesses() as processes:
             for _ in range(20):
-                child = processes.start(bash("sleep 300"), cwd=tmp_path, env=clean_environment())
+                child = processes.start(bash_argv("sleep 300"), cwd=tmp_path, env=clean_environment())
                 await child.stop()
         assert [other.poll() for other in others] == [None] * len(others)
     finally:
@@ -324,7 +324,7 @@ async def many(count: int, folder: Path) -> None:
     async with ChildProcesses() as processes:
         for number in range(count):
             line = "(setsid sleep 0.01 &) >/dev/null 2>&1; exit 0" if number % 4 == 0 else "true"
-            done = await processes.run(bash(line), cwd=folder, env=clean_environment(), timeout=60)
+            done = await processes.run(bash_argv(line), cwd=folder, env=clean_environment(), timeout=60)
             assert done.exit_code == 0
             if number == 8:
                 before = descriptors()

@@ -12,7 +12,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from forge_cli.sandbox.processes.tree import MARKER, ProcessTree, adopt_orphans, marked, new_mark
+from forge_cli.sandbox.processes.tree import MARKER, ProcessTree, adopt_orphans, mark_children, new_mark
 from tests.support.children import ESCAPES, Gate, bury, children, escape, gate, sleepers, tag
 
 pytestmark = [pytest.mark.anyio, pytest.mark.needs("linux")]
@@ -28,7 +28,7 @@ def start(line: str, *, environment: bool = True) -> tuple[subprocess.Popen[byte
     adopt_orphans()
     mark = new_mark()
     known = {MARKER: str(mark)} if environment else {}
-    with marked(mark):
+    with mark_children(mark):
         first = subprocess.Popen(
             ["bash", "-c", line], env={"PATH": os.environ["PATH"], **known}, start_new_session=True
         )
@@ -109,7 +109,7 @@ async def test_everybody_is_asked_once_before_being_killed(out: Gate, tmp_path: 
 
 def test_the_own_limits_stay_what_they_were() -> None:
     before = resource.getrlimit(resource.RLIMIT_RTTIME)
-    with marked(new_mark()):
+    with mark_children(new_mark()):
         assert resource.getrlimit(resource.RLIMIT_RTTIME) != before
     assert resource.getrlimit(resource.RLIMIT_RTTIME) == before
 
@@ -117,9 +117,9 @@ def test_the_own_limits_stay_what_they_were() -> None:
 def test_a_limit_that_cannot_be_raised_is_left_alone() -> None:
     script = (
         "import resource, subprocess\n"
-        "from forge_cli.sandbox.processes.tree import marked, new_mark\n"
+        "from forge_cli.sandbox.processes.tree import mark_children, new_mark\n"
         "resource.setrlimit(resource.RLIMIT_RTTIME, (1000, 2000))\n"
-        "with marked(new_mark()):\n"
+        "with mark_children(new_mark()):\n"
         "    subprocess.run(['bash', '-c', 'ulimit -SR'], check=True)\n"
         "print(resource.getrlimit(resource.RLIMIT_RTTIME))\n"
     )

@@ -12,9 +12,9 @@ import pytest
 
 from forge_cli.core.errors import Stale, ToolError
 from forge_cli.files.home import TRIALS
-from forge_cli.sandbox.changes.apply import ChangeSet, apply
+from forge_cli.sandbox.changes.apply import ChangeSet, apply_changes
 from forge_cli.sandbox.changes.path_changes import UnknownChange
-from forge_cli.sandbox.processes.command import bash
+from forge_cli.sandbox.processes.command import bash_argv
 from forge_cli.sandbox.trial.copies import Report, mounted_below
 from forge_cli.sandbox.trial.left import finish_trials
 
@@ -50,7 +50,7 @@ def zone(tmp_path: Path) -> Path:
 
 def changes_of(zone: Path, line: str) -> ChangeSet:
     async def run() -> ChangeSet:
-        copies, done = await on_copies(zone, zone.parent / "trial", argv=bash(line))
+        copies, done = await on_copies(zone, zone.parent / "trial", argv=bash_argv(line))
         assert (done.exit_code, done.stderr) == (0, ""), done
         return copies.read()
 
@@ -60,7 +60,7 @@ def changes_of(zone: Path, line: str) -> ChangeSet:
 def test_marks_of_an_overlay_cannot_be_forged(zone: Path) -> None:
     changes = changes_of(zone, f"mkdir made; echo x > made/file; python3 -c '{FORGED.replace(chr(39), chr(34))}'")
     before = {name: said for name, said in tree(zone).items() if name != "given"}
-    apply(changes)
+    apply_changes(changes)
     after = tree(zone)
     assert {name: said for name, said in after.items() if name in before} == before
     assert set(after) - set(before) == {"made", "made/file", "taken"}
@@ -83,7 +83,7 @@ def test_attributes_from_before_are_kept(zone: Path) -> None:
     paths = [zone / name for name in ("given", "kept", "kept/file", "kept/other")]
     for path in paths:
         os.setxattr(path, "user.note", b"before")
-    apply(
+    apply_changes(
         changes_of(zone, "echo more >> given; chmod 600 kept/file; chmod 700 kept; echo x > kept/new; touch kept/other")
     )
     assert [os.getxattr(path, "user.note") for path in paths] == [b"before"] * 4
@@ -103,7 +103,7 @@ while True:
 def test_a_flood_of_questions_does_not_hide_what_is_written(zone: Path) -> None:
     async def run() -> tuple[Report | None, bool]:
         line = f"python3 -c '{FLOOD}' & until [ -e begun ]; do :; done; head -c 60000000 /dev/zero > big; sleep 60"
-        copies, done = await on_copies(zone, zone.parent / "trial", argv=bash(line), room=20_000_000)
+        copies, done = await on_copies(zone, zone.parent / "trial", argv=bash_argv(line), room=20_000_000)
         return copies.report(), done.timed_out
 
     assert anyio.run(run) == (Report(network=True, exceeded=True, reached=[]), False)
@@ -112,7 +112,7 @@ def test_a_flood_of_questions_does_not_hide_what_is_written(zone: Path) -> None:
 def test_a_second_name_outside_is_not_written(zone: Path) -> None:
     os.link(zone / "given", zone.parent / "outside")
     os.link(zone / "given", zone / "second")
-    apply(changes_of(zone, "echo more >> given"))
+    apply_changes(changes_of(zone, "echo more >> given"))
     assert (zone / "given").read_text() == "given\nmore\n"
     assert [path.read_text() for path in (zone.parent / "outside", zone / "second")] == ["given\n", "given\n"]
 
@@ -134,7 +134,7 @@ def test_another_folder_in_the_place_of_the_zone_gets_nothing(zone: Path, place:
         case "link":
             zone.symlink_to(other)
     with pytest.raises((Stale, FileNotFoundError, NotADirectoryError)):
-        apply(changes)
+        apply_changes(changes)
     assert [path for path in zone.parent.resolve().rglob("new/file") if "trial" not in path.parts] == []
 
 
@@ -145,7 +145,7 @@ def test_a_folder_that_cannot_be_changed_leaves_all_as_it_was(zone: Path) -> Non
         pytest.skip("only root can make a folder immutable, and not on every file system")
     try:
         with pytest.raises(ToolError, match="nothing was changed"):
-            apply(changes)
+            apply_changes(changes)
         assert tree(zone) == before
     finally:
         subprocess.run(["chattr", "-i", zone / "kept"], check=True, timeout=60)

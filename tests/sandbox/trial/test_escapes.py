@@ -13,8 +13,8 @@ import pytest
 from forge_cli.core.processes import Finished
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.sandbox.isolation.confinement import Confinement
-from forge_cli.sandbox.isolation.isolation import Confined, mechanisms
-from forge_cli.sandbox.processes.command import bash, clean_environment
+from forge_cli.sandbox.isolation.isolation import Confined, available_mechanisms
+from forge_cli.sandbox.processes.command import bash_argv, clean_environment
 from forge_cli.sandbox.processes.process import ChildProcesses
 from forge_cli.sandbox.trial.copies import Copies, Report
 from tests.sandbox.isolation.test_escapes import TABLE, furnished, script, servers  # noqa: F401
@@ -35,12 +35,12 @@ class CopiedWorld(World):
         copies = Copies(self.home / ".forge/trial", wrap, network=False, room=1 << 30)
         env = {**clean_environment(), "HOME": str(self.home)}
         async with ChildProcesses() as processes:
-            return await processes.run(bash(line), cwd=self.project, wrap=copies, env=env, timeout=60)
+            return await processes.run(bash_argv(line), cwd=self.project, wrap=copies, env=env, timeout=60)
 
 
 @pytest.fixture
 def world() -> Iterator[World]:
-    cage = next(found for found in mechanisms() if found.name == "bwrap")
+    cage = next(found for found in available_mechanisms() if found.name == "bwrap")
     with new_world(cage) as found:
         yield CopiedWorld(found.root, cage)
 
@@ -81,5 +81,5 @@ async def test_too_much_is_stopped(world: World) -> None:
     copies = Copies(world.home / ".forge/trial", wrap, network=False, room=20_000_000)
     async with ChildProcesses() as processes:
         line = "head -c 60000000 /dev/zero > big; sleep 60"
-        done = await processes.run(bash(line), cwd=world.project, wrap=copies, env=clean_environment(), timeout=60)
+        done = await processes.run(bash_argv(line), cwd=world.project, wrap=copies, env=clean_environment(), timeout=60)
     assert (copies.report(), done.timed_out) == (Report(network=False, exceeded=True, reached=[]), False)

@@ -15,9 +15,9 @@ from forge_cli.core.context import executing
 from forge_cli.core.errors import ToolError
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.record.changes import ChangedFile, ChangeLog
-from forge_cli.record.redo import redo, undo_for_now
+from forge_cli.record.redo import redo_changes, undo_for_now
 from forge_cli.record.undo import Undoing
-from forge_cli.sandbox.changes.apply import apply
+from forge_cli.sandbox.changes.apply import apply_changes
 from forge_cli.sandbox.files.sandbox import Sandbox
 from tests.support.owner import as_owner
 
@@ -49,14 +49,14 @@ async def compare(
     assert (done.exit_code, done.stderr) == (0, "")
     assert tree(zone) == before, "nothing happens before it is applied"
     carry_out(real, lines)
-    apply(copies.read(), ChangeLog(kept_path / "session.jsonl").keep)
+    apply_changes(copies.read(), ChangeLog(kept_path / "session.jsonl").keep)
     wanted, found = tree(real), tree(zone)
     assert {name for name in wanted | found if wanted.get(name) != found.get(name)} == set()
     after = tree(zone)
     log = ChangeLog(kept_path / "session.jsonl")
     undone = undo_for_now(log, no)[0]
     assert_undone(before, tree(zone), undone, zone)
-    undone = redo(log, no)
+    undone = redo_changes(log, no)
     assert_undone(after, tree(zone), undone, zone)
     if kinds is UNDONE_STEPS:
         assert [each for each in undone if each.left] == []
@@ -116,7 +116,7 @@ async def sequences(tmp_path: Path, kept_path: Path, seed: int, count: int) -> N
             lines = [line for number in range(count) for line in steps(str(number), chance, kinds=UNDONE_STEPS)]
             copies, done = await on_copies(zone, kept_path / f"trial{turn}", lines)
             assert (done.exit_code, done.stderr) == (0, "")
-            apply(copies.read(), log.keep)
+            apply_changes(copies.read(), log.keep)
         with executing(f"tools {turn}"):
             for number in range(count):
                 use_tools(sandbox, zone / str(number), chance)
@@ -124,7 +124,7 @@ async def sequences(tmp_path: Path, kept_path: Path, seed: int, count: int) -> N
     for _ in range(2):
         assert [each for each in undo_for_now(log, no)[0] if each.left] == []
         assert tree(zone) == before
-        assert [each for each in redo(log, no) if each.left] == []
+        assert [each for each in redo_changes(log, no) if each.left] == []
         assert tree(zone) == after
     for turn in (2, 1, 0):
         for kind in ("tools", "command"):
@@ -189,5 +189,5 @@ async def test_what_its_owner_may_not_write_is_applied_as_well(tmp_path: Path, k
     script = "\n".join(f"(cd {number}; {line})" for number, line in enumerate(CLOSED))
     copies, done = await on_copies(zone, kept_path / "trial", argv=["sh", "-c", script])
     assert (done.exit_code, done.stderr) == (0, "")
-    assert as_owner(lambda: apply(copies.read()))
+    assert as_owner(lambda: apply_changes(copies.read()))
     assert tree(zone) == tree(real)

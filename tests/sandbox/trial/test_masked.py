@@ -11,11 +11,11 @@ import pytest
 from forge_cli.core.processes import Finished
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.sandbox.isolation.confinement import Confinement
-from forge_cli.sandbox.isolation.isolation import Confined, mechanisms
-from forge_cli.sandbox.processes.command import bash, clean_environment
+from forge_cli.sandbox.isolation.isolation import Confined, available_mechanisms
+from forge_cli.sandbox.processes.command import bash_argv, clean_environment
 from forge_cli.sandbox.processes.process import ChildProcesses
 from forge_cli.sandbox.trial.copies import Copies
-from forge_cli.sandbox.trial.masked import INSIDE_AT_MOST, MASKED_AT_MOST, TooManySecrets, masked
+from forge_cli.sandbox.trial.masked import INSIDE_AT_MOST, MASKED_AT_MOST, TooManySecrets, mask_secrets
 from forge_cli.sandbox.trial.view import TrialView
 
 pytestmark = [pytest.mark.anyio, pytest.mark.needs("overlay")]
@@ -40,12 +40,12 @@ def zone(tmp_path: Path) -> Path:
 
 
 async def opened(zone: Path, line: str, mode: ZoneMode = ZoneMode.RW) -> tuple[Finished, list[str]]:
-    cage = next(found for found in mechanisms() if found.name == "bwrap")
+    cage = next(found for found in available_mechanisms() if found.name == "bwrap")
     around = Confinement(zones=(Zone("zone", zone, mode),), workspace=zone, network=True)
-    with masked(TrialView(around).secrets(around.names()), zone.parent / "masks") as masks:
+    with mask_secrets(TrialView(around).secrets(around.names()), zone.parent / "masks") as masks:
         copies = Copies(zone.parent / "trial", Confined(cage, around, covers=tuple(masks.rules)), network=False)
         async with ChildProcesses() as processes:
-            done = await processes.run(bash(line), cwd=zone, wrap=copies, env=clean_environment(), timeout=60)
+            done = await processes.run(bash_argv(line), cwd=zone, wrap=copies, env=clean_environment(), timeout=60)
         found = masks.opened()
     assert not (zone.parent / "masks").exists()
     return done, [path.removeprefix(f"{zone}/") for path in found]
@@ -102,7 +102,7 @@ def test_too_many_are_not_masked(tmp_path: Path) -> None:
     paths = [tmp_path / f".env{number}" for number in range(MASKED_AT_MOST + 1)]
     for path in paths:
         path.touch()
-    with pytest.raises(TooManySecrets, match="more than 200 files"), masked(paths, tmp_path / "masks"):
+    with pytest.raises(TooManySecrets, match="more than 200 files"), mask_secrets(paths, tmp_path / "masks"):
         raise AssertionError
 
 
@@ -112,10 +112,10 @@ def test_a_folder_with_too_many_files_is_not_masked(tmp_path: Path, monkeypatch:
     folder = tmp_path / ".env"
     (folder / "a/b").mkdir(parents=True)
     (folder / "c").touch()
-    with masked([folder], tmp_path / "masks") as masks:
+    with mask_secrets([folder], tmp_path / "masks") as masks:
         (tmp_path / "masks/0/c").read_bytes()
         assert masks.opened() == [str(folder)]
     (folder / "d").touch()
-    with pytest.raises(TooManySecrets, match="more than 3 files"), masked([folder], tmp_path / "masks"):
+    with pytest.raises(TooManySecrets, match="more than 3 files"), mask_secrets([folder], tmp_path / "masks"):
         raise AssertionError
     assert not (tmp_path / "masks").exists()

@@ -16,7 +16,7 @@ from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.sandbox.isolation.bubblewrap import Bubblewrap
 from forge_cli.sandbox.isolation.confinement import Confinement
 from forge_cli.sandbox.isolation.isolation import Confined
-from forge_cli.sandbox.processes.command import Wrap, bash
+from forge_cli.sandbox.processes.command import Wrap, bash_argv
 from forge_cli.sandbox.processes.process import ChildProcesses
 from forge_cli.sandbox.trial.reading import ReadingRuns, reading_environment
 from forge_cli.sandbox.trial.seen import filtered_thread
@@ -42,7 +42,9 @@ class Reader:
         """What a line wants, and how it ended where that is not well."""
 
         def run(wrap: Wrap) -> object:
-            start = partial(self._processes.run, bash(line), cwd=self.folder, env=reading_environment(), timeout=30)
+            start = partial(
+                self._processes.run, bash_argv(line), cwd=self.folder, env=reading_environment(), timeout=30
+            )
             return start(wrap=wrap)
 
         found = await self.runs.run(run)  # type: ignore[arg-type]

@@ -15,9 +15,9 @@ import pytest
 from forge_cli.core.processes import Finished
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.sandbox.isolation.confinement import Confinement
-from forge_cli.sandbox.isolation.isolation import Confined, mechanisms
+from forge_cli.sandbox.isolation.isolation import Confined, available_mechanisms
 from forge_cli.sandbox.isolation.watching import watch_filter
-from forge_cli.sandbox.processes.command import bash, clean_environment
+from forge_cli.sandbox.processes.command import bash_argv, clean_environment
 from forge_cli.sandbox.processes.process import ChildProcesses
 from forge_cli.sandbox.trial.copies import Copies, Reached
 
@@ -40,11 +40,11 @@ def zone(tmp_path: Path) -> Iterator[Path]:
 
 
 async def watched(zone: Path, line: str, *, mode: ZoneMode = ZoneMode.RW, **options: bool) -> tuple[Finished, Reached]:
-    cage = next(found for found in mechanisms() if found.name == "bwrap")
+    cage = next(found for found in available_mechanisms() if found.name == "bwrap")
     confinement = Confinement(zones=(Zone("zone", zone, mode),), workspace=zone, network=True)
     copies = Copies(zone.parent / "trial", Confined(cage, confinement), network=False, **options)
     async with ChildProcesses() as processes:
-        done = await processes.run(bash(line), cwd=zone, wrap=copies, env=clean_environment(), timeout=60)
+        done = await processes.run(bash_argv(line), cwd=zone, wrap=copies, env=clean_environment(), timeout=60)
     reached = copies.reached()
     assert reached is not None, done
     return done, reached
@@ -282,12 +282,12 @@ async def test_without_anything_to_see_with_sockets_are_refused_as_before(
 ) -> None:
     """As where a container has a listener already: the kernel allows one."""
     monkeypatch.setattr("forge_cli.sandbox.trial.copies.watch_filter", lambda **_: None)
-    cage = next(found for found in mechanisms() if found.name == "bwrap")
+    cage = next(found for found in available_mechanisms() if found.name == "bwrap")
     confinement = Confinement(zones=(Zone("zone", zone, ZoneMode.RW),), workspace=zone, network=True)
     copies = Copies(zone.parent / "trial", Confined(cage, confinement), network=False)
     line = "python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect(\"app.sock\")'"
     async with ChildProcesses() as processes:
-        done = await processes.run(bash(line), cwd=zone, wrap=copies, env=clean_environment(), timeout=60)
+        done = await processes.run(bash_argv(line), cwd=zone, wrap=copies, env=clean_environment(), timeout=60)
     assert "Operation not permitted" in done.stderr
     assert copies.reached() is None
     assert copies.report() is not None

@@ -16,7 +16,7 @@ from forge_cli.core.zones import Access, Zone, ZoneApproval, ZoneMode
 from forge_cli.files.document import parse_document
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.zones.config import SandboxConfig
-from forge_cli.sandbox.zones.declared import distinct, open_zone, open_zones
+from forge_cli.sandbox.zones.declared import open_zone, open_zones, require_distinct
 from forge_cli.schema.config import parse_config
 
 
@@ -215,7 +215,7 @@ def test_zones_that_come_from_elsewhere_are_held_to_the_same_rules(workspace: Pa
 
     assert tools.path.is_dir()
     with pytest.raises(WorkerError, match="same folder"):
-        distinct((*opened("zones: [{name: t, path: ~/.forge/tools}]", workspace, home), tools))
+        require_distinct((*opened("zones: [{name: t, path: ~/.forge/tools}]", workspace, home), tools))
     with pytest.raises(WorkerError, match="home folder itself"):
         open_zone(Zone("home", home, ZoneMode.RW), user_home=home)
 

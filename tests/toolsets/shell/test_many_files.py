@@ -14,7 +14,7 @@ from forge_cli.core.events import ApprovalRequired
 from forge_cli.core.trial import CommandTried
 from forge_cli.sandbox.changes.path_changes import ReadUntil, TooManyChanges, read_changes
 from forge_cli.sandbox.trial import trials
-from forge_cli.sandbox.trial.copies import drop
+from forge_cli.sandbox.trial.copies import drop_copies
 from forge_cli.sandbox.trial.enter import WriteRoom
 from forge_cli.testing import Project, Seen, call, calls
 
@@ -152,6 +152,6 @@ def test_what_is_dropped_may_be_deep_closed_and_linked(tmp_path: Path) -> None:
     os.close(folder)
     (top / "closed/in").mkdir(parents=True)
     (top / "closed").chmod(0)
-    drop(top)
+    drop_copies(top)
     assert sorted(os.listdir(tmp_path)) == ["outside"]
     assert os.listdir(tmp_path / "outside") == ["kept"]
