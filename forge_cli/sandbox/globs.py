@@ -56,19 +56,24 @@ def match_any(expressions: Iterable[str]) -> re.Pattern[str]:
 def expand_braces(glob: str) -> list[str]:
     """The globs that one with alternatives such as ``*.{ts,tsx}`` stands for."""
     globs = [glob]
-    while found := [_BRACES.search(each) for each in globs]:
-        if not any(found):
-            break
-        globs = [
-            each[: match.start()] + choice + each[match.end() :] if match else each
-            for each, match in zip(globs, found, strict=True)
-            for choice in (match[1].split(",") if match else [""])
-        ]
+    while any(map(_BRACES.search, globs)):
+        expanded: list[str] = []
+        for each in globs:
+            expanded += _expand_first(each)
+        globs = expanded
         if len(globs) > BRACES_MAX:
             raise BadGlob(f"it has more than {BRACES_MAX} alternatives")
     if any(_LONE_BRACE.search(each) for each in globs):
         raise BadGlob("a brace is not closed or not opened")
     return globs
+
+
+def _expand_first(glob: str) -> list[str]:
+    """One glob for each alternative of the first braces that have none inside; a glob without braces as it is."""
+    match = _BRACES.search(glob)
+    if match is None:
+        return [glob]
+    return [glob[: match.start()] + choice + glob[match.end() :] for choice in match[1].split(",")]
 
 
 def _tokens(glob: str) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain
 
 from msgspec import Struct
 
@@ -122,8 +123,16 @@ FOLDERS = frozenset({".git", ".forge", ".cargo", ".vscode", ".husky", ".devconta
 PACKAGES = frozenset({"node_modules", "bower_components", "site-packages", "dist-packages", "vendor", "third_party"})
 """Folders of installed packages."""
 
-_ROWS = {folded(name.rstrip("/")): row for row in TABLE for name in row.names}
-PAIRED = frozenset(folder for name in _ROWS for folder in name.split("/")[:-1])
+
+def _rows_by_name() -> dict[str, ProtectedNames]:
+    rows: dict[str, ProtectedNames] = {}
+    for row in TABLE:
+        rows.update((folded(name.rstrip("/")), row) for name in row.names)
+    return rows
+
+
+_ROWS = _rows_by_name()
+PAIRED = frozenset(chain.from_iterable(name.split("/")[:-1] for name in _ROWS))
 """Folders in which only some names are protected."""
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from heapq import heapify, heappop, heapreplace
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -37,7 +38,8 @@ _VISIBLE = "".join(map(chr, range(ord("!"), ord("~") + 1)))
 """The characters of words that may be secrets, or become longer ones."""
 _STARTS = tuple(shape.start for shape in SHAPES if shape.start)
 _LONGEST_START = max(map(len, _STARTS))
-_BEGUN_STARTS = frozenset(start[:length] for start in _STARTS for length in range(1, len(start) + 1))
+_BEGUN_STARTS = frozenset(chain.from_iterable(map(accumulate, _STARTS)))
+"""Every beginning of one of them: ``s``, ``sk``, ``sk-``."""
 _KEPT = 2 * CONTEXT
 """As many characters as are looked at before a secret, and as many before where its name begins."""
 _SIGNS = "%\\+\n\r"
@@ -75,14 +77,16 @@ class Redactor:
         self._known: dict[str, str] = {}
         self._room = _ROOM
         self._longest_first = sorted(self._values, key=len, reverse=True)
-        self._plain = [
-            (value, plain)
-            for value in self._longest_first
-            for plain in {plain_text(value), plain_text(only_escapes(value))}
-            if len(plain) >= SHORTEST
-        ]
+        self._plain = list(self._plain_forms())
         self._beginnings = _by_first_char(self._longest_first)
         self._plain_beginnings = _by_first_char(plain for _, plain in self._plain)
+
+    def _plain_forms(self) -> Iterator[tuple[str, str]]:
+        """Each value, the longest first, with the texts that it is when its escapes are read."""
+        for value in self._longest_first:
+            for plain in {plain_text(value), plain_text(only_escapes(value))}:
+                if len(plain) >= SHORTEST:
+                    yield value, plain
 
     def redact(self, value: Any) -> Any:
         """JSON data with every secret in it replaced, in keys and values alike."""

@@ -85,11 +85,16 @@ def can_write_silently(sandbox: Sandbox, path: Path) -> bool:
     before = copy(sandbox)
     before.own = OwnFiles(sandbox.protected)
     names = {name_in(sandbox, real) for real in (path.resolve(), path.parent.resolve() / path.name)}
-    return any(_is_silent(before, name, access) for name in names if name for access in (Access.WRITE, Access.DELETE))
+    return any(_is_silent(before, name) for name in names if name)
 
 
-def _is_silent(sandbox: Sandbox, name: str, access: Access) -> bool:
-    try:
-        return sandbox.judge(name, access).approval is Approval.PRE_APPROVED
-    except ToolError:
-        return False
+def _is_silent(sandbox: Sandbox, name: str) -> bool:
+    """Return True if nobody is asked before a file is written, or before it is deleted."""
+    for access in (Access.WRITE, Access.DELETE):
+        try:
+            verdict = sandbox.judge(name, access)
+        except ToolError:
+            continue
+        if verdict.approval is Approval.PRE_APPROVED:
+            return True
+    return False

@@ -158,7 +158,9 @@ def protected_in(place: Place) -> tuple[str, str] | None:
     ways = ((place.zone.path.name, place.parts), *((link.parent.name, (link.name,)) for link in place.links))
     if found := next(filter(None, (protected_among(parts, around) for around, parts in ways)), None):
         return found
-    around = (*place.zone.path.parts, *(name for link in place.links for name in link.parts))
+    around = list(place.zone.path.parts)
+    for link in place.links:
+        around += link.parts
     folders = [name for name in around if folded(name) in FOLDERS]
     if folders:
         return protected_among(folders)
@@ -202,7 +204,7 @@ class OwnFiles:
         found: dict[Path, str] = {}
         for path in paths:
             way = folded_parts(path)
-            if any(way[: len(own)] == own for own in self._folded):
+            if self._has(way):
                 found[path] = "it is one of the worker's own files"
             elif why := loaded.why([way]):
                 found[path] = why
@@ -216,12 +218,14 @@ class OwnFiles:
         return (found, "protected names: the files that forge loads") if found else None
 
     def __contains__(self, place: Place) -> bool:
-        ways = _ways(place)
-        if any(way[: len(own)] == own for way in ways for own in self._folded):
-            return True
-        if any(fits_pattern(way, pattern) for way in ways for pattern in self._patterns):
-            return True
+        for way in _ways(place):
+            if self._has(way) or any(fits_pattern(way, pattern) for pattern in self._patterns):
+                return True
         return place.info is not None and any(self._is(path, place.info) for path in self._paths)
+
+    def _has(self, way: tuple[str, ...]) -> bool:
+        """Return True for one of the paths, and for everything below one that is a folder."""
+        return any(way[: len(own)] == own for own in self._folded)
 
     @staticmethod
     def _is(path: Path, info: os.stat_result) -> bool:

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from dataclasses import replace as replace_fields
 from enum import IntEnum
+from itertools import chain
 from pathlib import Path
 
 from msgspec import Struct
@@ -188,7 +189,7 @@ class Confinement:
             yield ReachRule(folder, Reach.PINNED)
             yield from _existing([folder / INFO], Reach.PINNED)  # it must not be moved away with the setting in it
             yield from _existing(hooks_in(folder), Reach.PROTECTED)
-        around = {folder for name in names for folder in _two_around(name)}
+        around = set(chain.from_iterable(map(_two_around, names)))
         pinned = (folder for folder in around if folded(os.path.basename(folder)) in PAIRED)
         yield from _existing((*self._ways(writable), *pinned), Reach.PINNED)
 
@@ -210,7 +211,7 @@ class Confinement:
         around it elsewhere: that is found afterwards.
         """
         apart = frozenset(str(path) for path in (*self.hidden, *(zone.path for zone in self.zones)))
-        imported = (str(path) for folder in self.import_folders for path in folder.existing())
+        imported = map(str, self._importable())
         return (*self.protected_scan.names(map(str, self._writable()), apart), *self.made(), *imported)
 
     def not_held(self, *, weaker: bool) -> tuple[Path, ...]:
@@ -219,18 +220,26 @@ class Confinement:
         No mechanism holds a link; one that is ``weaker`` allows everything that lies in a writable folder.
         """
         links = [path for path in map(Path, self.loose) if path.is_symlink()]
-        imported = [path for folder in self.import_folders for path in folder.existing()] if weaker else []
-        held = [*self.protected, *imported] if weaker else []
+        held = [*self.protected, *self._importable()] if weaker else []
         roots = self._writable()
         return (*links, *(path for path in held if any(path.is_relative_to(root) for root in roots)))
+
+    def _importable(self) -> list[Path]:
+        """The modules and packages that there are now in the folders from which forge imports."""
+        found: list[Path] = []
+        for folder in self.import_folders:
+            found += folder.existing()
+        return found
 
     def shared(self, names: Iterable[str], opened: Sequence[Path] = ()) -> tuple[Path, ...]:
         """The protected files that have other names, by which no mechanism holds them.
 
         ``names`` are those that somebody has looked up; in folders that are ``opened`` only hooks and settings count.
         """
-        held = (path for path in (*self.protected, *map(Path, names)) if path not in opened)
-        return tuple(find_shared((*held, *(path for folder in opened for path in hooks_in(folder)))))
+        held = [path for path in (*self.protected, *map(Path, names)) if path not in opened]
+        for folder in opened:
+            held += hooks_in(folder)
+        return tuple(find_shared(held))
 
     def made(self) -> dict[str, None]:
         """The file that was made in place of an own one that was missing or a link: itself, or a link on its way."""
@@ -283,14 +292,20 @@ def confinement_for(
     found = {path for home, path in find_toolchains(homes, search) if not _is_in_another(path, home, homes)}
     shown = {*named, *(path for path in found if found.isdisjoint(path.parents))}
     open_zones = tuple(replace(zone, mode=ZoneMode.RO) if _is_closed(zone, own) else zone for zone in zones)
-    protected, visible = tuple(protected), [place, *shown, *(zone.path for zone in open_zones)]
+    protected = tuple(protected)  # it is walked through twice
+    visible = [place, *shown, *(zone.path for zone in open_zones)]
+    hidden: list[Path] = []
+    links: list[Path] = []
+    for home in homes:
+        hidden += _hidden(home, visible)
+        links += links_of_path(home, search)
     return Confinement(
         zones=open_zones,
         workspace=place,
         homes=homes,
-        hidden=tuple(dict.fromkeys((*(path for home in homes for path in _hidden(home, visible)), own))),
+        hidden=tuple(dict.fromkeys((*hidden, own))),
         shown=tuple(sorted(shown)),
-        links=tuple(dict.fromkeys(link for home in homes for link in links_of_path(home, search))),
+        links=tuple(dict.fromkeys(links)),
         protected=tuple(map(_real, protected)),
         loose=dict(_loose(protected, [zone.path for zone in open_zones if zone.mode is ZoneMode.RW])),
         network=network,
@@ -299,12 +314,18 @@ def confinement_for(
 
 
 def _loose(protected: Iterable[Path], writable: Sequence[Path]) -> Iterator[tuple[str, str | None]]:
-    for path in (Path(find(each)) for each in protected for find in (os.path.abspath, os.path.realpath)):
-        for way in (*reversed(path.parents), path):
-            if way.is_symlink() or (way == path and not os.path.lexists(path)):
-                place = _real(way.parent) / way.name
-                if any(place.is_relative_to(root) for root in writable):
-                    yield str(place), _leads(str(way))
+    for each in protected:
+        yield from _loose_on_way(Path(os.path.abspath(each)), writable)
+        yield from _loose_on_way(_real(each), writable)
+
+
+def _loose_on_way(path: Path, writable: Sequence[Path]) -> Iterator[tuple[str, str | None]]:
+    """Links on the way to a path, and the path itself if it is missing, as far as they are in writable folders."""
+    for way in (*reversed(path.parents), path):
+        if way.is_symlink() or (way == path and not os.path.lexists(path)):
+            place = _real(way.parent) / way.name
+            if any(place.is_relative_to(root) for root in writable):
+                yield str(place), _leads(str(way))
 
 
 def _leads(place: str) -> str | None:

@@ -89,7 +89,9 @@ class KeptFiles(Struct, frozen=True):
         ``accepts`` says of a path that somebody else wrote it, with consent.
         """
         now = self.keeper.find(self.paths)
-        said = [text for path in sorted(now.keys() - self.before.keys()) for text in self._remove(path, now, accepts)]
+        said: list[str] = []
+        for path in sorted(now.keys() - self.before.keys()):
+            said += self._remove(path, now, accepts)
         for path, entry in sorted(self.before.items()):
             if (path not in now or not entry.is_as(now[path])) and not accepts(path):
                 said += _put_back(Path(path), entry)

@@ -67,9 +67,11 @@ class NetworkProxy(Struct, frozen=True):
     def variables() -> dict[str, str]:
         """The environment by which programs find the proxy; nothing is reached without it."""
         address = f"http://127.0.0.1:{PORT}"
-        names = ("http_proxy", "https_proxy", "all_proxy")
-        found = {spelt: address for name in names for spelt in (name, name.upper())}
-        return {**found, "no_proxy": "", "NO_PROXY": ""}
+        found = {"no_proxy": "", "NO_PROXY": ""}
+        for name in ("http_proxy", "https_proxy", "all_proxy"):
+            found[name] = address
+            found[name.upper()] = address  # both spellings are in use: curl, for one, ignores HTTP_PROXY
+        return found
 
     @contextmanager
     def opened(self, argv: Sequence[str]) -> Iterator[tuple[list[str], int, CommandProxy]]:
@@ -347,9 +349,10 @@ def _split(target: str, default: int | None = None) -> tuple[str, int]:
 
 def _dropped(headers: list[tuple[str, str]]) -> frozenset[str]:
     """Headers that are for the proxy itself, and those that it is told to drop; never those that frame the body."""
-    named = {
-        each.strip().lower() for name, value in headers if name.lower() == "connection" for each in value.split(",")
-    }
+    named: set[str] = set()
+    for name, value in headers:
+        if name.lower() == "connection":
+            named.update(each.strip().lower() for each in value.split(","))
     return (_FOR_THE_PROXY | named) - {"content-length", "transfer-encoding"}
 
 

@@ -20,27 +20,34 @@ _PRIVATE = "is an address of a private network"
 _SELF = "is an address of this machine itself"
 _OTHER = "is not an address of a public host"
 
+_LOCAL_LINK = "is an address of the local link, where clouds keep credentials"
+_OTHER_SPELLING = "is an IPv4 address in another spelling"
+
 _REFUSED_IPV4 = {
-    IPv4Network(network): reason
-    for reason, networks in {
-        _PRIVATE: ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10"),
-        _SELF: ("0.0.0.0/8", "127.0.0.0/8"),
-        "is an address of the local link, where clouds keep credentials": ("169.254.0.0/16", "168.63.129.16/32"),
-        "is a multicast address": ("224.0.0.0/4",),
-        _OTHER: (
-            *("192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15"),
-            *("198.51.100.0/24", "203.0.113.0/24", "240.0.0.0/4"),
-        ),
-    }.items()
-    for network in networks
+    IPv4Network("10.0.0.0/8"): _PRIVATE,
+    IPv4Network("172.16.0.0/12"): _PRIVATE,
+    IPv4Network("192.168.0.0/16"): _PRIVATE,
+    IPv4Network("100.64.0.0/10"): _PRIVATE,
+    IPv4Network("0.0.0.0/8"): _SELF,
+    IPv4Network("127.0.0.0/8"): _SELF,
+    IPv4Network("169.254.0.0/16"): _LOCAL_LINK,
+    IPv4Network("168.63.129.16/32"): _LOCAL_LINK,
+    IPv4Network("224.0.0.0/4"): "is a multicast address",
+    IPv4Network("192.0.0.0/24"): _OTHER,
+    IPv4Network("192.0.2.0/24"): _OTHER,
+    IPv4Network("192.88.99.0/24"): _OTHER,
+    IPv4Network("198.18.0.0/15"): _OTHER,
+    IPv4Network("198.51.100.0/24"): _OTHER,
+    IPv4Network("203.0.113.0/24"): _OTHER,
+    IPv4Network("240.0.0.0/4"): _OTHER,
 }
 _REFUSED_IPV6 = {
     IPv6Network("::1/128"): _SELF,
     IPv6Network("::/128"): _SELF,
-    IPv6Network("::ffff:0:0/96"): "is an IPv4 address in another spelling",
-    IPv6Network("64:ff9b::/96"): "is an IPv4 address in another spelling",
-    IPv6Network("64:ff9b:1::/48"): "is an IPv4 address in another spelling",
-    IPv6Network("2002::/16"): "is an IPv4 address in another spelling",
+    IPv6Network("::ffff:0:0/96"): _OTHER_SPELLING,
+    IPv6Network("64:ff9b::/96"): _OTHER_SPELLING,
+    IPv6Network("64:ff9b:1::/48"): _OTHER_SPELLING,
+    IPv6Network("2002::/16"): _OTHER_SPELLING,
     IPv6Network("fc00::/7"): _PRIVATE,
     IPv6Network("fec0::/10"): _PRIVATE,
     IPv6Network("fe80::/10"): "is an address of the local link",
@@ -196,8 +203,11 @@ def narrowest_network(own: Network, parent: Network) -> Network:
         return False
     if own is True or parent is True:
         return parent if own is True else own
-    shared = (rule.common(other) for rule in own.rules for other in parent.rules)
-    return NetworkRules(tuple(dict.fromkeys(rule for rule in shared if rule)))
+    shared: dict[NetworkRule, None] = {}
+    for rule in own.rules:
+        common = map(rule.common, parent.rules)
+        shared.update(dict.fromkeys(filter(None, common)))
+    return NetworkRules(tuple(shared))
 
 
 def _split(text: str) -> tuple[str, str | None]:

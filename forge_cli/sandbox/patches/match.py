@@ -143,8 +143,10 @@ def blocks(lines: Sequence[str], anchors: Sequence[str]) -> list[range]:
     """The blocks of every line that the last anchor names, inside a block of the anchor before, and so on."""
     found = [range(len(lines))]
     for anchor in anchors:
-        at = sorted({index for block in found for index in block if lines[index].strip() == anchor})
-        found = [_block(lines, index) for index in at]
+        at: set[int] = set()  # a line can be in several blocks: one inside another
+        for block in found:
+            at.update(index for index in block if lines[index].strip() == anchor)
+        found = [_block(lines, index) for index in sorted(at)]
     return found
 
 
@@ -195,9 +197,9 @@ def _best(lines: Sequence[str], wanted: Sequence[str], start: int) -> int | None
     for at in range(start, len(lines)):
         if text := _folded(lines[at]):
             places[text].append(at)
-    votes = Counter(
-        at - offset for offset, text in enumerate(wanted) for at in places.get(_folded(text), ())[:_LOOKED_AT]
-    )
+    votes: Counter[int] = Counter()
+    for offset, text in enumerate(wanted):
+        votes.update(at - offset for at in places.get(_folded(text), ())[:_LOOKED_AT])
     if votes:
         return min(votes, key=lambda index: (-votes[index], index))
     for offset, text in enumerate(wanted):

@@ -240,7 +240,10 @@ def apply_plan(changes: Sequence[Change], sandbox: FileOperations) -> None:
     read = file_reader(sandbox)
     for change in changes:
         _check(change, read, sandbox)
-    attributes = {path: sandbox.attributes(path) for change in changes for path in (change.real, change.origin) if path}
+    attributes: dict[str, os.stat_result | None] = {}
+    for change in changes:
+        for path in filter(None, (change.real, change.origin)):
+            attributes[path] = sandbox.attributes(path)
     done: list[Change] = []
     folders: list[str] = []
     try:

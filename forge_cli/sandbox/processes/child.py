@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -220,7 +221,7 @@ class Child:
             denies=self.wrap.confined and not self.tree.contained,
             exceeded=self.exceeded,
             appeared=self.appeared,
-            refused=tuple(wanted for companion in self.companions for wanted in companion.refused),
+            refused=tuple(chain.from_iterable(companion.refused for companion in self.companions)),
         )
 
 

@@ -26,8 +26,10 @@ class DeletionRules(Struct, frozen=True):
     @property
     def stated(self) -> list[Zone]:
         """The zones in which commands are judged by what they delete."""
-        found = [zone for zones in self.sets for zone in zones if decides(zone)]
-        return list({str(zone.path): zone for zone in found}.values())
+        found: dict[str, Zone] = {}
+        for zones in self.sets:
+            found.update((str(zone.path), zone) for zone in zones if decides(zone))
+        return list(found.values())
 
     @property
     def in_session(self) -> str:

@@ -12,6 +12,7 @@ import fcntl
 import posix
 import sys
 import time
+from itertools import chain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ class Destinations:
         """A destination: host and port, or only the name where no connection followed."""
         while self.answer():
             pass
-        places = dict.fromkeys(place for seen in self._seen for place in _refused(seen))
+        places = dict.fromkeys(chain.from_iterable(map(_refused, self._seen)))
         went = {address for address, _ in places}
         found = [f"{self._names.get(address) or socket.inet_ntoa(address)}:{port}" for address, port in places]
         found += [name for address, name in self._names.items() if address not in went]

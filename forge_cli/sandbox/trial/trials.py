@@ -308,7 +308,7 @@ class Trials:
         """The trial, with what its words show that it lacked."""
         done = tried.done
         said = f"{done.stdout}\n{done.stderr}"
-        lacked = dict.fromkeys(path for text in (argv[-1], said) for path in self._view.lacks(text, cwd))
+        lacked = dict.fromkeys((*self._view.lacks(argv[-1], cwd), *self._view.lacks(said, cwd)))
         seen = {want.what for want in tried.wanted}
         outside = [TriedWant(_kind(path, argv[-1]), path, OUTSIDE) for path in lacked if path not in seen]
         known = {*lacked, *seen}
