@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,10 @@ def worker_candidates(folder: Path, entry: str) -> list[Path]:
     """The places of a worker, in this order: a path is itself, a name may be a file or a folder."""
     if "/" in entry or Path(entry).suffix in SUFFIXES:
         return [folder / entry]
-    return [folder / beside / f"{entry}{end}" for beside in FOLDERS for end in _ENDS]
+    found: list[Path] = []
+    for beside in FOLDERS:
+        found += [folder / beside / f"{entry}{end}" for end in _ENDS]
+    return found
 
 
 def find_allowed(folder: Path, entry: str, where: Mark | None) -> Worker:
@@ -51,9 +55,9 @@ def _known(folder: Path, looked: list[Path]) -> list[str]:
         names = [path.name for path in parent.glob("*") if path.suffix in SUFFIXES or path.is_dir()]
         spelled = str(parent.relative_to(folder)) if parent.is_relative_to(folder) else str(parent)
         return [*names, *(f"{spelled}/{name}" for name in names), *(f"./{name}" for name in names if spelled == ".")]
-    files = [path for beside in FOLDERS for path in (folder / beside).glob("*") if path.suffix in SUFFIXES]
-    folders = [path for beside in FOLDERS for path in (folder / beside).glob("*") if worker_of_folder(path)]
-    return [*(path.stem for path in files), *(path.name for path in folders)]
+    entries = list(chain.from_iterable((folder / beside).glob("*") for beside in FOLDERS))
+    files = [path.stem for path in entries if path.suffix in SUFFIXES]
+    return [*files, *(path.name for path in entries if worker_of_folder(path))]
 
 
 def allowed_by(section: Any) -> list[str]:

@@ -104,11 +104,14 @@ def _find(folder: Path, strict: bool) -> Iterator[Brought]:
         yield Brought("skill", skill, files, instructions=len(files.get(skill / SKILL, b"").splitlines()))
     settings = project_file(root)
     if settings.is_file():
-        read, content = _read(lambda: read_project(settings), strict), settings.read_bytes()
+        read = _read(lambda: read_project(settings), strict)
         hooks = read.hooks if read else []
-        yield Brought("settings", settings, {settings: content}, settings=read, hooks=hooks)
+        yield Brought("settings", settings, {settings: settings.read_bytes()}, settings=read, hooks=hooks)
         code = [(hook, hook_code(hook, root)) for hook in hooks]
-        for program, text in {path: text for _, files in code for path, text in files.items()}.items():
+        programs: dict[Path, bytes] = {}  # several hooks can run the same file
+        for _, files in code:
+            programs |= files
+        for program, text in programs.items():
             yield Brought("hook", program, {program: text}, hooks=[hook for hook, files in code if program in files])
     for worker in named_workers(root, forge_home()):
         if worker.origin is WorkerOrigin.PROJECT:
@@ -126,8 +129,10 @@ def _read(what: Callable[[], T], strict: bool) -> T | None:
 
 
 def _skills(folder: Path) -> list[Path]:
-    around = [folder / name / "skills" for name in (".forge", ".claude")]
-    return [file.parent for place in around for file in sorted(place.glob(f"*/{SKILL}"))]
+    found: list[Path] = []
+    for name in (".forge", ".claude"):
+        found += sorted((folder / name / "skills").glob(f"*/{SKILL}"))
+    return [file.parent for file in found]
 
 
 def _root(folder: Path) -> Path:
@@ -149,14 +154,21 @@ def hash_brought(found: Sequence[Brought], folder: Path) -> str:
 def describe_capabilities(found: Sequence[Brought]) -> str:
     """The consequences of trusting it, in words."""
     settings = [each.settings for each in found if each.settings]
-    hooks = {id(hook): hook for each in found for hook in each.hooks}.values()
-    servers = [server for each in found for server in each.servers.values()]
-    servers += [server for each in settings for server in each.mcp.servers.values()]
-    rules = sum(len(rules) for each in settings for part in each.policy.values() for rules in (part or {}).values())
+    hooks: dict[int, HookConfig] = {}
+    servers: list[McpServer] = []
+    for each in found:
+        # A hook of the settings comes again with each program that it runs, and counts once.
+        hooks.update((id(hook), hook) for hook in each.hooks)
+        servers += each.servers.values()
+    rules = 0
+    for read in settings:
+        servers += read.mcp.servers.values()
+        for toolset in read.policy.values():
+            rules += sum(map(len, (toolset or {}).values()))
     lines = sum(each.instructions for each in found)
     workers = sum(each.worker is not None for each in found)
     said = [
-        *_hooks(hooks),
+        *_hooks(hooks.values()),
         *_counted("start", sum(server.command is not None for server in servers), "server"),
         *_counted("connect to", sum(server.url is not None for server in servers), "server"),
         *_counted("add", lines, "line", " of instructions"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from io import StringIO
 from itertools import chain
@@ -30,14 +31,18 @@ def unified_diff(before: str, after: str, old_name: str, new_name: str) -> list[
     if not changes:
         return []
     show = _show_exactly if _look_alike(changes) else _show
-    names = [f"--- {visible(old_name)}", f"+++ {visible(new_name)}"]
-    return [*names, *(line for change in changes for line in _with_end(change, show))]
+    lines = [f"--- {visible(old_name)}", f"+++ {visible(new_name)}"]
+    for change in changes:
+        lines += _with_end(change, show)
+    return lines
 
 
 def recap_differences(differences: Sequence[Sequence[str]]) -> str:
     """How much unified diffs change, one a file: ``2 files, +14 -3``."""
-    lines = [line[:1] for difference in differences for line in difference[2:]]
-    return f"{counted(len(differences), 'file')}, +{lines.count('+')} -{lines.count('-')}"
+    signs: Counter[str] = Counter()
+    for difference in differences:
+        signs.update(line[:1] for line in difference[2:])  # behind the two lines that name the file
+    return f"{counted(len(differences), 'file')}, +{signs['+']} -{signs['-']}"
 
 
 def _compare(old: Sequence[str], new: Sequence[str]) -> Iterable[str]:

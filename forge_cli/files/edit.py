@@ -128,7 +128,10 @@ def lines_to_paste(rules: Iterable[GrantRule], *, user: bool = False) -> str:
         rule = for_user(rule) if user else rule
         named = rule.entry or ({"name": rule.at[2]} if rule.at[:2] == ("sandbox", "zones") else None)
         data = _put(data, rule.at, replace(rule, entry=named))
-    return "\n".join(line for key, value in data.items() for line in _block(key, value, 0))
+    lines: list[str] = []
+    for key, value in data.items():
+        lines += _block(key, value, 0)
+    return "\n".join(lines)
 
 
 def _read(file: Path) -> bytes | None:
@@ -314,7 +317,10 @@ def _block(key: str, value: Any, indent: int) -> list[str]:
     pad = " " * indent
     match value:
         case dict():
-            return [f"{pad}{flow(key)}:", *(line for item in value.items() for line in _block(*item, indent + STEP))]
+            lines = [f"{pad}{flow(key)}:"]
+            for inner, item in value.items():
+                lines += _block(inner, item, indent + STEP)
+            return lines
         case list():
             return [f"{pad}{flow(key)}:", *(f"{pad}{' ' * STEP}- {flow(item)}" for item in value)]
         case _:

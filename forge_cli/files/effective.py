@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -120,7 +121,7 @@ def _limit(files: Mapping[str, Settings], name: str) -> ConfigRow:
 
 def _named(files: Mapping[str, Settings], key: str) -> Iterator[ConfigRow]:
     """Rows of entries with a name of their own: that of the project stands in the place of the user's."""
-    names = dict.fromkeys(name for settings in files.values() for name in getattr(settings, key))
+    names = dict.fromkeys(chain.from_iterable(getattr(settings, key) for settings in files.values()))
     for name in names:
         source = next(source for source, settings in files.items() if name in getattr(settings, key))
         value = getattr(files[source], key)[name]
@@ -135,7 +136,9 @@ def _models(files: Mapping[str, Settings]) -> Iterator[ConfigRow]:
 
 def _servers(files: Mapping[str, Settings]) -> Iterator[ConfigRow]:
     """The user's stands in the place of one of the project; what it is given besides may be secret."""
-    found = {name: (source, files[source]) for source in files for name in files[source].mcp.servers}
+    found: dict[str, tuple[str, Settings]] = {}
+    for source, settings in files.items():
+        found.update(dict.fromkeys(settings.mcp.servers, (source, settings)))
     for name, (source, settings) in found.items():
         value = settings.mcp.servers[name].model_dump(include={"command", "args", "url"}, exclude_defaults=True)
         yield _row(f"mcp.servers.{name}", value, source, settings.mcp.where("servers", name))

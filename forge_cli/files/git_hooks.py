@@ -40,7 +40,9 @@ def _config_files(top: Path) -> list[Path]:
             linked = git
         common = [linked, linked / "..", linked / ".." / ".."]
     around = os.environ.get("XDG_CONFIG_HOME") or str(home / ".config")
-    own = [each / name for each in common for name in ("config", "config.worktree")]
+    own: list[Path] = []
+    for each in common:
+        own += (each / "config", each / "config.worktree")
     return [*own, home / ".gitconfig", Path(around, "git", "config"), Path("/etc/gitconfig")]
 
 

@@ -62,7 +62,10 @@ def named_workers(folder: Path, home: Path) -> list[NamedWorker]:
     places = [(WorkerOrigin.USER, own), (WorkerOrigin.SHIPPED, SHIPPED)]
     if os.path.realpath(project) != os.path.realpath(own):
         places.insert(0, (WorkerOrigin.PROJECT, project))
-    return [found for origin, place in places for found in _workers_in(place, origin)]
+    found: list[NamedWorker] = []
+    for origin, place in places:
+        found += _workers_in(place, origin)
+    return found
 
 
 def _workers_in(place: Path, origin: WorkerOrigin) -> Iterator[NamedWorker]:

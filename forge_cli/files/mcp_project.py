@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 from msgspec import Struct
@@ -78,8 +79,8 @@ def _read_project(file: Path) -> ProjectServers:
 
 
 def variables_in(*values: str) -> list[str]:
-    """The names of the variables that `expand` would read, each once."""
-    return list(dict.fromkeys(name for value in values for name in _VARIABLE.findall(value)))
+    """The names of the variables that `expand_variables` would read, each once."""
+    return list(dict.fromkeys(chain.from_iterable(map(_VARIABLE.findall, values))))
 
 
 def expand_variables(

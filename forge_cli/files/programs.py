@@ -8,6 +8,7 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path, PurePath
 
 from msgspec import Struct
@@ -116,7 +117,7 @@ def started_files(
 class _Finding:
     def __init__(self, folder: Path, outer: Iterable[Path]) -> None:
         self._bases = [folder]
-        self._outer = frozenset(around for each in outer for around in (each, *each.parents))
+        self._outer = frozenset(chain.from_iterable((each, *each.parents) for each in outer))
         self.words: set[Path] = set()
         self.around: set[Path] = set()
         self.searched: set[Path] = set()
@@ -333,8 +334,10 @@ def _scripts_of(text: str, wanted: Sequence[str]) -> list[str]:
         scripts = dict(json.loads(text)["scripts"])
     except (ValueError, LookupError, TypeError):
         return []
-    names = [f"{before}{name}" for name in wanted for before in ("pre", "", "post")]
-    return [str(scripts[name]) for name in names if name in scripts]
+    found: list[str] = []
+    for name in wanted:
+        found += [str(scripts[each]) for each in (f"pre{name}", name, f"post{name}") if each in scripts]
+    return found
 
 
 def _recipes_of(text: str, wanted: Sequence[str]) -> list[str]:
@@ -349,10 +352,10 @@ def _recipes_of(text: str, wanted: Sequence[str]) -> list[str]:
             recipes.update((name, (found[2].split(), lines)) for name in found[1].split())
     waiting = [name for name in wanted if name in recipes] or list(recipes)[:1]
     seen = dict.fromkeys(waiting)
-    for name in waiting:
+    for name in waiting:  # the list grows meanwhile, by what each target depends on
         waiting += [each for each in recipes[name][0] if each in recipes and each not in seen]
         seen.update(dict.fromkeys(recipes[name][0]))
-    return [line for name in waiting for line in recipes[name][1]]
+    return list(chain.from_iterable(recipes[name][1] for name in waiting))
 
 
 def _names_python(path: Path) -> bool:

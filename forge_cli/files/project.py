@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -96,14 +97,14 @@ def _smaller(user: Limits, project: Limits) -> Limits:
 def _joined(user: Settings, project: Settings, name: str) -> MarkedDict:
     """The rules of a project before those of the user: the first that matches counts, and a blocked one anyway."""
     sections = [settings.section("policy", name) or {} for settings in (project, user)]
-    keys = list(dict.fromkeys(key for section in sections for key in section))
+    keys = dict.fromkeys(chain(*sections))
     mark = next((section.mark for section in sections if isinstance(section, MarkedDict)), Mark(""))
     found: dict[str, Any] = {}
     for key in keys:
         parts = [section[key] for section in sections if key in section]
         if all(isinstance(part, MarkedList) for part in parts):
-            items_at = [place for part in parts for place in part.items_at]
-            found[key] = MarkedList([item for part in parts for item in part], mark=parts[0].mark, items_at=items_at)
+            items_at = chain.from_iterable(part.items_at for part in parts)
+            found[key] = MarkedList(chain(*parts), mark=parts[0].mark, items_at=items_at)
         else:
             found[key] = parts[-1]
     marks = dict.fromkeys(found, mark)

@@ -28,7 +28,10 @@ def guidance_files(workspace: Path) -> list[Path]:
     """Those that there are, from the top of the repository down; without a repository, of the folder alone."""
     top = repository_top(workspace)
     folders = [folder for folder in (workspace, *workspace.parents) if folder.is_relative_to(top)]
-    return [path for folder in reversed(folders) for path in _in(folder)]
+    found: list[Path] = []
+    for folder in reversed(folders):
+        found += _in(folder)
+    return found
 
 
 def repository_top(folder: Path) -> Path:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -94,8 +95,10 @@ class Sources(Struct, frozen=True):
     @property
     def libraries(self) -> frozenset[str]:
         """The first names of modules that these files import from elsewhere."""
-        found = (name for file in self._all() for level, name in _imports(file.content or b"") if level == 0)
-        return frozenset({name[0] for name in found} - self.tops)
+        found: set[str] = set()
+        for file in self._all():
+            found.update(name[0] for level, name in _imports(file.content or b"") if level == 0)
+        return frozenset(found - self.tops)
 
     @property
     def hashes(self) -> dict[Path, str]:
@@ -230,7 +233,7 @@ def _imports(source: bytes) -> Sequence[tuple[int, Name]]:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError):  # reported where it is imported
         return ()
-    return tuple(found for node in ast.walk(tree) for found in _imported(node))
+    return tuple(chain.from_iterable(map(_imported, ast.walk(tree))))
 
 
 def _imported(node: ast.AST) -> Iterator[tuple[int, Name]]:

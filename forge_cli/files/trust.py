@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -183,7 +184,7 @@ def worker_digest(worker: Worker) -> str:
 
 def worker_files(worker: Worker) -> set[Path]:
     """Every file that a worker and its child workers name, with the modules that their code imports."""
-    return {path for each in with_children(worker) for path in named_files(each)}
+    return set(chain.from_iterable(map(named_files, with_children(worker))))
 
 
 def content_of(worker: Worker) -> dict[Path, bytes | None]:
