@@ -104,7 +104,8 @@ def _without(text: str, at: Sequence[str]) -> str:
     for step in at[:-1]:
         node = next(value for key, value in node.value if key.value == step)
     place = next(place for place, (key, _) in enumerate(node.value) if key.value == at[-1])
-    start, end = node.value[place][0].start_mark.index, _end(node.value[place][1])
+    start = node.value[place][0].start_mark.index
+    end = _end(node.value[place][1])
     if not node.flow_style:
         line_end = text.find("\n", end)
         return text[: text.rfind("\n", 0, start) + 1] + ("" if line_end < 0 else text[line_end + 1 :])
@@ -201,7 +202,7 @@ def _put(node: Any, at: Sequence[str], rule: GrantRule) -> Any:
     """The data with a rule at its place."""
     if not at:
         return rule.says
-    step, rest = at[0], at[1:]
+    step, *rest = at
     if step == NEW_ENTRY and (node is None or isinstance(node, list)):
         return [*(node or ()), rule.says]
     if isinstance(node, list) or (node is None and rule.entry and step == rule.entry["name"]):

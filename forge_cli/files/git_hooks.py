@@ -31,7 +31,8 @@ def hook_folders(folder: Path) -> Iterator[Path]:
 
 
 def _config_files(top: Path) -> list[Path]:
-    home, git = user_home(), top / ".git"
+    home = user_home()
+    git = top / ".git"
     common = [git]
     if git.is_file():  # a worktree or a submodule
         try:

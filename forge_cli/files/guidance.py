@@ -45,7 +45,10 @@ def read_guidance(workspace: Path, is_trusted: IsTrusted | None = None) -> Guida
     It goes to the model, so a link that leads out of the repository is an error, not a way to read elsewhere; with
     ``is_trusted`` it is only a file that is left out.
     """
-    texts, files, untrusted, room = list[str](), list[Path](), list[Path](), LARGEST
+    texts: list[str] = []
+    files: list[Path] = []
+    untrusted: list[Path] = []
+    room = LARGEST
     top = repository_top(workspace)
     for path in reversed(guidance_files(workspace)):
         try:

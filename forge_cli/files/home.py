@@ -11,8 +11,10 @@ from pathlib import Path
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.files.regular import sync_folder
 
-POLICY, POLICY_VARIABLE = Path("/etc/forge/policy.yaml"), "FORGE_POLICY"
-"""The file of the organisation; the variable counts only where there is no such file."""
+POLICY = Path("/etc/forge/policy.yaml")
+"""The file of the organisation."""
+POLICY_VARIABLE = "FORGE_POLICY"
+"""The variable that names such a file; it counts only if `POLICY` does not exist."""
 ASK_ADMIN = "ask who keeps this machine"
 TRIALS = ".trials"
 """The ending of the folder beside the log of a session that holds its commands on copies."""

@@ -93,7 +93,8 @@ class LineFile:
         size = os.fstat(self._fd).st_size
         self.size = _whole(self._fd, size) if whole is None else whole
         """Bytes of whole lines."""
-        self._torn, self._new = size > self.size, not size
+        self._torn = size > self.size
+        self._new = not size
         self.unsynced = False
         """Was something written that the disk may not have yet?"""
 

@@ -58,7 +58,8 @@ def is_sentence(text: str) -> bool:
 
 def named_workers(folder: Path, home: Path) -> list[NamedWorker]:
     """Every worker that has a name here, in the order of lookup: of two with one name the first is used."""
-    project, own = folder / PROJECT, home / "workers"
+    project = folder / PROJECT
+    own = home / "workers"
     places = [(WorkerOrigin.USER, own), (WorkerOrigin.SHIPPED, SHIPPED)]
     if os.path.realpath(project) != os.path.realpath(own):
         places.insert(0, (WorkerOrigin.PROJECT, project))

@@ -56,7 +56,8 @@ def trusted_server(name: str, folder: Path, home: Path) -> McpServer | None:
     """A server that a folder defines, if it does; what it brings has to be trusted first."""
     for project in project_servers(folder):
         if name in project.servers:
-            store, remedy = TrustStore(home), f"read it, then: forge trust {project.file.name}"
+            store = TrustStore(home)
+            remedy = f"read it, then: forge trust {project.file.name}"
             if not store.holds_file(project.file, project.content):
                 raise TrustError(f"{project.file} comes with this folder and is not trusted", hint=remedy)
             for path in store.differing(project.code(name)):

@@ -177,7 +177,8 @@ class _SourceFinder(MetaPathFinder):
         loader = None if file is None else _SourceLoader(file, self)
         spec = ModuleSpec(fullname, loader, is_package=file is None or file.is_package)
         if file is not None:
-            spec.origin, spec.has_location = str(file.path), True
+            spec.origin = str(file.path)
+            spec.has_location = True
         if spec.submodule_search_locations is not None:
             spec.submodule_search_locations.append(str(self.sources.folder.joinpath(*name.split("."))))
         return spec

@@ -105,7 +105,8 @@ class OrganisationPolicy(Config):
         """Rules and limits as the settings of a user would have them."""
         data: dict[str, Any] = {"limits": self.section("limits")} if self.section("limits") else {}
         if self.rules:
-            rules, mark = self.section("rules"), self.where("rules") or Mark(self.file)
+            rules = self.section("rules")
+            mark = self.where("rules") or Mark(self.file)
             shell = MarkedDict([("rules", rules)], mark=mark, keys={"rules": mark}, values={"rules": mark})
             data["policy"] = MarkedDict([("shell", shell)], mark=mark, keys={"shell": mark}, values={"shell": mark})
         marks = {key: self.where("rules" if key == "policy" else key) or Mark(self.file) for key in data}
@@ -123,7 +124,8 @@ class OrganisationPolicy(Config):
             return True
         if server.url is not None:
             return any("://" in pattern and _covers(pattern, str(server.url)) for pattern in self.allow.mcp)
-        program, args = str(server.command), [str(each) for each in server.args]
+        program = str(server.command)
+        args = [str(each) for each in server.args]
         if any(map(_climbs, (program, *args))) or (" " in program and not program.startswith("/")):
             return False
         return any(_names(pattern, program, args) for pattern in self.allow.mcp)
@@ -149,7 +151,8 @@ class OrganisationPolicy(Config):
             return
         variable, usual = ADDRESSES.get(provider, ("", None))
         address = os.environ.get(variable, "").strip() or usual
-        allowed, says = self.allow.where("base_urls"), list_patterns(self.allow.base_urls)
+        allowed = self.allow.where("base_urls")
+        says = list_patterns(self.allow.base_urls)
         if address is None:
             yield policy_conflict(where, f"the address of {name} is not known before it is asked", allowed, says)
         elif not self.allows_address(address):
@@ -226,7 +229,8 @@ def _names(pattern: str, program: str, args: Sequence[str]) -> bool:
 
 def _fit_words(args: Sequence[str], words: Sequence[str]) -> bool:
     if words[-1] == "**":
-        args, words = args[: len(words) - 1], words[:-1]
+        args = args[: len(words) - 1]
+        words = words[:-1]
     fits = (" " not in arg and fnmatchcase(arg, word) for arg, word in zip(args, words, strict=False))
     return len(args) == len(words) and all(fits)
 

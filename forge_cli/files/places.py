@@ -74,7 +74,8 @@ def place_of(error: Exception, where: Mark) -> Mark:
 
 def place_in(before: str, where: Mark) -> Mark:
     """The place behind a text that begins at ``where``."""
-    lines, last = before.count("\n"), len(before) - before.rfind("\n")
+    lines = before.count("\n")
+    last = len(before) - before.rfind("\n")
     return Mark(where.file, where.line + lines, last if lines else where.column + len(before))
 
 

@@ -129,7 +129,9 @@ class _Finding:
 
     def follow(self, words: Sequence[str], depth: int = 0) -> None:
         """Look at each word of a command line; a program counts wherever it stands, as behind ``timeout 9``."""
-        before, around, self._words = "", self._words, words
+        before = ""
+        around = self._words
+        self._words = words
         for at, word in enumerate(words):
             if _TAKES_LINE.fullmatch(before) and " " in word and depth < _DEPTH:
                 self._follow_code_word(word, words[:at])
@@ -374,7 +376,8 @@ def _is_python(words: Sequence[str]) -> bool:
 
 def _split(line: str) -> list[str]:
     read = shlex.shlex(line.replace("`", " "), posix=True, punctuation_chars=True)
-    read.whitespace_split, read.commenters = True, ""
+    read.whitespace_split = True
+    read.commenters = ""
     try:
         return list(read)
     except ValueError:  # a quote that is not closed

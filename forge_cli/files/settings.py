@@ -170,7 +170,8 @@ class Settings(Config):
         """The settings of a model in keys of its provider, as the provider's class reads them."""
         if kind is None and model not in self.models:
             return None
-        options, at = self.options(model), ("models", model)
+        options = self.options(model)
+        at = ("models", model)
         own = set(kind.model_fields) if kind else set()
         for key in options.provider_keys():
             if snake_twin(key) not in own:

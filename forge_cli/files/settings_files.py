@@ -44,7 +44,8 @@ def load_settings(home: Path, workspace: Path | None = None, *, user_text: str |
     file = str(home / "config.yaml")
     tried = None if user_text is None else parse_config(Settings, parse_document(user_text, file), file=file)
     user = tried or load_user_settings(home)
-    project, policy = load_project_settings(home, workspace) if workspace else None, organisation_policy()
+    project = load_project_settings(home, workspace) if workspace else None
+    policy = organisation_policy()
     settings = user
     if project is None and policy is None:
         return settings

@@ -102,7 +102,8 @@ class TrustStore:
 
     def holds_folder(self, folder: Path) -> bool:
         """Whether every file in a folder is what the person agreed to, and none has come since."""
-        known, files = self._known("files"), list(_tree(folder))
+        known = self._known("files")
+        files = list(_tree(folder))
         return bool(files) and all(
             (digest := _digest(file)) != UNREADABLE and known.get(os.path.realpath(file)) == digest for file in files
         )
@@ -219,7 +220,8 @@ def _tree(folder: Path) -> Iterator[Path]:
 
 def with_children(worker: Worker) -> Iterator[Worker]:
     """A worker, and all workers that it and its children may call."""
-    seen, waiting = set[Path](), [worker]
+    seen: set[Path] = set()
+    waiting = [worker]
     while waiting:
         each = waiting.pop(0)
         if each.path not in seen:

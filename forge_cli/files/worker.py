@@ -143,7 +143,8 @@ class Worker:
         is a ``Sandbox``, or what a worker file says of it.
         """
         if isinstance(sandbox, Mapping):
-            settings, sandbox = {**settings, "sandbox": dict(sandbox)}, None
+            settings = {**settings, "sandbox": dict(sandbox)}
+            sandbox = None
         path = Path.cwd() / f"<{name}>"
         config = parse_config(WorkerConfig, {"name": name, **settings}, file=path.name)
         things = [thing() if isinstance(thing, type) and issubclass(thing, Toolset) else thing for thing in tools]

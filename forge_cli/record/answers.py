@@ -154,7 +154,8 @@ def leave_answer(read: Log, request: ApprovalRequest, decision: ApprovalDecision
         decision.note,
         decision.via or "another process",
     )
-    file, deadline = answer_file(read.path), time.monotonic() + PATIENCE
+    file = answer_file(read.path)
+    deadline = time.monotonic() + PATIENCE
     try:
         replace_file(file, said.text(), mode=0o600)
     except OSError as error:

@@ -40,7 +40,8 @@ def decisions_csv(sessions: Iterable[Iterable[Line]]) -> str:
 
 
 def _rows(lines: Iterable[Line]) -> Iterator[dict[str, object]]:
-    state, found = SessionState(), list[tuple[Line, ApprovalDecided, CallState | None]]()
+    state = SessionState()
+    found: list[tuple[Line, ApprovalDecided, CallState | None]] = []
     for line in lines:
         with suppress(BadLine):  # reported where the log is read
             call = state.take(line)
@@ -120,7 +121,8 @@ def _past_call(state: CallState) -> PastCall:
 
 
 def _verdict(state: CallState) -> PastVerdict | None:
-    settled, result = state.decided or state.asked, state.result
+    settled = state.decided or state.asked
+    result = state.result
     if settled:
         return PastVerdict.of(settled.event)
     if result is None or result.status == "interrupted":

@@ -252,7 +252,8 @@ class ChangeLog:
 
     def forget(self, restored: Iterable[Path], calls: Container[str | None] | None = None) -> None:
         """These are as they were before these calls, or all: what happens to them next is a first change."""
-        known, paths = self._load(), set(restored)
+        known = self._load()
+        paths = set(restored)
         for path, call in list(known):
             if path in paths and (calls is None or call in calls):
                 del known[path, call]
@@ -266,7 +267,8 @@ class ChangeLog:
 
     def remove(self) -> None:
         """Delete all that was kept."""
-        self._known, self._size = {}, None
+        self._known = {}
+        self._size = None
         if self.folder.is_dir():
             for file in sorted(self.folder.iterdir(), key=lambda file: file.name == _INDEX):
                 file.unlink()
@@ -423,7 +425,8 @@ def state_of(held: HeldFile) -> State:
 
 
 def _look(held: HeldFile) -> tuple[State, bytes | None]:
-    kind, info = held.kind, held.place.info
+    kind = held.kind
+    info = held.place.info
     if kind is None or info is None:
         return None, None
     if kind == "file":

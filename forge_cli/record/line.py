@@ -71,7 +71,8 @@ class Line(Struct, frozen=True):
         data: JsonObject = {"v": VERSION}
         if not event.transient:
             data["seq"] = after.seq + 1 if after else 1
-        data["time"], data["session"] = _now(), session
+        data["time"] = _now()
+        data["session"] = session
         if event.origin is None:
             data["worker"], data["depth"] = worker, depth
         else:

@@ -56,7 +56,9 @@ def read_readable(path: Path) -> Log:
         data = read_regular(path)
     except OSError as error:
         raise cannot_read(path, error, "the session ") from None
-    lines, bad, size = list[Line](), list[BadLine](), 0
+    lines: list[Line] = []
+    bad: list[BadLine] = []
+    size = 0
     pieces = data.split(b"\n")
     for number, piece in enumerate(pieces[:-1], 1):
         try:
@@ -128,7 +130,8 @@ def session_files() -> list[Path]:
 
 def files_by_time() -> list[tuple[int, Path]]:
     """The logs that have a line, each with the time of its last one; other files are not sessions."""
-    found, folder = list[tuple[int, Path]](), sessions_folder()
+    found: list[tuple[int, Path]] = []
+    folder = sessions_folder()
     try:
         with os.scandir(folder) as entries:
             for entry in entries:

@@ -201,7 +201,8 @@ def fold_batches(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _fold(items: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    first, states = items[0], [item["status"] for item in items]
+    first = items[0]
+    states = [item["status"] for item in items]
     same = len(set(states)) == 1
     return {
         **first,

@@ -59,7 +59,8 @@ def _hand_over(read: Log, chosen: Waiting, decision: ApprovalDecision) -> None:
         hint = "answer it where it was asked; forge approvals list shows what waits"
         raise ForgeError(f"the process {chosen.pid} of the session {read.session} did not take the answer", hint=hint)
     if (counted.approved, counted.via) != (decision.approved, decision.via):
-        word, where = "yes" if counted.approved else "no", f", by {counted.via}" if counted.via else ""
+        word = "yes" if counted.approved else "no"
+        where = f", by {counted.via}" if counted.via else ""
         raise ForgeError(f"{chosen.id} was answered before: {word}{where}", hint="the first answer counts")
 
 

@@ -14,7 +14,8 @@ from forge_cli.files.lock import acquire_file_lock, hold_file_lock
 from forge_cli.files.regular import read_regular
 
 LOCK = ".lock"
-_TRIES, _PAUSE = 25, 0.02
+_TRIES = 25
+_PAUSE = 0.02
 _FOLDER, SUFFIX = "sessions", ".jsonl"
 
 

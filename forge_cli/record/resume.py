@@ -171,7 +171,8 @@ def _children(call: CallState) -> tuple[PastChild, ...]:
 
 
 def _child(call: str, task: str, worker: WorkerState) -> PastChild:
-    past, status = _past(worker), worker.update.status if worker.update else None
+    past = _past(worker)
+    status = worker.update.status if worker.update else None
     answer = past.messages[-1].text if status == "completed" and past.messages else None
     return PastChild(task, worker.name, call, past, answer, open=status in ("started", "resumed", "parked"))
 

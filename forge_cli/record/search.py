@@ -41,7 +41,8 @@ def may_hold(data: bytes, plain: bytes) -> bool:
 
 
 def _excerpt_of(data: bytes, wanted: str) -> dict[str, str] | None:
-    raw, written = data.decode(errors="replace").casefold(), json.dumps(wanted, ensure_ascii=False)[1:-1]
+    raw = data.decode(errors="replace").casefold()
+    written = json.dumps(wanted, ensure_ascii=False)[1:-1]
     if written not in raw and wanted not in raw:
         return None
     try:

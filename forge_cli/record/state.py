@@ -119,7 +119,9 @@ class WorkerState:
         self.last_environment = event.environment or self.last_environment
         self.turn = {call.id: CallState(call, self, by_model=True) for call in message.calls}
         self.calls |= self.turn
-        self.mid_sentence, self.ended, self.stop = event.cut_off, False, "end"
+        self.mid_sentence = event.cut_off
+        self.ended = False
+        self.stop = "end"
 
     def turn_results(self) -> tuple[Message, ...]:
         """The results of the turn at hand as one message, in the order of its calls; those that are missing, too."""
@@ -139,7 +141,8 @@ class WorkerState:
             messages, length = self._before.get(event.rewound, ([], 0))
             self.messages = messages[:length]
         if event.cleared:
-            self.messages, self.last_environment = [], None
+            self.messages = []
+            self.last_environment = None
         if elided := frozenset(event.elided or ()):
             self.messages = [without_results(message, elided) for message in self.messages]
         begins = event.cleared or event.rewound is not None
@@ -250,7 +253,9 @@ class SessionState:
             call = worker.calls[id] = CallState(ToolCall(id, event.tool_name, dict(event.args), parent=parent), worker)
         if call.started is None:
             self.outer_calls += worker.delegation is None and parent is None
-            call.started, call.turn, call.number = line, self.turns, self.outer_calls
+            call.started = line
+            call.turn = self.turns
+            call.number = self.outer_calls
             self.calls.append(call)
         if parent is not None:
             worker.inner[id] = call
@@ -260,13 +265,15 @@ class SessionState:
         request = asked.event.request
         self.waiting[request.request_id] = asked
         if call := worker.calls.get(request.tool_call_id):
-            call.asked, call.answer = asked, None
+            call.asked = asked
+            call.answer = None
             self.requests[request.request_id] = call
         return call
 
     def _answer(self, event: ApprovalResponse, line: Line) -> CallState | None:
         self.waiting.pop(event.request_id, None)
-        call, said = self.requests.get(event.request_id), event.decision
+        call = self.requests.get(event.request_id)
+        said = event.decision
         if call and not (said.approved and line.seq in self._void):
             call.answer = ApprovalDecision(said.approved, note=said.note, via=said.via)
         return call
@@ -316,7 +323,8 @@ class SessionState:
         worker = self.workers.get(delegation)
         path = (worker.name,) if worker else ()
         while worker and worker.update and len(path) <= len(self.workers):
-            path, worker = (worker.update.parent, *path), self.workers.get(worker.update.within)
+            path = (worker.update.parent, *path)
+            worker = self.workers.get(worker.update.within)
         return path
 
 

@@ -24,7 +24,8 @@ def check_target(option: str, file: Path, *, regular: bool = False, record: Path
         info = file.stat() if folder.is_dir() else None
         mode = info and info.st_mode
     except FileNotFoundError:
-        info, mode = None, stat.S_IFREG
+        info = None
+        mode = stat.S_IFREG
     except OSError as error:
         raise UsageError(f"{option} {file}: it cannot be written: {error.strerror}", hint="name another file") from None
     if mode is None:

@@ -65,7 +65,8 @@ class ImportFolder(Struct, frozen=True):
         except OSError:
             return
         for entry in found:
-            name, inner = folded(entry), self.path / entry
+            name = folded(entry)
+            inner = self.path / entry
             if self._loads((name,)):
                 yield inner
             elif name in self.names and inner.is_dir():

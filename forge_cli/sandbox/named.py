@@ -178,7 +178,8 @@ class NamedSecrets:
         if kind is None:
             return None
         before = lead[: len(lead) - len(name)]
-        at, how = match.end(), match.lastgroup
+        at = match.end()
+        how = match.lastgroup
         if how == "pair" and not _PAIR.search(before):
             return None
         if how == "blank" and not _follows_by_a_blank(name, before):
@@ -217,7 +218,8 @@ class NamedSecrets:
 
     def _block(self, block: re.Match[str], kind: str) -> NamedSecret | None:
         """The indented lines of a block of YAML."""
-        indent, begin = block[1], block.end()
+        indent = block[1]
+        begin = block.end()
         end = self._end(_LINE, begin)
         following = re.compile(rf"(?:\r?\n|\\n){indent}(?=\S)")
         while further := following.match(self._text, end):
@@ -228,17 +230,20 @@ class NamedSecrets:
 
     def _quoted(self, opening: re.Match[str], kind: str, *, sure: bool) -> NamedSecret | None:
         """A value in quotes; where other words may stand as well, only what is no word counts."""
-        begin, end = opening.end(), self._close(opening)
+        begin = opening.end()
+        end = self._close(opening)
         value = self._text[begin : min(end, begin + _MEASURED)]
         if kind == "authorization" and (scheme := _SCHEME.match(value)):
-            begin, value = begin + scheme.end(), value[scheme.end() :]
+            begin += scheme.end()
+            value = value[scheme.end() :]
             return NamedSecret(begin, end, kind) if _counts_in_header(kind, value, known=True) else None
         may = sure or kind == "cookie" or len(value) >= _LONG_WORD or _is_strong(value)
         return NamedSecret(begin, end, kind) if may and _counts_in_quotes(kind, value) else None
 
     def _close(self, opening: re.Match[str]) -> int:
         """The end of a text in quotes: the same quote, as many levels of JSON inside of JSON deep; or of the line."""
-        depth, quote = len(opening[1]), opening[2]
+        depth = len(opening[1])
+        quote = opening[2]
         begin, end = self._ends.get((depth, quote), (0, 0))
         if begin <= opening.end() <= end:
             return end
@@ -262,7 +267,8 @@ class NamedSecrets:
         value = self._text[at : min(end, at + _MEASURED)]
         scheme = _SCHEME.match(value) if kind == "authorization" else None
         if scheme:
-            at, value = at + scheme.end(), value[scheme.end() :]
+            at += scheme.end()
+            value = value[scheme.end() :]
         counts = _counts_in_header(kind, value.strip(), known=scheme is not None)
         return NamedSecret(at, at + len(self._text[at:end].rstrip()), kind) if counts else None
 
@@ -274,7 +280,8 @@ class NamedSecrets:
 
     def _plain(self, match: re.Match[str], kind: str, name: str, before: str) -> NamedSecret | None:
         """A value without quotes, of which less is taken for a secret the more the text may be code or prose."""
-        at, how = match.end(), match.lastgroup
+        at = match.end()
+        how = match.lastgroup
         in_query = _IN_QUERY.search(before) is not None
         of_flag = before.endswith("-") or name.startswith("-")
         # behind a name in quotes JSON and code have quotes, or no text
@@ -287,7 +294,8 @@ class NamedSecrets:
             if ended and self._text[end : end + 1] not in ("(", "["):
                 end = longer - (self._text[longer - 1 : longer] in (";", ","))
             begins_line = ended is not None
-        value, after = self._text[at : min(end, at + _MEASURED)], self._text[end : end + 1]
+        value = self._text[at : min(end, at + _MEASURED)]
+        after = self._text[end : end + 1]
         if after in ("(", "[") or (after == "<" and how == "colon") or is_placeholder(value):
             return None
         if kind == "signature":

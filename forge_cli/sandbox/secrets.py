@@ -101,7 +101,9 @@ class Redactor:
     def without_names(self) -> Redactor:
         """One that knows the same secrets, and takes no value for one because of its name."""
         other = copy(self)
-        other._by_name, other._known, other._room = False, {}, _ROOM
+        other._by_name = False
+        other._known = {}
+        other._room = _ROOM
         return other
 
     def knows(self, text: str) -> bool:
@@ -109,7 +111,9 @@ class Redactor:
         return any(value in text for value in self._values) or bool(self._escaped(text, 0))
 
     def _redact_items(self, value: dict[str, Any]) -> dict[str, Any]:
-        known, redacted, before = self._known.get, dict[str, Any](), None
+        known = self._known.get
+        redacted: dict[str, Any] = {}
+        before = None
         for key, item in value.items():
             if isinstance(item, str):
                 # what stands behind `"name": "TOKEN"` belongs to that name
@@ -204,11 +208,13 @@ class Redactor:
         hidden = [(value, each) for value, each in self._plain if each in plain]
         if not hidden:
             return []
-        read, found = PlainReading(text), []
+        read = PlainReading(text)
+        found = []
         for value, each in hidden:
             place = read.plain.find(each)
             while place >= 0:
-                begin, end = read.span(place)[0], read.span(place + len(each) - 1)[1]
+                begin = read.span(place)[0]
+                end = read.span(place + len(each) - 1)[1]
                 if text[begin:end] != value and (match := _SPAN.match(text, begin, end)):
                     found.append((match, self._values[value]))
                 place = read.plain.find(each, place + 1)
@@ -293,7 +299,8 @@ class RedactedStream:
             return ""
         text = self._before + "".join(self._held)
         told, end = self._redactor.settle(text, len(self._before))
-        self._before, self._held = text[max(0, end - _KEPT) : end], [text[end:]]
+        self._before = text[max(0, end - _KEPT) : end]
+        self._held = [text[end:]]
         self._length = len(text) - end
         # what is held for long is looked at less often, or one long run would cost quadratic time
         self._enough = self._length * 5 // 4 if self._length > _LONG else 0
@@ -301,8 +308,12 @@ class RedactedStream:
 
     def close(self) -> str:
         """The rest, and no more will follow."""
-        text, start = self._before + "".join(self._held), len(self._before)
-        self._before, self._held, self._length, self._enough = "", [], 0, 0
+        text = self._before + "".join(self._held)
+        start = len(self._before)
+        self._before = ""
+        self._held = []
+        self._length = 0
+        self._enough = 0
         return self._redactor.settle(text, start, whole=True)[0]
 
 

@@ -151,7 +151,8 @@ class PlainReading:
     """The same, with where each character of it stands in the text."""
 
     def __init__(self, text: str) -> None:
-        self._given, end = _in_bytes(text), 0
+        self._given = _in_bytes(text)
+        end = 0
         self._is_ascii = len(self._given) == len(text)
         parts: list[str] = []
         size = 0

@@ -223,7 +223,8 @@ class WorkerProcesses(Processes):
         known = CommandOptions.__annotations__
         for name in wanted.keys() - known.keys():
             raise TypeError(f"a command has no option {name!r}; they are {', '.join(known)}")
-        folder, environment = self._workspace / (wanted.get("cwd") or "."), self._environment(wanted.get("env"))
+        folder = self._workspace / (wanted.get("cwd") or ".")
+        environment = self._environment(wanted.get("env"))
         program = str(folder / argv[0]) if os.path.dirname(argv[0]) else argv[0]
         if shutil.which(program, path=environment.get("PATH")) is None:
             raise ToolError(f"{shown(argv[0])} cannot be started: there is no such executable program")
@@ -271,7 +272,8 @@ class WorkerProcesses(Processes):
         if isinstance(wrap, Unconfined):
             return wrap
         confinement = wrap.confinement.protecting(self._sandbox.own.loaded())
-        opened, found = confinement.opened(writable), confinement.names()
+        opened = confinement.opened(writable)
+        found = confinement.names()
         not_held = confinement.not_held(weaker=bool(wrap.mechanism.weakness))
         return replace(
             wrap,

@@ -137,7 +137,8 @@ def entry_of(path: Path | str, info: os.stat_result, *, content: bool = True) ->
 
 def hash_of(path: Path | str, size: int) -> str:
     """The hash of a file; of a vast one that of its beginning and its size."""
-    digest, left = sha256(), READ_MAX
+    digest = sha256()
+    left = READ_MAX
     with open(path, "rb", buffering=0, opener=_open_file) as file:
         while left and (data := file.read(min(left, _CHUNK))):
             digest.update(data)
@@ -197,7 +198,8 @@ class _Reader(Struct, frozen=True):
 
     def _entry(self, upper: Path, lower: Path | None, parts: tuple[str, ...], *, opaque: bool) -> Iterator[PathChange]:
         self.until.count()
-        info, before = os.lstat(upper), _lstat(lower)
+        info = os.lstat(upper)
+        before = _lstat(lower)
         gone = stat.S_ISCHR(info.st_mode) and info.st_rdev == 0
         if not self.scratch and is_scratch(parts[:-1] if gone else parts):
             return

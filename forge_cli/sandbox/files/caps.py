@@ -59,7 +59,8 @@ def cap_isolation(wanted: Isolation, parent: Isolation) -> Isolation:
     read = [path for path in wanted.read if any(path.is_relative_to(other) for other in parent.read)]
     if parent.level is IsolationLevel.OFF:
         read = list(wanted.read)
-    reached, limits = narrowest_network(wanted.network, parent.network), wanted.limits & parent.limits
+    reached = narrowest_network(wanted.network, parent.network)
+    limits = wanted.limits & parent.limits
     where = parent.network_where if wanted.network is True else wanted.network_where
     return replace(wanted, level=level, network=reached, read=tuple(read), stated_limits=limits, network_where=where)
 

@@ -82,7 +82,8 @@ class HeldFile(Struct, frozen=True):
         return self.place.virtual
 
     def info(self) -> FileInfo:
-        place, info = self.place, self._existing()
+        place = self.place
+        info = self._existing()
         name = place.parts[-1] if place.parts else place.zone.name
         return FileInfo(name, place.virtual, kind_of(info.st_mode), info.st_size, info.st_mtime)
 
@@ -190,7 +191,10 @@ def read_lines(file: BinaryIO, first: int, count: int | None, *, at_most: int, n
 
     A ToolError where there are fewer lines than that, or where they have more than ``at_most`` bytes.
     """
-    number, ended, size, found = 1, True, 0, list[bytes]()
+    number = 1
+    ended = True
+    size = 0
+    found: list[bytes] = []
     while (count is None or number < first + count) and (piece := file.readline(CHUNK)):
         if number >= first:
             found.append(piece)

@@ -147,14 +147,16 @@ class FileOperations(ABC):
             info = entry.stat(follow_symlinks=False)
         except FileNotFoundError:
             return None
-        kind, size = kind_of(info.st_mode), info.st_size
+        kind = kind_of(info.st_mode)
+        size = info.st_size
         if kind == "link":
             kind, size = self._link_target(place, entry.name)
         name = visible(entry.name) if unusable(entry.name) else entry.name
         return FolderEntry(name, kind, size if kind == "file" else 0)
 
     def _name(self, place: Place, entry: os.DirEntry[str]) -> ListedName | None:
-        name, usable = entry.name, not unusable(entry.name)
+        name = entry.name
+        usable = not unusable(entry.name)
         shown_name = name if usable else visible(name)
         if entry.is_file(follow_symlinks=False):
             return ListedName(shown_name, "file")

@@ -155,7 +155,8 @@ def _trail(path: ParsedPath, base: Path, zones: Sequence[Zone], *, through_last:
 
 def _follow(path: ParsedPath, base: Path, *, through_last: bool) -> _Trail:
     """The place that a path leads to when every link is followed; names that do not exist yet count as plain."""
-    real, links = str(base), list[Path]()
+    real = str(base)
+    links: list[Path] = []
     pending = list(reversed(path.parts))
     while pending:
         name = pending.pop()
@@ -195,7 +196,8 @@ def _pin(path: ParsedPath, trail: _Trail, zones: Sequence[Zone], *, through_last
     if not zone.made and (place := _place_in_missing_zone(zone, names, trail)):
         return place
     roots = _zones_by_identity(each for each in zones if each is not zone)
-    start, folder = 0, _open_root(zone)
+    start = 0
+    folder = _open_root(zone)
     try:
         for depth, name in enumerate(names):
             info = _look(folder, name)
@@ -208,7 +210,8 @@ def _pin(path: ParsedPath, trail: _Trail, zones: Sequence[Zone], *, through_last
                 return Place(zone, names[start:], folder, (), info, trail.links)
             folder = _enter(folder, name, path, virtual_path(zone, names[start : depth + 1]))
             if found := roots.get(identity_of(os.fstat(folder))):
-                zone, start = found, depth + 1
+                zone = found
+                start = depth + 1
             elif last:
                 raise _Moved
         return Place(zone, (), folder, (), os.fstat(folder), trail.links)
@@ -249,7 +252,8 @@ def _open_root(zone: Zone) -> int:
     folder = os.open("/", FOLDER_FLAGS)
     try:
         for name in zone.path.parts[1:]:
-            above, folder = folder, os.open(name, FOLDER_FLAGS, dir_fd=folder)
+            above = folder
+            folder = os.open(name, FOLDER_FLAGS, dir_fd=folder)
             os.close(above)
     except OSError as error:
         os.close(folder)

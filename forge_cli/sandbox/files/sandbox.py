@@ -84,7 +84,8 @@ class Sandbox(FileOperations):
     @classmethod
     def of(cls, zones: Iterable[Zone], *, workspace: Path | str | None = None) -> Sandbox:
         """For programs: zones whose paths are relative to the working directory; folders to write in are made."""
-        folder, home = Path(workspace or ".").resolve(), user_home()
+        folder = Path(workspace or ".").resolve()
+        home = user_home()
         placed = [replace(zone, name=require_zone_name(zone.name), path=folder / zone.path) for zone in zones]
         return cls(require_distinct(open_zone(zone, user_home=home) for zone in placed), workspace=folder)
 
@@ -106,7 +107,8 @@ class Sandbox(FileOperations):
 
     def judge_use(self, use: PathUse) -> JudgedPath:
         """Walk to the place that a path means, and judge the access there; a ToolError when it is not possible."""
-        asked, access = self.parse(use.path), use.access
+        asked = self.parse(use.path)
+        access = use.access
         if asked.base is None and access in (Access.LIST, Access.INFO):
             return JudgedPath(use, "/", None, _ZONE_LIST)
         try:

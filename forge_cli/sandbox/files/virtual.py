@@ -63,7 +63,8 @@ def parse_path(text: str, zones: Sequence[Zone], workspace: Path | None = None) 
                 raise no_zone(text, zones)
             return ParsedPath(text, names[below[0]].path, tuple(below[1:]), folder)
     elif steps[0] == HOME:
-        around, steps = Path(os.path.realpath(user_home())).parts[1:], steps[1:]
+        around = Path(os.path.realpath(user_home())).parts[1:]
+        steps = steps[1:]
     elif USER_HOME.fullmatch(steps[0]):
         raise ToolError(
             f"{shown(text)} is in the home of another user; for a file of that name write {shown('./' + text)}"
@@ -80,7 +81,8 @@ def spell_path(path: ParsedPath, zones: Sequence[Zone], workspace: Path | None) 
     """The path as results name it: relative to the working directory below that, else virtual."""
     if path.base is None:
         return "/"
-    real, slash = (*path.base.parts, *path.parts), "/" if path.folder and path.parts else ""
+    real = (*path.base.parts, *path.parts)
+    slash = "/" if path.folder and path.parts else ""
     zone = innermost_zone_of(real, zones)
     inside = real[len(zone.path.parts) :] if zone else real
     place = (*zone.stands_for.parts, *inside) if zone and zone.stands_for else real
@@ -147,9 +149,11 @@ def innermost_zone(path: Path, zones: Iterable[Zone]) -> Zone | None:
 
 def innermost_zone_of(parts: tuple[str, ...], zones: Iterable[Zone]) -> Zone | None:
     """The same for the parts of a path."""
-    found, depth = None, -1
+    found = None
+    depth = -1
     for zone in zones:
         own = zone.path.parts
         if len(own) > depth and parts[: len(own)] == own:
-            found, depth = zone, len(own)
+            found = zone
+            depth = len(own)
     return found

@@ -56,7 +56,8 @@ class _Repository(Struct, frozen=True):
         name = os.fsencode(path.relative_to(self.root))
         if not self.tracked or name in self.tracked:
             return False
-        level, parts = self.base, name.split(b"/")
+        level = self.base
+        parts = name.split(b"/")
         for depth in range(len(parts)):
             level = level.enter(os.fsencode(self.root), b"/".join(parts[:depth]))
             if level.ignores(b"/".join(parts[: depth + 1]), is_folder=depth + 1 < len(parts)):

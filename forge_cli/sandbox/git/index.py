@@ -25,7 +25,8 @@ def staged_entries(data: bytes) -> Iterator[tuple[int, bytes, int, int, bytes]]:
     magic, version, count = struct.unpack_from(">4sII", data)
     if magic != b"DIRC" or version not in (2, 3, _WITHOUT_PADDING):
         raise ValueError("not an index that is known")
-    at, name = 12, b""
+    at = 12
+    name = b""
     for _ in range(count):
         start = at
         mode = struct.unpack_from(">I", data, at + 24)[0]
@@ -34,11 +35,13 @@ def staged_entries(data: bytes) -> Iterator[tuple[int, bytes, int, int, bytes]]:
         at += _ENTRY + _OBJECT + 2
         more = 0
         if flags & _EXTENDED:
-            more, at = struct.unpack_from(">H", data, at)[0], at + 2
+            more = struct.unpack_from(">H", data, at)[0]
+            at += 2
         if version == _WITHOUT_PADDING:
             removed, at = _number(data, at)
             end = data.index(b"\0", at)
-            name, at = name[: len(name) - removed] + data[at:end], end + 1
+            name = name[: len(name) - removed] + data[at:end]
+            at = end + 1
         else:
             end = data.index(b"\0", at)
             name = data[at:end]

@@ -286,7 +286,9 @@ def confinement_for(
 
     The homes are hidden but for zones, the working directory, toolchains on PATH and what ``read`` names.
     """
-    own, place, homes = _real(forge_home), _real(workspace), tuple(dict.fromkeys(map(_real, user_homes)))
+    own = _real(forge_home)
+    place = _real(workspace)
+    homes = tuple(dict.fromkeys(map(_real, user_homes)))
     search = os.environ.get("PATH", "")
     named = [path for path in map(_real, read) if not path.is_relative_to(own)]
     found = {path for home, path in find_toolchains(homes, search) if not _is_in_another(path, home, homes)}
@@ -337,7 +339,8 @@ def _hidden(home: Path, visible: Sequence[Path]) -> Iterator[Path]:
     secret = {place: _real(place) for place in (home / name for name in (*HIDDEN, FORGE))}
     if not any(home.is_relative_to(folder) for folder in _SYSTEM) and home != Path("/"):
         yield home
-        around, seen = _prefix(home), tuple(map(_prefix, visible))
+        around = _prefix(home)
+        seen = tuple(map(_prefix, visible))
         secret = {place: real for place, real in secret.items() if _is_visible(place, real, around, seen)}
     yield from dict.fromkeys(secret.values())
 

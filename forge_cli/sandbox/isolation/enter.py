@@ -35,7 +35,8 @@ def give_up_capabilities() -> None:
     for number in range(64):
         _libc.prctl(_PR_CAPBSET_DROP, ctypes.c_ulong(number), 0, 0, 0)
     _libc.prctl(_PR_CAP_AMBIENT, ctypes.c_ulong(_AMBIENT_CLEAR), 0, 0, 0)
-    header, none = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0), (ctypes.c_uint32 * 6)()
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
+    none = (ctypes.c_uint32 * 6)()
     _call(_libc.capset, header, none)
 
 

@@ -272,7 +272,8 @@ def _try(command: Command) -> tuple[int, bytes, bytes]:
                 process.kill()
     finally:
         # those that kept the namespaces become our children, and end a moment after the command
-        tree, until = ProcessTree(process.pid, mark), time.monotonic() + 1
+        tree = ProcessTree(process.pid, mark)
+        until = time.monotonic() + 1
         while tree.remains() and time.monotonic() < until:
             time.sleep(0.001)
         if command.folder is not None:

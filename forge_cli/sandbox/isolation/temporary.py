@@ -194,7 +194,9 @@ def _remove(folder: Path) -> None:
 
 def _measure(folder: Path) -> tuple[int, int]:
     """Bytes and entries below a folder."""
-    size, entries, waiting = 0, 0, [str(folder)]
+    size = 0
+    entries = 0
+    waiting = [str(folder)]
     while waiting and entries <= MAX_ENTRIES:
         with suppress(OSError), os.scandir(waiting.pop()) as found:
             for entry in found:

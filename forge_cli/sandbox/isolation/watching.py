@@ -142,7 +142,8 @@ def watch_filter(
     last that it does before it starts the command.
     """
     name = machine or os.uname().machine
-    found, numbers = find_architecture(name), _SOCKETS.get(name)
+    found = find_architecture(name)
+    numbers = _SOCKETS.get(name)
     if found is None or numbers is None:
         return None
     rows = _paths(name) if writes else {}

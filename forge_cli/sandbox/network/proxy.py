@@ -76,7 +76,8 @@ class NetworkProxy(Struct, frozen=True):
     @contextmanager
     def opened(self, argv: Sequence[str]) -> Iterator[tuple[list[str], int, CommandProxy]]:
         """The argv that opens the port and runs the command, the descriptor it needs for that, and the proxy."""
-        program, code = str(_interpreter()[0]), Path(proxy_bootstrap.__file__).read_text("utf-8")
+        program = str(_interpreter()[0])
+        code = Path(proxy_bootstrap.__file__).read_text("utf-8")
         command = argv[-1] if list(argv) == bash_argv(argv[-1]) else shlex.join(argv)
         check = NetworkCheck(cut(command, COMMAND_SHOWN, "middle"), self.rules, self.gate, self.outside)
         ours, theirs = socket.socketpair()

@@ -90,8 +90,10 @@ class Target:
         raise ToolError(f"{name} only adds lines and does not say where; add a line of the file above or below them")
 
     def _fitting(self, hunk: Hunk, form: Form, start: int) -> list[int]:
-        lines, old = self._forms[form], [form.of(line) for line in hunk.old]
-        first, length = old[0], len(old)
+        lines = self._forms[form]
+        old = [form.of(line) for line in hunk.old]
+        first = old[0]
+        length = len(old)
         candidates = range(start, len(lines) - length + 1)
         return [index for index in candidates if lines[index] == first and lines[index : index + length] == old]
 
@@ -227,7 +229,9 @@ def alike_stripped(line: str, wanted: Sequence[str], number: int) -> bool:
 
 def alike_exactly(line: str, wanted: Sequence[str], number: int) -> bool:
     """Equal, as far as they are wanted: a text may begin and end within a line."""
-    text, is_first, is_last = wanted[number], number == 0, number == len(wanted) - 1
+    text = wanted[number]
+    is_first = number == 0
+    is_last = number == len(wanted) - 1
     if is_first and is_last:
         return text in line
     if is_first:

@@ -66,7 +66,8 @@ def _operation(lines: Lines, line: str) -> Operation:
 
 
 def _path(lines: Lines, marker: str) -> str:
-    number, path = lines.number, lines.take().removeprefix(marker).strip()
+    number = lines.number
+    path = lines.take().removeprefix(marker).strip()
     if not path:
         raise patch_error(number, f"{marker!r} needs a path behind it")
     return path
@@ -96,7 +97,9 @@ def _hunks(lines: Lines) -> Iterator[Hunk]:
 
 
 def _hunk(lines: Lines) -> Hunk:
-    number, anchors, start = lines.number, list[str](), None
+    number = lines.number
+    anchors: list[str] = []
+    start = None
     while (line := lines.current) is not None and line.startswith("@@"):
         if header := HEADER.match(line):
             start = int(header["old"])

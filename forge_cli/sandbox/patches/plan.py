@@ -129,7 +129,8 @@ def _patched(files: _Files, path: str, content: bytes, hunks: Sequence[Hunk]) ->
     target = Target(source.texts, quiet=secret)
     ending = source.lines[0].ending if source.lines else "\n"
     lines: list[SourceLine] = []
-    final_newline, taken = source.final_newline, 0
+    final_newline = source.final_newline
+    taken = 0
     for number, hunk in enumerate(hunks, 1):
         name = f"hunk {number} of {shown(path)} (line {hunk.where} of the patch)"
         spot = target.place(hunk, name)

@@ -87,7 +87,8 @@ def _hunks(lines: Lines) -> Iterator[Hunk]:
         line = lines.current
         if line is None or not line.startswith("@@"):
             return
-        number, header = lines.number, HEADER.match(lines.take())
+        number = lines.number
+        header = HEADER.match(lines.take())
         if header:
             body = _counted(lines, number, int(header["old_count"] or 1), int(header["new_count"] or 1))
             yield body.hunk(number, start=int(header["old"]))
@@ -141,13 +142,15 @@ def _counted(lines: Lines, number: int, old: int, new: int) -> _Body:
     while (line := lines.current) and line.startswith(SIGNS) and line not in _SIGNATURE and not _is_next_file(lines):
         body.add(lines.take())
     if (body.old, body.new) != (old, new):
-        said, found = f"{old} old and {new} new lines", f"{body.old} and {body.new}"
+        said = f"{old} old and {new} new lines"
+        found = f"{body.old} and {body.new}"
         raise patch_error(number, f"the hunk says to have {said}, but has {found}; correct it, or write '@@' alone")
     return body
 
 
 def _uncounted(lines: Lines) -> _Body:
-    body, empty = _Body(), list[str]()
+    body = _Body()
+    empty: list[str] = []
     while (line := lines.current) is not None and not _is_next_file(lines):
         if line.startswith("\\"):
             body.end_here(lines.number)
@@ -188,7 +191,8 @@ def read_names(lines: Lines, zones: Sequence[Zone]) -> Names:
 
 
 def _pair(lines: Lines, zones: Sequence[Zone]) -> Names:
-    number, old = lines.number, _path(lines.take().removeprefix("--- "))
+    number = lines.number
+    old = _path(lines.take().removeprefix("--- "))
     if not (lines.current or "").startswith("+++ "):
         raise patch_error(lines.number, "expected '+++ PATH' below '--- PATH'")
     new = _path(lines.take().removeprefix("+++ "))

@@ -30,8 +30,10 @@ GRACE = 0.3
 PERIOD = 0.05
 """Seconds between two looks at what a command uses."""
 
-WATCHED, WATCHED_BYTES = 0.25, 1000
-"""Seconds between two looks at what a command has printed, and bytes of each output that are looked at."""
+WATCHED = 0.25
+"""Seconds between two looks at what a command has printed."""
+WATCHED_BYTES = 1000
+"""Bytes of each output that are looked at."""
 
 LAST_SIGNAL = 32
 """Signals of real time lie beyond; no process dies of them by accident, and exit codes as large are somebody's own."""

@@ -142,7 +142,9 @@ class Output:
 
     def _over_the_cut(self) -> str:
         cut = self._cut
-        self._head, self._cut, self._tail = self._tail, 0, bytearray()
+        self._head = self._tail
+        self._cut = 0
+        self._tail = bytearray()
         return f"{self._decoder.decode(b'', final=True)}\n[... {cut} bytes cut ...]\n" if cut else ""
 
     def _shorten(self) -> None:
@@ -188,7 +190,8 @@ class Input:
 
     def close(self) -> None:
         if self._descriptor is not None:
-            descriptor, self._descriptor = self._descriptor, None
+            descriptor = self._descriptor
+            self._descriptor = None
             anyio.notify_closing(descriptor)
             os.close(descriptor)
 

@@ -96,7 +96,10 @@ class FileWalk:
                 size += len(path)
             if size > _BATCH_BYTES or self._seen > _BATCH_NAMES:
                 yield FileBatch(files, self._left_out)
-                files, size, self._left_out, self._seen = [], 0, [], 0
+                files = []
+                size = 0
+                self._left_out = []
+                self._seen = 0
         yield FileBatch(files, self._left_out)
 
     def _files(self) -> Iterator[bytes | None]:

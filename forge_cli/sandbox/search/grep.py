@@ -265,7 +265,8 @@ class _Hits:
     def lines(self) -> Iterator[str]:
         """The kept lines, read by the sandbox: what an engine saw beyond the zones is not shown."""
         for name, numbers in self._kept.items():
-            lines, spelled = self._content(name).split(b"\n"), self.sandbox.spell(name)
+            lines = self._content(name).split(b"\n")
+            spelled = self.sandbox.spell(name)
             for number in numbers:
                 if number <= len(lines):
                     yield f"{spelled}:{number}:{_line(lines[number - 1])}"
@@ -314,7 +315,8 @@ async def _run(engine: EngineArgv, root: Path, files: Sequence[bytes], found: Fo
 
 async def _read_answer(stream: ByteReceiveStream, found: Found) -> bool:
     """Whether it was read to its end."""
-    answer, waiting = _Answer(found), [b""]
+    answer = _Answer(found)
+    waiting = [b""]
     async for data in stream:
         waiting.append(data)
         if b"\n" in data:
@@ -341,7 +343,8 @@ class _Answer:
             if kind == "match":
                 self._numbers.append(data["line_number"])
             elif kind == "end":
-                numbers, self._numbers = self._numbers, []
+                numbers = self._numbers
+                self._numbers = []
                 if not self._found(_path(data["path"]), numbers if data["binary_offset"] is None else None):
                     return False
         except (ValueError, KeyError, TypeError):

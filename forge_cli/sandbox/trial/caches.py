@@ -9,8 +9,10 @@ from msgspec.structs import replace
 from forge_cli.sandbox.changes.apply import ChangeSet, upper_folder
 from forge_cli.sandbox.changes.path_changes import PathChange
 
-_TAG, _SIGNATURE = "CACHEDIR.TAG", b"Signature: 8a477f597d28d172789f06886806bc55"
+_TAG = "CACHEDIR.TAG"
 """A folder with such a file says of itself that it is a cache (bford.info/cachedir)."""
+_SIGNATURE = b"Signature: 8a477f597d28d172789f06886806bc55"
+"""The beginning of the file."""
 _SUFFIXES = (".tsbuildinfo",)
 
 

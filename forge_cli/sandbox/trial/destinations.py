@@ -115,7 +115,8 @@ class Destinations:
         return True
 
     def _answer_to(self, asked: bytes) -> bytes:
-        labels, at = [], _HEADER
+        labels = []
+        at = _HEADER
         while asked[at]:
             labels.append(bytes(letter for letter in asked[at + 1 : at + 1 + asked[at]] if letter in _LETTERS))
             at += 1 + asked[at]

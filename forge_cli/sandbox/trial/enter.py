@@ -140,7 +140,10 @@ def wait_for_all(
 
     Gives its exit code, how it passed its room, and whether it was ended because it asked for a name.
     """
-    code, exceeded, ended_at_name, next_look = NOT_STARTED, "", False, time.monotonic() + _LOOK
+    code = NOT_STARTED
+    exceeded = ""
+    ended_at_name = False
+    next_look = time.monotonic() + _LOOK
     while True:
         try:
             found, status = os.waitpid(-1, os.WNOHANG)
@@ -175,7 +178,9 @@ class WriteRoom:
         """Return ``size`` or ``paths``, whichever was passed, or an empty text; it looks no further than it must."""
         if self._size is None and self._paths is None:
             return ""
-        size, paths, left = 0, 0, [(folder, 1) for folder in folders]
+        size = 0
+        paths = 0
+        left = [(folder, 1) for folder in folders]
         while left:
             folder, counts = left.pop()
             try:

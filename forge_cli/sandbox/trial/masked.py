@@ -53,7 +53,8 @@ class Masks:
     def add_names(self, around: Path) -> None:
         """Show the names below a folder that is hidden otherwise; of what cannot be listed only its own."""
         stand_in = self._folder / str(len(self.rules))
-        waiting, left = [(str(stand_in), str(around))], NAMES_AT_MOST
+        waiting = [(str(stand_in), str(around))]
+        left = NAMES_AT_MOST
         while waiting:
             copy, folder = waiting.pop()
             os.mkdir(copy, 0o755)

@@ -37,7 +37,8 @@ class StartedPrograms:
         """
         if len(self._paths) < MAX_PROGRAMS:
             self._paths[path] = None
-        is_first, self._is_first = self._is_first, False
+        is_first = self._is_first
+        self._is_first = False
         if not self._names or is_first:
             return
         rest = words[1:]

@@ -182,7 +182,8 @@ class Trials:
         """One attempt; None where somebody else changed a file meanwhile."""
         with self._masked(folder) as masks:
             confinement = self._wrap.confinement.protecting(self._own.loaded())
-            names, opened = confinement.names(), confinement.opened(writable)
+            names = confinement.names()
+            opened = confinement.opened(writable)
             wrap = replace(
                 self._wrap, confinement=confinement, writable=tuple(opened), names=names, covers=tuple(masks.rules)
             )

@@ -31,7 +31,8 @@ _DEVICES = frozenset(f"/dev/{name}" for name in ("full", "null", "ptmx", "random
 """Those that every command has."""
 _PRIVATE = (Path("/tmp"), Path("/dev/shm"))  # noqa: S108
 """Folders of which commands have their own."""
-_ETC, _DEPTH = "/etc", 4
+_ETC = "/etc"
+_DEPTH = 4
 OUTSIDE = "lies outside the zones"
 UNSEEN = "no command sees"
 _PATH = re.compile(r"(?<![\w.~$-])(?:/|\.\.?/)[^\s'\"‘’`;|&<>(){},:]*")

@@ -346,7 +346,8 @@ def _target(family: int, address: bytes) -> str | None:
     """An address with its port; nothing for those of this machine, where a command may talk to itself."""
     size = _INTERNET[family]
     start = 4 if size == 4 else 8
-    data, port = address[start : start + size], int.from_bytes(address[2:4], "big")
+    data = address[start : start + size]
+    port = int.from_bytes(address[2:4], "big")
     host = socket.inet_ntop(family, data)
     if host.startswith(("127.", "::ffff:127.")) or host in ("0.0.0.0", "::", "::1"):  # noqa: S104
         return None
@@ -408,7 +409,8 @@ def _words(pid: int, place: int) -> list[str]:
     if not places:
         return []
     # they mostly lie one behind the other, so that one look is enough
-    first, size = min(places), max(places) - min(places)
+    first = min(places)
+    size = max(places) - min(places)
     data = _read(pid, first, size + _MAX_PATH) if size < _MAX_WORDS_SIZE else b""
     found = []
     for each in places:

@@ -158,5 +158,6 @@ class SandboxConfig(Config):
             reached = said
         read = tuple(Path(os.path.expanduser(path)) for path in self.read)
         unsaid = NO_LIMITS if self.isolation is IsolationLevel.OFF else DEFAULT_LIMITS
-        limits, marks = self.limits.limits() | unsaid, (self.where("isolation"), self.where("network"))
+        limits = self.limits.limits() | unsaid
+        marks = (self.where("isolation"), self.where("network"))
         return Isolation(self.isolation, reached, marks[0], read, limits, marks[1])

@@ -45,7 +45,8 @@ def declared_zones(config: SandboxConfig | None, *, workspace: Path, user_home: 
 
 
 def _declared(config: SandboxConfig, index: int, workspace: Path, user_home: Path, file: str) -> Zone:
-    entry, where = (config.zones or ())[index], config.where("zones", index) or Mark(file)
+    entry = (config.zones or ())[index]
+    where = config.where("zones", index) or Mark(file)
     return Zone(
         name=entry.name,
         path=workspace / expand_home(entry.path or entry.name, user_home),
