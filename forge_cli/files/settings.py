@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -18,9 +18,6 @@ from forge_cli.files.mcp import McpServers
 from forge_cli.files.worker import ApprovalSection, Limits, ToolShare, Worker
 from forge_cli.schema.config import Config, parse_config
 from forge_cli.schema.marks import MarkedDict, snake_twin, where_in
-
-if TYPE_CHECKING:
-    pass
 
 _PATHS = ("./", "../", "~/", "/")
 TraceLevel = Literal["quiet", "summary", "normal", "debug"]

@@ -150,7 +150,7 @@ def _last(data: bytes, end: int) -> tuple[Mapping[str, Any], Line | None]:
 
 @contextmanager
 def session_index() -> Iterator[Callable[[Path], Overview]]:
-    """Gives ``overview`` for many sessions: logs that have not changed since the last time are not read again."""
+    """Yield ``session_overview`` for many sessions: logs that have not changed since are not read again."""
     folder = sessions_folder()
     with StampedCache(folder / INDEX) as index:
         yield partial(_indexed, index)

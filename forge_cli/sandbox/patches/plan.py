@@ -219,7 +219,7 @@ def _indent(line: str) -> str:
 
 
 def file_reader(sandbox: FileOperations) -> Callable[[str], bytes | None]:
-    """A reader for ``plan``: the content of a file, or None where there is none."""
+    """A reader for ``plan_patch``: the content of a file, or None where there is none."""
 
     def read(path: str) -> bytes | None:
         return sandbox.read_bytes(path) if sandbox.exists(path) else None
