@@ -45,10 +45,12 @@ def media_type(data: bytes) -> str:
     for signature, kind in _SIGNATURES.items():
         if data.startswith(signature):
             return kind
+    # The four bytes in between are the size of the file.
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "image/webp"
     try:
         text = data.decode()
     except UnicodeDecodeError:
         return _UNKNOWN
+    # NUL is valid UTF-8, but only binary files have it.
     return _UNKNOWN if "\0" in text else "text/plain"

@@ -95,6 +95,7 @@ def _find(folder: Path, strict: bool) -> Iterator[Brought]:
     for servers in _read(lambda: project_servers(folder), strict) or ():
         files = {servers.file: servers.content, **servers.code()}
         yield Brought("servers", servers.file, files, servers=servers.servers)
+    # For a path inside .forge only what is in there counts, and guidance is outside.
     for guidance in guidance_files(folder) if root == folder else ():
         if guidance.is_file():
             text = guidance.read_bytes()

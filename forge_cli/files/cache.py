@@ -29,6 +29,7 @@ class StampedCache:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        # After an error the entries may be incomplete.
         if self._changed and kind is None:
             with suppress(OSError):
                 replace_file(self._file, json.dumps(self._entries), mode=0o600, durable=False)

@@ -27,6 +27,7 @@ def copy_content(source: int, target: int) -> None:
         at = begin
         while at < end:
             at += _copy_piece(ways, source, target, at, end - at)
+    # A hole at the end was not copied, but is a part of the size.
     os.ftruncate(target, size)
 
 
@@ -81,6 +82,7 @@ if sys.platform == "linux":
         return os.copy_file_range(source, target, size, at, at)
 
     def _by_sending(source: int, target: int, at: int, size: int) -> int:
+        # sendfile takes a place for its source only, and writes at the current position.
         os.lseek(target, at, os.SEEK_SET)
         return os.sendfile(target, source, at, size)
 

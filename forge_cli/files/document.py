@@ -27,6 +27,7 @@ LOOKED_AT = 1000
 _FENCE = r"(?m)^---[ \t]*$"
 _CONTROL = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]"
 _INVISIBLE = r"[\u2028\u2029\ufeff]"
+# The possessive `*+` never goes back, which would take long in a large file.
 _EMPTY = rb"(?:\xef\xbb\xbf)?(?:[ \t]*(?:#[^\n]*|---|\.\.\.)?[ \t\r]*(?:\n|\Z))*+"
 
 
@@ -44,6 +45,7 @@ def read_document(path: Path, *, may_be_empty: bool = False) -> Document:
     """Read a YAML file, or one with front matter (.md, .worker)."""
     file = str(path)
     raw = _read(path, file)
+    # An empty file needs no PyYAML, whose import takes time.
     if may_be_empty and re.fullmatch(_EMPTY, raw):
         return Document(MarkedDict(mark=Mark(file), keys={}, values={}), None, file)
     has_front_matter = path.suffix.lower() in FRONT_MATTER_SUFFIXES
@@ -65,6 +67,7 @@ def split_front_matter(text: str | bytes, file: str) -> tuple[str, str]:
     closing = fence.search(text, opening.end())
     if closing is None:
         raise WorkerError(Mark(file), "the front matter that opens here is never closed; add a line '---' below it")
+    # One more than the fence: the newline behind it.
     return text[: closing.start()], text[closing.end() + 1 :]
 
 

@@ -31,6 +31,7 @@ class Draft(Struct, frozen=True, kw_only=True):
     def _lines(self) -> Iterator[str]:
         if self.schema:
             yield f"# yaml-language-server: $schema={_address(self.schema, Path.cwd())}"
+        # The first sentence, or the first line if that ends sooner.
         first = re.split(r"(?<=[.!?])\s|\n", self.instructions)[0]
         yield f"name: {_quoted(self.name)}"
         yield f"description: {_quoted(first)}   # what forge worker list and parent workers say of it"

@@ -41,6 +41,7 @@ class FileEdit(Struct, frozen=True):
 
     def write(self) -> None:
         """Replace the file as a whole, unless somebody has changed it since."""
+        # For a new file; an old one keeps its mode.
         mode = 0o600
         try:
             if _read(self.file) != self.before:
@@ -76,6 +77,7 @@ def plan_removal(file: Path, at: Sequence[str]) -> FileEdit:
     old = _parse(text, file)
     lone = _lone(old, at)
     new = _without(text, lone)
+    # The text was cut by positions: only reading it again shows that nothing else is gone.
     if _parse(new, file) != _dropped(old, lone):
         raise CannotEditError(f"{file.name} is written in a way that cannot be edited safely")
     return FileEdit(file, before, (mark + (new.replace("\n", "\r\n") if crlf else new)).encode())
@@ -106,9 +108,11 @@ def _without(text: str, at: Sequence[str]) -> str:
     place = next(place for place, (key, _) in enumerate(node.value) if key.value == at[-1])
     start = node.value[place][0].start_mark.index
     end = _end(node.value[place][1])
+    # Without brackets the key has whole lines, which go with their indentation.
     if not node.flow_style:
         line_end = text.find("\n", end)
         return text[: text.rfind("\n", 0, start) + 1] + ("" if line_end < 0 else text[line_end + 1 :])
+    # With the comma behind it; the last item goes with the comma before it.
     if place + 1 < len(node.value):
         return text[:start] + text[node.value[place + 1][0].start_mark.index :]
     return text[: _end(node.value[place - 1][1]) if place else start] + text[end:]
@@ -147,6 +151,7 @@ def _read(file: Path) -> bytes | None:
 def _replaceable_mode(file: Path) -> int:
     """The mode of a file whose place another may take."""
     info = file.stat()
+    # A replacement is a new file: other names would keep the old one, and its owner would change.
     if info.st_nlink > 1 or info.st_uid != os.geteuid():
         raise CannotEditError(f"{file} has other names, or another owner")
     return stat.S_IMODE(info.st_mode)
@@ -161,6 +166,7 @@ def _decoded(raw: bytes) -> tuple[str, str, bool]:
     mark = _BOM if text.startswith(_BOM) else ""
     plain = text.removeprefix(_BOM).replace("\r\n", "\n")
     crlf = "\r\n" in text
+    # Only if all lines end alike can the rest be written back byte for byte.
     if "\r" in plain or (crlf and mark + plain.replace("\n", "\r\n") != text):
         raise CannotEditError("its lines end in different ways")
     return plain, mark, crlf
@@ -180,6 +186,7 @@ def _parts(file: Path, text: str) -> tuple[str, str]:
 def _add(text: str, at: tuple[str, ...], rule: GrantRule, file: Path) -> str:
     """The text with one rule more; what it says afterwards is compared with what it should say."""
     old = _parse(text, file)
+    # A rule must not give a worker a toolset that it does not have.
     if at[0] == "toolsets" and at[1] not in (old.get("toolsets") or {}):
         raise CannotEditError(f"{file.name} does not name the toolset {at[1]}")
     wanted = _put(old, at, rule)
@@ -275,11 +282,13 @@ def _fill(text: str, parent: Any, pair: tuple[Any, Any], value: Any) -> str:
     key, empty = pair
     if parent.flow_style or empty.value:
         return _replace(text, empty, flow(value))
+    # Without the first line: the key itself is there already.
     return _after_line(text, key.end_mark.index, _block("", value, key.start_mark.column)[1:])
 
 
 def _replace(text: str, node: Any, by: str) -> str:
     start, end = node.start_mark.index, node.end_mark.index
+    # An empty value has no text, not even the blank behind the colon.
     return text[:start] + (" " if start == end else "") + by + text[end:]
 
 

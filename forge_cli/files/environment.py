@@ -24,6 +24,7 @@ def environment_folders() -> Iterator[Path]:
         if any(os.path.exists(os.path.join(prefix, name)) for name in ("pyvenv.cfg", "conda-meta")):
             yield Path(prefix)
     yield Path(os.__file__).parent
+    # The link in an environment, and the interpreter that it leads to.
     for program in (sys.executable, os.path.realpath(sys.executable)):
         if program:
             yield Path(program)
@@ -58,6 +59,7 @@ def _names(libraries: Iterable[Path]) -> frozenset[str]:
     found = {*sys.stdlib_module_names, *CUSTOM}
     for folder in libraries:
         if folder.name in INSTALLED and folder.is_dir():
+            # Folders such as NAME-1.0.dist-info and __pycache__ are no modules.
             found.update(name.partition(".")[0] for name in os.listdir(folder) if "-" not in name and "__" not in name)
     return frozenset(found - _NEVER)
 
@@ -82,6 +84,7 @@ def _imported(count: int) -> list[tuple[str, str]]:
     ``count`` is how many there are, which says whether there are others than before.
     """
     found: list[tuple[str, str]] = []
+    # A copy: another thread may be importing.
     for name, module in list(sys.modules.items()):
         if "." in name or name.startswith(_LOCAL):
             continue

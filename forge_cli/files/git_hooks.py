@@ -39,6 +39,7 @@ def _config_files(top: Path) -> list[Path]:
             linked = top / git.read_text("utf-8", errors="replace").removeprefix("gitdir:").strip()
         except OSError:
             linked = git
+        # A submodule has its settings there; a worktree uses those of its repository, two folders above.
         common = [linked, linked / "..", linked / ".." / ".."]
     around = os.environ.get("XDG_CONFIG_HOME") or str(home / ".config")
     own: list[Path] = []
@@ -63,8 +64,10 @@ def _names_another(file: Path, stamp: tuple[int, int, int]) -> bool:
         return False
 
 
+# ``stamps`` is only a part of the key of the cache: a changed file makes git be asked again.
 @lru_cache(maxsize=64)
 def _ask(top: Path, stamps: tuple[tuple[int, int, int], ...]) -> tuple[str, ...]:
+    # A relative entry of PATH would find a program of the project.
     program = shutil.which("git", path=os.pathsep.join(filter(os.path.isabs, os.get_exec_path())))
     if program is None:
         return ()

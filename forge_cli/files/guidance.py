@@ -28,6 +28,7 @@ def guidance_for(wanted: bool | None, workspace: Path, home: Path, *, told: bool
     wanted = told if wanted is None else wanted
     if wanted is False:
         return Guidance()
+    # If the worker itself says so, or the session that is repeated did, no file needs trust.
     if wanted:
         return read_guidance(workspace)
 
@@ -50,6 +51,7 @@ def read_guidance(workspace: Path, is_trusted: IsTrusted | None = None) -> Guida
     untrusted: list[Path] = []
     room = LARGEST
     top = repository_top(workspace)
+    # The nearest folder first: if the room runs out, the furthest is cut.
     for path in reversed(guidance_files(workspace)):
         try:
             data = _read(path, top, workspace)
@@ -74,6 +76,7 @@ def _place(folder: Path, top: Path, workspace: Path) -> str:
 
 
 def _cut(data: bytes, room: int, name: str) -> str:
+    # A cut can fall inside a character, whose bytes are then dropped and not shown as wrong ones.
     text = data[:room].decode(errors="ignore" if len(data) > room else "replace").strip()
     if len(data) <= room:
         return text

@@ -41,6 +41,7 @@ def forge_home() -> Path:
     named = os.environ.get("FORGE_HOME")
     if not named:
         return (user_home() / ".forge").absolute()
+    # expanduser would make an empty HOME the root folder.
     if named == "~" or named.startswith("~/"):
         return (user_home() / named[2:]).absolute()
     home = os.path.expanduser(named)

@@ -71,6 +71,7 @@ def stored_keys(home: Path | None = None) -> dict[str, str]:
 def variable_for(name: str) -> str:
     """``anthropic`` and ``openai`` are short for their variables; any other name is one."""
     variable = PROVIDERS.get(name, name)
+    # A name in lower case is more likely a provider that is misspelled.
     if not _VARIABLE.fullmatch(variable) or variable.islower():
         hint = f"it is {', '.join(PROVIDERS)}, or a variable such as MY_API_KEY"
         raise UsageError(f"'{name}' is not the name of a key", hint=hint)
@@ -93,6 +94,7 @@ class KeyStore(Struct, frozen=True):
         stamp = self._stamp()
         if stamp not in _REMEMBERED:
             found = {name: _from_keyring(name) if value is None else value for name, value in self._entries().items()}
+            # Only the latest state: an older one may hold keys that were removed.
             _REMEMBERED.clear()
             _REMEMBERED[stamp] = {name: value for name, value in found.items() if value}
         return dict(_REMEMBERED[stamp])
@@ -155,6 +157,7 @@ def find_keyring() -> Any:
     """The system's keyring, if the package ``keyring`` is installed and finds one that keeps secrets."""
     try:
         keyring = import_module("keyring")
+        # A backend below 1 is not recommended: the one that always fails has 0.
         return keyring if keyring.get_keyring().priority >= 1 else None
     except Exception:  # third-party code
         return None

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from forge_cli.files.regular import sync_data, sync_folder
 
+# O_NONBLOCK: opening a pipe of that name must not wait for its other end.
 _APPENDING = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _BLOCK = 1 << 16
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -27,7 +28,9 @@ def acquire_file_lock(file: str | Path, *, shared: bool = False, wait: bool | fl
     name now. Where another process has it and this one is not to ``wait``, or only so many seconds, it is a
     BlockingIOError.
     """
+    # flock waits for ever or not at all, so a deadline means to try again and again.
     how = (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait is True else fcntl.LOCK_NB)
+    # True and False add 1 and 0: with True nothing looks at it, with False it is over at once.
     end = time.monotonic() + wait
     for _ in range(_TRIES):
         descriptor = os.open(file, _FLAGS | (os.O_CREAT if create else 0), 0o600)
@@ -105,6 +108,7 @@ class LineFile:
             self._torn = False
         self._check()
         try:
+            # A regular file takes less than it was given only if there is no room.
             if os.write(self._fd, data) < len(data):
                 raise OSError(errno.ENOSPC, "the disk is full")
         except OSError:

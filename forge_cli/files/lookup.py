@@ -61,6 +61,7 @@ def named_workers(folder: Path, home: Path) -> list[NamedWorker]:
     project = folder / PROJECT
     own = home / "workers"
     places = [(WorkerOrigin.USER, own), (WorkerOrigin.SHIPPED, SHIPPED)]
+    # In the home of the user both are the same folder.
     if os.path.realpath(project) != os.path.realpath(own):
         places.insert(0, (WorkerOrigin.PROJECT, project))
     found: list[NamedWorker] = []
@@ -71,6 +72,7 @@ def named_workers(folder: Path, home: Path) -> list[NamedWorker]:
 
 def _workers_in(place: Path, origin: WorkerOrigin) -> Iterator[NamedWorker]:
     try:
+        # Of two files with one stem the .yaml comes first, and is the one that is used.
         entries = sorted(place.iterdir(), key=lambda entry: (entry.stem, entry.suffix != ".yaml", entry.name))
     except OSError:
         return

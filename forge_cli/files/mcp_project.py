@@ -60,6 +60,7 @@ def trusted_server(name: str, folder: Path, home: Path) -> McpServer | None:
             remedy = f"read it, then: forge trust {project.file.name}"
             if not store.holds_file(project.file, project.content):
                 raise TrustError(f"{project.file} comes with this folder and is not trusted", hint=remedy)
+            # Trust in the definition says nothing of the code that it starts.
             for path in store.differing(project.code(name)):
                 problem = f"{path} is not trusted as it is now, and the MCP server {name} is started from it"
                 raise TrustError(problem, hint=remedy)

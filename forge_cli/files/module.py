@@ -58,10 +58,12 @@ class LocalModule:
         name = f"{PREFIX}{self.digest[:16]}"
         finder = _find_from(name, self.sources)
         loader = _SourceLoader(self.sources.main, finder)
+        # A package, so that the modules beside it can have names below its own.
         spec = ModuleSpec(name, loader, origin=str(self.path), is_package=True)
         spec.submodule_search_locations = [str(self.path.parent)]
         spec.has_location = True
         module = importlib.util.module_from_spec(spec)
+        # Before it runs: dataclasses, for one, look up the module of a class by its name.
         sys.modules[name] = module
         try:
             _import_within(seconds, self.path, loader.exec_module, module)
@@ -124,12 +126,14 @@ class _SourceLoader(InspectLoader):
         return importlib.util.decode_source(self.file.content or b"")
 
     def get_code(self, fullname: str) -> CodeType:
+        # Else the code would inherit the __future__ imports of this module.
         return compile(self.file.content or b"", str(self.file.path), "exec", dont_inherit=True)
 
     def create_module(self, spec: ModuleSpec) -> None:
         """A module as any other."""
 
     def exec_module(self, module: ModuleType) -> None:
+        # An import statement calls the __import__ of its own module, so no other code is affected.
         module.__dict__["__builtins__"] = {**vars(builtins), "__import__": self.finder.import_from_here}
         exec(self.get_code(module.__name__), module.__dict__)  # noqa: S102
 
@@ -139,6 +143,7 @@ def _find_from(package: str, sources: Sources) -> _SourceFinder:
     known = next((each for each in sys.meta_path if isinstance(each, _SourceFinder) and each.package == package), None)
     if known is None:
         known = _SourceFinder(package, sources)
+        # First, because the usual finders would look into the folder itself.
         sys.meta_path.insert(0, known)
     return known
 
@@ -161,6 +166,7 @@ class _SourceFinder(MetaPathFinder):
         top, _, rest = name.partition(".")
         if level or top not in self.sources.tops:
             return builtins.__import__(name, globals, locals, fromlist or (), level)
+        # Without a fromlist __import__ would give the package at the top, and not the module.
         found = builtins.__import__(f"{self.package}.{name}", globals, locals, fromlist or ("__name__",), 0)
         return found if fromlist or not rest else sys.modules[f"{self.package}.{top}"]
 
@@ -188,5 +194,6 @@ def _blame(error: BaseException, path: Path) -> Mark:
     """The line of the file at which its import failed."""
     if isinstance(error, SyntaxError) and error.filename == str(path):
         return Mark(str(path), error.lineno or 1, error.offset or 1)
+    # The last frame of the file: the error itself may come from a library that it called.
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
     return Mark(str(path), (lines[-1] if lines else None) or 1)

@@ -201,8 +201,10 @@ def _covers(pattern: str, url: str) -> bool:
         address = (parts.hostname or "") + (f":{parts.port}" if parts.port else "")
     except ValueError:
         return False
+    # A user name before the "@" can look like a host that is allowed.
     if parts.scheme != scheme or "@" in parts.netloc or not fnmatchcase(address, host.lower()):
         return False
+    # A server may resolve "..", even an encoded one, to a path that is not allowed.
     return not slash or (".." not in unquote(parts.path).split("/") and fnmatchcase(parts.path.lstrip("/"), path))
 
 
@@ -216,6 +218,7 @@ def _names(pattern: str, program: str, args: Sequence[str]) -> bool:
 
     A pattern of the program alone means it with any arguments. The program may have blanks in its path.
     """
+    # "*" matches blanks as well, so there have to be as many in the pattern.
     if fnmatchcase(program, pattern) and program.count(" ") == pattern.count(" "):
         return True
     words = pattern.split(" ")
@@ -288,15 +291,18 @@ def _doubts(file: Path) -> Iterator[str]:
     """Everything on the way to a file is owned by root, or by who owns the file system, and others cannot write it."""
     if is_inspecting():  # the parent process has looked, and here folders and owners are others
         return
+    # In a user namespace root of the host has another number.
     owners = {0, os.stat("/").st_uid}
     real = Path(os.path.realpath(file))
     try:
         if not stat.S_ISREG(os.stat(real).st_mode):
             yield "it is not a regular file"
+        # If the path has a link on it, who can write the folder of the link can replace it.
         for place in (real, *real.parents, *file.parents):
             info = os.stat(place)
             if info.st_uid not in owners or (info.st_uid == os.geteuid() != 0):
                 yield f"{place} does not belong to root" if info.st_uid not in owners else f"{place} belongs to you"
+            # In a sticky folder such as /tmp nobody can replace the files of others.
             sticky = stat.S_ISDIR(info.st_mode) and info.st_mode & stat.S_ISVTX
             if info.st_mode & 0o022 and not sticky:
                 yield f"others than root can write {place}"

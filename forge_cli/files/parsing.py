@@ -221,6 +221,7 @@ def _scalar(event: yaml.ScalarEvent, mark: Mark) -> Any:
 
 
 def _integer(value: str, mark: Mark) -> int:
+    # The length first: int() raises an error of its own for thousands of digits.
     if len(value) > 20 or not -(2**63) <= int(value) < 2**64:
         raise WorkerError(mark, "this number does not fit in 64 bits; quote it if it is meant as text")
     return int(value)

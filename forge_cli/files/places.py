@@ -63,6 +63,7 @@ def place_of(error: Exception, where: Mark) -> Mark:
     match error:
         case UnicodeDecodeError():
             before = error.object[: error.start].decode("utf-8", "replace").removeprefix(_BOM)
+            # Lines count as in the text that is parsed, which has one kind of line end.
             return place_in(before.replace("\r\n", "\n").replace("\r", "\n"), where)
         case json.JSONDecodeError():
             return place_in(error.doc[: error.pos], where)

@@ -130,6 +130,7 @@ class _Finding:
     def follow(self, words: Sequence[str], depth: int = 0) -> None:
         """Look at each word of a command line; a program counts wherever it stands, as behind ``timeout 9``."""
         before = ""
+        # Lines of scripts are followed from in here, and the outer line goes on afterwards.
         around = self._words
         self._words = words
         for at, word in enumerate(words):
@@ -244,12 +245,14 @@ class _Finding:
             elif colon and (base / module).is_file():
                 self._follow_file(base / module, depth)
             elif (
+                # PACKAGE.MODULE:NAME, by which servers such as uvicorn are told what to run
                 colon and _MODULE.fullmatch(module) and any(map(os.path.isfile, module_paths(base, module.split("."))))
             ):
                 self._follow_module(module)
             elif before and PurePath(before[-1]).name in _NODE_PROGRAMS and (script := _node_file(path)):
                 self._follow_file(script, depth)
             elif path.suffix in _CODE | _SETTINGS and _BARE.fullmatch(word) and not path.exists():
+                # Missing now, but it would be run once somebody makes it.
                 self.words.add(path)
 
     def _follow_file(self, path: Path, depth: int) -> None:
@@ -258,6 +261,7 @@ class _Finding:
         path = Path(os.path.normpath(path))
         self.words.add(path)
         real = Path(os.path.realpath(path))
+        # A program in the bin of a virtual environment runs code from all of that.
         environment = path.parent.parent
         if (environment / "pyvenv.cfg").is_file():
             self.around.add(environment)
@@ -338,6 +342,7 @@ def _scripts_of(text: str, wanted: Sequence[str]) -> list[str]:
         return []
     found: list[str] = []
     for name in wanted:
+        # npm runs the scripts preNAME and postNAME with NAME.
         found += [str(scripts[each]) for each in (f"pre{name}", name, f"post{name}") if each in scripts]
     return found
 
@@ -348,6 +353,7 @@ def _recipes_of(text: str, wanted: Sequence[str]) -> list[str]:
     lines: list[str] = []
     for line in text.splitlines():
         if line[:1].isspace():
+            # "@", "-" and "+" are signs for make, and no part of the command.
             lines.append(line.strip().lstrip("@-+"))
         elif (found := _TARGET.match(line)) and not found[1].startswith("."):
             lines = []

@@ -11,6 +11,7 @@ from io import BufferedReader
 from pathlib import Path
 
 _CANNOT = {errno.EINVAL, errno.ENOTSUP, errno.ENOSYS}
+# macOS has no fdatasync.
 _sync = os.fsync if sys.platform == "darwin" else os.fdatasync
 
 
@@ -59,6 +60,7 @@ class NotRegularError(OSError):
 
 def open_regular(path: str | Path) -> BufferedReader:
     """Open anything at a path for reading; a folder is an IsADirectoryError."""
+    # No waiting for the other end of a pipe, and no terminal that becomes the one of this process.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     try:
         mode = os.fstat(descriptor).st_mode

@@ -47,6 +47,7 @@ def replace_in(
 ) -> None:
     """The same in an open folder; mode and owner may be ``like`` those of another file, which may be ``data``, open."""
     info = os.fstat(folder)
+    # Once is enough: what is left over comes from processes that were killed before.
     if (info.st_dev, info.st_ino) not in _swept:
         _swept.add((info.st_dev, info.st_ino))
         sweep_folder(".", within=folder)
@@ -55,6 +56,7 @@ def replace_in(
         try:
             if like:
                 with suppress(OSError):
+                    # Only root may give a file to another user.
                     os.fchown(descriptor, like.st_uid, like.st_gid)
                 os.fchmod(descriptor, like.st_mode & 0o777)
             if isinstance(data, BufferedReader):
@@ -63,6 +65,7 @@ def replace_in(
                 copy_content(data.fileno(), descriptor)
             else:
                 _write_all(descriptor, data)
+            # Before the rename: after a power cut the name must not lead to an empty file.
             if durable:
                 sync_data(descriptor)
             os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
@@ -122,6 +125,7 @@ def make_file(file: Path, text: str) -> None:
 
 def append_durably(file: Path, text: str) -> None:
     """Append to a file of a person, or make it; the disk has it afterwards."""
+    # A person may keep the file elsewhere, behind a link.
     descriptor = os.open(file, _FLAGS & ~os.O_NOFOLLOW | os.O_CREAT | os.O_APPEND, 0o666)
     try:
         _write_all(descriptor, text.encode())
@@ -134,6 +138,7 @@ def append_durably(file: Path, text: str) -> None:
 def _write_all(descriptor: int, data: bytes) -> None:
     rest = memoryview(data)
     while rest:
+        # One write may take only a part.
         rest = rest[os.write(descriptor, rest) :]
 
 

@@ -193,6 +193,7 @@ def read_settings(file: Path) -> Settings:
     """The settings of a file, the user's own or that of a project."""
     settings = parse_config(Settings, read_document(file, may_be_empty=True).data, file=str(file))
     for model in settings.models:
+        # Other providers are plugins: their keys are checked once they are loaded.
         if model.partition(":")[0] in BUILT_IN:
             settings.provider_options(model, None)
     return settings

@@ -217,6 +217,7 @@ def _is_installed(top: str, folder: Path) -> bool:
     if spec.submodule_search_locations is not None:
         places = [os.path.dirname(location) for location in spec.submodule_search_locations]
     else:
+        # A module that is built in has no folder, and is found before any file.
         places = [os.path.dirname(spec.origin)] if spec.has_location and spec.origin else [""]
     return any(not place or os.path.realpath(place) != os.path.realpath(folder) for place in places)
 

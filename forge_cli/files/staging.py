@@ -45,6 +45,7 @@ def _make(root: Path) -> tuple[Path, int]:
             descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             with suppress(OSError):
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Without a name it was swept between opening and locking.
             if os.fstat(descriptor).st_nlink:
                 return place, descriptor
             os.close(descriptor)

@@ -59,6 +59,7 @@ def _code_in(path: Path) -> Iterator[Path]:
         yield path
         return
     for place, folders, names in os.walk(path):
+        # os.walk enters only the folders that are left in its list.
         folders[:] = [name for name in folders if name not in _INSTALLED and not _is_environment(place, name)]
         yield from (file for name in names if is_code(file := Path(place, name)))
 

@@ -58,6 +58,7 @@ class TrustStore:
         for name, digest in digests.items():
             with suppress(OSError):  # then only the names of files are told when it changes
                 content = (worker.root / name).read_bytes()
+                # It may have changed since it was shown: then this is not the text that was agreed to.
                 if sha256(content).hexdigest() == digest:
                     self._keep(digest, content)
 

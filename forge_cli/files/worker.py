@@ -145,6 +145,7 @@ class Worker:
         if isinstance(sandbox, Mapping):
             settings = {**settings, "sandbox": dict(sandbox)}
             sandbox = None
+        # There is no such file, but relative paths in the settings begin in its folder.
         path = Path.cwd() / f"<{name}>"
         config = parse_config(WorkerConfig, {"name": name, **settings}, file=path.name)
         things = [thing() if isinstance(thing, type) and issubclass(thing, Toolset) else thing for thing in tools]
@@ -212,6 +213,7 @@ def _whole(file: Path) -> Path:
     if ".." not in file.parts:
         return file.absolute()
     plain = Path(os.path.abspath(file))
+    # Behind a link ".." leads elsewhere than the text of the path says.
     return plain if plain.exists() and plain.samefile(file) else Path(os.path.realpath(file))
 
 

@@ -90,6 +90,7 @@ def _read(file: str) -> Worker | None:
         return None
     stamp = _stamp(info)
     known = _workers.get(file)
+    # Zeros mean too new to be known again by its times.
     if known is None or known[0] != stamp or not any(stamp):
         known = _workers[file] = stamp, _load(file, info.st_size)
     return known[1]
@@ -101,6 +102,7 @@ def _load(file: str, size: int) -> Worker | None:
     with suppress(OSError, ForgeError):
         with open(file, "rb") as opened:
             content = opened.read()
+        # A search in the bytes spares most files the YAML parser.
         if _NAMES_CODE.search(content):
             return load_worker(file)
     return None

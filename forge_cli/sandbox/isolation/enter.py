@@ -32,6 +32,7 @@ def _call(function: Callable[..., int], *arguments: object) -> None:
 
 def give_up_capabilities() -> None:
     """Root without any is a user like others, also after it has started a program."""
+    # Errors do not count here: the kernel may know fewer, and only root can drop any.
     for number in range(64):
         _libc.prctl(_PR_CAPBSET_DROP, ctypes.c_ulong(number), 0, 0, 0)
     _libc.prctl(_PR_CAP_AMBIENT, ctypes.c_ulong(_AMBIENT_CLEAR), 0, 0, 0)
@@ -42,7 +43,9 @@ def give_up_capabilities() -> None:
 
 def enter(ruleset: int, program: bytes) -> None:
     _call(_libc.prctl, _PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+    # A new keyring, if the kernel has any: that of the session holds keys of the user.
     _libc.syscall(_KEYCTL, ctypes.c_long(_JOIN_SESSION_KEYRING), None)
+    # Without this only root may restrict itself by Landlock and seccomp.
     _call(_libc.prctl, _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     give_up_capabilities()
     _call(_libc.syscall, RESTRICT_SELF, ruleset, 0)

@@ -155,6 +155,7 @@ class Landlock(Struct, frozen=True):
         handled = _ALL_OF_FIRST | later
         numbers = [handled]
         if self.version >= _NETWORK:
+            # Rights that are handled, and that no rule allows, are refused.
             numbers.append(0 if network else _TCP)
         if self.version >= _SCOPED:
             numbers.append(_SCOPES)
@@ -164,6 +165,7 @@ class Landlock(Struct, frozen=True):
         named = list(rules)
         for rule in named:
             if rule.reach in (Reach.SHOWN, Reach.READ, Reach.WRITE):
+                # An error if it is a link by now, even for a path that gets no grant of its own.
                 os.close(open_exactly(rule.path))
         for grant in path_grants(named):
             _allow(ruleset, grant, handled)
@@ -188,6 +190,7 @@ def _allow(ruleset: int, grant: PathGrant, handled: int) -> None:
     try:
         rights = (_READ | _WRITE if grant.write else _READ) & handled
         if not stat.S_ISDIR(os.fstat(place).st_mode):
+            # The kernel refuses a rule that gives a file the rights of a folder.
             rights &= _ON_FILES
         _syscall(_ADD_RULE, ruleset, _PATH_BENEATH, struct.pack("=Qi", rights, place), 0)
     except OSError:

@@ -108,6 +108,7 @@ def _program(
     yield bpf_instruction(EQUAL, found.audit, then=1)
     yield _refuse(errno.ENOSYS)
     yield bpf_instruction(LOAD, NUMBER)
+    # Calls of the x32 interface have other numbers, which no line below would find.
     yield bpf_instruction(AT_LEAST, X32, otherwise=1)
     yield _refuse(errno.ENOSYS)
     # clone3 has its flags in memory, where no filter can see them; programs that lack it use clone

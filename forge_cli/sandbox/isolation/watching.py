@@ -177,6 +177,7 @@ def watch_filter(
     if begins:
         steps += _if_equal(numbers.prctl, argument_at(0), _PR_SET_SECCOMP)
     steps += _if_any(found.socketpair, argument_at(1), DATAGRAM)
+    # sendto has a destination only if its fifth argument, a pointer, is not null: both halves count.
     steps += [
         bpf_instruction(EQUAL, numbers.sendto, otherwise=6),
         bpf_instruction(LOAD, argument_at(4)),

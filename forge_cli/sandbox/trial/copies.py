@@ -230,6 +230,7 @@ class Copies:
         for place in (upper, upper.with_name("work"), upper.with_name("merged")):
             place.mkdir(mode=0o700, parents=True)
         info = zone.stat()
+        # The upper folder stands in for the root of the zone, with its owner and mode.
         if os.geteuid() == 0:
             os.chown(upper, info.st_uid, info.st_gid)
         upper.chmod(info.st_mode & 0o7777)

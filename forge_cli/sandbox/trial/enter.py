@@ -70,6 +70,7 @@ def enter_namespaces(*, network: bool) -> None:
     user, group = os.geteuid(), os.getegid()
     if user != 0 or _unshare(wanted) < 0:
         _call("no namespaces", _unshare, wanted | _NEWUSER)
+        # Without "deny" the kernel takes no gid_map from a user.
         for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
             with open(f"/proc/self/{name}", "w") as file:
                 file.write(text)

@@ -164,6 +164,7 @@ class Watch:
             return error.errno in (errno.ENOENT, errno.EINTR)  # who called has been killed meanwhile
         number, pid, _, call, _, _, *arguments = _NOTIFICATION.unpack(held)
         refused: int | None = None
+        # The process that starts the command is under the filter as well.
         if pid != self._own:
             try:
                 refused = self._see(number, pid, call, arguments)
