@@ -83,7 +83,7 @@ def test_an_undo_that_was_cut_off_is_completed_before_it_is_redone(writer: Proje
     work(writer, cli, write("app.py", "two\n"), write("new.txt", "new\n"), write("other.txt", "x\n"))
     after = own(writer.folder)
     with monkeypatch.context() as patched:
-        patched.setattr("forge_cli.record.undo.restore", interrupt)
+        patched.setattr("forge_cli.record.undo.restore_file", interrupt)
         assert cli("undo").code == ExitCode.INTERRUPTED
     assert own(writer.folder) not in (before, after)
     refused = cli("undo", "--redo")
@@ -91,7 +91,7 @@ def test_an_undo_that_was_cut_off_is_completed_before_it_is_redone(writer: Proje
     assert cli("undo").code == 0
     assert own(writer.folder) == before
     with monkeypatch.context() as patched:
-        patched.setattr("forge_cli.record.undo.restore", interrupt)
+        patched.setattr("forge_cli.record.undo.restore_file", interrupt)
         assert cli("undo", "--redo").code == ExitCode.INTERRUPTED
     assert cli("undo", "--redo").code == 0
     assert own(writer.folder) == after
