@@ -111,6 +111,11 @@ class MarkdownStream:
         self._next_look = 0
 
     @property
+    def is_open(self) -> bool:
+        """Whether a block still grows."""
+        return bool(self._held)
+
+    @property
     def begun(self) -> bool:
         """Is something of this text printed?"""
         return self._begun

@@ -97,12 +97,17 @@ class TerminalUI:
         self._markdown: MarkdownStream | None = None
         """The drawer of the answer on a terminal, once there is some of it."""
         self._last_text = float("-inf")
+        self._text_is_done = False
+        """Whether the answer has ended, unless the next turn goes on with one that was cut off at its length limit."""
+        self._after_text: list[events.Event] = []
+        """Warnings that came in the middle of the answer."""
 
     async def __aenter__(self) -> Self:
         self._tasks = await self._stack.enter_async_context(anyio.create_task_group())
         self._stack.callback(self._tasks.cancel_scope.cancel)
         self._stack.callback(self._bus.subscribe(self._show, answers=self._interactive))
         self._stack.callback(self._stop_waiting)
+        self._stack.callback(self._finish_text)
         if self._live:
             self._live.lines = self._live_lines
             self._stack.callback(self._live.close)
@@ -159,6 +164,8 @@ class TerminalUI:
 
     def _draw(self, event: events.Event) -> None:
         self._note(event)
+        if self._text_is_done and not _may_go_on(event):
+            self._finish_text()
         match event:
             case events.Streaming() if self._stream_text:
                 if event.origin is None:
@@ -175,8 +182,10 @@ class TerminalUI:
                 if self._markdown.begun or not self._live:
                     self._trace(event)
                 self._end_text()
+            case events.StatusEvent(level="warning", about=None) if self._is_within_text and self._stream_text:
+                self._after_text.append(event)
             case events.StatusEvent(level="warning" | "error") | events.SessionEnd():
-                self._end_text()
+                self._finish_text()
                 self._trace(event)
             case events.ApprovalRequired() if self._interactive:
                 self._tasks.start_soon(self._ask, event.request, call_key(event, event.request.tool_call_id))
@@ -279,6 +288,7 @@ class TerminalUI:
                 return False
 
     def _stream(self, event: events.Streaming) -> None:
+        self._text_is_done = event.done
         text = readable(event.delta, after=self._streamed)
         self._streamed = (self._streamed + event.delta)[-4:]
         if self._output.isatty():
@@ -286,9 +296,22 @@ class TerminalUI:
             self._markdown = self._markdown or self._new_markdown()
             text = self._markdown.feed(text)
         self._write(text)
-        if event.done:
+
+    @property
+    def _is_within_text(self) -> bool:
+        return self._open_line or bool(self._markdown and self._markdown.is_open)
+
+    def _finish_text(self) -> None:
+        """End the answer and its last line, and print the warnings that waited for that."""
+        if self._text_is_done or self._after_text:
+            self._text_is_done = False
             self._end_text()
             self._write("\n" if self._open_line else "")
+        else:
+            self._end_text()
+        waiting, self._after_text = self._after_text, []
+        for event in waiting:
+            self._trace(event)
 
     def _new_markdown(self) -> MarkdownStream:
         from forge_cli.ui.terminal.markdown import MarkdownStream
@@ -349,3 +372,18 @@ class TerminalUI:
             signal.raise_signal(signal.SIGINT)
         else:
             self._bus.emit(Interrupt(HUNG_UP if left.hung_up else "interrupted"))
+
+
+def _may_go_on(event: events.Event) -> bool:
+    """Return True if the answer before an event may be continued after it, as one that was cut off is."""
+    if event.origin is not None:
+        return False
+    match event:
+        case events.Streaming(done=False) | events.MessageEvent() | events.TurnStart() | events.ContextUsage():
+            return True
+        case events.TurnEndEvent(stop=stop):
+            return stop == "max_tokens"
+        case events.StatusEvent(level=level):
+            return level != "error"
+        case _:
+            return False

@@ -11,7 +11,9 @@ from msgspec.structs import replace
 from forge_cli import ApprovalDecision, EventBus, RuntimeUI
 from forge_cli.core.actions import Interrupt
 from forge_cli.core.approval import ApprovalRequest
-from forge_cli.core.events import Streaming
+from forge_cli.core.events import MessageEvent, StatusEvent, Streaming, TurnEndEvent, TurnStart
+from forge_cli.core.messages import Message, Usage
+from forge_cli.core.phrases import RESUME_CUT_OFF
 from forge_cli.process.signals import in_loop
 from forge_cli.terminal import TerminalUI
 
@@ -225,3 +227,36 @@ def test_an_edit_is_shown_before_and_told_in_a_line_after_and_a_patch_by_its_fil
     assert "✓ apply_patch input=(8 lines) · M output/a.py  A output/b\r\n" in told
     assert "+ two = 3" not in told
     assert keyboard.end() == 0
+
+
+class Screen(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("output", [io.StringIO, Screen])
+def test_an_answer_that_is_cut_off_goes_on_in_its_line_and_warnings_come_after_it(
+    output: type[io.StringIO],
+) -> None:
+    out = output()
+
+    async def speak() -> None:
+        bus = EventBus()
+        async with TerminalUI(bus, output=out):
+            bus.emit(TurnStart(1, "digest", ()))
+            bus.emit(Streaming("s", "One lo", done=False))
+            bus.emit(StatusEvent("warning", "the answer was cut off"))
+            bus.emit(Streaming("s", "", done=True))
+            bus.emit(MessageEvent(Message("assistant", "One lo")))
+            bus.emit(TurnEndEvent(1, "max_tokens", Usage()))
+            bus.emit(MessageEvent(Message("user", RESUME_CUT_OFF)))
+            bus.emit(TurnStart(2, "digest", ()))
+            bus.emit(Streaming("t", "ng line", done=False))
+            bus.emit(Streaming("t", "", done=True))
+            bus.emit(MessageEvent(Message("assistant", "ng line")))
+            bus.emit(TurnEndEvent(2, "end", Usage()))
+
+    in_loop(speak)
+    first, warning = [line for line in out.getvalue().splitlines() if line]
+    assert first == "One long line"
+    assert "the answer was cut off" in warning
