@@ -6,6 +6,20 @@ import os
 import signal
 import sys
 
+ended: list[int] = []
+"""The exit code, once the command line has run."""
+
+
+@atexit.register  # at the import, so that it is called after what tools and libraries register later
+def leave_as_it_is() -> None:
+    """Spare Python to take apart all that was imported, unless third-party code may count on that."""
+    thirdparty = sys.modules.get("forge_cli.core.thirdparty")
+    if ended and not (thirdparty and thirdparty.LOADED):
+        from forge_cli.cli.app import leave
+
+        os._exit(leave(ended[0]))
+    gc.freeze()  # garbage would be looked for twice, a fifth of a command's time
+
 
 def main() -> int:
     """Run the command line.
@@ -15,21 +29,10 @@ def main() -> int:
     mask = None
     if hasattr(signal, "pthread_sigmask"):
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, (1, 2, 3, 15))
-    code: int | None = None
-
-    @atexit.register  # the first one is called last, after those of tools and libraries
-    def leave_as_it_is() -> None:
-        """Spare Python to take apart all that was imported, unless third-party code may count on that."""
-        thirdparty = sys.modules.get("forge_cli.core.thirdparty")
-        if code is not None and not (thirdparty and thirdparty.LOADED):
-            os._exit(leave(code))
-        gc.freeze()  # garbage would be looked for twice, a fifth of a command's time
-
-    from forge_cli.cli.app import leave
     from forge_cli.cli.app import main as run_command_line
 
-    code = run_command_line(mask)
-    return code
+    ended[:] = [run_command_line(mask)]
+    return ended[0]
 
 
 if __name__ == "__main__":

@@ -25,10 +25,9 @@ from forge_cli.engine.turns.environment import (
     system_prompt,
     wanted_output,
 )
-from forge_cli.engine.turns.history import History
+from forge_cli.engine.turns.history import Context, History
 from forge_cli.engine.turns.loop import EnvironmentChange, Loop
 from forge_cli.engine.turns.offered import OfferedTools, ToolRoom
-from forge_cli.engine.turns.window import Context
 from forge_cli.files.home import close_home, forge_home
 from forge_cli.files.repository import git_branch
 from forge_cli.files.settings import Settings

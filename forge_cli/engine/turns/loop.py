@@ -32,11 +32,10 @@ from forge_cli.core.phrases import INTERRUPTED_ANSWER, RESUME_CUT_OFF, command_o
 from forge_cli.core.results import for_model
 from forge_cli.engine.gate.toolbox import Toolbox
 from forge_cli.engine.turns.calls import MOST_CALLS, Turn
-from forge_cli.engine.turns.history import History
+from forge_cli.engine.turns.history import Ask, Context, History, Keep
 from forge_cli.engine.turns.limits import Budget, Repeats
 from forge_cli.engine.turns.offered import OfferedTools, spec_of
 from forge_cli.engine.turns.stream import AnswerStream
-from forge_cli.engine.turns.window import Ask, Context, Keep
 from forge_cli.sandbox.secrets import Redactor
 
 if TYPE_CHECKING:

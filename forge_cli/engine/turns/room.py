@@ -11,8 +11,8 @@ from forge_cli.core.events import ContextUsage, MessageEvent, StatusEvent
 from forge_cli.core.messages import CallResult, Message, Summary, TurnEnd
 from forge_cli.core.phrases import ELIDED_RESULT, SUMMARY_INSTRUCTIONS
 from forge_cli.engine.gate.offer import BYTES_A_TOKEN, text_tokens
+from forge_cli.engine.turns.history import CROWDED, Ask, Context, size_of_result, tokens_in
 from forge_cli.engine.turns.summary import summary_message, transcript, verbatim_parts
-from forge_cli.engine.turns.window import CROWDED, Ask, Context, size_of_result, tokens_in
 
 ROOMY = 0.6
 """The share of a crowded window that may stay.
