@@ -142,6 +142,7 @@ class SessionOptions(WorkOptions):
 
     @property
     def resumes(self) -> bool:
+        """Return True if an earlier session goes on."""
         return self.last or self.resume is not None
 
     def require_consistent(self) -> None:

@@ -77,6 +77,7 @@ class RunOptions:
 
     @property
     def resumes(self) -> bool:
+        """Return True if an earlier session goes on."""
         return self.last or self.resume is not None
 
     def host(self, worker: Worker | None = None) -> PluginHost:

@@ -178,10 +178,12 @@ class Wiring:
 
     @property
     def is_root(self) -> bool:
+        """Return True for a worker that no other one has called."""
         return self.depth == 0
 
     @property
     def past(self) -> Past | None:
+        """What the session that goes on has said and done."""
         return self.resume.past if self.resume else None
 
     @property

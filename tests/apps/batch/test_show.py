@@ -3,20 +3,15 @@
 Covers forge_cli.apps.batch.show, forge_cli.apps.batch.store.
 """
 
-import io
-import os
 import re
-import time
 
 import pytest
 
-from forge_cli.apps.batch.show import BatchReport, BatchScreen, provider_state
+from forge_cli.apps.batch.show import BatchScreen, provider_state
 from forge_cli.apps.batch.store import BatchCounts, BatchEvent, Spending
 from forge_cli.core.messages import Usage
 from forge_cli.engine.batch.local import SharedPace
-from forge_cli.process.streams import ErrorStream
 from forge_cli.testing import Project
-from forge_cli.ui.terminal.live import LiveLines
 from tests.support.batches import sorter, write_items
 
 
@@ -53,21 +48,6 @@ def test_what_is_not_known_is_left_out() -> None:
     screen = BatchScreen("triage")
     screen.take(BatchEvent("batchEnd", BatchCounts(2, completed=2), Spending(cost=None)))
     assert screen.line(2) == "2 completed · 0 tokens · 2.0 s"
-
-
-def test_live_lines_that_began_with_the_process_count_from_the_batch_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    master, slave = os.openpty()
-    with open(slave, "wb", buffering=0) as terminal:
-        live = LiveLines(slave, lambda seconds: [], since=time.monotonic() - 1000)
-        stream = ErrorStream(terminal, write_through=True)
-        stream.live = live
-        monkeypatch.setattr("sys.stderr", stream)
-        report = BatchReport("triage", io.StringIO(), str, as_json=False)
-        with report.shown():
-            report(failed("a", "one"))
-            assert re.search(r" · \d+\.\d s$", plain(live.lines(1000)[2]))
-        monkeypatch.undo()
-    os.close(master)
 
 
 def test_what_is_wrong_with_the_provider_is_told() -> None:
