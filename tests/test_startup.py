@@ -97,7 +97,7 @@ def test_the_help_needs_typer_and_no_command(tmp_path: Path) -> None:
         "forge_cli.cli.app",
         "forge_cli.cli.commands",
         "forge_cli.cli.overview",
-        "forge_cli.cli.options",
+        "forge_cli.cli.parsing",
     }
 
 

@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
-from forge_cli.cli.options import HELP, PlainParser
+from forge_cli.cli.parsing import HELP, PlainParser
 from forge_cli.core.source import OWN
 from forge_cli.engine.plugins.scan import COMMAND, Plugin, allowed, installed, kind_and_name, takes_name
 from forge_cli.files.home import forge_home

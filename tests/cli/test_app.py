@@ -1,6 +1,6 @@
 """How the console script finds commands and how it ends.
 
-Covers forge_cli.cli.commands, forge_cli.cli.failure, forge_cli.cli.overview, forge_cli.cli.options and
+Covers forge_cli.cli.commands, forge_cli.cli.failure, forge_cli.cli.overview, forge_cli.cli.parsing and
 forge_cli.cli.usage.
 """
 
