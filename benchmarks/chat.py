@@ -16,7 +16,7 @@ from typing import Any, TextIO, cast
 
 from table import Row, Sample, best, main, ratio, take_turns
 
-from forge_cli.apps.chat.around import InputHistory, Notice, StatusBar, TextAbove
+from forge_cli.apps.chat.around import InputHistory, Notice, TextAbove
 from forge_cli.apps.chat.drawing import ChatUI
 from forge_cli.apps.chat.screen import ChatScreen
 from forge_cli.apps.chat.talk import Talk
@@ -81,14 +81,12 @@ async def screen(terminal: Terminal, speak: Callable[[EventBus], Any] | None = N
         places=places,
         history=InputHistory(None),
         signal=InterruptSignal(),
-        trace=(lambda: "normal", lambda level: None),
     )
     above = TextAbove(terminal.stream)
     shown = ChatScreen(
         talk,
         above,
         completion=InputCompletion(facts, list, places),
-        bar=StatusBar(facts),
         notice=Notice(lambda text: None),
     )
     output = cast(TextIO, above)

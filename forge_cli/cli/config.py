@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-import yaml
 
 from forge_cli.cli.notices import near, warn
 from forge_cli.cli.options import DirectoryOption, JsonOption, new_app, work_folder
@@ -114,8 +113,8 @@ def _planned(file: Path, place: tuple[str, ...], text: str) -> tuple[FileEdit, S
 
 def _values(text: str) -> list[Any]:
     try:
-        read = yaml.safe_load(text)
-    except yaml.YAMLError:
+        read = parse_document(f"value: {text}", "VALUE")["value"]
+    except (ForgeError, KeyError):
         return [text]
     return [read] if read == text else [read, text]
 

@@ -187,6 +187,10 @@ SET = {
     "aliases.fast script:b.yaml": ("# turns\n", '# turns\naliases:\n  fast: "script:b.yaml"\n'),
     'models."openai:x.y".timeout 30': ("# turns\n", '# turns\nmodels:\n  "openai:x.y":\n    timeout: 30\n'),
 }
+YAML_WORDS = {
+    "hooks [{on: before_tool, run: [./look.sh]}]": 'hooks:\n  - {"on": before_tool, run: [./look.sh]}\n',
+    "models {script:a.yaml: {timeout: 30}}": "timeout: 30",
+}
 REFUSED = {
     "modle x": "there is no setting 'modle'\n  did you mean 'model'?",
     "model nope": "model cannot be nope: 'nope' is not a model",
@@ -209,6 +213,14 @@ def test_a_setting_is_written_and_all_else_stays(cli, project: Project, line: st
     assert (done.code, done.out) == (0, f"{key} is {value} now, in {file}\n"), done
     assert file.read_text() == FILE.replace(*SET[line])
     assert cli("config", "set", key, value).out == f"{key} is {value} already, in {file}\n"
+
+
+@pytest.mark.parametrize("line", YAML_WORDS)
+def test_a_value_is_read_as_it_would_be_in_the_file(cli, project: Project, line: str) -> None:
+    key, _, value = line.partition(" ")
+    done = cli("config", "set", key, value)
+    assert done.code == 0, done
+    assert YAML_WORDS[line] in (project.home / "config.yaml").read_text()
 
 
 def test_what_could_not_be_used_is_not_written(cli, project: Project) -> None:

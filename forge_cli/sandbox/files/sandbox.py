@@ -277,6 +277,7 @@ class AccessRights:
     def __init__(self, sandbox: Sandbox, judged: Sequence[JudgedPath], *, changes: bool) -> None:
         """Grant each judged place its access, or without ``changes`` only to read it."""
         self._sandbox = sandbox
+        self._changes = changes
         self._places: dict[str, str] = {}
         self._granted: dict[str, set[Access]] = {}
         self._states: dict[str, FileState | None] = {}
@@ -295,6 +296,8 @@ class AccessRights:
         declared = self._places.get(asked.text)
         if declared not in (None, place.virtual):
             raise Stale(f"{asked} led to {shown(declared)} when it was judged, and to {shown(place.virtual)} now")
+        if access.changes and not self._changes:
+            raise ToolError(f"{asked} was not touched: a check or a preview of a call only looks")
         if access not in _DECLARATIONS:
             return
         verdict = consent_verdict(place, access, self._sandbox.own)

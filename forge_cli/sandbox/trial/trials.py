@@ -23,7 +23,6 @@ from forge_cli.sandbox.changes.apply import ChangeSet, is_begun
 from forge_cli.sandbox.changes.path_changes import ReadUntil, TooManyChanges, UnknownChange
 from forge_cli.sandbox.files.consent import OwnFiles
 from forge_cli.sandbox.files.place import Identity, identity_of
-from forge_cli.sandbox.isolation.bubblewrap import Bubblewrap
 from forge_cli.sandbox.isolation.isolation import Confined
 from forge_cli.sandbox.isolation.temporary import TemporaryCopy
 from forge_cli.sandbox.names import shown
@@ -115,7 +114,7 @@ def want_of_file(name: str) -> TriedWant:
 
 def copies_problem(wrap: Confined) -> str | None:
     """Why commands cannot work on copies, as far as that is known before."""
-    if not isinstance(wrap.mechanism, Bubblewrap):
+    if wrap.mechanism.name != "bwrap":
         return f"commands are confined by {wrap.mechanism.name}, and copies need bwrap"
     if place := mounted_below([zone.path for zone in wrap.confinement.zones]):
         return f"{shown(str(place))} is a file system of its own inside a zone"

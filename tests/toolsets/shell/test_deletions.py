@@ -152,6 +152,17 @@ def test_the_check_says_where_commands_are_not_bound(project: Project) -> None:
     assert f"{says}commands are not confined" in done.stderr
 
 
+def test_the_check_says_nothing_of_it_where_commands_are_bound_also_beside_tools_of_a_module(project: Project) -> None:
+    project_of(project, "blocked", RULE).write("empty/x", "")
+    project.write("tools.py", "def look() -> str:\n    'Look.'\n    return 'x'\n")
+    worker = (project.folder / "worker.yaml").read_text()
+    more = "toolsets:\n  custom: {module: ./tools.py, tools: [look]}\n"
+    project.write("worker.yaml", worker.replace("toolsets:\n", more))
+    assert "custom" in project.read("worker.yaml")
+    done = project.forge("worker", "check", "worker.yaml")
+    assert "binds tools only" not in done.stderr
+
+
 def zone(name: str, path: str, delete: str, *, stated: bool = True) -> Zone:
     approval = ZoneApproval(Approval.PRE_APPROVED, Approval(delete))
     return Zone(name, Path(path), ZoneMode.RW, approval, delete_stated=stated)
