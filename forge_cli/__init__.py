@@ -34,7 +34,9 @@ _ROOMS = {
     "ui.terminal.trace": "trace_formatter",
 }
 """The room in which each name of this module is made."""
-_ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names.split()}
+_ROOM_OF: dict[str, str] = {}
+for _room, _names in _ROOMS.items():
+    _ROOM_OF.update(dict.fromkeys(_names.split(), _room))
 _PACKAGES = frozenset(
     {
         *("apps", "cli", "core", "engine", "files", "inspection", "models", "process"),

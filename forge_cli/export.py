@@ -142,7 +142,11 @@ def _signature(tool: Tool) -> inspect.Signature:
         if not name.isidentifier():
             others = True
             continue
-        default = inspect.Parameter.empty if name in required else field.get("default") if field is not True else None
+        default: Any = None
+        if name in required:
+            default = inspect.Parameter.empty
+        elif field is not True:
+            default = field.get("default")
         parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default))
     if others:
         parameters.append(inspect.Parameter("args", inspect.Parameter.VAR_KEYWORD))

@@ -43,7 +43,10 @@ def missing(module: str, name: str) -> ImportError | AttributeError:
 
 def public_homes() -> dict[str, str]:
     """Return the module of each public name."""
-    return {name: module for module in PUBLIC_MODULES for name in import_module(module).__all__}
+    homes: dict[str, str] = {}
+    for module in PUBLIC_MODULES:
+        homes.update(dict.fromkeys(import_module(module).__all__, module))
+    return homes
 
 
 def _is_module(name: str) -> bool:

@@ -84,7 +84,8 @@ def undo_session(
     if ran:
         warn(f"not undone: what else {counted(ran, 'command')} did, such as over the network")
     if left and not only_list:
-        sys.stderr.write(f"forge: {counted(left, 'file')} of {len(found)} left as it is\n")
+        as_before = "it is" if left == 1 else "they are"
+        sys.stderr.write(f"forge: {counted(left, 'file')} of {len(found)} left as {as_before}\n")
         raise typer.Exit(ExitCode.FAILED)
 
 

@@ -149,9 +149,12 @@ class CustomToolset(Offering):
 
 
 def _keeps_open(thing: Any) -> bool:
-    """Is there a toolset in it, however deep?"""
-    inside = thing.values() if isinstance(thing, dict) else thing if isinstance(thing, list | tuple) else ()
-    return is_toolset(thing) or any(map(_keeps_open, inside))
+    """Return True if there is a toolset in it, however deep."""
+    if is_toolset(thing):
+        return True
+    if isinstance(thing, dict):
+        return any(map(_keeps_open, thing.values()))
+    return isinstance(thing, list | tuple) and any(map(_keeps_open, thing))
 
 
 @hookimpl

@@ -148,8 +148,9 @@ def _of_zip(archive: zipfile.ZipFile) -> Iterator[Entry]:
         if info.is_dir():
             yield info.filename, None, bytes
             continue
-        is_typed = stat.S_IFMT(mode) != 0  # programs that know no modes leave it empty
-        problem = ENCRYPTED if info.flag_bits & 1 else problem_of_mode(mode if is_typed else mode | stat.S_IFREG)
+        if stat.S_IFMT(mode) == 0:  # programs that know no modes leave it empty
+            mode |= stat.S_IFREG
+        problem = ENCRYPTED if info.flag_bits & 1 else problem_of_mode(mode)
         file = OfferedFile(info.file_size, mode & 0o111 != 0, problem, info.orig_filename)
         yield info.orig_filename, file, partial(_read_zipped, archive, info)
 

@@ -107,15 +107,15 @@ class Runner:
 
     def arguments(self, program: Program, args: Args, sandbox: SandboxView, *, preview: bool = False) -> list[str]:
         """The command line behind the program; paths become real ones, in a preview without any consent yet."""
-        return [
-            parameter.argv_item(
-                sandbox.real(args[name], "info" if preview else parameter.access)
-                if parameter.type == "path"
-                else args[name]
-            )
-            for parameter in program.manifest.parameters
-            if (name := parameter.name) in args
-        ]
+        items = []
+        for parameter in program.manifest.parameters:
+            if parameter.name not in args:
+                continue
+            value = args[parameter.name]
+            if parameter.type == "path":
+                value = sandbox.real(value, "info" if preview else parameter.access)
+            items.append(parameter.argv_item(value))
+        return items
 
     async def run(
         self, program: Program, args: Args, context: ToolContext, *, timeout: float | None = None

@@ -48,7 +48,8 @@ def for_model(summary: str, lines: Iterable[str]) -> str:
 
 
 def holds_secrets(*paths: str) -> bool:
-    return any(is_secret(name) for path in paths for name in path.split("/"))
+    """Return True if a file or a folder on one of the paths has a name of such that hold secrets."""
+    return any(is_secret(name) for name in "/".join(paths).split("/"))
 
 
 def patch_result(changes: Sequence[Change]) -> Custom:

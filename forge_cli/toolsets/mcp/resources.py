@@ -130,7 +130,10 @@ def resource_tools(connections: Sequence[Connection], rules: ResourceRules) -> l
 
     async def list_resources(args: Args, context: ToolContext) -> ResultValue:
         wanted = [_find(those, args["server"])] if "server" in args else list(those.values())
-        return Json([_describe(each.name, found) for each in wanted for found in await each.list_resources()])
+        rows: list[JsonObject] = []
+        for each in wanted:
+            rows += [_describe(each.name, found) for found in await each.list_resources()]
+        return Json(rows)
 
     async def read_resource(args: Args, context: ToolContext) -> ResultValue:
         read = await _find(those, args["server"]).read_resource(args["uri"])

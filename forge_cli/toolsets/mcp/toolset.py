@@ -136,7 +136,11 @@ class McpToolset(Toolset):
 
     async def parts(self) -> Iterable[LockEntry]:
         """The offer of each connected server."""
-        return [entry for each in self.connections if each.connected for entry in await offered_entries(each)]
+        entries: list[LockEntry] = []
+        for each in self.connections:
+            if each.connected:
+                entries += await offered_entries(each)
+        return entries
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()
@@ -241,7 +245,9 @@ class McpToolset(Toolset):
                 self._warn(StatusNotice(problem, "server", urgent=not is_inspecting()))
                 self._left_out[connection.name] = Source("mcp", connection.name), visible(connection.failure)
         offered = await self._tools_by_server()
-        found = [tool for connection in self._in_use for tool in offered[connection.name]]
+        found: list[Tool] = []
+        for connection in self._in_use:
+            found += offered[connection.name]
         return found + resource_tools(self._in_use, self._resource_rules())
 
     async def _tools_by_server(self) -> dict[str, list[Tool]]:
