@@ -756,3 +756,9 @@ def test_what_plugins_and_examples_import_is_where_it_is_public() -> None:
         if HOMES.get(name, TOP) != TOP
     }
     assert moved == {}
+
+
+def test_the_tests_that_ci_names_are_there() -> None:
+    named = re.findall(r"(?:tests|plugins)/[\w./-]+", (ROOT / ".ci/run").read_text("utf-8"))
+    assert named
+    assert [path for path in named if not (ROOT / path).exists()] == []
