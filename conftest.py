@@ -21,7 +21,12 @@ import pytest
 
 from forge_cli.core.notify import UNCONFINED_RULES
 from forge_cli.core.text import counted
-from forge_cli.sandbox.isolation.isolation import Mechanism, available_mechanisms, describe_confinement, is_confining
+from forge_cli.sandbox.isolation.isolation import (
+    Mechanism,
+    available_mechanisms,
+    describe_confinement,
+    is_confining,
+)
 from forge_cli.sandbox.processes.limits import groups_around
 from forge_cli.sandbox.trial.copies import overlay_problem
 from forge_cli.sandbox.worker_processes import NOT_CONFINED
@@ -49,32 +54,53 @@ def program(name: str, package: str) -> Need:
 
 
 def mechanism(name: str) -> Mechanism | None:
-    return next((found for found in available_mechanisms() if found.name == name and is_confining(found)), None)
+    return next(
+        (found for found in available_mechanisms() if found.name == name and is_confining(found)),
+        None,
+    )
 
 
 def can_mount() -> bool:
     """Whether a process of this user may have mounts that nobody else sees."""
-    code = "from forge_cli.sandbox.trial.enter import enter_namespaces; enter_namespaces(network=True)"
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
+    code = (
+        "from forge_cli.sandbox.trial.enter import enter_namespaces; enter_namespaces(network=True)"
+    )
+    return (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode
+        == 0
+    )
 
 
 def find_chromium() -> str | None:
-    return next(filter(None, (shutil.which(name, path=PATH) for name in ("chromium", "chromium-browser"))), None)
+    return next(
+        filter(None, (shutil.which(name, path=PATH) for name in ("chromium", "chromium-browser"))),
+        None,
+    )
 
 
 def find_axe() -> Path | None:
     """axe-core, which checks pages, where npm has put it: beside the programs on the PATH, or for everybody."""
     folders = [Path(folder).parent for folder in PATH.split(os.pathsep)]
-    places = [place / "axe-core/axe.min.js" for folder in folders for place in (folder, folder / "lib/node_modules")]
+    places = [
+        place / "axe-core/axe.min.js"
+        for folder in folders
+        for place in (folder, folder / "lib/node_modules")
+    ]
     return next((place for place in places if place.is_file()), None)
 
 
 NEEDS = {
     "axe": Need(find_axe, more="npm install -g axe-core"),
     "bash": program("bash", "bash"),
-    "bwrap": Need(lambda: mechanism("bwrap"), "bubblewrap" if LINUX else None, "and let it make user namespaces"),
+    "bwrap": Need(
+        lambda: mechanism("bwrap"),
+        "bubblewrap" if LINUX else None,
+        "and let it make user namespaces",
+    ),
     "Landlock": Need(lambda: mechanism("Landlock"), more="the kernel has to allow it"),
-    "cgroups": Need(groups_around, more="a control group (v2) with memory and pids that one may make others in"),
+    "cgroups": Need(
+        groups_around, more="a control group (v2) with memory and pids that one may make others in"
+    ),
     "chromium": Need(find_chromium, "chromium"),
     "conformance": Need(
         lambda: all(shutil.which(name, path=PATH) for name in ("node", "conformance")),
@@ -87,7 +113,9 @@ NEEDS = {
     "git": program("git", "git"),
     "go": program("go", "golang-go"),
     "npm-servers": Need(
-        lambda: all(shutil.which(f"mcp-server-{name}", path=PATH) for name in ("everything", "filesystem")),
+        lambda: all(
+            shutil.which(f"mcp-server-{name}", path=PATH) for name in ("everything", "filesystem")
+        ),
         more="npm install -g @modelcontextprotocol/server-everything @modelcontextprotocol/server-filesystem",
     ),
     "overlay": Need(
@@ -100,8 +128,13 @@ NEEDS = {
     "uv": program("uv", "uv"),
     "zsh": program("zsh", "zsh"),
     "linux": Need(lambda: LINUX),
-    "mounts": Need(lambda: LINUX and can_mount(), more="the kernel has to let processes have mounts of their own"),
-    "loop": Need(lambda: LINUX and os.geteuid() == 0 and os.path.exists("/dev/loop-control"), more="and root"),
+    "mounts": Need(
+        lambda: LINUX and can_mount(),
+        more="the kernel has to let processes have mounts of their own",
+    ),
+    "loop": Need(
+        lambda: LINUX and os.geteuid() == 0 and os.path.exists("/dev/loop-control"), more="and root"
+    ),
     "root": Need(lambda: os.geteuid() == 0, more="only root can make a file that belongs to root"),
     "user": Need(lambda: os.geteuid() != 0, more="root may read and write everything"),
 }
@@ -215,4 +248,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Genera
     skipped = Counter(found[1] for reason in reasons if (found := REASON.search(reason)))
     if skipped:
         count, packages = counted(skipped.total(), "test"), ", ".join(sorted(skipped))
-        terminalreporter.write_line(f"skipped {count}: install {packages} to run them all", yellow=True)
+        terminalreporter.write_line(
+            f"skipped {count}: install {packages} to run them all", yellow=True
+        )

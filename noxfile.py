@@ -84,15 +84,28 @@ def quick(session: nox.Session) -> None:
         installed.write_text(digest)
     session.run("ruff", "check", "--quiet")
     session.run("ruff", "format", "--quiet", "--check")
-    chosen = session.run("python", "-m", "tests.support.quick", *session.posargs, silent=True, stderr=None)
+    chosen = session.run(
+        "python", "-m", "tests.support.quick", *session.posargs, silent=True, stderr=None
+    )
     processes = str(min(4, os.cpu_count() or 1))
-    session.run("pytest", "-q", "-n", processes, "--dist", "worksteal", *str(chosen).split(), env=WITH_BYTECODE)
+    session.run(
+        "pytest",
+        "-q",
+        "-n",
+        processes,
+        "--dist",
+        "worksteal",
+        *str(chosen).split(),
+        env=WITH_BYTECODE,
+    )
 
 
 def newest_python() -> str | None:
     """An interpreter that is newer than this one, the newest that works; None where there is none."""
     for path in _interpreters():
-        asked = subprocess.run([path, "-c", "import ensurepip, venv"], capture_output=True, check=False)
+        asked = subprocess.run(
+            [path, "-c", "import ensurepip, venv"], capture_output=True, check=False
+        )
         if asked.returncode == 0:
             return path
     return None
@@ -167,7 +180,10 @@ def types(session: nox.Session) -> None:
     """Check the type hints of forge and of its plugins."""
     install(session, "types")
     session.run(
-        "mypy", "--num-workers", "auto", *(session.posargs or ["forge_cli", *(f"{plugin}/src" for plugin in PLUGINS)])
+        "mypy",
+        "--num-workers",
+        "auto",
+        *(session.posargs or ["forge_cli", *(f"{plugin}/src" for plugin in PLUGINS)]),
     )
 
 
@@ -201,7 +217,15 @@ def build(session: nox.Session) -> None:
         session.run(f"{forge}-workers", "--version", external=True)
         session.run(forge, "docs", "concepts", external=True, silent=True)
         session.run(forge, "tools", "list", external=True, env=home)
-        session.run(forge, "run", str(calculator), "-p", "What is the 20th Fibonacci number?", external=True, env=home)
+        session.run(
+            forge,
+            "run",
+            str(calculator),
+            "-p",
+            "What is the 20th Fibonacci number?",
+            external=True,
+            env=home,
+        )
 
     # the pip that the interpreter brings reads some requirements of others differently than a new one
     web = next(folder for folder in PLUGINS if folder.endswith("forge-tools-web"))

@@ -39,18 +39,25 @@ MEASURED = (
 
 def figures(benchmark: Path) -> list[Row]:
     """The figures of one benchmark; a process of its own, as each would be alone."""
-    done = subprocess.run([sys.executable, benchmark, "--json"], stdout=subprocess.PIPE, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, benchmark, "--json"], stdout=subprocess.PIPE, text=True, check=False
+    )
     try:
         found = json.loads(done.stdout)
     except ValueError:
         raise SystemExit(f"{benchmark.name}: exit {done.returncode}, and no figures") from None
-    return [Row(f"{benchmark.stem}: {each['what']}", each["value"], each["limit"], each["detail"]) for each in found]
+    return [
+        Row(f"{benchmark.stem}: {each['what']}", each["value"], each["limit"], each["detail"])
+        for each in found
+    ]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("benchmarks", nargs="*", type=Path, help="files; without them, all")
-    parser.add_argument("--json", action="store_true", dest="as_json", help="print the rows as JSON")
+    parser.add_argument(
+        "--json", action="store_true", dest="as_json", help="print the rows as JSON"
+    )
     given = parser.parse_args()
     chosen = given.benchmarks or [FOLDER / f"{name}.py" for name in MEASURED]
     rows = [row for benchmark in chosen for row in figures(benchmark)]

@@ -35,7 +35,11 @@ def add(a: int, b: int) -> int:
 
 def answer(turn: int) -> bytes:
     """A stream of the Chat Completions API: a call, or the last words."""
-    call = {"index": 0, "id": f"call_{turn}", "function": {"name": "add", "arguments": '{"a": 1, "b": 2}'}}
+    call = {
+        "index": 0,
+        "id": f"call_{turn}",
+        "function": {"name": "add", "arguments": '{"a": 1, "b": 2}'},
+    }
     last = turn >= TURNS - 1
     delta = {"content": "done"} if last else {"tool_calls": [call]}
     usage = {"prompt_tokens": 10, "completion_tokens": 5}
@@ -45,13 +49,19 @@ def answer(turn: int) -> bytes:
         {"choices": [], "usage": usage},
     ]
     body = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n\n"
-    head = f"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: {len(body)}\r\n\r\n"
+    head = (
+        f"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: {len(body)}\r\n\r\n"
+    )
     return (head + body).encode()
 
 
 async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     while head := await reader.readuntil(b"\r\n\r\n") if not reader.at_eof() else b"":
-        length = next(int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
+        length = next(
+            int(line[15:])
+            for line in head.lower().split(b"\r\n")
+            if line.startswith(b"content-length:")
+        )
         told = json.loads(await reader.readexactly(length))
         await asyncio.sleep(SECONDS)
         writer.write(answer(sum(message["role"] == "assistant" for message in told["messages"])))
@@ -86,10 +96,20 @@ def slow_api() -> Iterator[str]:
 
 def forge(folder: str, *words: str, url: str = "") -> tuple[float, float]:
     """Seconds on the wall, and the peak of memory of all commands so far."""
-    env = {**os.environ, "FORGE_HOME": f"{folder}/home", "OPENAI_BASE_URL": url, "NO_PROXY": "127.0.0.1"}
+    env = {
+        **os.environ,
+        "FORGE_HOME": f"{folder}/home",
+        "OPENAI_BASE_URL": url,
+        "NO_PROXY": "127.0.0.1",
+    }
     began = time.monotonic()
     done = subprocess.run(
-        [sys.executable, "-m", "forge_cli", *words], cwd=folder, env=env, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "forge_cli", *words],
+        cwd=folder,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if done.returncode:
         raise SystemExit(f"{' '.join(words)}: exit {done.returncode}\n{done.stderr}")
@@ -100,14 +120,27 @@ def write(folder: str, items: int) -> None:
     Path(folder, "worker.yaml").write_text(WORKER)
     Path(folder, "tools.py").write_text(TOOLS)
     with Path(folder, "items.jsonl").open("w") as file:
-        file.writelines(json.dumps({"id": str(number), "task": f"count {number}"}) + "\n" for number in range(items))
+        file.writelines(
+            json.dumps({"id": str(number), "task": f"count {number}"}) + "\n"
+            for number in range(items)
+        )
 
 
 def throughput(rounds: int) -> list[Row]:
     """The best of the rounds decides; one item alone says what starting costs."""
     alone, took, memory = list[float](), list[float](), 0.0
-    words = ("batch", "worker.yaml", "items.jsonl", "-m", "openai:mock", "--concurrency", str(CONCURRENCY))
-    with tempfile.TemporaryDirectory() as whole:  # ext4 is slow to make files after many were removed
+    words = (
+        "batch",
+        "worker.yaml",
+        "items.jsonl",
+        "-m",
+        "openai:mock",
+        "--concurrency",
+        str(CONCURRENCY),
+    )
+    with (
+        tempfile.TemporaryDirectory() as whole
+    ):  # ext4 is slow to make files after many were removed
         for number in range(rounds):
             for items, walls in ((1, alone), (ITEMS, took)):
                 folder = f"{whole}/{number}-{items}"
@@ -129,8 +162,18 @@ def on_dask() -> list[Row]:
     """The cost of an item on a cluster of processes here, beside one in this process; starting is left out of both."""
     if find_spec("distributed") is None:
         return []
-    argv = ("batch", "worker.yaml", "items.jsonl", "-m", "openai:mock", "--concurrency", str(CONCURRENCY))
-    cost = {executor: _cost_of_an_item(*argv, "--executor", executor) for executor in ("local", "dask")}
+    argv = (
+        "batch",
+        "worker.yaml",
+        "items.jsonl",
+        "-m",
+        "openai:mock",
+        "--concurrency",
+        str(CONCURRENCY),
+    )
+    cost = {
+        executor: _cost_of_an_item(*argv, "--executor", executor) for executor in ("local", "dask")
+    }
     figures = f"{cost['dask']:.0f} / {cost['local']:.0f} ms of CPU an item"
     return [Row("an item on Dask, x local", cost["dask"] / cost["local"], detail=figures)]
 
@@ -161,7 +204,12 @@ def many_done() -> list[Row]:
         status, _ = forge(folder, "batch", "status", "items.results.jsonl")
     return [
         Row(f"status of {DONE} items, s", status, 10.0),
-        Row(f"resume of {DONE} items that are done, s", resume, 15.0, f"memory {max(before, memory):.0f} MB"),
+        Row(
+            f"resume of {DONE} items that are done, s",
+            resume,
+            15.0,
+            f"memory {max(before, memory):.0f} MB",
+        ),
     ]
 
 
@@ -173,9 +221,16 @@ def _repeat(folder: Path, items: int) -> None:
     with results.open("a") as lines, journal.open("a") as starts:
         for item in list(BatchInputs(str(folder / "items.jsonl"), TaskTemplate()))[1:items]:
             session = f"{start['session']}-{item.key}"
-            again = {"key": item.key, "input": item.recorded, "result": {**line["result"], "session_id": session}}
+            again = {
+                "key": item.key,
+                "input": item.recorded,
+                "result": {**line["result"], "session_id": session},
+            }
             lines.write(json.dumps(again) + "\n")
-            starts.write(json.dumps({**start, "key": item.key, "session": session, "input": item.digest}) + "\n")
+            starts.write(
+                json.dumps({**start, "key": item.key, "session": session, "input": item.digest})
+                + "\n"
+            )
 
 
 def measure(rounds: int) -> list[Row]:

@@ -41,9 +41,13 @@ def counting_api(cache: PromptCache) -> Iterator[str]:
             usage = cache.count(json.loads(self.rfile.read(int(self.headers["content-length"]))))
             turn = len(cache.usages)
             first, *others = events(turn, last=turn == TURNS)
-            message = {**first["message"], "usage": usage} if isinstance(first["message"], dict) else {}
+            message = (
+                {**first["message"], "usage": usage} if isinstance(first["message"], dict) else {}
+            )
             told = ({**first, "message": message}, *others)
-            body = "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in told).encode()
+            body = "".join(
+                f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in told
+            ).encode()
             self.send_response(200)
             self.send_header("content-type", "text/event-stream")
             self.send_header("content-length", str(len(body)))
@@ -61,7 +65,9 @@ def counting_api(cache: PromptCache) -> Iterator[str]:
 
 async def converse(folder: Path) -> None:
     worker, limits = load_worker(folder / "worker.yaml"), Limits(max_turns=TURNS)
-    runtime = WorkerRuntime(worker=worker, model="anthropic:claude-mock", limits=limits, workspace=folder)
+    runtime = WorkerRuntime(
+        worker=worker, model="anthropic:claude-mock", limits=limits, workspace=folder
+    )
     async with runtime:
         result = await runtime.run("go")
     if not result.success:
@@ -75,7 +81,11 @@ def measure(rounds: int) -> list[Row]:
         folder = Path(name)
         (folder / "worker.yaml").write_text(WORKER.replace("You add numbers.", LONG))
         (folder / "tools.py").write_text(TOOLS_PY)
-        os.environ |= {"FORGE_HOME": f"{name}/home", "ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "x"}
+        os.environ |= {
+            "FORGE_HOME": f"{name}/home",
+            "ANTHROPIC_BASE_URL": url,
+            "ANTHROPIC_API_KEY": "x",
+        }
         os.environ["NO_PROXY"] = "127.0.0.1"
         asyncio.run(converse(folder))
     fresh = [1 - share_read(usage) for usage in cache.usages[AFTER:]]

@@ -91,7 +91,14 @@ async def screen(terminal: Terminal, speak: Callable[[EventBus], Any] | None = N
     )
     output = cast(TextIO, above)
     ui = ChatUI(
-        bus, output=output, terminal=output, trace="normal", interactive=True, stream_text=True, live=shown, echo=True
+        bus,
+        output=output,
+        terminal=output,
+        trace="normal",
+        interactive=True,
+        stream_text=True,
+        live=shown,
+        echo=True,
     )
     talk.display, talk.line = ui, shown
     async with ui:
@@ -133,7 +140,9 @@ def echoes() -> list[float]:
 
 
 def measure(rounds: int) -> list[Row]:
-    taken = take_turns({"raw": lambda: measured(raw), "screen": lambda: measured(screen)}, rounds, warm_up=1)
+    taken = take_turns(
+        {"raw": lambda: measured(raw), "screen": lambda: measured(screen)}, rounds, warm_up=1
+    )
     waited = [each for _ in range(rounds) for each in echoes()]
     return [
         ratio("10,000 deltas, x printing them", best(taken["screen"]), best(taken["raw"]), LIMIT),

@@ -16,7 +16,9 @@ import pexpect
 import yaml
 from table import Row, main
 
-TASKS: Mapping[str, Sequence[Mapping[str, object]]] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text())
+TASKS: Mapping[str, Sequence[Mapping[str, object]]] = yaml.safe_load(
+    Path(__file__).with_suffix(".yaml").read_text()
+)
 FILES = {
     ".env": "KEY=secret\n",
     ".gitignore": ".venv/\nbuild/\ndist/\n*.egg-info/\n.env\nnode_modules/\n",
@@ -40,7 +42,9 @@ _SETS = r"\[y\]es,\s+\[n\]o,.*?>"
 _PAGE = r"-- \[Enter\].*?>"
 _DONE = r"Done with the task\."
 _SUBJECT = re.compile(r"coder wants to call .*?(?=\r|\n)")
-_BOTH = re.compile(r"(s\d) +for this session: commands that begin with git add and commands\s+that\s+begin")
+_BOTH = re.compile(
+    r"(s\d) +for this session: commands that begin with git add and commands\s+that\s+begin"
+)
 """The grant that people give who let a model commit."""
 _FEWEST = {("build", "accept edits"): 3, ("add a feature", "accept edits"): 1}
 
@@ -126,7 +130,14 @@ def measure(rounds: int) -> list[Row]:
         for mode in MODES:
             asked = play(name, mode)
             detail = f"{asked.keys} keys"
-            rows.append(Row(f"{name}, {mode}: questions", len(asked.about), _FEWEST.get((name, mode)), detail))
+            rows.append(
+                Row(
+                    f"{name}, {mode}: questions",
+                    len(asked.about),
+                    _FEWEST.get((name, mode)),
+                    detail,
+                )
+            )
             print("\n".join(asked.about), file=sys.stderr)
     return rows
 

@@ -50,7 +50,9 @@ def warm_scans(roots: list[Path], rounds: int) -> list[float]:
     registries = {root: Registry(root) for root in roots}
     for registry in registries.values():
         registry.scan()
-    taken = take_turns({root: partial(cpu_seconds, registry.scan) for root, registry in registries.items()}, rounds)
+    taken = take_turns(
+        {root: partial(cpu_seconds, registry.scan) for root, registry in registries.items()}, rounds
+    )
     return [min(taken[root]) * 1000 for root in roots]
 
 
@@ -60,7 +62,12 @@ def scans(folder: Path, rounds: int) -> list[Row]:
     cold = cpu_seconds(Registry(roots[0]).scan) * 1000
     return [
         Row(f"scan of {FEW} tools, ms", few, SCAN, f"cold {cold:.1f} ms"),
-        Row(f"scan of {MANY} tools, x {MANY // 2} tools", many / half, LINEAR, f"{many:.1f} / {half:.1f} ms"),
+        Row(
+            f"scan of {MANY} tools, x {MANY // 2} tools",
+            many / half,
+            LINEAR,
+            f"{many:.1f} / {half:.1f} ms",
+        ),
     ]
 
 

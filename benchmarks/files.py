@@ -38,7 +38,9 @@ def read(file: Path) -> str:
 async def compare(folder: Path, rounds: int) -> tuple[float, float]:
     file = folder / "notes.txt"
     file.write_text("A line of text.\n" * 20)
-    async with WorkerRuntime(worker=load_worker(folder / "worker.yaml"), workspace=folder) as runtime:
+    async with WorkerRuntime(
+        worker=load_worker(folder / "worker.yaml"), workspace=folder
+    ) as runtime:
 
         async def through_the_gate() -> ToolOutcome:
             outcome = await runtime.invoke("read_file", {"path": "notes.txt"}, Caller.MODEL)
@@ -64,7 +66,9 @@ def measure(rounds: int) -> list[Row]:
         (work / "script.yaml").write_text(SCRIPT)
         mine, floor = asyncio.run(compare(work, rounds))
     detail = f"{mine / CALLS * 1e6:.0f} / {floor / CALLS * 1e6:.0f} us of CPU"
-    return [Row("read_file through the gate, x open().read() in a thread", mine / floor, LIMIT, detail)]
+    return [
+        Row("read_file through the gate, x open().read() in a thread", mine / floor, LIMIT, detail)
+    ]
 
 
 if __name__ == "__main__":

@@ -38,7 +38,9 @@ def first_request(folder: str, environment: dict[str, str]) -> Sample:
         server.settimeout(60)
         address = {"ANTHROPIC_BASE_URL": f"http://127.0.0.1:{server.getsockname()[1]}"}
         begin = time.perf_counter()
-        process = subprocess.Popen(RUN, cwd=folder, env={**environment, **address}, stdin=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            RUN, cwd=folder, env={**environment, **address}, stdin=subprocess.DEVNULL
+        )
         line, _ = server.accept()
         with line:
             _receive(line)
@@ -69,11 +71,25 @@ def measure(rounds: int) -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "worker.yaml").write_text(WORKER)
         Path(folder, "tools.py").write_text(TOOLS_PY)
-        environment = {**os.environ, "ANTHROPIC_API_KEY": "x", "FORGE_HOME": f"{folder}/home", "NO_PROXY": "127.0.0.1"}
+        environment = {
+            **os.environ,
+            "ANTHROPIC_API_KEY": "x",
+            "FORGE_HOME": f"{folder}/home",
+            "NO_PROXY": "127.0.0.1",
+        }
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
-        actions = {action: partial(action, folder, environment) for action in (floor, first_request)}
+        actions = {
+            action: partial(action, folder, environment) for action in (floor, first_request)
+        }
         taken = take_turns(actions, rounds, warm_up=1)
-    return [ratio("first request, x import anthropic", best(taken[first_request]), best(taken[floor]), LIMIT)]
+    return [
+        ratio(
+            "first request, x import anthropic",
+            best(taken[first_request]),
+            best(taken[floor]),
+            LIMIT,
+        )
+    ]
 
 
 if __name__ == "__main__":

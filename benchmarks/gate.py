@@ -19,18 +19,30 @@ FILES = "src/app.py src/util.py tests/test_util.py README.md setup.py package.js
 
 def verdicts(folder: Path, lines: Sequence[str]) -> tuple[list[str], float]:
     """The verdict of ``forge approve`` on each line, and the seconds on the wall."""
-    calls = "".join(json.dumps({"tool": "shell", "input": {"command": line}}) + "\n" for line in lines)
+    calls = "".join(
+        json.dumps({"tool": "shell", "input": {"command": line}}) + "\n" for line in lines
+    )
     command = [sys.executable, "-m", "forge_cli", "approve", "coder", "--batch", "-"]
     env = {**os.environ, "FORGE_HOME": str(folder / "home")}
     began = time.monotonic()
     done = subprocess.run(
-        command, cwd=folder / "work", env=env, input=calls, capture_output=True, text=True, check=True
+        command,
+        cwd=folder / "work",
+        env=env,
+        input=calls,
+        capture_output=True,
+        text=True,
+        check=True,
     )
-    return [json.loads(line)["verdict"] for line in done.stdout.splitlines()], time.monotonic() - began
+    return [
+        json.loads(line)["verdict"] for line in done.stdout.splitlines()
+    ], time.monotonic() - began
 
 
 def measure(rounds: int) -> list[Row]:
-    everyday = [json.loads(line)["line"] for line in (CASES / "everyday.jsonl").read_text().splitlines()]
+    everyday = [
+        json.loads(line)["line"] for line in (CASES / "everyday.jsonl").read_text().splitlines()
+    ]
     harmful = (CASES / "harmful.txt").read_text().splitlines()
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
@@ -43,7 +55,12 @@ def measure(rounds: int) -> list[Row]:
         one = min(verdicts(folder, everyday[:1])[1] for _ in range(rounds))
         many = min(verdicts(folder, everyday * 10)[1] for _ in range(rounds))
     return [
-        Row("everyday lines asked, percent", 100 * asked / len(everyday), 10.0, f"{asked} of {len(everyday)}"),
+        Row(
+            "everyday lines asked, percent",
+            100 * asked / len(everyday),
+            10.0,
+            f"{asked} of {len(everyday)}",
+        ),
         Row("harmful lines allowed", allowed, 0.0, f"of {len(harmful)}"),
         Row("a verdict, ms", 1000 * (many - one) / (10 * len(everyday)), 10.0),
     ]

@@ -20,7 +20,9 @@ RESIDENT, PLAIN = "an answer, resident", "an answer, not resident"
 def ask(command: list[str], text: bytes, folder: Path, env: dict[str, str]) -> Sample:
     """Start the program of a hook, and wait for its answer."""
     began = time.perf_counter()
-    process = subprocess.Popen(command, cwd=folder, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process = subprocess.Popen(
+        command, cwd=folder, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
     assert process.stdin
     assert process.stdout
     with process.stdin as pipe:
@@ -30,7 +32,9 @@ def ask(command: list[str], text: bytes, folder: Path, env: dict[str, str]) -> S
     wall = time.perf_counter() - began
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode or (command[1] != "-c" and b'"allow"' not in said):
-        raise SystemExit(f"{' '.join(command)}: exit {process.returncode}: {said.decode(errors='replace')}")
+        raise SystemExit(
+            f"{' '.join(command)}: exit {process.returncode}: {said.decode(errors='replace')}"
+        )
     return Sample(usage.ru_utime + usage.ru_stime, wall)
 
 
@@ -45,20 +49,31 @@ def measure(rounds: int) -> list[Row]:
         install = [forge, "guard", "install", "claude", "--project"]
         subprocess.run(install, cwd=folder / "work", env=env, stdout=subprocess.DEVNULL, check=True)
         settings = json.loads((folder / "work/.claude/settings.local.json").read_text())
-        hook = settings["hooks"]["PreToolUse"][0]["hooks"][0]["command"].partition(" || ")[0].split()
+        hook = (
+            settings["hooks"]["PreToolUse"][0]["hooks"][0]["command"].partition(" || ")[0].split()
+        )
         question = {"hook_event_name": "PreToolUse", "session_id": "1", "cwd": str(folder / "work")}
-        text = json.dumps({**question, "tool_name": "Bash", "tool_input": {"command": "git log -3 | head"}}).encode()
+        text = json.dumps(
+            {**question, "tool_name": "Bash", "tool_input": {"command": "git log -3 | head"}}
+        ).encode()
         commands = {
             PASS: [sys.executable, "-c", "pass"],
             RESIDENT: hook,
             PLAIN: [sys.executable, "-P", "-m", "forge_guard.plain", "claude"],
         }
-        actions = {name: partial(ask, command, text, folder / "work", env) for name, command in commands.items()}
+        actions = {
+            name: partial(ask, command, text, folder / "work", env)
+            for name, command in commands.items()
+        }
         taken = take_turns(actions, rounds, warm_up=1)
     samples = {name: best(each) for name, each in taken.items()}
     least = {name: min(sample.wall for sample in each) for name, each in taken.items()}
     return [
-        Row("an answer, resident, ms on the wall at best", 1000 * least[RESIDENT], detail="60 on a machine at rest"),
+        Row(
+            "an answer, resident, ms on the wall at best",
+            1000 * least[RESIDENT],
+            detail="60 on a machine at rest",
+        ),
         _against_pass(RESIDENT, samples, 2.0),
         _against_pass(PLAIN, samples, None),
     ]

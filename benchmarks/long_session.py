@@ -45,7 +45,11 @@ class Endless:
         self.memory.append(resident())
         if turn < self.turns:
             yield TextDelta(f"Turn {turn}: there is a file to read.")
-            args = {"path": f"{turn % 100}.txt", "content": f"turn {turn}"} if turn % 2 else {"path": "notes.txt"}
+            args = (
+                {"path": f"{turn % 100}.txt", "content": f"turn {turn}"}
+                if turn % 2
+                else {"path": "notes.txt"}
+            )
             yield ToolCall(f"call_{turn}", "write_file" if turn % 2 else "read_file", args)
         yield TurnEnd()
 
@@ -114,9 +118,24 @@ def measure(rounds: int) -> list[Row]:
     half = TURNS // 2
     first, second = memory_a_turn(WINDOW, half), memory_a_turn(half, TURNS)
     return [
-        Row("CPU of a turn near 5,000, x near 1,000", late / early, FLAT, f"{late:.2f} / {early:.2f} ms"),
-        Row("memory of a turn, second half of 5,000 x first", second / first, FLAT, f"{second:.1f} / {first:.1f} KB"),
-        Row("memory that a turn adds, KB", second, MEMORY, "what the model is sent again has to be kept"),
+        Row(
+            "CPU of a turn near 5,000, x near 1,000",
+            late / early,
+            FLAT,
+            f"{late:.2f} / {early:.2f} ms",
+        ),
+        Row(
+            "memory of a turn, second half of 5,000 x first",
+            second / first,
+            FLAT,
+            f"{second:.1f} / {first:.1f} KB",
+        ),
+        Row(
+            "memory that a turn adds, KB",
+            second,
+            MEMORY,
+            "what the model is sent again has to be kept",
+        ),
     ]
 
 

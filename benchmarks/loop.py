@@ -69,7 +69,12 @@ async def bare(url: str, turns: int) -> None:
             blocks: list[dict[str, Any]] = []
             pieces: list[str] = []
             async for event in await client.messages.create(
-                model=MODEL, max_tokens=8192, system=SYSTEM, tools=TOOLS, messages=messages, stream=True
+                model=MODEL,
+                max_tokens=8192,
+                system=SYSTEM,
+                tools=TOOLS,
+                messages=messages,
+                stream=True,
             ):
                 match event.type:
                     case "content_block_start":
@@ -85,7 +90,11 @@ async def bare(url: str, turns: int) -> None:
                         blocks[-1]["input"] = json.loads("".join(pieces))
             messages.append({"role": "assistant", "content": blocks})
             results = [
-                {"type": "tool_result", "tool_use_id": block["id"], "content": str(sum(block["input"].values()))}
+                {
+                    "type": "tool_result",
+                    "tool_use_id": block["id"],
+                    "content": str(sum(block["input"].values())),
+                }
                 for block in blocks
                 if block["type"] == "tool_use"
             ]
@@ -126,9 +135,16 @@ async def child(loop: str, url: str, turns: int) -> None:
 
 
 def converse(loop: str, url: str, turns: int, folder: str) -> Sample:
-    environment = {**os.environ, "ANTHROPIC_API_KEY": "x", "FORGE_HOME": f"{folder}/home", "NO_PROXY": "127.0.0.1"}
+    environment = {
+        **os.environ,
+        "ANTHROPIC_API_KEY": "x",
+        "FORGE_HOME": f"{folder}/home",
+        "NO_PROXY": "127.0.0.1",
+    }
     command = [sys.executable, str(Path(__file__).resolve()), "--child", loop, url, str(turns)]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
     if done.returncode:
         raise SystemExit(f"{' '.join(command)}: exit {done.returncode}\n{done.stderr}")
     name, cpu, peak = json.loads(done.stdout)
@@ -144,7 +160,10 @@ def collect(rounds: int) -> dict[tuple[str, int], list[Sample]]:
         # Without a home forge cannot keep the list of installed plugins, and each runtime takes 15 ms to make it anew.
         Path(folder, "home").mkdir()
         both = [(loop, turns) for turns in LIMITS for loop in LOOPS]
-        return take_turns({(loop, turns): partial(converse, loop, url, turns, folder) for loop, turns in both}, rounds)
+        return take_turns(
+            {(loop, turns): partial(converse, loop, url, turns, folder) for loop, turns in both},
+            rounds,
+        )
 
 
 def measure(rounds: int) -> list[Row]:

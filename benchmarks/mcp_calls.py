@@ -57,7 +57,10 @@ async def milliseconds(action: Action, times: int = CALLS) -> float:
 
 def write_worker(folder: Path, servers: int) -> Path:
     server = {"command": sys.executable, "args": [str(folder / "server.py")]}
-    section = {"servers": {f"s{number}": server for number in range(servers)}, "approval": {"default": "preApproved"}}
+    section = {
+        "servers": {f"s{number}": server for number in range(servers)},
+        "approval": {"default": "preApproved"},
+    }
     file = folder / f"worker{servers}.yaml"
     file.write_text(json.dumps({"name": "w", "toolsets": {"mcp": section}}))
     return file
@@ -79,7 +82,9 @@ async def cpu_milliseconds(client: Client, action: Action) -> float:
 async def call(folder: Path, rounds: int) -> Row:
     """Both talk to a server of their own; they take turns. CPU is counted: others on the machine change it little."""
     async with (
-        Client(StdioServerParameters(command=sys.executable, args=[str(folder / "server.py")])) as client,
+        Client(
+            StdioServerParameters(command=sys.executable, args=[str(folder / "server.py")])
+        ) as client,
         opened(load_worker(write_worker(folder, 1)), workspace=folder) as assembly,
     ):
         toolset: Any = assembly.toolbox.toolsets[0].toolset
@@ -89,7 +94,9 @@ async def call(folder: Path, rounds: int) -> Row:
             await client.call_tool("echo", {"text": "x"})
 
         async def through_forge() -> None:
-            outcome = await assembly.guard.call(ToolCall("c", "s0__echo", {"text": "x"}), Caller.MODEL)
+            outcome = await assembly.guard.call(
+                ToolCall("c", "s0__echo", {"text": "x"}), Caller.MODEL
+            )
             if outcome.status != "success":
                 raise SystemExit(f"the call failed: {outcome}")
 
@@ -115,7 +122,9 @@ async def start(folder: Path, rounds: int) -> Row:
     for _ in range(rounds):
         one.append(await begin(1))
         five.append(await begin(5))
-    return Row("five servers, x one", min(five) / min(one), None, f"{min(five):.0f} / {min(one):.0f} ms")
+    return Row(
+        "five servers, x one", min(five) / min(one), None, f"{min(five):.0f} / {min(one):.0f} ms"
+    )
 
 
 async def rows(folder: Path, rounds: int) -> list[Row]:

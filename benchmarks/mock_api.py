@@ -25,12 +25,30 @@ class Conversation:
 
 
 def events(turn: int, last: bool) -> Iterator[dict[str, object]]:
-    usage = {"input_tokens": 10, "output_tokens": 1, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0}
-    message = {"id": f"msg_{turn}", "type": "message", "role": "assistant", "model": "mock", "content": []}
-    yield {"type": "message_start", "message": {**message, "stop_reason": None, "stop_sequence": None, "usage": usage}}
+    usage = {
+        "input_tokens": 10,
+        "output_tokens": 1,
+        "cache_read_input_tokens": 0,
+        "cache_creation_input_tokens": 0,
+    }
+    message = {
+        "id": f"msg_{turn}",
+        "type": "message",
+        "role": "assistant",
+        "model": "mock",
+        "content": [],
+    }
+    yield {
+        "type": "message_start",
+        "message": {**message, "stop_reason": None, "stop_sequence": None, "usage": usage},
+    }
     yield {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
     for word in WORDS:
-        yield {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": word}}
+        yield {
+            "type": "content_block_delta",
+            "index": 0,
+            "delta": {"type": "text_delta", "text": word},
+        }
     yield {"type": "content_block_stop", "index": 0}
     if not last:
         call = {"type": "tool_use", "id": f"toolu_{turn:06}", "name": "add", "input": {}}
@@ -45,12 +63,18 @@ def events(turn: int, last: bool) -> Iterator[dict[str, object]]:
 
 
 def answer(turn: int, last: bool) -> bytes:
-    stream = "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events(turn, last)).encode()
-    head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+    stream = "".join(
+        f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events(turn, last)
+    ).encode()
+    head = (
+        b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+    )
     return head + b"%x\r\n%s\r\n0\r\n\r\n" % (len(stream), stream)
 
 
-async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seen: dict[str, Conversation]) -> None:
+async def serve(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seen: dict[str, Conversation]
+) -> None:
     """``POST /NAME-TURNS/v1/messages`` takes the next of TURNS turns; ``GET /NAME-TURNS`` tells the gaps."""
     while head := await reader.readuntil(b"\r\n\r\n") if not reader.at_eof() else b"":
         method, path = head.split(b" ", 2)[:2]
@@ -58,9 +82,14 @@ async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seen
         conversation = seen.setdefault(name, Conversation())
         if method == b"GET":
             body = json.dumps(conversation.gaps).encode()
-            writer.write(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: %d\r\n\r\n" % len(body) + body)
+            writer.write(
+                b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: %d\r\n\r\n" % len(body)
+                + body
+            )
             break
-        length = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
+        length = next(
+            line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")
+        )
         await reader.readexactly(int(length.split(b":")[1]))
         conversation.turn += 1
         if conversation.answered:
@@ -88,7 +117,9 @@ async def main() -> None:
 @contextmanager
 def mock_api() -> Iterator[str]:
     """The address of a server that lives as long as the context."""
-    process = subprocess.Popen([sys.executable, str(Path(__file__))], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, str(Path(__file__))], stdout=subprocess.PIPE, text=True
+    )
     try:
         port = process.stdout.readline() if process.stdout else ""
         yield f"http://127.0.0.1:{int(port)}"

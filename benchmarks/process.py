@@ -19,7 +19,13 @@ from table import Row, main, megabytes
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.sandbox.isolation.confinement import Confinement
 from forge_cli.sandbox.isolation.isolation import Confined, best_mechanism
-from forge_cli.sandbox.processes.command import UNCONFINED, Command, Wrap, bash_argv, clean_environment
+from forge_cli.sandbox.processes.command import (
+    UNCONFINED,
+    Command,
+    Wrap,
+    bash_argv,
+    clean_environment,
+)
 from forge_cli.sandbox.processes.process import ChildProcesses
 
 LINE = "true"
@@ -66,12 +72,24 @@ async def compare(
         mine.append(await milliseconds(action))
     floor, least = min(floors), min(mine)
     figures = f"{least:.2f} / {floor:.2f} ms, median {statistics.median(mine):.2f} / {statistics.median(floors):.2f}"
-    return Row(f"{what}, x bare asyncio after {EXTRA:.0f} ms", max(least - EXTRA, 0) / floor, FACTOR, figures)
+    return Row(
+        f"{what}, x bare asyncio after {EXTRA:.0f} ms",
+        max(least - EXTRA, 0) / floor,
+        FACTOR,
+        figures,
+    )
 
 
 async def shell_true(what: str, wrap: Wrap, folder: Path, rounds: int) -> Row:
     async with ChildProcesses() as processes:
-        run = partial(processes.run, bash_argv(LINE), cwd=folder, env=clean_environment(), timeout=30, wrap=wrap)
+        run = partial(
+            processes.run,
+            bash_argv(LINE),
+            cwd=folder,
+            env=clean_environment(),
+            timeout=30,
+            wrap=wrap,
+        )
         return await compare(what, run, partial(wrap, bash_argv(LINE), folder), folder, rounds)
 
 
@@ -80,7 +98,9 @@ async def memory(folder: Path) -> Row:
     before = peak()
     begin = time.perf_counter()
     async with ChildProcesses() as processes:
-        done = await processes.run(bash_argv(GIGABYTE), cwd=folder, env=clean_environment(), timeout=300)
+        done = await processes.run(
+            bash_argv(GIGABYTE), cwd=folder, env=clean_environment(), timeout=300
+        )
     grown = peak() - before
     if not done.truncated:
         raise SystemExit(f"all of the output was kept: {len(done.stdout)} characters")
@@ -95,14 +115,19 @@ def peak() -> float:
 async def stop(what: str, folder: Path, wrap: Wrap) -> Row:
     """How long it takes to end processes that do not want to, one of them in a session of its own."""
     async with ChildProcesses() as processes:
-        done = await processes.run(bash_argv(STUBBORN), cwd=folder, env=clean_environment(), timeout=0.5, wrap=wrap)
+        done = await processes.run(
+            bash_argv(STUBBORN), cwd=folder, env=clean_environment(), timeout=0.5, wrap=wrap
+        )
     if not done.timed_out:
         raise SystemExit(f"{what}: the command ended before it was stopped")
     return Row(f"{what}, s", done.duration_ms / 1000 - 0.5, STOP, f"signal {done.signal}")
 
 
 async def rows(folder: Path, rounds: int) -> list[Row]:
-    found = [await shell_true("shell true", UNCONFINED, folder, rounds), await stop("stop", folder, UNCONFINED)]
+    found = [
+        await shell_true("shell true", UNCONFINED, folder, rounds),
+        await stop("stop", folder, UNCONFINED),
+    ]
     if cage := best_mechanism():
         confinement = Confinement(zones=(Zone("here", folder, ZoneMode.RW),), workspace=folder)
         wrap = Confined(cage, confinement)

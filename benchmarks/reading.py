@@ -63,16 +63,25 @@ def used() -> float:
 
 async def compare(what: str, folder: Path, limit: float, rounds: int) -> Row:
     sandbox = Sandbox([Zone("workspace", folder, ZoneMode.RW)])
-    processes = WorkerProcesses(sandbox, workspace=folder, home=folder.parent / "home", notify=quiet)
+    processes = WorkerProcesses(
+        sandbox, workspace=folder, home=folder.parent / "home", notify=quiet
+    )
     argv = bash_argv(LINE)
     async with processes.children:
         held = processes.reading_runs
         if held is None:
             raise SystemExit("nothing can be held to reading here: there is no bwrap")
         wrapped = partial(
-            processes.run_wrapped, argv, cwd=folder, env=reading_environment(), together=1000, watch=lambda text: None
+            processes.run_wrapped,
+            argv,
+            cwd=folder,
+            env=reading_environment(),
+            together=1000,
+            watch=lambda text: None,
         )
-        plain = partial(processes.run, argv, env=clean_environment(), together=1000, watch=lambda text: None)
+        plain = partial(
+            processes.run, argv, env=clean_environment(), together=1000, watch=lambda text: None
+        )
         reading = partial(held.run, wrapped)
         ordinary, only = [], []
         for _ in range(rounds):

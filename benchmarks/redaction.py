@@ -14,7 +14,13 @@ ROOT = Path(__file__).resolve().parent.parent
 SIZE = 1_000_000
 REDACTOR = Redactor({"SOME_TOKEN": "correct horse battery", "OTHER_KEY": "a1b2c3d4e5f6"})
 ABSENT = "no such " + "text"
-LIMITS = {"documents": 80, "documents with keys": 80, "source code of forge": 80, "one letter": 200, "colons": 150}
+LIMITS = {
+    "documents": 80,
+    "documents with keys": 80,
+    "source code of forge": 80,
+    "one letter": 200,
+    "colons": 150,
+}
 LIMIT_IN_PIECES = 130
 NUMBERS = count()
 
@@ -50,17 +56,28 @@ def redact(text: str) -> None:
 
 def measure(rounds: int) -> list[Row]:
     found = texts()
-    rows = [_row(name, text, lambda text=text: redact(text), LIMITS[name], rounds) for name, text in found.items()]
+    rows = [
+        _row(name, text, lambda text=text: redact(text), LIMITS[name], rounds)
+        for name, text in found.items()
+    ]
     documents = found["documents"]
     return [
         *rows,
-        _row("documents in pieces of 4 kB", documents, lambda: in_pieces(documents), LIMIT_IN_PIECES, rounds),
+        _row(
+            "documents in pieces of 4 kB",
+            documents,
+            lambda: in_pieces(documents),
+            LIMIT_IN_PIECES,
+            rounds,
+        ),
     ]
 
 
 def _row(name: str, text: str, action: Callable[[], object], limit: float, rounds: int) -> Row:
     floor, mine = least_cpu(lambda: text.count(ABSENT), rounds), least_cpu(action, rounds)
-    return Row(f"{name}, x counting a word", mine / floor, limit, f"{len(text) / mine / 1e6:.0f} MB/s")
+    return Row(
+        f"{name}, x counting a word", mine / floor, limit, f"{len(text) / mine / 1e6:.0f} MB/s"
+    )
 
 
 if __name__ == "__main__":

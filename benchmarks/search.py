@@ -71,7 +71,9 @@ async def collect(rounds: int) -> dict[tuple[str, Engine], list[Sample]]:
                 if turn:
                     samples.setdefault((name, engine), []).append(sample)
             if len(totals) > 1:
-                raise SystemExit(f"{name}: the engines found {totals} lines; was a file changed meanwhile?")
+                raise SystemExit(
+                    f"{name}: the engines found {totals} lines; was a file changed meanwhile?"
+                )
     return samples
 
 
@@ -81,12 +83,17 @@ def together(samples: list[Sample]) -> Sample:
 
 def plant(root: Path) -> None:
     """The large tree."""
-    lines = [f"def name_{number}(value):\n    return value + {number}  # some words\n" for number in range(50)]
+    lines = [
+        f"def name_{number}(value):\n    return value + {number}  # some words\n"
+        for number in range(50)
+    ]
     for number in range(FOLDERS):
         folder = root / f"package_{number // 10}" / f"module_{number % 10}"
         folder.mkdir(parents=True)
         for file in range(FILES):
-            (folder / f"file_{file}.py").write_text("".join(lines[(number + file + line) % 50] for line in range(8)))
+            (folder / f"file_{file}.py").write_text(
+                "".join(lines[(number + file + line) % 50] for line in range(8))
+            )
     (root / "package_7" / "last.py").write_text("def needle_17():  # Needle with words\n")
 
 
@@ -105,22 +112,33 @@ async def search_large(root: Path, rounds: int) -> list[Row]:
         for name, pattern in RARE.items():
             taken.setdefault((name, "bare"), []).append(bare(pattern, root))
             for engine in ENGINES:
-                taken.setdefault((name, engine), []).append((await search(sandbox, pattern, engine))[0])
+                taken.setdefault((name, engine), []).append(
+                    (await search(sandbox, pattern, engine))[0]
+                )
     whole = {who: together([best(taken[name, who]) for name in RARE]) for who in ("bare", *ENGINES)}
     words = {"ripgrep": "with ripgrep", "python": "without ripgrep"}
     what = "grep_files {} in 200,000 files, x ripgrep"
     return [
-        ratio(what.format(words[engine]), whole[engine], whole["bare"], limit) for engine, limit in LARGE_LIMITS.items()
+        ratio(what.format(words[engine]), whole[engine], whole["bare"], limit)
+        for engine, limit in LARGE_LIMITS.items()
     ]
 
 
 def list_large(root: Path, rounds: int) -> list[Row]:
-    sandbox, before = Sandbox([Zone("tree", root)]), megabytes(resource.getrusage(resource.RUSAGE_SELF))
+    sandbox, before = (
+        Sandbox([Zone("tree", root)]),
+        megabytes(resource.getrusage(resource.RUSAGE_SELF)),
+    )
     mine = least_cpu(lambda: list_dir(sandbox, "/tree", depth=20), rounds)
     grown = megabytes(resource.getrusage(resource.RUSAGE_SELF)) - before
     floor = least_cpu(lambda: sum(len(files) for _, _, files in os.walk(root)), rounds)
     return [
-        Row("list_dir of 200,000 files, x os.walk", mine / floor, LISTING_LIMIT, f"{mine:.2f} / {floor:.2f} s of CPU"),
+        Row(
+            "list_dir of 200,000 files, x os.walk",
+            mine / floor,
+            LISTING_LIMIT,
+            f"{mine:.2f} / {floor:.2f} s of CPU",
+        ),
         Row("memory for list_dir of 200,000 files, MB", grown, MEMORY),
     ]
 

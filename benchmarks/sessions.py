@@ -51,7 +51,10 @@ def events(count: int) -> list[Event]:
     turn = 0
     while len(found) < count:
         turn += 1
-        call, args = f"call_{turn}", {"path": f"/workspace/file_{turn}.txt", "content": "words " * 20}
+        call, args = (
+            f"call_{turn}",
+            {"path": f"/workspace/file_{turn}.txt", "content": "words " * 20},
+        )
         said = Message("assistant", f"Turn {turn}.", calls=(ToolCall(call, "write_file", args),))
         found += [
             TurnStart(turn, "0" * 64, ("read_file", "write_file")),
@@ -66,7 +69,9 @@ def events(count: int) -> list[Event]:
 
 def decided(call: str) -> ApprovalDecided:
     yes = ApprovalDecision(True)
-    return ApprovalDecided(call, "ask", yes.approved, yes.by, None, None, "zone 'workspace' asks", cached=False)
+    return ApprovalDecided(
+        call, "ask", yes.approved, yes.by, None, None, "zone 'workspace' asks", cached=False
+    )
 
 
 def write(session: str, count: int) -> Path:
@@ -125,10 +130,18 @@ def fill(home: Path, count: int, size: int, piece: bytes) -> None:
     folder = home / "sessions"
     folder.mkdir(parents=True)
     for number in range(count):
-        (folder / f"20260101-000000-{number:08x}.jsonl").write_bytes(piece * max(1, size // len(piece)))
+        (folder / f"20260101-000000-{number:08x}.jsonl").write_bytes(
+            piece * max(1, size // len(piece))
+        )
     with open(folder / "20260101-000000-00000000.jsonl", "ab") as log:
         log.write(
-            Line.of(StatusEvent("info", NEEDLE.title()), session="s", worker="w", depth=0, redactor=Redactor({}))
+            Line.of(
+                StatusEvent("info", NEEDLE.title()),
+                session="s",
+                worker="w",
+                depth=0,
+                redactor=Redactor({}),
+            )
             .text()
             .encode()
         )
@@ -153,7 +166,11 @@ def look(piece: bytes, rounds: int) -> list[Row]:
         fill(Path(name, str(FEW)), FEW, GIGABYTE // MANY, piece)
         fill(Path(name, str(MANY)), MANY, GIGABYTE // MANY, piece)
         listing, search = [FORGE, "sessions", "list"], [FORGE, "sessions", "search", NEEDLE]
-        bare = [*("rg", "--no-config", "--no-ignore", "--ignore-case", "--line-number"), NEEDLE, f"{name}/{MANY}"]
+        bare = [
+            *("rg", "--no-config", "--no-ignore", "--ignore-case", "--line-number"),
+            NEEDLE,
+            f"{name}/{MANY}",
+        ]
         taken = take_turns(
             {
                 "few": partial(command_cpu, listing, few),
@@ -167,7 +184,9 @@ def look(piece: bytes, rounds: int) -> list[Row]:
     best = {what: min(seconds) for what, seconds in taken.items()}
 
     def row(what: str, mine: str, floor: str, limit: float) -> Row:
-        return Row(what, best[mine] / best[floor], limit, f"{best[mine]:.2f} / {best[floor]:.2f} s of CPU")
+        return Row(
+            what, best[mine] / best[floor], limit, f"{best[mine]:.2f} / {best[floor]:.2f} s of CPU"
+        )
 
     return [
         row("sessions list of 1,000 sessions, x of 10", "many", "few", 5.0),
@@ -185,16 +204,33 @@ def measure(rounds: int) -> list[Row]:
         floor = least_cpu(lambda: bare_write(Path(folder), lines), rounds) / SHORT
         disk = {
             "log": lambda: wall_seconds(lambda: write(f"d{next(names)}", SHORT)),
-            "floor": lambda: wall_seconds(lambda: synced_write(Path(folder), f"f{next(names)}", SHORT)),
+            "floor": lambda: wall_seconds(
+                lambda: synced_write(Path(folder), f"f{next(names)}", SHORT)
+            ),
         }
         on_disk, bare = (min(taken) / SHORT * 1000 for taken in take_turns(disk, rounds).values())
         resumed = {path: least_cpu(partial(resume, path), rounds) for path in (short, long)}
         read = least_cpu(lambda: bare_read(long), rounds)
         looks = look(short.read_bytes(), rounds)
     return [
-        Row("a line of the log, ms", logged * 1000, 1.0, f"{logged / floor:.1f} x a bare dump and write"),
-        Row("a line on the disk / a bare one", on_disk / bare, 4.0, f"{on_disk:.2f} / {bare:.2f} ms, on the wall"),
-        Row("resume of 10,000 events, x json.loads of its lines", resumed[long] / read, 6.0, f"{resumed[long]:.2f} s"),
+        Row(
+            "a line of the log, ms",
+            logged * 1000,
+            1.0,
+            f"{logged / floor:.1f} x a bare dump and write",
+        ),
+        Row(
+            "a line on the disk / a bare one",
+            on_disk / bare,
+            4.0,
+            f"{on_disk:.2f} / {bare:.2f} ms, on the wall",
+        ),
+        Row(
+            "resume of 10,000 events, x json.loads of its lines",
+            resumed[long] / read,
+            6.0,
+            f"{resumed[long]:.2f} s",
+        ),
         Row("10,000 events / 1,000 events", resumed[long] / resumed[short], 13.0, "10 is linear"),
         *looks,
     ]

@@ -50,7 +50,9 @@ WHOLE: dict[str, Callable[[int], str]] = {
     "one quoted text": lambda size: "echo '" + "a b " * (size // 4) + "'",
     "a here-document": lambda size: "cat <<'END'\n" + "some text\n" * (size // 10) + "END",
     "a here-document that expands": lambda size: "cat <<END\n" + "$(a)\n" * (size // 5) + "END",
-    "many here-documents at once": lambda size: "cat " + "<<E " * (size // 8) + "\n" + "E\n" * (size // 8),
+    "many here-documents at once": lambda size: (
+        "cat " + "<<E " * (size // 8) + "\n" + "E\n" * (size // 8)
+    ),
     "nested substitutions": lambda size: "$(" * (size // 3) + "a" + ")" * (size // 3),
     "nested subshells": lambda size: "( " * (size // 4) + "a" + " )" * (size // 4),
     "nested braces": lambda size: "{a," * (size // 4) + "}" * (size // 4),
@@ -58,16 +60,28 @@ WHOLE: dict[str, Callable[[int], str]] = {
     "words of braces": lambda size: ("{a,b}" * 40 + " ") * (size // 201),
     "different commands": lambda size: ";".join(f"c{number}" for number in range(size // 6)),
     "different globs": lambda size: ";".join(f"?{number}" for number in range(size // 6)),
-    "different scripts": lambda size: ";".join(f"bash -c 'a{number}'" for number in range(size // 16)),
-    "a printed script": lambda size: "echo " + " ".join(f"'{number}'" for number in range(size // 8)) + "| sh",
+    "different scripts": lambda size: ";".join(
+        f"bash -c 'a{number}'" for number in range(size // 16)
+    ),
+    "a printed script": lambda size: (
+        "echo " + " ".join(f"'{number}'" for number in range(size // 8)) + "| sh"
+    ),
     "variables behind commands": lambda size: "a;" * (size // 4) + "$x " * (size // 6),
-    "commands with a variable": lambda size: "a=x;" + ";".join(f"git c{number} $a" for number in range(size // 14)),
-    "values of one variable": lambda size: ";".join(f"a={number}" for number in range(size // 8)) + ";git $a",
+    "commands with a variable": lambda size: (
+        "a=x;" + ";".join(f"git c{number} $a" for number in range(size // 14))
+    ),
+    "values of one variable": lambda size: (
+        ";".join(f"a={number}" for number in range(size // 8)) + ";git $a"
+    ),
     "different folders": lambda size: ";".join(f"cd d{number}" for number in range(size // 9)),
-    "globs behind a program": lambda size: ";".join(f"git c{number}*" for number in range(size // 10)),
+    "globs behind a program": lambda size: ";".join(
+        f"git c{number}*" for number in range(size // 10)
+    ),
     "groups in the background": lambda size: "{ a && " * (size // 40) + "a" + " & }" * (size // 40),
     "programs behind strace": lambda size: "strace " + "tar alias python " * (size // 17),
-    "runners behind strace": lambda size: "strace " + "npm docker run uv git-a " * (size // 24) + "*",
+    "runners behind strace": lambda size: (
+        "strace " + "npm docker run uv git-a " * (size // 24) + "*"
+    ),
     "different runners": lambda size: ";".join(f"uv run c{number}" for number in range(size // 14)),
     "different feeders": lambda size: "|".join(f"xargs c{number}" for number in range(size // 13)),
     "defaults in defaults": lambda size: "${x:-" * (size // 6) + "}" * (size // 6),

@@ -31,7 +31,13 @@ COMMANDS = {
     "forge approve": [FORGE, "approve", WRITER, "write_file", "path=/notes/a.md", "content=x"],
     "forge approve, third-party tool": [FORGE, "approve", WORKER, "calculate_fibonacci", "n=3"],
     "forge run": [FORGE, "run", ONE_TURN, "Say hello.", "-p"],
-    "forge run, third-party tool": [FORGE, "run", WORKER, "What is the 20th Fibonacci number?", "-p"],
+    "forge run, third-party tool": [
+        FORGE,
+        "run",
+        WORKER,
+        "What is the 20th Fibonacci number?",
+        "-p",
+    ],
     "forge tools list, 100 more distributions": [FORGE, "tools", "list"],
 }
 MORE = {"forge tools list": 0, "forge tools list, 100 more distributions": 100}
@@ -58,14 +64,21 @@ def start(command: list[str], environment: dict[str, str]) -> Sample:
     """Start one process and wait for it, with the resources of that process alone; its peak is never less than ours."""
     begin = time.perf_counter()
     process = subprocess.Popen(
-        command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        command,
+        cwd=ROOT,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
     )
     errors = process.stderr.read() if process.stderr else b""
     _, status, usage = os.wait4(process.pid, 0)
     wall = time.perf_counter() - begin
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
-        raise SystemExit(f"{' '.join(command)}: exit {process.returncode}\n{errors.decode(errors='replace')}")
+        raise SystemExit(
+            f"{' '.join(command)}: exit {process.returncode}\n{errors.decode(errors='replace')}"
+        )
     return Sample(usage.ru_utime + usage.ru_stime, wall, megabytes(usage))
 
 
@@ -79,8 +92,12 @@ def environment(folder: Path, distributions: int | None) -> dict[str, str]:
     for number in range(distributions):
         info = site / f"something_{number}-1.0.dist-info"
         info.mkdir(parents=True)
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: something-{number}\nVersion: 1.0\n")
-        (info / "entry_points.txt").write_text(f"[console_scripts]\nsomething{number} = something{number}:main\n")
+        (info / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: something-{number}\nVersion: 1.0\n"
+        )
+        (info / "entry_points.txt").write_text(
+            f"[console_scripts]\nsomething{number} = something{number}:main\n"
+        )
     site.mkdir(exist_ok=True)
     return {**variables, "PYTHONPATH": str(site)}
 
@@ -91,10 +108,18 @@ def measure(rounds: int) -> list[Row]:
             name: partial(start, command, environment(Path(folder), MORE.get(name)))
             for name, command in COMMANDS.items()
         }
-        samples = {name: best(taken) for name, taken in take_turns(actions, rounds, warm_up=1).items()}
+        samples = {
+            name: best(taken) for name, taken in take_turns(actions, rounds, warm_up=1).items()
+        }
     return [
-        *(ratio(f"{name}, x {floor}", samples[name], samples[floor], limit) for name, (floor, limit) in LIMITS.items()),
-        *(Row(f"{name}, MB at most", samples[name].memory, limit) for name, limit in MEMORY_LIMITS.items()),
+        *(
+            ratio(f"{name}, x {floor}", samples[name], samples[floor], limit)
+            for name, (floor, limit) in LIMITS.items()
+        ),
+        *(
+            Row(f"{name}, MB at most", samples[name].memory, limit)
+            for name, limit in MEMORY_LIMITS.items()
+        ),
     ]
 
 

@@ -39,7 +39,9 @@ class Sample:
     memory: float = 0.0
 
 
-def take_turns(actions: Mapping[Key, Callable[[], Taken]], rounds: int, *, warm_up: int = 0) -> dict[Key, list[Taken]]:
+def take_turns(
+    actions: Mapping[Key, Callable[[], Taken]], rounds: int, *, warm_up: int = 0
+) -> dict[Key, list[Taken]]:
     """Each action once a round, so that a noisy minute falls on all alike; rounds that warm up are not counted."""
     taken: dict[Key, list[Taken]] = {name: [] for name in actions}
     for turn in range(warm_up + rounds):
@@ -61,7 +63,9 @@ def best(taken: Sequence[Sample]) -> Sample:
 
 def ratio(what: str, mine: Sample, floor: Sample, limit: float | None) -> Row:
     """The CPU of one against the CPU of the other decides."""
-    figures = f"{mine.cpu * 1000:.0f} / {floor.cpu * 1000:.0f} ms, wall x {mine.wall / floor.wall:.2f}"
+    figures = (
+        f"{mine.cpu * 1000:.0f} / {floor.cpu * 1000:.0f} ms, wall x {mine.wall / floor.wall:.2f}"
+    )
     return Row(what, mine.cpu / floor.cpu, limit, figures)
 
 
@@ -99,8 +103,12 @@ def report(rows: list[Row], *, as_json: bool) -> int:
 def main(measure: Callable[[int], list[Row]], *, rounds: int, at_least: int = 1) -> None:
     """Measure and end the process; ``at_least`` so many rounds are needed for figures that mean something."""
     parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__)
-    parser.add_argument("--rounds", type=int, default=rounds, help=f"{rounds} unless told, at least {at_least}")
-    parser.add_argument("--json", action="store_true", dest="as_json", help="print the rows as JSON")
+    parser.add_argument(
+        "--rounds", type=int, default=rounds, help=f"{rounds} unless told, at least {at_least}"
+    )
+    parser.add_argument(
+        "--json", action="store_true", dest="as_json", help="print the rows as JSON"
+    )
     given = parser.parse_args()
     if given.rounds < at_least:
         parser.error(f"--rounds: fewer than {at_least} say nothing on a noisy machine")

@@ -42,8 +42,12 @@ class Bench:
         (self.zone / "made").mkdir()
         cage = best_mechanism()
         if not isinstance(cage, Bubblewrap) or (problem := overlay_problem(folder)):
-            raise SystemExit(f"nothing can be tried here: {problem if cage else 'there is no bwrap'}")
-        self._confinement = Confinement(zones=(Zone("zone", self.zone, ZoneMode.RW),), workspace=self.zone)
+            raise SystemExit(
+                f"nothing can be tried here: {problem if cage else 'there is no bwrap'}"
+            )
+        self._confinement = Confinement(
+            zones=(Zone("zone", self.zone, ZoneMode.RW),), workspace=self.zone
+        )
         self.confined = Confined(cage, self._confinement)
         self._processes = processes
 
@@ -51,7 +55,9 @@ class Bench:
         drop_copies(self.trial)
         return Copies(
             self.trial,
-            replace(self.confined, confinement=dataclasses.replace(self._confinement, network=True)),
+            replace(
+                self.confined, confinement=dataclasses.replace(self._confinement, network=True)
+            ),
             network=False,
         )
 
@@ -64,18 +70,27 @@ class Bench:
             wrap = replace(wrap, wrap=replace(wrap.wrap, names=names))
         elif isinstance(wrap, Confined):
             wrap = replace(wrap, names=wrap.confinement.names())
-        await self._processes.run(bash_argv(line), cwd=self.zone, env=clean_environment(), timeout=120, wrap=wrap)
+        await self._processes.run(
+            bash_argv(line), cwd=self.zone, env=clean_environment(), timeout=120, wrap=wrap
+        )
         if isinstance(wrap, Copies):
             wrap.read()
         return (time.perf_counter() - begin) * 1000
 
-    async def compare(self, what: str, line: str, limit: float, rounds: int, *, clean: str = "true") -> Row:
+    async def compare(
+        self, what: str, line: str, limit: float, rounds: int, *, clean: str = "true"
+    ) -> Row:
         plain, tried = [], []
         for _ in range(rounds):
             plain.append(await self.run(line, self.confined))
             subprocess.run(["sh", "-c", clean], cwd=self.zone, check=True)  # noqa: ASYNC221
             tried.append(await self.run(line, self.copies()))
-        return Row(f"{what}, x confined", min(tried) / min(plain), limit, f"{min(tried):.1f} / {min(plain):.1f} ms")
+        return Row(
+            f"{what}, x confined",
+            min(tried) / min(plain),
+            limit,
+            f"{min(tried):.1f} / {min(plain):.1f} ms",
+        )
 
     async def applying(self, rounds: int) -> Row:
         copied, applied = [], []
@@ -104,7 +119,11 @@ async def measure(rounds: int) -> list[Row]:
             return [
                 await bench.compare(f"true in {FILES} files", "true", TRUE, rounds),
                 await bench.compare(
-                    f"{BYTES // 1_000_000} MB written", f"head -c {BYTES} /dev/zero > big", WRITE, 3, clean="rm big"
+                    f"{BYTES // 1_000_000} MB written",
+                    f"head -c {BYTES} /dev/zero > big",
+                    WRITE,
+                    3,
+                    clean="rm big",
                 ),
                 await bench.applying(10),
             ]

@@ -119,11 +119,23 @@ def measure(rounds: int) -> list[Row]:
         )
         typer = [sys.executable, "-c", "import typer"]
         started = take_turns(
-            {"typer": lambda: start(typer, dict(os.environ)), "web": lambda: first_byte(folder)}, rounds, warm_up=1
+            {"typer": lambda: start(typer, dict(os.environ)), "web": lambda: first_byte(folder)},
+            rounds,
+            warm_up=1,
         )
     return [
-        ratio(f"10,000 events to {TABS} tabs, x writing them to the log", best(sent["tabs"]), best(sent["log"]), LIMIT),
-        ratio("the page's first byte, x import typer", best(started["web"]), best(started["typer"]), START_LIMIT),
+        ratio(
+            f"10,000 events to {TABS} tabs, x writing them to the log",
+            best(sent["tabs"]),
+            best(sent["log"]),
+            LIMIT,
+        ),
+        ratio(
+            "the page's first byte, x import typer",
+            best(started["web"]),
+            best(started["typer"]),
+            START_LIMIT,
+        ),
     ]
 
 

@@ -41,7 +41,17 @@ _PACKAGES = frozenset(
     {
         *("apps", "cli", "core", "engine", "files", "inspection", "models", "process"),
         *("record", "sandbox", "schema", "toolsets", "ui"),
-        *("embedding", "errors", "events", "executors", "export", "hooks", "results", "terminal", "testing"),
+        *(
+            "embedding",
+            "errors",
+            "events",
+            "executors",
+            "export",
+            "hooks",
+            "results",
+            "terminal",
+            "testing",
+        ),
     }
 )
 """Names that the import system looks up here before it loads them as modules; they need no hint."""

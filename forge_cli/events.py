@@ -4,8 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from forge_cli.core.actions import ApprovalResponse, CommandEvent, Interrupt, ManualToolInvoke, UserInput
-from forge_cli.core.approval import ApprovalMode, CommandRun, FoldedLine, GrantOffer, GrantRule, JudgedPart, OnAsk
+from forge_cli.core.actions import (
+    ApprovalResponse,
+    CommandEvent,
+    Interrupt,
+    ManualToolInvoke,
+    UserInput,
+)
+from forge_cli.core.approval import (
+    ApprovalMode,
+    CommandRun,
+    FoldedLine,
+    GrantOffer,
+    GrantRule,
+    JudgedPart,
+    OnAsk,
+)
 from forge_cli.core.calls import Denial, OutcomeStatus, ToolCall, ToolOutcome
 from forge_cli.core.event_kinds import OtherEvent
 from forge_cli.core.events import (

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from forge_cli.core.executors import BatchItem, Executor, ExecutorEnv, ExecutorFactory, ItemEnd, RemoteWork, Taken
+from forge_cli.core.executors import (
+    BatchItem,
+    Executor,
+    ExecutorEnv,
+    ExecutorFactory,
+    ItemEnd,
+    RemoteWork,
+    Taken,
+)
 from forge_cli.engine.batch.parcel import ItemHost, missing_here
 
 __all__ = [

@@ -36,7 +36,8 @@ class _NoModel:
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
         raise ModelError(
-            "the worker was opened for its tools only", hint="give open_tools a model to run tasks as well"
+            "the worker was opened for its tools only",
+            hint="give open_tools a model to run tasks as well",
         )
         yield
 
@@ -45,14 +46,18 @@ class _NoModel:
 
 
 @asynccontextmanager
-async def open_tools(worker: Worker, **options: Unpack[RuntimeOptions]) -> AsyncIterator[WorkerRuntime[Any]]:
+async def open_tools(
+    worker: Worker, **options: Unpack[RuntimeOptions]
+) -> AsyncIterator[WorkerRuntime[Any]]:
     """Open a worker for its tools; it needs no model, unless ``options``, those of WorkerRuntime, give one."""
     given: RuntimeOptions = {"model": _NoModel(), **options}
     async with WorkerRuntime(worker=worker, **given) as runtime:
         yield runtime
 
 
-def functions(runtime: WorkerRuntime[Any], names: Iterable[str] | None = None) -> list[Callable[..., Awaitable[Any]]]:
+def functions(
+    runtime: WorkerRuntime[Any], names: Iterable[str] | None = None
+) -> list[Callable[..., Awaitable[Any]]]:
     """Return the tools of a worker as async functions of keyword arguments, or those of them with these names.
 
     Each has the name, the description and the parameters of its tool. It returns the data of a JSON result, the text of
@@ -85,12 +90,16 @@ def pydantic_ai_tools(
     from pydantic_ai import Tool as PydanticAITool
 
     return [
-        PydanticAITool.from_schema(_text_of(runtime, tool), tool.name, tool.description, tool.schema.json_schema)
+        PydanticAITool.from_schema(
+            _text_of(runtime, tool), tool.name, tool.description, tool.schema.json_schema
+        )
         for tool in _chosen(runtime, names)
     ]
 
 
-def openai_agents_tools(runtime: WorkerRuntime[Any], names: Iterable[str] | None = None) -> list[agents.FunctionTool]:
+def openai_agents_tools(
+    runtime: WorkerRuntime[Any], names: Iterable[str] | None = None
+) -> list[agents.FunctionTool]:
     """Return the tools of a worker for the OpenAI Agents library, or those of them with these names."""
     from agents import FunctionTool
 
@@ -114,7 +123,9 @@ def _chosen(runtime: WorkerRuntime[Any], names: Iterable[str] | None) -> list[To
     wanted = [names] if isinstance(names, str) else list(names)
     for name in wanted:
         if name not in known:
-            raise UsageError(f"the worker has no tool {name!r}; its tools are {', '.join(sorted(known)) or 'none'}")
+            raise UsageError(
+                f"the worker has no tool {name!r}; its tools are {', '.join(sorted(known)) or 'none'}"
+            )
     return [known[name] for name in wanted]
 
 

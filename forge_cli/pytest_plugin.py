@@ -33,7 +33,9 @@ def forge_worker(forge_project: Project) -> Iterator[OpenForTest]:
 
     with ExitStack() as stack:
 
-        def open_worker(*tools: Any, answers: Answers | None = None, timeout: float = 30, **more: Any) -> WorkerCalls:
+        def open_worker(
+            *tools: Any, answers: Answers | None = None, timeout: float = 30, **more: Any
+        ) -> WorkerCalls:
             worker = Worker.of(name=more.pop("name", "tested"), tools=tools, **more)
             return stack.enter_context(forge_project.open(worker, answers=answers, timeout=timeout))
 

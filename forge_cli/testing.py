@@ -129,7 +129,9 @@ class WorkerCalls:
 class OpenForTest(Protocol):
     """The type of the fixture ``forge_worker``: opens a worker with these tools and toolsets, until the test ends."""
 
-    def __call__(self, *tools: Any, answers: Answers | None = None, timeout: float = 30, **more: Any) -> WorkerCalls:
+    def __call__(
+        self, *tools: Any, answers: Answers | None = None, timeout: float = 30, **more: Any
+    ) -> WorkerCalls:
         """``more`` are arguments of ``Worker.of``."""
         ...
 
@@ -192,7 +194,9 @@ class Project:
             given["approval_callback"] = _person(list(answers), seen)
         with self.environment(), anyio.fail_after(timeout):
             loaded = load_worker(self.folder / worker)
-            async with WorkerRuntime(worker=loaded, on_event=seen.events.append, wiring=wiring, **given) as runtime:
+            async with WorkerRuntime(
+                worker=loaded, on_event=seen.events.append, wiring=wiring, **given
+            ) as runtime:
                 seen.result = await runtime.run(task)
         return seen
 
@@ -274,7 +278,9 @@ async def wait() -> None:
 """
 
 
-async def check_executor(factory: ExecutorFactory, project: Project, address: str = "", timeout: float = 60) -> None:
+async def check_executor(
+    factory: ExecutorFactory, project: Project, address: str = "", timeout: float = 60
+) -> None:
     """The contract of executors: runs items with it, and an AssertionError says what it does not do.
 
     Every item ends exactly once, with the result of its session; a waiter for an end that gives up loses none;
@@ -288,7 +294,9 @@ async def check_executor(factory: ExecutorFactory, project: Project, address: st
     with project.environment(), anyio.fail_after(timeout):
         async with factory.make(address, executor_env(ItemPerformer(work), 4)) as executor:
             with anyio.move_on_after(0):
-                raise AssertionError(f"next_end does not wait, so it cannot be cancelled: {await executor.next_end()}")
+                raise AssertionError(
+                    f"next_end does not wait, so it cannot be cancelled: {await executor.next_end()}"
+                )
             for number in range(8):
                 executor.submit(_executor_item(project, str(number)))
             ends = list[ItemEnd]()
@@ -306,11 +314,18 @@ async def check_executor(factory: ExecutorFactory, project: Project, address: st
                 if status == "interrupted":
                     executor.cancel("interrupted")
                 end = await executor.next_end()
-                _expect((end.key, end.result["status"], end.result["sessionId"]), ("w", status, "contract-w"))
-        async with factory.make(address, executor_env(ItemPerformer(replace(work, model="none:x")), 4)) as executor:
+                _expect(
+                    (end.key, end.result["status"], end.result["sessionId"]),
+                    ("w", status, "contract-w"),
+                )
+        async with factory.make(
+            address, executor_env(ItemPerformer(replace(work, model="none:x")), 4)
+        ) as executor:
             executor.submit(_executor_item(project, "bad"))
             end = await executor.next_end()
-            _expect((end.opened, end.result["status"], end.result["exitCode"]), (False, "failed", 3))
+            _expect(
+                (end.opened, end.result["status"], end.result["exitCode"]), (False, "failed", 3)
+            )
 
 
 def _expect(found: object, wanted: object) -> None:
@@ -322,7 +337,9 @@ def _executor_item(project: Project, key: str) -> BatchItem:
     return BatchItem(key, f"task {key}", f"contract-{key}", str(project.folder))
 
 
-def _person(answers: list[ApprovalDecision | bool] | None, seen: Seen) -> Callable[[ApprovalRequest], Any]:
+def _person(
+    answers: list[ApprovalDecision | bool] | None, seen: Seen
+) -> Callable[[ApprovalRequest], Any]:
     async def answer(request: ApprovalRequest) -> ApprovalDecision:
         seen.asked.append(request)
         decision = True if answers is None else answers.pop(0)

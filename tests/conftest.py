@@ -24,7 +24,9 @@ from tests.support.keyboard import script, terminal, writer  # noqa: F401  # fix
 from tests.support.layouts import homes
 from tests.support.warm import CONFINED_LOOKS, Warm, know_distributions, started, warm_looks
 
-CALM = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+CALM = settings(
+    deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+)
 settings.register_profile("ci", CALM, max_examples=10, derandomize=True)
 settings.register_profile("long", CALM, max_examples=500)
 settings.load_profile("ci")
@@ -59,7 +61,9 @@ def kept_path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _own_environment(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+def _own_environment(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Keep the developer's home, settings and terminal out of the tests, and the tests out of them."""
     for name in list(os.environ):
         if name in {"CI", "NO_COLOR", "FORCE_COLOR"} or name.startswith("FORGE_"):
@@ -92,7 +96,9 @@ def warm(request: pytest.FixtureRequest) -> Iterator[Warm]:
 
 @pytest.fixture(autouse=True)
 def _warm_looks(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    monkeypatch.setattr(LoadingChild, "__init__", warm_looks(lambda: request.getfixturevalue("warm").python))
+    monkeypatch.setattr(
+        LoadingChild, "__init__", warm_looks(lambda: request.getfixturevalue("warm").python)
+    )
 
 
 @pytest.fixture
@@ -111,7 +117,11 @@ class WarmProject(Project):
     def home(self) -> Path:
         """Beside the project, or in another file system, where tests share a folder."""
         folder = homes(self.folder.parent)
-        return super().home if folder == self.folder.parent else folder / f"{self.folder.parent.name}-home"
+        return (
+            super().home
+            if folder == self.folder.parent
+            else folder / f"{self.folder.parent.name}-home"
+        )
 
     def forge(
         self, *words: str, stdin: str | None = None, env: Mapping[str, str] | None = None

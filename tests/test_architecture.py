@@ -31,7 +31,8 @@ MAY_IMPORT = {
     "models": BASE | {"models"},
     "ui": BASE | {"record", "ui"},
     "process": BASE | {"ui", "process"},
-    "inspection": BASE | {"bashrules", "record", "engine", "toolsets", "models", "ui", "inspection"},
+    "inspection": BASE
+    | {"bashrules", "record", "engine", "toolsets", "models", "ui", "inspection"},
 }
 WINGS = {
     "sandbox": (
@@ -39,17 +40,36 @@ WINGS = {
         *("git", "changes", "processes", "network", "zones", "files", "search", "patches"),
         *("isolation", "trial", "worker_processes"),
     ),
-    "engine": (*("plugins", "gate", "turns", "hooks", "lock", "organisation", "replay", "runtime", "batch", "sync"),),
+    "engine": (
+        *(
+            "plugins",
+            "gate",
+            "turns",
+            "hooks",
+            "lock",
+            "organisation",
+            "replay",
+            "runtime",
+            "batch",
+            "sync",
+        ),
+    ),
 }
 """The folders and modules of a room in their order: each may import those that come before it, and none after."""
 COMMAND_MODULES = frozenset(
     value.partition(":")[0]
-    for name, value in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]["forge"].items()
+    for name, value in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "entry-points"
+    ]["forge"].items()
     if name.startswith("command.")
 )
-PUBLIC = frozenset({"embedding", "errors", "events", "executors", "export", "hooks", "results", "terminal"})
+PUBLIC = frozenset(
+    {"embedding", "errors", "events", "executors", "export", "hooks", "results", "terminal"}
+)
 """Modules that are nothing but the public API."""
-ABOVE_ALL = frozenset({"__main__", "__init__", "apps", "cli", "homes", "pytest_plugin", "testing", *PUBLIC})
+ABOVE_ALL = frozenset(
+    {"__main__", "__init__", "apps", "cli", "homes", "pytest_plugin", "testing", *PUBLIC}
+)
 TOP = "forge_cli"
 HOMES = public_homes()
 ROOMS = frozenset(MAY_IMPORT) | ABOVE_ALL
@@ -77,7 +97,9 @@ HEAVY = frozenset(
         "tomllib",
         "urllib.request",
     }
-) | frozenset({"prompt_toolkit", "rich.markdown", "rich.syntax", "starlette", "trafilatura", "uvicorn"})
+) | frozenset(
+    {"prompt_toolkit", "rich.markdown", "rich.syntax", "starlette", "trafilatura", "uvicorn"}
+)
 SHARED = ("call_ids", "failures", "http", "json_body", "windows")
 PHRASES = [text for name, text in vars(phrases).items() if name.isupper() and isinstance(text, str)]
 OUR_WORDS_ELSEWHERE = re.compile(
@@ -140,7 +162,14 @@ FORGE = read("forge_cli/**/*.py")
 PLUGINS = read("plugins/*/**/*.py")
 PLUGIN_SOURCES = [module for module in PLUGINS if "tests" not in module.path.split("/")]
 SCRIPTS = read("noxfile.py", "benchmarks/*.py")
-DOCUMENTS = read("*.md", "docs/**/*.md", "benchmarks/*.md", "plugins/*/*.md", "examples/**/*.md", "examples/**/*.yaml")
+DOCUMENTS = read(
+    "*.md",
+    "docs/**/*.md",
+    "benchmarks/*.md",
+    "plugins/*/*.md",
+    "examples/**/*.md",
+    "examples/**/*.yaml",
+)
 
 
 def imports_point_down(module: Module) -> Iterator[str]:
@@ -150,7 +179,9 @@ def imports_point_down(module: Module) -> Iterator[str]:
         package, room, *_ = [*name.split("."), ""]
         if package != "forge_cli" or allowed is None or room == "__version__" or room in allowed:
             continue
-        yield module.at(node, f"{module.room}/ must not import {name}: move what both need down, or pass it in")
+        yield module.at(
+            node, f"{module.room}/ must not import {name}: move what both need down, or pass it in"
+        )
 
 
 def wings_point_down(module: Module) -> Iterator[str]:
@@ -184,7 +215,8 @@ def plugins_in_the_box_keep_apart(module: Module) -> Iterator[str]:
         package, room, other, *_ = [*name.split("."), "", "", ""]
         if (package, room) == ("forge_cli", module.room) and other not in (own, *SHARED):
             yield module.at(
-                node, f"{own} must not import {name}: move what both need to core, schema, files or sandbox"
+                node,
+                f"{own} must not import {name}: move what both need to core, schema, files or sandbox",
             )
 
 
@@ -194,7 +226,10 @@ def apps_keep_apart(module: Module) -> Iterator[str]:
     for node, name in module.imports():
         package, *place = name.split(".")
         if package == "forge_cli" and place[:1] == ["apps"] and place[:2] != own:
-            yield module.at(node, f"{name} is an app of its own: move what both need to engine, inspection, ui or cli")
+            yield module.at(
+                node,
+                f"{name} is an app of its own: move what both need to engine, inspection, ui or cli",
+            )
 
 
 def commands_keep_apart(module: Module) -> Iterator[str]:
@@ -213,7 +248,11 @@ def plugins_use_the_public_api(module: Module) -> Iterator[str]:
     in_tests = "tests" in module.path.split("/")
     for node, name in module.imports():
         package, member, *deeper = [*name.split("."), ""]
-        if package != "forge_cli" or (member == "testing" and in_tests) or (member in PUBLIC and len(deeper) < 3):
+        if (
+            package != "forge_cli"
+            or (member == "testing" and in_tests)
+            or (member in PUBLIC and len(deeper) < 3)
+        ):
             continue
         if member in ROOMS or HOMES.get(member, TOP) != TOP or len(deeper) > 1:
             yield module.at(
@@ -226,7 +265,9 @@ def imports_stand_on_top(module: Module) -> Iterator[str]:
     """An import inside a function spares a start something: a heavy library, or a module of ours that is not on top."""
     if module.path.endswith(("__init__.py", "forge_cli/cli/app.py", "forge_cli/pytest_plugin.py")):
         return
-    statements = [each for each in module.tree.body if isinstance(each, ast.Import | ast.ImportFrom)]
+    statements = [
+        each for each in module.tree.body if isinstance(each, ast.Import | ast.ImportFrom)
+    ]
     on_top = {name.rpartition(".")[0] for each in statements for _, name in module.imports(each)}
     for function in module.nodes:
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -234,7 +275,9 @@ def imports_stand_on_top(module: Module) -> Iterator[str]:
                 if name.startswith("forge_cli."):
                     is_spared = name.rpartition(".")[0] not in on_top
                 else:
-                    is_spared = any(name == heavy or name.startswith(f"{heavy}.") for heavy in HEAVY)
+                    is_spared = any(
+                        name == heavy or name.startswith(f"{heavy}.") for heavy in HEAVY
+                    )
                 if not is_spared:
                     yield module.at(node, f"import {name} at the top, not inside {function.name}()")
 
@@ -243,13 +286,19 @@ def rich_is_for_people(module: Module) -> Iterator[str]:
     """Only ui/, cli/ and apps/ know the terminal."""
     for node, name in module.imports():
         if name.split(".")[0] == "rich" and module.room not in {"apps", "ui", "cli"}:
-            yield module.at(node, "rich belongs to ui/, cli/ and apps/: return a value, and draw it there")
+            yield module.at(
+                node, "rich belongs to ui/, cli/ and apps/: return a value, and draw it there"
+            )
 
 
 def modules_say_what_they_are_for(module: Module) -> Iterator[str]:
     """The first line of a module is a docstring of one sentence."""
     first, *rest = (ast.get_docstring(module.tree) or "").split("\n")
-    if not re.fullmatch(r"\S.*\.", first) or re.search(r"[.!?] +[A-Z]", first) or (rest and rest[0]):
+    if (
+        not re.fullmatch(r"\S.*\.", first)
+        or re.search(r"[.!?] +[A-Z]", first)
+        or (rest and rest[0])
+    ):
         yield module.at(
             module.tree,
             "begin with a docstring whose first line is one sentence with a full stop: what the module is for",
@@ -301,16 +350,23 @@ def sentences_decide_nothing(module: Module) -> Iterator[str]:
     for node in module.nodes:
         match node:
             case ast.match_case(pattern=pattern, guard=ast.expr() as guard):
-                looked_at = {each.id for each in ast.walk(guard) if isinstance(each, ast.Name)} & _messages(pattern)
+                looked_at = {
+                    each.id for each in ast.walk(guard) if isinstance(each, ast.Name)
+                } & _messages(pattern)
                 if looked_at or (_is_status(pattern) and any(map(_is_message, ast.walk(guard)))):
-                    yield module.at(pattern, "this looks at the words of a status: match its field about instead")
+                    yield module.at(
+                        pattern,
+                        "this looks at the words of a status: match its field about instead",
+                    )
             case ast.Call(func=ast.Attribute(attr=name, value=owner), args=args):
                 by_pattern = name in _OF_PATTERNS and any(map(_is_sentence, args))
                 if by_pattern or (name in _OF_TEXTS and _is_sentence(owner)):
                     yield module.at(node, f"{name}() looks at the words of a message: {_INSTEAD}")
             case ast.Compare(left=left, comparators=others):
                 sides = (left, *others)
-                words = [each for each in sides if _is_sentence(each) and not isinstance(each, ast.Name)]
+                words = [
+                    each for each in sides if _is_sentence(each) and not isinstance(each, ast.Name)
+                ]
                 if any(map(_is_message, sides)) or (words and any(map(_is_text, sides))):
                     yield module.at(node, f"this compares the words of a message: {_INSTEAD}")
 
@@ -334,7 +390,11 @@ def _messages(pattern: ast.pattern) -> set[str]:
     for each in filter(_is_status, ast.walk(pattern)):
         assert isinstance(each, ast.MatchClass)
         given = dict(zip(each.kwd_attrs, each.kwd_patterns, strict=True)).get("message")
-        found |= {str(inner.name) for inner in ast.walk(given) if isinstance(inner, ast.MatchAs)} if given else set()
+        found |= (
+            {str(inner.name) for inner in ast.walk(given) if isinstance(inner, ast.MatchAs)}
+            if given
+            else set()
+        )
     return found
 
 
@@ -390,7 +450,12 @@ def test_every_room_is_in_the_plan() -> None:
 def test_the_library_for_bash_needs_nothing_of_forge() -> None:
     """So that it can become a package of its own: the standard library, msgspec and PyYAML are all that it imports."""
     library = [module for module in FORGE if module.room == "bashrules"]
-    names = {name for module in library for _, name in module.imports() if not name.startswith("forge_cli.bashrules.")}
+    names = {
+        name
+        for module in library
+        for _, name in module.imports()
+        if not name.startswith("forge_cli.bashrules.")
+    }
     assert {name.split(".")[0] for name in names} - sys.stdlib_module_names == {"msgspec", "yaml"}
 
 
@@ -408,8 +473,15 @@ def references(modules: list[Module], owners: set[str], attribute: str) -> list[
 
 def circle(modules: list[Module]) -> list[str]:
     """The modules that are in a circle of imports, wherever in a file these stand."""
-    arrows = {dotted(each.path): {name for _, full in each.imports() for name in _prefixes(full)} for each in modules}
-    return sorted(name for name in arrows if any(name in _reached(other, arrows) for other in arrows[name] - {name}))
+    arrows = {
+        dotted(each.path): {name for _, full in each.imports() for name in _prefixes(full)}
+        for each in modules
+    }
+    return sorted(
+        name
+        for name in arrows
+        if any(name in _reached(other, arrows) for other in arrows[name] - {name})
+    )
 
 
 def _reached(start: str, arrows: dict[str, set[str]]) -> set[str]:
@@ -427,16 +499,29 @@ def _prefixes(name: str) -> set[str]:
     return {name, name.rpartition(".")[0]}
 
 
-@pytest.mark.parametrize("room", sorted({module.room for module in FORGE} - ABOVE_ALL | {"apps", "cli"}))
+@pytest.mark.parametrize(
+    "room", sorted({module.room for module in FORGE} - ABOVE_ALL | {"apps", "cli"})
+)
 def test_rooms_have_no_circle(room: str) -> None:
     """An import inside a function counts like any other."""
-    inside = [module for module in FORGE if module.room == room and not module.path.endswith("__init__.py")]
+    inside = [
+        module
+        for module in FORGE
+        if module.room == room and not module.path.endswith("__init__.py")
+    ]
     found = {name.removeprefix("forge_cli.") for name in circle(inside)}
-    assert not found, f"in a circle of imports: {sorted(found)}; move what they share into one below"
+    assert not found, (
+        f"in a circle of imports: {sorted(found)}; move what they share into one below"
+    )
 
 
 def test_a_circle_is_found() -> None:
-    texts = {"a": "from forge_cli.core.b import B", "b": "from forge_cli.core import c", "c": "", "d": ""}
+    texts = {
+        "a": "from forge_cli.core.b import B",
+        "b": "from forge_cli.core import c",
+        "c": "",
+        "d": "",
+    }
     modules = [Module(f"forge_cli/core/{name}.py", text) for name, text in texts.items()]
     assert circle(modules) == []
     assert circle([*modules[:2], Module("forge_cli/core/c.py", "from .a import A")]) == [
@@ -448,15 +533,32 @@ def test_a_circle_is_found() -> None:
 
 def test_documents_name_places_that_are_there() -> None:
     documents = read("CONTRIBUTING.md", "docs/internals.md", "docs/adr/*.md")
-    named = {(each.path, found) for each in documents for found in re.findall(r"`(forge_cli/[\w/.]+)`", each.text)}
+    named = {
+        (each.path, found)
+        for each in documents
+        for found in re.findall(r"`(forge_cli/[\w/.]+)`", each.text)
+    }
     assert len(named) > 20
-    assert [place for place in sorted(named) if not (ROOT / place[1]).exists() and "NAME" not in place[1]] == []
-    links = {(path, link) for path, link in ((each.path, link) for each in documents for link in _links(each.text))}
-    assert [each for each in sorted(links) if not (ROOT / each[0]).parent.joinpath(each[1]).exists()] == []
+    assert [
+        place
+        for place in sorted(named)
+        if not (ROOT / place[1]).exists() and "NAME" not in place[1]
+    ] == []
+    links = {
+        (path, link)
+        for path, link in ((each.path, link) for each in documents for link in _links(each.text))
+    }
+    assert [
+        each for each in sorted(links) if not (ROOT / each[0]).parent.joinpath(each[1]).exists()
+    ] == []
 
 
 def _links(text: str) -> list[str]:
-    return [link.partition("#")[0] for link in re.findall(r"\]\(([^):]+)\)", text) if not link.startswith("#")]
+    return [
+        link.partition("#")[0]
+        for link in re.findall(r"\]\(([^):]+)\)", text)
+        if not link.startswith("#")
+    ]
 
 
 def test_one_place_executes_tools() -> None:
@@ -466,14 +568,19 @@ def test_one_place_executes_tools() -> None:
 def test_one_place_asks_people() -> None:
     """So that every hook hears each question; a program that uses the bus as methods asks for itself."""
     own = "forge_cli/ui/runtime_ui.py"
-    assert set(references(FORGE, {"*"}, "ask_input")) == {"forge_cli/engine/runtime/requests.py", own}
+    assert set(references(FORGE, {"*"}, "ask_input")) == {
+        "forge_cli/engine/runtime/requests.py",
+        own,
+    }
     asking = [each.path for each in FORGE if "bus.ask(" in each.text and each.path != own]
     assert asking == ["forge_cli/engine/gate/controller.py"]
 
 
 def test_one_place_starts_the_event_loop() -> None:
     assert len(references(FORGE, {"anyio", "asyncio"}, "run")) == 1
-    assert [m.path for m in FORGE for _, name in m.imports() if name in {"anyio.run", "asyncio.run"}] == []
+    assert [
+        m.path for m in FORGE for _, name in m.imports() if name in {"anyio.run", "asyncio.run"}
+    ] == []
 
 
 def repeated_classes(modules: list[Module]) -> dict[str, list[str]]:
@@ -493,17 +600,27 @@ def test_no_public_class_name_occurs_twice() -> None:
 
 
 def test_a_repeated_class_name_is_found() -> None:
-    first = Module("forge_cli/a.py", "class Mode:\n    class Inner: ...\nclass _Own: ...\nclass Other: ...")
+    first = Module(
+        "forge_cli/a.py", "class Mode:\n    class Inner: ...\nclass _Own: ...\nclass Other: ..."
+    )
     second = Module("forge_cli/b.py", "class Mode: ...\nclass _Own: ...\nclass Inner: ...")
     assert repeated_classes([first, second]) == {"Mode": ["forge_cli/a.py", "forge_cli/b.py"]}
 
 
 BROKEN = [
     (imports_point_down, "forge_cli/core/x.py", "from forge_cli.files import worker"),
-    (plugins_in_the_box_keep_apart, "forge_cli/toolsets/x.py", "from forge_cli.toolsets.y import Y"),
+    (
+        plugins_in_the_box_keep_apart,
+        "forge_cli/toolsets/x.py",
+        "from forge_cli.toolsets.y import Y",
+    ),
     (plugins_in_the_box_keep_apart, "forge_cli/models/x/y.py", "from forge_cli.models import z"),
     (imports_point_down, "forge_cli/core/x.py", "from forge_cli import Tool"),
-    (imports_point_down, "forge_cli/bashrules/x.py", "from forge_cli.core.approval import Approval"),
+    (
+        imports_point_down,
+        "forge_cli/bashrules/x.py",
+        "from forge_cli.core.approval import Approval",
+    ),
     (imports_point_down, "forge_cli/core/x.py", "from forge_cli.bashrules.rules import Rule"),
     (imports_point_down, "forge_cli/core/x.py", "from forge_cli.schema.tool import Tool"),
     (imports_point_down, "forge_cli/core/x.py", "from forge_cli import core, schema"),
@@ -519,13 +636,21 @@ BROKEN = [
         "def f():\n    from forge_cli.engine.runtime.runtime import WorkerRuntime",
     ),
     (imports_point_down, "forge_cli/ui/x.py", "from forge_cli import engine"),
-    (wings_point_down, "forge_cli/sandbox/zones/x.py", "from forge_cli.sandbox.files.sandbox import Sandbox"),
+    (
+        wings_point_down,
+        "forge_cli/sandbox/zones/x.py",
+        "from forge_cli.sandbox.files.sandbox import Sandbox",
+    ),
     (
         wings_point_down,
         "forge_cli/sandbox/isolation/x.py",
         "def f():\n    from forge_cli.sandbox.trial import trials",
     ),
-    (wings_point_down, "forge_cli/sandbox/names.py", "from forge_cli.sandbox import worker_processes"),
+    (
+        wings_point_down,
+        "forge_cli/sandbox/names.py",
+        "from forge_cli.sandbox import worker_processes",
+    ),
     (wings_point_down, "forge_cli/sandbox/another/x.py", "import os"),
     (wings_point_down, "forge_cli/engine/gate/x.py", "from forge_cli.engine.hooks import Hooks"),
     (apps_keep_apart, "forge_cli/cli/run.py", "from forge_cli.apps.chat import chat_session"),
@@ -537,7 +662,11 @@ BROKEN = [
     (plugins_use_the_public_api, "plugins/p/src/p.py", "from forge_cli.testing import project"),
     (plugins_use_the_public_api, "plugins/p/tests/test_p.py", "import forge_cli.engine.gate.guard"),
     (imports_stand_on_top, "forge_cli/core/x.py", "def f():\n    import json"),
-    (imports_stand_on_top, "forge_cli/cli/run.py", "class A:\n    async def f(self):\n        from os import path"),
+    (
+        imports_stand_on_top,
+        "forge_cli/cli/run.py",
+        "class A:\n    async def f(self):\n        from os import path",
+    ),
     (rich_is_for_people, "forge_cli/toolsets/x.py", "from rich.console import Console"),
     (rich_is_for_people, "forge_cli/testing.py", "import rich"),
     (modules_say_what_they_are_for, "forge_cli/core/x.py", "import json"),
@@ -548,11 +677,19 @@ BROKEN = [
     (nothing_is_left_for_later, "forge_cli/core/x.py", "raise NotImplementedError"),
     (strings_use_our_words, "forge_cli/core/x.py", 'def f():\n    """Start the Agent."""'),
     (strings_use_our_words, "forge_cli/core/x.py", 'raise ToolError(f"{x}: no permission")'),
-    (texts_for_models_stand_in_phrases, "forge_cli/core/x.py", f"say({phrases.RESUME_INTERRUPTED!r})"),
+    (
+        texts_for_models_stand_in_phrases,
+        "forge_cli/core/x.py",
+        f"say({phrases.RESUME_INTERRUPTED!r})",
+    ),
     (documents_use_our_words, "README.md", "Two agents and AGENTS.md."),
     (sentences_decide_nothing, "forge_cli/ui/x.py", "event.message.startswith('commands: ')"),
     (sentences_decide_nothing, "forge_cli/apps/x.py", "'commands: ' in event.message"),
-    (sentences_decide_nothing, "forge_cli/cli/x.py", "if error.message.startswith('No such option'):\n    pass"),
+    (
+        sentences_decide_nothing,
+        "forge_cli/cli/x.py",
+        "if error.message.startswith('No such option'):\n    pass",
+    ),
     (sentences_decide_nothing, "forge_cli/apps/x.py", "found = PROBLEM.match(str(error))"),
     (sentences_decide_nothing, "forge_cli/ui/x.py", "shown = call.reason == 'not answered'"),
     (
@@ -568,20 +705,52 @@ BROKEN = [
 ]
 
 KEPT = [
-    (imports_point_down, "forge_cli/core/x.py", "from forge_cli import __version__\nfrom forge_cli.core import tool"),
-    (imports_point_down, "forge_cli/engine/x.py", "from forge_cli.sandbox.files.sandbox import resolve\nimport json"),
+    (
+        imports_point_down,
+        "forge_cli/core/x.py",
+        "from forge_cli import __version__\nfrom forge_cli.core import tool",
+    ),
+    (
+        imports_point_down,
+        "forge_cli/engine/x.py",
+        "from forge_cli.sandbox.files.sandbox import resolve\nimport json",
+    ),
     (
         imports_point_down,
         "forge_cli/schema/x.py",
         "from forge_cli import schema as room\nimport forge_cli.core.tool",
     ),
-    (imports_point_down, "forge_cli/ui/x.py", "from . import render\nfrom ..core.events import Event"),
-    (imports_point_down, "forge_cli/cli/run.py", "from forge_cli.engine.runtime.runtime import WorkerRuntime"),
-    (plugins_in_the_box_keep_apart, "forge_cli/toolsets/x/y.py", "from forge_cli.toolsets.x.z import Z"),
-    (plugins_in_the_box_keep_apart, "forge_cli/models/x/y.py", "from forge_cli.models.failures import Retry"),
+    (
+        imports_point_down,
+        "forge_cli/ui/x.py",
+        "from . import render\nfrom ..core.events import Event",
+    ),
+    (
+        imports_point_down,
+        "forge_cli/cli/run.py",
+        "from forge_cli.engine.runtime.runtime import WorkerRuntime",
+    ),
+    (
+        plugins_in_the_box_keep_apart,
+        "forge_cli/toolsets/x/y.py",
+        "from forge_cli.toolsets.x.z import Z",
+    ),
+    (
+        plugins_in_the_box_keep_apart,
+        "forge_cli/models/x/y.py",
+        "from forge_cli.models.failures import Retry",
+    ),
     (imports_point_down, "forge_cli/testing.py", "from forge_cli.toolsets.shell import Shell"),
-    (wings_point_down, "forge_cli/sandbox/trial/x.py", "from forge_cli.sandbox.zones.zones import Isolation"),
-    (wings_point_down, "forge_cli/sandbox/zones/x.py", "from forge_cli.sandbox.zones import declared\nimport os"),
+    (
+        wings_point_down,
+        "forge_cli/sandbox/trial/x.py",
+        "from forge_cli.sandbox.zones.zones import Isolation",
+    ),
+    (
+        wings_point_down,
+        "forge_cli/sandbox/zones/x.py",
+        "from forge_cli.sandbox.zones import declared\nimport os",
+    ),
     (wings_point_down, "forge_cli/engine/hooks.py", "from forge_cli.sandbox.trial import trials"),
     (
         apps_keep_apart,
@@ -589,16 +758,40 @@ KEPT = [
         "from forge_cli.apps.web.y import Y\nfrom forge_cli.cli import options",
     ),
     (commands_keep_apart, "forge_cli/cli/run.py", "from forge_cli.cli.options import new_app"),
-    (plugins_use_the_public_api, "plugins/p/src/p.py", "from forge_cli import Tool, tool\nimport forge_cli"),
-    (plugins_use_the_public_api, "plugins/p/tests/test_p.py", "from forge_cli.testing import project"),
-    (imports_stand_on_top, "forge_cli/models/x.py", "def f():\n    import anthropic\n    from mcp.client import x"),
+    (
+        plugins_use_the_public_api,
+        "plugins/p/src/p.py",
+        "from forge_cli import Tool, tool\nimport forge_cli",
+    ),
+    (
+        plugins_use_the_public_api,
+        "plugins/p/tests/test_p.py",
+        "from forge_cli.testing import project",
+    ),
+    (
+        imports_stand_on_top,
+        "forge_cli/models/x.py",
+        "def f():\n    import anthropic\n    from mcp.client import x",
+    ),
     (imports_stand_on_top, "forge_cli/cli/app.py", "def f():\n    import traceback"),
     (imports_stand_on_top, "forge_cli/__init__.py", "def __getattr__(name):\n    import importlib"),
     (rich_is_for_people, "forge_cli/ui/x.py", "import rich\nimport richer"),
-    (modules_say_what_they_are_for, "forge_cli/core/x.py", '"""A thing: this, e.g. that.\n\nMore of it."""'),
+    (
+        modules_say_what_they_are_for,
+        "forge_cli/core/x.py",
+        '"""A thing: this, e.g. that.\n\nMore of it."""',
+    ),
     (nothing_is_left_for_later, "forge_cli/core/x.py", "todo = 'a todo list'"),
-    (strings_use_our_words, "forge_cli/core/x.py", "headers = {'User-Agent': 'forge'}\nexcept_ = PermissionError"),
-    (texts_for_models_stand_in_phrases, "forge_cli/core/phrases.py", f"TEXT = {phrases.RESUME_INTERRUPTED!r}"),
+    (
+        strings_use_our_words,
+        "forge_cli/core/x.py",
+        "headers = {'User-Agent': 'forge'}\nexcept_ = PermissionError",
+    ),
+    (
+        texts_for_models_stand_in_phrases,
+        "forge_cli/core/phrases.py",
+        f"TEXT = {phrases.RESUME_INTERRUPTED!r}",
+    ),
     (documents_use_our_words, "README.md", "`agents_md: true` reads AGENTS.md, a reagent."),
     (
         sentences_decide_nothing,
@@ -606,7 +799,11 @@ KEPT = [
         "match event:\n    case events.StatusEvent(about='retry', message=m) if live:\n        print(m, event.message)",
     ),
     (sentences_decide_nothing, "forge_cli/engine/x.py", "event.message.startswith('x')"),
-    (sentences_decide_nothing, "forge_cli/ui/x.py", "line = error.message.partition('\\n')[0]\n'id' in message"),
+    (
+        sentences_decide_nothing,
+        "forge_cli/ui/x.py",
+        "line = error.message.partition('\\n')[0]\n'id' in message",
+    ),
 ]
 
 
@@ -626,7 +823,8 @@ def test_every_rule_has_been_seen_broken_and_kept() -> None:
 
 def test_references_are_counted() -> None:
     module = Module(
-        "forge_cli/x.py", "await tool.execute(a)\nf = tool.execute\nanyio.run(f)\nanyio.run_process()\nexecute()"
+        "forge_cli/x.py",
+        "await tool.execute(a)\nf = tool.execute\nanyio.run(f)\nanyio.run_process()\nexecute()",
     )
     assert len(references([module], {"*"}, "execute")) == 2
     assert len(references([module], {"anyio", "asyncio"}, "run")) == 1
@@ -663,7 +861,9 @@ STORIES = read("tests/**/test_*.py")
 
 def test_every_module_has_a_test_of_its_name_or_one_that_names_it() -> None:
     """Either tests/SAME/PLACE/test_NAME.py, or the dotted path in the docstring of the test that tells its story."""
-    assert without_a_test(FORGE, STORIES) == [], "add tests/SAME/PLACE/test_NAME.py, or name each in a test's docstring"
+    assert without_a_test(FORGE, STORIES) == [], (
+        "add tests/SAME/PLACE/test_NAME.py, or name each in a test's docstring"
+    )
 
 
 def test_no_test_names_a_module_that_is_gone() -> None:
@@ -693,10 +893,18 @@ def out_of_place(tests: list[Module]) -> Iterator[str]:
 def test_tests_mirror_the_house() -> None:
     folders = {path.parent.relative_to(ROOT / "tests") for path in ROOT.glob("tests/*/**/*.py")}
     strange = [
-        str(each) for each in folders if not str(each).startswith(BESIDE_ROOMS) and not (ROOT / TOP / each).is_dir()
+        str(each)
+        for each in folders
+        if not str(each).startswith(BESIDE_ROOMS) and not (ROOT / TOP / each).is_dir()
     ]
-    strange += [path.name for path in ROOT.glob("tests/*.py") if not path.name.startswith(("test_", "conftest"))]
-    assert strange == [], "each folder of tests/ is one of forge_cli/; what several tests use goes to tests/support/"
+    strange += [
+        path.name
+        for path in ROOT.glob("tests/*.py")
+        if not path.name.startswith(("test_", "conftest"))
+    ]
+    assert strange == [], (
+        "each folder of tests/ is one of forge_cli/; what several tests use goes to tests/support/"
+    )
     assert list(out_of_place(STORIES)) == []
 
 
@@ -708,13 +916,21 @@ def test_a_test_out_of_place_is_found() -> None:
         "apps/chat/test_lost": "A story.",
         "test_c": "Covers forge_cli.ui.views.",
     }
-    found = list(out_of_place([Module(f"tests/{name}.py", f'"""{text}"""') for name, text in texts.items()]))
-    assert [each.partition(" ")[0] for each in found] == ["tests/core/test_a.py", "tests/cli/test_b.py"]
+    found = list(
+        out_of_place([Module(f"tests/{name}.py", f'"""{text}"""') for name, text in texts.items()])
+    )
+    assert [each.partition(" ")[0] for each in found] == [
+        "tests/core/test_a.py",
+        "tests/cli/test_b.py",
+    ]
     assert found[0].endswith("move it to tests/ui/")
 
 
 def test_a_module_without_a_test_is_found() -> None:
-    modules = [Module(f"forge_cli/{name}.py", "") for name in ("core/tool", "core/text", "core/__init__", "testing")]
+    modules = [
+        Module(f"forge_cli/{name}.py", "")
+        for name in ("core/tool", "core/text", "core/__init__", "testing")
+    ]
     tests = [
         Module("tests/core/test_tool.py", ""),
         Module("tests/test_kit.py", '"""A kit.\n\nCovers forge_cli.testing."""'),
@@ -724,11 +940,18 @@ def test_a_module_without_a_test_is_found() -> None:
 
 def test_the_public_face_is_small_and_its_stub_is_what_is_loaded() -> None:
     """Editors read ``__init__.pyi``, programs the table in ``__init__.py``: both say the same."""
-    lines = [f"from forge_cli.{room} import {name} as {name}" for name, room in forge_cli._ROOM_OF.items()]
+    lines = [
+        f"from forge_cli.{room} import {name} as {name}"
+        for name, room in forge_cli._ROOM_OF.items()
+    ]
     stub = (ROOT / "forge_cli/__init__.pyi").read_text("utf-8")
     wanted = [*sorted(lines), "", "__version__: str"]
-    assert stub.splitlines()[2:] == wanted, "write forge_cli/__init__.pyi again: a line for each name of _ROOM_OF"
-    assert len(lines) <= 39, "put the new name into one of the public modules (forge_cli/homes.py) instead"
+    assert stub.splitlines()[2:] == wanted, (
+        "write forge_cli/__init__.pyi again: a line for each name of _ROOM_OF"
+    )
+    assert len(lines) <= 39, (
+        "put the new name into one of the public modules (forge_cli/homes.py) instead"
+    )
 
 
 def test_what_a_program_around_a_worker_needs_stays_at_the_top() -> None:
@@ -747,8 +970,12 @@ def test_what_plugins_and_examples_import_is_where_it_is_public() -> None:
         *ROOT.glob("forge_cli/**/*"),
         ROOT / "README.md",
     ]
-    texts = {path: path.read_text("utf-8") for path in paths if path.suffix in (".md", ".py", ".tmpl")}
-    found = {path: re.findall(r"from forge_cli import ([^\n]+)", text) for path, text in texts.items()}
+    texts = {
+        path: path.read_text("utf-8") for path in paths if path.suffix in (".md", ".py", ".tmpl")
+    }
+    found = {
+        path: re.findall(r"from forge_cli import ([^\n]+)", text) for path, text in texts.items()
+    }
     moved = {
         str(path): name
         for path, lines in found.items()

@@ -16,7 +16,15 @@ from typing import Any
 import anyio
 import pytest
 
-from forge_cli import ApprovalDecision, InterruptSignal, Json, Text, Tool, WorkerRuntime, load_worker
+from forge_cli import (
+    ApprovalDecision,
+    InterruptSignal,
+    Json,
+    Text,
+    Tool,
+    WorkerRuntime,
+    load_worker,
+)
 from forge_cli.core.events import ApprovalDecided
 from forge_cli.core.results import ResultValue
 from forge_cli.core.wire import JsonObject
@@ -140,7 +148,9 @@ class Way:
 
 
 def _plugin(site: Path, distribution: str, version: str) -> None:
-    write_distribution(site, distribution, ["contract = contract_module"], version=version, contract_module=MODULE)
+    write_distribution(
+        site, distribution, ["contract = contract_module"], version=version, contract_module=MODULE
+    )
 
 
 def builtin(site: Path, project: Project) -> Way:
@@ -155,7 +165,9 @@ def package(site: Path, project: Project) -> Way:
 
 def local(site: Path, project: Project) -> Way:
     project.write("tools.py", MODULE)
-    return Way("custom", "local ./tools.py", lambda group: {"module": "./tools.py", "tools": [group]})
+    return Way(
+        "custom", "local ./tools.py", lambda group: {"module": "./tools.py", "tools": [group]}
+    )
 
 
 def file(site: Path, project: Project) -> Way:
@@ -166,7 +178,10 @@ def file(site: Path, project: Project) -> Way:
 
 def folder(site: Path, project: Project) -> Way:
     """The same as a package that can be imported."""
-    project.write("contracts/__init__.py", "from .toolset import *\nfrom contracts.toolset import forge_toolsets\n")
+    project.write(
+        "contracts/__init__.py",
+        "from .toolset import *\nfrom contracts.toolset import forge_toolsets\n",
+    )
     project.write("contracts/toolset.py", MODULE)
     return Way("contract", "local contracts", plugins=("contracts",))
 
@@ -174,7 +189,9 @@ def folder(site: Path, project: Project) -> Way:
 def unpublished(site: Path, project: Project) -> Way:
     """The same as a project that could be built and published."""
     entry = '[project.entry-points.forge]\ncontract = "contract_module"\n'
-    project.write("forge-tools-contract/pyproject.toml", f'[project]\nname = "forge-tools-contract"\n{entry}')
+    project.write(
+        "forge-tools-contract/pyproject.toml", f'[project]\nname = "forge-tools-contract"\n{entry}'
+    )
     project.write("forge-tools-contract/src/contract_module.py", MODULE)
     return Way("contract", "local ./forge-tools-contract", plugins=("./forge-tools-contract",))
 
@@ -232,7 +249,10 @@ def executables(site: Path, project: Project) -> Way:
     for name in NAMED:
         _program(project, name, PROGRAM, MANIFEST.format(name=name))
     lacks = ("SPEAKING", "ACTING", "data", "progress", "error", "crash", "refused", "timeout")
-    lacks += ("writes into a zone that is read-only", "writes outside every zone")  # they bring a zone of their own
+    lacks += (
+        "writes into a zone that is read-only",
+        "writes outside every zone",
+    )  # they bring a zone of their own
     listed = {"SILENT": list(NAMED), "ACTING": ["act", *PROGRAMS]}
     source = f"executable {project.home}/tools/{{name}}"
     return Way("executables", source, lambda group: {"tools": listed[group]}, frozenset(lacks))
@@ -279,7 +299,9 @@ class Bench:
         with pytest.MonkeyPatch.context() as patch, self.project.environment():
             patch.setattr(sys, "path", list(sys.path))
             patch.syspath_prepend(str(self.site))
-            patch.setenv(LOAD_PLUGINS, "forge-tools-contract" if any(self.site.glob("forge_tools_*")) else "")
+            patch.setenv(
+                LOAD_PLUGINS, "forge-tools-contract" if any(self.site.glob("forge_tools_*")) else ""
+            )
             yield
         sys.modules.pop("contract_module", None)
 
@@ -287,10 +309,17 @@ class Bench:
         section = {**self.way.settings(group), "approval": approval}
         start = f"name: w\nenvironment: false\nplugins: {list(self.way.plugins)!r}\n"
         text = f"{start}toolsets:\n  {self.way.toolset}: {section!r}\n"
-        return self.project.write("worker.yaml", text + (f"sandbox: {sandbox!r}\n" if sandbox else ""))
+        return self.project.write(
+            "worker.yaml", text + (f"sandbox: {sandbox!r}\n" if sandbox else "")
+        )
 
     def run(
-        self, group: str, *made: JsonObject, approval: JsonObject, sandbox: JsonObject | None = None, **options: Any
+        self,
+        group: str,
+        *made: JsonObject,
+        approval: JsonObject,
+        sandbox: JsonObject | None = None,
+        **options: Any,
     ) -> Seen:
         self.worker(group, approval, sandbox)
         return self.project.run(calls(*made), "done", **options)
@@ -332,7 +361,9 @@ def alike(seen: dict[str, Any]) -> bool:
 def test_the_same_tools_but_for_where_they_come_from(benches: dict[str, Bench], group: str) -> None:
     def offered(bench: Bench) -> list[Any]:
         tools = sorted(anyio.run(tools_of, bench.worker(group, {})), key=lambda each: each.name)
-        assert [str(each.source) for each in tools] == [bench.way.source.format(name=each.name) for each in tools]
+        assert [str(each.source) for each in tools] == [
+            bench.way.source.format(name=each.name) for each in tools
+        ]
         assert tools
         return [(each.name, each.description, each.schema.json_schema, each.mode) for each in tools]
 
@@ -342,7 +373,9 @@ def test_the_same_tools_but_for_where_they_come_from(benches: dict[str, Bench], 
 
 async def tools_of(worker: Path) -> list[Tool]:
     with anyio.fail_after(60):
-        async with WorkerRuntime(worker=load_worker(worker), model=scripted_model("done")) as runtime:
+        async with WorkerRuntime(
+            worker=load_worker(worker), model=scripted_model("done")
+        ) as runtime:
             return runtime.tools
 
 
@@ -372,7 +405,9 @@ def answered(mode: str, count: int) -> JsonObject:
 
 
 def expected(verdict: str, mode: str) -> tuple[str, str]:
-    return {"preApproved": ("success", "rule"), "blocked": ("blocked", "rule")}.get(verdict) or OUTCOMES[mode]
+    return {"preApproved": ("success", "rule"), "blocked": ("blocked", "rule")}.get(
+        verdict
+    ) or OUTCOMES[mode]
 
 
 @pytest.mark.few(5)
@@ -381,17 +416,29 @@ def test_the_approval_of_silent_tools(bench: Bench, mode: str) -> None:
     for default in (None, "preApproved", "ask", "blocked"):
         stated = {"tools": {name: word for name, word in NAMED.items() if word}}
         approval = {**stated, "default": default} if default else stated
-        seen = bench.run("SILENT", *map(call, NAMED), approval=approval, **answered(mode, len(NAMED)))
-        for name, outcome, decided in zip(NAMED, seen.outcomes, seen.of(ApprovalDecided), strict=True):
+        seen = bench.run(
+            "SILENT", *map(call, NAMED), approval=approval, **answered(mode, len(NAMED))
+        )
+        for name, outcome, decided in zip(
+            NAMED, seen.outcomes, seen.of(ApprovalDecided), strict=True
+        ):
             verdict = NAMED[name] or default or "ask"
             section = f"toolsets.{bench.way.toolset}.approval"
-            rule = f"{section}.tools.{name}" if NAMED[name] else f"{section}.default" if default else None
+            rule = (
+                f"{section}.tools.{name}"
+                if NAMED[name]
+                else f"{section}.default"
+                if default
+                else None
+            )
             assert (outcome.tool_name, decided.verdict, decided.rule) == (name, verdict, rule)
             assert (outcome.status, decided.by) == expected(verdict, mode)
             assert decided.approved == (outcome.status == "success")
             assert (decided.where is None) == (rule is None)
         asked = [name for name in NAMED if (NAMED[name] or default or "ask") == "ask"]
-        assert [request.tool_name for request in seen.asked] == (asked if mode in ("yes", "no") else [])
+        assert [request.tool_name for request in seen.asked] == (
+            asked if mode in ("yes", "no") else []
+        )
 
 
 WORDS = {
@@ -458,7 +505,10 @@ STORIES = {
     "coerced": Story(call("act", times="3"), "success", Text("xxx")),
     "data": Story(call("report", rows=[1, 2]), "success", Json({"rows": 2})),
     "progress": Story(
-        call("where"), "success", Text("w where call_1_1"), "toolStarted approvalDecided status toolResult"
+        call("where"),
+        "success",
+        Text("w where call_1_1"),
+        "toolStarted approvalDecided status toolResult",
     ),
     "approved": Story(call("act"), "success", Text("x"), ASKED, {}, [True]),
     "error": Story(call("fail", text="fly"), "error", Text("cannot fly")),
@@ -478,7 +528,10 @@ STORIES = {
     ),
     "timeout": Story(call("hang"), "timeout", Text("hang was stopped after 0.05 seconds")),
     "blocked": Story(
-        call("act"), "blocked", Text("act is blocked: the worker says blocked"), approval={"default": "blocked"}
+        call("act"),
+        "blocked",
+        Text("act is blocked: the worker says blocked"),
+        approval={"default": "blocked"},
     ),
     "denied": Story(
         call("act"),
@@ -503,7 +556,11 @@ STORIES = {
         mode="auto_deny",
     ),
     "reads a file": Story(
-        call("look", path="/notes/a.txt"), "success", Text("hello"), sandbox=NOTES, files={"notes/a.txt": "hello"}
+        call("look", path="/notes/a.txt"),
+        "success",
+        Text("hello"),
+        sandbox=NOTES,
+        files={"notes/a.txt": "hello"},
     ),
     "writes a file": Story(
         call("put", path="/notes/a.txt", text="new"),
@@ -525,7 +582,9 @@ STORIES = {
     "writes into a zone that is read-only": Story(
         call("put", path="notes/a.txt", text="new"),
         "error",
-        Text("zone 'notes' is read-only, so 'notes/a.txt' cannot be changed; no zone can be written"),
+        Text(
+            "zone 'notes' is read-only, so 'notes/a.txt' cannot be changed; no zone can be written"
+        ),
         "toolStarted toolResult",
         sandbox={"zones": [{"name": "notes", "mode": "ro"}]},
         files={"notes/a.txt": "old"},
@@ -584,7 +643,17 @@ KEYS = {
         "fingerprint",
     },
     "approvalResponse": {"requestId", "approved"},
-    "approvalDecided": {"toolCallId", "verdict", "approved", "by", "rule", "where", "reason", "cached", "fingerprint"},
+    "approvalDecided": {
+        "toolCallId",
+        "verdict",
+        "approved",
+        "by",
+        "rule",
+        "where",
+        "reason",
+        "cached",
+        "fingerprint",
+    },
     "status": {"level", "message", "toolCallId", "progress"},
     "toolResult": {"toolCallId", "toolName", "status", "value", "durationMs"},
 }
@@ -606,7 +675,11 @@ ENVELOPE = {"v", "seq", "time", "session", "worker", "depth", "type", "prev", "h
 
 def tell(bench: Bench, story: Story) -> Seen:
     """Run one story; a call that waits is interrupted as soon as it has begun."""
-    options: JsonObject = {"approval": story.approval, "answers": story.answers, "approval_mode": story.mode}
+    options: JsonObject = {
+        "approval": story.approval,
+        "answers": story.answers,
+        "approval_mode": story.mode,
+    }
     for file, text in story.files.items():
         bench.project.write(file, text)
     made = story.call
@@ -650,7 +723,9 @@ def _plain(value: Any, bench: Bench) -> Any:
         case list():
             return [_plain(item, bench) for item in value]
         case str():
-            text = value.replace(str(bench.project.folder), "FOLDER").replace(f".{bench.way.toolset}.", ".TOOLSET.")
+            text = value.replace(str(bench.project.folder), "FOLDER").replace(
+                f".{bench.way.toolset}.", ".TOOLSET."
+            )
             return _placeless(text)
         case _:
             return value
@@ -658,9 +733,13 @@ def _plain(value: Any, bench: Bench) -> Any:
 
 @pytest.mark.few(4)
 @pytest.mark.parametrize("name", STORIES)
-def test_the_results_of_calls_and_what_is_told_of_them(benches: dict[str, Bench], name: str) -> None:
+def test_the_results_of_calls_and_what_is_told_of_them(
+    benches: dict[str, Bench], name: str
+) -> None:
     stories = from_each(benches, name, lambda bench: told(bench, check(bench, STORIES[name])))
-    if name == "crash":  # its result names the file of the module, so that what the model reads next differs
+    if (
+        name == "crash"
+    ):  # its result names the file of the module, so that what the model reads next differs
         for line in (line for lines in stories.values() for line in lines):
             line.pop("requestDigest", None)
             line.pop("traceback", None)
@@ -679,11 +758,19 @@ def check(bench: Bench, story: Story) -> Seen:
     """Tell a story and see that it ends as it says."""
     seen = tell(bench, story)
     (outcome,) = seen.outcomes
-    value = Text(_placeless(outcome.value.content)) if isinstance(outcome.value, Text) else outcome.value
+    value = (
+        Text(_placeless(outcome.value.content))
+        if isinstance(outcome.value, Text)
+        else outcome.value
+    )
     assert (outcome.status, value) == (story.status, story.value)
-    assert (outcome.error and _placeless(outcome.error)) == (None if story.status == "success" else story.value.text())
+    assert (outcome.error and _placeless(outcome.error)) == (
+        None if story.status == "success" else story.value.text()
+    )
     kept = {file: bench.project.folder / file for file in story.left}
-    assert {file: path.read_text() if path.exists() else None for file, path in kept.items()} == story.left
+    assert {
+        file: path.read_text() if path.exists() else None for file, path in kept.items()
+    } == story.left
 
     begun, ended = seen.types.index("toolStarted"), seen.types.index("toolResult")
     assert seen.types[begun : ended + 1] == story.events.split()

@@ -31,7 +31,9 @@ def play(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
         pytest.param("build", "accept edits", 3, marks=pytest.mark.long),
     ],
 )
-def test_a_task_asks_no_more_than_it_has_to(play: Callable[..., Any], task: str, mode: str, questions: int) -> None:
+def test_a_task_asks_no_more_than_it_has_to(
+    play: Callable[..., Any], task: str, mode: str, questions: int
+) -> None:
     asked = play(task, mode)
     granted = task == "add a feature"  # by a key and a digit
     assert (len(asked.about), asked.keys) == (questions, questions + granted)

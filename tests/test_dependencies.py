@@ -33,9 +33,13 @@ def imported(folder: Path) -> list[set[str]]:
     Several may share one name, as those of OpenTelemetry do.
     """
     known = packages_distributions()
-    modules = {name for path in folder.rglob("*.py") for name in modules_of(ast.parse(path.read_text()))}
+    modules = {
+        name for path in folder.rglob("*.py") for name in modules_of(ast.parse(path.read_text()))
+    }
     modules -= {"forge_cli", *sys.stdlib_module_names, *(path.name for path in folder.iterdir())}
-    return [{canonicalize_name(each) for each in known.get(name, [name])} for name in sorted(modules)]
+    return [
+        {canonicalize_name(each) for each in known.get(name, [name])} for name in sorted(modules)
+    ]
 
 
 def modules_of(tree: ast.AST) -> Iterator[str]:
@@ -52,7 +56,9 @@ def test_what_is_imported_is_declared_and_the_other_way_round() -> None:
     for folder, code in ((ROOT, ROOT / "forge_cli"), *((each, each / "src") for each in PLUGINS)):
         names, wanted = set(declared(folder)) - {"forge-workers"}, imported(code)
         missing = [each for each in wanted if not each & (names | OWN_TOOLS)]
-        failures += [f"{folder.name} imports {' or '.join(sorted(each))}, undeclared" for each in missing]
+        failures += [
+            f"{folder.name} imports {' or '.join(sorted(each))}, undeclared" for each in missing
+        ]
         unused = names - set().union(*wanted) - BY_OTHERS
         failures += [f"{folder.name} declares {name}, unused" for name in sorted(unused)]
     assert failures == []

@@ -143,7 +143,12 @@ class Step:
 def steps(block: Block) -> list[Step]:
     found: list[Step] = []
     for line in block.lines:
-        if found and not found[-1].shown and found[-1].command.endswith("\\") and line.startswith("> "):
+        if (
+            found
+            and not found[-1].shown
+            and found[-1].command.endswith("\\")
+            and line.startswith("> ")
+        ):
             found[-1].command += f"\n{line[2:]}"
         elif line.startswith("$ "):
             found.append(Step(line[2:]))
@@ -159,7 +164,10 @@ def steps(block: Block) -> list[Step]:
 def pattern(shown: list[str]) -> str:
     """What is shown as a regular expression: ``...`` alone is any lines, inside a line it is any text."""
     return "".join(
-        "(?:.*\n)*" if line == "..." else ".*".join(map(re.escape, line.rstrip().split("..."))) + "\n" for line in shown
+        "(?:.*\n)*"
+        if line == "..."
+        else ".*".join(map(re.escape, line.rstrip().split("..."))) + "\n"
+        for line in shown
     )
 
 
@@ -171,7 +179,12 @@ class Desk:
     """Where the blocks of one document are carried out."""
 
     def __init__(
-        self, place: Path, warm: Warm, need: Callable[[str], None], unconfined: str = "", cache: Path | None = None
+        self,
+        place: Path,
+        warm: Warm,
+        need: Callable[[str], None],
+        unconfined: str = "",
+        cache: Path | None = None,
     ) -> None:
         self.home, self.folder = place / "home", place / "clone"
         self.warm, self.need, self.unconfined = warm, need, unconfined
@@ -190,7 +203,9 @@ class Desk:
         self.env = {
             **{name: value for name, value in os.environ.items() if not NOT_OURS.fullmatch(name)},
             "HOME": str(self.home),
-            "PATH": os.pathsep.join(map(str, [warm.forge.parent, place / "bin", BIN, os.environ["PATH"]])),
+            "PATH": os.pathsep.join(
+                map(str, [warm.forge.parent, place / "bin", BIN, os.environ["PATH"]])
+            ),
             "TERM": "dumb",
             "NO_COLOR": "1",
             "PYTEST_DEBUG_TEMPROOT": str(place),
@@ -231,7 +246,9 @@ class Desk:
                 assert done.returncode == 0, f"{block.place}\n{done.stdout}"
             case Block(kind="console"):
                 for step in steps(block):
-                    alone = "was not called; denied" not in "".join(step.shown) or SAYS_ALONE.search(step.command)
+                    alone = "was not called; denied" not in "".join(
+                        step.shown
+                    ) or SAYS_ALONE.search(step.command)
                     assert alone, f"{block.place}: on a terminal this asks: $ {step.command}"
                     done = self.process(["bash", "-o", "pipefail", "-c", step.command])
                     self.compare(block, step, done.stdout, done.returncode)
@@ -251,20 +268,32 @@ class Desk:
                     if line.startswith("forge "):
                         parse_command(shlex.split(line)[1:])
             case _:
-                raise AssertionError(f"{block.place}: nobody knows how to run a block of '{block.kind}'")
+                raise AssertionError(
+                    f"{block.place}: nobody knows how to run a block of '{block.kind}'"
+                )
 
     def write(self, block: Block) -> None:
-        path = self.home / block.file[2:] if block.file.startswith("~/") else self.folder / block.file
-        assert path.resolve().is_relative_to(self.home.parent.resolve()), f"{block.place}: outside the folder"
+        path = (
+            self.home / block.file[2:] if block.file.startswith("~/") else self.folder / block.file
+        )
+        assert path.resolve().is_relative_to(self.home.parent.resolve()), (
+            f"{block.place}: outside the folder"
+        )
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(block.text)
         if block.kind in READERS:
             READERS[block.kind](block.text)
 
     def process(self, command: list[str]) -> subprocess.CompletedProcess[str]:
-        streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        streams = {
+            "stdin": subprocess.DEVNULL,
+            "stdout": subprocess.PIPE,
+            "stderr": subprocess.STDOUT,
+        }
         env = self.env_for(" ".join(command))
-        return subprocess.run(command, cwd=self.folder, env=env, text=True, timeout=100, check=False, **streams)
+        return subprocess.run(
+            command, cwd=self.folder, env=env, text=True, timeout=100, check=False, **streams
+        )
 
     def converse(self, step: Step) -> tuple[str, int]:
         """Run a command on a terminal, typing what is shown as typed."""
@@ -361,10 +390,16 @@ def test_the_install_command_works_in_a_fresh_clone(tmp_path: Path) -> None:
     for file in files_of_the_repository():
         (clone / file).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / file, clone / file)
-    quick = {"PYTHONDONTWRITEBYTECODE": "1", "PIP_NO_COMPILE": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    quick = {
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PIP_NO_COMPILE": "1",
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    }
     env = {**os.environ, "HOME": HOME, "FORGE_HOME": str(tmp_path / "home"), **quick}
     streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    done = subprocess.run(["bash", "-c", INSTALL], cwd=clone, env=env, text=True, timeout=270, check=False, **streams)
+    done = subprocess.run(
+        ["bash", "-c", INSTALL], cwd=clone, env=env, text=True, timeout=270, check=False, **streams
+    )
     assert done.returncode == 0, done.stdout
     assert "The 20th Fibonacci number is 6765.\n" in done.stdout
 
@@ -398,7 +433,11 @@ def anchors(document: Path) -> set[str]:
 def test_links_lead_somewhere(document: Path) -> None:
     lost = [str(path) for path, _ in links(document) if not path.exists()]
     assert lost == []
-    assert [f"{path}#{anchor}" for path, anchor in links(document) if anchor and anchor not in anchors(path)] == []
+    assert [
+        f"{path}#{anchor}"
+        for path, anchor in links(document)
+        if anchor and anchor not in anchors(path)
+    ] == []
 
 
 def test_the_readme_leads_everywhere() -> None:
@@ -411,14 +450,18 @@ def test_the_changelog_goes_by_version() -> None:
     kinds = set(re.findall(r"^### (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE))
     assert versions[0] == "Unreleased"
     assert versions[1].startswith(f"{__version__} (")
-    assert all(re.fullmatch(r"\d+\.\d+\.\d+ \(\d{4}-\d\d-\d\d\)", version) for version in versions[1:])
+    assert all(
+        re.fullmatch(r"\d+\.\d+\.\d+ \(\d{4}-\d\d-\d\d\)", version) for version in versions[1:]
+    )
     assert kinds == {"Added", "Changed", "Fixed", "Breaking"}
 
 
 UNCONFINED = "warning: nothing is confined\n"
 
 
-def test_a_block_that_needs_what_is_missing_is_left_out_and_the_others_are_run(tmp_path: Path, warm: Warm) -> None:
+def test_a_block_that_needs_what_is_missing_is_left_out_and_the_others_are_run(
+    tmp_path: Path, warm: Warm
+) -> None:
     def need(name: str) -> None:
         if name == "two":
             pytest.skip(f"needs {name}")
@@ -429,14 +472,18 @@ def test_a_block_that_needs_what_is_missing_is_left_out_and_the_others_are_run(t
     made = {path.name for path in (tmp_path / "clone").iterdir()}
     assert made == {"examples", "after"}
     with pytest.raises(AssertionError):
-        Desk(tmp_path / "clone", warm, need).carry_out_all("<!-- needs: two -->\n\n```console\n$ false\n```", "far.md")
+        Desk(tmp_path / "clone", warm, need).carry_out_all(
+            "<!-- needs: two -->\n\n```console\n$ false\n```", "far.md"
+        )
 
 
 def test_where_nothing_is_confined_a_command_may_say_exactly_that(
     tmp_path: Path, warm: Warm, need: Callable[[str], None]
 ) -> None:
     text = "```console\n$ printf '{}warning: nothing is confined\\nyes\\n'\nyes\n```\n"
-    Desk(tmp_path, warm, need, UNCONFINED).carry_out_all(text.format("") + text.format("  checker: "), "unconfined.md")
+    Desk(tmp_path, warm, need, UNCONFINED).carry_out_all(
+        text.format("") + text.format("  checker: "), "unconfined.md"
+    )
 
 
 SOUND = """
@@ -478,7 +525,9 @@ you said n go away
 """
 
 
-def test_blocks_that_keep_their_promise(tmp_path: Path, warm: Warm, need: Callable[[str], None]) -> None:
+def test_blocks_that_keep_their_promise(
+    tmp_path: Path, warm: Warm, need: Callable[[str], None]
+) -> None:
     Desk(tmp_path, warm, need).carry_out_all(SOUND, "sound.md")
     kinds = {"console", "json", "python", "terminal", "text", "yaml"}
     assert {block.kind for block in blocks(SOUND, "sound.md")} == kinds
@@ -513,7 +562,11 @@ def test_blocks_that_keep_their_promise(tmp_path: Path, warm: Warm, need: Callab
         "```console\n$ true",
     ],
 )
-def test_a_broken_promise_is_noticed(text: str, tmp_path: Path, warm: Warm, need: Callable[[str], None]) -> None:
+def test_a_broken_promise_is_noticed(
+    text: str, tmp_path: Path, warm: Warm, need: Callable[[str], None]
+) -> None:
     desk = Desk(tmp_path, warm, need, UNCONFINED)
-    with pytest.raises((AssertionError, ValueError, SyntaxError, yaml.YAMLError, subprocess.CalledProcessError)):
+    with pytest.raises(
+        (AssertionError, ValueError, SyntaxError, yaml.YAMLError, subprocess.CalledProcessError)
+    ):
         desk.carry_out_all(text, "broken.md")

@@ -64,7 +64,9 @@ class Needed:
 
     def what_to_do(self) -> str:
         where = (
-            "a page of docs/, such as docs/python.md" if self.under is None else f"the section {self.under!r} of docs/"
+            "a page of docs/, such as docs/python.md"
+            if self.under is None
+            else f"the section {self.under!r} of docs/"
         )
         return f"write `{self.word}` into {where}"
 
@@ -91,13 +93,18 @@ class Documentation:
     def has(self, needed: Needed) -> bool:
         if needed.under not in self._code:
             text = self.everything if needed.under is None else self.sections.get(needed.under, "")
-            code = [*(found[0] for found in FENCED.finditer(text)), *SPAN.findall(FENCED.sub("", text))]
+            code = [
+                *(found[0] for found in FENCED.finditer(text)),
+                *SPAN.findall(FENCED.sub("", text)),
+            ]
             self._code[needed.under] = "\n".join(code)
         word = rf"(?<![\w.\]-]){re.escape(needed.word)}(?![\w\[-]|\.\w)"
         return re.search(word, self._code[needed.under]) is not None
 
 
-DOCS = Documentation(*(path.read_text() for path in [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]))
+DOCS = Documentation(
+    *(path.read_text() for path in [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))])
+)
 
 
 def command_line() -> Iterator[Needed]:
@@ -122,7 +129,9 @@ def _options(path: str, command: Any) -> Iterator[Needed]:
     for parameter in command.params:
         if parameter.param_type_name == "option" and not parameter.hidden:
             kind = parameter.bare_type()
-            choices = [choice.value for choice in kind] if isinstance(kind, EnumType) else get_args(kind)
+            choices = (
+                [choice.value for choice in kind] if isinstance(kind, EnumType) else get_args(kind)
+            )
             words = [*parameter.opts, *parameter.secondary_opts, *choices]
             yield from (Needed(word, path) for word in words)
 
@@ -144,7 +153,9 @@ def config_keys() -> Iterator[Needed]:
     yield from (Needed(key, "config.yaml") for key in _keys(Settings) if key != "policy")
     yield Needed("policy.NAME", "config.yaml")
     host = PluginHost()
-    toolsets = [host.toolset_of(plugin) for plugin in host.toolset_plugins() if plugin.distribution == OWN]
+    toolsets = [
+        host.toolset_of(plugin) for plugin in host.toolset_plugins() if plugin.distribution == OWN
+    ]
     yield from (Needed(f"policy.{each.name}", "config.yaml") for each in toolsets if each.Policy)
 
 
@@ -179,7 +190,9 @@ def _nested(annotation: Any, holder: str = "") -> Iterator[tuple[type[Config], s
 def events() -> Iterator[Needed]:
     """Every event has a heading, and under it each key of its payload, nested ones too."""
     for event in EVENTS:
-        yield from (Needed(word, event.type) for word in [event.type, *_deep(sample(event).payload())])
+        yield from (
+            Needed(word, event.type) for word in [event.type, *_deep(sample(event).payload())]
+        )
 
 
 def _deep(payload: dict[str, Any]) -> Iterator[str]:
@@ -215,7 +228,9 @@ def the_record() -> Iterator[Needed]:
     recorder(StatusEvent("info", "x"))
     recorder(StatusEvent("info", "x", origin=Origin("v", 1, "task", ("w", "v"))))
     yield from (
-        Needed(key, "The record") for key in {**lines[0].data, **lines[1].data} if key not in {"level", "message"}
+        Needed(key, "The record")
+        for key in {**lines[0].data, **lines[1].data}
+        if key not in {"level", "message"}
     )
 
 
@@ -239,12 +254,22 @@ def exit_codes() -> Iterator[Needed]:
 
 
 def hooks() -> Iterator[Needed]:
-    yield from (Needed(name, "Hooks") for name, thing in vars(hookspecs).items() if hasattr(thing, "forge_spec"))
+    yield from (
+        Needed(name, "Hooks")
+        for name, thing in vars(hookspecs).items()
+        if hasattr(thing, "forge_spec")
+    )
 
 
 def results() -> Iterator[Needed]:
     """The kinds and their fields, the hints, and how a call can end."""
-    kinds = [forge_cli.Text, forge_cli.Diff, results_api.FileContent, results_api.FileList, forge_cli.Json]
+    kinds = [
+        forge_cli.Text,
+        forge_cli.Diff,
+        results_api.FileContent,
+        results_api.FileList,
+        forge_cli.Json,
+    ]
     kinds += [forge_cli.Image, results_api.Blob]
     assert {kind.kind for kind in kinds} == WELL_KNOWN_KINDS
     for kind in [*kinds, forge_cli.Custom]:
@@ -252,7 +277,9 @@ def results() -> Iterator[Needed]:
         yield from (Needed(word, "Results") for word in [kind.__name__, *names])
     yield from (Needed(kind, "Results") for kind in WELL_KNOWN_KINDS)
     hints = {entry.name: entry.type for entry in struct_fields(DisplayHints)}
-    views = [view for part in typing.get_args(hints["preferred_view"]) for view in typing.get_args(part)]
+    views = [
+        view for part in typing.get_args(hints["preferred_view"]) for view in typing.get_args(part)
+    ]
     yield from (Needed(word, "Display hints") for word in [*hints, *views])
     yield from (Needed(status, "How a call ends") for status in typing.get_args(OutcomeStatus))
 
@@ -264,7 +291,11 @@ def public_names() -> Iterator[Needed]:
 
 def test_kit() -> Iterator[Needed]:
     for name, thing in vars(testing).items():
-        if isinstance(thing, type | FunctionType) and thing.__module__ == testing.__name__ and name[0] != "_":
+        if (
+            isinstance(thing, type | FunctionType)
+            and thing.__module__ == testing.__name__
+            and name[0] != "_"
+        ):
             yield Needed(name)
 
 
@@ -274,12 +305,25 @@ test_kit.__test__ = False  # type: ignore[attr-defined]
 def environment() -> Iterator[Needed]:
     """Every variable of ours that the source mentions."""
     source = "\n".join(path.read_text() for path in ROOT.glob("forge_cli/**/*.py"))
-    yield from (Needed(name, "Environment variables") for name in sorted(set(re.findall(r"\bFORGE_[A-Z_]+\b", source))))
+    yield from (
+        Needed(name, "Environment variables")
+        for name in sorted(set(re.findall(r"\bFORGE_[A-Z_]+\b", source)))
+    )
 
 
 Subject = Callable[[], Iterable[Needed]]
 SUBJECTS: list[Subject] = [
-    *(command_line, worker_keys, config_keys, script_keys, manifest_keys, events, the_record, the_result, exit_codes),
+    *(
+        command_line,
+        worker_keys,
+        config_keys,
+        script_keys,
+        manifest_keys,
+        events,
+        the_record,
+        the_result,
+        exit_codes,
+    ),
     *(hooks, results, public_names, test_kit, environment),
 ]
 
@@ -308,7 +352,15 @@ def test_words_count_only_as_code_whole_and_under_their_heading() -> None:
     assert docs.has(Needed("--json", "A"))
     assert docs.has(Needed("key", "B"))
     assert docs.has(Needed("x[].y", "D"))
-    missing = [("--json", "D"), ("--jso", "B"), ("name", "A"), ("key", "C"), ("x", "D"), ("y", "D"), ("--json-", "A")]
+    missing = [
+        ("--json", "D"),
+        ("--jso", "B"),
+        ("name", "A"),
+        ("key", "C"),
+        ("x", "D"),
+        ("y", "D"),
+        ("--json-", "A"),
+    ]
     assert not any(docs.has(Needed(*each)) for each in missing)
 
 
@@ -327,7 +379,11 @@ def test_an_event_has_an_example_with_exactly_its_keys(event: type[Event]) -> No
 
 def test_the_page_of_commands_has_every_flag_of_those_on_it() -> None:
     page = Documentation((ROOT / "docs/cli.md").read_text())
-    assert [needed for needed in command_line() if needed.under in page.sections and not page.has(needed)] == []
+    assert [
+        needed
+        for needed in command_line()
+        if needed.under in page.sections and not page.has(needed)
+    ] == []
 
 
 @pytest.mark.parametrize("document", ["README.md", "docs/cli.md"])

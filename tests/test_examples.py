@@ -33,7 +33,11 @@ Forge = Callable[..., subprocess.CompletedProcess[str]]
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
     """A folder in which the commands of a README find the examples."""
-    shutil.copytree(EXAMPLES, tmp_path / "examples", ignore=shutil.ignore_patterns("__pycache__", "notes", "scratch"))
+    shutil.copytree(
+        EXAMPLES,
+        tmp_path / "examples",
+        ignore=shutil.ignore_patterns("__pycache__", "notes", "scratch"),
+    )
     return tmp_path
 
 
@@ -42,7 +46,13 @@ def forge(warm: Warm) -> Forge:
     def run(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
         command = [warm.python, "-c", OFFLINE, *words]
         return subprocess.run(
-            command, cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False
+            command,
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
         )
 
     return run
@@ -64,7 +74,11 @@ def test_an_example_gives_the_answer_of_its_readme_offline(
     assert words[:2] == ["run", f"examples/{name}"]
     assert "-p" in words
     done = forge(*words, cwd=clone)
-    assert (done.returncode, done.stdout.rstrip("\n"), done.stderr.removeprefix(unconfined_rules)) == (0, answer, "")
+    assert (
+        done.returncode,
+        done.stdout.rstrip("\n"),
+        done.stderr.removeprefix(unconfined_rules),
+    ) == (0, answer, "")
 
 
 @pytest.mark.few(4)
@@ -73,7 +87,10 @@ def test_an_example_is_a_sound_worker(
     name: str, clone: Path, forge: Forge, unconfined: str, unconfined_rules: str
 ) -> None:
     done = forge("worker", "check", f"examples/{name}/worker.yaml", cwd=clone)
-    assert (done.returncode, done.stderr.removeprefix(unconfined).removeprefix(unconfined_rules)) == (0, "")
+    assert (
+        done.returncode,
+        done.stderr.removeprefix(unconfined).removeprefix(unconfined_rules),
+    ) == (0, "")
     assert name in done.stdout
 
 
@@ -85,7 +102,9 @@ def test_an_example_is_named_after_its_folder_and_scripted(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if (EXAMPLES / name / "tests").is_dir()])
-def test_the_recorded_sessions_of_an_example_go_as_they_went(name: str, clone: Path, forge: Forge) -> None:
+def test_the_recorded_sessions_of_an_example_go_as_they_went(
+    name: str, clone: Path, forge: Forge
+) -> None:
     before = sorted(clone.rglob("*"))
     done = forge("test", f"examples/{name}", cwd=clone)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
@@ -104,10 +123,14 @@ def test_going_online_would_be_noticed(tmp_path: Path, forge: Forge) -> None:
     assert "went online" in done.stderr
 
 
-def test_the_gate_of_a_pipeline_leaves_nothing_behind(clone: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_the_gate_of_a_pipeline_leaves_nothing_behind(
+    clone: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     env = {**os.environ, "PATH": path, "FORGE_HOME": str(tmp_path_factory.mktemp("home"))}
     gate = clone / "examples/ci-gate/gate.sh"
-    done = subprocess.run([gate], cwd=clone, env=env, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [gate], cwd=clone, env=env, capture_output=True, text=True, timeout=60, check=False
+    )
     assert done.stdout.startswith(("may be merged", "must not be merged"))
     assert os.listdir(clone) == ["examples"]

@@ -12,7 +12,13 @@ import pytest
 
 from forge_cli import ToolError, WorkerRuntime, load_worker
 from forge_cli.errors import ExitCode, UsageError
-from forge_cli.export import functions, langchain_tools, open_tools, openai_agents_tools, pydantic_ai_tools
+from forge_cli.export import (
+    functions,
+    langchain_tools,
+    open_tools,
+    openai_agents_tools,
+    pydantic_ai_tools,
+)
 from forge_cli.testing import Project, Seen, scripted_model
 
 pytestmark = pytest.mark.anyio
@@ -66,7 +72,10 @@ async def opened(project: Project, **options: Any) -> AsyncIterator[tuple[Worker
 
 
 async def test_a_program_calls_any_tool_through_the_gate(project: Project) -> None:
-    async with opened(project, approval_callback=lambda request: request.args["amount"] < 20) as (runtime, seen):
+    async with opened(project, approval_callback=lambda request: request.args["amount"] < 20) as (
+        runtime,
+        seen,
+    ):
         outcomes = [
             await runtime.call("add", {"a": 1}),
             await runtime.call("pay", {"amount": 5}),
@@ -157,7 +166,9 @@ async def test_pydantic_ai_calls_pass_the_gate(project: Project) -> None:
         agent = Agent(TestModel(call_tools=["add", "pay"]), tools=pydantic_ai_tools(runtime))
         result = await agent.run("go")
         parts = [part for message in result.all_messages() for part in message.parts]
-        returned = {part.tool_name: part.content for part in parts if isinstance(part, ToolReturnPart)}
+        returned = {
+            part.tool_name: part.content for part in parts if isinstance(part, ToolReturnPart)
+        }
     assert returned["add"].isdigit()
     assert "pay was not called" in returned["pay"]
     assert sorted(seen.statuses) == ["denied", "success"]
@@ -172,7 +183,9 @@ async def test_openai_agents_calls_pass_the_gate(project: Project) -> None:
         tools = {tool.name: tool for tool in openai_agents_tools(runtime)}
 
         async def call(name: str, text: str) -> Any:
-            context: Any = ToolContext(context=None, tool_name=name, tool_call_id="c", tool_arguments=text)
+            context: Any = ToolContext(
+                context=None, tool_name=name, tool_call_id="c", tool_arguments=text
+            )
             return await tools[name].on_invoke_tool(context, text)
 
         assert await call("add", '{"a": 1}') == "2"

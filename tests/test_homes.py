@@ -20,7 +20,10 @@ def test_every_public_name_is_answered_with_its_home(module: str) -> None:
             continue
         with pytest.raises(ImportError) as error:
             exec(f"from {module} import {name}")
-        assert str(error.value) == f"cannot import name '{name}' from '{module}'; import it from {home}"
+        assert (
+            str(error.value)
+            == f"cannot import name '{name}' from '{module}'; import it from {home}"
+        )
 
 
 def test_every_public_name_has_one_home() -> None:
@@ -50,7 +53,9 @@ def test_an_unknown_name_is_an_attribute_error(module: str, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["testing", "pytest_plugin", "core", "toolsets", "cli", "homes"])
 def test_a_module_is_imported_even_if_a_public_name_is_like_its_own(name: str) -> None:
-    done = subprocess.run([sys.executable, "-c", f"from forge_cli import {name}"], timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", f"from forge_cli import {name}"], timeout=60, check=False
+    )
     assert done.returncode == 0
 
 

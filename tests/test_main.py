@@ -41,6 +41,17 @@ def test_nothing_is_imported_from_the_working_directory(project: Project) -> Non
 @pytest.mark.parametrize("number", [1, 2, 3, 15])
 @pytest.mark.parametrize("start", STARTS.values(), ids=STARTS)
 def test_a_signal_while_forge_is_loaded_waits_for_its_exit_code(start: str, number: int) -> None:
-    argv = ["-c", INTERRUPTED + start, "run", "worker.yaml", "go", "--output-format", "json", str(number)]
-    done = subprocess.run([sys.executable, *argv], capture_output=True, text=True, timeout=60, check=False)
+    argv = [
+        "-c",
+        INTERRUPTED + start,
+        "run",
+        "worker.yaml",
+        "go",
+        "--output-format",
+        "json",
+        str(number),
+    ]
+    done = subprocess.run(
+        [sys.executable, *argv], capture_output=True, text=True, timeout=60, check=False
+    )
     assert (done.returncode, done.stdout, done.stderr) == (128 + number, "", "")

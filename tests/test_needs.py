@@ -35,13 +35,21 @@ def run(tmp_path: Path):
     """Run the stories on a machine on which nothing is installed; returns the exit code and the last lines."""
     shutil.copy(ROOT / "conftest.py", tmp_path)
     (tmp_path / "test_stories.py").write_text(STORIES)
-    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = needs\naddopts = -ra -p no:cacheprovider\n")
+    (tmp_path / "pytest.ini").write_text(
+        "[pytest]\nmarkers = needs\naddopts = -ra -p no:cacheprovider\n"
+    )
 
     def run(**env: str) -> tuple[int, list[str]]:
         command = [sys.executable, "-m", "pytest", "-q", "--no-header"]
         given = {**os.environ, "PATH": str(tmp_path / "nothing"), **env}
         done = subprocess.run(
-            command, cwd=tmp_path, env=given, stdout=subprocess.PIPE, text=True, timeout=60, check=False
+            command,
+            cwd=tmp_path,
+            env=given,
+            stdout=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
         )
         return done.returncode, done.stdout.partition("short test summary info")[2].splitlines()[1:]
 

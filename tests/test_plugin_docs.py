@@ -11,11 +11,17 @@ BLOCKS = re.findall(r"^```(\w+) (\S+)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTA
 
 def block(kind: str, file: str) -> str:
     """The first block of a file."""
-    return next(text for found, name, text in BLOCKS if (found, name) == (kind, f"forge-tools-words/{file}"))
+    return next(
+        text for found, name, text in BLOCKS if (found, name) == (kind, f"forge-tools-words/{file}")
+    )
 
 
 def test_ten_lines_are_ten_lines() -> None:
-    lines = [line for line in block("python", "src/forge_tools_words/__init__.py").splitlines() if line.strip()]
+    lines = [
+        line
+        for line in block("python", "src/forge_tools_words/__init__.py").splitlines()
+        if line.strip()
+    ]
     assert len(lines) == 10
 
 
@@ -28,6 +34,11 @@ def test_the_package_depends_on_forge_by_its_right_name() -> None:
 
 def test_only_the_public_api_is_imported() -> None:
     sources = [ast.parse(text) for kind, _, text in BLOCKS if kind == "python"]
-    modules = {node.module for tree in sources for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    modules = {
+        node.module
+        for tree in sources
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+    }
     public = {"forge_cli", "forge_cli.errors", "forge_cli.hooks", "forge_cli.testing"}
     assert {module for module in modules if module and module.startswith("forge")} == public

@@ -33,7 +33,9 @@ SDKS = frozenset(
         "uvicorn",
     }
 )
-LIBRARIES = frozenset({"anyio", "asyncio", "importlib.metadata", "jsonschema", "pluggy", "pydantic", "rich", "yaml"})
+LIBRARIES = frozenset(
+    {"anyio", "asyncio", "importlib.metadata", "jsonschema", "pluggy", "pydantic", "rich", "yaml"}
+)
 
 LOOK = """
 import os
@@ -62,7 +64,9 @@ def seen_of(tmp_path: Path, *args: str) -> tuple[set[str], int]:
     """
     seen = tmp_path / "seen.json"
     command = [sys.executable, "-c", LOOK.format(seen=str(seen)), "forge", *args]
-    done = subprocess.run(command, cwd=ROOT, text=True, capture_output=True, timeout=60, check=False)
+    done = subprocess.run(
+        command, cwd=ROOT, text=True, capture_output=True, timeout=60, check=False
+    )
     code, modules, collections = json.loads(seen.read_text())
     assert code == 0, done.stderr
     return set(modules), collections
@@ -89,7 +93,9 @@ def test_the_version_needs_nothing_but_forge_itself(tmp_path: Path, flag: str) -
 
 def test_the_help_needs_typer_and_no_command(tmp_path: Path) -> None:
     forge_home().mkdir(exist_ok=True)
-    imported_by(tmp_path, "--help")  # which may have to look for plugins, and keeps them where there is a home
+    imported_by(
+        tmp_path, "--help"
+    )  # which may have to look for plugins, and keeps them where there is a home
     modules = imported_by(tmp_path, "--help")
     assert "typer" in modules
     assert not modules & (SDKS | LIBRARIES)
@@ -110,7 +116,9 @@ def test_without_arguments_no_command_is_loaded(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize(("words", "loads"), [(["to"], set()), (["tools", ""], set()), (["run", ""], {"run"})])
+@pytest.mark.parametrize(
+    ("words", "loads"), [(["to"], set()), (["tools", ""], set()), (["run", ""], {"run"})]
+)
 def test_completing_loads_the_command_that_is_typed_and_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], loads: set[str]
 ) -> None:
@@ -136,7 +144,9 @@ LATER = frozenset(
 
 
 @pytest.mark.few(2)
-@pytest.mark.parametrize("args", [*COMMANDS, ["run", "--help"]], ids=lambda args: " ".join(args[:2]))
+@pytest.mark.parametrize(
+    "args", [*COMMANDS, ["run", "--help"]], ids=lambda args: " ".join(args[:2])
+)
 def test_commands_without_a_model_need_no_sdk(tmp_path: Path, args: list[str]) -> None:
     assert not imported_by(tmp_path, *args) & SDKS
 
@@ -178,7 +188,9 @@ def too_many(own: list[str]) -> str:
 
 def test_what_grew_is_named() -> None:
     known = KNOWN_MODULES.read_text().split()
-    assert "New since headless_modules.txt was written: forge_cli.core.new." in too_many([*known, "forge_cli.core.new"])
+    assert "New since headless_modules.txt was written: forge_cli.core.new." in too_many(
+        [*known, "forge_cli.core.new"]
+    )
 
 
 def test_a_headless_run_loads_little_of_forge(tmp_path: Path) -> None:
@@ -187,29 +199,48 @@ def test_a_headless_run_loads_little_of_forge(tmp_path: Path) -> None:
     own = sorted(name for name in modules if name.partition(".")[0] == "forge_cli")
     assert len(own) <= MAX_MODULES * SLACK, too_many(own)
     late = [name for name in own if name.startswith(LATE_ROOMS)]
-    assert late == [], "import these inside the functions that use them: a headless run does not need them"
+    assert late == [], (
+        "import these inside the functions that use them: a headless run does not need them"
+    )
     assert not modules & SDKS
 
 
 def test_a_verdict_needs_neither_a_session_nor_a_turn(tmp_path: Path) -> None:
     modules = imported_by(tmp_path, *APPROVE)
     others = ("forge_cli.record", "forge_cli.engine.turns", "forge_cli.models")
-    others += ("forge_cli.sandbox.patches.", "forge_cli.sandbox.search.", "forge_cli.sandbox.trial.")
+    others += (
+        "forge_cli.sandbox.patches.",
+        "forge_cli.sandbox.search.",
+        "forge_cli.sandbox.trial.",
+    )
     assert not {name for name in modules if name.startswith(others)}
     assert "anyio._backends._asyncio" not in modules  # a tenth of the command's time
 
 
-@pytest.mark.parametrize("args", [["approve", WORKER, "calculate_fibonacci", "n=3"], ["worker", "check", WORKER]])
-def test_the_engine_is_loaded_in_the_child_where_the_worker_names_code(tmp_path: Path, args: list[str]) -> None:
+@pytest.mark.parametrize(
+    "args", [["approve", WORKER, "calculate_fibonacci", "n=3"], ["worker", "check", WORKER]]
+)
+def test_the_engine_is_loaded_in_the_child_where_the_worker_names_code(
+    tmp_path: Path, args: list[str]
+) -> None:
     """Not in both processes, one after the other."""
     modules = imported_by(tmp_path, *args)
-    assert not modules & {"forge_cli.engine.runtime.assemble", "forge_cli.engine.gate.judge", "forge_cli.toolsets"}
+    assert not modules & {
+        "forge_cli.engine.runtime.assemble",
+        "forge_cli.engine.gate.judge",
+        "forge_cli.toolsets",
+    }
 
 
 def test_what_others_do_at_exit_is_done_and_no_module_is_taken_apart() -> None:
     """Python would take apart all that was imported, a tenth of the time of a command."""
     look = "import atexit, sys; sys.argv = ['forge', '--version']; from forge_cli.__main__ import main; "
-    command = [sys.executable, "-v", "-c", f"{look}atexit.register(print, 'at exit'); sys.exit(main())"]
+    command = [
+        sys.executable,
+        "-v",
+        "-c",
+        f"{look}atexit.register(print, 'at exit'); sys.exit(main())",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (0, f"forge {__version__}\nat exit\n")
     assert "# cleanup" not in done.stderr
@@ -218,16 +249,24 @@ def test_what_others_do_at_exit_is_done_and_no_module_is_taken_apart() -> None:
 def test_a_file_that_a_tool_leaves_open_is_written(tmp_path: Path) -> None:
     tool = "kept = open('kept.txt', 'w')\n\ndef keep(text: str) -> str:\n    'Keep.'\n    kept.write(text)\n"
     (tmp_path / "tools.py").write_text(f"{tool}    return text\n")
-    (tmp_path / "script.yaml").write_text("turns: [{calls: [{tool: keep, input: {text: words}}]}, {text: done}]\n")
+    (tmp_path / "script.yaml").write_text(
+        "turns: [{calls: [{tool: keep, input: {text: words}}]}, {text: done}]\n"
+    )
     custom = "{module: ./tools.py, tools: [keep], approval: {default: preApproved}}"
-    (tmp_path / "worker.yaml").write_text(f"name: w\nmodel: script:script.yaml\ntoolsets: {{custom: {custom}}}\n")
+    (tmp_path / "worker.yaml").write_text(
+        f"name: w\nmodel: script:script.yaml\ntoolsets: {{custom: {custom}}}\n"
+    )
     command = [sys.executable, "-m", "forge_cli", "run", "worker.yaml", "go", "-p"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
     assert (done.stdout, (tmp_path / "kept.txt").read_text()) == ("done\n", "words"), done.stderr
 
 
 @pytest.mark.long
-def test_checking_a_worker_needs_no_table_of_prices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checking_a_worker_needs_no_table_of_prices(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It asks whether there is such a model, not what the model costs or holds; the table brings an HTTP client."""
     monkeypatch.setenv("FORGE_HOME", str(tmp_path / "home"))
     worker = tmp_path / "worker.yaml"
@@ -247,7 +286,9 @@ def test_a_conversation_without_a_terminal_needs_no_line_editor(tmp_path: Path) 
 
 
 def test_one_task_needs_nothing_of_a_conversation(tmp_path: Path) -> None:
-    modules = imported_by(tmp_path, "run", WORKER, "What is the 20th Fibonacci number?", "-p", "--ephemeral")
+    modules = imported_by(
+        tmp_path, "run", WORKER, "What is the 20th Fibonacci number?", "-p", "--ephemeral"
+    )
     assert not {name for name in modules if name.startswith("forge_cli.apps.chat")}
 
 

@@ -17,10 +17,14 @@ turns:
 
 
 def run(*options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, RUNNER, *options], capture_output=True, text=True, timeout=100, check=False)
+    return subprocess.run(
+        [sys.executable, RUNNER, *options], capture_output=True, text=True, timeout=100, check=False
+    )
 
 
-def test_each_task_is_tried_by_a_worker_and_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_task_is_tried_by_a_worker_and_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FORGE_HOME", str(tmp_path / "home"))
     script, scores = tmp_path / "script.yaml", tmp_path / "scores.json"
     script.write_text(SCRIPT)
@@ -48,4 +52,6 @@ def test_there_are_twenty_and_none_is_solved_before_it_is_begun() -> None:
     assert len({task["name"] for task in tasks}) == len(tasks) == 20
     for task in tasks:
         files = task.get("files", {})
-        assert "answer" in task or any(files.get(name) != content for name, content in task["expect"].items())
+        assert "answer" in task or any(
+            files.get(name) != content for name, content in task["expect"].items()
+        )

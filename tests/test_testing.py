@@ -42,7 +42,9 @@ def fail() -> str:
 
 
 def test_a_worker_file_is_called_directly(forge_project: Project) -> None:
-    forge_project.write("worker.yaml", "name: w\ntoolsets: {custom: {module: ./tools.py, tools: [double]}}")
+    forge_project.write(
+        "worker.yaml", "name: w\ntoolsets: {custom: {module: ./tools.py, tools: [double]}}"
+    )
     forge_project.write("tools.py", "def double(number: int) -> int:\n    return 2 * number\n")
     assert value_of(forge_project.call("double", number="21"), Json).data == 42
     assert forge_project.call("double", number="x").status == "invalid"
@@ -69,7 +71,9 @@ def test_answers_are_those_of_a_person(forge_worker) -> None:
 
 def test_a_value_of_another_kind_is_an_assertion(forge_worker) -> None:
     worker = forge_worker(fail, Tally)
-    with pytest.raises(AssertionError, match=r"ended as error: RuntimeError: no luck \(test_testing.py:\d+\)"):
+    with pytest.raises(
+        AssertionError, match=r"ended as error: RuntimeError: no luck \(test_testing.py:\d+\)"
+    ):
         value_of(worker.call("fail"), Text)
     with pytest.raises(AssertionError, match="which is not of type Blob"):
         value_of(worker.call("add"), Blob)
@@ -90,5 +94,7 @@ def test_the_plugin_imports_nothing_of_the_engine(tmp_path: Path) -> None:
     )
     argv = [sys.executable, "-m", "pytest", "-q", "-p", "forge_cli.pytest_plugin", "test_it.py"]
     env = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    done = subprocess.run(argv, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        argv, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60, check=False
+    )
     assert "1 passed" in done.stdout, done.stdout

@@ -29,7 +29,12 @@ from .test_docs import blocks
 
 ROOT = Path(__file__).parent.parent
 PLACES = [forge_cli, *(map(importlib.import_module, PUBLIC_MODULES[1:]))]
-PUBLIC = {name: getattr(place, name) for place in PLACES for name in place.__all__ if name != "__version__"}
+PUBLIC = {
+    name: getattr(place, name)
+    for place in PLACES
+    for name in place.__all__
+    if name != "__version__"
+}
 DEFINES = re.compile(r"@tool|\bTool\(|\bTool\.from_function|\(Toolset\b|async def stream\(")
 OTHERS = "frameworks.md"
 """Shows tools of packages that forge does not need, and that need not be here."""
@@ -41,8 +46,12 @@ def documented_blocks() -> Iterator[tuple[str, str]]:
     for document in CHECKED:
         if document.name == OTHERS:
             continue
-        python = [block for block in blocks(document.read_text(), document.name) if block.kind == "python"]
-        defining = [block for block in python if block.file == "tools.py" or DEFINES.search(block.text)]
+        python = [
+            block for block in blocks(document.read_text(), document.name) if block.kind == "python"
+        ]
+        defining = [
+            block for block in python if block.file == "tools.py" or DEFINES.search(block.text)
+        ]
         yield from ((re.sub(r"\W", "_", block.place), block.text) for block in defining)
         for block in python:
             name = Path(block.file or "").stem
@@ -54,7 +63,16 @@ def check_types(folder: Path) -> str:
     """What mypy says of the files in a folder; its cache is that of the repository, so that forge is read once."""
     files = sorted(map(str, folder.glob("*.py")))
     cache = ROOT / ".mypy_cache"
-    argv = [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--cache-dir", str(cache), *files]
+    argv = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--strict",
+        "--config-file=",
+        "--cache-dir",
+        str(cache),
+        *files,
+    ]
     done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=110, check=False)
     return done.stdout + done.stderr
 
@@ -106,7 +124,10 @@ def test_mistakes_of_an_author_are_found_before_anything_runs(tmp_path: Path) ->
     assert 'Revealed type is "str"' in said.replace("builtins.str", "str")
     assert 'SandboxView"' in said
     assert 'has no attribute "sever"; maybe "server"?' in said
-    assert '"Deaf" is missing following "ModelProvider" protocol members' in said or 'incompatible type "Deaf"' in said
+    assert (
+        '"Deaf" is missing following "ModelProvider" protocol members' in said
+        or 'incompatible type "Deaf"' in said
+    )
     assert "incompatible type" in said.partition("Zone")[2]
 
 
@@ -151,15 +172,27 @@ def test_the_output_has_the_type_that_was_wanted(tmp_path: Path) -> None:
 
 def test_an_editor_completes_every_name_and_knows_what_it_is() -> None:
     for place in PLACES:
-        code, path, project = f"import {place.__name__}\n{place.__name__}.", ROOT / "author.py", jedi.Project(str(ROOT))
-        found = jedi.Script(code, path=str(path), project=project).complete(2, len(place.__name__) + 1)
+        code, path, project = (
+            f"import {place.__name__}\n{place.__name__}.",
+            ROOT / "author.py",
+            jedi.Project(str(ROOT)),
+        )
+        found = jedi.Script(code, path=str(path), project=project).complete(
+            2, len(place.__name__) + 1
+        )
         assert {each.name for each in found} >= {*place.__all__}
 
 
 def test_an_editor_completes_what_a_tool_may_use() -> None:
     code = "from forge_cli import ToolContext\ndef look(context: ToolContext) -> str:\n    context."
     script = jedi.Script(code, path=str(ROOT / "author.py"), project=jedi.Project(str(ROOT)))
-    assert {each.name for each in script.complete(3, 12)} >= {"sandbox", "progress", "call", "delegate", "workspace"}
+    assert {each.name for each in script.complete(3, 12)} >= {
+        "sandbox",
+        "progress",
+        "call",
+        "delegate",
+        "workspace",
+    }
 
 
 def describes_itself(name: str) -> bool:
@@ -170,7 +203,11 @@ def describes_itself(name: str) -> bool:
 
 
 def test_every_public_name_says_what_it_is() -> None:
-    described = [name for name, value in PUBLIC.items() if isinstance(value, type) or inspect.isfunction(value)]
+    described = [
+        name
+        for name, value in PUBLIC.items()
+        if isinstance(value, type) or inspect.isfunction(value)
+    ]
     assert [name for name in described if not describes_itself(name)] == []
 
 
@@ -184,7 +221,9 @@ def methods_of(kind: type) -> Iterator[tuple[str, Any]]:
             yield name, found if isinstance(found, property) else getattr(kind, name)
 
 
-@pytest.mark.parametrize("module", [forge_cli, forge_cli.testing], ids=lambda module: module.__name__)
+@pytest.mark.parametrize(
+    "module", [forge_cli, forge_cli.testing], ids=lambda module: module.__name__
+)
 def test_every_method_of_a_public_class_says_what_it_does(module: ModuleType) -> None:
     public = {name: getattr(module, name) for name in dir(module) if not name.startswith("_")}
     classes = {name: value for name, value in public.items() if isinstance(value, type)}
@@ -218,9 +257,13 @@ def annotated_classes(value: type) -> Iterator[type]:
     """The classes that its fields, methods and properties name."""
     functions = [each.fget if isinstance(each, property) else each for each in vars(value).values()]
     functions = [each.__func__ if isinstance(each, classmethod) else each for each in functions]
-    named = [each for each in functions if inspect.isfunction(each) and not each.__name__.startswith("_")]
+    named = [
+        each for each in functions if inspect.isfunction(each) and not each.__name__.startswith("_")
+    ]
     for each in (value, *named):
-        for name, hint in typing.get_type_hints(each, None, {"BaseModel": BaseModel, **PUBLIC}).items():
+        for name, hint in typing.get_type_hints(
+            each, None, {"BaseModel": BaseModel, **PUBLIC}
+        ).items():
             if not name.startswith("_"):
                 yield from classes_in(hint)
 
@@ -229,6 +272,8 @@ def test_what_an_author_annotates_with_can_be_imported() -> None:
     hidden = set()
     for value in PUBLIC.values():
         if isinstance(value, type) and value.__module__.startswith("forge_cli.core"):
-            named = {each for each in annotated_classes(value) if each.__module__.startswith("forge_cli")}
+            named = {
+                each for each in annotated_classes(value) if each.__module__.startswith("forge_cli")
+            }
             hidden |= {each.__name__ for each in named if PUBLIC.get(each.__name__) is not each}
     assert hidden == set()

@@ -74,16 +74,39 @@ def attempt(task: Task, worker: Path, options: Sequence[str], max_time: float) -
     for name, content in task.files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(content)
-    command = [sys.executable, "-m", "forge_cli", "run", str(worker), task.task, "-C", str(folder), "-y", "--ephemeral"]
-    command += ["--trace", "quiet", "--output-format", "json", "--max-time", str(max_time), *options]
+    command = [
+        sys.executable,
+        "-m",
+        "forge_cli",
+        "run",
+        str(worker),
+        task.task,
+        "-C",
+        str(folder),
+        "-y",
+        "--ephemeral",
+    ]
+    command += [
+        "--trace",
+        "quiet",
+        "--output-format",
+        "json",
+        "--max-time",
+        str(max_time),
+        *options,
+    ]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=max_time + GRACE, check=False)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=max_time + GRACE, check=False
+        )
     except subprocess.TimeoutExpired:
         return Score(task.name, ok=False, turns=0, calls=0, seconds=max_time, note="did not end")
     try:
         result: dict[str, Any] = json.loads(done.stdout)
     except ValueError:
-        return Score(task.name, ok=False, turns=0, calls=0, seconds=0, note=done.stderr.strip()[-200:])
+        return Score(
+            task.name, ok=False, turns=0, calls=0, seconds=0, note=done.stderr.strip()[-200:]
+        )
     failure = task.failure(result["response"] or "", folder)
     note = failure if result["status"] == "completed" else f"{result['status']}; {failure}"
     return Score(
@@ -97,7 +120,9 @@ def attempt(task: Task, worker: Path, options: Sequence[str], max_time: float) -
 
 
 def write_worker(folder: Path, tools: Sequence[str]) -> Path:
-    toolsets: dict[str, Any] = {"filesystem": {"tools": [name for name in tools if name != "shell"]}}
+    toolsets: dict[str, Any] = {
+        "filesystem": {"tools": [name for name in tools if name != "shell"]}
+    }
     if "shell" in tools:
         toolsets["shell"] = {}
     limits = {"max_turns": MAX_TURNS}
@@ -124,12 +149,20 @@ def attempt_all(given: argparse.Namespace) -> Iterator[Score]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("-m", "--model", help="such as openai:local; else the one of the user's config")
+    parser.add_argument(
+        "-m", "--model", help="such as openai:local; else the one of the user's config"
+    )
     parser.add_argument("--only", nargs="+", default=[], metavar="TASK", help="these tasks only")
     parser.add_argument("--tools", default=TOOLS, help=f"what the model gets, {TOOLS} unless told")
-    parser.add_argument("--max-time", type=float, default=300, help="seconds for a task, 300 unless told")
-    parser.add_argument("--warm-up", type=float, default=0, help="seconds for a first try that does not count")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the scores to FILE as well")
+    parser.add_argument(
+        "--max-time", type=float, default=300, help="seconds for a task, 300 unless told"
+    )
+    parser.add_argument(
+        "--warm-up", type=float, default=0, help="seconds for a first try that does not count"
+    )
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="write the scores to FILE as well"
+    )
     given = parser.parse_args()
     scores = list(attempt_all(given))
     if given.json:

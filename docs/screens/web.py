@@ -13,7 +13,9 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 SCREENS = Path(__file__).parent
 WIDE, NARROW = {"width": 1280, "height": 800}, {"width": 360, "height": 740}
-SHOWN = frozenset({"home", "approval", "talk", "talk-dark", "approval-narrow", "approval-narrow-dark"})
+SHOWN = frozenset(
+    {"home", "approval", "talk", "talk-dark", "approval-narrow", "approval-narrow-dark"}
+)
 """Those that the documentation has."""
 WORKER = """
 name: coder
@@ -62,14 +64,19 @@ def prepare(folder: Path) -> None:
     (folder / "worker.yaml").write_text(WORKER)
     read = {"tool": "read_file", "input": {"path": "src/cart.py"}}
     turns = [
-        {"text": "I look at the cart first.", "calls": [read, {"tool": "list_files", "input": {"path": "src"}}]},
+        {
+            "text": "I look at the cart first.",
+            "calls": [read, {"tool": "list_files", "input": {"path": "src"}}],
+        },
         {
             "text": "The loop adds each price once, whatever the count is.",
             "calls": [{"tool": "write_file", "input": {"path": "src/cart.py", "content": CHANGED}}],
         },
         {"text": ANSWER},
     ]
-    (folder / "script.yaml").write_text(json.dumps({"turns": turns, "title": "Count what is in the cart"}))
+    (folder / "script.yaml").write_text(
+        json.dumps({"turns": turns, "title": "Count what is in the cart"})
+    )
 
 
 def shoot(page: Page, name: str) -> None:
@@ -81,7 +88,9 @@ def take(browser: Browser, address: str, folder: Path, *, narrow: bool, dark: bo
     """A card, the answer, and the first page."""
     end = f"{'-narrow' if narrow else ''}{'-dark' if dark else ''}"
     scheme = "dark" if dark else "light"
-    page = browser.new_page(viewport=NARROW if narrow else WIDE, reduced_motion="reduce", color_scheme=scheme)
+    page = browser.new_page(
+        viewport=NARROW if narrow else WIDE, reduced_motion="reduce", color_scheme=scheme
+    )
     page.goto(address)
     expect(page.locator("#home-models")).to_contain_text("Ready")
     expect(page.locator("#workers li").first).to_be_visible()
@@ -111,9 +120,15 @@ def main() -> None:
         env = {**os.environ, "FORGE_HOME": home, "ANTHROPIC_API_KEY": "unused"}
         server = subprocess.Popen(command, cwd=folder, env=env, stderr=subprocess.PIPE, text=True)
         try:
-            address = next(found[0] for line in server.stderr or () if (found := re.search(r"http://\S+", line)))
+            address = next(
+                found[0]
+                for line in server.stderr or ()
+                if (found := re.search(r"http://\S+", line))
+            )
             flags = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
-            browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=flags)
+            browser = playwright.chromium.launch(
+                executable_path=shutil.which("chromium"), args=flags
+            )
             for narrow in (False, True):
                 for dark in (False, True):
                     take(browser, address, folder, narrow=narrow, dark=dark)

@@ -8,7 +8,9 @@ from forge_cli import tool
 
 
 @tool(read_only=True)
-def calculate_fibonacci(n: Annotated[int, Field(ge=0, le=1000, description="Position in the sequence")]) -> int:
+def calculate_fibonacci(
+    n: Annotated[int, Field(ge=0, le=1000, description="Position in the sequence")],
+) -> int:
     """Calculate the nth Fibonacci number."""
     a, b = 0, 1
     for _ in range(n):

@@ -46,7 +46,9 @@ class LineUI:
         elif (command := parse_command(line)).name == "clear":
             self.bus.emit("command", {"name": "clear"})
         else:
-            self.bus.emit("manualToolInvoke", {"toolName": command.name, "args": dict(command.options)})
+            self.bus.emit(
+                "manualToolInvoke", {"toolName": command.name, "args": dict(command.options)}
+            )
 
     async def read(self) -> None:
         while (line := await asyncio.to_thread(sys.stdin.readline)) and line != "/exit\n":
@@ -59,7 +61,9 @@ async def main(worker: Path) -> None:
     bus = EventBus()
     ui = LineUI(bus)
     async with WorkerRuntime(worker=load_worker(worker), bus=bus) as runtime:
-        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, bus.emit, "interrupt", {"reason": "Ctrl+C"})
+        asyncio.get_running_loop().add_signal_handler(
+            signal.SIGINT, bus.emit, "interrupt", {"reason": "Ctrl+C"}
+        )
         reading = asyncio.create_task(ui.read())
         await runtime.converse()
         reading.cancel()

@@ -17,5 +17,7 @@ def find_queue(text: str) -> dict[str, object]:
         text: What the ticket says.
     """
     words = text.lower()
-    queue = next((name for name, signs in QUEUES.items() if any(sign in words for sign in signs)), "other")
+    queue = next(
+        (name for name, signs in QUEUES.items() if any(sign in words for sign in signs)), "other"
+    )
     return {"queue": queue, "urgent": "urgent" in words or "now" in words}

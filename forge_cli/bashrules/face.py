@@ -7,7 +7,13 @@ from collections.abc import Iterable, Sequence
 from forge_cli.bashrules.decision import Decision
 from forge_cli.bashrules.judge import CommandPart, LineJudge, Verdict, starts_any
 from forge_cli.bashrules.line import ReadLine, read
-from forge_cli.bashrules.lint import OddRule, WrongExample, check_examples, granting_rules, lint_rules
+from forge_cli.bashrules.lint import (
+    OddRule,
+    WrongExample,
+    check_examples,
+    granting_rules,
+    lint_rules,
+)
 from forge_cli.bashrules.looks import FileLooks
 from forge_cli.bashrules.names import FileNames
 from forge_cli.bashrules.place import FileUse, Place
@@ -57,7 +63,9 @@ class Rules:
         for each in self.lists:
             for rule in each.rules:
                 if rule.use and rule.use not in SET_NAMES:
-                    raise ValueError(f"no rule set '{rule.use}'; there are: {', '.join(sorted(SET_NAMES))}")
+                    raise ValueError(
+                        f"no rule set '{rule.use}'; there are: {', '.join(sorted(SET_NAMES))}"
+                    )
         self._judges: dict[tuple[object, ...], LineJudge] = {}
 
     def stating(self, decision: Decision) -> list[Rule]:
@@ -75,7 +83,12 @@ class Rules:
         judge = self._judges.get(key)
         if judge is None:
             judge = LineJudge(
-                self.lists, self.default, readable=readable, root=root, held=place.held, names=place.names
+                self.lists,
+                self.default,
+                readable=readable,
+                root=root,
+                held=place.held,
+                names=place.names,
             )
             self._judges[key] = judge
         return judge
@@ -99,6 +112,8 @@ def judge(
     writable = place.writable
     if place.folder is None:
         return by_rules.judge(line, writable=writable, before=before, any_grammar=any_grammar)
-    verdict = by_rules.judge(line, writable=writable, is_link=place.is_link, before=before, any_grammar=any_grammar)
+    verdict = by_rules.judge(
+        line, writable=writable, is_link=place.is_link, before=before, any_grammar=any_grammar
+    )
     unsure = Decision.strictest(Decision.ASK, rules.default)
     return FileLooks(place, place.folder).looked(verdict, line, before, unsure)

@@ -18,7 +18,12 @@ from forge_cli.bashrules.allow.folders import (
     no_links,
     reading_for_sets,
 )
-from forge_cli.bashrules.allow.hazards import command_hazard, grantable_pattern, innermost, suggestion_for
+from forge_cli.bashrules.allow.hazards import (
+    command_hazard,
+    grantable_pattern,
+    innermost,
+    suggestion_for,
+)
 from forge_cli.bashrules.allow.lexer import ASSIGNMENT, ShellWord, UnreadableLine
 from forge_cli.bashrules.allow.programs import is_known
 from forge_cli.bashrules.allow.redirects import CD_LEAVES, redirect_hazard, secret_hazard
@@ -136,7 +141,9 @@ class Verdict(Struct, frozen=True):
         return Decision.PRE_APPROVED if self.doubt else self.decision
 
 
-def judge_line(command: str, rules: Sequence[Rule], default: Decision, *, writable: Sequence[str] = ()) -> Verdict:
+def judge_line(
+    command: str, rules: Sequence[Rule], default: Decision, *, writable: Sequence[str] = ()
+) -> Verdict:
     """Judge a line by one list of rules; redirections may write below the folders ``writable`` without asking."""
     return LineJudge([RuleList("", rules)], default).judge(command, writable=writable)
 
@@ -210,10 +217,16 @@ class LineJudge:
         hit = search.hit() if self._blocked_rules else None
         if any_grammar and self._blocked_rules:
             hit = hit or search.bare_hit()
-        verdict = self._read(line, search, CommandPlace(writable, self._folders, is_link, names=self._names), before)
-        return self._blocked(hit, self._blocked_rules[hit.pattern], verdict.parts) if hit else verdict
+        verdict = self._read(
+            line, search, CommandPlace(writable, self._folders, is_link, names=self._names), before
+        )
+        return (
+            self._blocked(hit, self._blocked_rules[hit.pattern], verdict.parts) if hit else verdict
+        )
 
-    def _read(self, line: ReadLine, search: Search, place: CommandPlace, before: ReadLine | None) -> Verdict:
+    def _read(
+        self, line: ReadLine, search: Search, place: CommandPlace, before: ReadLine | None
+    ) -> Verdict:
         """The verdict on a line in which nothing is blocked, as far as it can be read."""
         try:
             place = place.after_lines(before.require_commands()) if before else place
@@ -235,7 +248,11 @@ class LineJudge:
         for start in unwrap(words, command).starts if words else ():
             pattern = self._patterns.match(command, start)
             if pattern is not None:
-                return self._blocked(Hit(pattern, tuple(words[start:]), nested=True), self._blocked_rules[pattern], ())
+                return self._blocked(
+                    Hit(pattern, tuple(words[start:]), nested=True),
+                    self._blocked_rules[pattern],
+                    (),
+                )
         return None
 
     @property
@@ -268,7 +285,11 @@ class LineJudge:
         if (first.rule.decision if first else self._default) is Decision.BLOCKED:
             return first
         before = [match for match in self._asking[at] if first is None or match.index < first.index]
-        hit = _patterns(tuple(match.tokens for match in before)).match(CommandWords(words), 0) if before else None
+        hit = (
+            _patterns(tuple(match.tokens for match in before)).match(CommandWords(words), 0)
+            if before
+            else None
+        )
         return first if hit is None else before[hit]
 
     def _fitting(self, command: Simple, folders: Folders) -> tuple[list[Match], str | None]:
@@ -276,7 +297,9 @@ class LineJudge:
         words, found, why = command.with_assigned, list[Match](), None
         if command.assigned:  # what asks without the assignments asks with them
             without = self.matching(tuple(command.texts))
-            found += [match for match in without if match.rule.decision is not Decision.PRE_APPROVED]
+            found += [
+                match for match in without if match.rule.decision is not Decision.PRE_APPROVED
+            ]
             why = ASSIGNMENT if len(found) < len(without) else None
         for at in range(len(self._by_name)):
             after = -1
@@ -318,7 +341,9 @@ class LineJudge:
             decision = self._unsure
         vouched = match is not None and match.row is not None and why is None
         hides = None if vouched else self._hides(command)
-        return CommandPart(shown_command(command), words, match, decision, why, command.nested, hides, misfit)
+        return CommandPart(
+            shown_command(command), words, match, decision, why, command.nested, hides, misfit
+        )
 
     def _hides(self, command: Simple) -> str | None:
         """Why a command may run another than its words say: what a known program does itself is not a command."""
@@ -336,7 +361,9 @@ class LineJudge:
         code = (_CODE_WORD.findall(text) for text in texts[1:] if not PLAIN_WORD.fullmatch(text))
         if any(map(self._patterns.match_anywhere, code)):
             return "its code names a command that is blocked"
-        if any(word.glob for word in words) and not self._blocked_names.isdisjoint(map(_base, texts[1:])):
+        if any(word.glob for word in words) and not self._blocked_names.isdisjoint(
+            map(_base, texts[1:])
+        ):
             return _NAMES_BECOME_BLOCKED
         return self._passes_blocked(texts)
 
@@ -346,15 +373,23 @@ class LineJudge:
         decision = Decision.strictest(*(match.rule.decision for match in matches))
         return next(match for match in matches if match.rule.decision is decision), decision
 
-    def _hazard(self, command: Simple, reach: int, place: CommandPlace, row: SetRow | None = None) -> str | None:
+    def _hazard(
+        self, command: Simple, reach: int, place: CommandPlace, row: SetRow | None = None
+    ) -> str | None:
         """The rest of a command that a pattern of ``reach`` tokens leaves; a ``row`` has judged unknown words."""
         if command.assigned:
-            if reach <= len(command.assigned) or not command.words or loading_name(command.assigned):
+            if (
+                reach <= len(command.assigned)
+                or not command.words
+                or loading_name(command.assigned)
+            ):
                 return ASSIGNMENT
             reach -= len(command.assigned)
         if not command.words:
             return _NOTHING
-        if row is None and (unknown := next((word.unknown for word in command.words if word.unknown), None)):
+        if row is None and (
+            unknown := next((word.unknown for word in command.words if word.unknown), None)
+        ):
             return unknown.why
         moved, unsure = place.folders.moved, place.unsure
         hazards = (
@@ -366,7 +401,9 @@ class LineJudge:
         why = None if starts_none else command_hazard(command.words, reach, known_only=strict)
         why = why or next(filter(None, hazards), None)
         words = command.texts
-        why = why or secret_hazard(command.words, reach, place.names, row.script_places(words, reach) if row else ())
+        why = why or secret_hazard(
+            command.words, reach, place.names, row.script_places(words, reach) if row else ()
+        )
         if row and row.operands in ("files", "script") and place.unsure in _LINKERS:
             why = why or f"{place.unsure} may have made links, so that it may read elsewhere"
         why = why or (CD_LEAVES if place.leaves(command) else None)
@@ -380,7 +417,9 @@ class LineJudge:
         """Why a command that is not blocked, as far as it can be read, may still run one that is."""
         if not self._blocked_names:
             return None
-        if any(word.glob or word.unknown for word in words) and not self._blocked_names.isdisjoint(map(_base, texts)):
+        if any(word.glob or word.unknown for word in words) and not self._blocked_names.isdisjoint(
+            map(_base, texts)
+        ):
             return _NAMES_BECOME_BLOCKED
         return self._passes_blocked(texts)
 
@@ -389,7 +428,9 @@ class LineJudge:
         if not self._blocked_names:
             return None
         if not is_known(texts[0]) and self._patterns.match_anywhere(texts[1:]) is not None:
-            return f"{texts[0]} is not known here, and some of its words are a command that is blocked"
+            return (
+                f"{texts[0]} is not known here, and some of its words are a command that is blocked"
+            )
         return None
 
     def _combine(self, commands: Sequence[Simple], place: CommandPlace) -> Verdict:
@@ -402,7 +443,14 @@ class LineJudge:
             place = place.after(commands[at - 1]) if at else place
             here = replace(place, unsure=beside) if beside and not place.unsure else place
             assigned = tuple((word.text, bool(word.pieces)) for word in command.assigned)
-            said = (assigned, *command.words, *command.redirects, command.fed, command.piped, command.nested)
+            said = (
+                assigned,
+                *command.words,
+                *command.redirects,
+                command.fed,
+                command.piped,
+                command.nested,
+            )
             key = (*said, here.folders.possible, here.unsure)
             if key not in known:
                 known[key] = replace(self._part(command, here), text=shown_command(written[at]))
@@ -413,22 +461,40 @@ class LineJudge:
         suggestion = None
         if decision is Decision.ASK and part.match is None and part.why is None:
             if why := self._hazard(commands[at], len(part.words), places[at]):
-                part = parts[at] = replace(part, why=_NO_RULE_THERE if why == IN_ANOTHER_FOLDER else why)
+                part = parts[at] = replace(
+                    part, why=_NO_RULE_THERE if why == IN_ANOTHER_FOLDER else why
+                )
             else:
                 suggestion = None if self._leaves(part) else _spelled(commands[at], suggestion_for)
         reason = self._reason(part, len(parts))
-        asking = [(commands[at], places[at]) for at, each in enumerate(parts) if each.decision is Decision.ASK]
-        open_to_grants = (each.match is None and each.why is None and not self._leaves(each) for each in parts)
-        judged = all(fine for fine, each in zip(open_to_grants, parts, strict=True) if each.decision is Decision.ASK)
+        asking = [
+            (commands[at], places[at])
+            for at, each in enumerate(parts)
+            if each.decision is Decision.ASK
+        ]
+        open_to_grants = (
+            each.match is None and each.why is None and not self._leaves(each) for each in parts
+        )
+        judged = all(
+            fine
+            for fine, each in zip(open_to_grants, parts, strict=True)
+            if each.decision is Decision.ASK
+        )
         grantable = self._grantable(asking) if decision is Decision.ASK and judged else {}
         shorter = tuple(grantable.values())
-        return Verdict(decision, reason, part.match, tuple(parts), suggestion, tuple(grantable), shorter)
+        return Verdict(
+            decision, reason, part.match, tuple(parts), suggestion, tuple(grantable), shorter
+        )
 
     def _leaves(self, part: CommandPart) -> bool:
         """Whether a rule set does not cover a command for its files: a pattern would let it read all that there are."""
-        return part.misfit is not None and any(is_outside(word, self._readable) for word in part.words[1:])
+        return part.misfit is not None and any(
+            is_outside(word, self._readable) for word in part.words[1:]
+        )
 
-    def _grantable(self, asking: Sequence[tuple[Simple, CommandPlace]]) -> dict[str, tuple[str, ...]]:
+    def _grantable(
+        self, asking: Sequence[tuple[Simple, CommandPlace]]
+    ) -> dict[str, tuple[str, ...]]:
         """Rules that would cover each of these commands, by the same look as at those that a rule matches.
 
         Each comes with its own beginnings that would cover the same commands.
@@ -446,7 +512,11 @@ class LineJudge:
         """The beginnings of a pattern, from the program on, that would cover a command as rules."""
         tokens = tokens_of(pattern)
         lengths = range(len(command.assigned) + 1, len(tokens))
-        return tuple(" ".join(tokens[:length]) for length in lengths if not self._hazard(command, length, place))
+        return tuple(
+            " ".join(tokens[:length])
+            for length in lengths
+            if not self._hazard(command, length, place)
+        )
 
     def _reason(self, part: CommandPart, parts: int) -> str:
         if part.why:
@@ -456,7 +526,9 @@ class LineJudge:
                 return f"{in_quotes(part.text)}: {part.misfit}"
             if self._default is Decision.ASK:
                 return f"no rule allows {in_quotes(part.text)}, so you are asked"
-            return f"no rule covers {in_quotes(part.text)}, and the default is {self._default.value}"
+            return (
+                f"no rule covers {in_quotes(part.text)}, and the default is {self._default.value}"
+            )
         if part.decision is Decision.PRE_APPROVED and parts > 1:
             return f"each of its {parts} commands is pre-approved"
         return _because(part.text, part.match)
@@ -473,8 +545,15 @@ class LineJudge:
         """A line that is not plain: its parts are what the generous search makes of it."""
         commands = search.commands()
         culprit = max((found.start for found in commands if found.start <= error.at), default=-1)
-        shown = [found for place, found in enumerate(commands) if place < COMMANDS_AT_MOST or found.start == culprit]
-        parts = [self._found_part(command, found, error.why if found.start == culprit else None) for found in shown]
+        shown = [
+            found
+            for place, found in enumerate(commands)
+            if place < COMMANDS_AT_MOST or found.start == culprit
+        ]
+        parts = [
+            self._found_part(command, found, error.why if found.start == culprit else None)
+            for found in shown
+        ]
         text = next((part.text for part in parts if part.why), without_padding(command))
         return Verdict(self._unsure, f"{in_quotes(text)}: {error.why}", parts=tuple(parts))
 
@@ -482,16 +561,23 @@ class LineJudge:
         words = tuple(map(restore, found.words))
         match, decision = self._strictest(self.matching(words))
         decision = Decision.strictest(decision, self._unsure) if why else decision
-        return CommandPart(found_text(command, found), words, match, decision, why, found.nested, why)
+        return CommandPart(
+            found_text(command, found), words, match, decision, why, found.nested, why
+        )
 
 
 def _grantable_pattern(command: Simple) -> str | None:
     return _spelled(command, grantable_pattern) if command.words else None
 
 
-def _spelled(command: Simple, pattern_of: Callable[[Sequence[ShellWord]], str | None]) -> str | None:
+def _spelled(
+    command: Simple, pattern_of: Callable[[Sequence[ShellWord]], str | None]
+) -> str | None:
     """The pattern for a command with its assignments; none where they hold more than plain text."""
-    if any(word.pieces or word.unknown or not PLAIN_WORD.fullmatch(word.text) for word in command.assigned):
+    if any(
+        word.pieces or word.unknown or not PLAIN_WORD.fullmatch(word.text)
+        for word in command.assigned
+    ):
         return None
     pattern = pattern_of(command.words)
     return pattern and " ".join([*(word.text for word in command.assigned), pattern])
@@ -511,7 +597,11 @@ def _unknown_command(word: ShellWord, texts: Sequence[str]) -> str | None:
 def _with_push(command: Simple) -> Simple:
     """The command as git takes it: ``git stash -u`` is ``git stash push -u``."""
     at = None if any(word.unknown for word in command.words) else bare_stash(command.texts)
-    return command if at is None else replace(command, words=[*command.words[:at], _PUSH, *command.words[at:]])
+    return (
+        command
+        if at is None
+        else replace(command, words=[*command.words[:at], _PUSH, *command.words[at:]])
+    )
 
 
 def _base(word: str) -> str:
@@ -522,6 +612,10 @@ def _because(text: str, match: Match) -> str:
     rule = match.rule
     if match.row:
         return f"{in_quotes(text)} is {match.described}"
-    said = {Decision.PRE_APPROVED: "pre-approved", Decision.ASK: "asking", Decision.BLOCKED: "blocked"}[rule.decision]
+    said = {
+        Decision.PRE_APPROVED: "pre-approved",
+        Decision.ASK: "asking",
+        Decision.BLOCKED: "blocked",
+    }[rule.decision]
     reason = f": {rule.reason}" if rule.reason else ""
     return f"{in_quotes(text)} matches the {said} rule '{visible(rule.pattern.strip())}'{reason}"

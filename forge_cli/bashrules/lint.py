@@ -46,7 +46,9 @@ def _wrong_examples(rules: Sequence[Rule], index: int) -> Iterator[WrongExample]
             yield WrongExample(index, "match", item, problem)
     for item, example in enumerate(rule.not_match):
         if _why_unmatched(rule, example) is None:
-            yield WrongExample(index, "not_match", item, f"{_shown(example)} is matched by {_shown(rule.pattern)}")
+            yield WrongExample(
+                index, "not_match", item, f"{_shown(example)} is matched by {_shown(rule.pattern)}"
+            )
 
 
 def _unmatched(rules: Sequence[Rule], index: int, example: str) -> str | None:
@@ -90,7 +92,9 @@ def lint_rules(rules: Sequence[Rule]) -> list[OddRule]:
 def granting_rules(rules: Sequence[Rule]) -> list[Rule]:
     """The rules that do pre-approve something: not those that never count, or that match nothing which could be."""
     return [
-        rule for index, rule in enumerate(rules) if rule.decision is Decision.PRE_APPROVED and _counts(rules, index)
+        rule
+        for index, rule in enumerate(rules)
+        if rule.decision is Decision.PRE_APPROVED and _counts(rules, index)
     ]
 
 
@@ -119,13 +123,18 @@ def _problems(rules: Sequence[Rule], index: int) -> Iterator[str]:
 
 
 def _never_approves(tokens: tuple[str, ...]) -> str | None:
-    assigned = next((at for at, token in enumerate(tokens) if not ASSIGNMENT.match(token)), len(tokens))
+    assigned = next(
+        (at for at, token in enumerate(tokens) if not ASSIGNMENT.match(token)), len(tokens)
+    )
     if name := loading_name([ShellWord(token) for token in tokens[:assigned]]):
         return f"{name} may change what runs"
     tokens = tokens[assigned:]
     if not tokens:
         return "no command stands behind the assignment"
-    whys = [command_hazard([ShellWord(word) for word in (*tokens, *ending)], len(tokens)) for ending in _ENDINGS]
+    whys = [
+        command_hazard([ShellWord(word) for word in (*tokens, *ending)], len(tokens))
+        for ending in _ENDINGS
+    ]
     return whys[1] if all(whys) else None
 
 
@@ -133,11 +142,17 @@ def _shadows(rules: Sequence[Rule], index: int) -> Iterator[str]:
     """The first rule that always counts before this one."""
     rule = rules[index]
     for other, blocking in enumerate(rules):
-        if blocking.decision is Decision.BLOCKED and _starts_with(rule.tokens, blocking.tokens, fold=True):
+        if blocking.decision is Decision.BLOCKED and _starts_with(
+            rule.tokens, blocking.tokens, fold=True
+        ):
             yield f"it never counts: rules[{other}] {_shown(blocking.pattern)} blocks all that it matches"
             return
     for earlier in rules[:index]:
-        if earlier.tokens and earlier.decision is not rule.decision and _starts_with(rule.tokens, earlier.tokens):
+        if (
+            earlier.tokens
+            and earlier.decision is not rule.decision
+            and _starts_with(rule.tokens, earlier.tokens)
+        ):
             place = rules.index(earlier)
             yield f"it never counts: rules[{place}] {_shown(earlier.pattern)} comes first and matches the same"
             return

@@ -33,7 +33,9 @@ class FileLooks:
         self._folder = folder
         self._reads = ReadFiles(place, folder)
 
-    def looked(self, verdict: Verdict, line: ReadLine, before: ReadLine | None, unsure: Decision) -> Verdict:
+    def looked(
+        self, verdict: Verdict, line: ReadLine, before: ReadLine | None, unsure: Decision
+    ) -> Verdict:
         """Return the verdict of the rules on a line with what its files say; ``unsure`` is the decision of a doubt."""
         if verdict.decision is not Decision.PRE_APPROVED and not verdict.grantable:
             return verdict
@@ -86,13 +88,17 @@ class FileLooks:
                 continue
             words = command.texts[match.start :]
             for folder in folders:
-                if why := unmet_need(match.row, match.tokens, words, self._folder / folder, self._folder):
+                if why := unmet_need(
+                    match.row, match.tokens, words, self._folder / folder, self._folder
+                ):
                     yield why
 
     def _written(self, placed: Iterable[Placed]) -> Iterator[str]:
         """Files that a command runs or loads, by a link or as a hook, and that were written without asking."""
         around = os.path.realpath(self._folder)
-        written = [real for root in self._place.written if (real := os.path.realpath(root)) != around]
+        written = [
+            real for root in self._place.written if (real := os.path.realpath(root)) != around
+        ]
         for command, folders in placed if written else ():
             words = innermost_words(command)
             if not words:

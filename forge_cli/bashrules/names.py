@@ -50,7 +50,9 @@ class FileNames(Struct, frozen=True):
     def named_secret(self, text: str, *, glob: bool = False) -> bool:
         """Return True for a word that names a file of secrets, by itself or behind an option, or may become one."""
         pieces = _PIECES.split(text)
-        return any(self.is_secret(piece) or (glob and self._becomes_secret(piece)) for piece in pieces)
+        return any(
+            self.is_secret(piece) or (glob and self._becomes_secret(piece)) for piece in pieces
+        )
 
     def _becomes_secret(self, piece: str) -> bool:
         """A glob finds hidden names only where it begins with a dot."""

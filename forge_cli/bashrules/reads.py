@@ -38,10 +38,17 @@ class ReadFiles(Struct, frozen=True):
     """The folder of the place."""
 
     def doubts(
-        self, placed: Sequence[Placed], matches: Mapping[tuple[str, ...], Match | None], *, of_set: bool
+        self,
+        placed: Sequence[Placed],
+        matches: Mapping[tuple[str, ...], Match | None],
+        *,
+        of_set: bool,
     ) -> Iterator[str]:
         """Reasons why a line may read secrets; and of one that a rule set allows, why it may read outside the zones."""
-        found = [(matches.get(simple.with_assigned), *_in_its_folder(simple, places)) for simple, places in placed]
+        found = [
+            (matches.get(simple.with_assigned), *_in_its_folder(simple, places))
+            for simple, places in placed
+        ]
         for match, simple, places in found:
             scripts = _scripts(simple, match)
             operands = [word for at, word in enumerate(simple.texts) if at and at not in scripts]
@@ -88,13 +95,18 @@ class ReadFiles(Struct, frozen=True):
         words = innermost_words(simple)
         unknown = [word.unknown for word in simple.words]
         listings = list(filter(None, (listed(each) for each in (*unknown, simple.fed) if each)))
-        listings += [fitting([word.text]) for word in simple.words if word.glob and not word.unknown]
+        listings += [
+            fitting([word.text]) for word in simple.words if word.glob and not word.unknown
+        ]
         names = [word for word in words[1:] if self.may_name_file(word) or _goes_up(word)]
         for listing in listings:
             names += listing.roots or (".",)  # a listing may name folders
         below_them = hidden_reads(words, names, folders, held=self.place.held) if words else None
         reads: Sequence[FilesBelow] = [below_them, *listings] if below_them else listings
-        found = next(filter(None, (each.find_secret(folders, self.place.names.is_secret) for each in reads)), None)
+        found = next(
+            filter(None, (each.find_secret(folders, self.place.names.is_secret) for each in reads)),
+            None,
+        )
         if found:
             return found
         globs = filter(None, map(_glob_of, simple.words))
@@ -107,7 +119,12 @@ class ReadFiles(Struct, frozen=True):
             for count, name in enumerate(iglob(pattern, root_dir=folder)):
                 real = os.path.realpath(folder / name)
                 is_odd = any(map(_ODD_NAME.fullmatch, (name, os.path.basename(name.rstrip("/")))))
-                if is_odd or self._holds_secrets(real) or self._is_outside(real) or count == FILES_AT_MOST:
+                if (
+                    is_odd
+                    or self._holds_secrets(real)
+                    or self._is_outside(real)
+                    or count == FILES_AT_MOST
+                ):
                     yield name
 
     def _folders(self) -> list[Path]:
@@ -118,7 +135,9 @@ class ReadFiles(Struct, frozen=True):
 
     def _holds_secrets(self, real: str) -> bool:
         inside = os.path.realpath(self.workspace) + os.sep
-        return self.place.names.named_secret(real.removeprefix(inside)) or self.place.hides(Path(real))
+        return self.place.names.named_secret(real.removeprefix(inside)) or self.place.hides(
+            Path(real)
+        )
 
 
 def innermost_words(simple: Simple) -> list[str]:
@@ -147,7 +166,11 @@ def _goes_up(word: str) -> bool:
 def _in_its_folder(simple: Simple, places: Sequence[str]) -> tuple[Simple, Sequence[str]]:
     """A command and the folders in which it runs, be they named by ``git -C``."""
     inside = in_its_folder(simple, CommandPlace(folders=Folders(frozenset(places))))
-    return (inside[0], sorted(filter(None, inside[1].folders.possible))) if inside else (simple, places)
+    return (
+        (inside[0], sorted(filter(None, inside[1].folders.possible)))
+        if inside
+        else (simple, places)
+    )
 
 
 def _scripts(simple: Simple, match: Match | None) -> Sequence[int]:

@@ -95,10 +95,16 @@ class Match(Struct, frozen=True):
         return f"rule '{visible(self.rule.pattern.strip())}'"
 
     def covers(self, words: tuple[str, ...]) -> bool:
-        return self.row.covers(self.tokens, words) if self.row else self.tokens == words[: len(self.tokens)]
+        return (
+            self.row.covers(self.tokens, words)
+            if self.row
+            else self.tokens == words[: len(self.tokens)]
+        )
 
 
-def first_of(by_name: Mapping[str, list[Match]], words: tuple[str, ...], after: int = -1) -> Match | None:
+def first_of(
+    by_name: Mapping[str, list[Match]], words: tuple[str, ...], after: int = -1
+) -> Match | None:
     """The first that matches behind the rule ``after``; of the rows of one rule set, the one that spells most."""
     candidates = (*by_name.get(words[0], ()), *by_name.get(ANY_PROGRAM, ()))
     matches = [match for match in candidates if match.index > after and match.covers(words)]
@@ -109,7 +115,9 @@ def first_of(by_name: Mapping[str, list[Match]], words: tuple[str, ...], after: 
     return longest
 
 
-def first_inside(by_name: Mapping[str, list[Match]], words: tuple[str, ...], after: int = -1) -> Match | None:
+def first_inside(
+    by_name: Mapping[str, list[Match]], words: tuple[str, ...], after: int = -1
+) -> Match | None:
     """The verdict of a rule set on a command that only has its time limited or taken, or gets words by xargs."""
     start = _behind_timer(words) if words[0] in _TIMED else behind_xargs(words)
     found = first_of(by_name, words[start:], after) if start else None

@@ -89,8 +89,14 @@ def _reads_nothing(command: Simple) -> bool:
 
 def _has_own_input(command: Simple) -> bool:
     """Whether the input of a command is surely not that of the shell."""
-    given = any(redirect.operator in _INPUT and redirect.descriptor.lstrip("0") == "" for redirect in command.redirects)
-    copied = any(redirect.operator in ("<&", ">&") and _copies_input(redirect) for redirect in command.redirects)
+    given = any(
+        redirect.operator in _INPUT and redirect.descriptor.lstrip("0") == ""
+        for redirect in command.redirects
+    )
+    copied = any(
+        redirect.operator in ("<&", ">&") and _copies_input(redirect)
+        for redirect in command.redirects
+    )
     return (given or command.piped) and not copied
 
 
@@ -103,12 +109,17 @@ def _copies_input(redirect: Redirect) -> bool:
 
 def _names_input(word: str) -> bool:
     """``-`` by itself, attached to an option or behind ``=``, and the files that stand for the input."""
-    return (word.endswith("-") and (word == "-" or word[:1] == "-")) or any(name in word for name in _OWN_INPUT)
+    return (word.endswith("-") and (word == "-" or word[:1] == "-")) or any(
+        name in word for name in _OWN_INPUT
+    )
 
 
 def _git_reads_nothing(words: Sequence[str]) -> bool:
     place = GitWords(words).subcommand(-1)
-    subcommand, options = "".join(words[place : place + 1]), [word for word in words[place + 1 :] if word[:1] == "-"]
+    subcommand, options = (
+        "".join(words[place : place + 1]),
+        [word for word in words[place + 1 :] if word[:1] == "-"],
+    )
     if git_is(subcommand, "no_input"):
         return True
     plain = frozenset[str]().union(*(row.no_input for row in git_rows(subcommand)))

@@ -35,12 +35,16 @@ def judge_again(name: str, session: str, directory: Path | None, *, as_json: boo
     start = first.event if first else None
     if first is None or not isinstance(start, SessionStart):
         raise WorkerError(
-            Mark(str(log.path)), "this is not a record of a session", hint="forge sessions list shows them"
+            Mark(str(log.path)),
+            "this is not a record of a session",
+            hint="forge sessions list shows them",
         )
     calls = past_calls(log.lines)
     with data_output() as out:
         judged = in_loop(rejudge, name, workspace_of(start.workspace, directory), calls)
-        others = sum(line.delegation is not None and line.type == ToolStarted.type for line in log.lines)
+        others = sum(
+            line.delegation is not None and line.type == ToolStarted.type for line in log.lines
+        )
         if as_json:
             print_json(_object(first.session, worker, judged, others), out)
         else:
@@ -48,7 +52,9 @@ def judge_again(name: str, session: str, directory: Path | None, *, as_json: boo
 
 
 def _object(session: str, worker: Worker, calls: Sequence[Rejudged], others: int) -> JsonObject:
-    changed = {kind: [call.wire() for call in calls if call.change == kind] for kind in CHANGES.values()}
+    changed = {
+        kind: [call.wire() for call in calls if call.change == kind] for kind in CHANGES.values()
+    }
     found = {
         "session": session,
         "worker": worker.name,
@@ -62,7 +68,9 @@ def _object(session: str, worker: Worker, calls: Sequence[Rejudged], others: int
 
 
 def _prompts(calls: Sequence[Rejudged]) -> tuple[int, int]:
-    return sum(call.prompts(call.before) for call in calls), sum(call.prompts(call.after) for call in calls)
+    return sum(call.prompts(call.before) for call in calls), sum(
+        call.prompts(call.after) for call in calls
+    )
 
 
 def _print(session: str, calls: Sequence[Rejudged], others: int, out: TextIO) -> None:
@@ -72,16 +80,24 @@ def _print(session: str, calls: Sequence[Rejudged], others: int, out: TextIO) ->
             if call.change == kind:
                 lines.append(f"{kind.replace('_', ' ')}: {described(call.call)}")
                 lines += [
-                    f"  {name}: {_told(answer)}" for name, answer in (("before", call.before), ("after", call.after))
+                    f"  {name}: {_told(answer)}"
+                    for name, answer in (("before", call.before), ("after", call.after))
                 ]
     before, after = _prompts(calls)
-    lines.append(f"{session}: {counted(len(calls), 'call')}, {counted(before, 'prompt')} before, {after} after")
-    counts = [f"{sum(call.change == kind for call in calls)} {kind.replace('_', ' ')}" for kind in CHANGES.values()]
+    lines.append(
+        f"{session}: {counted(len(calls), 'call')}, {counted(before, 'prompt')} before, {after} after"
+    )
+    counts = [
+        f"{sum(call.change == kind for call in calls)} {kind.replace('_', ' ')}"
+        for kind in CHANGES.values()
+    ]
     lines.append(f"{', '.join(counts)}, {sum(call.change is None for call in calls)} unchanged")
     if others:
         lines.append(f"not judged: {counted(others, 'call')} of workers that it called")
     if secret := sum(has_mark(call.call.args) for call in calls):
-        lines.append(f"judged without the secret that stood in it, and is not kept: {counted(secret, 'call')}")
+        lines.append(
+            f"judged without the secret that stood in it, and is not kept: {counted(secret, 'call')}"
+        )
     for line in lines:
         head, colon, rest = wrap_for(out, visible(line)).partition(":")
         out.write(f"{paint(head, stream=out)}{colon}{rest}\n")

@@ -8,13 +8,22 @@ import time
 
 from forge_cli import __version__
 from forge_cli.process.launch import Launch
-from forge_cli.process.streams import OutputLost, erase_live_lines, guard_streams, open_missing_streams
+from forge_cli.process.streams import (
+    OutputLost,
+    erase_live_lines,
+    guard_streams,
+    open_missing_streams,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-STOPS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT") if hasattr(signal, name)]
+STOPS = [
+    getattr(signal, name)
+    for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")
+    if hasattr(signal, name)
+]
 """The signals that end a program; other systems have fewer, and learn in a moment that they are not supported."""
 LAST_WAIT = 0.5
 """Seconds that threads have to end, once everything is written."""
@@ -88,7 +97,9 @@ def carry_out(args: list[str], launch: Launch) -> int:
     if args[:1] in (["--version"], ["-V"]):
         sys.stdout.write(f"forge {__version__}\n")
         return 0
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # it would read the metadata of all packages
+    os.environ.setdefault(
+        "PYDANTIC_DISABLE_PLUGINS", "__all__"
+    )  # it would read the metadata of all packages
     if "_FORGE_COMPLETE" in os.environ:
         from forge_cli.cli.completion import answer
 
@@ -124,7 +135,11 @@ def leave(code: int) -> int:
     sys.stderr.flush()
     if threading := sys.modules.get("threading"):
         until = time.monotonic() + LAST_WAIT
-        threads = [each for each in threading.enumerate() if each is not threading.main_thread() and not each.daemon]
+        threads = [
+            each
+            for each in threading.enumerate()
+            if each is not threading.main_thread() and not each.daemon
+        ]
         for thread in threads:
             thread.join(max(0.0, until - time.monotonic()))
         if any(thread.is_alive() for thread in threads):

@@ -36,19 +36,32 @@ Calls = AsyncIterator[tuple[str, JsonObject | str, Mapping[str, OptionValue]] | 
 @app.command()
 def approve(
     worker: WorkerArgument,
-    tool: Annotated[str | None, typer.Argument(metavar="TOOL", help="The tool that would be called.")] = None,
-    pairs: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Its input.")] = None,
+    tool: Annotated[
+        str | None, typer.Argument(metavar="TOOL", help="The tool that would be called.")
+    ] = None,
+    pairs: Annotated[
+        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Its input.")
+    ] = None,
     json_input: JsonInputOption = None,
     batch: Annotated[
         str | None,
-        typer.Option("--batch", metavar="FILE|-", help='Judge one {"tool", "input"} a line, from FILE or stdin.'),
+        typer.Option(
+            "--batch",
+            metavar="FILE|-",
+            help='Judge one {"tool", "input"} a line, from FILE or stdin.',
+        ),
     ] = None,
     against: Annotated[
         str | None,
-        typer.Option("--against", metavar="SESSION", help="Judge the calls of a past session once more."),
+        typer.Option(
+            "--against", metavar="SESSION", help="Judge the calls of a past session once more."
+        ),
     ] = None,
     as_try: Annotated[
-        bool, typer.Option("--try", help="Do a command line on a copy, show what it changed, and drop it.")
+        bool,
+        typer.Option(
+            "--try", help="Do a command line on a copy, show what it changed, and drop it."
+        ),
     ] = False,
     as_json: JsonOption = False,
     directory: DirectoryOption = None,
@@ -83,7 +96,9 @@ def approve(
                 return
             _approve_all(_one(str(tool), pairs or [], given), path, folder, out, as_json=as_json)
         else:
-            _approve_all(_batch(lines), find_worker(worker), work_folder(directory), out, as_json=True)
+            _approve_all(
+                _batch(lines), find_worker(worker), work_folder(directory), out, as_json=True
+            )
 
 
 def _approve_all(calls: Calls, worker: str, workspace: Path, out: TextIO, *, as_json: bool) -> None:
@@ -92,7 +107,11 @@ def _approve_all(calls: Calls, worker: str, workspace: Path, out: TextIO, *, as_
     async def judge_all() -> None:
         async with judging(worker, workspace) as judge:
             async for call in calls:
-                _tell(call if isinstance(call, dict) else (await judge(*call)).answer, out, as_json=as_json)
+                _tell(
+                    call if isinstance(call, dict) else (await judge(*call)).answer,
+                    out,
+                    as_json=as_json,
+                )
 
     in_loop(judge_all)
 
@@ -134,8 +153,12 @@ def _open_batch(source: str | None) -> Iterator[BinaryIO | None]:
             file = stack.enter_context(open(source, "rb")) if source not in (None, "-") else None
         except OSError as error:
             path = Path(str(source))
-            unread = UsageError(f"--batch {source}: {error.strerror}", hint="check its owner and mode")
-            raise (unread if os.path.isfile(path) else wrong_path("--batch", path, "file")) from None
+            unread = UsageError(
+                f"--batch {source}: {error.strerror}", hint="check its owner and mode"
+            )
+            raise (
+                unread if os.path.isfile(path) else wrong_path("--batch", path, "file")
+            ) from None
         yield sys.stdin.buffer if source == "-" else file
 
 
@@ -154,22 +177,34 @@ async def _batch(source: BinaryIO) -> Calls:
             yield answer_of(None, "refused", f'line {number} is not a {{"tool", "input"}} object')
             continue
         if unknown := sorted(call.keys() - {"tool", "input"}):
-            yield answer_of(tool, "refused", f"line {number}: '{unknown[0]}' is not a key; there are: tool, input")
+            yield answer_of(
+                tool,
+                "refused",
+                f"line {number}: '{unknown[0]}' is not a key; there are: tool, input",
+            )
         else:
             args = given if isinstance(given, dict) else json.dumps(given)
             named = isinstance(tool, str)
             yield (
-                (tool, args, {}) if named else answer_of(tool, "refused", f"line {number}: the tool must be a string")
+                (tool, args, {})
+                if named
+                else answer_of(tool, "refused", f"line {number}: the tool must be a string")
             )
 
 
 def _sentences(answer: VerdictAnswer, out: TextIO) -> str:
     lines = [f": {answer['tool']}", f"  reason: {answer['reason']}"]
-    lines += [f"  {key + ':':<7} {answer[key]}" for key in ("rule", "where", "by", "risk") if answer[key]]
+    lines += [
+        f"  {key + ':':<7} {answer[key]}" for key in ("rule", "where", "by", "risk") if answer[key]
+    ]
     lines += [f"  {detail}" for detail in answer.get("details", ())]
     lines += [f"  would be tried on a copy first: {answer['tries']}"] if "tries" in answer else []
     hooks = [f"{hook['hook']} ({hook['where']})" for hook in answer.get("hooks", ())]
-    lines += [f"  could be made stricter by the hook {hook}, which is not run here" for hook in hooks]
+    lines += [
+        f"  could be made stricter by the hook {hook}, which is not run here" for hook in hooks
+    ]
     grants = ["; ".join(grant["rules"]) for grant in answer.get("grants", ())]
     lines += [f"  could be allowed for a session by: {rules}" for rules in grants]
-    return paint(answer["verdict"], stream=out) + "".join(f"{wrap_for(out, visible(line), 4)}\n" for line in lines)
+    return paint(answer["verdict"], stream=out) + "".join(
+        f"{wrap_for(out, visible(line), 4)}\n" for line in lines
+    )

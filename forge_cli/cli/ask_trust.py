@@ -35,7 +35,11 @@ def offer_trust(workspace: Path) -> None:
         return
     try:
         own = project_file(workspace).is_file() and not _is_own(workspace)
-        found = [each for each in find_brought(workspace, strict=False) if own or each.kind not in ASKED_FOR]
+        found = [
+            each
+            for each in find_brought(workspace, strict=False)
+            if own or each.kind not in ASKED_FOR
+        ]
     except OSError:
         return
     news = [each for each in found if each.worker is None and not each.is_trusted(store)]
@@ -67,7 +71,9 @@ def _show(each: Brought, store: TrustStore) -> None:
 def show_file(path: Path, kind: str, before: str | None, content: bytes) -> None:
     """The difference to what was trusted; the text where there was nothing."""
     text = content.decode(errors="replace")
-    sys.stderr.write(f"\n{visible(os.path.relpath(path))} ({kind}{', changed' if before is not None else ''})\n")
+    sys.stderr.write(
+        f"\n{visible(os.path.relpath(path))} ({kind}{', changed' if before is not None else ''})\n"
+    )
     if before is not None:
         lines: Sequence[str] = unified_diff(before, text, "trusted", "now")
     else:
@@ -90,7 +96,9 @@ def _trust_by_hash(folder: Path, wanted: str) -> None:
     store = TrustStore(forge_home())
     if now != wanted.lower():
         problem = f"{VARIABLE} is for something else than what {folder} brings now, which is {now}"
-        raise TrustError(problem, hint="review what changed, then write that hash into the pipeline")
+        raise TrustError(
+            problem, hint="review what changed, then write that hash into the pipeline"
+        )
     for each in found:
         if not each.is_trusted(store):
             each.trust(store)

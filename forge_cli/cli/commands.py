@@ -12,7 +12,14 @@ from typer.main import get_command, get_group
 
 from forge_cli.cli.parsing import HELP, PlainParser
 from forge_cli.core.source import OWN
-from forge_cli.engine.plugins.scan import COMMAND, Plugin, allowed, installed, kind_and_name, takes_name
+from forge_cli.engine.plugins.scan import (
+    COMMAND,
+    Plugin,
+    allowed,
+    installed,
+    kind_and_name,
+    takes_name,
+)
 from forge_cli.files.home import forge_home
 from forge_cli.process.launch import Launch
 
@@ -47,12 +54,18 @@ app = typer.Typer(
 @app.callback()
 def forge(
     *,
-    version: Annotated[bool, typer.Option("--version", "-V", help="Print the version and leave.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", "-V", help="Print the version and leave.")
+    ] = False,
     install_completion: Annotated[
         bool,
-        typer.Option("--install-completion", help="Let your shell complete what you type: bash, zsh or fish."),
+        typer.Option(
+            "--install-completion", help="Let your shell complete what you type: bash, zsh or fish."
+        ),
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error; on any command.")] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of an error; on any command.")
+    ] = False,
 ) -> None:
     """Run workers against a language model, with tools behind an approval policy that explains itself."""
     # The options stand here for the help only: the console script takes them before typer is loaded.
@@ -75,7 +88,9 @@ class LazyCommand(TyperCommand):
         known = COMMANDS
         return known[self.path] if self.plugins[0].distribution == OWN else self.plugins[0].summary
 
-    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
+    ) -> Any:
         if args and (inner := self.inner.get(args[0])):
             return inner.make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
         launch: Launch = parent.obj
@@ -101,7 +116,9 @@ class LazyCommand(TyperCommand):
 
 def lazy_commands() -> dict[str, LazyCommand]:
     """Every command by its names, forge's own first; what would take a name of forge's own is left out."""
-    found = [each for each in allowed(installed(forge_home() / "cache")) if each.name.startswith(COMMAND)]
+    found = [
+        each for each in allowed(installed(forge_home() / "cache")) if each.name.startswith(COMMAND)
+    ]
     own = [plugin for plugin in found if plugin.distribution == OWN]
     offered: dict[str, list[Plugin]] = {}
     for plugin in found:

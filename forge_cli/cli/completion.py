@@ -16,14 +16,20 @@ from forge_cli.files.home import forge_home, user_home
 from forge_cli.files.lookup import SUFFIXES, named_workers, worker_of_folder
 from forge_cli.files.replace import append_durably, replace_file
 
-SCRIPTS = {shell: Path(__file__).with_name(f"completion.{shell}") for shell in ("bash", "zsh", "fish")}
+SCRIPTS = {
+    shell: Path(__file__).with_name(f"completion.{shell}") for shell in ("bash", "zsh", "fish")
+}
 
 
 def install(shell: str | None) -> str:
     """Write the script of a shell where it finds it; returns what was done."""
     shell = shell or Path(os.environ.get("SHELL", "")).name
     if shell not in SCRIPTS:
-        told = f"the shell '{shell}' is not one of {', '.join(SCRIPTS)}" if shell else "SHELL does not name your shell"
+        told = (
+            f"the shell '{shell}' is not one of {', '.join(SCRIPTS)}"
+            if shell
+            else "SHELL does not name your shell"
+        )
         raise UsageError(told, hint="name one: forge --install-completion bash")
     if shell == "fish":
         config = Path(os.environ.get("XDG_CONFIG_HOME") or user_home() / ".config")
@@ -31,8 +37,14 @@ def install(shell: str | None) -> str:
         added = ""
     else:
         script = forge_home() / f"completion.{shell}"
-        start = Path(os.environ.get("ZDOTDIR") or user_home(), ".zshrc") if shell == "zsh" else user_home() / ".bashrc"
-        added = f", and a line in {start} that reads it" if _add_line(start, f'. "{script}"') else ""
+        start = (
+            Path(os.environ.get("ZDOTDIR") or user_home(), ".zshrc")
+            if shell == "zsh"
+            else user_home() / ".bashrc"
+        )
+        added = (
+            f", and a line in {start} that reads it" if _add_line(start, f'. "{script}"') else ""
+        )
     replace_file(script, SCRIPTS[shell].read_text("utf-8"))
     return f"Wrote {script}{added}.\nA new {shell} completes commands, options, workers and sessions of forge.\n"
 
@@ -79,7 +91,9 @@ def _of_command(command: Any, before: Sequence[str], begun: str) -> Iterable[str
         for option in parameter.opts:
             if option.startswith("-"):
                 options[option] = parameter
-    arguments = [parameter for parameter in command.params if parameter.param_type_name == "argument"]
+    arguments = [
+        parameter for parameter in command.params if parameter.param_type_name == "argument"
+    ]
     place = 0
     value_of = None
     for word in before:
@@ -111,7 +125,9 @@ def _values(parameter: Any) -> Iterable[str]:
         return [str(getattr(choice, "value", choice)) for choice in kind.choices or ()]
     match (parameter.metavar or "").partition("|")[0]:
         case "WORKER":
-            return [worker.name for worker in named_workers(Path.cwd(), forge_home())] + list(_worker_files())
+            return [worker.name for worker in named_workers(Path.cwd(), forge_home())] + list(
+                _worker_files()
+            )
         case "ID" | "SESSION":
             return ["last", *(path.stem for path in (forge_home() / "sessions").glob("*.jsonl"))]
         case _:

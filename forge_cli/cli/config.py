@@ -35,7 +35,9 @@ _VARIABLES = {"model": "FORGE_MODEL"}
 @app.command()
 def show(
     as_json: JsonOption = False,
-    origin: Annotated[bool, typer.Option("--origin", help="Show the whole path, line and column of each.")] = False,
+    origin: Annotated[
+        bool, typer.Option("--origin", help="Show the whole path, line and column of each.")
+    ] = False,
     directory: DirectoryOption = None,
 ) -> None:
     """Show every setting that holds here, and where it comes from.
@@ -50,16 +52,31 @@ def show(
     if as_json:
         print_json(rows)
     else:
-        cells = [{**_cells(row), **({"from": row["where"] or row["source"]} if origin else {})} for row in rows]
+        cells = [
+            {**_cells(row), **({"from": row["where"] or row["source"]} if origin else {})}
+            for row in rows
+        ]
         print_table(["key", Column("from", is_path=True), "value"], cells)
     if file := untrusted_project(home, workspace):
-        sys.stderr.write(f"warning: {visible(str(file))} ignored: you have not trusted this folder. Run: forge trust\n")
+        sys.stderr.write(
+            f"warning: {visible(str(file))} ignored: you have not trusted this folder. Run: forge trust\n"
+        )
 
 
 @app.command("set")
 def set_value(
-    key: Annotated[str, typer.Argument(metavar="KEY", help="A key of config.yaml, such as model or limits.max_cost.")],
-    value: Annotated[str, typer.Argument(metavar="VALUE", help="As it would stand in the file: text, number, [list].")],
+    key: Annotated[
+        str,
+        typer.Argument(
+            metavar="KEY", help="A key of config.yaml, such as model or limits.max_cost."
+        ),
+    ],
+    value: Annotated[
+        str,
+        typer.Argument(
+            metavar="VALUE", help="As it would stand in the file: text, number, [list]."
+        ),
+    ],
 ) -> None:
     """Set a key of your own config.yaml, which keeps its comments.
 
@@ -85,10 +102,13 @@ def _place(key: str) -> tuple[str, ...]:
     found = tuple(quoted or plain for quoted, plain in re.findall(_PART, key))
     if not re.fullmatch(rf"{_PART}(?:\.{_PART})*", key):
         raise UsageError(
-            f"'{key}' is not a key", hint="as in: model, limits.max_turns, 'models.\"openai:x.y\".timeout'"
+            f"'{key}' is not a key",
+            hint="as in: model, limits.max_turns, 'models.\"openai:x.y\".timeout'",
         )
     if found[0] not in Settings.model_fields:
-        raise UsageError(f"there is no setting '{found[0]}'", hint=did_you_mean(found[0], Settings.model_fields))
+        raise UsageError(
+            f"there is no setting '{found[0]}'", hint=did_you_mean(found[0], Settings.model_fields)
+        )
     return found
 
 
@@ -103,12 +123,16 @@ def _planned(file: Path, place: tuple[str, ...], text: str) -> tuple[FileEdit, S
             check_settings(settings)
         except CannotEditError as error:
             problem = str(error).partition("\n")[0]
-            raise ForgeError(f"{problem}; set it by hand: {rule}", hint=f"the file is {file}") from None
+            raise ForgeError(
+                f"{problem}; set it by hand: {rule}", hint=f"the file is {file}"
+            ) from None
         except ForgeError as error:
             refused.append(error)
         else:
             return edit, settings
-    raise UsageError(f"{'.'.join(place)} cannot be {text}: {refused[0].message}", hint=refused[0].hint)
+    raise UsageError(
+        f"{'.'.join(place)} cannot be {text}: {refused[0].message}", hint=refused[0].hint
+    )
 
 
 def _values(text: str) -> list[Any]:
@@ -127,4 +151,8 @@ def _text(value: Any) -> str:
 
 def _cells(row: ConfigRow) -> dict[str, str]:
     """The place before the value: a long value is cut, the place is what people came for."""
-    return {"key": row["key"], "from": near(row["where"] or row["source"]), "value": _text(row["value"])}
+    return {
+        "key": row["key"],
+        "from": near(row["where"] or row["source"]),
+        "value": _text(row["value"]),
+    }

@@ -20,7 +20,9 @@ from forge_cli.files.places import require_folder
 
 HomeOption = Annotated[
     Path | None,
-    typer.Option("--home", metavar="DIR", help="What stands for ~/.forge; without it, an empty folder."),
+    typer.Option(
+        "--home", metavar="DIR", help="What stands for ~/.forge; without it, an empty folder."
+    ),
 ]
 
 
@@ -33,11 +35,18 @@ def home_folder(directory: Path | None) -> Path | None:
 
 def workspace_of(recorded: str, directory: Path | None) -> Path:
     """``-C``, or the folder that the session worked in, or where the caller stands if that is gone."""
-    return work_folder(Path(recorded) if directory is None and recorded and os.path.isdir(recorded) else directory)
+    return work_folder(
+        Path(recorded) if directory is None and recorded and os.path.isdir(recorded) else directory
+    )
 
 
 def counts(course: Course) -> JsonObject:
-    return {"turns": course.turns, "ran": course.ran, "recorded": course.taken, "unsure": course.unsure}
+    return {
+        "turns": course.turns,
+        "ran": course.ran,
+        "recorded": course.taken,
+        "unsure": course.unsure,
+    }
 
 
 def summary(course: Course) -> str:
@@ -56,9 +65,14 @@ def recorded(name: str, options: SessionOptions) -> Recording:
     record = options.record
     if model is not None or options.resumes:
         other = "-m" if model is not None else "-r and -c"
-        raise UsageError(f"--replay and {other} contradict each other; keep one", hint="a record brings its own model")
+        raise UsageError(
+            f"--replay and {other} contradict each other; keep one",
+            hint="a record brings its own model",
+        )
     if record is not None and os.path.exists(record) and record.resolve() == Path(name).resolve():
-        raise UsageError(f"--record {record}: that is the record to be replayed", hint="write another file")
+        raise UsageError(
+            f"--record {record}: that is the record to be replayed", hint="write another file"
+        )
     recording = open_recording(name)
     if recording.damage:
         warn(recording.damage)

@@ -34,7 +34,9 @@ _PAGE = re.compile(r"([\w-]+)\.md")
 
 @app.command()
 def docs(
-    page: Annotated[str | None, typer.Argument(metavar="PAGE", help="The page; without it, all are listed.")] = None,
+    page: Annotated[
+        str | None, typer.Argument(metavar="PAGE", help="The page; without it, all are listed.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Read the documentation, which comes with forge.
@@ -44,8 +46,12 @@ def docs(
     """
     pages = find_pages()
     if page is None:
-        rows = [{"page": name, **_describe(file.read_text("utf-8"))} for name, file in pages.items()]
-        print_json(rows) if as_json else print_table(["page", Column("title", drop=1), "about"], rows)
+        rows = [
+            {"page": name, **_describe(file.read_text("utf-8"))} for name, file in pages.items()
+        ]
+        print_json(rows) if as_json else print_table(
+            ["page", Column("title", drop=1), "about"], rows
+        )
         return
     name = page.removesuffix(".md").lower()
     if name not in pages:
@@ -58,7 +64,12 @@ def docs(
         columns, height = new_console(sys.stdout).size
         lines = draw_markdown(for_terminal(text), columns - 1, styled=has_colours(), joined=True)
         shown = "".join(f"{line}\n" for line in lines)
-        if len(lines) < height or not can_draw(sys.stdout) or not sys.stdin.isatty() or not show_in_pager(shown):
+        if (
+            len(lines) < height
+            or not can_draw(sys.stdout)
+            or not sys.stdin.isatty()
+            or not show_in_pager(shown)
+        ):
             sys.stdout.write(shown)
     else:
         sys.stdout.write(text)
@@ -68,7 +79,9 @@ def find_pages() -> dict[str, Path]:
     """The pages by name."""
     folder = next((place for place in PLACES if (place / "concepts.md").is_file()), None)
     if folder is None:
-        raise ForgeError("the documentation did not come with this forge", hint="install it again from its wheel")
+        raise ForgeError(
+            "the documentation did not come with this forge", hint="install it again from its wheel"
+        )
     return {file.stem: file for file in sorted(folder.glob("*.md"))}
 
 
@@ -84,7 +97,12 @@ def show_in_pager(text: str) -> bool:
     command = shlex.split(os.environ.get("PAGER") or "less")
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C is for the pager
     try:
-        return subprocess.run(command, input=text, text=True, env={"LESS": "FRX", **os.environ}).returncode == 0
+        return (
+            subprocess.run(
+                command, input=text, text=True, env={"LESS": "FRX", **os.environ}
+            ).returncode
+            == 0
+        )
     except OSError:
         return False
     finally:
@@ -101,4 +119,7 @@ def _describe(text: str) -> dict[str, str]:
     title, _, rest = text.partition("\n\n")
     paragraph = " ".join(rest.partition("\n\n")[0].split())
     plain = re.sub(r"\[([^\]\[]+)\]\([^)]*\)|[*`]", r"\1", paragraph)
-    return {"title": title.removeprefix("# "), "about": re.split(r"(?<=[.:])\s", plain)[0].rstrip(":")}
+    return {
+        "title": title.removeprefix("# "),
+        "about": re.split(r"(?<=[.:])\s", plain)[0].rstrip(":"),
+    }

@@ -33,7 +33,10 @@ OPTIONAL = "Optional: forge works without these."
 def doctor(
     clean: Annotated[
         bool,
-        typer.Option("--clean", help="Remove what killed commands left behind, in ~/.forge and below this folder."),
+        typer.Option(
+            "--clean",
+            help="Remove what killed commands left behind, in ~/.forge and below this folder.",
+        ),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -48,7 +51,10 @@ def doctor(
     with data_output():
         checks = in_loop(partial(check_health, interactive=is_interactive()))
     if as_json:
-        shown = [{key: value for key, value in asdict(check).items() if key != "essential"} for check in checks]
+        shown = [
+            {key: value for key, value in asdict(check).items() if key != "essential"}
+            for check in checks
+        ]
         print_json({"version": __version__, "checks": shown, "isolation": isolation_level()})
     else:
         optional = [check for check in checks if not check.ok and not check.essential]
@@ -61,7 +67,9 @@ def doctor(
             _print(check)
         sys.stdout.write("\n" * bool(optional))
         sys.stdout.write(_conclude(checks) + "\n")
-    raise typer.Exit(ExitCode.DONE if all(check.ok for check in checks if check.essential) else ExitCode.FAILED)
+    raise typer.Exit(
+        ExitCode.DONE if all(check.ok for check in checks if check.essential) else ExitCode.FAILED
+    )
 
 
 def _clean(*, as_json: bool) -> None:
@@ -70,14 +78,24 @@ def _clean(*, as_json: bool) -> None:
     for each in find_leftovers(forge_home(), Path.cwd()):
         removed = remove_leftover(each)
         why = None if removed else each.kept or "it could not be removed"
-        rows.append({"kind": each.kind, "path": str(each.path), "bytes": each.size, "removed": removed, "kept": why})
+        rows.append(
+            {
+                "kind": each.kind,
+                "path": str(each.path),
+                "bytes": each.size,
+                "removed": removed,
+                "kept": why,
+            }
+        )
     if as_json:
         print_json(rows)
     else:
         for row in rows:
             word, why = ("removed", "") if row["removed"] else ("kept", f": {row['kept']}")
             size = f"{row['bytes']} bytes"
-            sys.stdout.write(visible(f"{word:<8} {row['kind']:<10} {row['path']} ({size}){why}") + "\n")
+            sys.stdout.write(
+                visible(f"{word:<8} {row['kind']:<10} {row['path']} ({size}){why}") + "\n"
+            )
         if not rows:
             sys.stdout.write("nothing was left behind\n")
     failed = any(row["kept"] == "it could not be removed" for row in rows)
@@ -88,7 +106,9 @@ def _print(check: DoctorCheck) -> None:
     """Print what was found, and below it what to do about it."""
     detail = check.detail
     remedy = "" if check.ok else check.remedy or ""
-    if check.id.startswith("model.") and not check.essential:  # a provider's own sentence says the same and more
+    if (
+        check.id.startswith("model.") and not check.essential
+    ):  # a provider's own sentence says the same and more
         problem, separator, rest = remedy.partition("; ")
         if separator:
             detail = problem
@@ -99,7 +119,9 @@ def _print(check: DoctorCheck) -> None:
     lines = [f"{check.id}: {detail}", *([remedy] if remedy else [])]
     width = terminal_width(sys.stdout)
     margin = " " * len(f"{mark} ")
-    shown = [wrap(visible(line), width - len(margin), 2) if width else visible(line) for line in lines]
+    shown = [
+        wrap(visible(line), width - len(margin), 2) if width else visible(line) for line in lines
+    ]
     sys.stdout.write(f"{paint(mark)} " + "\n".join(shown).replace("\n", f"\n{margin}") + "\n")
 
 
@@ -109,8 +131,14 @@ def _conclude(checks: Sequence[DoctorCheck]) -> str:
     missing = sum(not check.essential for check in checks if not check.ok)
     more = f"; {counted(missing, 'optional thing')} missing" if missing else ""
     verdict = f"{counted(failed, 'check')} failed" if failed else "all that forge needs is there"
-    ready = [check.id for check in checks if check.ok and check.id.startswith("model.") and check.id != "model.script"]
+    ready = [
+        check.id
+        for check in checks
+        if check.ok and check.id.startswith("model.") and check.id != "model.script"
+    ]
     if not ready:
-        to_do = "set up a model, by forge keys set anthropic, forge keys set openai, or OPENAI_BASE_URL"
+        to_do = (
+            "set up a model, by forge keys set anthropic, forge keys set openai, or OPENAI_BASE_URL"
+        )
         more += f"\nalso to do: {to_do}" if failed else f"\none thing to do: {to_do}"
     return paint(wrap_for(sys.stdout, verdict + more), RED if failed else GREEN)

@@ -33,7 +33,9 @@ _REMEDIES = {
 """Remedies for a person against errors of the system that have nothing to do with forge."""
 
 
-def explain(error: BaseException, *, debug: bool = False, report: ResultReport | None = None) -> int:
+def explain(
+    error: BaseException, *, debug: bool = False, report: ResultReport | None = None
+) -> int:
     """Tell the user what ended the command, in words and in the result object, and return the exit code for it."""
     code, sentence, shown = describe(error, debug=debug)
     if sentence is not None:
@@ -68,7 +70,11 @@ def describe(error: BaseException, *, debug: bool) -> tuple[int, str | None, str
         return 1, "the working directory is gone\n  cd to one that is there", None
     if isinstance(cause, OSError):
         return 1, _system_error(cause, more), None
-    return 1, f"internal error: {' '.join(traceback.format_exception_only(cause)[-1].split())}{more}", None
+    return (
+        1,
+        f"internal error: {' '.join(traceback.format_exception_only(cause)[-1].split())}{more}",
+        None,
+    )
 
 
 def _system_error(error: OSError, more: str) -> str:

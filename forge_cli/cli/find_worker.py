@@ -12,7 +12,10 @@ from forge_cli.files.home import forge_home
 from forge_cli.files.lookup import WorkerOrigin, is_path, named_workers
 
 WorkerArgument = Annotated[
-    str, typer.Argument(metavar="WORKER", help="A name (forge worker list), a worker file, or a folder with one.")
+    str,
+    typer.Argument(
+        metavar="WORKER", help="A name (forge worker list), a worker file, or a folder with one."
+    ),
 ]
 
 

@@ -16,7 +16,8 @@ app = new_app()
 def show_help(
     context: typer.Context,
     command: Annotated[
-        list[str] | None, typer.Argument(metavar="COMMAND", help="A command, such as run or tools call.")
+        list[str] | None,
+        typer.Argument(metavar="COMMAND", help="A command, such as run or tools call."),
     ] = None,
 ) -> None:
     """Show the help of a command, or of forge."""

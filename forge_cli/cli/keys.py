@@ -46,9 +46,13 @@ def set_key(name: NameArgument) -> None:
 def _read_value(variable: str) -> str:
     value = (_ask_value(variable) if sys.stdin.isatty() else sys.stdin.read(LONGEST + 1)).strip()
     if not value:
-        raise UsageError("no key was given", hint=f"forge keys set {variable} < FILE, or type it when asked")
+        raise UsageError(
+            "no key was given", hint=f"forge keys set {variable} < FILE, or type it when asked"
+        )
     if len(value) > LONGEST or not (value.isascii() and value.isprintable()) or " " in value:
-        raise UsageError("this holds characters that no key has", hint="copy the key again, and nothing else")
+        raise UsageError(
+            "this holds characters that no key has", hint="copy the key again, and nothing else"
+        )
     return value
 
 
@@ -71,18 +75,32 @@ def list_keys(as_json: JsonOption = False) -> None:
     """
     stored = KeyStore(forge_home()).all()
     names = dict.fromkeys([*PROVIDERS.values(), *(key.variable for key in stored)])
-    given = [ProviderKey(name, value, "environment") for name in names if (value := os.environ.get(name, "").strip())]
+    given = [
+        ProviderKey(name, value, "environment")
+        for name in names
+        if (value := os.environ.get(name, "").strip())
+    ]
     rows = [_row(key, used=True) for key in given]
-    rows += [_row(key, used=key.variable not in {each.variable for each in given}) for key in stored]
+    rows += [
+        _row(key, used=key.variable not in {each.variable for each in given}) for key in stored
+    ]
     if as_json:
         print_json(rows)
     else:
-        print_table(["name", "key", "used", "from"], [{**row, "used": "yes" if row["used"] else "no"} for row in rows])
+        print_table(
+            ["name", "key", "used", "from"],
+            [{**row, "used": "yes" if row["used"] else "no"} for row in rows],
+        )
 
 
 def _row(key: ProviderKey, *, used: bool) -> dict[str, Any]:
     shown = key.shown if key.value else "(the keyring does not give it)"
-    return {"name": key.variable, "key": shown, "used": used and bool(key.value), "from": key.origin}
+    return {
+        "name": key.variable,
+        "key": shown,
+        "used": used and bool(key.value),
+        "from": key.origin,
+    }
 
 
 @app.command()
@@ -90,6 +108,12 @@ def remove(name: NameArgument) -> None:
     """Forget a stored key, without asking."""
     variable = variable_for(name)
     if not KeyStore(forge_home()).remove(variable):
-        more = "; it is set in the environment, which forge does not change" if os.environ.get(variable) else ""
-        raise UsageError(f"no key is stored for {variable}{more}", hint="forge keys list shows those that are")
+        more = (
+            "; it is set in the environment, which forge does not change"
+            if os.environ.get(variable)
+            else ""
+        )
+        raise UsageError(
+            f"no key is stored for {variable}{more}", hint="forge keys list shows those that are"
+        )
     sys.stderr.write(f"{variable} is no longer stored\n")

@@ -18,7 +18,14 @@ from forge_cli.cli.output import data_output
 from forge_cli.core.errors import UsageError
 from forge_cli.core.locking import LockEntry
 from forge_cli.core.text import visible
-from forge_cli.engine.lock.checking import Difference, LockDiffers, differences, lock_file, read_lock, write_lock
+from forge_cli.engine.lock.checking import (
+    Difference,
+    LockDiffers,
+    differences,
+    lock_file,
+    read_lock,
+    write_lock,
+)
 from forge_cli.engine.runtime.locking import lockable, pip_lines
 from forge_cli.files.worker import Worker
 from forge_cli.process.stdin import is_interactive
@@ -30,16 +37,21 @@ app = new_app()
 def lock(
     worker: WorkerArgument,
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="With --update: change only what has this name.")
+        str | None,
+        typer.Argument(metavar="NAME", help="With --update: change only what has this name."),
     ] = None,
     update: Annotated[
         bool, typer.Option("--update", help="Show what changed, and ask whether to take it over.")
     ] = False,
     allow_floating: Annotated[
-        bool, typer.Option("--allow-floating", help="Take servers whose command does not say a version.")
+        bool,
+        typer.Option("--allow-floating", help="Take servers whose command does not say a version."),
     ] = False,
     pip: Annotated[
-        bool, typer.Option("--pip", help="Print the packages as lines for pip, with the hashes of their archives.")
+        bool,
+        typer.Option(
+            "--pip", help="Print the packages as lines for pip, with the hashes of their archives."
+        ),
     ] = False,
     directory: DirectoryOption = None,
 ) -> None:
@@ -83,11 +95,16 @@ def _update(
     meant = [each for each in changed if name is None or _is_named(each, name)]
     if not meant:
         names = ", ".join(sorted({visible(each.entry.name) for each in changed}))
-        raise UsageError(f"nothing called '{visible(name or '')}' has changed", hint=f"these have: {names}")
+        raise UsageError(
+            f"nothing called '{visible(name or '')}' has changed", hint=f"these have: {names}"
+        )
     sys.stderr.write(f"{_shown(file)} would change:\n")
     tell(meant)
     if not is_interactive():
-        raise UsageError("forge cannot ask here", hint="run it on a terminal, or delete the lock and make a new one")
+        raise UsageError(
+            "forge cannot ask here",
+            hint="run it on a terminal, or delete the lock and make a new one",
+        )
     if ask("Write that? [y]es, [n]o > ").lower() not in ("y", "yes"):
         raise LockDiffers(file, changed, worker)
     gone = {each.then for each in meant}
@@ -99,7 +116,13 @@ def _is_named(difference: Difference, name: str) -> bool:
     """Is it about a thing of that name, something that belongs to it, or a tool that comes from it?"""
     sides = [each for each in (difference.then, difference.now) if each]
     return any(
-        name in (each.name, each.origin, each.origin.removeprefix("./"), each.name.rpartition(":")[2].partition("/")[0])
+        name
+        in (
+            each.name,
+            each.origin,
+            each.origin.removeprefix("./"),
+            each.name.rpartition(":")[2].partition("/")[0],
+        )
         or (each.section == "tools" and each.name.rpartition(":")[2].startswith(f"{name}__"))
         or each.origin == f"required by {name}"
         for each in sides

@@ -12,7 +12,14 @@ from forge_cli.cli.notices import ask, innermost
 from forge_cli.core.bus import EventBus
 from forge_cli.core.locking import LockEntry
 from forge_cli.core.text import visible
-from forge_cli.engine.lock.checking import Difference, LockDiffers, differences, lock_file, read_lock, write_lock
+from forge_cli.engine.lock.checking import (
+    Difference,
+    LockDiffers,
+    differences,
+    lock_file,
+    read_lock,
+    write_lock,
+)
 from forge_cli.engine.runtime.locking import make_entries as gather
 from forge_cli.files.worker import Worker, load_worker
 from forge_cli.process.signals import in_loop

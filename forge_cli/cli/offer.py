@@ -62,9 +62,15 @@ def pick_model() -> str | None:
         sys.stderr.write(f"{number:3}  {visible(name)}\n")
     more = f" ({len(names) - SHOWN} more: forge models list)" if len(names) > SHOWN else ""
     while (typed := ask(f"Which model? A number or a name{more} [1] > ", at_end="-") or "1") != "-":
-        by_number = names[int(typed) - 1 : int(typed)] if typed.isascii() and typed.isdecimal() and int(typed) else []
+        by_number = (
+            names[int(typed) - 1 : int(typed)]
+            if typed.isascii() and typed.isdecimal() and int(typed)
+            else []
+        )
         by_name = [name for name in names if typed in (name, name.partition(":")[2])]
-        if picked := next(iter((*by_number, *by_name)), typed if ":" in typed or typed in aliases else None):
+        if picked := next(
+            iter((*by_number, *by_name)), typed if ":" in typed or typed in aliases else None
+        ):
             _keep_model(picked)
             return picked
         sys.stderr.write(f"  {visible(typed)} is none of them; write a number, or PROVIDER:MODEL\n")

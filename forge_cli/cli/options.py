@@ -19,11 +19,15 @@ from forge_cli.core.errors import UsageError
 from forge_cli.files.places import require_folder
 
 DirectoryOption = Annotated[
-    Path | None, typer.Option("-C", "--cd", metavar="DIR", help="Work in DIR; a worker is still looked up from here.")
+    Path | None,
+    typer.Option(
+        "-C", "--cd", metavar="DIR", help="Work in DIR; a worker is still looked up from here."
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 JsonInputOption = Annotated[
-    str | None, typer.Option("--json-input", metavar="JSON", help="The whole input as a JSON object.")
+    str | None,
+    typer.Option("--json-input", metavar="JSON", help="The whole input as a JSON object."),
 ]
 
 
@@ -32,7 +36,9 @@ class PlainCommand(PlainParser, TyperCommand):
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         pieces = super().collect_usage_pieces(ctx)
-        return [piece[1:].replace("}", "", 1) if piece.startswith("{") else piece for piece in pieces]
+        return [
+            piece[1:].replace("}", "", 1) if piece.startswith("{") else piece for piece in pieces
+        ]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         from forge_cli.cli.overview import write_parameters
@@ -43,7 +49,9 @@ class PlainCommand(PlainParser, TyperCommand):
 class App(typer.Typer):
     """Commands in the house style unless another class is named."""
 
-    def command(self, name: str | None = None, *, cls: type[TyperCommand] | None = None, **settings: Any) -> Any:
+    def command(
+        self, name: str | None = None, *, cls: type[TyperCommand] | None = None, **settings: Any
+    ) -> Any:
         register = super().command(name, cls=cls or PlainCommand, context_settings=HELP, **settings)
 
         def resolve(function: Callable[..., Any]) -> Any:
@@ -58,7 +66,9 @@ class App(typer.Typer):
 def _spread(function: Callable[..., Any]) -> Callable[..., Any]:
     """A command as typer reads it: a parameter that is a dataclass of options stands for its fields, each an option."""
     signature = inspect.signature(function)
-    bag = next((each for each in signature.parameters.values() if is_dataclass(each.annotation)), None)
+    bag = next(
+        (each for each in signature.parameters.values() if is_dataclass(each.annotation)), None
+    )
     if bag is None:
         return function
     kind = bag.annotation
@@ -66,7 +76,9 @@ def _spread(function: Callable[..., Any]) -> Callable[..., Any]:
     options = inspect.signature(kind).parameters
     hints = get_type_hints(kind, include_extras=True)
     place = parameters.index(bag)
-    parameters[place : place + 1] = [each.replace(annotation=hints[name]) for name, each in options.items()]
+    parameters[place : place + 1] = [
+        each.replace(annotation=hints[name]) for name, each in options.items()
+    ]
 
     @wraps(function)
     def command(**given: Any) -> Any:

@@ -25,7 +25,10 @@ def data_output() -> Iterator[TextIO]:
     buffer = os.fdopen(os.dup(1), "wb")
     encoding = stdout.encoding
     errors = stdout.errors
-    with buffer, DataStream(buffer, encoding=encoding, errors=errors, line_buffering=stdout.isatty()) as out:
+    with (
+        buffer,
+        DataStream(buffer, encoding=encoding, errors=errors, line_buffering=stdout.isatty()) as out,
+    ):
         os.dup2(2, 1)
         try:
             with redirect_stdout(sys.stderr):

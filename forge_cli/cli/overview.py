@@ -35,7 +35,18 @@ SECTIONS = {
 """The help of forge lists its commands so; what packages bring comes last."""
 FROM_PACKAGES = "From packages"
 OPTIONS = {
-    "Often used": ("model", "interactive", "print", "y", "cd", "attach", "task", "output", "port", "no-open"),
+    "Often used": (
+        "model",
+        "interactive",
+        "print",
+        "y",
+        "cd",
+        "attach",
+        "task",
+        "output",
+        "port",
+        "no-open",
+    ),
     "Limits": ("max-turns", "max-tokens", "max-cost", "max-time", "concurrency", "retries"),
     "Sessions": ("continue", "resume", "fork", "ephemeral", "record", "replay", "restart"),
     "Output": ("output-format", "json", "output-schema", "trace"),
@@ -49,7 +60,9 @@ def examples_of(path: Sequence[str]) -> Sequence[str]:
     name = " ".join(path) or ROOT
     if examples := TABLE.get(name, [""])[1:]:
         return examples
-    return [examples[0] for command, (_, *examples) in TABLE.items() if command.startswith(f"{name} ")][:3]
+    return [
+        examples[0] for command, (_, *examples) in TABLE.items() if command.startswith(f"{name} ")
+    ][:3]
 
 
 def write_overview(commands: Mapping[str, Any], formatter: Any, *, by_sections: bool) -> None:
@@ -61,7 +74,11 @@ def write_overview(commands: Mapping[str, Any], formatter: Any, *, by_sections: 
         listed = {**SECTIONS, FROM_PACKAGES: tuple(sorted(commands.keys() - known))}
     width = max(map(len, commands), default=0)
     for title, names in listed.items():
-        rows = [(f"{name:<{width}}", commands[name].get_short_help_str(200)) for name in names if name in commands]
+        rows = [
+            (f"{name:<{width}}", commands[name].get_short_help_str(200))
+            for name in names
+            if name in commands
+        ]
         _write_rows(title, rows, formatter)
 
 
@@ -69,7 +86,9 @@ def write_parameters(parameters: Sequence[Any], context: Any, formatter: Any) ->
     """Write a line for each argument and option, without the types that typer would write."""
     arguments = [each for each in parameters if each.param_type_name == "argument"]
     _write_rows(
-        "Arguments", [(re.sub(r" <.*>$", "", name), text) for name, text in _rows(arguments, context)], formatter
+        "Arguments",
+        [(re.sub(r" <.*>$", "", name), text) for name, text in _rows(arguments, context)],
+        formatter,
     )
     options = [each for each in parameters if each.param_type_name == "option"]
     listed = {"Options": options}

@@ -41,7 +41,9 @@ def _converting_given(parameter: Any) -> Callable[[Any, Any], Any]:
 
     def process(ctx: Any, value: Any) -> Any:
         given = value if parameter.multiple and value else [value]
-        if "" in given and parameter.name != "task":  # a task is read, and refused, with what else stands for one
+        if (
+            "" in given and parameter.name != "task"
+        ):  # a task is read, and refused, with what else stands for one
             raise typer.BadParameter("it is empty", ctx=ctx, param=parameter)
         if parameter.required or value is not None:
             return convert(ctx, value)

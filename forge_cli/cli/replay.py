@@ -47,18 +47,28 @@ class Which(StrEnum):
 
 @app.command()
 def replay(
-    session: Annotated[str, typer.Argument(metavar="SESSION|FILE", help=f"A session, {NAMED}; or a record.")],
+    session: Annotated[
+        str, typer.Argument(metavar="SESSION|FILE", help=f"A session, {NAMED}; or a record.")
+    ],
     tools: Annotated[
         Which | None,
-        typer.Option("--tools", help="Make all calls again, or none; without it, those that only read."),
+        typer.Option(
+            "--tools", help="Make all calls again, or none; without it, those that only read."
+        ),
     ] = None,
     worker: Annotated[
-        str | None, typer.Option("--worker", metavar="WORKER", help="Where the worker is now, if it has moved.")
+        str | None,
+        typer.Option(
+            "--worker", metavar="WORKER", help="Where the worker is now, if it has moved."
+        ),
     ] = None,
     approval_mode: Annotated[
-        ApprovalMode | None, typer.Option("--approval-mode", help="Who answers when a call asks; for --tools live.")
+        ApprovalMode | None,
+        typer.Option("--approval-mode", help="Who answers when a call asks; for --tools live."),
     ] = None,
-    yes: Annotated[bool, typer.Option("-y", help="The same as --approval-mode approve_all.")] = False,
+    yes: Annotated[
+        bool, typer.Option("-y", help="The same as --approval-mode approve_all.")
+    ] = False,
     as_json: JsonOption = False,
     directory: DirectoryOption = None,
     home: HomeOption = None,
@@ -71,7 +81,9 @@ def replay(
     if recording.damage:
         warn(recording.damage)
     repetition = Repetition(
-        worker=worker_of(recording, worker and find_trusted_worker(worker, interactive=is_interactive())),
+        worker=worker_of(
+            recording, worker and find_trusted_worker(worker, interactive=is_interactive())
+        ),
         recording=recording,
         workspace=workspace_of(recording.workspace, directory),
         tools=Tools(tools.value) if tools else Tools.READ_ONLY,
@@ -80,7 +92,11 @@ def replay(
     )
     with data_output() as out:
         end = in_loop(carry_out, repetition)
-        if isinstance(end, Drift) and repetition.tools is Tools.READ_ONLY and has_changes(recording):
+        if (
+            isinstance(end, Drift)
+            and repetition.tools is Tools.READ_ONLY
+            and has_changes(recording)
+        ):
             _suggest_recorded(end)
         code = _report(recording, end, as_json, out)
     raise typer.Exit(code)
@@ -90,7 +106,9 @@ async def carry_out(repetition: Repetition) -> Course | Drift | ReplayStopped:
     """Repeat a session; who stops it, or where it differs, is an answer too."""
     interactive = repetition.tools is Tools.LIVE and is_interactive()
     find = repetition.host.renderer
-    screen = TerminalUI(repetition.bus, trace="quiet", stream_text=False, interactive=interactive, find=find)
+    screen = TerminalUI(
+        repetition.bus, trace="quiet", stream_text=False, interactive=interactive, find=find
+    )
     with interruptible(repetition.interrupt.interrupt):
         async with screen:
             try:
@@ -117,18 +135,28 @@ def _suggest_recorded(drift: Drift) -> None:
         drift.hint = f"{drift.hint}\n  {remedy}" if drift.hint else remedy
 
 
-def _report(recording: Recording, end: Course | Drift | ReplayStopped, as_json: bool, out: TextIO) -> ExitCode:
+def _report(
+    recording: Recording, end: Course | Drift | ReplayStopped, as_json: bool, out: TextIO
+) -> ExitCode:
     match end:
         case ReplayStopped(exit_code=code):
             return code
         case Drift():
             if as_json:
-                print_json({"session": recording.session, "worker": recording.worker, "drift": end.wire()}, out)
+                print_json(
+                    {"session": recording.session, "worker": recording.worker, "drift": end.wire()},
+                    out,
+                )
                 return ExitCode.DRIFT
             raise end
         case Course():
             if as_json:
-                data = {"session": recording.session, "worker": recording.worker, "drift": None, **counts(end)}
+                data = {
+                    "session": recording.session,
+                    "worker": recording.worker,
+                    "drift": None,
+                    **counts(end),
+                }
                 print_json(data, out)
             else:
                 out.write(f"no drift: {summary(end)}\n")

@@ -103,7 +103,10 @@ class AnswerPrinter:
         out = self.out
         match self.format:
             case OutputFormat.json:
-                out.write(json_for(out, json.dumps(redactor.redact(result.wire()), ensure_ascii=False)) + "\n")
+                out.write(
+                    json_for(out, json.dumps(redactor.redact(result.wire()), ensure_ascii=False))
+                    + "\n"
+                )
             case OutputFormat.text if answer and not self.streams:
                 shown = redactor.redact_text(answer)
                 out.write((readable(shown) if out.isatty() else shown) + "\n")
@@ -120,7 +123,9 @@ class RunCommand(PlainCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         names = ctx.help_option_names  # typer keeps the help option that the first context asks for
-        lenient = self.context_class(self, ignore_unknown_options=True, resilient_parsing=True, help_option_names=names)
+        lenient = self.context_class(
+            self, ignore_unknown_options=True, resilient_parsing=True, help_option_names=names
+        )
         given, _, _ = self.make_parser(lenient).parse_args(list(args))
         form = "stream-json" if given.get("as_json") else given.get("output_format")
         if form in ("json", "stream-json"):
@@ -135,12 +140,14 @@ def run(
     context: typer.Context,
     worker: WorkerArgument,
     task: Annotated[
-        str | None, typer.Argument(metavar="TASK|-", help="What to do; - reads it from standard input.")
+        str | None,
+        typer.Argument(metavar="TASK|-", help="What to do; - reads it from standard input."),
     ] = None,
     *,
     options: SessionOptions,
     stay: Annotated[
-        bool, typer.Option("-i", "--interactive", help="Stay in conversation after the first answer.")
+        bool,
+        typer.Option("-i", "--interactive", help="Stay in conversation after the first answer."),
     ] = False,
     print_only: Annotated[
         bool, typer.Option("-p", "--print", help="Headless: never prompt, print the answer only.")
@@ -148,17 +155,30 @@ def run(
     output_format: Annotated[
         OutputFormat, typer.Option("--output-format", help="What goes to standard output.")
     ] = OutputFormat.text,
-    as_json: Annotated[bool, typer.Option("--json", help="The same as --output-format stream-json.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="The same as --output-format stream-json.")
+    ] = False,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the final answer to FILE as well.")
+        Path | None,
+        typer.Option(
+            "-o", "--output", metavar="FILE", help="Write the final answer to FILE as well."
+        ),
     ] = None,
     output_schema: Annotated[
         str | None,
-        typer.Option("--output-schema", metavar="FILE", help="The final answer must be JSON that fits this schema."),
+        typer.Option(
+            "--output-schema",
+            metavar="FILE",
+            help="The final answer must be JSON that fits this schema.",
+        ),
     ] = None,
     replay: Annotated[
         str | None,
-        typer.Option("--replay", metavar="FILE", help="Take the turns of the model from a record, without a model."),
+        typer.Option(
+            "--replay",
+            metavar="FILE",
+            help="Take the turns of the model from a record, without a model.",
+        ),
     ] = None,
 ) -> None:
     """Run a worker on one task."""
@@ -177,13 +197,25 @@ def run(
 
         check_target("-o", output, record=options.record)
     if stay:
-        alone = {"-p": print_only, "-o": output, "--output-schema": output_schema, "--replay": replay}
+        alone = {
+            "-p": print_only,
+            "-o": output,
+            "--output-schema": output_schema,
+            "--replay": replay,
+        }
         alone |= {"--json": as_json, "--output-format": output_format is not OutputFormat.text}
         if refused := [name for name, given in alone.items() if given]:
             raise UsageError(f"-i and {refused[0]} contradict each other; keep one")
     form = context.get_parameter_source("output_format")
-    if as_json and output_format is not OutputFormat.stream_json and form and form.name == "COMMANDLINE":
-        problem = f"--json and --output-format {output_format.value} contradict each other; keep one"
+    if (
+        as_json
+        and output_format is not OutputFormat.stream_json
+        and form
+        and form.name == "COMMANDLINE"
+    ):
+        problem = (
+            f"--json and --output-format {output_format.value} contradict each other; keep one"
+        )
         raise UsageError(problem, hint="--json is the same as --output-format stream-json")
     if options.ephemeral and options.on_ask is OnAsk.PARK and options.record is None:
         hint = "what is parked waits in the session; keep one of them, or name a file for it with --record"
@@ -206,7 +238,9 @@ def run(
     asked = dataclasses.replace(asked, task=task, recording=recording)
     if first:
         asked = dataclasses.replace(
-            asked, task=task or first.task.text, attachments=asked.attachments or first.task.attachments
+            asked,
+            task=task or first.task.text,
+            attachments=asked.attachments or first.task.attachments,
         )
     if as_json:
         output_format = OutputFormat.stream_json
@@ -236,7 +270,11 @@ def _task(task: str | None, stay: bool, *, optional: bool) -> str:
 
 
 def _finish(
-    session: OpenSession, asked: RunOptions, result: WorkerResult, printer: AnswerPrinter, report: ResultReport | None
+    session: OpenSession,
+    asked: RunOptions,
+    result: WorkerResult,
+    printer: AnswerPrinter,
+    report: ResultReport | None,
 ) -> ExitCode:
     code = printer.finish(result)
     if session.log is not None and asked.trace != "quiet" and result.status in RESUMABLE:

@@ -32,11 +32,16 @@ def more_than_nothing(limit: float | None) -> float | None:
 
 ReadOnlyOption = Annotated[
     bool,
-    typer.Option("--read-only", help="Call only tools that are declared to read, in child workers, too."),
+    typer.Option(
+        "--read-only", help="Call only tools that are declared to read, in child workers, too."
+    ),
 ]
 LockedOption = Annotated[
     bool,
-    typer.Option("--locked", help="Run only if the worker is what its lock says (forge lock); else exit code 8."),
+    typer.Option(
+        "--locked",
+        help="Run only if the worker is what its lock says (forge lock); else exit code 8.",
+    ),
 ]
 
 
@@ -46,15 +51,25 @@ class SharedOptions:
 
     model: Annotated[
         str | None,
-        typer.Option("-m", "--model", metavar="PROVIDER:MODEL", help="Wins over the worker's model and FORGE_MODEL."),
+        typer.Option(
+            "-m",
+            "--model",
+            metavar="PROVIDER:MODEL",
+            help="Wins over the worker's model and FORGE_MODEL.",
+        ),
     ] = None
     approval_mode: Annotated[
         ApprovalMode | None, typer.Option("--approval-mode", help="Who answers when a call asks.")
     ] = None
     yes: Annotated[
-        bool, typer.Option("-y", help="The same as --approval-mode approve_all; what is blocked stays blocked.")
+        bool,
+        typer.Option(
+            "-y", help="The same as --approval-mode approve_all; what is blocked stays blocked."
+        ),
     ] = False
-    no_plugins: Annotated[bool, typer.Option("--no-plugins", help="Use nothing but what comes with forge.")] = False
+    no_plugins: Annotated[
+        bool, typer.Option("--no-plugins", help="Use nothing but what comes with forge.")
+    ] = False
     read_only: ReadOnlyOption = False
     locked: LockedOption = False
 
@@ -78,7 +93,11 @@ class WorkerOptions(SharedOptions):
     directory: DirectoryOption = None
     add_dir: Annotated[
         list[str] | None,
-        typer.Option("--add-dir", metavar="DIR[:ro]", help="Add a folder as a zone of its name; :ro is read-only."),
+        typer.Option(
+            "--add-dir",
+            metavar="DIR[:ro]",
+            help="Add a folder as a zone of its name; :ro is read-only.",
+        ),
     ] = None
 
     @property
@@ -98,25 +117,42 @@ class WorkerOptions(SharedOptions):
 class WorkOptions(WorkerOptions):
     """The flags of commands whose sessions people look at."""
 
-    on_ask: Annotated[OnAsk, typer.Option("--on-ask", help="What an ask means when forge cannot ask.")] = OnAsk.DENY
+    on_ask: Annotated[
+        OnAsk, typer.Option("--on-ask", help="What an ask means when forge cannot ask.")
+    ] = OnAsk.DENY
     max_turns: Annotated[
-        int | None, typer.Option("--max-turns", metavar="N", min=1, help="Stop after N turns of the model.")
+        int | None,
+        typer.Option("--max-turns", metavar="N", min=1, help="Stop after N turns of the model."),
     ] = None
     max_tokens: Annotated[
-        int | None, typer.Option("--max-tokens", metavar="N", min=1, help="Stop after N tokens, in and out.")
+        int | None,
+        typer.Option("--max-tokens", metavar="N", min=1, help="Stop after N tokens, in and out."),
     ] = None
     max_cost: Annotated[
         float | None,
-        typer.Option("--max-cost", metavar="USD", callback=more_than_nothing, help="Stop when this much is spent."),
+        typer.Option(
+            "--max-cost",
+            metavar="USD",
+            callback=more_than_nothing,
+            help="Stop when this much is spent.",
+        ),
     ] = None
     max_time: Annotated[
         float | None,
-        typer.Option("--max-time", metavar="SECONDS", callback=more_than_nothing, help="Stop after this time."),
+        typer.Option(
+            "--max-time",
+            metavar="SECONDS",
+            callback=more_than_nothing,
+            help="Stop after this time.",
+        ),
     ] = None
 
     def chosen(self, worker: str, named: str) -> RunOptions:
         limits = Limits(
-            max_turns=self.max_turns, max_tokens=self.max_tokens, max_cost=self.max_cost, max_time=self.max_time
+            max_turns=self.max_turns,
+            max_tokens=self.max_tokens,
+            max_cost=self.max_cost,
+            max_time=self.max_time,
         )
         return replace(super().chosen(worker, named), on_ask=self.on_ask, limits=limits)
 
@@ -125,19 +161,31 @@ class WorkOptions(WorkerOptions):
 class SessionOptions(WorkOptions):
     """The flags of ``run`` and ``chat``."""
 
-    last: Annotated[bool, typer.Option("-c", "--continue", help="Resume the worker's last session in this folder.")] = (
-        False
-    )
-    resume: Annotated[str | None, typer.Option("-r", "--resume", metavar="ID", help="Resume this session.")] = None
-    fork: Annotated[bool, typer.Option("--fork", help="Leave that session alone and resume a copy of it.")] = False
+    last: Annotated[
+        bool,
+        typer.Option("-c", "--continue", help="Resume the worker's last session in this folder."),
+    ] = False
+    resume: Annotated[
+        str | None, typer.Option("-r", "--resume", metavar="ID", help="Resume this session.")
+    ] = None
+    fork: Annotated[
+        bool, typer.Option("--fork", help="Leave that session alone and resume a copy of it.")
+    ] = False
     ephemeral: Annotated[bool, typer.Option("--ephemeral", help="Write no session.")] = False
-    trace: Annotated[TraceLevel | None, typer.Option("--trace", help="How much to tell on standard error.")] = None
+    trace: Annotated[
+        TraceLevel | None, typer.Option("--trace", help="How much to tell on standard error.")
+    ] = None
     attach: Annotated[
         list[Path] | None,
-        typer.Option("--attach", metavar="FILE", help="Give a text, an image or a PDF along with the task."),
+        typer.Option(
+            "--attach", metavar="FILE", help="Give a text, an image or a PDF along with the task."
+        ),
     ] = None
     record: Annotated[
-        Path | None, typer.Option("--record", metavar="FILE", help="Write the lines of this session to FILE as well.")
+        Path | None,
+        typer.Option(
+            "--record", metavar="FILE", help="Write the lines of this session to FILE as well."
+        ),
     ] = None
 
     @property
@@ -191,7 +239,9 @@ def _is_settled(error: Exception, options: RunOptions) -> bool:
     return is_taken_over(error, options.workspace)
 
 
-def carried_out(options: RunOptions, function: Callable[..., Awaitable[ExitCode]], *args: Any) -> ExitCode:
+def carried_out(
+    options: RunOptions, function: Callable[..., Awaitable[ExitCode]], *args: Any
+) -> ExitCode:
     """Do what was asked; where a lock differs, the person is asked whether that goes into the lock."""
     while True:
         try:

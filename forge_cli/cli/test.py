@@ -75,7 +75,9 @@ class Outcome(Struct, frozen=True):
 
 @app.command("test")
 def replay_tests(
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="A folder to look in, a worker, or a record.")] = Path(),
+    path: Annotated[
+        Path, typer.Argument(metavar="PATH", help="A folder to look in, a worker, or a record.")
+    ] = Path(),
     as_json: JsonOption = False,
     home: HomeOption = None,
 ) -> None:
@@ -83,10 +85,16 @@ def replay_tests(
     records = find_records(path)
     if not records:
         hint = f'record one: forge run WORKER "TASK" --record {FOLDER}/NAME{SUFFIX}, with {FOLDER}/ beside the worker'
-        raise UsageError(f"there is no record in a folder {FOLDER}/ beside a worker, in {path} or below", hint=hint)
+        raise UsageError(
+            f"there is no record in a folder {FOLDER}/ beside a worker, in {path} or below",
+            hint=hint,
+        )
     with data_output() as out:
         outcomes = in_loop(_test_all, records, home_folder(home), None if as_json else out)
-        tally = {status: sum(outcome.status == status for outcome in outcomes) for status in ("ok", "drift", "error")}
+        tally = {
+            status: sum(outcome.status == status for outcome in outcomes)
+            for status in ("ok", "drift", "error")
+        }
         if as_json:
             data = {**tally, "records": [outcome.wire() for outcome in outcomes]}
             print_json(data, out)
@@ -101,11 +109,15 @@ def _last_line(tally: dict[str, int]) -> str:
     told = [f"{tally['ok']} ok"]
     told += [f"{tally['drift']} drifted"] if tally["drift"] else []
     told += [f"{tally['error']} could not be replayed"] if tally["error"] else []
-    remedy = "; if you meant the change, record again with forge run --record" if tally["drift"] else ""
+    remedy = (
+        "; if you meant the change, record again with forge run --record" if tally["drift"] else ""
+    )
     return f"{', '.join(told)}{remedy}\n"
 
 
-async def _test_all(records: Sequence[Path], home: Path | None, out: TextIO | None) -> list[Outcome]:
+async def _test_all(
+    records: Sequence[Path], home: Path | None, out: TextIO | None
+) -> list[Outcome]:
     outcomes: list[Outcome] = []
     interrupt = InterruptSignal()
     host = PluginHost()
@@ -119,14 +131,21 @@ async def _test_all(records: Sequence[Path], home: Path | None, out: TextIO | No
     return outcomes
 
 
-async def _test(record: Path, home: Path | None, interrupt: InterruptSignal, host: PluginHost) -> Outcome:
+async def _test(
+    record: Path, home: Path | None, interrupt: InterruptSignal, host: PluginHost
+) -> Outcome:
     name = None
     try:
         recording = open_recording(str(record))
         name = recording.worker
         worker = worker_beside(record, name)
         repetition = Repetition(
-            worker=worker, recording=recording, workspace=worker.folder, home=home, interrupt=interrupt, host=host
+            worker=worker,
+            recording=recording,
+            workspace=worker.folder,
+            home=home,
+            interrupt=interrupt,
+            host=host,
         )
         return Outcome(record, name, await repetition.go())
     except ReplayStopped as stopped:

@@ -26,13 +26,22 @@ app = new_app()
 def trust(
     path: Annotated[
         Path | None,
-        typer.Argument(metavar="PATH", help="A folder, or one file; by default the working directory."),
+        typer.Argument(
+            metavar="PATH", help="A folder, or one file; by default the working directory."
+        ),
     ] = None,
-    list_all: Annotated[bool, typer.Option("--list", help="Print everything that is trusted.")] = False,
+    list_all: Annotated[
+        bool, typer.Option("--list", help="Print everything that is trusted.")
+    ] = False,
     as_json: JsonOption = False,
-    revoke: Annotated[bool, typer.Option("--revoke", help="Take it back for PATH and what lies below.")] = False,
+    revoke: Annotated[
+        bool, typer.Option("--revoke", help="Take it back for PATH and what lies below.")
+    ] = False,
     print_hash: Annotated[
-        bool, typer.Option("--print-hash", help="Print the hash of it for FORGE_TRUST, and trust nothing.")
+        bool,
+        typer.Option(
+            "--print-hash", help="Print the hash of it for FORGE_TRUST, and trust nothing."
+        ),
     ] = False,
 ) -> None:
     """Trust the workers, settings, skills and more of a folder.
@@ -41,7 +50,12 @@ def trust(
     """
     store = TrustStore(forge_home())
     place = Path(os.path.abspath(path or "."))
-    ways = {"--list": list_all, "--revoke": revoke, "--print-hash": print_hash, "PATH": list_all and path is not None}
+    ways = {
+        "--list": list_all,
+        "--revoke": revoke,
+        "--print-hash": print_hash,
+        "PATH": list_all and path is not None,
+    }
     if len(chosen := [name for name, given in ways.items() if given]) > 1:
         raise UsageError(f"{chosen[0]} and {chosen[1]} contradict each other; keep one")
     if as_json and not list_all:
@@ -52,7 +66,9 @@ def trust(
     if list_all:
         lines = store.trusted()
         if not lines:
-            sys.stderr.write("nothing is trusted yet; forge trust PATH trusts what a folder brings\n")
+            sys.stderr.write(
+                "nothing is trusted yet; forge trust PATH trusts what a folder brings\n"
+            )
     elif revoke:
         lines = [f"no longer trusted: {gone}" for gone in store.revoke(place)]
         if not lines:
@@ -61,11 +77,21 @@ def trust(
         found = find_brought(place)  # what is wrong with one of them is told before any is trusted
         for each in () if print_hash else found:
             each.trust(store)
-        lines = [hash_brought(found, place)] if print_hash else [f"trusted: {each.title}" for each in found]
+        lines = (
+            [hash_brought(found, place)]
+            if print_hash
+            else [f"trusted: {each.title}" for each in found]
+        )
         if found:
             sys.stderr.write(f"It would: {visible(describe_capabilities(found))}.\n")
         else:
-            known = (".forge/workers", ".forge/skills", ".forge/config.yaml", *GUIDANCE, *PROJECT_FILES)
+            known = (
+                ".forge/workers",
+                ".forge/skills",
+                ".forge/config.yaml",
+                *GUIDANCE,
+                *PROJECT_FILES,
+            )
             hint = f"it could bring {', '.join(known[:-1])} or {known[-1]}"
             raise UsageError(f"{place}: there is nothing that needs trust", hint=hint)
     sys.stdout.writelines(f"{visible(line)}\n" for line in lines)

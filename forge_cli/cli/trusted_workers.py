@@ -24,12 +24,16 @@ def first_trusted(found: Sequence[NamedWorker], *, runs: bool, interactive: bool
 
     ``found`` are all of one name, that of the working directory first.
     """
-    first, *others = [each for each in found if each.origin is not found[0].origin or each is found[0]]
+    first, *others = [
+        each for each in found if each.origin is not found[0].origin or each is found[0]
+    ]
     trust = TrustStore(forge_home())
     if trust.holds(first) or (interactive and _agrees(first, trust)):
         return first
     if others:
-        warn(f"{os.path.relpath(first.path)} is not trusted; '{first.name}' is the {others[0].origin} worker instead")
+        warn(
+            f"{os.path.relpath(first.path)} is not trusted; '{first.name}' is the {others[0].origin} worker instead"
+        )
         return others[0]
     if runs:
         raise _untrusted(first.path)
@@ -45,7 +49,11 @@ def check_unnamed(path: str, *, interactive: bool) -> None:
     trust = TrustStore(forge_home())
     grants = grants_of(worker, Path.cwd())
     read = content_of(worker)
-    new = [file for file, content in read.items() if content is None or not trust.holds_file(file, content)]
+    new = [
+        file
+        for file, content in read.items()
+        if content is None or not trust.holds_file(file, content)
+    ]
     if not grants or not new:
         return
     known = any(trust.kept_text(file) is not None for file in read)
@@ -65,7 +73,9 @@ def _agrees(worker: NamedWorker, trust: TrustStore) -> bool:
     changes = {worker.root / name: before for name, before in trust.changes(worker).items()}
     agreed = _wants(worker.path, changes, grants_of(load_worker(worker.path), Path.cwd()))
     if agreed and digests != file_digests(worker):
-        raise TrustError(f"{os.path.relpath(worker.path)} changed while you were asked", hint="look at it again")
+        raise TrustError(
+            f"{os.path.relpath(worker.path)} changed while you were asked", hint="look at it again"
+        )
     if agreed:
         trust.add(worker, digests)
     return agreed
@@ -77,7 +87,9 @@ def _wants(path: Path, changes: Mapping[Path, str | None], grants: list[Grant]) 
     sys.stderr.write(f"{visible(os.path.relpath(path))} comes with this folder and {since}.\n")
     for file, before in changes.items():
         show_file(file, "a file of it", before, file.read_bytes() if file.is_file() else b"")
-    sys.stderr.writelines(f"{visible(line)}\n" for line in ["", *lines_of_grants(grants)] if changes or line)
+    sys.stderr.writelines(
+        f"{visible(line)}\n" for line in ["", *lines_of_grants(grants)] if changes or line
+    )
     return ask("Use it, until one of its files changes? [y]es, [n]o > ").lower() in ("y", "yes")
 
 

@@ -35,11 +35,20 @@ _DONE = {"restore": "restored", "remove": "removed", "move": "moved", "nothing":
 def undo_session(
     session: Annotated[
         str | None,
-        typer.Argument(metavar="SESSION", help="By its id, a part of it, or last; else the last of this folder."),
+        typer.Argument(
+            metavar="SESSION",
+            help="By its id, a part of it, or last; else the last of this folder.",
+        ),
     ] = None,
-    call: Annotated[int | None, typer.Option("--call", metavar="N", help="Only what its Nth call changed.")] = None,
-    turn: Annotated[int | None, typer.Option("--turn", metavar="N", help="Only what its Nth turn changed.")] = None,
-    only_list: Annotated[bool, typer.Option("--list", help="Only say what would be restored.")] = False,
+    call: Annotated[
+        int | None, typer.Option("--call", metavar="N", help="Only what its Nth call changed.")
+    ] = None,
+    turn: Annotated[
+        int | None, typer.Option("--turn", metavar="N", help="Only what its Nth turn changed.")
+    ] = None,
+    only_list: Annotated[
+        bool, typer.Option("--list", help="Only say what would be restored.")
+    ] = False,
     again: Annotated[bool, typer.Option("--redo", help="Take the last undo back.")] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -50,14 +59,18 @@ def undo_session(
     code 1 when something was left as it is.
     """
     if again and not call is turn is None:
-        raise UsageError("--redo takes back the whole of the last undo, so --call and --turn cannot be given with it")
+        raise UsageError(
+            "--redo takes back the whole of the last undo, so --call and --turn cannot be given with it"
+        )
     if call is not None and turn is not None:
         raise UsageError("only one of --call and --turn may be given")
     path = find_kept(session) if session else last_below(Path.cwd())
     lines = read_readable(path).lines
     calls = None if call is turn is None else find_calls(lines, call=call, turn=turn)
     log = change_log(path.stem)
-    held = lock_log(path, hint="end that process, or wait for it; /undo restores files in its conversation")
+    held = lock_log(
+        path, hint="end that process, or wait for it; /undo restores files in its conversation"
+    )
     try:
         finish_trials(path.parent, lambda _, sentence: warn(sentence))
         drop_unfinished(path)
@@ -101,7 +114,12 @@ def _redo(log: ChangeLog, only_list: bool) -> tuple[list[Undoing], list[ChangedF
 
 def _row(undoing: Undoing) -> dict[str, str | None]:
     reason = undoing.left or undoing.newer
-    return {"path": str(undoing.file.path), "action": undoing.action, "left": undoing.left, "reason": reason}
+    return {
+        "path": str(undoing.file.path),
+        "action": undoing.action,
+        "left": undoing.left,
+        "reason": reason,
+    }
 
 
 def _line(undoing: Undoing, only_list: bool) -> str:

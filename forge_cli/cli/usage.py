@@ -27,4 +27,6 @@ class CommandLineError(UsageError):
         hint = ""
         if context.parent is None and self.kind == "NoSuchOption":
             hint = "\n  options come after a command, as in: forge chat -c"
-        return f"{usage}\nTry '{context.command_path} --help' for help.\nforge: {self.message}{hint}"
+        return (
+            f"{usage}\nTry '{context.command_path} --help' for help.\nforge: {self.message}{hint}"
+        )

@@ -23,7 +23,11 @@ class UserInput(Event, frozen=True):
     def payload(self) -> JsonObject:
         """The text that was typed, with attachments where there are some."""
         found = wire(self)
-        return found if self.attachments else {key: value for key, value in found.items() if key != "attachments"}
+        return (
+            found
+            if self.attachments
+            else {key: value for key, value in found.items() if key != "attachments"}
+        )
 
 
 class ApprovalResponse(Event, frozen=True):

@@ -144,7 +144,9 @@ def flow(value: Any) -> str:
     """A value as YAML on one line, the way people write rules."""
     match value:
         case Mapping():
-            return "{" + ", ".join(f"{flow(key)}: {flow(item)}" for key, item in value.items()) + "}"
+            return (
+                "{" + ", ".join(f"{flow(key)}: {flow(item)}" for key, item in value.items()) + "}"
+            )
         case list() | tuple():
             return "[" + ", ".join(map(flow, value)) + "]"
         case str() if _PLAIN.fullmatch(value) and value.lower() not in _AMBIGUOUS:
@@ -200,7 +202,11 @@ _MODES = tuple(ApprovalMode)
 
 SessionMode = Literal["ask", "acceptEdits", "readOnly"]
 """The freedom that a person gives a worker while they talk with it."""
-MODE_TITLES: Mapping[SessionMode, str] = {"ask": "ask", "acceptEdits": "accept edits", "readOnly": "read only"}
+MODE_TITLES: Mapping[SessionMode, str] = {
+    "ask": "ask",
+    "acceptEdits": "accept edits",
+    "readOnly": "read only",
+}
 """Every one, in the order in which a key goes round."""
 
 
@@ -208,7 +214,11 @@ def modes_within(approval_mode: str, *, read_only: bool) -> tuple[SessionMode, .
     """The modes that a session may have: none allows more than the approval mode and ``--read-only`` do."""
     if read_only:
         return ("ask",)
-    return tuple(MODE_TITLES) if approval_mode == ApprovalMode.INTERACTIVE.value else ("ask", "readOnly")
+    return (
+        tuple(MODE_TITLES)
+        if approval_mode == ApprovalMode.INTERACTIVE.value
+        else ("ask", "readOnly")
+    )
 
 
 class OnAsk(Enum):
@@ -346,7 +356,9 @@ class ApprovalDecision(Struct, frozen=True):
         return self.approved
 
 
-def fingerprint(*, worker: str, source: str, digest: str | None, tool: str, args: Mapping[str, Any]) -> str:
+def fingerprint(
+    *, worker: str, source: str, digest: str | None, tool: str, args: Mapping[str, Any]
+) -> str:
     """The identity that a remembered grant is bound to: the same worker, tool, content and args."""
     identity = [worker, source, digest, tool, args]
     text = json.dumps(identity, sort_keys=True, ensure_ascii=True, separators=(",", ":"))

@@ -76,7 +76,12 @@ RUNNING: dict[Section, None] = {}
 
 
 def begin(
-    what: str, seconds: float, *, grace: float = 0.0, exit_code: ExitCode = ExitCode.FAILED, why: str = ""
+    what: str,
+    seconds: float,
+    *,
+    grace: float = 0.0,
+    exit_code: ExitCode = ExitCode.FAILED,
+    why: str = "",
 ) -> Section:
     """Begin a section; ``grace`` is added where something else is done first when the time is over."""
     section = Section(what, seconds, time.monotonic() + seconds + grace, exit_code, why)
@@ -97,13 +102,21 @@ def find_forced_end() -> ForcedEnd | None:
     """Why the process has to end now, if it has to."""
     now = time.monotonic()
     sections = list(RUNNING)
-    due = min((section for section in sections if section.due <= now), key=lambda each: each.due, default=None)
+    due = min(
+        (section for section in sections if section.due <= now),
+        key=lambda each: each.due,
+        default=None,
+    )
     if due is None:
         return None
     if not due.why:
-        return ForcedEnd(due.exit_code, late=due.what, fault=str(OutOfTime(due.what, due.seconds, due.remedy)))
+        return ForcedEnd(
+            due.exit_code, late=due.what, fault=str(OutOfTime(due.what, due.seconds, due.remedy))
+        )
     late = next((section.what for section in reversed(sections) if section.what), None)
-    return ForcedEnd(due.exit_code, due.why, late, late and f"{late} did not end, and was abandoned")
+    return ForcedEnd(
+        due.exit_code, due.why, late, late and f"{late} did not end, and was abandoned"
+    )
 
 
 def call_within(
@@ -127,7 +140,9 @@ def call_within(
         end(section)
 
 
-async def wait_within(seconds: float, what: str, function: Callable[..., Awaitable[T]], *args: Any, of: str = "") -> T:
+async def wait_within(
+    seconds: float, what: str, function: Callable[..., Awaitable[T]], *args: Any, of: str = ""
+) -> T:
     """Await a function in this very task, so that it may open what has to be closed here: OutOfTime when it is late.
 
     The time limit is not a cancel scope, in which nothing could be opened that stays open. ``of`` names whose function
@@ -199,9 +214,13 @@ async def run_in_thread(function: Callable[..., T], *args: Any, **more: Any) -> 
         try:
             return function(*args, **more)
         except StopIteration as error:  # which cannot be raised into a coroutine
-            raise RuntimeError(f"StopIteration: {error}").with_traceback(error.__traceback__) from error
+            raise RuntimeError(f"StopIteration: {error}").with_traceback(
+                error.__traceback__
+            ) from error
 
-    return await anyio.to_thread.run_sync(call, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
+    return await anyio.to_thread.run_sync(
+        call, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1)
+    )
 
 
 def start_loop(function: Callable[..., Awaitable[T]], *args: object) -> T:
@@ -215,7 +234,9 @@ def start_loop(function: Callable[..., Awaitable[T]], *args: object) -> T:
     stopped = False
 
     async def work() -> None:
-        current_async_library_cvar.set("asyncio")  # callbacks belong to no task, by which anyio could know the loop
+        current_async_library_cvar.set(
+            "asyncio"
+        )  # callbacks belong to no task, by which anyio could know the loop
         try:
             results.append(await function(*args))
         except BaseException as error:

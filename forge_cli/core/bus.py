@@ -148,7 +148,9 @@ class EventBus:
 
     async def ask(self, request: ApprovalRequest) -> ApprovalDecision:
         """Put a request to the subscribers that can answer; without one it is denied at once, saying so."""
-        answer = await self._question(request.request_id, ApprovalRequired(request), ApprovalResponse)
+        answer = await self._question(
+            request.request_id, ApprovalRequired(request), ApprovalResponse
+        )
         if isinstance(answer, ApprovalResponse):
             return replace(answer.decision, by="user")
         return ApprovalDecision(False, note=NO_ONE_TO_ANSWER, by="headless")
@@ -156,10 +158,14 @@ class EventBus:
     async def ask_input(self, prompt: str, options: Sequence[str] = ()) -> str | None:
         """Ask for a line of text, which may be one of a few; None when no person can give one."""
         request_id = new_id("input")
-        answer = await self._question(request_id, InputPrompt(request_id, prompt, tuple(options) or None), UserInput)
+        answer = await self._question(
+            request_id, InputPrompt(request_id, prompt, tuple(options) or None), UserInput
+        )
         return answer.content if isinstance(answer, UserInput) else None
 
-    async def _question(self, request_id: str, event: Event, kind: type[ApprovalResponse | UserInput]) -> Event | None:
+    async def _question(
+        self, request_id: str, event: Event, kind: type[ApprovalResponse | UserInput]
+    ) -> Event | None:
         questions = self._root._questions
         question = questions[request_id] = _Question(kind)
         try:
@@ -185,9 +191,13 @@ def _read_named(name: str, payload: Mapping[str, Any]) -> Event:
         event = known[name].read(full)
     except Unreadable as error:
         raise ValueError(f"this is not the payload of an event '{name}': {error}") from None
-    if isinstance(event, StatusEvent) and event.level not in get_args(StatusLevel):  # a log may be of a newer version
+    if isinstance(event, StatusEvent) and event.level not in get_args(
+        StatusLevel
+    ):  # a log may be of a newer version
         levels = ", ".join(get_args(StatusLevel))
-        raise ValueError(f"this is not the payload of an event '{name}': level: must be one of {levels}")
+        raise ValueError(
+            f"this is not the payload of an event '{name}': level: must be one of {levels}"
+        )
     return event
 
 

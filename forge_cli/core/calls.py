@@ -16,7 +16,9 @@ from forge_cli.core.wire import NESTING, JsonObject, is_too_deep
 
 _LEGAL_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
-OutcomeStatus = Literal["success", "error", "denied", "blocked", "invalid", "not_found", "interrupted", "timeout"]
+OutcomeStatus = Literal[
+    "success", "error", "denied", "blocked", "invalid", "not_found", "interrupted", "timeout"
+]
 
 
 class ToolCall(Struct, frozen=True):
@@ -120,7 +122,13 @@ class ToolOutcome(Struct, frozen=True):
 
     @classmethod
     def failed(
-        cls, call: ToolCall, status: OutcomeStatus, sentence: str, *, by: str | None = None, rule: str = ""
+        cls,
+        call: ToolCall,
+        status: OutcomeStatus,
+        sentence: str,
+        *,
+        by: str | None = None,
+        rule: str = "",
     ) -> ToolOutcome:
         """The outcome of a call that did not succeed, with the sentence that says why."""
         kept = cut(sentence, VALUE_LIMIT)

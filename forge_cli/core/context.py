@@ -93,7 +93,9 @@ class ToolContext:
     """The stamp of the preview that was approved; None where nothing was shown."""
     basis: Any = None
     """The findings that the tool's own check put into its Verdict."""
-    report: Callable[[str, float | None], None] = field(default=lambda message, fraction: None, repr=False)
+    report: Callable[[str, float | None], None] = field(
+        default=lambda message, fraction: None, repr=False
+    )
     show: Callable[[str], None] = field(default=lambda text: None, repr=False)
     """Shows what a command has printed last while it runs; for the event loop, and not kept."""
     delegation: Callable[[Delegation], Awaitable[str]] | None = field(default=None, repr=False)
@@ -117,7 +119,12 @@ class ToolContext:
         if self.delegation is None:
             problem = f"{self.tool} was not called by a running worker, so it cannot delegate"
             raise ToolError(f"{problem}; to have the task done: forge run {worker}")
-        task = Delegation(worker=Path(worker), input=input, instructions=instructions, attachments=tuple(attachments))
+        task = Delegation(
+            worker=Path(worker),
+            input=input,
+            instructions=instructions,
+            attachments=tuple(attachments),
+        )
         return await self.delegation(task)
 
     async def call(self, name: str, args: Mapping[str, Any]) -> ToolOutcome:
@@ -133,7 +140,9 @@ class ToolContext:
     async def ask(self, question: str, schema: type[AnswerT]) -> AnswerT | None: ...
     @overload
     async def ask(self, question: str, schema: JsonObject) -> JsonObject | None: ...
-    async def ask(self, question: str, schema: type[BaseModel] | JsonObject) -> BaseModel | JsonObject | None:
+    async def ask(
+        self, question: str, schema: type[BaseModel] | JsonObject
+    ) -> BaseModel | JsonObject | None:
         """Ask the person something in the middle of the call, as a form with the fields of a model or a JSON Schema.
 
         What comes back fits the schema, and is a model where one was given; None where the person declines. With

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import get_args
 
-from forge_cli.core.actions import ApprovalResponse, CommandEvent, Interrupt, ManualToolInvoke, UserInput
+from forge_cli.core.actions import (
+    ApprovalResponse,
+    CommandEvent,
+    Interrupt,
+    ManualToolInvoke,
+    UserInput,
+)
 from forge_cli.core.events import (
     ApprovalDecided,
     ApprovalRequired,
@@ -72,7 +78,9 @@ AnyEvent = (
     | CommandEvent
     | OtherEvent
 )
-EVENT_KINDS: dict[str, type[AnyEvent]] = {kind.type: kind for kind in get_args(AnyEvent) if kind is not OtherEvent}
+EVENT_KINDS: dict[str, type[AnyEvent]] = {
+    kind.type: kind for kind in get_args(AnyEvent) if kind is not OtherEvent
+}
 """By their names on the wire."""
 
 

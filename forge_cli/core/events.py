@@ -176,7 +176,14 @@ class StatusEvent(Event, frozen=True):
             urgent = message.urgent or None
             retry = message.retry
             running = message.running
-            return cls(level, str(message), about=message.about, retry=retry, running=running, urgent=urgent)
+            return cls(
+                level,
+                str(message),
+                about=message.about,
+                retry=retry,
+                running=running,
+                urgent=urgent,
+            )
         return cls(level, str(message))
 
 
@@ -305,7 +312,15 @@ class WorkerUpdate(Event, frozen=True):
 
     type: ClassVar[str] = "workerUpdate"
     status: Literal[
-        "started", "resumed", "completed", "failed", "limit", "denied", "invalid_output", "interrupted", "parked"
+        "started",
+        "resumed",
+        "completed",
+        "failed",
+        "limit",
+        "denied",
+        "invalid_output",
+        "interrupted",
+        "parked",
     ]
     parent: str
     """Its parent worker."""

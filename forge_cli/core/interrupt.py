@@ -81,7 +81,9 @@ class InterruptSignal:
             del self._wakers[key]
 
 
-ResultStatus = Literal["completed", "failed", "denied", "limit", "invalid_output", "interrupted", "parked"]
+ResultStatus = Literal[
+    "completed", "failed", "denied", "limit", "invalid_output", "interrupted", "parked"
+]
 
 _STOPS: dict[str | None, ExitCode] = {
     TERMINATED: ExitCode.TERMINATED,

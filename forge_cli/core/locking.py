@@ -11,7 +11,16 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 Section = Literal[
-    "worker", "children", "modules", "plugins", "executables", "skills", "hooks", "mcp", "tools", "policy"
+    "worker",
+    "children",
+    "modules",
+    "plugins",
+    "executables",
+    "skills",
+    "hooks",
+    "mcp",
+    "tools",
+    "policy",
 ]
 SECTIONS: tuple[Section, ...] = get_args(Section)
 

@@ -85,7 +85,11 @@ class Image(KnownResult, frozen=True):
         from forge_cli.core.pictures import HEAD, dimensions, file_size
 
         size = dimensions(self.data[:HEAD])
-        facts = [self.media_type, *([f"{size[0]}x{size[1]}"] if size else []), file_size(len(self.data))]
+        facts = [
+            self.media_type,
+            *([f"{size[0]}x{size[1]}"] if size else []),
+            file_size(len(self.data)),
+        ]
         return ", ".join(facts)
 
     def text(self) -> str:
@@ -118,7 +122,9 @@ class Blob(KnownResult, frozen=True):
     def text(self) -> str:
         """The text that a model reads: what it is, and the content where that is text."""
         content = decoded_text(self)
-        return f"[file: {self.about()}]" if content is None else f"[file: {self.about()}]\n{content}"
+        return (
+            f"[file: {self.about()}]" if content is None else f"[file: {self.about()}]\n{content}"
+        )
 
 
 def decoded_text(value: Image | Blob) -> str | None:
@@ -136,7 +142,9 @@ def _check(value: Image | Blob, data: Any, media_type: Any) -> None:
     if not isinstance(data, bytes):
         raise ValueError(f"the data of {name} must be bytes, not {type(data).__name__}")
     if not isinstance(media_type, str) or not _MEDIA_TYPE.fullmatch(media_type):
-        raise ValueError(f"{media_type!r} is not a media type for {name}: write one such as 'image/png'")
+        raise ValueError(
+            f"{media_type!r} is not a media type for {name}: write one such as 'image/png'"
+        )
 
 
 def _wire(value: Image | Blob, more: dict[str, str]) -> dict[str, Any]:
@@ -184,5 +192,8 @@ def _content(data: dict[str, Any]) -> bytes:
 own_reader(Image, lambda data: _read(Image, "alt", data))
 own_reader(Blob, lambda data: _read(Blob, "name", data))
 own_reader(
-    Image | Blob, lambda data: reader(Image if isinstance(data, dict) and data.get("kind") == "image" else Blob)(data)
+    Image | Blob,
+    lambda data: reader(Image if isinstance(data, dict) and data.get("kind") == "image" else Blob)(
+        data
+    ),
 )

@@ -35,7 +35,9 @@ class Usage(OnWire, frozen=True):
     cache_write_tokens: int = 0
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(**{name: tokens + getattr(other, name) for name, tokens in asdict(self).items()})
+        return Usage(
+            **{name: tokens + getattr(other, name) for name, tokens in asdict(self).items()}
+        )
 
     @property
     def sent_tokens(self) -> int:
@@ -145,7 +147,9 @@ class _WireFile(Struct, frozen=True):
 def _read_attachment(data: Any) -> Attachment:
     found = read(_WireFile, data)
     try:
-        content = found.text.encode() if found.text is not None else base64.b64decode(found.data or "")
+        content = (
+            found.text.encode() if found.text is not None else base64.b64decode(found.data or "")
+        )
     except (binascii.Error, ValueError):
         raise Unreadable("data: not base64") from None
     return Attachment(found.name, found.media_type, content)
@@ -168,7 +172,11 @@ class ToolSpec(Struct, frozen=True):
 
     def wire(self) -> JsonObject:
         """As a JSON object."""
-        return {"name": self.name, "description": self.description, "inputSchema": self.input_schema}
+        return {
+            "name": self.name,
+            "description": self.description,
+            "inputSchema": self.input_schema,
+        }
 
 
 class ModelRequest(Struct, frozen=True):

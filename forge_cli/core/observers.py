@@ -35,7 +35,11 @@ class HookCall(Struct, frozen=True, kw_only=True):
     def wire(self) -> JsonObject:
         """The JSON object that a command reads on standard input."""
         told: JsonObject = {"event": self.event, "session": self.session, "worker": self.worker}
-        told |= {"tool": self.tool, "input": None if self.args is None else dict(self.args), "verdict": self.verdict}
+        told |= {
+            "tool": self.tool,
+            "input": None if self.args is None else dict(self.args),
+            "verdict": self.verdict,
+        }
         more = {"status": self.status, "request": self.request}
         return told | {key: value for key, value in more.items() if value is not None}
 
@@ -75,4 +79,6 @@ def _close(name: str, close: Callable[[], object]) -> None:
     try:
         close()
     except Exception as error:  # third-party code
-        sys.stderr.write(f"forge: the observer {visible(name)} was not closed: {visible(fault_text(error))}\n")
+        sys.stderr.write(
+            f"forge: the observer {visible(name)} was not closed: {visible(fault_text(error))}\n"
+        )

@@ -52,7 +52,11 @@ class Finished(Struct, frozen=True):
 
     def refusals(self) -> str:
         """A line for the model about connections that were refused; empty where none was."""
-        return f"\nconnections refused: {visible(cut(', '.join(self.refused), LISTED))}" if self.refused else ""
+        return (
+            f"\nconnections refused: {visible(cut(', '.join(self.refused), LISTED))}"
+            if self.refused
+            else ""
+        )
 
     def refused_sockets(self) -> str | None:
         """A part of a sentence about unix sockets that were refused, also where the command said nothing of it."""
@@ -110,7 +114,10 @@ class ProcessStream(Protocol):
     async def __anext__(self) -> Piece: ...
     async def __aenter__(self) -> Self: ...
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None: ...
 
 

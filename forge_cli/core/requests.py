@@ -103,7 +103,9 @@ class PromptSpec(Struct, frozen=True):
             takes = f"it takes {', '.join(names)}" if names else "it takes none"
             raise ToolError(f"/{self.name} has no argument '{wrong[0]}'; {takes}")
         found = dict(pairs)
-        if missing := [each.name for each in self.arguments if each.required and each.name not in found]:
+        if missing := [
+            each.name for each in self.arguments if each.required and each.name not in found
+        ]:
             raise ToolError(f"/{self.name} needs {', '.join(f'{name}=...' for name in missing)}")
         return found
 

@@ -81,7 +81,9 @@ class Diff(KnownResult, frozen=True):
     def of(cls, path: str, original: str | None, modified: str) -> Diff:
         """The change of a file from one text to another."""
         shown = original if original is not None and len(original) <= ORIGINAL_LIMIT else None
-        return cls(path, shown, modified, is_new=original is None, bytes_written=len(modified.encode()))
+        return cls(
+            path, shown, modified, is_new=original is None, bytes_written=len(modified.encode())
+        )
 
     def text(self) -> str:
         """The text that the model reads: what was written."""
@@ -89,7 +91,9 @@ class Diff(KnownResult, frozen=True):
             return self.model_text
         if self.original == self.modified:
             return f"{self.path}: no change"
-        return f"{'Created' if self.is_new else 'Changed'} {self.path} ({self.bytes_written} bytes)."
+        return (
+            f"{'Created' if self.is_new else 'Changed'} {self.path} ({self.bytes_written} bytes)."
+        )
 
 
 class FileContent(KnownResult, frozen=True):
@@ -119,7 +123,9 @@ class FileContent(KnownResult, frozen=True):
         if self.total_lines is not None and last < self.total_lines:
             total += f", next offset {last + 1}"
         if self.numbered:
-            lines = [f"{at}: {line}".removesuffix("\r") for at, line in enumerate(lines, self.first_line)]
+            lines = [
+                f"{at}: {line}".removesuffix("\r") for at, line in enumerate(lines, self.first_line)
+            ]
         return "\n".join([f"[{self.path}, lines {self.first_line}-{last}{total}]", *lines])
 
 
@@ -209,7 +215,9 @@ def as_result(value: Any) -> ResultValue:
             return Text(clean_text(value))
         case bytes() | bytearray():
             return Text(decode_text(bytes(value)))
-        case {"kind": str() as kind, "data": data, **rest} if is_valid_kind(kind) and not is_well_known_kind(kind):
+        case {"kind": str() as kind, "data": data, **rest} if is_valid_kind(
+            kind
+        ) and not is_well_known_kind(kind):
             return custom(kind, data, rest)
         case {"kind": str() as kind} if is_well_known_kind(kind):
             return well_known(jsonable(value))
@@ -232,16 +240,22 @@ def is_misfit(returned: Any, result: ResultValue) -> bool:
 def bounded(value: ResultValue, limit: int = VALUE_LIMIT) -> ResultValue:
     """The same result, small enough to keep."""
     match value:
-        case Text() | Json() | Image() | Blob() if sum(len(file.data) for file in shown_files(value)) > MEDIA_LIMIT:
+        case Text() | Json() | Image() | Blob() if (
+            sum(len(file.data) for file in shown_files(value)) > MEDIA_LIMIT
+        ):
             return bounded(with_few_files(value), limit)
         case Text(content=content):
             return value if len(content) <= limit else replace(value, content=cut(content, limit))
-        case FileContent(content=content) if len(content) > limit:  # behind the cut the numbers would be wrong
+        case FileContent(content=content) if (
+            len(content) > limit
+        ):  # behind the cut the numbers would be wrong
             return replace(value, content=cut(content, limit), first_line=None, numbered=None)
         case FileContent():
             return value
         case Diff():
-            return replace(value, modified=cut(value.modified, limit), model_text=_cut(value.model_text, limit))
+            return replace(
+                value, modified=cut(value.modified, limit), model_text=_cut(value.model_text, limit)
+            )
         case FileList(files=files):
             return replace(value, files=files[:20_000])
         case Json():
@@ -256,7 +270,9 @@ def bounded(value: ResultValue, limit: int = VALUE_LIMIT) -> ResultValue:
             data = jsonable(value.data)
             fits = _characters(data) <= limit
             kept = value if fits else replace(value, data=cut(_json_text(data), limit))
-            return replace(kept, summary=_cut(value.summary, limit), model_text=_cut(value.model_text, limit))
+            return replace(
+                kept, summary=_cut(value.summary, limit), model_text=_cut(value.model_text, limit)
+            )
 
 
 def _cut(text: str | None, limit: int) -> str | None:
@@ -295,7 +311,12 @@ def well_known(said: dict[str, Any]) -> ResultValue:
     match {"original": None, **{snake_case(str(key)): value for key, value in said.items()}}:
         case {"kind": "text", "content": str()} | {"kind": "json", "data": _}:
             return from_wire(said)
-        case {"kind": "diff", "path": str() as path, "original": str() | None as original, "modified": str() as new}:
+        case {
+            "kind": "diff",
+            "path": str() as path,
+            "original": str() | None as original,
+            "modified": str() as new,
+        }:
             return from_wire({**said, **Diff.of(path, original, new).wire()})
         case {"kind": "file_content", "path": str() as path, "content": str() as content}:
             return from_wire({**said, **FileContent(path, content, len(content.encode())).wire()})
@@ -365,7 +386,13 @@ def with_few_files(value: Text | Json | Image | Blob) -> Text | Json:
     """The same with those of its first files that are small enough to keep together."""
     files = shown_files(value)
     sums = accumulate(len(file.data) for file in files)
-    kept = tuple(file for file, size in zip(files, sums, strict=True) if size <= MEDIA_LIMIT) or None
+    kept = (
+        tuple(file for file, size in zip(files, sums, strict=True) if size <= MEDIA_LIMIT) or None
+    )
     lost = "it is" if len(files) == 1 else f"{len(files) - len(kept or ())} of {len(files)} are"
     said = f"{value.text()}\n[{lost} not kept: a result holds {MEDIA_LIMIT:,} bytes of images and files at most]"
-    return replace(value, model_text=said, files=kept) if isinstance(value, Json) else Text(said, value.display, kept)
+    return (
+        replace(value, model_text=said, files=kept)
+        if isinstance(value, Json)
+        else Text(said, value.display, kept)
+    )

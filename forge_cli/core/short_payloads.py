@@ -30,7 +30,19 @@ _DEFAULTS: Final[Mapping[str, JsonObject]] = {
     },
 }
 
-ENVELOPE: Final = ("v", "seq", "time", "session", "worker", "depth", "delegation", "type", "prev", "proof", "hash")
+ENVELOPE: Final = (
+    "v",
+    "seq",
+    "time",
+    "session",
+    "worker",
+    "depth",
+    "delegation",
+    "type",
+    "prev",
+    "proof",
+    "hash",
+)
 """The keys of a line of a record beside its payload, so that such a line can be emitted as it is."""
 
 
@@ -51,10 +63,14 @@ def check_keys(kind: type[AnyEvent], payload: Mapping[str, Any]) -> None:
     _check(payload, known, "", ENVELOPE if "v" in payload else ())
 
 
-def _check(given: Mapping[str, Any], known: tuple[str, ...], place: str, others: tuple[str, ...] = ()) -> None:
+def _check(
+    given: Mapping[str, Any], known: tuple[str, ...], place: str, others: tuple[str, ...] = ()
+) -> None:
     for key in given:
         if key not in known and key not in others:
-            raise Unreadable(f"{place}unknown key '{visible(str(key))}'; {did_you_mean(str(key), known)}")
+            raise Unreadable(
+                f"{place}unknown key '{visible(str(key))}'; {did_you_mean(str(key), known)}"
+            )
 
 
 def complete(name: str, payload: Mapping[str, Any]) -> JsonObject:
@@ -65,5 +81,7 @@ def complete(name: str, payload: Mapping[str, Any]) -> JsonObject:
     if name == "approvalRequired" and "requestId" in full:
         full.setdefault("toolCallId", full["requestId"])
     if name == "toolResult" and full.get("status") != "success":
-        full.setdefault("value", {"kind": "text", "content": str(full.get("error") or full.get("status") or "")})
+        full.setdefault(
+            "value", {"kind": "text", "content": str(full.get("error") or full.get("status") or "")}
+        )
     return full

@@ -8,7 +8,9 @@ from typing import Literal
 
 ToolMode = Literal["llm", "manual", "both"]
 SourceKind = Literal["builtin", "package", "local", "external", "executable", "mcp"]
-HookName = Literal["before_tool", "after_tool", "approval", "session_start", "session_end", "record"]
+HookName = Literal[
+    "before_tool", "after_tool", "approval", "session_start", "session_end", "record"
+]
 """The moment at which a hook of a person is called, which may be the observer of a plugin."""
 GROUP = "forge"
 """The group of entry points that plugins are found by."""

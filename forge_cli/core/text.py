@@ -15,7 +15,11 @@ CutAt = Literal["lines", "middle", "end"]
 MORE = "... [{} more characters]"
 """A mark for the end of one line of which somebody may want to see the rest."""
 
-_MARKS: dict[CutAt, str] = {"lines": "\n[... {} characters cut ...]\n", "middle": " ... ", "end": "..."}
+_MARKS: dict[CutAt, str] = {
+    "lines": "\n[... {} characters cut ...]\n",
+    "middle": " ... ",
+    "end": "...",
+}
 UNSEEN = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\U0001d159").union(
     map(chr, (*range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)))
 )
@@ -67,17 +71,27 @@ def json_for(stream: IO[str], text: str) -> str:
         return text
     if not stream.isatty():
         return _LONE.sub(lambda found: _json_escape(found[0]), text)
-    return text.translate({ord(char): _json_escape(char) for char in set(text) if char != "\n" and _is_hidden(char)})
+    return text.translate(
+        {ord(char): _json_escape(char) for char in set(text) if char != "\n" and _is_hidden(char)}
+    )
 
 
 def _json_escape(char: str) -> str:
     units = char.encode("utf-16-be", "surrogatepass")
-    return "".join(f"\\u{units[place]:02x}{units[place + 1]:02x}" for place in range(0, len(units), 2))
+    return "".join(
+        f"\\u{units[place]:02x}{units[place + 1]:02x}" for place in range(0, len(units), 2)
+    )
 
 
 def _shown(text: str, keep: str, places: Container[int] = (), start: int = 0) -> Iterator[str]:
     """The text from ``start`` on, in pieces; what stands at one of the places stays as it is."""
-    odd = "".join(sorted(char for char in set(text) if char not in keep and (_is_hidden(char) or _is_stacking(char))))
+    odd = "".join(
+        sorted(
+            char
+            for char in set(text)
+            if char not in keep and (_is_hidden(char) or _is_stacking(char))
+        )
+    )
     end = start
     for found in re.finditer(f"[{re.escape(odd)}]+", text) if odd else ():
         yield text[end : max(end, found.start())]
@@ -89,7 +103,11 @@ def _shown(text: str, keep: str, places: Container[int] = (), start: int = 0) ->
             else:
                 marks = _STACKED if hidden else 0
             if index >= start:
-                yield char.encode("unicode_escape").decode("ascii") if hidden or marks > _STACKED else char
+                yield (
+                    char.encode("unicode_escape").decode("ascii")
+                    if hidden or marks > _STACKED
+                    else char
+                )
         end = max(start, found.end())
     yield text[end:]
 
@@ -114,7 +132,11 @@ def cut(text: str, limit: int, at: CutAt = "lines", *, mark: str | None = None) 
     mark = mark or _MARKS[at]
     room = limit - len(mark.format(len(text)))
     room = room if room > limit // 2 else limit
-    before, behind = {"lines": (room * 2 // 3, room // 3), "middle": (room // 2, room // 2), "end": (room, 0)}[at]
+    before, behind = {
+        "lines": (room * 2 // 3, room // 3),
+        "middle": (room // 2, room // 2),
+        "end": (room, 0),
+    }[at]
     head = text[:before]
     tail = text[len(text) - behind :]
     if at == "lines":
@@ -166,7 +188,9 @@ def _spelled_alike(name: str, known: Iterable[str]) -> str | None:
 
 
 def _letters(name: str) -> str:
-    return "".join(character for character in name[:_LONGEST_NAME].casefold() if character.isalnum())
+    return "".join(
+        character for character in name[:_LONGEST_NAME].casefold() if character.isalnum()
+    )
 
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str | None = None) -> str:

@@ -50,7 +50,9 @@ class RulesOnly(Struct, frozen=True):
     """True if there is a rule at all; without one it only offers some."""
 
     def __call__(self, args: Args) -> Verdict:
-        return self.judge(args) or Verdict(Approval.ASK, "no rule is about this call, so it asks", by="rule")
+        return self.judge(args) or Verdict(
+            Approval.ASK, "no rule is about this call, so it asks", by="rule"
+        )
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,11 @@ class TrialExtent(Struct, frozen=True):
 
     def lies_within(self, granted: TrialExtent) -> bool:
         """Return True if nothing was changed or deleted that the granted extent does not name."""
-        if self.protected or not self.deleted <= granted.deleted or not self.repositories <= granted.repositories:
+        if (
+            self.protected
+            or not self.deleted <= granted.deleted
+            or not self.repositories <= granted.repositories
+        ):
             return False
         if not self.sockets <= granted.sockets:
             return False
@@ -106,7 +110,10 @@ def describe_wanted(wanted: Iterable[TriedWant]) -> list[str]:
         else:
             paths.append(f"{each.what}, which {each.why}" if each.why else each.what)
     titles = {False: "the network", True: "a server on this machine"}
-    return [*(f"{title} ({', '.join(places[here])})" for here, title in titles.items() if places[here]), *paths]
+    return [
+        *(f"{title} ({', '.join(places[here])})" for here, title in titles.items() if places[here]),
+        *paths,
+    ]
 
 
 class CommandTried(Event, frozen=True):
@@ -137,8 +144,15 @@ class CommandTried(Event, frozen=True):
             return f"applied: {_describe_changes(self.changed)}"
         if self.blocked:
             return f"tried: {self.blocked}"
-        lacked = [*(f"it wanted {each}" for each in describe_wanted(self.wanted)), *filter(None, [self.unsure])]
-        found = "no effect" if self.outcome == "noEffect" else "; ".join(lacked) or f"changes: {len(self.changed)}"
+        lacked = [
+            *(f"it wanted {each}" for each in describe_wanted(self.wanted)),
+            *filter(None, [self.unsure]),
+        ]
+        found = (
+            "no effect"
+            if self.outcome == "noEffect"
+            else "; ".join(lacked) or f"changes: {len(self.changed)}"
+        )
         return f"tried: {found} (exit code {self.exit_code}, {self.duration_ms / 1000:.1f} s)"
 
 
@@ -148,7 +162,9 @@ def _describe_changes(changes: Sequence[TriedChange]) -> str:
     told = [change for change in changes if change.change != "deleted" or change.path not in moved]
     folders = _full_folders(told)
     shown = [change for change in told if _highest_around(change, folders) is None]
-    words = [_describe_change(change, folders.get(change.path, 0)) for change in shown[:_NAMED_CHANGES]]
+    words = [
+        _describe_change(change, folders.get(change.path, 0)) for change in shown[:_NAMED_CHANGES]
+    ]
     if len(shown) > _NAMED_CHANGES:
         words.append(f"{len(shown) - _NAMED_CHANGES} more")
     return ", ".join(words)
@@ -166,7 +182,9 @@ def _full_folders(changes: Sequence[TriedChange]) -> dict[str, int]:
         counts[top] += 1
         if tops[top].change != change.change:
             mixed.add(top)
-    return {top: count for top, count in counts.items() if count >= _NAMED_CHANGES and top not in mixed}
+    return {
+        top: count for top, count in counts.items() if count >= _NAMED_CHANGES and top not in mixed
+    }
 
 
 def _highest_around(change: TriedChange, folders: Container[str]) -> str | None:

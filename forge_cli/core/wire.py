@@ -6,7 +6,16 @@ import dataclasses
 import json
 import math
 import re
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence, Set, ValuesView
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+    Set,
+    ValuesView,
+)
 from contextlib import suppress
 from enum import Enum
 from functools import cache, partial, reduce
@@ -149,13 +158,18 @@ def jsonable(value: Any, depth: int = 0) -> Any:
     if isinstance(value, Sequence | ValuesView):
         return [jsonable(item, depth) for item in value]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: jsonable(getattr(value, field.name), depth) for field in dataclasses.fields(value)}
+        return {
+            field.name: jsonable(getattr(value, field.name), depth)
+            for field in dataclasses.fields(value)
+        }
     if isinstance(value, Struct):
         return {name: jsonable(getattr(value, name), depth) for name in value.__struct_fields__}
     if hasattr(value, "model_dump"):
         return jsonable(value.model_dump(), depth)
     if isinstance(value, Iterator | AsyncIterator):
-        raise ValueError(f"a value of type {type(value).__name__} may never end; return a list of its items")
+        raise ValueError(
+            f"a value of type {type(value).__name__} may never end; return a list of its items"
+        )
     return own_text(value)
 
 
@@ -222,7 +236,9 @@ def reader(kind: Any) -> Callable[[Any], Any]:
     if origin is Literal:
         return _read_text
     if origin in (Union, UnionType) and NoneType in inner:
-        return partial(_read_optional, reader(reduce(or_, [each for each in inner if each is not NoneType])))
+        return partial(
+            _read_optional, reader(reduce(or_, [each for each in inner if each is not NoneType]))
+        )
     if origin is tuple:
         return partial(_read_items, reader(inner[0]))
     if origin in (dict, Mapping):
@@ -235,7 +251,9 @@ def reader(kind: Any) -> Callable[[Any], Any]:
 @cache
 def _expected(kind: type) -> tuple[tuple[str, str, Callable[[Any], Any], Any], ...]:
     """Of each field: its name, its key, its reader, and what it is if it is missing."""
-    return tuple((field.name, _key(field), reader(field.type), _absent(field)) for field in wire_fields(kind))
+    return tuple(
+        (field.name, _key(field), reader(field.type), _absent(field)) for field in wire_fields(kind)
+    )
 
 
 def _absent(field: FieldInfo) -> Any:

@@ -89,7 +89,11 @@ class Zone(Struct, frozen=True):
         given: Any = self.approval
         if isinstance(given, Mapping):
             given = ZoneApproval(**{name: Approval(value) for name, value in given.items()})
-        for name, value in {"path": Path(self.path), "mode": ZoneMode(self.mode), "approval": given}.items():
+        for name, value in {
+            "path": Path(self.path),
+            "mode": ZoneMode(self.mode),
+            "approval": given,
+        }.items():
             force_setattr(self, name, value)
 
     @property

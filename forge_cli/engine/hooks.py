@@ -121,10 +121,14 @@ def _unknown_keys(said: JsonObject) -> str:
 def checked(said: Any) -> HookAnswer:
     """An answer that is one, with a note that can be shown; a verdict in other words is meant to hold the call."""
     verdict: Any = said.verdict if isinstance(said, HookAnswer) else Approval.PRE_APPROVED.value
-    if verdict == Approval.PRE_APPROVED.value or (verdict is None and not isinstance(said.note, str | None)):
+    if verdict == Approval.PRE_APPROVED.value or (
+        verdict is None and not isinstance(said.note, str | None)
+    ):
         raise HookFailed(f"it said something else than {_SHAPE}")
     if verdict not in (None, "ask", "blocked"):
-        return HookAnswer("blocked", _words(f"its verdict is {visible(str(verdict))}, neither ask nor blocked"))
+        return HookAnswer(
+            "blocked", _words(f"its verdict is {visible(str(verdict))}, neither ask nor blocked")
+        )
     return HookAnswer(verdict, None if said.note is None else _words(str(said.note)))
 
 
@@ -142,7 +146,9 @@ def tighten(verdict: Verdict, heard: Heard, title: str, rule: str, where: Mark |
     if heard.failure is not None:
         reason = f"the hook {title} failed ({heard.failure}), so it asks"
     if wanted.stricter_than(verdict.approval):
-        return replace(verdict, approval=wanted, reason=reason, rule=rule, where=where, by="rule", grants=())
+        return replace(
+            verdict, approval=wanted, reason=reason, rule=rule, where=where, by="rule", grants=()
+        )
     if wanted is verdict.approval:
         details = (*verdict.details, f"{where}: {reason}" if where else reason)
         return replace(verdict, reason=f"{verdict.reason}; {reason}", details=details, grants=())
@@ -175,7 +181,13 @@ class Hook(Struct, frozen=True):
 
     def facts(self) -> JsonObject:
         config, where = self.config, str(self.where) if self.where else None
-        return {"on": config.on, "match": config.match, "hook": self.title, "run": config.run, "where": where}
+        return {
+            "on": config.on,
+            "match": config.match,
+            "hook": self.title,
+            "run": config.run,
+            "where": where,
+        }
 
 
 def hooks_of(entries: Iterable[HookConfig], home: Path) -> list[Hook]:
@@ -185,7 +197,9 @@ def hooks_of(entries: Iterable[HookConfig], home: Path) -> list[Hook]:
         where = entry.where()
         file = where.file if where else None
         same_file = sum(hook.where is not None and hook.where.file == file for hook in found)
-        found.append(Hook(entry, f"hooks[{same_file}]", where, file not in (None, str(home / "config.yaml"))))
+        found.append(
+            Hook(entry, f"hooks[{same_file}]", where, file not in (None, str(home / "config.yaml")))
+        )
     return found
 
 
@@ -225,7 +239,9 @@ class Hooks:
             if name is not None and name not in known:
                 hint = did_you_mean(name, known, f"installed are: {', '.join(known) or 'none'}")
                 where = hook.config.where("observer")
-                raise WorkerError(where, f"{hook.rule}: there is no observer '{visible(name)}'", hint=hint)
+                raise WorkerError(
+                    where, f"{hook.rule}: there is no observer '{visible(name)}'", hint=hint
+                )
 
     def matching(self, event: HookName, *names: str) -> list[Hook]:
         found = [hook for hook in self.all if hook.config.on == event]
@@ -266,11 +282,22 @@ class Hooks:
         verdict = judged.verdict.approval.value if judged else None
         for hook in self.matching("after_tool", *names):
             args = judged.args if judged else outcome.call.args
-            told = self._told("after_tool", tool=outcome.call.name, args=args, verdict=verdict, status=outcome.status)
+            told = self._told(
+                "after_tool",
+                tool=outcome.call.name,
+                args=args,
+                verdict=verdict,
+                status=outcome.status,
+            )
             self._warn_late(hook, await self._ask(hook, told, outcome.call.id), outcome.call.id)
 
     async def while_asked(
-        self, request: ApprovalRequest, names: Sequence[str], ask: Callable[[], Awaitable[Given]], *, form: bool
+        self,
+        request: ApprovalRequest,
+        names: Sequence[str],
+        ask: Callable[[], Awaitable[Given]],
+        *,
+        form: bool,
     ) -> Given | ApprovalDecision:
         """The answer to a request, while ``approval`` hooks tell of it elsewhere; one of them may deny it."""
         hooks = self.matching("approval", *names)
@@ -278,7 +305,11 @@ class Hooks:
             return await ask()
         answerable = None if form else request.request_id
         told = self._told(
-            "approval", tool=request.tool_name, args=request.args, verdict=Approval.ASK.value, request=answerable
+            "approval",
+            tool=request.tool_name,
+            args=request.args,
+            verdict=Approval.ASK.value,
+            request=answerable,
         )
         answers: list[Given] = []
         failures: list[Exception] = []
@@ -313,7 +344,9 @@ class Hooks:
             said = await self._ask(hook, self._told("session_start"))
             if said.answer.verdict == "blocked":
                 why = said.answer.note or "it does not say why"
-                raise SessionRefused(f"the hook {hook.title} does not let the session begin: {why}", where=hook.where)
+                raise SessionRefused(
+                    f"the hook {hook.title} does not let the session begin: {why}", where=hook.where
+                )
 
     async def session_ends(self) -> None:
         for hook in self.matching("session_end"):
@@ -323,7 +356,9 @@ class Hooks:
         return HookCall(event=event, session=self.session, worker=self.worker, **more)
 
     def _call(self, event: HookName, judged: Judged) -> HookCall:
-        return self._told(event, tool=judged.call.name, args=judged.args, verdict=judged.verdict.approval.value)
+        return self._told(
+            event, tool=judged.call.name, args=judged.args, verdict=judged.verdict.approval.value
+        )
 
     async def _ask(self, hook: Hook, told: HookCall, call_id: str | None = None) -> Heard:
         """Run one hook; what goes wrong is a warning, and what it notes is told, beside a prompt as progress."""
@@ -333,7 +368,9 @@ class Hooks:
             self._say("warning", hook, str(failure), call_id)
             return Heard(HookAnswer(), str(failure))
         if heard.answer.note and heard.answer.verdict is None:
-            self._say("info", hook, heard.answer.note, call_id if told.event == "approval" else None)
+            self._say(
+                "info", hook, heard.answer.note, call_id if told.event == "approval" else None
+            )
         return heard
 
     async def _run(self, hook: Hook, told: HookCall) -> HookAnswer:
@@ -351,7 +388,9 @@ class Hooks:
                     hook.config.argv, input=text, timeout=SECONDS, readable=hook.config.files
                 )
             else:
-                done = await self.processes.run_as_person(hook.config.argv, input=text, timeout=SECONDS)
+                done = await self.processes.run_as_person(
+                    hook.config.argv, input=text, timeout=SECONDS
+                )
         except ToolError as error:
             raise HookFailed(str(error)) from None
         return read_finished(done)
@@ -370,7 +409,9 @@ class Hooks:
     def _warn_late(self, hook: Hook, said: Heard, call_id: str | None = None) -> None:
         if said.answer.verdict is not None:
             note = f": {said.answer.note}" if said.answer.note else ""
-            self._say("warning", hook, f"it says {said.answer.verdict}, which is too late{note}", call_id)
+            self._say(
+                "warning", hook, f"it says {said.answer.verdict}, which is too late{note}", call_id
+            )
 
     def _say(self, level: StatusLevel, hook: Hook, sentence: str, call_id: str | None) -> None:
         self.bus.emit(StatusEvent(level, hook.message(sentence), tool_call_id=call_id))
@@ -406,7 +447,9 @@ class Follower:
         told = HookCall(event="record", session=line.session, worker=line.worker, line=line.data)
         try:
             self._observer = self._observer or self._host.observer(str(self._hook.config.observer))
-            said = call_within(SECONDS, f"the observer {self._hook.title}", partial(self._observer.observe, told))
+            said = call_within(
+                SECONDS, f"the observer {self._hook.title}", partial(self._observer.observe, told)
+            )
         except ForgeError as error:
             raise HookFailed(str(error)) from None
         except Exception as error:  # third-party code
@@ -416,11 +459,15 @@ class Follower:
             raise HookFailed("it is async, and the record waits for no hook")
         answer = None if said is None else checked(said)
         if answer is not None and answer.verdict is not None:
-            raise HookFailed(f"it says {answer.verdict}, and the record tells what has happened already")
+            raise HookFailed(
+                f"it says {answer.verdict}, and the record tells what has happened already"
+            )
         return answer.note if answer else None
 
 
-def followers(stated: Sequence[HookConfig], host: PluginHost, home: Path, bus: EventBus) -> Iterator[Follower]:
+def followers(
+    stated: Sequence[HookConfig], host: PluginHost, home: Path, bus: EventBus
+) -> Iterator[Follower]:
     """A sink for each ``record`` hook."""
     for hook in hooks_of(stated, home):
         if hook.config.on == "record":

@@ -53,15 +53,23 @@ class Organisation(Struct, frozen=True):
         if not policy.allows_worker(worker):
             problem = f"the worker '{worker.name}' is not among those that may run"
             yield policy_conflict(
-                Mark(str(worker.path)), problem, policy.allow.where("workers"), list_patterns(policy.allow.workers)
+                Mark(str(worker.path)),
+                problem,
+                policy.allow.where("workers"),
+                list_patterns(policy.allow.workers),
             )
         if config.model:
-            yield from self.policy.about_model(settings.resolve(config.model), config.where("model"))
+            yield from self.policy.about_model(
+                settings.resolve(config.model), config.where("model")
+            )
         yield from self._about_plugins(worker)
         if "executables" in config.toolsets and not policy.allow.executables:
             where = config.where("toolsets", "executables")
             yield policy_conflict(
-                where, "the worker uses executables", policy.allow.where("executables"), "executables: false"
+                where,
+                "the worker uses executables",
+                policy.allow.where("executables"),
+                "executables: false",
             )
         for name, server, where in _servers(worker, settings):
             yield from policy.about_server(name, server, where)
@@ -83,8 +91,14 @@ class Organisation(Struct, frozen=True):
     def _about_plugin(self, name: str, where: Mark | None) -> Iterator[WorkerError]:
         """Whether what offers an entry point of this name may load."""
         allowed = {OWN, *map(canonical, self.policy.allow.plugins or ())}
-        offered = {each.distribution for each in installed(forge_home() / "cache") if each.name == name}
-        if self.policy.allow.plugins is not None and offered and allowed.isdisjoint(map(canonical, offered)):
+        offered = {
+            each.distribution for each in installed(forge_home() / "cache") if each.name == name
+        }
+        if (
+            self.policy.allow.plugins is not None
+            and offered
+            and allowed.isdisjoint(map(canonical, offered))
+        ):
             yield self.policy.about_plugin(", ".join(sorted(offered)), where)
 
     def _about_isolation(self, worker: Worker) -> Iterator[WorkerError]:
@@ -93,30 +107,42 @@ class Organisation(Struct, frozen=True):
             return
         config = parse_config(SandboxConfig, section, at=("sandbox",), file=str(worker.path))
         where = config.where("isolation")
-        if config.isolation is IsolationLevel.OFF and (forbidden := self.policy.forbids("unconfined")):
+        if config.isolation is IsolationLevel.OFF and (
+            forbidden := self.policy.forbids("unconfined")
+        ):
             yield policy_conflict(where, "isolation is off", forbidden, "forbid: unconfined")
         elif where and self.policy.require.isolation and config.isolation is IsolationLevel.OFF:
             yield policy_conflict(
-                where, "isolation is off", self.policy.require.where("isolation"), "isolation: required"
+                where,
+                "isolation is off",
+                self.policy.require.where("isolation"),
+                "isolation: required",
             )
 
     def isolation(self, wanted: Isolation) -> Isolation:
         """The isolation of child processes: as strict as the worker and the organisation say."""
         forbidden = self.policy.forbids("unconfined")
         if forbidden and best_mechanism() is None:
-            raise WorkerError(forbidden, "forbid: unconfined: this machine has nothing that confines commands")
+            raise WorkerError(
+                forbidden, "forbid: unconfined: this machine has nothing that confines commands"
+            )
         if self.policy.require.isolation is None or wanted.level is IsolationLevel.REQUIRED:
             return wanted
         network = wanted.network if wanted.network_where else IsolationLevel.REQUIRED.network
         return replace(
-            wanted, level=IsolationLevel.REQUIRED, network=network, where=self.policy.require.where("isolation")
+            wanted,
+            level=IsolationLevel.REQUIRED,
+            network=network,
+            where=self.policy.require.where("isolation"),
         )
 
     def check_mode(self, mode: ApprovalMode) -> None:
         """Raise where somebody says yes to everything, and may not."""
         forbidden = self.policy.forbids("approve_all")
         if forbidden and mode is ApprovalMode.APPROVE_ALL:
-            raise policy_conflict(None, "the approval mode is approve_all", forbidden, "forbid: approve_all")
+            raise policy_conflict(
+                None, "the approval mode is approve_all", forbidden, "forbid: approve_all"
+            )
 
     def required(self, on_ask: OnAsk, read_only: bool) -> tuple[OnAsk, bool]:
         """The answer to a call that asks, and whether a session only reads, as the organisation wants them."""
@@ -146,7 +172,10 @@ class RequiredLog(Struct, frozen=True):
         if line.transient:
             return
         try:
-            with open(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o640), "a") as stream:
+            with open(
+                os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o640),
+                "a",
+            ) as stream:
                 stream.write(line.text())
         except OSError as error:
             problem = f"{self.path}: the organisation requires this log, and it cannot be written: {error.strerror}"
@@ -160,7 +189,11 @@ def _servers(worker: Worker, settings: Settings) -> Iterator[tuple[str, McpServe
     for name in named if isinstance(named, list | Mapping) else ():
         defined = named[name] if isinstance(named, Mapping) else None
         where = worker.config.where("toolsets", "mcp", "servers", name)
-        server = parse_config(McpServer, defined, file=str(worker.path)) if defined else settings.mcp.servers.get(name)
+        server = (
+            parse_config(McpServer, defined, file=str(worker.path))
+            if defined
+            else settings.mcp.servers.get(name)
+        )
         if server is not None:
             yield str(name), server, where
 

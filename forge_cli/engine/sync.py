@@ -20,12 +20,18 @@ def run_sync(
     worker: Worker, task: str, *, output_type: type[OutputT], **options: Unpack[RuntimeOptions]
 ) -> WorkerResult[OutputT]: ...
 def run_sync(
-    worker: Worker, task: str, *, output_type: type[Any] | None = None, **options: Unpack[RuntimeOptions]
+    worker: Worker,
+    task: str,
+    *,
+    output_type: type[Any] | None = None,
+    **options: Unpack[RuntimeOptions],
 ) -> WorkerResult[Any]:
     """Give a worker a task and wait for the result; ``options`` are those of WorkerRuntime."""
     if asyncio._get_running_loop() is not None:
         hint = "there: async with WorkerRuntime(worker=worker) as runtime: await runtime.run(task)"
-        raise UsageError("run_sync waits, which would stop the event loop that runs in this thread", hint=hint)
+        raise UsageError(
+            "run_sync waits, which would stop the event loop that runs in this thread", hint=hint
+        )
 
     async def work() -> WorkerResult[Any]:
         given: Any = {} if output_type is None else {"output_type": output_type}

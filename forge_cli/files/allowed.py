@@ -44,7 +44,9 @@ def _looked_for(folder: Path, entry: str, looked: list[Path]) -> str:
     if len(looked) == 1:
         spelled = looked[0].relative_to(folder) if looked[0].is_relative_to(folder) else looked[0]
         return f"looked for {spelled} in {folder}"
-    names = f"{entry}{', '.join(SUFFIXES)}, {' and '.join(f'{entry}/{name}' for name in FOLDER_FILES)}"
+    names = (
+        f"{entry}{', '.join(SUFFIXES)}, {' and '.join(f'{entry}/{name}' for name in FOLDER_FILES)}"
+    )
     return f"looked for {names} in {folder} and {folder / 'workers'}"
 
 
@@ -54,7 +56,11 @@ def _known(folder: Path, looked: list[Path]) -> list[str]:
         parent = looked[0].parent
         names = [path.name for path in parent.glob("*") if path.suffix in SUFFIXES or path.is_dir()]
         spelled = str(parent.relative_to(folder)) if parent.is_relative_to(folder) else str(parent)
-        return [*names, *(f"{spelled}/{name}" for name in names), *(f"./{name}" for name in names if spelled == ".")]
+        return [
+            *names,
+            *(f"{spelled}/{name}" for name in names),
+            *(f"./{name}" for name in names if spelled == "."),
+        ]
     entries = list(chain.from_iterable((folder / beside).glob("*") for beside in FOLDERS))
     files = [path.stem for path in entries if path.suffix in SUFFIXES]
     return [*files, *(path.name for path in entries if worker_of_folder(path))]

@@ -77,10 +77,17 @@ def find_brought(place: Path, *, strict: bool = True) -> list[Brought]:
     if os.path.isdir(folder) and not os.access(folder, os.X_OK):
         raise UsageError(f"{folder}: you may not read this folder", hint="check its owner and mode")
     if strict and not os.path.exists(place):
-        raise UsageError(f"{place}: no such file or folder", hint="check the path; forge trust --list has the others")
+        raise UsageError(
+            f"{place}: no such file or folder",
+            hint="check the path; forge trust --list has the others",
+        )
     found = list(_find(folder, strict)) if os.path.isdir(folder) else []
     settings = next((each for each in found if each.kind == "settings"), None)
-    return [each for each in found if _is_at(settings if each.kind == "hook" and settings else each, place, folder)]
+    return [
+        each
+        for each in found
+        if _is_at(settings if each.kind == "hook" and settings else each, place, folder)
+    ]
 
 
 def _is_at(each: Brought, place: Path, folder: Path) -> bool:
@@ -99,21 +106,36 @@ def _find(folder: Path, strict: bool) -> Iterator[Brought]:
     for guidance in guidance_files(folder) if root == folder else ():
         if guidance.is_file():
             text = guidance.read_bytes()
-            yield Brought("guidance", guidance, {guidance: text}, instructions=len(text.splitlines()))
+            yield Brought(
+                "guidance", guidance, {guidance: text}, instructions=len(text.splitlines())
+            )
     for skill in _skills(root):
-        files = {path: path.read_bytes() for path in sorted(map(skill.joinpath, files_below(skill))) if path.is_file()}
-        yield Brought("skill", skill, files, instructions=len(files.get(skill / SKILL, b"").splitlines()))
+        files = {
+            path: path.read_bytes()
+            for path in sorted(map(skill.joinpath, files_below(skill)))
+            if path.is_file()
+        }
+        yield Brought(
+            "skill", skill, files, instructions=len(files.get(skill / SKILL, b"").splitlines())
+        )
     settings = project_file(root)
     if settings.is_file():
         read = _read(lambda: read_project(settings), strict)
         hooks = read.hooks if read else []
-        yield Brought("settings", settings, {settings: settings.read_bytes()}, settings=read, hooks=hooks)
+        yield Brought(
+            "settings", settings, {settings: settings.read_bytes()}, settings=read, hooks=hooks
+        )
         code = [(hook, hook_code(hook, root)) for hook in hooks]
         programs: dict[Path, bytes] = {}  # several hooks can run the same file
         for _, files in code:
             programs |= files
         for program, text in programs.items():
-            yield Brought("hook", program, {program: text}, hooks=[hook for hook, files in code if program in files])
+            yield Brought(
+                "hook",
+                program,
+                {program: text},
+                hooks=[hook for hook, files in code if program in files],
+            )
     for worker in named_workers(root, forge_home()):
         if worker.origin is WorkerOrigin.PROJECT:
             yield Brought("worker", worker.path, worker=worker, digests=file_digests(worker))
@@ -138,7 +160,9 @@ def _skills(folder: Path) -> list[Path]:
 
 def _root(folder: Path) -> Path:
     """The folder whose .forge/workers a path may lie in."""
-    return next((above.parent for above in (folder, *folder.parents) if above.name == ".forge"), folder)
+    return next(
+        (above.parent for above in (folder, *folder.parents) if above.name == ".forge"), folder
+    )
 
 
 def hash_brought(found: Sequence[Brought], folder: Path) -> str:
@@ -182,7 +206,11 @@ def describe_capabilities(found: Sequence[Brought]) -> str:
 
 
 def _hooks(hooks: Collection[HookConfig]) -> Iterator[str]:
-    moments = {"session_start": "at session start", "session_end": "at session end", "record": "on every event"}
+    moments = {
+        "session_start": "at session start",
+        "session_end": "at session end",
+        "record": "on every event",
+    }
     for when in dict.fromkeys(moments.get(hook.on, "around calls") for hook in hooks):
         count = sum(moments.get(hook.on, "around calls") == when for hook in hooks)
         yield f"run {counted(count, 'command' if when != moments['record'] else 'observer')} {when}"

@@ -27,7 +27,10 @@ class StampedCache:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         # After an error the entries may be incomplete.
         if self._changed and kind is None:
@@ -37,7 +40,9 @@ class StampedCache:
     def find(self, name: str, stamp: str) -> Any:
         """The value of an entry, if its stamp is still the same; else None."""
         entry = self._entries.get(name)
-        return entry.get("value") if isinstance(entry, dict) and entry.get("stamp") == stamp else None
+        return (
+            entry.get("value") if isinstance(entry, dict) and entry.get("stamp") == stamp else None
+        )
 
     def retain(self, names: Iterable[str]) -> None:
         """Forget all entries but these."""

@@ -66,7 +66,10 @@ def split_front_matter(text: str | bytes, file: str) -> tuple[str, str]:
         raise WorkerError(Mark(file), problem)
     closing = fence.search(text, opening.end())
     if closing is None:
-        raise WorkerError(Mark(file), "the front matter that opens here is never closed; add a line '---' below it")
+        raise WorkerError(
+            Mark(file),
+            "the front matter that opens here is never closed; add a line '---' below it",
+        )
     # One more than the fence: the newline behind it.
     return text[: closing.start()], text[closing.end() + 1 :]
 
@@ -75,7 +78,9 @@ def parse_document(text: str | bytes, file: str) -> MarkedDict:
     """Read one YAML mapping; a mistake in it is a WorkerError that says where and what to do."""
     text = _decoded(text, file)
     if found := re.search(_INVISIBLE, text):
-        problem = f"{_code(found)} is invisible; delete it, or write it as an escape in double quotes"
+        problem = (
+            f"{_code(found)} is invisible; delete it, or write it as an escape in double quotes"
+        )
         raise WorkerError(place_in(text[: found.start()], Mark(file)), problem)
     from forge_cli.files.parsing import parse_mapping
 
@@ -91,7 +96,9 @@ def _read(path: Path, file: str) -> bytes:
         address = file.startswith(("http:/", "https:/"))
         near = None if address else _file_beside(path)
         remedy = f"did you mean '{visible(near)}'?" if near else "check the path"
-        problem = "no such file; " + ("save what is at this address to a file" if address else remedy)
+        problem = "no such file; " + (
+            "save what is at this address to a file" if address else remedy
+        )
     except IsADirectoryError:
         problem = "this is a folder; name a file in it"
     except PermissionError:
@@ -105,21 +112,31 @@ def _file_beside(path: Path) -> str | None:
     """The file of nearly that name in the same folder, such as one that ends in .yaml where .yml was written."""
     try:
         found = islice(path.parent.iterdir(), LOOKED_AT)
-        beside = {each.name: each.stem for each in found if each.suffix in SUFFIXES and each.is_file()}
+        beside = {
+            each.name: each.stem for each in found if each.suffix in SUFFIXES and each.is_file()
+        }
     except (OSError, ValueError):
         return None
-    same_stem = sorted(name for name, stem in beside.items() if path.stem == stem or path.name == stem)
+    same_stem = sorted(
+        name for name, stem in beside.items() if path.stem == stem or path.name == stem
+    )
     near = nearest(path.stem, beside.values())
-    return next(iter(same_stem), None) or next((name for name, stem in beside.items() if stem == near), None)
+    return next(iter(same_stem), None) or next(
+        (name for name, stem in beside.items() if stem == near), None
+    )
 
 
 def _decoded(text: str | bytes, file: str) -> str:
     """Text with one kind of line end, no byte order mark and no control characters."""
     if len(text) > MAX_BYTES:
-        raise WorkerError(Mark(file), f"larger than {MAX_BYTES // 1024} KiB; move long text to files of its own")
+        raise WorkerError(
+            Mark(file), f"larger than {MAX_BYTES // 1024} KiB; move long text to files of its own"
+        )
     text = _lines(text if isinstance(text, str) else decode_utf8(text, Mark(file)))
     if found := re.search(_CONTROL, text):
-        problem = f"{_code(found)} is not text; delete it, or write it as an escape in double quotes"
+        problem = (
+            f"{_code(found)} is not text; delete it, or write it as an escape in double quotes"
+        )
         raise WorkerError(place_in(text[: found.start()], Mark(file)), problem)
     return text
 

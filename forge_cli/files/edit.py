@@ -37,7 +37,11 @@ class FileEdit(Struct, frozen=True):
     @property
     def diff(self) -> Diff:
         """The difference, to be shown."""
-        return Diff.of(str(self.file), None if self.before is None else self.before.decode(), self.after.decode())
+        return Diff.of(
+            str(self.file),
+            None if self.before is None else self.before.decode(),
+            self.after.decode(),
+        )
 
     def write(self) -> None:
         """Replace the file as a whole, unless somebody has changed it since."""
@@ -66,7 +70,9 @@ def plan_edit(file: Path, rules: Iterable[GrantRule], *, user: bool = False) -> 
         rule = for_user(rule) if user else rule
         yaml_text = _add(yaml_text, rule.at, rule, file)
     after = yaml_text + rest
-    return FileEdit(file, before, (mark + (after.replace("\n", "\r\n") if crlf else after)).encode())
+    return FileEdit(
+        file, before, (mark + (after.replace("\n", "\r\n") if crlf else after)).encode()
+    )
 
 
 def plan_removal(file: Path, at: Sequence[str]) -> FileEdit:
@@ -111,7 +117,9 @@ def _without(text: str, at: Sequence[str]) -> str:
     # Without brackets the key has whole lines, which go with their indentation.
     if not node.flow_style:
         line_end = text.find("\n", end)
-        return text[: text.rfind("\n", 0, start) + 1] + ("" if line_end < 0 else text[line_end + 1 :])
+        return text[: text.rfind("\n", 0, start) + 1] + (
+            "" if line_end < 0 else text[line_end + 1 :]
+        )
     # With the comma behind it; the last item goes with the comma before it.
     if place + 1 < len(node.value):
         return text[:start] + text[node.value[place + 1][0].start_mark.index :]
@@ -131,7 +139,9 @@ def lines_to_paste(rules: Iterable[GrantRule], *, user: bool = False) -> str:
     data: Any = None
     for rule in rules:
         rule = for_user(rule) if user else rule
-        named = rule.entry or ({"name": rule.at[2]} if rule.at[:2] == ("sandbox", "zones") else None)
+        named = rule.entry or (
+            {"name": rule.at[2]} if rule.at[:2] == ("sandbox", "zones") else None
+        )
         data = _put(data, rule.at, replace(rule, entry=named))
     lines: list[str] = []
     for key, value in data.items():
@@ -222,7 +232,11 @@ def _put(node: Any, at: Sequence[str], rule: GrantRule) -> Any:
 
 def _put_entry(entries: list[Any], name: str, rest: Sequence[str], rule: GrantRule) -> list[Any]:
     """A list with a rule in the entry of that name."""
-    places = [place for place, entry in enumerate(entries) if isinstance(entry, dict) and entry.get("name") == name]
+    places = [
+        place
+        for place, entry in enumerate(entries)
+        if isinstance(entry, dict) and entry.get("name") == name
+    ]
     if places:
         changed = _put(entries[places[0]], rest, rule)
         return [*entries[: places[0]], changed, *entries[places[0] + 1 :]]
@@ -260,7 +274,9 @@ def _is_named(node: yaml.Node, name: str) -> bool:
 
 
 def _is_null(node: yaml.Node) -> bool:
-    return isinstance(node, yaml.ScalarNode) and node.style is None and node.value in ("", "~", "null")
+    return (
+        isinstance(node, yaml.ScalarNode) and node.style is None and node.value in ("", "~", "null")
+    )
 
 
 def _append(text: str, node: Any, item: Any) -> str:

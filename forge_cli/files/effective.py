@@ -76,7 +76,12 @@ def _required(policy: OrganisationPolicy) -> Iterator[ConfigRow]:
 
 
 def _row(key: str, value: Any, source: str, where: Mark | str | None = None) -> ConfigRow:
-    return {"key": key, "value": value, "source": source, "where": None if where is None else str(where)}
+    return {
+        "key": key,
+        "value": value,
+        "source": source,
+        "where": None if where is None else str(where),
+    }
 
 
 def _model(files: Mapping[str, Settings]) -> ConfigRow:
@@ -121,9 +126,13 @@ def _limit(files: Mapping[str, Settings], name: str) -> ConfigRow:
 
 def _named(files: Mapping[str, Settings], key: str) -> Iterator[ConfigRow]:
     """Rows of entries with a name of their own: that of the project stands in the place of the user's."""
-    names = dict.fromkeys(chain.from_iterable(getattr(settings, key) for settings in files.values()))
+    names = dict.fromkeys(
+        chain.from_iterable(getattr(settings, key) for settings in files.values())
+    )
     for name in names:
-        source = next(source for source, settings in files.items() if name in getattr(settings, key))
+        source = next(
+            source for source, settings in files.items() if name in getattr(settings, key)
+        )
         value = getattr(files[source], key)[name]
         yield _row(f"{key}.{name}", value, source, files[source].where(key, name))
 
@@ -140,7 +149,9 @@ def _servers(files: Mapping[str, Settings]) -> Iterator[ConfigRow]:
     for source, settings in files.items():
         found.update(dict.fromkeys(settings.mcp.servers, (source, settings)))
     for name, (source, settings) in found.items():
-        value = settings.mcp.servers[name].model_dump(include={"command", "args", "url"}, exclude_defaults=True)
+        value = settings.mcp.servers[name].model_dump(
+            include={"command", "args", "url"}, exclude_defaults=True
+        )
         yield _row(f"mcp.servers.{name}", value, source, settings.mcp.where("servers", name))
 
 
@@ -171,9 +182,16 @@ def _environment() -> Iterator[ConfigRow]:
     for variable in PROVIDERS.values():
         if key := find_key(variable):
             stored = key.origin != "environment"
-            yield _row(variable, key.shown, "keys" if stored else "environment", key.origin if stored else variable)
+            yield _row(
+                variable,
+                key.shown,
+                "keys" if stored else "environment",
+                key.origin if stored else variable,
+            )
 
 
 def _without_secrets(address: str) -> str:
     """An address may hold a password before the host, and a key behind the path."""
-    return f"{address.split('://')[0]}://{address.split('://')[-1].split('?')[0].rpartition('@')[2]}"
+    return (
+        f"{address.split('://')[0]}://{address.split('://')[-1].split('?')[0].rpartition('@')[2]}"
+    )

@@ -14,7 +14,19 @@ from forge_cli.files.module import PREFIX as _LOCAL
 INSTALLED = frozenset({"site-packages", "dist-packages"})
 CUSTOM = frozenset({"sitecustomize", "usercustomize"})
 """Modules that Python imports by itself whenever it starts, from anywhere on its path."""
-_NEVER = frozenset({"test", "tests", "idlelib", "lib2to3", "turtle", "turtledemo", "tkinter", "this", "antigravity"})
+_NEVER = frozenset(
+    {
+        "test",
+        "tests",
+        "idlelib",
+        "lib2to3",
+        "turtle",
+        "turtledemo",
+        "tkinter",
+        "this",
+        "antigravity",
+    }
+)
 """Names of the standard library that forge does not import, and that projects have as well."""
 
 
@@ -30,7 +42,9 @@ def environment_folders() -> Iterator[Path]:
             yield Path(program)
     if site.ENABLE_USER_SITE:
         yield Path(site.getusersitepackages())
-    yield from (path for path in _search_path() if path.name in INSTALLED or path.suffix in (".zip", ".egg"))
+    yield from (
+        path for path in _search_path() if path.name in INSTALLED or path.suffix in (".zip", ".egg")
+    )
 
 
 @lru_cache(maxsize=1)
@@ -52,7 +66,9 @@ def search_folders() -> Iterator[tuple[Path, frozenset[str]]]:
 
 
 def _search_path() -> list[Path]:
-    return list(dict.fromkeys(Path(os.path.realpath(entry)) for entry in sys.path if isinstance(entry, str)))
+    return list(
+        dict.fromkeys(Path(os.path.realpath(entry)) for entry in sys.path if isinstance(entry, str))
+    )
 
 
 def _names(libraries: Iterable[Path]) -> frozenset[str]:
@@ -60,21 +76,31 @@ def _names(libraries: Iterable[Path]) -> frozenset[str]:
     for folder in libraries:
         if folder.name in INSTALLED and folder.is_dir():
             # Folders such as NAME-1.0.dist-info and __pycache__ are no modules.
-            found.update(name.partition(".")[0] for name in os.listdir(folder) if "-" not in name and "__" not in name)
+            found.update(
+                name.partition(".")[0]
+                for name in os.listdir(folder)
+                if "-" not in name and "__" not in name
+            )
     return frozenset(found - _NEVER)
 
 
 def imported_from(folder: Path) -> frozenset[str]:
     """The first names of modules that this process has imported from a folder."""
     return frozenset(
-        name for name, place in _imported(len(sys.modules)) if _real(os.path.dirname(place)) == str(folder)
+        name
+        for name, place in _imported(len(sys.modules))
+        if _real(os.path.dirname(place)) == str(folder)
     )
 
 
 def imported_folders() -> Iterator[Path]:
     """The packages that this process has imported from elsewhere than the path: of editable installs, by a finder."""
     known = {str(path) for path in _search_path()}
-    yield from (Path(place) for _, place in _imported(len(sys.modules)) if _real(os.path.dirname(place)) not in known)
+    yield from (
+        Path(place)
+        for _, place in _imported(len(sys.modules))
+        if _real(os.path.dirname(place)) not in known
+    )
 
 
 @lru_cache(maxsize=1)

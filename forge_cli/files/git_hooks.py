@@ -26,7 +26,9 @@ def hook_folders(folder: Path) -> Iterator[Path]:
     if top is None:
         return
     stamps = tuple(_stamp(file) for file in _config_files(top))
-    if any(name in os.environ for name in _VARIABLES) or any(map(_names_another, _config_files(top), stamps)):
+    if any(name in os.environ for name in _VARIABLES) or any(
+        map(_names_another, _config_files(top), stamps)
+    ):
         yield from (Path(os.path.normpath(top / name)) for name in _ask(top, stamps))
 
 
@@ -71,9 +73,20 @@ def _ask(top: Path, stamps: tuple[tuple[int, int, int], ...]) -> tuple[str, ...]
     program = shutil.which("git", path=os.pathsep.join(filter(os.path.isabs, os.get_exec_path())))
     if program is None:
         return ()
-    argv = [program, "-C", str(top), "config", "--null", "--type=path", "--get-all", "core.hooksPath"]
+    argv = [
+        program,
+        "-C",
+        str(top),
+        "config",
+        "--null",
+        "--type=path",
+        "--get-all",
+        "core.hooksPath",
+    ]
     try:
-        done = subprocess.run(argv, capture_output=True, timeout=_TIMEOUT, check=False, stdin=subprocess.DEVNULL)
+        done = subprocess.run(
+            argv, capture_output=True, timeout=_TIMEOUT, check=False, stdin=subprocess.DEVNULL
+        )
     except (OSError, subprocess.SubprocessError):
         return ()
     return tuple(name for name in os.fsdecode(done.stdout).split("\0") if name)

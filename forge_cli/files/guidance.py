@@ -20,7 +20,9 @@ MOST_READ = 16 * LARGEST
 IsTrusted = Callable[[Path, bytes], bool]
 
 
-def guidance_for(wanted: bool | None, workspace: Path, home: Path, *, told: bool | None = None) -> Guidance:
+def guidance_for(
+    wanted: bool | None, workspace: Path, home: Path, *, told: bool | None = None
+) -> Guidance:
     """The files that a worker is told: that it wants, or, where it leaves it open, those that are trusted as it is now.
 
     ``told`` is what holds in the place of trust for a worker that leaves it open, as when a session is repeated.
@@ -66,13 +68,17 @@ def read_guidance(workspace: Path, is_trusted: IsTrusted | None = None) -> Guida
         if text := _cut(data, room, path.name):
             texts.append(f"{path.name} of {_place(path.parent, top, workspace)} says:\n\n{text}")
         room -= min(room, len(data))
-    return Guidance("\n\n".join(reversed(texts)), tuple(reversed(files)), tuple(reversed(untrusted)))
+    return Guidance(
+        "\n\n".join(reversed(texts)), tuple(reversed(files)), tuple(reversed(untrusted))
+    )
 
 
 def _place(folder: Path, top: Path, workspace: Path) -> str:
     if folder == workspace:
         return "the working directory"
-    return "the repository" if folder == top else f"the folder {visible(str(folder.relative_to(top)))}"
+    return (
+        "the repository" if folder == top else f"the folder {visible(str(folder.relative_to(top)))}"
+    )
 
 
 def _cut(data: bytes, room: int, name: str) -> str:

@@ -47,7 +47,9 @@ def forge_home() -> Path:
     home = os.path.expanduser(named)
     if home.startswith("~"):
         hint = "name another user or a folder, or unset FORGE_HOME"
-        raise WorkerError(None, f"FORGE_HOME={named}: there is no user '{named[1:].split('/')[0]}'", hint=hint)
+        raise WorkerError(
+            None, f"FORGE_HOME={named}: there is no user '{named[1:].split('/')[0]}'", hint=hint
+        )
     return Path(home).absolute()
 
 
@@ -70,13 +72,17 @@ def close_home(home: Path) -> str | None:
     """
     try:
         found = home.lstat()
-        shared = found.st_uid != os.geteuid() or found.st_mode & stat.S_ISVTX or _is_more_than_ours(home)
+        shared = (
+            found.st_uid != os.geteuid() or found.st_mode & stat.S_ISVTX or _is_more_than_ours(home)
+        )
         if not stat.S_ISDIR(found.st_mode) or shared or not found.st_mode & 0o077:
             return None
         home.chmod(0o700)
     except OSError:
         return None
-    return f"{home} was open to others (mode {found.st_mode & 0o777:03o}); it is yours alone now (700)"
+    return (
+        f"{home} was open to others (mode {found.st_mode & 0o777:03o}); it is yours alone now (700)"
+    )
 
 
 def _is_more_than_ours(home: Path) -> bool:

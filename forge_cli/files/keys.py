@@ -93,7 +93,10 @@ class KeyStore(Struct, frozen=True):
     def values(self) -> dict[str, str]:
         stamp = self._stamp()
         if stamp not in _REMEMBERED:
-            found = {name: _from_keyring(name) if value is None else value for name, value in self._entries().items()}
+            found = {
+                name: _from_keyring(name) if value is None else value
+                for name, value in self._entries().items()
+            }
             # Only the latest state: an older one may hold keys that were removed.
             _REMEMBERED.clear()
             _REMEMBERED[stamp] = {name: value for name, value in found.items() if value}
@@ -106,7 +109,10 @@ class KeyStore(Struct, frozen=True):
     def all(self) -> list[ProviderKey]:
         """All of them; one that a keyring does not give out has no value."""
         values = self.values()
-        return [ProviderKey(name, values.get(name, ""), self._origin(name)) for name in sorted(self._entries())]
+        return [
+            ProviderKey(name, values.get(name, ""), self._origin(name))
+            for name in sorted(self._entries())
+        ]
 
     def put(self, variable: str, value: str) -> ProviderKey:
         """Store a key; one of that name is replaced."""
@@ -129,8 +135,12 @@ class KeyStore(Struct, frozen=True):
     def _entries(self) -> Entries:
         """The content of the file."""
         found = read_kept(self.file, _NO_KEYS, _STORE_AGAIN)
-        if wrong := next((name for name, value in found.items() if not isinstance(value, str | None)), None):
-            raise whole_file(self.file, f"{_NO_KEYS}: {visible(wrong)} is not text", hint=_STORE_AGAIN)
+        if wrong := next(
+            (name for name, value in found.items() if not isinstance(value, str | None)), None
+        ):
+            raise whole_file(
+                self.file, f"{_NO_KEYS}: {visible(wrong)} is not text", hint=_STORE_AGAIN
+            )
         return found
 
     @contextmanager

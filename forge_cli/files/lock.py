@@ -21,7 +21,9 @@ _TRIES = 100
 _PAUSE = 0.02
 
 
-def acquire_file_lock(file: str | Path, *, shared: bool = False, wait: bool | float = True, create: bool = True) -> int:
+def acquire_file_lock(
+    file: str | Path, *, shared: bool = False, wait: bool | float = True, create: bool = True
+) -> int:
     """The descriptor of a file that stays locked until it is closed.
 
     A file that somebody replaced or removed meanwhile is opened again: the lock is that of the file which has this

@@ -73,7 +73,9 @@ def named_workers(folder: Path, home: Path) -> list[NamedWorker]:
 def _workers_in(place: Path, origin: WorkerOrigin) -> Iterator[NamedWorker]:
     try:
         # Of two files with one stem the .yaml comes first, and is the one that is used.
-        entries = sorted(place.iterdir(), key=lambda entry: (entry.stem, entry.suffix != ".yaml", entry.name))
+        entries = sorted(
+            place.iterdir(), key=lambda entry: (entry.stem, entry.suffix != ".yaml", entry.name)
+        )
     except OSError:
         return
     for entry in entries:

@@ -33,8 +33,12 @@ class McpOauth(Config):
 
     @model_validator(mode="after")
     def _is_known(self) -> Self:
-        if self.grant == "client_credentials" and (self.client_id is None or self.client_secret is None):
-            raise PydanticCustomError("oauth", "client_credentials needs a client_id and a client_secret")
+        if self.grant == "client_credentials" and (
+            self.client_id is None or self.client_secret is None
+        ):
+            raise PydanticCustomError(
+                "oauth", "client_credentials needs a client_id and a client_secret"
+            )
         if self.client_secret is not None and self.client_id is None:
             raise PydanticCustomError("oauth", "a client_secret belongs to a client_id")
         return self
@@ -78,7 +82,9 @@ class McpServer(Config):
             raise PydanticCustomError("server", "give either a command or a url")
         foreign = {"args", "env", "confined"} if self.url else {"headers", "oauth"}
         if wrong := sorted(foreign & self.model_fields_set):
-            raise PydanticCustomError("server", f"{wrong[0]} belongs to a {'command' if self.url else 'url'}")
+            raise PydanticCustomError(
+                "server", f"{wrong[0]} belongs to a {'command' if self.url else 'url'}"
+            )
         return self
 
     @property

@@ -38,7 +38,9 @@ class ProjectServers(Struct, frozen=True):
         for name in names or self.servers:
             server = self.servers[name]
             if server.command:
-                found |= content_of_code([server.command, *server.args], self.file.parent, server.env)
+                found |= content_of_code(
+                    [server.command, *server.args], self.file.parent, server.env
+                )
         return found
 
 
@@ -59,7 +61,9 @@ def trusted_server(name: str, folder: Path, home: Path) -> McpServer | None:
             store = TrustStore(home)
             remedy = f"read it, then: forge trust {project.file.name}"
             if not store.holds_file(project.file, project.content):
-                raise TrustError(f"{project.file} comes with this folder and is not trusted", hint=remedy)
+                raise TrustError(
+                    f"{project.file} comes with this folder and is not trusted", hint=remedy
+                )
             # Trust in the definition says nothing of the code that it starts.
             for path in store.differing(project.code(name)):
                 problem = f"{path} is not trusted as it is now, and the MCP server {name} is started from it"
@@ -74,10 +78,15 @@ def _read_project(file: Path) -> ProjectServers:
     found = parse_json(content, Mark(str(file)), _SERVERS)
     try:
         defined = found["mcpServers"]
-        given = {name: {key: each[key] for key in PROJECT_KEYS if key in each} for name, each in defined.items()}
+        given = {
+            name: {key: each[key] for key in PROJECT_KEYS if key in each}
+            for name, each in defined.items()
+        }
     except (LookupError, TypeError, AttributeError):
         raise whole_file(file, _SERVERS) from None
-    return ProjectServers(file, content, parse_config(McpServers, {"servers": given}, file=str(file)).servers)
+    return ProjectServers(
+        file, content, parse_config(McpServers, {"servers": given}, file=str(file)).servers
+    )
 
 
 def variables_in(*values: str) -> list[str]:

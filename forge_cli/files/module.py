@@ -53,7 +53,9 @@ class LocalModule:
 
     def _load(self, seconds: float) -> ModuleType:
         if self.path.suffix != ".py" or self.sources.main is None:
-            raise WorkerError(Mark(str(self.path)), "this is not a Python file; a module of tools ends in .py")
+            raise WorkerError(
+                Mark(str(self.path)), "this is not a Python file; a module of tools ends in .py"
+            )
         announce_third_party(str(self.path))
         name = f"{PREFIX}{self.digest[:16]}"
         finder = _find_from(name, self.sources)
@@ -81,7 +83,12 @@ def _load_once(code: LocalModule, seconds: float) -> ModuleType:
 def _import_within(seconds: float, path: Path, function: Callable[..., T], *args: Any) -> T:
     try:
         return call_within(
-            seconds, f"{path}: its import", function, *args, exit_code=ExitCode.INVALID, remedy=MORE_TIME_TO_LOAD
+            seconds,
+            f"{path}: its import",
+            function,
+            *args,
+            exit_code=ExitCode.INVALID,
+            remedy=MORE_TIME_TO_LOAD,
         )
     except Exception as error:  # third-party code: anything can happen while it is imported
         problem = cut(fault_text(error), LONGEST_ERROR)
@@ -134,13 +141,23 @@ class _SourceLoader(InspectLoader):
 
     def exec_module(self, module: ModuleType) -> None:
         # An import statement calls the __import__ of its own module, so no other code is affected.
-        module.__dict__["__builtins__"] = {**vars(builtins), "__import__": self.finder.import_from_here}
+        module.__dict__["__builtins__"] = {
+            **vars(builtins),
+            "__import__": self.finder.import_from_here,
+        }
         exec(self.get_code(module.__name__), module.__dict__)  # noqa: S102
 
 
 def _find_from(package: str, sources: Sources) -> _SourceFinder:
     """The finder of a package; there is one as long as the process lives, since functions import, too."""
-    known = next((each for each in sys.meta_path if isinstance(each, _SourceFinder) and each.package == package), None)
+    known = next(
+        (
+            each
+            for each in sys.meta_path
+            if isinstance(each, _SourceFinder) and each.package == package
+        ),
+        None,
+    )
     if known is None:
         known = _SourceFinder(package, sources)
         # First, because the usual finders would look into the folder itself.
@@ -167,7 +184,9 @@ class _SourceFinder(MetaPathFinder):
         if level or top not in self.sources.tops:
             return builtins.__import__(name, globals, locals, fromlist or (), level)
         # Without a fromlist __import__ would give the package at the top, and not the module.
-        found = builtins.__import__(f"{self.package}.{name}", globals, locals, fromlist or ("__name__",), 0)
+        found = builtins.__import__(
+            f"{self.package}.{name}", globals, locals, fromlist or ("__name__",), 0
+        )
         return found if fromlist or not rest else sys.modules[f"{self.package}.{top}"]
 
     def find_spec(
@@ -177,7 +196,9 @@ class _SourceFinder(MetaPathFinder):
             return None
         name = fullname.removeprefix(f"{self.package}.")
         file = self.sources.files.get(name)
-        if file is None and not self.sources.is_folder(name):  # the next finder would look into the folder itself
+        if file is None and not self.sources.is_folder(
+            name
+        ):  # the next finder would look into the folder itself
             problem = f"No module named '{name}' among the files that import statements named when it was read"
             raise ModuleNotFoundError(problem, name=fullname)
         loader = None if file is None else _SourceLoader(file, self)
@@ -186,7 +207,9 @@ class _SourceFinder(MetaPathFinder):
             spec.origin = str(file.path)
             spec.has_location = True
         if spec.submodule_search_locations is not None:
-            spec.submodule_search_locations.append(str(self.sources.folder.joinpath(*name.split("."))))
+            spec.submodule_search_locations.append(
+                str(self.sources.folder.joinpath(*name.split(".")))
+            )
         return spec
 
 
@@ -195,5 +218,9 @@ def _blame(error: BaseException, path: Path) -> Mark:
     if isinstance(error, SyntaxError) and error.filename == str(path):
         return Mark(str(path), error.lineno or 1, error.offset or 1)
     # The last frame of the file: the error itself may come from a library that it called.
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+    lines = [
+        frame.lineno
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename == str(path)
+    ]
     return Mark(str(path), (lines[-1] if lines else None) or 1)

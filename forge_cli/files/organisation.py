@@ -107,23 +107,35 @@ class OrganisationPolicy(Config):
         if self.rules:
             rules = self.section("rules")
             mark = self.where("rules") or Mark(self.file)
-            shell = MarkedDict([("rules", rules)], mark=mark, keys={"rules": mark}, values={"rules": mark})
-            data["policy"] = MarkedDict([("shell", shell)], mark=mark, keys={"shell": mark}, values={"shell": mark})
-        marks = {key: self.where("rules" if key == "policy" else key) or Mark(self.file) for key in data}
+            shell = MarkedDict(
+                [("rules", rules)], mark=mark, keys={"rules": mark}, values={"rules": mark}
+            )
+            data["policy"] = MarkedDict(
+                [("shell", shell)], mark=mark, keys={"shell": mark}, values={"shell": mark}
+            )
+        marks = {
+            key: self.where("rules" if key == "policy" else key) or Mark(self.file) for key in data
+        }
         return MarkedDict(data.items(), mark=Mark(self.file), keys=marks, values=marks)
 
     def allows_model(self, name: str) -> bool:
-        return self.allow.models is None or any(fnmatchcase(name, pattern) for pattern in self.allow.models)
+        return self.allow.models is None or any(
+            fnmatchcase(name, pattern) for pattern in self.allow.models
+        )
 
     def allows_address(self, url: str) -> bool:
-        return self.allow.base_urls is None or any(_covers(pattern, url) for pattern in self.allow.base_urls)
+        return self.allow.base_urls is None or any(
+            _covers(pattern, url) for pattern in self.allow.base_urls
+        )
 
     def allows_server(self, server: McpServer) -> bool:
         """Whether a pattern means it, and no other program: named by ``..`` or a space it could be any."""
         if self.allow.mcp is None:
             return True
         if server.url is not None:
-            return any("://" in pattern and _covers(pattern, str(server.url)) for pattern in self.allow.mcp)
+            return any(
+                "://" in pattern and _covers(pattern, str(server.url)) for pattern in self.allow.mcp
+            )
         program = str(server.command)
         args = [str(each) for each in server.args]
         if any(map(_climbs, (program, *args))) or (" " in program and not program.startswith("/")):
@@ -145,7 +157,10 @@ class OrganisationPolicy(Config):
         if not self.allows_model(name):
             allowed = self.allow.where("models")
             yield policy_conflict(
-                where, f"{said}the model {name} is not allowed", allowed, list_patterns(self.allow.models)
+                where,
+                f"{said}the model {name} is not allowed",
+                allowed,
+                list_patterns(self.allow.models),
             )
         if self.allow.base_urls is None or provider == OFFLINE:
             return
@@ -154,10 +169,14 @@ class OrganisationPolicy(Config):
         allowed = self.allow.where("base_urls")
         says = list_patterns(self.allow.base_urls)
         if address is None:
-            yield policy_conflict(where, f"the address of {name} is not known before it is asked", allowed, says)
+            yield policy_conflict(
+                where, f"the address of {name} is not known before it is asked", allowed, says
+            )
         elif not self.allows_address(address):
             said = (
-                f"{variable} is {address}" if os.environ.get(variable, "").strip() else f"{name} is asked at {address}"
+                f"{variable} is {address}"
+                if os.environ.get(variable, "").strip()
+                else f"{name} is asked at {address}"
             )
             yield policy_conflict(where, said, allowed, says)
 
@@ -171,25 +190,41 @@ class OrganisationPolicy(Config):
         """Raise where the tools of the user's own folder may not be used."""
         if not self.allow.executables:
             raise policy_conflict(
-                None, "executables are not allowed", self.allow.where("executables"), "executables: false"
+                None,
+                "executables are not allowed",
+                self.allow.where("executables"),
+                "executables: false",
             )
 
     def about_plugin(self, distribution: str, where: Mark | None) -> WorkerError:
         allow = self.allow
         return policy_conflict(
-            where, f"the package {distribution} is not allowed", allow.where("plugins"), list_patterns(allow.plugins)
+            where,
+            f"the package {distribution} is not allowed",
+            allow.where("plugins"),
+            list_patterns(allow.plugins),
         )
 
-    def about_server(self, name: str, server: McpServer, where: Mark | None) -> Iterator[WorkerError]:
+    def about_server(
+        self, name: str, server: McpServer, where: Mark | None
+    ) -> Iterator[WorkerError]:
         command = " ".join([str(server.command), *server.args]) if server.command else ""
         if not self.allows_server(server):
             problem = f"the MCP server {name} ({server.url or command}) is not allowed"
-            yield policy_conflict(where, problem, self.allow.where("mcp"), list_patterns(self.allow.mcp))
-        for variable in (each for each in server.env if self.allow.mcp is not None and _LOADS.fullmatch(each)):
+            yield policy_conflict(
+                where, problem, self.allow.where("mcp"), list_patterns(self.allow.mcp)
+            )
+        for variable in (
+            each for each in server.env if self.allow.mcp is not None and _LOADS.fullmatch(each)
+        ):
             problem = f"the MCP server {name} sets {variable}, which decides what is started"
-            yield policy_conflict(where, problem, self.allow.where("mcp"), list_patterns(self.allow.mcp))
+            yield policy_conflict(
+                where, problem, self.allow.where("mcp"), list_patterns(self.allow.mcp)
+            )
         if (forbidden := self.forbids("unconfined")) and server.command and not server.confined:
-            yield policy_conflict(where, f"the MCP server {name} is not confined", forbidden, "forbid: unconfined")
+            yield policy_conflict(
+                where, f"the MCP server {name} is not confined", forbidden, "forbid: unconfined"
+            )
 
 
 def _covers(pattern: str, url: str) -> bool:
@@ -205,7 +240,9 @@ def _covers(pattern: str, url: str) -> bool:
     if parts.scheme != scheme or "@" in parts.netloc or not fnmatchcase(address, host.lower()):
         return False
     # A server may resolve "..", even an encoded one, to a path that is not allowed.
-    return not slash or (".." not in unquote(parts.path).split("/") and fnmatchcase(parts.path.lstrip("/"), path))
+    return not slash or (
+        ".." not in unquote(parts.path).split("/") and fnmatchcase(parts.path.lstrip("/"), path)
+    )
 
 
 def _climbs(word: str) -> bool:
@@ -234,7 +271,9 @@ def _fit_words(args: Sequence[str], words: Sequence[str]) -> bool:
     if words[-1] == "**":
         args = args[: len(words) - 1]
         words = words[:-1]
-    fits = (" " not in arg and fnmatchcase(arg, word) for arg, word in zip(args, words, strict=False))
+    fits = (
+        " " not in arg and fnmatchcase(arg, word) for arg, word in zip(args, words, strict=False)
+    )
     return len(args) == len(words) and all(fits)
 
 
@@ -301,14 +340,22 @@ def _doubts(file: Path) -> Iterator[str]:
         for place in (real, *real.parents, *file.parents):
             info = os.stat(place)
             if info.st_uid not in owners or (info.st_uid == os.geteuid() != 0):
-                yield f"{place} does not belong to root" if info.st_uid not in owners else f"{place} belongs to you"
+                yield (
+                    f"{place} does not belong to root"
+                    if info.st_uid not in owners
+                    else f"{place} belongs to you"
+                )
             # In a sticky folder such as /tmp nobody can replace the files of others.
             sticky = stat.S_ISDIR(info.st_mode) and info.st_mode & stat.S_ISVTX
             if info.st_mode & 0o022 and not sticky:
                 yield f"others than root can write {place}"
     except FileNotFoundError:
-        said = "it leads nowhere" if file == POLICY else f"{POLICY_VARIABLE}: there is no file {file}"
-        raise WorkerError(Mark(str(file)) if file == POLICY else None, said, hint=_remedy(file)) from None
+        said = (
+            "it leads nowhere" if file == POLICY else f"{POLICY_VARIABLE}: there is no file {file}"
+        )
+        raise WorkerError(
+            Mark(str(file)) if file == POLICY else None, said, hint=_remedy(file)
+        ) from None
     except OSError as error:
         raise cannot_read(file, error, hint=_remedy(file)) from None
 
@@ -318,7 +365,9 @@ def _read(file: Path) -> OrganisationPolicy:
         content = file.read_bytes()
     except OSError as error:
         raise cannot_read(file, error, hint=_remedy(file)) from None
-    policy = parse_config(OrganisationPolicy, parse_document(content or b"{}", str(file)), file=str(file))
+    policy = parse_config(
+        OrganisationPolicy, parse_document(content or b"{}", str(file)), file=str(file)
+    )
     for index, rule in enumerate(policy.rules):
         if rule.get("approval") not in ("ask", "blocked"):
             problem = f"rules[{index}]: a rule of an organisation says 'approval: ask' or 'approval: blocked'"
@@ -333,11 +382,15 @@ def required_on_ask(policy: OrganisationPolicy, said: OnAsk) -> OnAsk:
         return said
     if said is OnAsk.PARK:
         where = policy.require.where("on_ask")
-        raise WorkerError(where, f"on_ask: the organisation requires {wanted}, and --on-ask says park")
+        raise WorkerError(
+            where, f"on_ask: the organisation requires {wanted}, and --on-ask says park"
+        )
     return OnAsk(wanted)
 
 
-def policy_conflict(where: Mark | None, problem: str, policy: Mark | None, says: str) -> WorkerError:
+def policy_conflict(
+    where: Mark | None, problem: str, policy: Mark | None, says: str
+) -> WorkerError:
     """The error for what an organisation does not allow, with both places."""
     return WorkerError(where, f"{problem}, and {policy or 'the organisation'} says {says}")
 

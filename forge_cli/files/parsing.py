@@ -23,9 +23,18 @@ _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)")
 _FLOAT = re.compile(r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
 _NULL = frozenset({"", "~", "null"})
-_BOOLEANS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+_BOOLEANS = {
+    "true": True,
+    "True": True,
+    "TRUE": True,
+    "false": False,
+    "False": False,
+    "FALSE": False,
+}
 
-_ANCHOR = "'&' and '*' name YAML anchors, which are not read; quote the text, or write the value out"
+_ANCHOR = (
+    "'&' and '*' name YAML anchors, which are not read; quote the text, or write the value out"
+)
 _TAG = "'!' begins a YAML tag, which is not read; remove the tag, or quote the text"
 _DIRECTIVE = "a line that begins with '%' is a YAML directive, which is not read; remove it, or quote the text"
 _ESCAPE = "this escape stands for no character; write the character itself, double the backslash, or use single quotes"
@@ -42,13 +51,37 @@ _SYNTAX = (
         False,
     ),
     (r"mapping keys are not allowed", "a '?' has no place here; quote the text", False),
-    (r"sequence entries are not allowed", "a list cannot begin here; move '-' to the next line, or quote it", False),
-    (r"scanning a simple key", "no ':' follows this key; add one, or indent or quote the text", True),
-    (r"scanning a block scalar", "text after '|' or '>' belongs on the lines below; indent them alike", False),
-    (r"quoted scalar.*(?:end of stream|document)", "the quote that opens here is never closed; close it", True),
+    (
+        r"sequence entries are not allowed",
+        "a list cannot begin here; move '-' to the next line, or quote it",
+        False,
+    ),
+    (
+        r"scanning a simple key",
+        "no ':' follows this key; add one, or indent or quote the text",
+        True,
+    ),
+    (
+        r"scanning a block scalar",
+        "text after '|' or '>' belongs on the lines below; indent them alike",
+        False,
+    ),
+    (
+        r"quoted scalar.*(?:end of stream|document)",
+        "the quote that opens here is never closed; close it",
+        True,
+    ),
     (r"quoted scalar", _ESCAPE, False),
-    (r"flow", "a ',' or the bracket that closes what began on line {line} is missing before this place; add it", False),
-    (r"document start", "the document ends above this line; remove the line, or check its indentation", False),
+    (
+        r"flow",
+        "a ',' or the bracket that closes what began on line {line} is missing before this place; add it",
+        False,
+    ),
+    (
+        r"document start",
+        "the document ends above this line; remove the line, or check its indentation",
+        False,
+    ),
     (r"", "this does not fit the lines above it; check the indentation and the quotes", False),
 )
 
@@ -96,11 +129,15 @@ class _Mapping(Struct):
             raise WorkerError(mark, f"a key must be text, and this one is {_kind(value)}; quote it")
         if value in self.keys_at:
             shown = repr(cut(value, 60, "end"))
-            raise WorkerError(mark, f"the key {shown} stands on line {self.keys_at[value].line} already; keep one")
+            raise WorkerError(
+                mark, f"the key {shown} stands on line {self.keys_at[value].line} already; keep one"
+            )
         return value
 
     def close(self) -> MarkedDict:
-        return MarkedDict(self.entries.items(), mark=self.mark, keys=self.keys_at, values=self.values_at)
+        return MarkedDict(
+            self.entries.items(), mark=self.mark, keys=self.keys_at, values=self.values_at
+        )
 
 
 class _Reader:
@@ -125,7 +162,9 @@ class _Reader:
             # PyYAML lets a ValueError out for some escapes, in tags above all
             raise WorkerError(self.at, f"not YAML soon after this place: {_ESCAPE}") from None
         if self.top is None:
-            raise WorkerError(Mark(self.file), "nothing is written here; write at least one 'key: value'")
+            raise WorkerError(
+                Mark(self.file), "nothing is written here; write at least one 'key: value'"
+            )
         return self.top
 
     def _take(self, event: yaml.Event) -> None:
@@ -157,7 +196,9 @@ class _Reader:
         self.at = mark = self._mark(event)
         self.nodes += 1
         if self.nodes > MAX_NODES:
-            raise WorkerError(mark, f"more than {MAX_NODES:,} keys and values; move data to files of its own")
+            raise WorkerError(
+                mark, f"more than {MAX_NODES:,} keys and values; move data to files of its own"
+            )
         if event.anchor is not None:
             raise WorkerError(mark, _ANCHOR)
         # libyaml keeps no trace of a lone '!', which makes a number of a quoted "1"
@@ -194,12 +235,18 @@ class _Reader:
         at = place_in(self.text[: min(broke.index, len(self.text.rstrip()))], Mark(self.file))
         line = self.text.split("\n")[at.line - 1]
         if tab := re.match(r" *\t", line):
-            return WorkerError(Mark(self.file, at.line, tab.end()), "a tab indents this line; use spaces")
+            return WorkerError(
+                Mark(self.file, at.line, tab.end()), "a tab indents this line; use spaces"
+            )
         message = f"{error.context} {error.problem}"
-        sentence, at_beginning = next((ours, first) for theirs, ours, first in _SYNTAX if re.search(theirs, message))
+        sentence, at_beginning = next(
+            (ours, first) for theirs, ours, first in _SYNTAX if re.search(theirs, message)
+        )
         if at_beginning:
             at = place_in(self.text[: began.index], Mark(self.file))
-        return WorkerError(at, sentence.format(line=self.open[-1].mark.line if self.open else at.line))
+        return WorkerError(
+            at, sentence.format(line=self.open[-1].mark.line if self.open else at.line)
+        )
 
 
 def _scalar(event: yaml.ScalarEvent, mark: Mark) -> Any:
@@ -223,7 +270,9 @@ def _scalar(event: yaml.ScalarEvent, mark: Mark) -> Any:
 def _integer(value: str, mark: Mark) -> int:
     # The length first: int() raises an error of its own for thousands of digits.
     if len(value) > 20 or not -(2**63) <= int(value) < 2**64:
-        raise WorkerError(mark, "this number does not fit in 64 bits; quote it if it is meant as text")
+        raise WorkerError(
+            mark, "this number does not fit in 64 bits; quote it if it is meant as text"
+        )
     return int(value)
 
 
@@ -235,7 +284,9 @@ def _float(value: str, mark: Mark) -> float:
 
 
 def _not_a_mapping(value: Any, mark: Mark) -> WorkerError:
-    return WorkerError(mark, f"the file must hold keys and values ('key: value'), not just {_kind(value)}")
+    return WorkerError(
+        mark, f"the file must hold keys and values ('key: value'), not just {_kind(value)}"
+    )
 
 
 def _kind(value: Any) -> str:

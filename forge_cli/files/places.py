@@ -19,7 +19,9 @@ def whole_file(file: Path | str, problem: str, *, hint: str | None = None) -> Wo
     return WorkerError(Mark(str(file)), problem, hint=hint)
 
 
-def cannot_read(file: Path | str, error: OSError, what: str = "it ", *, hint: str | None = None) -> WorkerError:
+def cannot_read(
+    file: Path | str, error: OSError, what: str = "it ", *, hint: str | None = None
+) -> WorkerError:
     return whole_file(file, f"{what}cannot be read: {error.strerror}", hint=hint)
 
 

@@ -17,22 +17,102 @@ from forge_cli.files.sources import Sources, imported_names, module_paths
 
 _CODE = frozenset(
     (
-        *(".py", ".pyw", ".pyz", ".pyc", ".so", ".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".jsx", ".tsx", ".node"),
-        *(".sh", ".bash", ".zsh", ".fish", ".rb", ".pl", ".pm", ".php", ".lua", ".r", ".R", ".jl", ".ex", ".exs"),
-        *(".go", ".rs", ".java", ".kt", ".kts", ".scala", ".clj", ".groovy", ".jar", ".war", ".class", ".cs", ".dll"),
-        *(".swift", ".dart", ".wasm", ".hs", ".ml", ".nim", ".zig", ".erl", ".awk", ".sed", ".tcl", ".ps1", ".bat"),
+        *(
+            ".py",
+            ".pyw",
+            ".pyz",
+            ".pyc",
+            ".so",
+            ".js",
+            ".mjs",
+            ".cjs",
+            ".ts",
+            ".mts",
+            ".cts",
+            ".jsx",
+            ".tsx",
+            ".node",
+        ),
+        *(
+            ".sh",
+            ".bash",
+            ".zsh",
+            ".fish",
+            ".rb",
+            ".pl",
+            ".pm",
+            ".php",
+            ".lua",
+            ".r",
+            ".R",
+            ".jl",
+            ".ex",
+            ".exs",
+        ),
+        *(
+            ".go",
+            ".rs",
+            ".java",
+            ".kt",
+            ".kts",
+            ".scala",
+            ".clj",
+            ".groovy",
+            ".jar",
+            ".war",
+            ".class",
+            ".cs",
+            ".dll",
+        ),
+        *(
+            ".swift",
+            ".dart",
+            ".wasm",
+            ".hs",
+            ".ml",
+            ".nim",
+            ".zig",
+            ".erl",
+            ".awk",
+            ".sed",
+            ".tcl",
+            ".ps1",
+            ".bat",
+        ),
     )
 )
-_SETTINGS = frozenset((".json", ".jsonc", ".json5", ".toml", ".yaml", ".yml", ".ini", ".cfg", ".conf", ".env", ".xml"))
-_DATA = frozenset((".db", ".sqlite", ".sqlite3", ".duckdb", ".log", ".pid", ".sock", ".csv", ".tsv", ".parquet"))
+_SETTINGS = frozenset(
+    (".json", ".jsonc", ".json5", ".toml", ".yaml", ".yml", ".ini", ".cfg", ".conf", ".env", ".xml")
+)
+_DATA = frozenset(
+    (".db", ".sqlite", ".sqlite3", ".duckdb", ".log", ".pid", ".sock", ".csv", ".tsv", ".parquet")
+)
 """Files that a program writes to itself."""
 _NODE = (".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".jsx", ".tsx", ".json", ".node")
-_NODE_PROGRAMS = frozenset(("node", "nodejs", "tsx", "ts-node", "nodemon", "npm", "npx", "pnpm", "pnpx", "yarn", "bun"))
-_PYTHON_FILES = ("pyproject.toml", "uv.lock", "uv.toml", "poetry.lock", "poetry.toml", "pdm.lock", ".venv")
+_NODE_PROGRAMS = frozenset(
+    ("node", "nodejs", "tsx", "ts-node", "nodemon", "npm", "npx", "pnpm", "pnpx", "yarn", "bun")
+)
+_PYTHON_FILES = (
+    "pyproject.toml",
+    "uv.lock",
+    "uv.toml",
+    "poetry.lock",
+    "poetry.toml",
+    "pdm.lock",
+    ".venv",
+)
 _NODE_FILES = ("package.json", "node_modules", "tsconfig.json", "bunfig.toml")
-_COMPOSE_FILES = ("compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compose.yml", "Dockerfile")
+_COMPOSE_FILES = (
+    "compose.yaml",
+    "compose.yml",
+    "docker-compose.yaml",
+    "docker-compose.yml",
+    "Dockerfile",
+)
 _OBEYS: Mapping[str, Sequence[str]] = {
-    **dict.fromkeys(("uv", "uvx", "poetry", "pdm", "hatch", "rye", "pixi"), (*_PYTHON_FILES, "pixi.toml")),
+    **dict.fromkeys(
+        ("uv", "uvx", "poetry", "pdm", "hatch", "rye", "pixi"), (*_PYTHON_FILES, "pixi.toml")
+    ),
     "pipenv": ("Pipfile", "Pipfile.lock"),
     **dict.fromkeys((*_NODE_PROGRAMS, "bunx"), _NODE_FILES),
     "deno": ("deno.json", "deno.jsonc", "import_map.json", *_NODE_FILES),
@@ -44,27 +124,63 @@ _OBEYS: Mapping[str, Sequence[str]] = {
     **dict.fromkeys(("docker", "docker-compose", "podman", "podman-compose"), _COMPOSE_FILES),
     **dict.fromkeys(("bundle", "rake", "ruby"), ("Gemfile", "Gemfile.lock", "Rakefile")),
     **dict.fromkeys(("php", "composer"), ("composer.json", "vendor")),
-    **dict.fromkeys(("gradle", "gradlew"), ("build.gradle", "build.gradle.kts", "settings.gradle", "buildSrc")),
+    **dict.fromkeys(
+        ("gradle", "gradlew"), ("build.gradle", "build.gradle.kts", "settings.gradle", "buildSrc")
+    ),
     **dict.fromkeys(("mvn", "mvnw"), ("pom.xml",)),
-    **dict.fromkeys(("nix", "nix-shell", "nix-build"), ("flake.nix", "flake.lock", "shell.nix", "default.nix")),
+    **dict.fromkeys(
+        ("nix", "nix-shell", "nix-build"), ("flake.nix", "flake.lock", "shell.nix", "default.nix")
+    ),
     **dict.fromkeys(("foreman", "honcho", "overmind", "hivemind"), ("Procfile", "Procfile.dev")),
     **dict.fromkeys(("mix", "elixir"), ("mix.exs", "mix.lock", "lib", "config")),
     **dict.fromkeys(("mise", "rtx"), ("mise.toml", ".mise.toml")),
 }
 """By the name of a program, the files that it obeys in the folder that it works in."""
-_FOLDER_OPTIONS = frozenset(("--directory", "--project", "--prefix", "--cwd", "--chdir", "--dir", "--from", "-C", "cd"))
+_FOLDER_OPTIONS = frozenset(
+    ("--directory", "--project", "--prefix", "--cwd", "--chdir", "--dir", "--from", "-C", "cd")
+)
 _CODE_OPTIONS = frozenset(
     (
-        *("-I", "-L", "-cp", "-classpath", "--class-path", "--module-path", "--spec", "--with", "--with-editable"),
-        *("--loader", "--experimental-loader", "--import", "--require", "-r", "--include", "--load-path", "--package"),
+        *(
+            "-I",
+            "-L",
+            "-cp",
+            "-classpath",
+            "--class-path",
+            "--module-path",
+            "--spec",
+            "--with",
+            "--with-editable",
+        ),
+        *(
+            "--loader",
+            "--experimental-loader",
+            "--import",
+            "--require",
+            "-r",
+            "--include",
+            "--load-path",
+            "--package",
+        ),
     )
 )
 """Options whose value is code, also where it is a folder, or several with colons between them."""
 _FILE_OPTIONS = frozenset(("--manifest-path", "--justfile", "--taskfile", "--makefile"))
 """Options whose value is a file in the folder that is worked in."""
-_TAKES_FOLDER = frozenset(("go", "npx", "pnpx", "bunx", "bun", "node", "npm", "pipx", "uvx", "deno", "nix", "cargo"))
+_TAKES_FOLDER = frozenset(
+    ("go", "npx", "pnpx", "bunx", "bun", "node", "npm", "pipx", "uvx", "deno", "nix", "cargo")
+)
 """Programs that run a folder, where it is spelled with a slash."""
-_LINES = {"Makefile", "makefile", "GNUmakefile", "justfile", "Justfile", ".justfile", "Procfile", "Procfile.dev"}
+_LINES = {
+    "Makefile",
+    "makefile",
+    "GNUmakefile",
+    "justfile",
+    "Justfile",
+    ".justfile",
+    "Procfile",
+    "Procfile.dev",
+}
 """Files whose lines are command lines, as those of a shell's script are."""
 _RECIPES = _LINES - {"Procfile", "Procfile.dev"}
 _TARGET = re.compile(r"([\w.% /-]+?)\s*:(?!=)\s*([^#]*)")
@@ -73,7 +189,9 @@ _LONGEST_SCRIPT = 64 * 1024
 _TAKES_LINE = re.compile("-[A-Za-z]*[cS]|--run|--command|--cmd|--exec")
 """Words before a whole command line: ``sh -c``, ``bash -lc``, ``env -S``."""
 _MODULE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
-_RELATIVE = re.compile(r"""(?:\bfrom\s*|\bimport\s*\(?\s*|\brequire\s*\(\s*)["'](\.{1,2}/[^"'\n]+)["']""")
+_RELATIVE = re.compile(
+    r"""(?:\bfrom\s*|\bimport\s*\(?\s*|\brequire\s*\(\s*)["'](\.{1,2}/[^"'\n]+)["']"""
+)
 _SEARCHED = ("PYTHONPATH", "NODE_PATH", "RUBYLIB", "PERL5LIB")
 _BARE = re.compile(r"[^-\s][^\s]*")
 """The path of a file that is not there, and no option or sentence."""
@@ -98,7 +216,10 @@ class StartedFiles(Struct, frozen=True):
 
 
 def started_files(
-    argv: Sequence[str], folder: Path, env: Mapping[str, str] | None = None, outer: Iterable[Path] = ()
+    argv: Sequence[str],
+    folder: Path,
+    env: Mapping[str, str] | None = None,
+    outer: Iterable[Path] = (),
 ) -> StartedFiles:
     """Those of a command that is started in a folder.
 
@@ -110,7 +231,10 @@ def started_files(
     for name, value in (env or {}).items():
         found.follow_variable(name, value)
     return StartedFiles(
-        frozenset(found.words), frozenset(found.around), frozenset(found.searched), frozenset(found.imported)
+        frozenset(found.words),
+        frozenset(found.around),
+        frozenset(found.searched),
+        frozenset(found.imported),
     )
 
 
@@ -240,16 +364,26 @@ class _Finding:
             path = base / os.path.expanduser(word)
             if path.is_file():
                 self._follow_file(path, depth)
-            elif path.is_dir() and os.sep in word and _TAKES_FOLDER.intersection(map(_program, before)):
+            elif (
+                path.is_dir()
+                and os.sep in word
+                and _TAKES_FOLDER.intersection(map(_program, before))
+            ):
                 self.around.update([path] if self._is_apart(Path(os.path.normpath(path))) else [])
             elif colon and (base / module).is_file():
                 self._follow_file(base / module, depth)
             elif (
                 # PACKAGE.MODULE:NAME, by which servers such as uvicorn are told what to run
-                colon and _MODULE.fullmatch(module) and any(map(os.path.isfile, module_paths(base, module.split("."))))
+                colon
+                and _MODULE.fullmatch(module)
+                and any(map(os.path.isfile, module_paths(base, module.split("."))))
             ):
                 self._follow_module(module)
-            elif before and PurePath(before[-1]).name in _NODE_PROGRAMS and (script := _node_file(path)):
+            elif (
+                before
+                and PurePath(before[-1]).name in _NODE_PROGRAMS
+                and (script := _node_file(path))
+            ):
                 self._follow_file(script, depth)
             elif path.suffix in _CODE | _SETTINGS and _BARE.fullmatch(word) and not path.exists():
                 # Missing now, but it would be run once somebody makes it.
@@ -282,10 +416,14 @@ class _Finding:
             self.around.update(_required(path))
             for folder in path.parents:
                 if any(folder.is_relative_to(base) for base in self._bases):
-                    self.around.update(each for name in _NODE_FILES if (each := folder / name).exists())
+                    self.around.update(
+                        each for name in _NODE_FILES if (each := folder / name).exists()
+                    )
 
     def _follow_sources(self, sources: Sources) -> None:
-        self.imported |= sources.tops | {path.relative_to(sources.folder).parts[0] for path in sources.absent}
+        self.imported |= sources.tops | {
+            path.relative_to(sources.folder).parts[0] for path in sources.absent
+        }
         for path in (*sources.paths, *sources.absent):
             first = sources.folder / path.relative_to(sources.folder).parts[0]
             self.around.add(first if first.is_dir() and (first / "__init__.py").exists() else path)
@@ -343,7 +481,9 @@ def _scripts_of(text: str, wanted: Sequence[str]) -> list[str]:
     found: list[str] = []
     for name in wanted:
         # npm runs the scripts preNAME and postNAME with NAME.
-        found += [str(scripts[each]) for each in (f"pre{name}", name, f"post{name}") if each in scripts]
+        found += [
+            str(scripts[each]) for each in (f"pre{name}", name, f"post{name}") if each in scripts
+        ]
     return found
 
 
@@ -393,7 +533,14 @@ def _split(line: str) -> list[str]:
 def _node_file(path: Path) -> Path | None:
     """The file that node finds by a name without a suffix, or by that of a folder."""
     named = [path.with_name(f"{path.name}{suffix}") for suffix in _NODE] if path.name else []
-    return next((each for each in (*named, *(path / f"index{suffix}" for suffix in _NODE)) if each.is_file()), None)
+    return next(
+        (
+            each
+            for each in (*named, *(path / f"index{suffix}" for suffix in _NODE))
+            if each.is_file()
+        ),
+        None,
+    )
 
 
 def _required(path: Path) -> set[Path]:
@@ -405,7 +552,9 @@ def _required(path: Path) -> set[Path]:
         for name in _relative_names(each, _stamp(each)):
             place = Path(os.path.normpath(each.parent / name))
             # a script in TypeScript names the file that it will be compiled to
-            real = place if place.is_file() else _node_file(place) or _node_file(place.with_suffix(""))
+            real = (
+                place if place.is_file() else _node_file(place) or _node_file(place.with_suffix(""))
+            )
             if real is not None and real not in found:
                 waiting.append(real)
             found.add(real or place)

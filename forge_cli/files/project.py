@@ -47,7 +47,9 @@ def _check_policy(project: Settings, name: str) -> None:
         for index, rule in enumerate(rules):
             if not isinstance(rule, dict) or rule.get("approval") not in ("ask", "blocked"):
                 problem = f"{place}[{index}]: the rule of a project says 'approval: ask' or 'approval: blocked'"
-                hint = "what is approved in advance is for the worker, or your own config.yaml, to say"
+                hint = (
+                    "what is approved in advance is for the worker, or your own config.yaml, to say"
+                )
                 raise WorkerError(project.where("policy", name, key, index), problem, hint=hint)
 
 
@@ -62,7 +64,9 @@ def merge_settings(user: Settings, project: Settings) -> Settings:
             "trace": project.trace or user.trace,
             "tool_share": user.tool_share if project.tool_share is None else project.tool_share,
             "titles": project.titles and user.titles,
-            "approval": ApprovalSection(mode=ApprovalMode.strictest(project.approval.mode, user.approval.mode)),
+            "approval": ApprovalSection(
+                mode=ApprovalMode.strictest(project.approval.mode, user.approval.mode)
+            ),
             "limits": _smaller(user.limits, project.limits),
             "models": {**user.models, **project.models},
             "aliases": {**user.aliases, **project.aliases},
@@ -76,7 +80,11 @@ def merge_settings(user: Settings, project: Settings) -> Settings:
         }
     )
     sections = {name: _joined(user, project, name) for name in both.policy}
-    policy = _marked(sections, {name: (project if name in project.policy else user) for name in sections}, "policy")
+    policy = _marked(
+        sections,
+        {name: (project if name in project.policy else user) for name in sections},
+        "policy",
+    )
     aliases = {name: (project if name in project.aliases else user) for name in both.aliases}
     data = {"policy": policy, "aliases": _marked(dict(both.aliases), aliases, "aliases")}
     marks = {name: part.mark for name, part in data.items()}
@@ -88,10 +96,16 @@ def _smaller(user: Limits, project: Limits) -> Limits:
     """Each limit from the file that has the smaller one, with its mark."""
     owners: dict[str, Settings | Limits] = {}
     for name in Limits.model_fields:
-        stated = [(value, limits) for limits in (user, project) if (value := getattr(limits, name)) is not None]
+        stated = [
+            (value, limits)
+            for limits in (user, project)
+            if (value := getattr(limits, name)) is not None
+        ]
         if stated:
             owners[name] = min(stated, key=lambda pair: pair[0])[1]
-    return parse_config(Limits, _marked({name: getattr(owner, name) for name, owner in owners.items()}, owners))
+    return parse_config(
+        Limits, _marked({name: getattr(owner, name) for name, owner in owners.items()}, owners)
+    )
 
 
 def _joined(user: Settings, project: Settings, name: str) -> MarkedDict:

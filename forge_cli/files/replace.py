@@ -22,7 +22,9 @@ _swept = set[tuple[int, int]]()
 """Folders that this process has looked through."""
 
 
-def replace_file(file: Path, content: str | bytes | BufferedReader, *, mode: int = 0o666, durable: bool = True) -> None:
+def replace_file(
+    file: Path, content: str | bytes | BufferedReader, *, mode: int = 0o666, durable: bool = True
+) -> None:
     """Give a file new content; ``mode`` is subject to the umask. Folders on the way are made for this user alone.
 
     Only caches are not ``durable``: they need not be there after a power cut.

@@ -38,7 +38,9 @@ def repository_top(folder: Path) -> Path:
     """The folder around this one that has a ``.git``, of this user or of the owner of the folder; else the folder."""
     # The .git of another user, as in /tmp, must not make a repository of all that is below.
     owners = {os.getuid(), _owner(folder)}
-    return next((each for each in (folder, *folder.parents) if _owner(each / ".git") in owners), folder)
+    return next(
+        (each for each in (folder, *folder.parents) if _owner(each / ".git") in owners), folder
+    )
 
 
 def _owner(path: Path) -> int | None:

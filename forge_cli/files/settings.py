@@ -42,9 +42,13 @@ class HookConfig(Config):
     @model_validator(mode="after")
     def _is_one_thing(self) -> Self:
         if (self.run is None) == (self.observer is None):
-            raise ValueError("a hook has either 'run' with a command, or 'observer' with the name of a plugin's")
+            raise ValueError(
+                "a hook has either 'run' with a command, or 'observer' with the name of a plugin's"
+            )
         if self.on == "record" and self.run is not None:
-            raise ValueError("a command would be started for every line of the record: name an 'observer'")
+            raise ValueError(
+                "a command would be started for every line of the record: name an 'observer'"
+            )
         if self.on.startswith(("session", "record")) and self.match != "*":
             raise ValueError(f"'match' is for tools, and {self.on} is about none")
         return self
@@ -56,7 +60,9 @@ class HookConfig(Config):
 
     @property
     def argv(self) -> list[str]:
-        return [str(self._path(item)) if item.startswith(_PATHS) else item for item in self.run or ()]
+        return [
+            str(self._path(item)) if item.startswith(_PATHS) else item for item in self.run or ()
+        ]
 
     @property
     def files(self) -> list[Path]:
@@ -111,7 +117,9 @@ class ModelOptions(Config):
     @classmethod
     def _canonical(cls, data: dict[Any, Any]) -> dict[str, Any]:
         """Other keys may be those of a provider, which is loaded when its model is used; see ``provider_keys``."""
-        return super()._canonical({key: value for key, value in data.items() if not cls._is_other(key)})
+        return super()._canonical(
+            {key: value for key, value in data.items() if not cls._is_other(key)}
+        )
 
     @classmethod
     def _is_other(cls, key: Any) -> bool:
@@ -141,7 +149,9 @@ class Settings(Config):
     """Rules that hold for every worker, by toolset; each toolset reads its own."""
     models: dict[str, ModelOptions] = Field(default_factory=dict)
     """Facts that forge cannot know of a model, by PROVIDER:MODEL."""
-    aliases: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")], str] = Field(default_factory=dict)
+    aliases: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")], str] = Field(
+        default_factory=dict
+    )
     """Short names for models, which ``-m`` and ``model:`` take as well."""
     mcp: McpServers = Field(default_factory=McpServers.empty)
     """Servers that a worker can name under toolsets.mcp.servers."""
@@ -184,7 +194,9 @@ class Settings(Config):
         while (name := self.aliases.get(names[-1])) is not None:
             if name in names:
                 way = " -> ".join((*names, name))
-                raise WorkerError(self.where("aliases", names[-1]), f"aliases: {way} leads in a circle")
+                raise WorkerError(
+                    self.where("aliases", names[-1]), f"aliases: {way} leads in a circle"
+                )
             names.append(name)
         return names[-1]
 

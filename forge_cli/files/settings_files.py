@@ -36,13 +36,19 @@ def untrusted_project(home: Path, workspace: Path) -> Path | None:
     return None if TrustStore(home).holds_file(file) else file
 
 
-def load_settings(home: Path, workspace: Path | None = None, *, user_text: str | None = None) -> Settings:
+def load_settings(
+    home: Path, workspace: Path | None = None, *, user_text: str | None = None
+) -> Settings:
     """The settings of the user, and those of the project in ``workspace`` once it is trusted.
 
     ``user_text`` takes the place of the user's file, to see what it would change.
     """
     file = str(home / "config.yaml")
-    tried = None if user_text is None else parse_config(Settings, parse_document(user_text, file), file=file)
+    tried = (
+        None
+        if user_text is None
+        else parse_config(Settings, parse_document(user_text, file), file=file)
+    )
     user = tried or load_user_settings(home)
     project = load_project_settings(home, workspace) if workspace else None
     policy = organisation_policy()
@@ -88,7 +94,9 @@ def import_timeout() -> float:
     try:
         return TypeAdapter(Seconds).validate_python(stated)
     except ValidationError:
-        raise WorkerError(None, f"FORGE_IMPORT_TIMEOUT is '{stated}', which is not a number of seconds") from None
+        raise WorkerError(
+            None, f"FORGE_IMPORT_TIMEOUT is '{stated}', which is not a number of seconds"
+        ) from None
 
 
 @cache

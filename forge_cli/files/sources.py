@@ -125,7 +125,9 @@ def clash_error(one: Path, other: Path) -> WorkerError:
     """The error for two files of which only one can be imported: perhaps somebody has put one there for that."""
     spelled = os.path.relpath(other, one.parent)
     hint = "keep one of them, and look where the other came from"
-    return WorkerError(Mark(str(one)), f"{one.name} and {spelled} are one module for Python", hint=hint)
+    return WorkerError(
+        Mark(str(one)), f"{one.name} and {spelled} are one module for Python", hint=hint
+    )
 
 
 def imported_beside(path: Path) -> set[Path]:
@@ -168,7 +170,9 @@ class _Finding:
             self._follow(*self.waiting.pop())
         found = {name.partition(".")[0] for name in self._files}
         tops = frozenset(top for top, here in self._is_here.items() if here and top in found)
-        return Sources(self._folder, main, self._files, tops, tuple(self._absent), tuple(self._clashes))
+        return Sources(
+            self._folder, main, self._files, tops, tuple(self._absent), tuple(self._clashes)
+        )
 
     def _follow(self, file: SourceFile, package: Name) -> None:
         """Look for everything that a file imports."""
@@ -179,7 +183,9 @@ class _Finding:
             elif level == 0:
                 top = name[0]
                 if top not in self._is_here:
-                    self._is_here[top] = top not in sys.modules and not _is_installed(top, self._folder)
+                    self._is_here[top] = top not in sys.modules and not _is_installed(
+                        top, self._folder
+                    )
                 if self._is_here[top]:
                     self.look_for(name)
             elif level <= len(package) + 1:
@@ -246,6 +252,12 @@ def _imported(node: ast.AST) -> Iterator[tuple[int, Name]]:
             if begin:
                 yield level, begin
             yield from ((level, (*begin, alias.name)) for alias in names if alias.name != "*")
-        case ast.Assign(targets=[ast.Name(id="__all__")], value=ast.List(elts=parts) | ast.Tuple(elts=parts)):
-            listed = [part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str)]
+        case ast.Assign(
+            targets=[ast.Name(id="__all__")], value=ast.List(elts=parts) | ast.Tuple(elts=parts)
+        ):
+            listed = [
+                part.value
+                for part in parts
+                if isinstance(part, ast.Constant) and isinstance(part.value, str)
+            ]
             yield from ((_LISTED, (name,)) for name in listed)

@@ -15,7 +15,15 @@ from forge_cli.files.repository import repository_top
 
 _INSTALLED = frozenset(
     (
-        *("node_modules", "bower_components", "site-packages", "dist-packages", "__pycache__", ".git", ".venv"),
+        *(
+            "node_modules",
+            "bower_components",
+            "site-packages",
+            "dist-packages",
+            "__pycache__",
+            ".git",
+            ".venv",
+        ),
         *(".tox", ".nox", ".mypy_cache", ".pytest_cache", ".ruff_cache"),
     )
 )
@@ -26,7 +34,10 @@ MISSING = ""
 
 
 def started_code(
-    argv: Sequence[str], folder: Path, env: Mapping[str, str] | None = None, outer: Iterable[Path] = ()
+    argv: Sequence[str],
+    folder: Path,
+    env: Mapping[str, str] | None = None,
+    outer: Iterable[Path] = (),
 ) -> list[Path]:
     """The files of a command that is started in a folder: those that its words name, and the code that these import.
 
@@ -60,7 +71,9 @@ def _code_in(path: Path) -> Iterator[Path]:
         return
     for place, folders, names in os.walk(path):
         # os.walk enters only the folders that are left in its list.
-        folders[:] = [name for name in folders if name not in _INSTALLED and not _is_environment(place, name)]
+        folders[:] = [
+            name for name in folders if name not in _INSTALLED and not _is_environment(place, name)
+        ]
         yield from (file for name in names if is_code(file := Path(place, name)))
 
 
@@ -68,7 +81,9 @@ def _is_environment(place: str, name: str) -> bool:
     return os.path.exists(os.path.join(place, name, "pyvenv.cfg"))
 
 
-def content_of_code(argv: Sequence[str], folder: Path, env: Mapping[str, str] | None = None) -> dict[Path, bytes]:
+def content_of_code(
+    argv: Sequence[str], folder: Path, env: Mapping[str, str] | None = None
+) -> dict[Path, bytes]:
     """Those that lie in the repository around the folder, with what is in them: others belong to the machine."""
     top = repository_top(folder)
     found = started_code(argv, folder, env, [folder / ".forge"])

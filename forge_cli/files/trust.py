@@ -77,7 +77,11 @@ class TrustStore:
     def differing(self, files: Mapping[Path, bytes]) -> list[Path]:
         """Those of the files, as they were read, that are not what the person agreed to."""
         known = self._known("files") if files else {}
-        return [path for path in files if known.get(os.path.realpath(path)) != sha256(files[path]).hexdigest()]
+        return [
+            path
+            for path in files
+            if known.get(os.path.realpath(path)) != sha256(files[path]).hexdigest()
+        ]
 
     def add_file(self, path: Path, content: bytes | None = None) -> None:
         """Keep that the person agreed to this file as it is now, or as it was read."""
@@ -97,7 +101,11 @@ class TrustStore:
 
     def _text(self, digest: object) -> str | None:
         try:
-            return (self._kept / digest).read_bytes().decode(errors="replace") if isinstance(digest, str) else None
+            return (
+                (self._kept / digest).read_bytes().decode(errors="replace")
+                if isinstance(digest, str)
+                else None
+            )
         except OSError:
             return None
 
@@ -106,7 +114,8 @@ class TrustStore:
         known = self._known("files")
         files = list(_tree(folder))
         return bool(files) and all(
-            (digest := _digest(file)) != UNREADABLE and known.get(os.path.realpath(file)) == digest for file in files
+            (digest := _digest(file)) != UNREADABLE and known.get(os.path.realpath(file)) == digest
+            for file in files
         )
 
     def trusted(self) -> list[str]:
@@ -128,7 +137,11 @@ class TrustStore:
     def pins(self, key: str) -> dict[str, Any]:
         """The entries approved under a key, by name; a file that makes no sense is an error."""
         pinned = self._read()["pins"].get(key)
-        return {name: pin for name, pin in pinned.items() if isinstance(pin, dict)} if isinstance(pinned, dict) else {}
+        return (
+            {name: pin for name, pin in pinned.items() if isinstance(pin, dict)}
+            if isinstance(pinned, dict)
+            else {}
+        )
 
     def pin(self, key: str, name: str, value: Mapping[str, Any]) -> None:
         """Keep what was approved."""
@@ -155,8 +168,12 @@ class TrustStore:
     def _read(self) -> dict[str, Any]:
         entries = read_kept(self._file, _NO_TRUST, _TRUST_AGAIN)
         found = {name: entries.get(name, {}) for name in SECTIONS}
-        if wrong := next((name for name, section in found.items() if not isinstance(section, dict)), None):
-            raise whole_file(self._file, f"{_NO_TRUST}: '{wrong}' is not an object", hint=_TRUST_AGAIN)
+        if wrong := next(
+            (name for name, section in found.items() if not isinstance(section, dict)), None
+        ):
+            raise whole_file(
+                self._file, f"{_NO_TRUST}: '{wrong}' is not an object", hint=_TRUST_AGAIN
+            )
         return {**entries, **found}
 
 
@@ -173,7 +190,9 @@ def file_digests(worker: NamedWorker) -> dict[str, str]:
     with suppress(ForgeError, OSError):  # reported where it is loaded
         loaded = load_worker(worker.path)
         files |= {*worker_files(loaded), *server_code(loaded)}
-    kept = (path for path in sorted(files) if path.suffix != ".lock")  # which says what the others have to be
+    kept = (
+        path for path in sorted(files) if path.suffix != ".lock"
+    )  # which says what the others have to be
     return {os.path.relpath(path, worker.root): _digest(path) for path in kept}
 
 
@@ -201,7 +220,9 @@ def server_code(worker: Worker) -> set[Path]:
     for each in with_children(worker):
         from forge_cli.files.mcp import defined_in
 
-        base = next((above.parent for above in each.folder.parents if above.name == ".forge"), each.folder)
+        base = next(
+            (above.parent for above in each.folder.parents if above.name == ".forge"), each.folder
+        )
         for part in each.sections_of("mcp"):
             for server in defined_in(part.get("servers")).values():
                 if server.command:
@@ -214,7 +235,9 @@ def server_code(worker: Worker) -> set[Path]:
 
 def _tree(folder: Path) -> Iterator[Path]:
     for place, folders, names in os.walk(folder, followlinks=False):
-        yield from (path for name in folders if (path := Path(place, name)).is_symlink())  # what is behind is not known
+        yield from (
+            path for name in folders if (path := Path(place, name)).is_symlink()
+        )  # what is behind is not known
         folders[:] = [name for name in folders if name != SKIPPED]
         yield from (Path(place, name) for name in names)
 

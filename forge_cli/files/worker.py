@@ -56,7 +56,9 @@ class WorkerApproval(ApprovalSection):
     @classmethod
     def _consent_is_personal(cls, mode: Any) -> Any:
         if mode == ApprovalMode.APPROVE_ALL.value:
-            raise ValueError("a worker cannot approve its own calls; use -y, or approval.mode in your own config.yaml")
+            raise ValueError(
+                "a worker cannot approve its own calls; use -y, or approval.mode in your own config.yaml"
+            )
         if mode not in (None, "interactive", "auto_deny"):
             raise PydanticCustomError("mode", "Input should be 'interactive' or 'auto_deny'")
         return mode
@@ -100,7 +102,9 @@ class WorkerConfig(Config):
 
     @classmethod
     def _inner(cls) -> dict[str, str]:
-        return super()._inner() | dict.fromkeys(("isolation", "network", "read", "zones"), "sandbox")
+        return super()._inner() | dict.fromkeys(
+            ("isolation", "network", "read", "zones"), "sandbox"
+        )
 
     @field_validator("output_schema", mode="before")
     @classmethod
@@ -148,12 +152,19 @@ class Worker:
         # There is no such file, but relative paths in the settings begin in its folder.
         path = Path.cwd() / f"<{name}>"
         config = parse_config(WorkerConfig, {"name": name, **settings}, file=path.name)
-        things = [thing() if isinstance(thing, type) and issubclass(thing, Toolset) else thing for thing in tools]
+        things = [
+            thing() if isinstance(thing, type) and issubclass(thing, Toolset) else thing
+            for thing in tools
+        ]
         toolsets = [thing for thing in things if isinstance(thing, Toolset)]
         if plain := [thing for thing in things if not isinstance(thing, Toolset)]:
-            section = parse_config(ToolsetConfig, {"approval": dict(approval or {})}, file=path.name)
+            section = parse_config(
+                ToolsetConfig, {"approval": dict(approval or {})}, file=path.name
+            )
             toolsets.append(GivenTools(section, plain))
-        return cls(config, path, instructions.strip(), tuple(toolsets), _one_sandbox(sandbox, toolsets))
+        return cls(
+            config, path, instructions.strip(), tuple(toolsets), _one_sandbox(sandbox, toolsets)
+        )
 
     @property
     def name(self) -> str:
@@ -168,7 +179,11 @@ class Worker:
     def sections_of(self, toolset: str) -> Iterator[Mapping[str, Any]]:
         """The raw sections of a toolset, which can have several."""
         section = self.config.toolsets.get(toolset)
-        yield from (part for part in (section if isinstance(section, list) else [section]) if isinstance(part, Mapping))
+        yield from (
+            part
+            for part in (section if isinstance(section, list) else [section])
+            if isinstance(part, Mapping)
+        )
 
     @property
     def modules(self) -> Iterator[Path]:
@@ -187,7 +202,9 @@ class Worker:
     def content(self) -> bytes:
         """Equal where its settings are: the bytes of its file, if it has one."""
         if not self.path.is_file():
-            sections = [(toolset.name, toolset.config.model_dump(mode="json")) for toolset in self.toolsets]
+            sections = [
+                (toolset.name, toolset.config.model_dump(mode="json")) for toolset in self.toolsets
+            ]
             return repr([self.config.model_dump(mode="json"), sections]).encode()
         return self.path.read_bytes()
 
@@ -222,7 +239,9 @@ def _one_sandbox(given: SandboxView | None, toolsets: Iterable[Toolset]) -> Sand
     for toolset in toolsets:
         own = toolset.own_sandbox
         if own is not None and given not in (None, own):
-            problem = f"the toolset '{toolset.name}' was made with another sandbox than the worker's"
+            problem = (
+                f"the toolset '{toolset.name}' was made with another sandbox than the worker's"
+            )
             raise WorkerError(None, problem, hint="give both the same one")
         given = own or given
     return given
@@ -234,7 +253,9 @@ def _find(path: Path) -> Path:
         usual = path / FOLDER_FILES[0]
         if found is None and os.access(path, os.X_OK) and not os.path.lexists(usual):
             holds = " and no ".join(FOLDER_FILES)
-            raise WorkerError(None, f"{path}: this folder holds no {holds}", hint="name a worker file instead")
+            raise WorkerError(
+                None, f"{path}: this folder holds no {holds}", hint="name a worker file instead"
+            )
         return found or usual
     if os.path.exists(path) and path.suffix not in SUFFIXES:
         raise WorkerError(Mark(str(path)), "a worker file ends in .yaml, .yml, .md or .worker")

@@ -18,7 +18,14 @@ from forge_cli.files.worker import Worker, load_worker
 
 _SKIPPED = frozenset(
     (
-        *(".git", "__pycache__", "node_modules", "bower_components", "site-packages", "dist-packages"),
+        *(
+            ".git",
+            "__pycache__",
+            "node_modules",
+            "bower_components",
+            "site-packages",
+            "dist-packages",
+        ),
         *(".venv", ".tox", ".nox", ".mypy_cache", ".pytest_cache", ".ruff_cache"),
     )
 )

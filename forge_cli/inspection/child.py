@@ -69,7 +69,12 @@ async def _answer(request: JsonObject) -> JsonObject:
         return {"value": msgspec.to_builtins(value, enc_hook=os.fspath)}
     except ForgeError as error:
         where = [error.where.file, error.where.line, error.where.column] if error.where else None
-        told = {"message": error.message, "where": where, "hint": error.hint, "exit_code": int(error.exit_code)}
+        told = {
+            "message": error.message,
+            "where": where,
+            "hint": error.hint,
+            "exit_code": int(error.exit_code),
+        }
         return {"error": told, "traceback": _traceback(error)}
     except BaseException as error:  # third-party code: whatever it raises
         return {"failed": error_text(error), "traceback": _traceback(error)}

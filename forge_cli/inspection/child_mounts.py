@@ -37,7 +37,9 @@ HIDDEN_VALUE = "hidden"
 ROOM = 2**28
 
 
-def confined(worker: str | Path | None, folder: Path | None, zones: Sequence[Path] = ()) -> Confined | Unconfined:
+def confined(
+    worker: str | Path | None, folder: Path | None, zones: Sequence[Path] = ()
+) -> Confined | Unconfined:
     """No network, nothing to write to but a /tmp and a home in memory, and of the real home only what is needed.
 
     Whether zones can be made is asked here: inside, nothing can. ``zones`` are shown besides those that it declares.
@@ -53,7 +55,9 @@ def confined(worker: str | Path | None, folder: Path | None, zones: Sequence[Pat
     named = [Path(worker).absolute()] if worker else []
     real_homes = [Path(os.path.realpath(home)) for home in homes]
     wanted = {*_libraries(), *named, *_files(looked_at, folder), *zones, *_policy()}
-    secret = frozenset(Path(os.path.realpath(home / name)) for home, name in product(real_homes, HIDDEN))
+    secret = frozenset(
+        Path(os.path.realpath(home / name)) for home, name in product(real_homes, HIDDEN)
+    )
     confinement = confinement_for(
         (),
         workspace=Path.cwd(),
@@ -66,7 +70,9 @@ def confined(worker: str | Path | None, folder: Path | None, zones: Sequence[Pat
     own = Path(os.path.realpath(forge_home()))
     kept_here = (*zones, *_own_workers(looked_at))
     readable = (*(own / name for name in OWN), *(path for path in kept_here if own in path.parents))
-    return Confined(found, replace(confinement, private=(*confinement.homes, own)), readable=readable)
+    return Confined(
+        found, replace(confinement, private=(*confinement.homes, own)), readable=readable
+    )
 
 
 async def unseen_zones(worker: str, workspace: str) -> list[tuple[str, str, str]]:
@@ -82,7 +88,9 @@ async def unseen_zones(worker: str, workspace: str) -> list[tuple[str, str, str]
     file = str(prepared.worker.path)
     zones = zones_of_file(section, workspace=place, user_home=user_home(), file=file) or ()
     found = (*zones, *prepared.brought_zones(place))
-    return [(each.name, str(each.path), each.mode.value) for each in found if not each.path.is_dir()]
+    return [
+        (each.name, str(each.path), each.mode.value) for each in found if not each.path.is_dir()
+    ]
 
 
 def make_zones(unseen: Iterable[tuple[str, str, str]]) -> list[Path]:
@@ -90,7 +98,9 @@ def make_zones(unseen: Iterable[tuple[str, str, str]]) -> list[Path]:
     found: list[Path] = []
     for name, path, mode in unseen:
         with suppress(ForgeError):
-            found.append(open_zone(Zone(name, Path(path), ZoneMode(mode)), user_home=user_home()).path)
+            found.append(
+                open_zone(Zone(name, Path(path), ZoneMode(mode)), user_home=user_home()).path
+            )
     return found
 
 
@@ -98,7 +108,8 @@ def child_environment() -> dict[str, str]:
     """Every variable is there, since a plugin may look whether its key is; no secret is."""
     redact = own_redactor().redact_text
     kept = {
-        name: HIDDEN_VALUE if KEY_NAME.search(name) and value else redact(value) for name, value in os.environ.items()
+        name: HIDDEN_VALUE if KEY_NAME.search(name) and value else redact(value)
+        for name, value in os.environ.items()
     }
     limit = {"FORGE_IMPORT_TIMEOUT": f"{import_timeout():g}"}
     return {**clean_environment(), **dict.fromkeys(stored_keys(), HIDDEN_VALUE), **kept, **limit}
@@ -126,7 +137,9 @@ def _libraries() -> Iterator[Path]:
     """The folders of the interpreter, forge and all that can be imported; editable installs may lie anywhere."""
     yield from map(Path, (sys.prefix, sys.base_prefix, os.path.realpath(sys.executable), *sys.path))
     yield Path(__file__).parent.parent
-    for package in {plugin.value.partition(":")[0].partition(".")[0] for plugin in PluginHost().plugins}:
+    for package in {
+        plugin.value.partition(":")[0].partition(".")[0] for plugin in PluginHost().plugins
+    }:
         yield from map(Path, package_places(package))
 
 

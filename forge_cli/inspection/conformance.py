@@ -46,7 +46,9 @@ class ConformanceCheck(Struct, frozen=True):
         return cls(tool, check, not problems, "; ".join(problems))
 
 
-def lines_of_checks(checks: Iterable[ConformanceCheck], indent: str = "", *, notes: bool = False) -> Iterator[str]:
+def lines_of_checks(
+    checks: Iterable[ConformanceCheck], indent: str = "", *, notes: bool = False
+) -> Iterator[str]:
     """One line a subject for what passed, and a line for what did not, or with ``notes`` has something to say."""
     for subject, group in groupby(checks, key=lambda each: each.tool):
         of_subject = list(group)
@@ -89,7 +91,11 @@ async def trial(tool: Tool, guard: Guard) -> list[ConformanceCheck]:
     call = ToolCall(new_id("call"), tool.name, {})
 
     def notice(event: Event) -> None:
-        if isinstance(event, StatusEvent) and event.level == "warning" and event.tool_call_id == call.id:
+        if (
+            isinstance(event, StatusEvent)
+            and event.level == "warning"
+            and event.tool_call_id == call.id
+        ):
             warnings.append(event.message.removeprefix(f"{tool.name}: "))
 
     stop = guard.bus.subscribe(notice)
@@ -99,14 +105,20 @@ async def trial(tool: Tool, guard: Guard) -> list[ConformanceCheck]:
     stop()
     if outcome is None:
         return [
-            ConformanceCheck.of(tool.name, "result", f"it did not end within {PATIENCE} seconds; give it a timeout")
+            ConformanceCheck.of(
+                tool.name, "result", f"it did not end within {PATIENCE} seconds; give it a timeout"
+            )
         ]
     if outcome.status == "blocked":
         return [ConformanceCheck(tool.name, "result", True, f"not called: {outcome.error}")]
     if outcome.status == "error" and outcome.by == "tool":
         return [ConformanceCheck(tool.name, "result", True, f"it says: {outcome.error}")]
     if not outcome.ok:
-        return [ConformanceCheck.of(tool.name, "result", f"a call without input failed: {outcome.error}")]
+        return [
+            ConformanceCheck.of(
+                tool.name, "result", f"a call without input failed: {outcome.error}"
+            )
+        ]
     problems = () if shown_files(outcome.value) else _result_problems(outcome.value.wire())
     return [ConformanceCheck.of(tool.name, "result", *warnings, *problems)]
 
@@ -128,7 +140,11 @@ def _description(tool: Tool) -> Iterator[str]:
 
 
 def _parameters(tool: Tool) -> Iterator[str]:
-    silent = [field.name for field in derive_fields(tool.schema.json_schema) if not (field.description or "").strip()]
+    silent = [
+        field.name
+        for field in derive_fields(tool.schema.json_schema)
+        if not (field.description or "").strip()
+    ]
     if silent:
         yield f"{', '.join(silent)}: no description; say what it means"
 
@@ -159,6 +175,9 @@ def _refuses(tool: Tool, args: dict[str, Any], field: str) -> bool:
         tool.schema.validate(args)
     except InvalidInput as error:
         places = [f"'{field}{end}" for end in "'.["]
-        named = any(each.startswith(field) or any(place in each for place in places) for each in error.problems)
+        named = any(
+            each.startswith(field) or any(place in each for place in places)
+            for each in error.problems
+        )
         return named or len(error.problems) > _MANY
     return False

@@ -29,7 +29,11 @@ def default_worker() -> str:
     if own_file := worker_of_folder(Path()):
         return str(own_file)
     trust = TrustStore(forge_home())
-    own = [each for each in named_workers(Path.cwd(), forge_home()) if each.origin is WorkerOrigin.PROJECT]
+    own = [
+        each
+        for each in named_workers(Path.cwd(), forge_home())
+        if each.origin is WorkerOrigin.PROJECT
+    ]
     return next((each.name for each in own if trust.holds(each)), OTHERWISE)
 
 
@@ -52,7 +56,9 @@ def missing_of(provider: str) -> str | None:
 
 def model_of(named: str) -> str | None:
     """The model of a worker, or else of all."""
-    path = next((each.path for each in named_workers(Path.cwd(), forge_home()) if each.name == named), named)
+    path = next(
+        (each.path for each in named_workers(Path.cwd(), forge_home()) if each.name == named), named
+    )
     return load_worker(path).config.model or chosen_model()[1]
 
 
@@ -69,4 +75,11 @@ def name_of(file: str) -> str:
     first: dict[str, NamedWorker] = {}
     for each in named_workers(Path.cwd(), forge_home()):
         first.setdefault(each.name, each)
-    return next((name for name, each in first.items() if os.path.realpath(each.path) == os.path.realpath(file)), file)
+    return next(
+        (
+            name
+            for name, each in first.items()
+            if os.path.realpath(each.path) == os.path.realpath(file)
+        ),
+        file,
+    )

@@ -24,7 +24,12 @@ from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.runtime.children import MAX_DEPTH
 from forge_cli.engine.runtime.wiring import Assembly
 from forge_cli.engine.runtime.without_model import opened
-from forge_cli.engine.turns.environment import describe_zone, environment_of, system_prompt, wanted_output
+from forge_cli.engine.turns.environment import (
+    describe_zone,
+    environment_of,
+    system_prompt,
+    wanted_output,
+)
 from forge_cli.engine.turns.limits import merged
 from forge_cli.files.allowed import allowed_by, find_allowed
 from forge_cli.files.home import forge_home
@@ -74,7 +79,11 @@ def facts_of(worker: Worker, assembly: Assembly, settings: Settings | None) -> F
 def _mode(worker: Worker, settings: Settings | None) -> str | None:
     """The approval mode that is stated; a child worker has the stricter of this and its parent's."""
     own = worker.config.approval.mode
-    said = ApprovalMode.strictest(own, settings.approval.mode) or ApprovalMode.INTERACTIVE if settings else own
+    said = (
+        ApprovalMode.strictest(own, settings.approval.mode) or ApprovalMode.INTERACTIVE
+        if settings
+        else own
+    )
     return said.value if said else None
 
 
@@ -97,7 +106,11 @@ def _manual(assembly: Assembly) -> list[Facts]:
 
 def policy_of(assembly: Assembly) -> Facts:
     """The verdict on every tool, and every rule that decides where the arguments do."""
-    ruled = {opened.name: opened.toolset for opened in assembly.toolbox.toolsets if isinstance(opened.toolset, Ruled)}
+    ruled = {
+        opened.name: opened.toolset
+        for opened in assembly.toolbox.toolsets
+        if isinstance(opened.toolset, Ruled)
+    }
     rules: list[Facts] = []
     for name, toolset in ruled.items():
         rules += [{"toolset": name, **_wire(rule)} for rule in toolset.rules()]
@@ -112,7 +125,12 @@ def policy_of(assembly: Assembly) -> Facts:
 
 def _said_of(offer: Offer, guard: Guard) -> Facts:
     verdict = _always(offer, guard)
-    known = {"tool": offer.tool.name, "toolset": offer.toolset, "mode": offer.tool.mode, "risk": offer.tool.risk}
+    known = {
+        "tool": offer.tool.name,
+        "toolset": offer.toolset,
+        "mode": offer.tool.mode,
+        "risk": offer.tool.risk,
+    }
     if verdict is not None:
         return {**known, **_wire(verdict)}
     named = offer.policy.named
@@ -121,7 +139,13 @@ def _said_of(offer: Offer, guard: Guard) -> Facts:
     decides = "the zones of its paths decide" if word == BY_ZONE else "its args decide"
     reason = decides + (", and it asks at least" if stricter else "")
     rule, where = (stricter.rule, stricter.where) if stricter else (None, None)
-    return {**known, "verdict": word, "reason": reason, "rule": rule, "where": str(where) if where else None}
+    return {
+        **known,
+        "verdict": word,
+        "reason": reason,
+        "rule": rule,
+        "where": str(where) if where else None,
+    }
 
 
 def _always(offer: Offer, guard: Guard) -> Verdict | None:
@@ -139,30 +163,62 @@ def _always(offer: Offer, guard: Guard) -> Verdict | None:
 
 def _wire(verdict: Verdict) -> Facts:
     where = str(verdict.where) if verdict.where else None
-    return {"verdict": verdict.approval.value, "reason": verdict.reason, "rule": verdict.rule, "where": where}
+    return {
+        "verdict": verdict.approval.value,
+        "reason": verdict.reason,
+        "rule": verdict.rule,
+        "where": where,
+    }
 
 
-async def tree_of(worker: Worker, assembly: Assembly, open_worker: OpenWorker, settings: Settings) -> Facts:
+async def tree_of(
+    worker: Worker, assembly: Assembly, open_worker: OpenWorker, settings: Settings
+) -> Facts:
     """A worker with all that it may call, each capped by its parents; nothing of it is started."""
 
-    async def node(worker: Worker, assembly: Assembly, path: tuple[Path, ...], user: Settings | None) -> Facts:
+    async def node(
+        worker: Worker, assembly: Assembly, path: tuple[Path, ...], user: Settings | None
+    ) -> Facts:
         policy = policy_of(assembly)
-        children = [find_allowed(worker.folder, entry, None) for entry in allowed_by(worker.section("toolsets", CALLS))]
-        offered = {offer.original: offer for offer in assembly.toolbox.offers.values() if offer.toolset == CALLS}
-        workers = [await visit(each, offered[each.name], assembly, path) for each in children if each.name in offered]
+        children = [
+            find_allowed(worker.folder, entry, None)
+            for entry in allowed_by(worker.section("toolsets", CALLS))
+        ]
+        offered = {
+            offer.original: offer
+            for offer in assembly.toolbox.offers.values()
+            if offer.toolset == CALLS
+        }
+        workers = [
+            await visit(each, offered[each.name], assembly, path)
+            for each in children
+            if each.name in offered
+        ]
         tools = {said["tool"]: said["verdict"] for said in policy["tools"]}
-        return {**facts_of(worker, assembly, user), "tools": tools, "rules": policy["rules"], "workers": workers}
+        return {
+            **facts_of(worker, assembly, user),
+            "tools": tools,
+            "rules": policy["rules"],
+            "workers": workers,
+        }
 
     async def visit(child: Worker, offer: Offer, parent: Assembly, path: tuple[Path, ...]) -> Facts:
         file = child.path.resolve()
         verdict = _always(offer, parent.guard)
-        known = {"name": child.name, "file": str(child.path), "description": child.config.description}
+        known = {
+            "name": child.name,
+            "file": str(child.path),
+            "description": child.config.description,
+        }
         if verdict and verdict.approval is Approval.BLOCKED:
             return {**known, "refused": f"blocked: {verdict.reason}"}
         if file in path:
             return {**known, "refused": "it is at work already: a cycle"}
         if len(path) > MAX_DEPTH:
-            return {**known, "refused": f"it would be {len(path)} workers deep, and {MAX_DEPTH} is the most"}
+            return {
+                **known,
+                "refused": f"it would be {len(path)} workers deep, and {MAX_DEPTH} is the most",
+            }
         try:
             async with open_worker(child, parent=parent) as assembly:
                 return await node(child, assembly, (*path, file), None)
@@ -172,7 +228,9 @@ async def tree_of(worker: Worker, assembly: Assembly, open_worker: OpenWorker, s
     return await node(worker, assembly, (worker.path.resolve(),), settings)
 
 
-async def worker_view(name: str, folder: str, view: str, branch: str | None, guidance: str) -> Facts:
+async def worker_view(
+    name: str, folder: str, view: str, branch: str | None, guidance: str
+) -> Facts:
     """One view of a worker: its facts, its policy, its tree or its prompt."""
     workspace = Path(folder)
     worker = load_worker(name)

@@ -14,7 +14,9 @@ def lines_of_tree(node: Facts, indent: str = "") -> Iterator[str]:
     about = f": {node['description']}" if node["description"] else ""
     yield f"{indent}{node['name']}{about}"
     if "refused" in node:
-        yield from (f"{indent}  refused: {line.strip()}" for line in node["refused"].splitlines()[:1])
+        yield from (
+            f"{indent}  refused: {line.strip()}" for line in node["refused"].splitlines()[:1]
+        )
         return
     for line in _abilities(node):
         yield f"{indent}  {line}"
@@ -42,7 +44,11 @@ def _abilities(node: Facts) -> Iterator[str]:
 
 def lines_of_zones(zones: list[Facts]) -> Iterator[str]:
     for zone in zones:
-        says = f"write {zone['write']}, delete {zone['delete']}" if zone["mode"] == "rw" else "read only"
+        says = (
+            f"write {zone['write']}, delete {zone['delete']}"
+            if zone["mode"] == "rw"
+            else "read only"
+        )
         yield f"/{zone['name']}: {says} ({zone['path']})"
     if not zones:
         yield "no zones: it can use no files"

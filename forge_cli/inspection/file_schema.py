@@ -34,8 +34,12 @@ async def worker_schema() -> JsonObject:
     found = _Definitions(section_schema(WorkerConfig))
     toolsets = await _sections("toolset")
     properties = found.schema["properties"]
-    properties["sandbox"] |= {"anyOf": [found.add("sandbox", section_schema(SandboxConfig)), {"type": "null"}]}
-    properties["toolsets"]["properties"] = {name: found.add(name, section) for name, section in toolsets.items()}
+    properties["sandbox"] |= {
+        "anyOf": [found.add("sandbox", section_schema(SandboxConfig)), {"type": "null"}]
+    }
+    properties["toolsets"]["properties"] = {
+        name: found.add(name, section) for name, section in toolsets.items()
+    }
     consent = {"properties": {"mode": {"const": "approve_all"}}, "required": ["mode"]}
     properties["approval"] = {**properties["approval"], "not": consent}
     known = {"properties": {"toolsets": {"propertyNames": {"enum": list(toolsets)}}}}
@@ -48,7 +52,10 @@ async def config_schema() -> JsonObject:
     found = _Definitions(section_schema(Settings))
     policies = await _sections("policy")
     properties = {name: found.add(name, section) for name, section in policies.items()}
-    found.schema["properties"]["policy"] |= {"properties": properties, "additionalProperties": False}
+    found.schema["properties"]["policy"] |= {
+        "properties": properties,
+        "additionalProperties": False,
+    }
     return found.schema
 
 
@@ -62,7 +69,9 @@ class _Definitions:
         """Add a section, and give a reference to it."""
         inner = section.get("$defs", {})
         texts = {f'"#/$defs/{each}"': f'"#/$defs/{name}.{each}"' for each in inner}
-        text = json.dumps({**{f"{name}.{each}": value for each, value in inner.items()}, name: section})
+        text = json.dumps(
+            {**{f"{name}.{each}": value for each, value in inner.items()}, name: section}
+        )
         for old, new in texts.items():
             text = text.replace(old, new)
         added = json.loads(text)
@@ -101,7 +110,9 @@ async def _all_sections() -> dict[str, JsonObject]:
                         cache.put(name, stamp, kept)
                     except ForgeError as error:
                         kept = {"toolset": ANYTHING}
-                        sys.stderr.write(wrap_for(sys.stderr, f"warning: {visible(error.message)}") + "\n")
+                        sys.stderr.write(
+                            wrap_for(sys.stderr, f"warning: {visible(error.message)}") + "\n"
+                        )
                 found.setdefault(plugin.name, dict(kept))
     return found
 
@@ -110,4 +121,7 @@ async def sections_of_plugin(name: str, distribution: str) -> JsonObject:
     """The schema of a toolset's section, and of what the user may say of it for every worker."""
     host = PluginHost()
     toolset = host.toolset_of(host.named(name, distribution))
-    return {"toolset": toolset_schema(toolset), "policy": section_schema(toolset.Policy) if toolset.Policy else None}
+    return {
+        "toolset": toolset_schema(toolset),
+        "policy": section_schema(toolset.Policy) if toolset.Policy else None,
+    }

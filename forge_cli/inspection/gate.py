@@ -30,7 +30,9 @@ JudgeCall = Callable[..., Awaitable[Outlook]]
 
 
 @asynccontextmanager
-async def judging(worker: str, workspace: Path, user_text: str | None = None) -> AsyncIterator[JudgeCall]:
+async def judging(
+    worker: str, workspace: Path, user_text: str | None = None
+) -> AsyncIterator[JudgeCall]:
     """Open a worker, where its code may be; nothing on disk changes.
 
     ``user_text`` takes the place of the user's config.yaml.
@@ -50,7 +52,9 @@ async def judging(worker: str, workspace: Path, user_text: str | None = None) ->
         yield partial(inspector.in_child, judge_in_child, worker)
 
 
-def _opened(worker: Worker, workspace: Path, user_text: str | None) -> AbstractAsyncContextManager[Assembly]:
+def _opened(
+    worker: Worker, workspace: Path, user_text: str | None
+) -> AbstractAsyncContextManager[Assembly]:
     from forge_cli.engine.runtime.without_model import opened
 
     return opened(worker, workspace=workspace, make_zones=False, user_text=user_text)
@@ -87,7 +91,9 @@ async def _judge(
     return await verdict_on(guard, call, Caller(caller))
 
 
-def call_of(offer: Offer | None, tool: str, args: JsonObject | str, typed: Mapping[str, OptionValue]) -> ToolCall:
+def call_of(
+    offer: Offer | None, tool: str, args: JsonObject | str, typed: Mapping[str, OptionValue]
+) -> ToolCall:
     """A call by the name of its tool and its args, or their text where that is not a JSON object.
 
     ``typed`` is read with the tool's schema; JSON is judged as it is, for a model's call would be.
@@ -98,4 +104,6 @@ def call_of(offer: Offer | None, tool: str, args: JsonObject | str, typed: Mappi
 
         options = args_from(typed, offer.tool.schema.json_schema)
     unreadable = args if isinstance(args, str) else None
-    return ToolCall("approve", tool, {} if isinstance(args, str) else {**args, **options}, unreadable)
+    return ToolCall(
+        "approve", tool, {} if isinstance(args, str) else {**args, **options}, unreadable
+    )

@@ -56,7 +56,12 @@ async def check_health(*, interactive: bool) -> list[DoctorCheck]:
         return [*own, unsound]
     own += [_config(), _terminal(interactive), _confinement(), _trial(), *_leftovers(forge_home())]
     own += [*_sockets(), *_servers(), *_locks(Path.cwd())]
-    return [*own, *await _models(), *await _plugins(), *_executables(ExecutableManager(forge_home()))]
+    return [
+        *own,
+        *await _models(),
+        *await _plugins(),
+        *_executables(ExecutableManager(forge_home())),
+    ]
 
 
 def _python() -> DoctorCheck:
@@ -70,7 +75,9 @@ def _home(home: Path) -> DoctorCheck:
     if problem := _write_problem(existing):
         remedy = f"make {existing} a folder that you can write to, or set FORGE_HOME"
         return DoctorCheck("home", False, f"{home}: {existing} {problem}", remedy)
-    return DoctorCheck("home", True, str(home) if home.exists() else f"{home} (made when it is needed)")
+    return DoctorCheck(
+        "home", True, str(home) if home.exists() else f"{home} (made when it is needed)"
+    )
 
 
 def _leftovers(home: Path) -> list[DoctorCheck]:
@@ -107,16 +114,22 @@ def _config() -> DoctorCheck:
     try:
         check_settings(load_settings(forge_home()))
     except ForgeError as error:
-        return DoctorCheck("config", False, " ".join(str(error).split()), "correct the file, or move it away")
+        return DoctorCheck(
+            "config", False, " ".join(str(error).split()), "correct the file, or move it away"
+        )
     file = forge_home() / "config.yaml"
-    return DoctorCheck("config", True, str(file) if file.exists() else f"{file} (none, and none is needed)")
+    return DoctorCheck(
+        "config", True, str(file) if file.exists() else f"{file} (none, and none is needed)"
+    )
 
 
 def _terminal(interactive: bool) -> DoctorCheck:
     if interactive:
         return DoctorCheck("terminal", True, "calls that ask can be answered here")
     detail = "no terminal here (or CI is set): calls that ask follow --on-ask"
-    return DoctorCheck("terminal", False, detail, "run forge in a terminal to be asked", essential=False)
+    return DoctorCheck(
+        "terminal", False, detail, "run forge in a terminal to be asked", essential=False
+    )
 
 
 def isolation_level() -> dict[str, str | None]:
@@ -129,7 +142,9 @@ def isolation_level() -> dict[str, str | None]:
 def _confinement() -> DoctorCheck:
     found = best_mechanism()
     remedy = "install bubblewrap (bwrap) 0.8 or newer, and let it make user namespaces"
-    return DoctorCheck("isolation", found is not None, describe_confinement(found), remedy, essential=False)
+    return DoctorCheck(
+        "isolation", found is not None, describe_confinement(found), remedy, essential=False
+    )
 
 
 def _trial() -> DoctorCheck:
@@ -139,13 +154,21 @@ def _trial() -> DoctorCheck:
     if problem is None:
         return DoctorCheck("trial", True, "commands that would ask are tried on a copy first")
     remedy = "use Linux 5.11 or newer with bubblewrap, where users may mount overlays in namespaces"
-    return DoctorCheck("trial", False, f"commands are not tried on a copy: {problem}", remedy, essential=False)
+    return DoctorCheck(
+        "trial", False, f"commands are not tried on a copy: {problem}", remedy, essential=False
+    )
 
 
 def _sockets() -> list[DoctorCheck]:
     """The daemons of this machine that people's commands use by a unix socket, and that confined ones may not use."""
-    named = {name: os.environ.get(name, "").partition(",")[0].removeprefix("unix:") for name in _SOCKET_VARIABLES}
-    paths = [*map(Path, _SOCKETS), *(Path(path.removeprefix("path=")) for path in named.values() if path)]
+    named = {
+        name: os.environ.get(name, "").partition(",")[0].removeprefix("unix:")
+        for name in _SOCKET_VARIABLES
+    }
+    paths = [
+        *map(Path, _SOCKETS),
+        *(Path(path.removeprefix("path=")) for path in named.values() if path),
+    ]
     found = [str(path) for path in dict.fromkeys(paths) if path.is_absolute() and path.is_socket()]
     if not found or best_mechanism() is None:
         return []
@@ -160,14 +183,22 @@ def _servers() -> list[DoctorCheck]:
         free = [name for name, server in servers.items() if server.command and not server.confined]
         if servers:
             told = f"; not confined: {', '.join(free)}" if free else ""
-            return [DoctorCheck("mcp", True, f"{counted(len(servers), 'server')} in config.yaml{told}")]
+            return [
+                DoctorCheck("mcp", True, f"{counted(len(servers), 'server')} in config.yaml{told}")
+            ]
     return []
 
 
 def _locks(folder: Path) -> list[DoctorCheck]:
     """The locks of the workers in a folder; what only an open worker shows is not looked at."""
-    beside = [path for path in sorted(folder.iterdir()) if path.suffix in SUFFIXES and lock_file(path).is_file()]
-    named = [each.path for each in named_workers(folder, forge_home()) if lock_file(each.path).is_file()]
+    beside = [
+        path
+        for path in sorted(folder.iterdir())
+        if path.suffix in SUFFIXES and lock_file(path).is_file()
+    ]
+    named = [
+        each.path for each in named_workers(folder, forge_home()) if lock_file(each.path).is_file()
+    ]
     checks: list[DoctorCheck] = []
     for path in dict.fromkeys([*beside, *named]):
         name = f"lock.{lock_file(path).stem}"
@@ -175,7 +206,9 @@ def _locks(folder: Path) -> list[DoctorCheck]:
         try:
             found = stale_parts(load_worker(path), folder, forge_home())
         except ForgeError as error:
-            checks.append(DoctorCheck(name, False, str(error).replace("\n", " "), remedy, essential=False))
+            checks.append(
+                DoctorCheck(name, False, str(error).replace("\n", " "), remedy, essential=False)
+            )
         else:
             told = "; ".join(map(str, found)) or f"{lock_file(path)} fits the files that are there"
             checks.append(DoctorCheck(name, not found, told, remedy, essential=False))
@@ -205,7 +238,9 @@ async def _plugins() -> list[DoctorCheck]:
             async with Inspector() as inspector:
                 await inspector(load_toolset, plugin.name, plugin.distribution)
         except ForgeError as error:
-            remedy = error.hint or f"ask its author, or forge plugins uninstall {plugin.distribution}"
+            remedy = (
+                error.hint or f"ask its author, or forge plugins uninstall {plugin.distribution}"
+            )
             checks.append(DoctorCheck(f"toolset.{plugin.name}", False, error.message, remedy))
         else:
             checks.append(DoctorCheck(f"toolset.{plugin.name}", True, str(plugin)))
@@ -227,7 +262,10 @@ def _executables(tools: ExecutableManager) -> list[DoctorCheck]:
         return [DoctorCheck("executables", False, str(error), "make it a folder that you can read")]
     broken = [
         DoctorCheck(
-            f"executable.{name}", False, problem.replace("\n", " "), f"correct it, or remove {tools.root / name}"
+            f"executable.{name}",
+            False,
+            problem.replace("\n", " "),
+            f"correct it, or remove {tools.root / name}",
         )
         for name, problem in problems.items()
     ]

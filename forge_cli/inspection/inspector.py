@@ -30,7 +30,9 @@ async def inspect(
     Where the worker ``names_code``, there is no use in trying without it.
     """
     async with Inspector(worker, folder, calls_tools=calls_tools) as inspector:
-        return await (inspector.in_child(function, *args) if names_code else inspector(function, *args))
+        return await (
+            inspector.in_child(function, *args) if names_code else inspector(function, *args)
+        )
 
 
 class Inspector:
@@ -41,7 +43,11 @@ class Inspector:
     """
 
     def __init__(
-        self, worker: str | Path | None = None, folder: Path | None = None, *, calls_tools: bool = False
+        self,
+        worker: str | Path | None = None,
+        folder: Path | None = None,
+        *,
+        calls_tools: bool = False,
     ) -> None:
         self._worker = worker
         self._folder = folder
@@ -54,7 +60,10 @@ class Inspector:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> bool | None:
         await self.close()
         return await self._stack.__aexit__(kind, error, trace)
@@ -78,7 +87,9 @@ class Inspector:
             from forge_cli.inspection.loading_child import LoadingChild
 
             start = LoadingChild.started
-            self._child = await start(self._children, self._worker, self._folder, calls_tools=self._calls_tools)
+            self._child = await start(
+                self._children, self._worker, self._folder, calls_tools=self._calls_tools
+            )
         try:
             return await self._child.ask(function, args)
         except ThirdPartyError:

@@ -36,4 +36,8 @@ def why_missing(toolbox: Toolbox, tool: str) -> str | None:
 
 def servers_left_out(toolbox: Toolbox) -> list[str]:
     """The names of the MCP servers of which nothing is known."""
-    return [name for _, name, source, _ in left_out(toolbox) if (source.kind, source.origin) == ("mcp", name)]
+    return [
+        name
+        for _, name, source, _ in left_out(toolbox)
+        if (source.kind, source.origin) == ("mcp", name)
+    ]

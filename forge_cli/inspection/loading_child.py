@@ -65,7 +65,9 @@ class LoadingChild:
                 limits=LIMITS,
             )
         except ToolError as error:
-            raise ThirdPartyError(f"third-party code cannot be loaded to look at it: {error}") from error
+            raise ThirdPartyError(
+                f"third-party code cannot be loaded to look at it: {error}"
+            ) from error
         by = wrap.mechanism if isinstance(wrap, Confined) else None
         self._confined_by = (by.name, by.weakness, by.own_network, by.shows_names) if by else None
         self._stdin = cast(Input, self._child.stdin)
@@ -75,7 +77,12 @@ class LoadingChild:
 
     @classmethod
     async def started(
-        cls, children: ChildProcesses, worker: str | Path | None, folder: Path | None, *, calls_tools: bool
+        cls,
+        children: ChildProcesses,
+        worker: str | Path | None,
+        folder: Path | None,
+        *,
+        calls_tools: bool,
     ) -> Self:
         """One that sees a worker; zones of toolsets that others wrote are made before."""
         child = cls(children, worker, folder, calls_tools=calls_tools)
@@ -84,7 +91,9 @@ class LoadingChild:
             child = cls(children, worker, folder, make_zones(unseen), calls_tools=calls_tools)
         return child
 
-    async def _unseen_zones(self, worker: str | Path, folder: Path | None) -> list[tuple[str, str, str]]:
+    async def _unseen_zones(
+        self, worker: str | Path, folder: Path | None
+    ) -> list[tuple[str, str, str]]:
         try:
             return await self.ask(unseen_zones, (str(worker), str(folder or Path.cwd())))
         except ThirdPartyError:
@@ -107,7 +116,9 @@ class LoadingChild:
         await self._child.stop(politely=False)
         self._forward_errors()
 
-    async def _exchange(self, request: bytes, limit: anyio.CancelScope, seconds: float) -> JsonObject:
+    async def _exchange(
+        self, request: bytes, limit: anyio.CancelScope, seconds: float
+    ) -> JsonObject:
         try:
             await self._stdin.write(request, timeout=None)
         except ToolError:
@@ -144,7 +155,9 @@ class LoadingChild:
     def _value(self, reply: JsonObject, function: Callable[..., Awaitable[T]]) -> T:
         try:
             if "value" in reply:
-                value: T = msgspec.convert(reply["value"], result_type(function), dec_hook=_read_path)
+                value: T = msgspec.convert(
+                    reply["value"], result_type(function), dec_hook=_read_path
+                )
                 return value
             error = _error_of(reply) if "error" in reply else self._blame(str(reply["failed"]))
         except (KeyError, TypeError, ValueError, RecursionError):

@@ -42,14 +42,20 @@ def check_model(found: Worker, workspace: Path) -> str | None:
     if not names or name in names or _DATE.sub("", name) in names:
         return None
     near = nearest(name, names)
-    remedy = f"did you mean '{provider}:{near}'?" if near else "forge models list shows those that it has"
+    remedy = (
+        f"did you mean '{provider}:{near}'?"
+        if near
+        else "forge models list shows those that it has"
+    )
     return f"{where}: {provider} is not known to have a model '{name}'; {remedy}"
 
 
 def check_script(worker: Worker, folder: Path) -> None:
     """Refuse a scripted model whose file is missing or wrong, as a run would."""
     settings = load_settings(forge_home(), folder)
-    named = NamedModel.of(worker.config.model or "", settings, (worker.folder,), worker.config.where("model"))
+    named = NamedModel.of(
+        worker.config.model or "", settings, (worker.folder,), worker.config.where("model")
+    )
     if named.name.startswith(f"{FILES}:"):
         named.make(PluginHost(worker=worker), settings, lambda level, message: None)
 
@@ -94,7 +100,9 @@ def model_names(workspace: Path) -> list[str]:
         prefix = plugin.name.removeprefix(MODEL)
         try:
             factory = host.model(prefix)
-            names += [] if factory.missing() else [f"{prefix}:{name}" for name in factory.known_names()]
+            names += (
+                [] if factory.missing() else [f"{prefix}:{name}" for name in factory.known_names()]
+            )
         except ForgeError:
             continue
     return list(dict.fromkeys(names))

@@ -18,7 +18,9 @@ from forge_cli.files.worker import Worker, load_worker
 
 async def share_of_window(tokens: int, worker: str | None) -> str | None:
     """``2.1 % of the window of MODEL``, for the model that a worker would have; None where that is not known."""
-    model, window = _model_of(load_worker(worker) if worker else None, load_settings(forge_home(), Path.cwd()))
+    model, window = _model_of(
+        load_worker(worker) if worker else None, load_settings(forge_home(), Path.cwd())
+    )
     return f"{tokens / window:.1%} of the window of {model}" if window else None
 
 

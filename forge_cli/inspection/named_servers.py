@@ -43,7 +43,9 @@ def with_servers_only(worker: Worker) -> Worker:
     if config is None:
         hint = "name some under toolsets.mcp.servers"
         raise WorkerError(
-            worker.config.where("toolsets"), f"the worker '{worker.name}' names no MCP servers", hint=hint
+            worker.config.where("toolsets"),
+            f"the worker '{worker.name}' names no MCP servers",
+            hint=hint,
         )
     toolset = McpToolset(config)
     toolset.tolerant = True

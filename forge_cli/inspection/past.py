@@ -37,7 +37,9 @@ async def judge_past(
 ) -> list[Outlook]:
     """Judge calls once more; nothing is executed or asked. ``user_text`` stands for the user's file."""
     async with judging(worker, workspace, user_text) as judge:
-        return [await judge(past.call.name, _given(past), {}, _caller(past).value) for past in calls]
+        return [
+            await judge(past.call.name, _given(past), {}, _caller(past).value) for past in calls
+        ]
 
 
 def _given(past: PastCall) -> dict[str, object] | str:
@@ -64,7 +66,11 @@ class MadeCall:
     @property
     def rules(self) -> tuple[GrantRule, ...]:
         """The narrowest rules of the user's own that would allow it; a wider one would allow what was not asked."""
-        fitting = (offer.rules for offer in self.offers if offer.rules and all(rule.user_at for rule in offer.rules))
+        fitting = (
+            offer.rules
+            for offer in self.offers
+            if offer.rules and all(rule.user_at for rule in offer.rules)
+        )
         return next(fitting, ())
 
 
@@ -110,7 +116,11 @@ def _file_of(work: PastWork) -> str | None:
     """The file of the worker that did the work; that of a child is found as its parents find it."""
     try:
         root = load_worker(work.root_file or "")
-        workers = [root] if work.is_root else [each for each in with_children(root) if each.name == work.worker]
+        workers = (
+            [root]
+            if work.is_root
+            else [each for each in with_children(root) if each.name == work.worker]
+        )
     except (ForgeError, OSError):
         return None
     return str(workers[0].path) if workers else None
@@ -151,7 +161,11 @@ class Rejudged(Struct, frozen=True):
 
     @property
     def change(self) -> str | None:
-        return CHANGES[self.after["verdict"]] if self.before["verdict"] != self.after["verdict"] else None
+        return (
+            CHANGES[self.after["verdict"]]
+            if self.before["verdict"] != self.after["verdict"]
+            else None
+        )
 
     def prompts(self, answer: VerdictAnswer) -> bool:
         return answer["verdict"] == "ask" and not self.remembered
@@ -178,4 +192,6 @@ async def rejudge(worker: str, workspace: Path, calls: Sequence[PastCall]) -> li
 
 def _before(past: PastCall, said: PastVerdict) -> VerdictAnswer:
     where = str(said.where) if said.where else None
-    return answer_of(past.call.name, said.verdict, said.reason, rule=said.rule, where=where, by=said.by)
+    return answer_of(
+        past.call.name, said.verdict, said.reason, rule=said.rule, where=where, by=said.by
+    )

@@ -63,7 +63,10 @@ async def suggest_rules(
     while candidates:
         given = _key(chosen)
         best = max(candidates, key=lambda key: _worth(key, given, wanted))
-        if _worth(best, given, wanted) <= 1 and sum(each.saves for each in found) >= MOST * wanted.total():
+        if (
+            _worth(best, given, wanted) <= 1
+            and sum(each.saves for each in found) >= MOST * wanted.total()
+        ):
             break
         rules = tuple(rule for rule in candidates.pop(best) if rule not in chosen)
         if not rules:
@@ -73,7 +76,11 @@ async def suggest_rules(
         if denied := next((each for each in new if each.no), None):
             left_out.append(LeftOut(rules, denied))
         elif saves := sum(each.yes for each in new):
-            found.append(Suggestion(rules, saves, tuple(each for each in new if not each.yes and not each.granted)))
+            found.append(
+                Suggestion(
+                    rules, saves, tuple(each for each in new if not each.yes and not each.granted)
+                )
+            )
             chosen += rules
             allowed |= now
     return found, left_out
@@ -83,7 +90,9 @@ def _key(rules: Iterable[GrantRule]) -> frozenset[str]:
     return frozenset(map(str, rules))
 
 
-def _worth(rules: frozenset[str], given: frozenset[str], wanted: Mapping[frozenset[str], int]) -> float:
+def _worth(
+    rules: frozenset[str], given: frozenset[str], wanted: Mapping[frozenset[str], int]
+) -> float:
     """How many questions rules would save for each new one, beside those that are given, as far as the offers say."""
     saved = sum(yes for key, yes in wanted.items() if not key <= given and key <= given | rules)
     return saved / max(1, len(rules - given))
@@ -92,7 +101,9 @@ def _worth(rules: frozenset[str], given: frozenset[str], wanted: Mapping[frozens
 _BY_NAME = ".approval.tools."
 
 
-async def suggest_from_past(since: str, warn: Warn) -> tuple[list[MadeCall], list[Suggestion], list[LeftOut]]:
+async def suggest_from_past(
+    since: str, warn: Warn
+) -> tuple[list[MadeCall], list[Suggestion], list[LeftOut]]:
     """The questions that would come up again, and what would answer them.
 
     What was denied to a worker that cannot be opened any more must not be allowed to another.
@@ -104,7 +115,9 @@ async def suggest_from_past(since: str, warn: Warn) -> tuple[list[MadeCall], lis
     for gate, calls in judged:
         elsewhere = zip(denied, await gate.judge([made.past for made in denied]), strict=True)
         found = [(made, now) for made, now in (*calls, *elsewhere) if now.verdict == "ask"]
-        asking.append((gate, {len(questions) + place: made.past for place, (made, _) in enumerate(found)}))
+        asking.append(
+            (gate, {len(questions) + place: made.past for place, (made, _) in enumerate(found)})
+        )
         questions += [replace(made, offers=now.offers) for made, now in found]
 
     async def newly_allowed(rules: Sequence[GrantRule], before: Set[int]) -> set[int]:
@@ -142,10 +155,15 @@ async def compare_rules(warn: Warn) -> tuple[dict[str, Facts], set[str], int]:
     judged, _ = await judge_gates(past_gates(warn), warn)
     rules: dict[str, Facts] = {}
     met: set[str] = set()
-    with TemporaryDirectory(prefix="forge-") as empty, suppress(ForgeError):  # a toolset may need settings of a worker
+    with (
+        TemporaryDirectory(prefix="forge-") as empty,
+        suppress(ForgeError),
+    ):  # a toolset may need settings of a worker
         rules |= {rule["where"]: rule for rule in _written(await inspect(policy_at, None, empty))}
     for gate, calls in judged:
-        policy = await inspect(policy_at, gate.file, str(gate.workspace), worker=gate.file, folder=gate.workspace)
+        policy = await inspect(
+            policy_at, gate.file, str(gate.workspace), worker=gate.file, folder=gate.workspace
+        )
         called = {made.past.call.name for made, _ in calls}
         rules |= {rule["where"]: rule for rule in _written(policy)}
         met.update(*(now.met for _, now in calls))
@@ -163,5 +181,7 @@ async def policy_at(worker: str | None, workspace: str) -> Facts:
 
 def _written(policy: Facts) -> Iterator[Facts]:
     """The rules that stand in a file: entries of lists, and of tools by their name."""
-    yield from (rule for rule in policy["rules"] if rule["where"] and str(rule["rule"]).endswith("]"))
+    yield from (
+        rule for rule in policy["rules"] if rule["where"] and str(rule["rule"]).endswith("]")
+    )
     yield from (rule for rule in policy["tools"] if rule["where"] and _BY_NAME in str(rule["rule"]))

@@ -41,7 +41,11 @@ async def check_distribution(plugins: list[Plugin]) -> list[ConformanceCheck]:
     absent = missing(distribution)
     checks = [
         _check(distribution, "forge", *([f"{distribution} {built}"] if built else [])),
-        _check(distribution, "requirements", *([f"not installed: {', '.join(absent)}"] if absent else [])),
+        _check(
+            distribution,
+            "requirements",
+            *([f"not installed: {', '.join(absent)}"] if absent else []),
+        ),
     ]
     for plugin in plugins:
         problems = [*_unsound(plugin), *shared_names(plugin, host)]
@@ -115,12 +119,19 @@ def _hooks(host: PluginHost, plugin: Plugin) -> list[str]:
         return []
     known = {each.name for each in host.plugins if each.distribution == plugin.distribution}
     lost = sorted(set(host.offered_names(plugin)) - known)
-    return [f"{' '.join(kind_and_name(name))} has no entry point '{name}', so forge does not find it" for name in lost]
+    return [
+        f"{' '.join(kind_and_name(name))} has no entry point '{name}', so forge does not find it"
+        for name in lost
+    ]
 
 
 def _settings(host: PluginHost, plugin: Plugin) -> list[str]:
     settings = settings_of(host.toolset_of(plugin))
-    silent = [each["name"] for each in settings if each["name"] not in COMMON and not each["description"].strip()]
+    silent = [
+        each["name"]
+        for each in settings
+        if each["name"] not in COMMON and not each["description"].strip()
+    ]
     return [f"{', '.join(silent)}: no description; say what it means"] if silent else []
 
 
@@ -131,7 +142,9 @@ def _model(host: PluginHost, plugin: Plugin) -> list[str]:
         "make is not callable": callable(factory.make),
         "missing() gives neither None nor a sentence": lacking is None or isinstance(lacking, str),
         "keys are not names of variables": all(isinstance(key, str) for key in factory.keys),
-        "catalog() gives models without a name": all(isinstance(each.name, str) for each in factory.catalog()),
+        "catalog() gives models without a name": all(
+            isinstance(each.name, str) for each in factory.catalog()
+        ),
     }
     return [problem for problem, is_sound in sound.items() if not is_sound]
 
@@ -145,7 +158,11 @@ def _observer(host: PluginHost, plugin: Plugin) -> list[str]:
 
 
 def _command(host: PluginHost, plugin: Plugin) -> list[str]:
-    problems = [] if plugin.summary else ["the distribution has no description, so forge --help says nothing of it"]
+    problems = (
+        []
+        if plugin.summary
+        else ["the distribution has no description, so forge --help says nothing of it"]
+    )
     path = kind_and_name(plugin.name)[1]
     told = as_command(host.command_of(plugin), path, typer.Typer(add_completion=False)).help
     return [*problems, *([] if told else ["it has no help: write a docstring"])]
@@ -156,7 +173,9 @@ def _renderer(host: PluginHost, plugin: Plugin) -> list[str]:
     odd = [kind for kind in drawn if not is_valid_kind(kind) or is_well_known_kind(kind)]
     problems = [f"{kind!r} is not a kind of a custom result" for kind in odd]
     return problems + [
-        f"the renderer of {kind!r} is not callable" for kind, draw in drawn.items() if not callable(draw)
+        f"the renderer of {kind!r} is not callable"
+        for kind, draw in drawn.items()
+        if not callable(draw)
     ]
 
 
@@ -183,5 +202,9 @@ async def _conformance(host: PluginHost, plugin: Plugin) -> list[ConformanceChec
         return [_check(plugin.name, "tools", error.message)]
     except BaseException as error:  # third-party code: a toolset is opened, asked and closed here
         return [_check(plugin.name, "tools", error_text(error))]
-    none = [ConformanceCheck(plugin.name, "tools", True, "it offers none without settings")] if not tools else []
+    none = (
+        [ConformanceCheck(plugin.name, "tools", True, "it offers none without settings")]
+        if not tools
+        else []
+    )
     return [*none, *found]

@@ -43,14 +43,27 @@ async def provider_rows(*, with_models: bool = False) -> list[ProviderRow]:
 
 def _row(plugin: Plugin) -> ProviderRow:
     prefix = plugin.name.removeprefix(MODEL)
-    return {"provider": prefix, "origin": str(plugin), "ready": False, "needs": "", "missing": None} | {
+    return {
+        "provider": prefix,
+        "origin": str(plugin),
+        "ready": False,
+        "needs": "",
+        "missing": None,
+    } | {
         "models": [],
         "keys": [],
     }
 
 
-def _broken(plugin: Plugin, problem: str, needs: str = "", remedy: str | None = None) -> ProviderRow:
-    return {**_row(plugin), "needs": needs, "error": problem, "remedy": remedy or f"reinstall {plugin}"}
+def _broken(
+    plugin: Plugin, problem: str, needs: str = "", remedy: str | None = None
+) -> ProviderRow:
+    return {
+        **_row(plugin),
+        "needs": needs,
+        "error": problem,
+        "remedy": remedy or f"reinstall {plugin}",
+    }
 
 
 async def provider_row(name: str, distribution: str, with_models: bool) -> ProviderRow:
@@ -63,13 +76,22 @@ async def provider_row(name: str, distribution: str, with_models: bool) -> Provi
     try:
         missing = factory.missing()
         listed = await _models(factory, ready=missing is None) if with_models else {}
-    except ForgeError as error:  # such as stored keys that cannot be read, which is no fault of the plugin
+    except (
+        ForgeError
+    ) as error:  # such as stored keys that cannot be read, which is no fault of the plugin
         [problem, *_] = str(error).splitlines()
         return _broken(plugin, problem, factory.needs, error.hint)
     except Exception as error:  # third-party code
-        problem = f"the plugin '{plugin.name}' of {plugin} cannot tell what it needs: {error_text(error)}"
+        problem = (
+            f"the plugin '{plugin.name}' of {plugin} cannot tell what it needs: {error_text(error)}"
+        )
         return _broken(plugin, problem, factory.needs)
-    stated = {"ready": missing is None, "needs": factory.needs, "missing": missing, "keys": list(factory.keys)}
+    stated = {
+        "ready": missing is None,
+        "needs": factory.needs,
+        "missing": missing,
+        "keys": list(factory.keys),
+    }
     return {**_row(plugin), **stated, **listed}
 
 
@@ -80,15 +102,25 @@ async def _models(factory: ModelFactory, *, ready: bool) -> dict[str, Any]:
         return {"models": found}
     try:
         with anyio.fail_after(PATIENCE):
-            return {"models": [*found, *(_listed(model, "server") for model in await factory.ask())]}
+            return {
+                "models": [*found, *(_listed(model, "server") for model in await factory.ask())]
+            }
     except ForgeError as error:
         return {"models": found, "unheard": error.message}
     except TimeoutError:
-        return {"models": found, "unheard": f"it did not say within {PATIENCE:g} s which models it has"}
+        return {
+            "models": found,
+            "unheard": f"it did not say within {PATIENCE:g} s which models it has",
+        }
 
 
 def _listed(model: ListedModel, source: str) -> dict[str, Any]:
-    return {"name": model.name, "context": model.context, "guessed": model.guessed, "source": source}
+    return {
+        "name": model.name,
+        "context": model.context,
+        "guessed": model.guessed,
+        "source": source,
+    }
 
 
 async def ready_models() -> list[str]:
@@ -99,6 +131,10 @@ async def ready_models() -> list[str]:
     names: list[str] = []
     for row in ready:
         names += [f"{row['provider']}:{model['name']}" for model in row["models"]]
-    names += [MODELS[row["provider"]] for row in ready if not row["models"] and "MODEL" not in MODELS[row["provider"]]]
+    names += [
+        MODELS[row["provider"]]
+        for row in ready
+        if not row["models"] and "MODEL" not in MODELS[row["provider"]]
+    ]
     likely = [name for name in names if name in MODELS.values()]
     return list(dict.fromkeys((*(likely if names and names[0] not in likely else ()), *names)))

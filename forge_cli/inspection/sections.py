@@ -55,22 +55,34 @@ def toolset_schema(toolset: type[Toolset]) -> JsonObject:
     may_be_empty = [] if schema.get("required") or "anyOf" in schema else [{"type": "null"}]
     listed = [{"type": "array", "items": schema}] if toolset.repeatable else []
     choices = [schema, *may_be_empty, *listed]
-    return {"anyOf": choices, "$defs": definitions} if len(choices) > 1 else {**schema, "$defs": definitions}
+    return (
+        {"anyOf": choices, "$defs": definitions}
+        if len(choices) > 1
+        else {**schema, "$defs": definitions}
+    )
 
 
 def settings_of(toolset: type[Toolset]) -> list[JsonObject]:
     """The keys of a toolset's section that are its own: name, type, default or required, description."""
     schema = section_schema(toolset.Config)
     fields = toolset.Config.model_fields
-    own = {field.alias or name for name, field in fields.items() if name not in COMMON or field.is_required()}
+    own = {
+        field.alias or name
+        for name, field in fields.items()
+        if name not in COMMON or field.is_required()
+    }
     ordered = sorted(schema["properties"].items(), key=lambda item: item[0] in COMMON)
     return [_setting(name, entry, schema, fields) for name, entry in ordered if name in own]
 
 
-def _setting(name: str, entry: JsonObject, schema: JsonObject, fields: dict[str, FieldInfo]) -> JsonObject:
+def _setting(
+    name: str, entry: JsonObject, schema: JsonObject, fields: dict[str, FieldInfo]
+) -> JsonObject:
     info = next(field for key, field in fields.items() if (field.alias or key) == name)
     default = (
-        {"required": True} if info.is_required() else {"default": jsonable(info.get_default(call_default_factory=True))}
+        {"required": True}
+        if info.is_required()
+        else {"default": jsonable(info.get_default(call_default_factory=True))}
     )
     return {
         "name": name,
@@ -83,7 +95,9 @@ def _setting(name: str, entry: JsonObject, schema: JsonObject, fields: dict[str,
 def line_of_setting(setting: JsonObject) -> str:
     """``name (a string, required): what it means``."""
     default = (
-        f", default {json.dumps(setting['default'], ensure_ascii=False)}" if "default" in setting else ", required"
+        f", default {json.dumps(setting['default'], ensure_ascii=False)}"
+        if "default" in setting
+        else ", required"
     )
     meaning = f": {setting['description']}" if setting["description"] else ""
     return f"{setting['name']} ({setting['type']}{default}){meaning}"
@@ -91,12 +105,18 @@ def line_of_setting(setting: JsonObject) -> str:
 
 def _with_twins(found: JsonObject) -> JsonObject:
     """``max_turns`` may be spelled ``maxTurns``: taken, but as a pattern, so that editors do not offer it."""
-    twins = {name: twin for name in found.get("properties", {}) if (twin := camel_case(name)) != name}
+    twins = {
+        name: twin for name in found.get("properties", {}) if (twin := camel_case(name)) != name
+    }
     if not twins:
         return found
     patterns = {f"^{twin}$": found["properties"][name] for name, twin in twins.items()}
     required = [name for name in found.get("required", []) if name not in twins]
-    either = [{"anyOf": [{"required": [n]}, {"required": [twins[n]]}]} for n in found.get("required", []) if n in twins]
+    either = [
+        {"anyOf": [{"required": [n]}, {"required": [twins[n]]}]}
+        for n in found.get("required", [])
+        if n in twins
+    ]
     kept = {key: value for key, value in found.items() if key != "required"}
     more = {**({"required": required} if required else {}), **({"allOf": either} if either else {})}
     return {**kept, "patternProperties": patterns, **more}
@@ -121,6 +141,8 @@ def _own_texts(cls: type[BaseModel]) -> dict[str, str]:
     statements = body.body if isinstance(body, ast.ClassDef) else []
     for field, below in pairwise(statements):
         match field, below:
-            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str() as text)):
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(
+                value=ast.Constant(value=str() as text)
+            ):
                 texts[name] = " ".join(inspect.cleandoc(text).split())
     return texts

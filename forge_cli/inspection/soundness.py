@@ -30,7 +30,9 @@ async def open_all(path: str, workspace: str) -> tuple[tuple[int, int, list[str]
     warn_of_events(bus)
     open_worker = partial(opened, workspace=Path(workspace), bus=bus, make_zones=False)
 
-    async def look(worker: Worker, parent: Assembly | None, depth: int = 0) -> tuple[int, int, list[str]]:
+    async def look(
+        worker: Worker, parent: Assembly | None, depth: int = 0
+    ) -> tuple[int, int, list[str]]:
         seen.add(worker.path.resolve())
         async with open_worker(worker, parent=parent) as assembly:
             from forge_cli.engine.runtime.children import MAX_DEPTH

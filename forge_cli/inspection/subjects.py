@@ -84,13 +84,19 @@ def worker_names() -> list[str]:
 def is_known(target: str) -> bool:
     """Return True for a tool, a toolset or a path, which count before a worker of that name."""
     toolsets = [plugin.name for plugin in PluginHost().toolset_plugins()]
-    return target in ExecutableManager(forge_home()).names() or target in toolsets or os.path.exists(target)
+    return (
+        target in ExecutableManager(forge_home()).names()
+        or target in toolsets
+        or os.path.exists(target)
+    )
 
 
 def _unknown(target: str, known: Sequence[str]) -> UsageError:
     path = Path(target)
     beside = (
-        [str(path.parent / name) for name in sorted(os.listdir(path.parent))] if os.access(path.parent, os.R_OK) else []
+        [str(path.parent / name) for name in sorted(os.listdir(path.parent))]
+        if os.access(path.parent, os.R_OK)
+        else []
     )
     listed = f"there are: {', '.join(known)}; or give the path of a tools.py or of a tool's folder"
     hint = did_you_mean(target, known, did_you_mean(str(path), beside, listed))
@@ -118,7 +124,10 @@ async def _check_toolset(name: str) -> list[ConformanceCheck]:
         _, plugin = host.toolset(name)
         if needed_settings(host, plugin):
             hint = f"give {'the path of its tools.py, or ' if name == CustomToolset.name else ''}--worker WORKER"
-            raise UsageError(f"the toolset '{name}' has no tools without settings, which a worker gives", hint=hint)
+            raise UsageError(
+                f"the toolset '{name}' has no tools without settings, which a worker gives",
+                hint=hint,
+            )
         with TemporaryDirectory(prefix="forge-look-") as folder:
             if name != ExecutablesToolset.name:
                 return await _check_tools(name, {}, folder=Path(folder))
@@ -134,7 +143,9 @@ async def _check_worker(path: Path, toolset: str | None = None) -> list[Conforma
     try:
         worker = load_worker(path)
         here = Path.cwd()
-        async with opened(worker, workspace=here, mode=ApprovalMode.APPROVE_ALL, make_zones=False) as assembly:
+        async with opened(
+            worker, workspace=here, mode=ApprovalMode.APPROVE_ALL, make_zones=False
+        ) as assembly:
             names = [each.name for each in assembly.toolbox.toolsets]
             if toolset is not None and toolset not in names:
                 hint = did_you_mean(toolset, names, f"it has: {', '.join(names) or 'none'}")
@@ -153,7 +164,11 @@ async def _check_tools_file(path: Path) -> list[ConformanceCheck]:
     except ForgeError as error:
         return [ConformanceCheck.of(path.name, LOADS, str(error))]
     if not names:
-        return [ConformanceCheck.of(path.name, LOADS, "it offers no tools: no typed function, no Tool, no Toolset")]
+        return [
+            ConformanceCheck.of(
+                path.name, LOADS, "it offers no tools: no typed function, no Tool, no Toolset"
+            )
+        ]
     section = {"module": str(path), "tools": names}
     checks = await _check_tools(CustomToolset.name, section)
     if all(check.check != LOADS for check in checks):
@@ -173,7 +188,10 @@ async def _check_folder(path: Path) -> list[ConformanceCheck]:
 
 
 async def _check_tools(
-    toolset: str, section: Mapping[str, object], called: str | None = None, folder: Path | None = None
+    toolset: str,
+    section: Mapping[str, object],
+    called: str | None = None,
+    folder: Path | None = None,
 ) -> list[ConformanceCheck]:
     """Look at each tool that is offered with these settings, and try it where that does no harm."""
     try:
@@ -184,14 +202,19 @@ async def _check_tools(
 
 
 async def _check_offers(assembly: Assembly, toolset: str | None = None) -> list[ConformanceCheck]:
-    offers = [offer for offer in assembly.toolbox.offers.values() if toolset in (None, offer.toolset)]
+    offers = [
+        offer for offer in assembly.toolbox.offers.values() if toolset in (None, offer.toolset)
+    ]
     tools = [offer.tool for offer in offers]
     return await check_tools(tools, assembly.guard)
 
 
 @asynccontextmanager
 async def _open(
-    toolset: str, section: Mapping[str, object], home: Path | None = None, folder: Path | None = None
+    toolset: str,
+    section: Mapping[str, object],
+    home: Path | None = None,
+    folder: Path | None = None,
 ) -> AsyncIterator[Assembly]:
     """A worker with one toolset; typing the command approves what it asks for, and what is blocked stays so."""
     here = folder or Path.cwd()
@@ -201,11 +224,17 @@ async def _open(
         yield assembly
 
 
-async def check_program(program: Program, tools: ExecutableManager, assembly: Assembly) -> list[ConformanceCheck]:
+async def check_program(
+    program: Program, tools: ExecutableManager, assembly: Assembly
+) -> list[ConformanceCheck]:
     """Look at a program, make it ready, and run its examples through the gate."""
     offer = assembly.toolbox.offers.get(program.name)
     if offer is None:
-        return [ConformanceCheck.of(program.name, LOADS, "it was changed while it was tested; try again")]
+        return [
+            ConformanceCheck.of(
+                program.name, LOADS, "it was changed while it was tested; try again"
+            )
+        ]
     checks = examine(dataclasses.replace(offer.tool, timeout=program.manifest.timeout))
     try:
         checks.append(ConformanceCheck(program.name, "build", True, await tools.build(program)))
@@ -213,7 +242,9 @@ async def check_program(program: Program, tools: ExecutableManager, assembly: As
         return [*checks, ConformanceCheck.of(program.name, "build", str(error))]
     for number, example in enumerate(program.manifest.examples, 1):
         problem = await _problem(program, example, assembly)
-        checks.append(ConformanceCheck.of(program.name, f"example {number}", *([problem] if problem else [])))
+        checks.append(
+            ConformanceCheck.of(program.name, f"example {number}", *([problem] if problem else []))
+        )
     return checks
 
 
@@ -224,7 +255,9 @@ async def _problem(program: Program, example: Example, assembly: Assembly) -> st
     with programs.observed() as runs:
         outcome = await assembly.guard.call(call, Caller.OPERATOR)
     done = runs[-1] if runs else None
-    differences = list(_differences(example.expect, done)) if done else [outcome.error or outcome.status]
+    differences = (
+        list(_differences(example.expect, done)) if done else [outcome.error or outcome.status]
+    )
     if not differences:
         return None
     given = f"with {cut(json.dumps(example.arguments, ensure_ascii=False, default=str), SAID)}: "
@@ -236,7 +269,11 @@ def _differences(expected: ExampleExpectation, done: Finished) -> Iterator[str]:
     if done.timed_out:
         yield f"it was stopped after {done.duration_ms / 1000:.1f} seconds"
     elif done.exit_code != expected.exit:
-        ended = f"exit code {done.exit_code}" if done.exit_code is not None else f"ended by signal {done.signal}"
+        ended = (
+            f"exit code {done.exit_code}"
+            if done.exit_code is not None
+            else f"ended by signal {done.signal}"
+        )
         yield f"{ended} instead of {expected.exit}"
     if expected.stdout_contains is not None and expected.stdout_contains not in done.stdout:
         yield f"stdout does not contain {problems.shown(expected.stdout_contains)}"
@@ -244,4 +281,6 @@ def _differences(expected: ExampleExpectation, done: Finished) -> Iterator[str]:
 
 def _quote_output(done: Finished) -> str:
     streams = {"stdout": done.stdout, "stderr": done.stderr}
-    return "".join(f"\n{name}: {cut(text.strip(), SAID)}" for name, text in streams.items() if text.strip())
+    return "".join(
+        f"\n{name}: {cut(text.strip(), SAID)}" for name, text in streams.items() if text.strip()
+    )

@@ -14,7 +14,14 @@ from msgspec.structs import asdict
 
 from forge_cli import __version__
 from forge_cli.core.source import OWN, Source
-from forge_cli.engine.plugins.scan import Plugin, allowed, file_stamp, installed, package_places, toolset_plugins
+from forge_cli.engine.plugins.scan import (
+    Plugin,
+    allowed,
+    file_stamp,
+    installed,
+    package_places,
+    toolset_plugins,
+)
 from forge_cli.files.cache import StampedCache
 from forge_cli.files.home import forge_home
 
@@ -54,7 +61,11 @@ class Row(Struct, frozen=True):
     def wire(self, *, tokens: bool = False) -> dict[str, Any]:
         """The facts known of it; what most tools do not have is left out where it is missing."""
         left_out = () if tokens else ("tokens", "deferred")
-        return {key: value for key, value in asdict(self).items() if value is not None and key not in left_out}
+        return {
+            key: value
+            for key, value in asdict(self).items()
+            if value is not None and key not in left_out
+        }
 
 
 def rows_of_all(read: Callable[[Plugin], list[Row]]) -> list[Row]:
@@ -106,7 +117,11 @@ def _digest(found: object) -> str:
 def _stamp_of(folder: Path) -> str:
     """A stamp that changes when an executable is added, edited or removed; found without loading what reads them."""
     found: list[tuple[str, int, int]] = []
-    for path in sorted((*folder.glob("[!.]*"), *folder.glob("[!.]*/*"))) if os.access(folder, os.X_OK) else ():
+    for path in (
+        sorted((*folder.glob("[!.]*"), *folder.glob("[!.]*/*")))
+        if os.access(folder, os.X_OK)
+        else ()
+    ):
         with suppress(OSError):
             status = path.lstat()
             found.append((str(path), status.st_mtime_ns, status.st_size))

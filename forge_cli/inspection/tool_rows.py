@@ -61,7 +61,14 @@ def _row_of_toolset(plugin: Plugin, toolset: type[Toolset]) -> Row:
     settings = settings_of(toolset)
     needed = ", ".join(each["name"] for each in settings if "required" in each)
     text = f"needs settings: {needed}" if needed else "has no tools without settings"
-    return Row(plugin.name, plugin.name, plugin.source.kind, str(plugin), description=text, settings=settings)
+    return Row(
+        plugin.name,
+        plugin.name,
+        plugin.source.kind,
+        str(plugin),
+        description=text,
+        settings=settings,
+    )
 
 
 def _left_out(assembly: Assembly) -> list[Row]:
@@ -72,7 +79,9 @@ def _left_out(assembly: Assembly) -> list[Row]:
 async def only_plugin(host: PluginHost, plugin: Plugin, **more: Any) -> AsyncIterator[Assembly]:
     """A worker with nothing but one plugin, in an empty folder: not every working directory can be a zone."""
     with TemporaryDirectory(prefix="forge-look-") as folder:
-        async with opened(bare_worker({plugin.name: {}}), workspace=Path(folder), host=host, **more) as assembly:
+        async with opened(
+            bare_worker({plugin.name: {}}), workspace=Path(folder), host=host, **more
+        ) as assembly:
             yield assembly
 
 
@@ -109,7 +118,10 @@ async def rows_of_worker(path: str) -> list[Row]:
         broken = _left_out(assembly)
         offers = dict(assembly.toolbox.offers)
         deferred = await defer_tools(worker, assembly, load_settings(forge_home(), workspace))
-        rows = [replace(_row(each), deferred=deferred.is_deferred(each) or None) for each in offers.values()]
+        rows = [
+            replace(_row(each), deferred=deferred.is_deferred(each) or None)
+            for each in offers.values()
+        ]
         return [*rows, *broken]
 
 
@@ -129,7 +141,9 @@ async def details_of_worker(worker: str, wanted: str) -> dict[str, Details]:
         offered = list(assembly.toolbox.offers.values())
         if wanted not in assembly.toolbox.offers and (why := why_missing(assembly.toolbox, wanted)):
             raise UsageError(f"there is no tool '{wanted}'", hint=why)
-    toolsets = {name: _toolset_details(*host.toolset(name), offered) for name in loaded.config.toolsets}
+    toolsets = {
+        name: _toolset_details(*host.toolset(name), offered) for name in loaded.config.toolsets
+    }
     return toolsets | {offer.tool.name: _details(offer) for offer in offered}
 
 
@@ -188,7 +202,9 @@ def _details(offer: Offer) -> Details:
         **{key: value for key, value in known.items() if value},
         "mode": tool.mode,
         "approval": offer.policy.approval_word(tool),
-        "effects": sorted(effect.value for effect in tool.effects) if tool.effects is not None else "unknown",
+        "effects": sorted(effect.value for effect in tool.effects)
+        if tool.effects is not None
+        else "unknown",
         "risk": tool.risk,
         "inputSchema": tool.schema.json_schema,
     }

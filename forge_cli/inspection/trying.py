@@ -28,7 +28,9 @@ async def try_line(
     """The verdict on a line, with what it did on a copy as ``trial``; where nothing was tried, a detail says why."""
     said: list[str] = []
     bus = EventBus()
-    bus.subscribe(lambda event: said.append(event.message) if isinstance(event, StatusEvent) else None)
+    bus.subscribe(
+        lambda event: said.append(event.message) if isinstance(event, StatusEvent) else None
+    )
     async with opened(load_worker(worker), workspace=workspace, bus=bus) as assembly:
         guard = assembly.guard
         tool = as_spelled(tool, guard.judge.offers)
@@ -49,8 +51,15 @@ async def try_line(
 def _facts(preview: Preview) -> JsonObject:
     tried = preview.tried
     value = preview.value
-    told = {} if tried is None else {key: found for key, found in tried.payload().items() if key not in _ENVELOPE}
-    return {**json.loads(json.dumps(told)), "shown": value.content if isinstance(value, Text) else ""}
+    told = (
+        {}
+        if tried is None
+        else {key: found for key, found in tried.payload().items() if key not in _ENVELOPE}
+    )
+    return {
+        **json.loads(json.dumps(told)),
+        "shown": value.content if isinstance(value, Text) else "",
+    }
 
 
 _ONLY = "only lines of the tool shell are, where 'try' is not off"

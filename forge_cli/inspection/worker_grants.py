@@ -127,7 +127,10 @@ def _code(worker: Worker, sections: list[tuple[str, Section]]) -> Iterator[Grant
         if name == "custom":
             yield Grant("code", f"{section.get('module')} runs in forge's own process, unconfined")
         elif name == "external":
-            yield Grant("code", f"the package {section.get('package')} runs in forge's own process, unconfined")
+            yield Grant(
+                "code",
+                f"the package {section.get('package')} runs in forge's own process, unconfined",
+            )
 
 
 def _servers(section: Section, worker: Worker, workspace: Path) -> Iterator[NamedServer]:
@@ -136,11 +139,15 @@ def _servers(section: Section, worker: Worker, workspace: Path) -> Iterator[Name
     named = given if isinstance(given, Mapping) else dict.fromkeys(given or ())
     own = load_settings(forge_home()).mcp.servers if None in named.values() else {}
     for name, raw in named.items():
-        server = own.get(name) if raw is None else parse_config(McpServer, raw, file=str(worker.path))
+        server = (
+            own.get(name) if raw is None else parse_config(McpServer, raw, file=str(worker.path))
+        )
         if server:
             yield NamedServer(name, server, server.where("url" if server.url else "command"))
         else:
-            yield _of_project(name, workspace) or NamedServer(name, None, where_in(section, ("servers", name)))
+            yield _of_project(name, workspace) or NamedServer(
+                name, None, where_in(section, ("servers", name))
+            )
 
 
 def _of_project(name: str, workspace: Path) -> NamedServer | None:
@@ -149,7 +156,9 @@ def _of_project(name: str, workspace: Path) -> NamedServer | None:
             text = project.content.decode("utf-8", "replace")
             key = re.search(rf"{re.escape(json.dumps(name))}\s*:", text)
             mark = Mark(str(project.file))
-            return NamedServer(name, project.servers[name], place_in(text[: key.start()], mark) if key else mark)
+            return NamedServer(
+                name, project.servers[name], place_in(text[: key.start()], mark) if key else mark
+            )
     return None
 
 
@@ -160,7 +169,9 @@ def _programs(servers: Iterable[NamedServer], workspace: Path) -> Iterator[Grant
         if server is None:
             yield Grant("program", f"the MCP server {each.name}, as you define it{at}")
         elif server.url:
-            yield Grant("address", f"{server.url} gets what the MCP server {each.name} is asked{at}")
+            yield Grant(
+                "address", f"{server.url} gets what the MCP server {each.name} is asked{at}"
+            )
         else:
             how = "confined as commands are" if server.confined else "unconfined"
             command = shlex.join([str(server.command), *server.args])
@@ -170,7 +181,10 @@ def _programs(servers: Iterable[NamedServer], workspace: Path) -> Iterator[Grant
 def _executables(worker: Worker, workspace: Path) -> Iterator[Grant]:
     if "executables" in worker.config.toolsets:
         at = _at(worker.config.where("toolsets", "executables"), workspace)
-        yield Grant("program", f"what lies in {forge_home() / 'tools'} can be called, confined as commands are{at}")
+        yield Grant(
+            "program",
+            f"what lies in {forge_home() / 'tools'} can be called, confined as commands are{at}",
+        )
 
 
 def _at(where: Mark | None, workspace: Path) -> str:
@@ -178,22 +192,32 @@ def _at(where: Mark | None, workspace: Path) -> str:
     if where is None:
         return ""
     file = Path(where.file).absolute()
-    return f" ({file.relative_to(workspace) if file.is_relative_to(workspace) else file}:{where.line})"
+    return (
+        f" ({file.relative_to(workspace) if file.is_relative_to(workspace) else file}:{where.line})"
+    )
 
 
 def _isolation(sandbox: SandboxConfig, *, starts: bool) -> Iterator[Grant]:
     wanted = sandbox.wanted()
     if wanted.level is IsolationLevel.OFF:
-        yield Grant("unconfined", "commands are not confined: they reach whatever you can (isolation: off)")
+        yield Grant(
+            "unconfined", "commands are not confined: they reach whatever you can (isolation: off)"
+        )
     elif wanted.network and starts and sandbox.network != []:
         said: Any = sandbox.network
-        yield Grant("network", f"commands reach {', '.join(said) if isinstance(said, list) else 'the network'}")
+        yield Grant(
+            "network",
+            f"commands reach {', '.join(said) if isinstance(said, list) else 'the network'}",
+        )
     yield from (Grant("read", f"commands can read {path}") for path in sandbox.read)
     for name, value in asdict(sandbox.limits.limits()).items():
         usual = getattr(DEFAULT_LIMITS, name)
         if value is not None and value > usual:
             shown = (str if name == "processes" else spell_size)(value)
-            yield Grant("limits", f"{name} {shown} instead of {spell_size(usual) if name != 'processes' else usual}")
+            yield Grant(
+                "limits",
+                f"{name} {shown} instead of {spell_size(usual) if name != 'processes' else usual}",
+            )
 
 
 def _commands(sections: list[tuple[str, Section]]) -> Iterator[Grant]:
@@ -206,7 +230,12 @@ def _commands(sections: list[tuple[str, Section]]) -> Iterator[Grant]:
                 if "use" in rule:
                     rules.append(Rule(use=rule["use"]))
                 else:
-                    rules.append(Rule(pattern=str(rule.get("pattern")), decision=Decision(rule.get("approval"))))
+                    rules.append(
+                        Rule(
+                            pattern=str(rule.get("pattern")),
+                            decision=Decision(rule.get("approval")),
+                        )
+                    )
             yield from (Grant("command", rule.title) for rule in granting_rules(rules))
             if section.get("default") == ALLOWED:
                 yield Grant("command", "every command that no rule covers (default: preApproved)")
@@ -215,7 +244,9 @@ def _commands(sections: list[tuple[str, Section]]) -> Iterator[Grant]:
 def _calls(worker: Worker, sections: list[tuple[str, Section]]) -> Iterator[Grant]:
     for name, section in sections:
         given = section.get("approval")
-        approval = parse_config(ApprovalConfig, {} if given is None else given, file=str(worker.path))
+        approval = parse_config(
+            ApprovalConfig, {} if given is None else given, file=str(worker.path)
+        )
         for tool, verdict in approval.tools.items():
             if verdict is Approval.PRE_APPROVED:
                 yield Grant("call", f"{tool} of {name}")
@@ -230,18 +261,28 @@ def _zone(zone: Zone, *inside: Path) -> Iterator[Grant]:
         yield Grant("files", f"{' and '.join(allowed)} in /{zone.name}")
     if not any(zone.path.is_relative_to(os.path.realpath(folder)) for folder in inside):
         able = "written" if zone.mode is ZoneMode.RW else "read"
-        yield Grant("outside", f"/{zone.name} is {zone.path}, outside of its folder, and can be {able}")
+        yield Grant(
+            "outside", f"/{zone.name} is {zone.path}, outside of its folder, and can be {able}"
+        )
 
 
-def _variables(sections: list[tuple[str, Section]], servers: Iterable[NamedServer]) -> Iterator[Grant]:
+def _variables(
+    sections: list[tuple[str, Section]], servers: Iterable[NamedServer]
+) -> Iterator[Grant]:
     for name, section in sections:
         given = section.get("env")
-        names = [each for each in given if isinstance(each, str)] if isinstance(given, list | Mapping) else []
+        names = (
+            [each for each in given if isinstance(each, str)]
+            if isinstance(given, list | Mapping)
+            else []
+        )
         yield from (Grant("variable", f"{each}, for commands of {name}") for each in names)
     for each in servers:
         if each.server:
             names = variables_in(*each.server.env.values(), *each.server.headers.values())
-            yield from (Grant("variable", f"{name}, for the MCP server {each.name}") for name in names)
+            yield from (
+                Grant("variable", f"{name}, for the MCP server {each.name}") for name in names
+            )
 
 
 def _workers(sections: list[tuple[str, Section]]) -> Iterator[Grant]:

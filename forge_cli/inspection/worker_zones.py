@@ -19,10 +19,14 @@ def declared_zones(worker: Worker, workspace: Path) -> Sequence[Zone]:
     """The zones of a worker by itself, opened without making any; none where no default one can be."""
     config = sandbox_section(worker)
     with suppress(NoDefaultZone):  # reported where the worker is opened, if its toolsets need one
-        return open_zones(config, workspace=workspace, user_home=user_home(), file=str(worker.path), make=False)
+        return open_zones(
+            config, workspace=workspace, user_home=user_home(), file=str(worker.path), make=False
+        )
     return ()
 
 
 def sandbox_section(worker: Worker) -> SandboxConfig:
     section = worker.section("sandbox")
-    return parse_config(SandboxConfig, {} if section is None else section, at=("sandbox",), file=str(worker.path))
+    return parse_config(
+        SandboxConfig, {} if section is None else section, at=("sandbox",), file=str(worker.path)
+    )

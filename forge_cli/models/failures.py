@@ -82,27 +82,41 @@ class Endpoint(Struct, frozen=True, kw_only=True):
 
     def connect_failed(self, error: BaseException) -> ProviderFailure:
         reasons = list(_causes(error))
-        untrusted = next((each for each in reasons if isinstance(each, ssl.SSLCertVerificationError)), None)
+        untrusted = next(
+            (each for each in reasons if isinstance(each, ssl.SSLCertVerificationError)), None
+        )
         if untrusted is not None:
             why = shortened(getattr(untrusted, "verify_message", "") or str(untrusted))
             hint = "behind a proxy that reads along, SSL_CERT_FILE names its certificate"
-            return ProviderFailure(f"the certificate of {self.address} is not trusted: {why}", hint, attempts=1)
-        refused = any(isinstance(each, OSError) and each.errno == errno.ECONNREFUSED for each in reasons)
-        why = next((said for each in reversed(reasons) if (said := _message(each))), type(error).__name__)
+            return ProviderFailure(
+                f"the certificate of {self.address} is not trusted: {why}", hint, attempts=1
+            )
+        refused = any(
+            isinstance(each, OSError) and each.errno == errno.ECONNREFUSED for each in reasons
+        )
+        why = next(
+            (said for each in reversed(reasons) if (said := _message(each))), type(error).__name__
+        )
         hint = f"is the server running? {self.address_variable} says where it is"
         if self.status_page:
             hint = f"look at the network, and at {self.status_page}"
-        return ProviderFailure(f"{self.address} cannot be reached: {shortened(why)}", hint, quick=refused)
+        return ProviderFailure(
+            f"{self.address} cannot be reached: {shortened(why)}", hint, quick=refused
+        )
 
     def redirected(self, target: str) -> ProviderFailure:
         """A redirect to another server, where neither the key nor the conversation goes."""
         problem = f"{self.address} sends us on to {shortened(target)}"
-        return ProviderFailure(problem, f"if you trust it, set {self.address_variable} to it", attempts=1)
+        return ProviderFailure(
+            problem, f"if you trust it, set {self.address_variable} to it", attempts=1
+        )
 
     def redirected_astray(self, why: str) -> ProviderFailure:
         """A redirect that cannot be followed."""
         hint = f"does {self.address_variable} lead to the right server?"
-        return ProviderFailure(f"{self.address} sends us on, but not to a server: {shortened(why)}", hint, attempts=1)
+        return ProviderFailure(
+            f"{self.address} sends us on, but not to a server: {shortened(why)}", hint, attempts=1
+        )
 
     def connect_timeout(self, seconds: float) -> ProviderFailure:
         return self.connect_failed(TimeoutError(f"no connection within {seconds:g} s"))
@@ -111,21 +125,33 @@ class Endpoint(Struct, frozen=True, kw_only=True):
         """Without ``again`` it is not asked a second time: one that is slow would start over."""
         hint = "models.NAME.timeout in the config gives a slow server more time"
         attempts = ATTEMPTS_IN_SILENCE if again else 1
-        return ProviderFailure(f"{self.address} said nothing for {seconds:g} s", hint, attempts=attempts)
+        return ProviderFailure(
+            f"{self.address} said nothing for {seconds:g} s", hint, attempts=attempts
+        )
 
     def cut_off(self) -> ProviderFailure:
-        return ProviderFailure(f"{self.address} broke off before its answer was complete", "try again later")
+        return ProviderFailure(
+            f"{self.address} broke off before its answer was complete", "try again later"
+        )
 
     def garbage(self, text: str, *, attempts: int = ATTEMPTS) -> ProviderFailure:
         hint = f"does {self.address_variable} lead to the right server?"
         if self.status_page:
             hint = "try again later"
         return ProviderFailure(
-            f"{self.address} sent something that is not an answer: {shortened(text)}", hint, attempts=attempts
+            f"{self.address} sent something that is not an answer: {shortened(text)}",
+            hint,
+            attempts=attempts,
         )
 
     def refused(
-        self, status: int, said: str, *, code: str = "", headers: Mapping[str, str] | None = None, model: str
+        self,
+        status: int,
+        said: str,
+        *,
+        code: str = "",
+        headers: Mapping[str, str] | None = None,
+        model: str,
     ) -> ProviderFailure:
         """The failure behind a status, which an error in the middle of a stream has as well; ``said`` tells it."""
         headers = headers or {}
@@ -134,13 +160,17 @@ class Endpoint(Struct, frozen=True, kw_only=True):
         problem, hint = self._final(status, said, code, model)
         too_long = is_too_long(status, code, said)
         refused = not too_long and (status in _REFUSED or code in _NO_MONEY)
-        return ProviderFailure(f"{problem} ({said})", hint, attempts=1, too_long=too_long, refused=refused)
+        return ProviderFailure(
+            f"{problem} ({said})", hint, attempts=1, too_long=too_long, refused=refused
+        )
 
     def _busy(self, status: int, said: str, wait: float | None) -> ProviderFailure:
         if wait is not None and wait > LONGEST_WAIT:
             problem = f"{self.address} asks to come back in {wait:.0f} s"
             hint = f"wait that long, {OTHER_MODEL}"
-            return ProviderFailure(f"{problem} ({said})", hint, attempts=1, wait=wait, busy=status in _BUSY)
+            return ProviderFailure(
+                f"{problem} ({said})", hint, attempts=1, wait=wait, busy=status in _BUSY
+            )
         hint = f"try again later, {OTHER_MODEL}"
         match status:
             case 429:
@@ -149,7 +179,11 @@ class Endpoint(Struct, frozen=True, kw_only=True):
                 problem = f"{self.address} is overloaded"
             case _:
                 problem = f"{self.address} failed"
-                hint = f"try again later; {self.status_page} tells more" if self.status_page else "try again later"
+                hint = (
+                    f"try again later; {self.status_page} tells more"
+                    if self.status_page
+                    else "try again later"
+                )
         return ProviderFailure(f"{problem} ({said})", hint, wait=wait, busy=status in _BUSY)
 
     def _final(self, status: int, said: str, code: str, model: str) -> tuple[str, str | None]:
@@ -159,15 +193,31 @@ class Endpoint(Struct, frozen=True, kw_only=True):
             hint = "the conversation is longer than the model's context window: start a new one, or give it less"
             return f"{self.address} refused the request", hint
         if code in _NO_MONEY or status == 402:
-            return f"{self.address} has no credit left for this key", "look at the billing of your account"
+            return (
+                f"{self.address} has no credit left for this key",
+                "look at the billing of your account",
+            )
         match status:
             case 401 if not self.key_source:
-                return f"{self.address} wants a key", f"set {self.key_variable}, or store one: {keys}"
+                return (
+                    f"{self.address} wants a key",
+                    f"set {self.key_variable}, or store one: {keys}",
+                )
             case 401:
-                return f"{self.address} refused the key in {self.key_source}", f"set a valid one, {OTHER_MODEL}"
+                return (
+                    f"{self.address} refused the key in {self.key_source}",
+                    f"set a valid one, {OTHER_MODEL}",
+                )
             case 403:
-                allowed = f"refused what the key in {self.key_source} asks for" if self.key_source else "wants a key"
-                return f"{self.address} {allowed}", "look at what the key may do, and which models it may use"
+                allowed = (
+                    f"refused what the key in {self.key_source} asks for"
+                    if self.key_source
+                    else "wants a key"
+                )
+                return (
+                    f"{self.address} {allowed}",
+                    "look at what the key may do, and which models it may use",
+                )
             case 404:
                 hint = f"check the model's name '{visible(model)}' (forge models list), and {self.address_variable}"
                 return f"{self.address} knows no such model or address", hint
@@ -175,13 +225,20 @@ class Endpoint(Struct, frozen=True, kw_only=True):
                 hint = f"does {self.address_variable} lead to the right server?"
                 return f"{self.address} sends us on to nowhere", hint
             case _:
-                return f"{self.address} {'failed' if status >= 500 else 'refused the request'}", None
+                return (
+                    f"{self.address} {'failed' if status >= 500 else 'refused the request'}",
+                    None,
+                )
 
 
 def _is_passing(status: int, code: str, said: str, headers: Mapping[str, str]) -> bool:
     """Return True if another try can mend it."""
     again = status in _AGAIN or (status >= 500 and status not in _NEVER_AGAIN)
-    final = headers.get("x-should-retry") == "false" or code in _NO_MONEY or is_too_long(status, code, said)
+    final = (
+        headers.get("x-should-retry") == "false"
+        or code in _NO_MONEY
+        or is_too_long(status, code, said)
+    )
     return again and not final
 
 
@@ -189,7 +246,11 @@ class Retry:
     """Waits between two attempts and reports it, or gives up with the last failure."""
 
     def __init__(
-        self, model: str, notify: Notify, redact: Callable[[str], str], delays: Sequence[float] = DELAYS
+        self,
+        model: str,
+        notify: Notify,
+        redact: Callable[[str], str],
+        delays: Sequence[float] = DELAYS,
     ) -> None:
         self.model = model
         self.notify = notify
@@ -213,9 +274,13 @@ class Retry:
                 pace.hold(delay)
             tried = f" (tried {attempt} times)" if attempt > 1 else ""
             text = f"{self.model}: {problem}{tried}"
-            raise ModelError(text, hint=failure.hint, too_long=failure.too_long, refused=failure.refused)
+            raise ModelError(
+                text, hint=failure.hint, too_long=failure.too_long, refused=failure.refused
+            )
         delay = min(delay, DELAY_REFUSED) if failure.quick else delay
-        told = StatusNotice.of_retry(RetryNotice(f"{self.model}: {problem}", delay, attempt + 1, attempts))
+        told = StatusNotice.of_retry(
+            RetryNotice(f"{self.model}: {problem}", delay, attempt + 1, attempts)
+        )
         self.notify("warning", told)
         if pace:
             pace.tell(told)
@@ -252,7 +317,10 @@ def read_error(body: str) -> tuple[str, str]:
         found = found["error"]
     if not isinstance(found, dict):
         return shortened(found if isinstance(found, str) else body), ""
-    message = next((text for key in ("message", "detail", "error") if isinstance(text := found.get(key), str)), body)
+    message = next(
+        (text for key in ("message", "detail", "error") if isinstance(text := found.get(key), str)),
+        body,
+    )
     code = next((text for key in ("code", "type") if isinstance(text := found.get(key), str)), "")
     return shortened(message), code
 
@@ -260,7 +328,9 @@ def read_error(body: str) -> tuple[str, str]:
 def shortened(text: str) -> str:
     """Third-party text on one line: no markup, nothing that a terminal obeys, no more than a glance."""
     if re.match(r"\s*<(!doctype|html|head|body)", text, re.IGNORECASE):
-        text = re.sub(r"<(script|style)\b.*?</\1>|<[^>]*>", " ", text, flags=re.IGNORECASE | re.DOTALL)
+        text = re.sub(
+            r"<(script|style)\b.*?</\1>|<[^>]*>", " ", text, flags=re.IGNORECASE | re.DOTALL
+        )
     line = " ".join(text.split())
     return visible(cut(line, _SHOWN, "end"))
 

@@ -130,7 +130,9 @@ class HttpClient:
     _pool: _Pool | None = field(default=None, repr=False)
 
     @asynccontextmanager
-    async def request(self, method: str, url: str | None = None, body: bytes = b"") -> AsyncIterator[HttpAnswer]:
+    async def request(
+        self, method: str, url: str | None = None, body: bytes = b""
+    ) -> AsyncIterator[HttpAnswer]:
         """Send one request, within whose ``async with`` its answer is read."""
         self._pool = self._pool or _Pool.join(self.trust_env)
         patience = IdleTimeout(self.timeouts.read, self.timeouts.first)
@@ -143,11 +145,15 @@ class HttpClient:
                     content=body or None,
                     timeout=(self.timeouts.connect, None, None, None),
                 )
-                async with aclosing(await patience.wait(client.send(request, stream=True))) as response:
+                async with aclosing(
+                    await patience.wait(client.send(request, stream=True))
+                ) as response:
                     yield HttpAnswer(response, patience)
         except Exception as error:
             first = None if patience.begun else self.timeouts.first
-            failure = explain(error, self.endpoint, replace(self.timeouts, read=patience.limit, first=first))
+            failure = explain(
+                error, self.endpoint, replace(self.timeouts, read=patience.limit, first=first)
+            )
             if failure is None:
                 raise
             raise failure from None
@@ -155,7 +161,11 @@ class HttpClient:
     @property
     def _headers(self) -> dict[str, str]:
         """Compression is not asked for: gateways hold back events to compress them together."""
-        own = {"content-type": "application/json", "user-agent": f"forge/{__version__}", "accept-encoding": "identity"}
+        own = {
+            "content-type": "application/json",
+            "user-agent": f"forge/{__version__}",
+            "accept-encoding": "identity",
+        }
         return {**own, **self.headers}
 
     async def aclose(self) -> None:
@@ -224,7 +234,9 @@ def explain(error: BaseException, endpoint: Endpoint, timeouts: Timeouts) -> Pro
 def not_ready(error: Exception, settings: str = PROXIES) -> ModelError:
     """The sentence for settings in the environment that no client can be made with."""
     hint = f"look at the {settings} in the environment"
-    return ModelError(f"no connection can be made ready: {type(error).__name__}: {error}", hint=hint)
+    return ModelError(
+        f"no connection can be made ready: {type(error).__name__}: {error}", hint=hint
+    )
 
 
 @cache
@@ -344,7 +356,9 @@ class IdleTimeout:
         return found
 
 
-async def until_silent(items: AsyncIterator[T], seconds: float, useful: Callable[[T], bool]) -> AsyncGenerator[T]:
+async def until_silent(
+    items: AsyncIterator[T], seconds: float, useful: Callable[[T], bool]
+) -> AsyncGenerator[T]:
     """The items of a stream; a TimeoutError once none that is ``useful`` has come for so many seconds."""
     patience = IdleTimeout(seconds)
     while True:

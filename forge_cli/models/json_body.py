@@ -44,14 +44,18 @@ class RequestIds:
         if ids == given:
             return message
         results = zip(message.results, ids, strict=True)
-        return replace(message, results=tuple(replace(result, call_id=own) for result, own in results))
+        return replace(
+            message, results=tuple(replace(result, call_id=own) for result, own in results)
+        )
 
     def _own(self, call_id: str) -> str:
         own = call_id
         tries = len(self._taken)
         while not is_legal_id(own) or own in self._taken:
             # nine letters and digits, because Mistral's templates refuse any other id
-            own = hashlib.sha256(f"{tries} {call_id}".encode("utf-8", "surrogatepass")).hexdigest()[:9]
+            own = hashlib.sha256(f"{tries} {call_id}".encode("utf-8", "surrogatepass")).hexdigest()[
+                :9
+            ]
             tries += 1
         self._taken.add(own)
         return own
@@ -80,7 +84,11 @@ def _json(value: Any, encode: Callable[[Any], str]) -> str:
         text = encode(value)
     except (TypeError, ValueError, RecursionError):
         text = encode(jsonable(value))
-    return text if _fits_utf8(text) else _LONE_SURROGATE.sub(lambda found: f"\\\\u{ord(found[0]):04x}", text)
+    return (
+        text
+        if _fits_utf8(text)
+        else _LONE_SURROGATE.sub(lambda found: f"\\\\u{ord(found[0]):04x}", text)
+    )
 
 
 def _fits_utf8(text: str) -> bool:

@@ -12,7 +12,15 @@ from pydantic import Field
 from forge_cli.core.calls import ToolCall
 from forge_cli.core.errors import ForgeError, Mark
 from forge_cli.core.hookspecs import hookimpl
-from forge_cli.core.messages import Delta, Message, ModelEnv, ModelFactory, ModelRequest, TextDelta, TurnEnd
+from forge_cli.core.messages import (
+    Delta,
+    Message,
+    ModelEnv,
+    ModelFactory,
+    ModelRequest,
+    TextDelta,
+    TurnEnd,
+)
 from forge_cli.core.phrases import TITLE_INSTRUCTIONS
 from forge_cli.core.text import counted
 from forge_cli.files.document import read_document
@@ -82,11 +90,15 @@ class ScriptedModel:
         name = self._call_name(index, request.messages) if turn.calls else ""
         for number, call in enumerate(turn.calls):
             yield ToolCall(f"{name}_{number + 1}", known.fill(call.tool), known.fill(call.input))
-        yield TurnEnd("tool_use" if turn.calls else "end", native={"script": self.name, "turn": index + 1})
+        yield TurnEnd(
+            "tool_use" if turn.calls else "end", native={"script": self.name, "turn": index + 1}
+        )
 
     def _place(self, messages: Iterable[Message]) -> int:
         """The turn to begin with: after the last one in the history; a script that is over starts again."""
-        said = [message.native for message in messages if message.role == "assistant" and message.native]
+        said = [
+            message.native for message in messages if message.role == "assistant" and message.native
+        ]
         last = said[-1] if said else None
         spoken = last["turn"] if isinstance(last, dict) and last.get("script") == self.name else 0
         return spoken if spoken < len(self._script.turns) else 0
@@ -96,7 +108,9 @@ class ScriptedModel:
         for message in messages[self._seen :]:
             self._taken.update(call.id.rpartition("_")[0] for call in message.calls)
         self._seen = len(messages)
-        return next(name for turn in count(index + 1) if (name := f"call_{turn}") not in self._taken)
+        return next(
+            name for turn in count(index + 1) if (name := f"call_{turn}") not in self._taken
+        )
 
     async def aclose(self) -> None:
         """Nothing is open."""
@@ -144,7 +158,10 @@ class _Known:
 def make(name: str, env: ModelEnv) -> ScriptedModel:
     file = env.find(name)
     script = parse_config(ScriptFile, read_document(file).data, file=str(file))
-    env.notify("info", f"the model is scripted: its words come from {name}, and nothing leaves this machine")
+    env.notify(
+        "info",
+        f"the model is scripted: its words come from {name}, and nothing leaves this machine",
+    )
     return ScriptedModel(name, script)
 
 

@@ -36,7 +36,9 @@ class ResultReport:
         if not line.transient:
             self._seq = line.seq
             self._hash = line.hash
-        self.printed = self.printed or (self._form == "stream-json" and line.type == END and line.depth == 0)
+        self.printed = self.printed or (
+            self._form == "stream-json" and line.type == END and line.depth == 0
+        )
 
     def fail(self, code: int, error: str | None = None) -> int:
         """Print the result of work that ended with this exit code, unless it has one; signals have no ``error``.
@@ -52,7 +54,9 @@ class ResultReport:
         if self.printed:
             return
         self.printed = True
-        out.write(json_for(out, _dump(result if self._form == "json" else self._line(result))) + "\n")
+        out.write(
+            json_for(out, _dump(result if self._form == "json" else self._line(result))) + "\n"
+        )
         out.flush()
 
     def _result(self, code: int, error: str | None) -> dict[str, Any]:
@@ -77,10 +81,21 @@ class ResultReport:
     def _line(self, result: dict[str, Any]) -> dict[str, Any]:
         """The last line of a session: chained to the one before it, if there was one."""
         now = time.time()
-        moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now * 1000) % 1000:03d}Z"
-        line = {"v": 1, "seq": self._seq + 1, "time": moment, "session": self.session, "worker": self.worker}
+        moment = (
+            time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now * 1000) % 1000:03d}Z"
+        )
+        line = {
+            "v": 1,
+            "seq": self._seq + 1,
+            "time": moment,
+            "session": self.session,
+            "worker": self.worker,
+        }
         line |= {"depth": 0, "type": END, "result": result, "prev": self._hash}
-        return {**line, "hash": hashlib.sha256(_dump(line).encode("utf-8", "surrogatepass")).hexdigest()}
+        return {
+            **line,
+            "hash": hashlib.sha256(_dump(line).encode("utf-8", "surrogatepass")).hexdigest(),
+        }
 
 
 def _dump(value: dict[str, Any]) -> str:

@@ -13,7 +13,14 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from forge_cli.core.bounds import RUNNING, SHUTDOWN_GRACE, ForcedEnd, begin_shutdown, end, start_loop
+from forge_cli.core.bounds import (
+    RUNNING,
+    SHUTDOWN_GRACE,
+    ForcedEnd,
+    begin_shutdown,
+    end,
+    start_loop,
+)
 from forge_cli.core.errors import Terminated
 from forge_cli.core.interrupt import HUNG_UP, QUIT, TERMINATED, Interrupted
 from forge_cli.process.streams import erase_live_lines
@@ -68,7 +75,11 @@ class _Listener(Struct):
             os._exit(128 + number)
         if self.watchdog:
             starved = self.watchdog.is_starved
-            begin_shutdown(STOPS[number], Interrupted(STOPS[number]).exit_code, 0.0 if starved else SHUTDOWN_GRACE)
+            begin_shutdown(
+                STOPS[number],
+                Interrupted(STOPS[number]).exit_code,
+                0.0 if starved else SHUTDOWN_GRACE,
+            )
             if starved:
                 self.watchdog.look()
         loop.call_soon_threadsafe(self._stop, number)
@@ -116,7 +127,9 @@ def in_loop(function: Callable[..., Awaitable[T]], *args: object) -> T:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             try:
                 found = await function(*args)
-                await asyncio.sleep(0)  # a signal that came before counts, though the input ended by the same Ctrl+C
+                await asyncio.sleep(
+                    0
+                )  # a signal that came before counts, though the input ended by the same Ctrl+C
                 return found
             finally:
                 signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
@@ -132,7 +145,11 @@ def _handling_signals() -> Iterator[None]:
     """Real handlers, not those of the event loop: a tool that blocks the loop must not block the way out as well."""
     loop = asyncio.get_running_loop()
     # nohup has SIGHUP ignored, a shell without jobs SIGQUIT: so it stays
-    heard = [number for number in STOPS if number in ALWAYS or signal.getsignal(number) is not signal.SIG_IGN]
+    heard = [
+        number
+        for number in STOPS
+        if number in ALWAYS or signal.getsignal(number) is not signal.SIG_IGN
+    ]
     before = {number: signal.getsignal(number) for number in heard}
     for number in heard:
         loop.add_signal_handler(number, int)  # so that a signal wakes the loop

@@ -32,7 +32,12 @@ def open_terminal() -> TextIO | None:
     There is none in CI, without a terminal to show the question, or where another program has it in the foreground.
     """
     kind = _kind()
-    if kind is None or not (_is_pipe(kind) or stat.S_ISREG(kind)) or os.environ.get("CI") or not sys.stderr.isatty():
+    if (
+        kind is None
+        or not (_is_pipe(kind) or stat.S_ISREG(kind))
+        or os.environ.get("CI")
+        or not sys.stderr.isatty()
+    ):
         return None
     try:
         descriptor = os.open(_TERMINAL, os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC)
@@ -63,7 +68,11 @@ def task_from(argument: str | None, *, optional: bool = False) -> str:
         task = _read_all(STALL)
     else:
         block = _piped() if argument.strip() else ""
-        task = f"{argument}\n\n<stdin>\n{block.removesuffix(chr(10))}\n</stdin>" if block.strip() else argument
+        task = (
+            f"{argument}\n\n<stdin>\n{block.removesuffix(chr(10))}\n</stdin>"
+            if block.strip()
+            else argument
+        )
     if not task.strip():
         raise UsageError("the task is empty", hint='say what to do: forge run WORKER "TASK"')
     return task
@@ -85,7 +94,9 @@ def _piped() -> str:
 def _speaks() -> bool:
     """Whether there is something to read, or an end of it, without waiting for long."""
     kind = _kind()
-    return kind is None or not _is_pipe(kind) or bool(select.select([sys.stdin], [], [], PATIENCE)[0])
+    return (
+        kind is None or not _is_pipe(kind) or bool(select.select([sys.stdin], [], [], PATIENCE)[0])
+    )
 
 
 def _read_all(stall: float | None) -> str:
@@ -96,8 +107,12 @@ def _read_all(stall: float | None) -> str:
     while len(found) <= LARGEST:
         if waits and not select.select([sys.stdin], [], [], stall)[0]:
             problem = f"standard input did not end: nothing more came for {stall:g} s"
-            raise UsageError(problem, hint="close it, or read the task from it with -, which waits for its end")
-        piece = sys.stdin.buffer.read(1 << 16) if kind is None else os.read(sys.stdin.fileno(), 1 << 16)
+            raise UsageError(
+                problem, hint="close it, or read the task from it with -, which waits for its end"
+            )
+        piece = (
+            sys.stdin.buffer.read(1 << 16) if kind is None else os.read(sys.stdin.fileno(), 1 << 16)
+        )
         if not piece:
             return found.decode(errors="replace")
         found += piece

@@ -75,7 +75,11 @@ class DataStream(_LiveStream):
         write_through: bool = False,
     ) -> None:
         super().__init__(
-            buffer, encoding=encoding, errors=errors, line_buffering=line_buffering, write_through=write_through
+            buffer,
+            encoding=encoding,
+            errors=errors,
+            line_buffering=line_buffering,
+            write_through=write_through,
         )
         self._was_terminal = self.isatty()  # one that was closed is none for the system
 
@@ -133,7 +137,11 @@ def open_missing_streams() -> None:
 
     That of standard output cannot be written: an answer that is not delivered is an error, as on a full disk.
     """
-    for name, mode, access in (("stdin", "r", os.O_RDWR), ("stdout", "w", os.O_RDONLY), ("stderr", "w", os.O_RDWR)):
+    for name, mode, access in (
+        ("stdin", "r", os.O_RDWR),
+        ("stdout", "w", os.O_RDONLY),
+        ("stderr", "w", os.O_RDWR),
+    ):
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, access), mode))
 

@@ -63,7 +63,9 @@ class Watchdog(threading.Thread):
         code = int(end.exit_code)
         if self._ended_by is not None:
             if self._ended_by is not threading.current_thread():
-                time.sleep(LEAVE_LIMIT)  # so that the thread works that has begun to end the process
+                time.sleep(
+                    LEAVE_LIMIT
+                )  # so that the thread works that has begun to end the process
                 os._exit(code)
             return
         self._ended_by = threading.current_thread()

@@ -64,7 +64,15 @@ class LeftAnswer(Struct, frozen=True):
             found = json.loads(data)
             if hmac.compare_digest(str(found["proof"]), make_proof(found["answer"])):
                 return read(cls, json.loads(found["answer"]))
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OSError, Unreadable):
+        except (
+            ValueError,
+            TypeError,
+            KeyError,
+            AttributeError,
+            RecursionError,
+            OSError,
+            Unreadable,
+        ):
             pass
         return None
 
@@ -123,8 +131,12 @@ class _Watch:
         answer = LeftAnswer.read(data)
         with suppress(SessionLost):  # the next line that is to be written ends the work
             if answer is None or not answer.fits(self._log.stem, self._request):
-                problem = "an answer from elsewhere does not fit the call that waits, and does not count"
-                self._bus.emit(StatusEvent("warning", problem, tool_call_id=self._request.tool_call_id))
+                problem = (
+                    "an answer from elsewhere does not fit the call that waits, and does not count"
+                )
+                self._bus.emit(
+                    StatusEvent("warning", problem, tool_call_id=self._request.tool_call_id)
+                )
             else:
                 decision = ApprovalDecision(answer.approved, note=answer.note, via=answer.via)
                 self._bus.answer(self._request.request_id, decision)
@@ -143,7 +155,9 @@ def _take(file: Path) -> bytes | None:
 # --- the process that answers
 
 
-def leave_answer(read: Log, request: ApprovalRequest, decision: ApprovalDecision) -> ApprovalDecision | None:
+def leave_answer(
+    read: Log, request: ApprovalRequest, decision: ApprovalDecision
+) -> ApprovalDecision | None:
     """Leave an answer, and wait for what the session puts on record; None where it has taken none, and takes none."""
     said = LeftAnswer(
         read.session,

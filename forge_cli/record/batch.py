@@ -41,14 +41,18 @@ class BatchLog(RecordLog):
 
 
 @contextmanager
-def open_item_session(session: str, key: bytes | None = None) -> Iterator[tuple[OpenSession, BatchLog]]:
+def open_item_session(
+    session: str, key: bytes | None = None
+) -> Iterator[tuple[OpenSession, BatchLog]]:
     """The session of an item of a batch, by its whole id: resumed where its log has lines, else a new one.
 
     Other sessions are not looked at, and nothing is done without a log. ``key`` is that of somebody else's log.
     """
     path = session_file(session)
     try:
-        log, read = BatchLog.resume(path) if is_there(path) else (BatchLog.create(path), Log(path, ()))
+        log, read = (
+            BatchLog.resume(path) if is_there(path) else (BatchLog.create(path), Log(path, ()))
+        )
     except OSError as error:
         raise SessionLost(f"the session cannot be kept: {what_failed(error)}") from None
     log.proofs.given = key

@@ -33,7 +33,9 @@ def short_name(path: Path, folder: Path) -> str:
     return str(path.relative_to(folder) if path.is_relative_to(folder) else path)
 
 
-def split_caches(found: Iterable[Undoing], folder: Path) -> tuple[list[Undoing], list[UndoneCaches]]:
+def split_caches(
+    found: Iterable[Undoing], folder: Path
+) -> tuple[list[Undoing], list[UndoneCaches]]:
     """Return the rows that people have to see, and the caches of programs below the folder that need no rows.
 
     What is left as it is, or is not the session's alone, has a row in any case.

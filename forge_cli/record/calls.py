@@ -20,7 +20,20 @@ from forge_cli.record.log import check_log, read_session, session_files
 from forge_cli.record.state import CallState, SessionState, fold_lines
 
 COLUMNS = (
-    *("time", "session", "worker", "depth", "seq", "tool", "call", "input", "verdict", "approved", "by", "rule"),
+    *(
+        "time",
+        "session",
+        "worker",
+        "depth",
+        "seq",
+        "tool",
+        "call",
+        "input",
+        "verdict",
+        "approved",
+        "by",
+        "rule",
+    ),
     *("where", "reason", "cached", "via", "fingerprint", "status"),
 )
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -50,11 +63,16 @@ def _rows(lines: Iterable[Line]) -> Iterator[dict[str, object]]:
     for line, event, call in found:
         asked = call.asked.event.request.fingerprint if call and call.asked else None
         yield {
-            **{key: line.data.get(key, "") for key in ("time", "session", "worker", "depth", "seq")},
+            **{
+                key: line.data.get(key, "") for key in ("time", "session", "worker", "depth", "seq")
+            },
             "tool": call.call.name if call else "",
             "call": event.tool_call_id,
             "input": json.dumps(call.call.args, ensure_ascii=False) if call else "",
-            **{key: getattr(event, key) for key in ("verdict", "approved", "by", "rule", "reason", "cached", "via")},
+            **{
+                key: getattr(event, key)
+                for key in ("verdict", "approved", "by", "rule", "reason", "cached", "via")
+            },
             "where": str(event.where) if event.where else "",
             "fingerprint": event.fingerprint or asked,
             "status": call.result.status if call and call.result else "",
@@ -117,7 +135,9 @@ def _past_call(state: CallState) -> PastCall:
     answer = None if state.answer is None else state.answer.approved
     if decided:
         answer = decided.approved if decided.by == "user" else None
-    return PastCall(state.call, state.by_model, _verdict(state), bool(decided and decided.cached), answer)
+    return PastCall(
+        state.call, state.by_model, _verdict(state), bool(decided and decided.cached), answer
+    )
 
 
 def _verdict(state: CallState) -> PastVerdict | None:
@@ -154,6 +174,8 @@ def past_work(warn: Callable[[str], None]) -> Iterator[PastWork]:
                 calls = tuple(calls_of(state, task))
                 if (start := state.start) and calls:
                     ended = log.lines[-1].time
-                    yield PastWork(worker.name, start.worker_file, task is None, start.workspace, ended, calls)
+                    yield PastWork(
+                        worker.name, start.worker_file, task is None, start.workspace, ended, calls
+                    )
         except ForgeError as error:
             warn(str(error).partition("\n")[0])

@@ -112,7 +112,9 @@ class ChangedFile(Struct, frozen=True):
     def then(self, later: ChangedFile) -> ChangedFile:
         """This change and a later one of the same path, as one."""
         others = self.others or later.others or self.after != later.before
-        return replace(self, after=later.after, after_mode=later.after_mode, others=others, call=later.call)
+        return replace(
+            self, after=later.after, after_mode=later.after_mode, others=others, call=later.call
+        )
 
     @property
     def attributes(self) -> os.stat_result:
@@ -154,7 +156,9 @@ class ChangeLog:
             entry = known.get((held.place.real, current_call())) or self._keep(held)
             if not entry.others and state_of(held) != entry.after:
                 entry = replace(entry, others=True)
-            self._write(known, replace(entry, after=None if data is None else ("file", _hash_of(data))))
+            self._write(
+                known, replace(entry, after=None if data is None else ("file", _hash_of(data)))
+            )
         try:
             yield
         except BaseException:
@@ -214,7 +218,9 @@ class ChangeLog:
             if first is None and entry.path in made and entry.before == _FOLDER:
                 entry = replace(entry, before=None, mode=0)
             found[entry.path] = first.then(entry) if first else entry
-            for folder in list(entry.path.parents)[: entry.made]:  # file tools make these without entries of their own
+            for folder in list(entry.path.parents)[
+                : entry.made
+            ]:  # file tools make these without entries of their own
                 made.add(folder)
                 if folder in found and found[folder].after is None:
                     found[folder] = replace(found[folder], after=_FOLDER)
@@ -223,7 +229,12 @@ class ChangeLog:
     def made(self, path: Path, digest: str) -> bool:
         """Return True if the session made the file, which has this hash, and no other program changed it since."""
         found = next((entry for entry in self._touched(None) if entry.path == path), None)
-        return found is not None and found.before is None and not found.others and found.after == ("file", digest)
+        return (
+            found is not None
+            and found.before is None
+            and not found.others
+            and found.after == ("file", digest)
+        )
 
     def has(self, file: ChangedFile) -> bool:
         """Is the content from before kept, be it for another path?"""
@@ -276,15 +287,21 @@ class ChangeLog:
 
     def _keep(self, held: HeldFile) -> ChangedFile:
         place = held.place
-        entry = ChangedFile(str(place.zone.path), place.parts, made=len(place.missing), call=current_call())
+        entry = ChangedFile(
+            str(place.zone.path), place.parts, made=len(place.missing), call=current_call()
+        )
         if place.info is None:
             return entry
         state, data = _look(held)
         owner = place.info.st_uid, place.info.st_gid
-        entry = replace(entry, before=state, after=state, mode=place.info.st_mode & 0o7777, owner=owner)
+        entry = replace(
+            entry, before=state, after=state, mode=place.info.st_mode & 0o7777, owner=owner
+        )
         if state and state[0] == "file":
             entry = replace(entry, size=place.info.st_size)
-        unkept = held.unkept or (self._store(held, state, data) if state and data is not None else None)
+        unkept = held.unkept or (
+            self._store(held, state, data) if state and data is not None else None
+        )
         entry = replace(entry, unkept=unkept)
         self._warn_unkept([entry])
         return entry
@@ -349,7 +366,9 @@ class ChangeLog:
     def _kept(self) -> int:
         """Bytes of all files that are kept."""
         if self._size is None:
-            self._size = sum(each.stat().st_size for each in self.folder.iterdir() if len(each.name) == _DIGEST)
+            self._size = sum(
+                each.stat().st_size for each in self.folder.iterdir() if len(each.name) == _DIGEST
+            )
         return self._size
 
     def _clone_of(self, path: Path, digest: str) -> Path:
@@ -388,7 +407,9 @@ class ChangeLog:
         try:
             self._append([entry])
         except OSError:
-            known[entry.path, entry.call] = replace(entry, unkept=entry.unkept or "it could not be kept")
+            known[entry.path, entry.call] = replace(
+                entry, unkept=entry.unkept or "it could not be kept"
+            )
 
     def _append(self, entries: Iterable[ChangedFile]) -> None:
         make_private(self.folder)
@@ -456,7 +477,11 @@ def read_entries(file: Path) -> list[ChangedFile]:
 
 
 def dump_entry(entry: ChangedFile) -> str:
-    said = {name: value for name, value in asdict(entry).items() if value is not None and value is not False}
+    said = {
+        name: value
+        for name, value in asdict(entry).items()
+        if value is not None and value is not False
+    }
     return json.dumps(said) + "\n"
 
 

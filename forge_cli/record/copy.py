@@ -55,7 +55,10 @@ def check_record(path: Path) -> None:
     except OSError as error:
         raise UsageError(f"--record {path}: {error.strerror}") from None
     if first and not _is_start(first):
-        raise UsageError(f"--record {path}: that file is not a record, and is left as it is", hint="name another file")
+        raise UsageError(
+            f"--record {path}: that file is not a record, and is left as it is",
+            hint="name another file",
+        )
 
 
 def _is_start(piece: bytes) -> bool:

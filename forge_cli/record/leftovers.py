@@ -72,7 +72,10 @@ def find_leftovers(home: Path, folder: Path | None = None) -> list[Leftover]:
     for log in _logs_with_trials():
         worker = lock_holder(log)
         kept = f"the process {worker} works on its session" if worker else None
-        found += [Leftover("trial", each, _size_of(each), kept) for each in _unfinished(log.with_suffix(TRIALS))]
+        found += [
+            Leftover("trial", each, _size_of(each), kept)
+            for each in _unfinished(log.with_suffix(TRIALS))
+        ]
     pending: dict[str, Path] = {}
     for log in _logs_with_trials():
         pending.update({staging_id(each.resolve()): each for each in _begun(log)})
@@ -136,7 +139,12 @@ def _find_files(around: Path, pending: dict[str, Path]) -> Iterator[Leftover]:
                 kept = "it holds a file that an undo was about to move back; forge undo of that session completes it"
                 yield Leftover("undo", path, _size_of(path), kept)
             elif found := _TEMPORARY.fullmatch(name):
-                yield Leftover("temporary", path, _size_of(path), _why_kept(path, pending.get(found["id"] or "")))
+                yield Leftover(
+                    "temporary",
+                    path,
+                    _size_of(path),
+                    _why_kept(path, pending.get(found["id"] or "")),
+                )
 
 
 def _is_staged(name: str) -> bool:

@@ -77,12 +77,20 @@ class Line(Struct, frozen=True):
             data["worker"], data["depth"] = worker, depth
         else:
             origin = event.origin
-            data["worker"], data["depth"], data["delegation"] = origin.worker, origin.depth, origin.delegation
+            data["worker"], data["depth"], data["delegation"] = (
+                origin.worker,
+                origin.depth,
+                origin.delegation,
+            )
         data["type"] = event.type
         data |= redactor.redact(event.payload())
         line = cls(data)
         prove = prove if line.is_consent else None
-        force_setattr(line, "_written", f"{_line_text(data)}\n" if event.transient else _seal(data, after, prove))
+        force_setattr(
+            line,
+            "_written",
+            f"{_line_text(data)}\n" if event.transient else _seal(data, after, prove),
+        )
         return line
 
     @classmethod
@@ -92,7 +100,11 @@ class Line(Struct, frozen=True):
             data = json.loads(piece.decode("utf-8", "surrogatepass"))
         except (ValueError, RecursionError) as error:
             raise BadLine(place_of(error, where)) from None
-        if not isinstance(data, dict) or not isinstance(data.get("seq"), int) or not isinstance(data.get("type"), str):
+        if (
+            not isinstance(data, dict)
+            or not isinstance(data.get("seq"), int)
+            or not isinstance(data.get("type"), str)
+        ):
             raise BadLine(where)
         return cls(data, where)
 
@@ -116,7 +128,9 @@ class Line(Struct, frozen=True):
     def _read_event(self) -> AnyEvent:
         for key, kind in _ENVELOPE:
             if type(self.data.get(key)) is not kind and (key in self.data or key != "delegation"):
-                raise BadLine(self.where, f"{key}: not a {'text' if kind is str else 'whole number'}")
+                raise BadLine(
+                    self.where, f"{key}: not a {'text' if kind is str else 'whole number'}"
+                )
         try:
             from forge_cli.core.event_kinds import read_event
 
@@ -188,7 +202,9 @@ class Line(Struct, frozen=True):
 
     def unproven_text(self) -> str:
         """The text that a proof is of."""
-        return _line_text({key: value for key, value in self.data.items() if key not in ("proof", "hash")})
+        return _line_text(
+            {key: value for key, value in self.data.items() if key not in ("proof", "hash")}
+        )
 
     @property
     def intact(self) -> bool:

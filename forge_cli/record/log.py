@@ -111,10 +111,15 @@ def check_log(read: Log) -> None:
     if not read.lines:
         raise WorkerError(None, f"the session {read.session} is empty", hint="start a new one")
     if (version := read.lines[0].version) != VERSION:
-        raise WorkerError(None, f"the session {read.session} is of version {version}, which this forge cannot read")
+        raise WorkerError(
+            None,
+            f"the session {read.session} is of version {version}, which this forge cannot read",
+        )
     if problem := broken_link(read):
         hint = f"forge sessions show {read.session} shows what it says"
-        raise WorkerError(None, f"the session {read.session} was tampered with: {problem}", hint=hint)
+        raise WorkerError(
+            None, f"the session {read.session} was tampered with: {problem}", hint=hint
+        )
 
 
 LAST = "last"
@@ -160,7 +165,11 @@ def find_record(name: str) -> Path:
     if os.path.isfile(path):
         return path
     if path.suffix == SUFFIX or os.sep in name:
-        raise WorkerError(Mark(name), "there is no such record", hint="forge run WORKER TASK --record FILE makes one")
+        raise WorkerError(
+            Mark(name),
+            "there is no such record",
+            hint="forge run WORKER TASK --record FILE makes one",
+        )
     return find_session(name)
 
 
@@ -172,11 +181,17 @@ def find_kept(name: str) -> Path:
             return path
         case []:
             recent = "".join(f"; the last is {path.stem}" for path in _last(files))
-            raise WorkerError(None, f"there is no session '{name}'", hint=f"forge sessions list shows them{recent}")
+            raise WorkerError(
+                None,
+                f"there is no session '{name}'",
+                hint=f"forge sessions list shows them{recent}",
+            )
         case several:
             ids = "\n  ".join(path.stem for path in several[:CANDIDATES])
             more = f"\n  and {len(several) - CANDIDATES} more" if len(several) > CANDIDATES else ""
-            raise WorkerError(None, f"'{name}' could be {len(several)} sessions; type more of it", hint=ids + more)
+            raise WorkerError(
+                None, f"'{name}' could be {len(several)} sessions; type more of it", hint=ids + more
+            )
 
 
 def _last(files: Sequence[Path]) -> list[Path]:

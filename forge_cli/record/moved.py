@@ -20,7 +20,16 @@ from forge_cli.record.restoring import parking_place, state_now
 from forge_cli.sandbox.files.held import HeldFile
 from forge_cli.sandbox.names import shown
 
-_COMPRESSED = (b"\x1f\x8b", b"\xfd7zXZ", b"(\xb5/\xfd", b"BZh", b"PK\x03\x04", b"7z\xbc\xaf", b"Rar!", b"\x04\x22M\x18")
+_COMPRESSED = (
+    b"\x1f\x8b",
+    b"\xfd7zXZ",
+    b"(\xb5/\xfd",
+    b"BZh",
+    b"PK\x03\x04",
+    b"7z\xbc\xaf",
+    b"Rar!",
+    b"\x04\x22M\x18",
+)
 """How files begin that hold others in fewer bytes: gzip, xz, zstd, bzip2, zip, 7z, rar, lz4."""
 _GIT_OBJECTS = (".git", "objects")
 _SMALLEST = 1000
@@ -64,7 +73,9 @@ class Whereabouts(Struct, frozen=True):
         return None
 
 
-def find_moved(log: ChangeLog, files: Iterable[ChangedFile], calls: Container[str | None] | None) -> Whereabouts:
+def find_moved(
+    log: ChangeLog, files: Iterable[ChangedFile], calls: Container[str | None] | None
+) -> Whereabouts:
     """Find the content that was not kept among the files that are to be undone."""
     chosen = {file.path: file for file in files}
     whole = chosen if calls is None else {file.path: file for file in log.changed()}
@@ -100,12 +111,17 @@ def _find_back(
         return {}
     wanted = {file.before for file in lost}
     sources = [file for file in files if file.after in wanted and _is_as_left(file)]
-    waiting = [(parked, state) for parked in map(parking_place, whole) if (state := _state_of(parked)) is not None]
+    waiting = [
+        (parked, state)
+        for parked in map(parking_place, whole)
+        if (state := _state_of(parked)) is not None
+    ]
     back: dict[Path, Moved] = {}
     for file in lost:
         own = parking_place(file)
         fitting_parked = sorted(
-            (parked for parked, state in waiting if state == file.before), key=lambda parked: parked.path != own.path
+            (parked for parked, state in waiting if state == file.before),
+            key=lambda parked: parked.path != own.path,
         )
         if fitting_parked:
             back[file.path] = Moved(fitting_parked[0], is_parked=True)
@@ -113,7 +129,9 @@ def _find_back(
             continue
         if any(parked.path == own.path for parked, _ in waiting):
             continue
-        fitting = [source for source in sources if source.after == file.before and source.path != file.path]
+        fitting = [
+            source for source in sources if source.after == file.before and source.path != file.path
+        ]
         if fitting:
             source = min(fitting, key=lambda source: _preference(source, file))
             sources.remove(source)

@@ -105,7 +105,9 @@ def open_session(
 
         check_log(read)
         if (name := read.lines[0].worker) != worker.name:
-            raise UsageError(f"the session {read.session} is one of the worker '{name}', not of '{worker.name}'")
+            raise UsageError(
+                f"the session {read.session} is one of the worker '{name}', not of '{worker.name}'"
+            )
         if read.dropped:
             warn(f"the last line of the session {read.session} was not finished, and is dropped")
         from forge_cli.record.resume import resume_of
@@ -138,7 +140,9 @@ def _new(stack: ExitStack, keep: bool, warn: Warn | None = None) -> OpenSession:
     except OSError as error:
         if warn is None or error.errno in FULL:
             hint = f"{'make room for it' if error.errno in FULL else 'make it writable'}, or use --ephemeral"
-            raise SessionLost(f"the session cannot be kept: {what_failed(error)}", hint=hint) from None
+            raise SessionLost(
+                f"the session cannot be kept: {what_failed(error)}", hint=hint
+            ) from None
         warn(f"this session is not kept: {what_failed(error)}")
         return OpenSession(session)
 
@@ -161,4 +165,6 @@ def _forked(read: Log, resumed: Resumed, session: OpenSession) -> OpenSession:
     lines = read.copied(session.id)
     if session.log:
         session.log.copy(lines)
-    return dataclasses.replace(session, resumed=replace(resumed, last=lines[-1], forked_from=read.session), lines=lines)
+    return dataclasses.replace(
+        session, resumed=replace(resumed, last=lines[-1], forked_from=read.session), lines=lines
+    )

@@ -86,14 +86,23 @@ def read_overview(path: Path) -> Overview:
     if not end:
         raise whole_file(path, "the session is empty")
     first = Line.read(data[: data.find(b"\n")], Mark(str(path)))
-    started, said = _event(line_at(data, data.rfind(_START)) or first), _event(line_at(data, data.find(_TASK)))
+    started, said = (
+        _event(line_at(data, data.rfind(_START)) or first),
+        _event(line_at(data, data.find(_TASK))),
+    )
     start = started if isinstance(started, events.SessionStart) else events.SessionStart("", "", "")
     titled, changed = _update(data, _TITLE), _update(data, _MODEL, data.rfind(_START))
     result, last = _last(data, end)
     earlier = data.rfind(_END)
-    if not result and earlier > max(data.rfind(_TURN), data.rfind(_SAID)):  # it was resumed, and nothing was said
+    if not result and earlier > max(
+        data.rfind(_TURN), data.rfind(_SAID)
+    ):  # it was resumed, and nothing was said
         ended = _event(line_at(data, earlier))
-        result = ended.result if isinstance(ended, events.SessionEnd) and ended.result.get("status") != "parked" else {}
+        result = (
+            ended.result
+            if isinstance(ended, events.SessionEnd) and ended.result.get("status") != "parked"
+            else {}
+        )
     status = result.get("status")
     return Overview(
         session=path.stem,
@@ -123,8 +132,12 @@ def _update(data: bytes, beginning: bytes, after: int = 0) -> events.SessionUpda
 
 def _count_calls(data: bytes) -> int:
     """As ``SessionState.tool_calls`` does."""
-    started = (_event(line_at(data, found.start())) for found in re.finditer(re.escape(_CALL), data))
-    return sum(isinstance(event, events.ToolStarted) and event.parent_call_id is None for event in started)
+    started = (
+        _event(line_at(data, found.start())) for found in re.finditer(re.escape(_CALL), data)
+    )
+    return sum(
+        isinstance(event, events.ToolStarted) and event.parent_call_id is None for event in started
+    )
 
 
 def _event(line: Line | None) -> AnyEvent | None:
@@ -222,12 +235,17 @@ def last_below(folder: Path) -> Path:
     raise WorkerError(None, f"there is no session of {folder} yet", hint=hint)
 
 
-def last_session(worker: Worker, workspace: Path, warn: Callable[[str], None] = lambda sentence: None) -> Path:
+def last_session(
+    worker: Worker, workspace: Path, warn: Callable[[str], None] = lambda sentence: None
+) -> Path:
     """The session that this worker worked on last in this folder; failing that, in one that is gone, as if it moved."""
     moved: tuple[Path, str] | None = None
     here = clean_text(str(workspace))
     for path, seen in readable_sessions():
-        if seen.model in (events.CLIENTS, events.OTHER_TOOLS):  # nothing was said in it that could be resumed
+        if seen.model in (
+            events.CLIENTS,
+            events.OTHER_TOOLS,
+        ):  # nothing was said in it that could be resumed
             continue
         if seen.worker == worker.name and seen.workspace == here:
             return path

@@ -29,7 +29,9 @@ from forge_cli.sandbox.secrets import own_redactor
 _REQUIRED = f', "type": "{ApprovalRequired.type}", "requestId": '.encode()
 
 
-def answer_request(path: Path, request: str, decision: ApprovalDecision) -> tuple[Log, Waiting, Sequence[Waiting]]:
+def answer_request(
+    path: Path, request: str, decision: ApprovalDecision
+) -> tuple[Log, Waiting, Sequence[Waiting]]:
     """Answer a request of a session, parked or at work; returns its log, the request, and all that wait.
 
     ``request`` is the beginning of an id, and may be empty where only one waits.
@@ -57,11 +59,16 @@ def _hand_over(read: Log, chosen: Waiting, decision: ApprovalDecision) -> None:
     counted = leave_answer(read, chosen.request, decision)
     if counted is None:
         hint = "answer it where it was asked; forge approvals list shows what waits"
-        raise ForgeError(f"the process {chosen.pid} of the session {read.session} did not take the answer", hint=hint)
+        raise ForgeError(
+            f"the process {chosen.pid} of the session {read.session} did not take the answer",
+            hint=hint,
+        )
     if (counted.approved, counted.via) != (decision.approved, decision.via):
         word = "yes" if counted.approved else "no"
         where = f", by {counted.via}" if counted.via else ""
-        raise ForgeError(f"{chosen.id} was answered before: {word}{where}", hint="the first answer counts")
+        raise ForgeError(
+            f"{chosen.id} was answered before: {word}{where}", hint="the first answer counts"
+        )
 
 
 def _chosen(read: Log, waiting: Sequence[Waiting], request: str, pid: int | None = None) -> Waiting:
@@ -71,21 +78,29 @@ def _chosen(read: Log, waiting: Sequence[Waiting], request: str, pid: int | None
         case [one]:
             return one
         case []:
-            problem = f"the session {read.session} has no pending request" + (f" '{request}'" if request else "")
+            problem = f"the session {read.session} has no pending request" + (
+                f" '{request}'" if request else ""
+            )
         case several:
-            beginning = f"'{request}' is the beginning of" if request else f"name one: the session {read.session} has"
+            beginning = (
+                f"'{request}' is the beginning of"
+                if request
+                else f"name one: the session {read.session} has"
+            )
             problem = f"{beginning} {len(several)} requests"
     pending = "\n  ".join(f"{each.id}: {each.request.tool_name}" for each in waiting)
     if not pending and pid:
-        pending = (
-            f"it is at work (process {pid}) and asks nothing now; answer once forge approvals list shows a request"
-        )
-    raise UsageError(problem, hint=pending or "it waits for nothing; forge approvals list shows what waits")
+        pending = f"it is at work (process {pid}) and asks nothing now; answer once forge approvals list shows a request"
+    raise UsageError(
+        problem, hint=pending or "it waits for nothing; forge approvals list shows what waits"
+    )
 
 
 def _record(log: SessionLog, read: Log, event: ApprovalResponse) -> None:
     last = read.lines[-1]
-    Recorder(log, session=last.session, worker=read.lines[0].worker, redactor=own_redactor(), after=last)(event)
+    Recorder(
+        log, session=last.session, worker=read.lines[0].worker, redactor=own_redactor(), after=last
+    )(event)
 
 
 class Waiting(Struct, frozen=True):
@@ -129,7 +144,10 @@ def may_be_asking(path: Path) -> bool:
     asked = line_at(data, place)
     return (
         asked is not None
-        and data.find(f'"requestId": "{asked.data.get("requestId")}"'.encode(), data.find(b"\n", place)) < 0
+        and data.find(
+            f'"requestId": "{asked.data.get("requestId")}"'.encode(), data.find(b"\n", place)
+        )
+        < 0
     )
 
 
@@ -141,7 +159,9 @@ def pending_of(past: Past) -> Iterator[Pending]:
             yield from pending_of(child.past)
 
 
-def _waiting(state: SessionState, asked: Recorded[ApprovalRequired], answer: ApprovalDecision | None = None) -> Waiting:
+def _waiting(
+    state: SessionState, asked: Recorded[ApprovalRequired], answer: ApprovalDecision | None = None
+) -> Waiting:
     return Waiting(asked.event.request, asked.line.time, state.path(asked.line.delegation), answer)
 
 

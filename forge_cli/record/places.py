@@ -38,11 +38,15 @@ def lock_log(path: Path, hint: str = "wait for it to end, or start a copy with -
             time.sleep(_PAUSE)
             continue
         with suppress(OSError):
-            if os.fstat(descriptor).st_size:  # ext4 writes out what was cut to nothing when it is closed: 1 ms
+            if os.fstat(
+                descriptor
+            ).st_size:  # ext4 writes out what was cut to nothing when it is closed: 1 ms
                 os.ftruncate(descriptor, 0)
             os.write(descriptor, str(os.getpid()).encode())
         return descriptor
-    raise SessionBusy(f"the session {path.stem} is in use by the process {_named(path) or 'unknown'}", hint=hint)
+    raise SessionBusy(
+        f"the session {path.stem} is in use by the process {_named(path) or 'unknown'}", hint=hint
+    )
 
 
 def unlock_log(path: Path, descriptor: int) -> None:

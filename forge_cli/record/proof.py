@@ -49,12 +49,16 @@ class Proofs:
 
     def unproven(self, lines: Iterable[Line]) -> frozenset[int]:
         """The numbers of those lines of consent that forge did not write, in this very file."""
-        return frozenset(line.seq for line in lines if line.is_consent and not self._is_proven(line))
+        return frozenset(
+            line.seq for line in lines if line.is_consent and not self._is_proven(line)
+        )
 
     def _is_proven(self, line: Line) -> bool:
         said = line.data.get("proof")
         proof = self.prove(line.unproven_text()) if isinstance(said, str) else None
-        return proof is not None and hmac.compare_digest(str(said).encode(errors="replace"), proof.encode())
+        return proof is not None and hmac.compare_digest(
+            str(said).encode(errors="replace"), proof.encode()
+        )
 
 
 def make_proof(text: str) -> str:

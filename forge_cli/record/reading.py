@@ -8,7 +8,14 @@ from typing import Any
 
 from forge_cli.core.errors import Mark, WorkerError
 from forge_cli.core.events import VERSION
-from forge_cli.record.log import Log, broken_link, damage_of, read_readable, read_session, session_files
+from forge_cli.record.log import (
+    Log,
+    broken_link,
+    damage_of,
+    read_readable,
+    read_session,
+    session_files,
+)
 
 
 def read_log(path: Path, warn: Callable[[str], None]) -> Log:
@@ -18,7 +25,9 @@ def read_log(path: Path, warn: Callable[[str], None]) -> Log:
         hint = "no line of it can be read; forge sessions list shows the others"
         raise WorkerError(Mark(str(log.path)), "this is not a session", hint=hint)
     if (version := log.lines[0].version) != VERSION:
-        warn(f"the session {log.session} is of version {version}; what this forge can read of it follows")
+        warn(
+            f"the session {log.session} is of version {version}; what this forge can read of it follows"
+        )
     if damage := damage_of(log):
         more = f", and {len(log.bad) - 1} more" if len(log.bad) > 1 else ""
         warn(f"{damage}{more}{'; what can be read follows' if log.bad else ''}")

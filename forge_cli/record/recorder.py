@@ -159,7 +159,11 @@ class SessionLog(RecordLog):
 
 def _not_writable(path: Path, error: OSError) -> SessionLost:
     problem = f"the session {path.stem} cannot be resumed: its log cannot be written: {what_failed(error)}"
-    room = "make room for it" if error.errno in FULL else "make it writable, or resume a copy with --fork"
+    room = (
+        "make room for it"
+        if error.errno in FULL
+        else "make it writable, or resume a copy with --fork"
+    )
     return SessionLost(problem, hint=f"{room}; --ephemeral resumes it without keeping what follows")
 
 
@@ -176,7 +180,13 @@ class Recorder:
     """Turns the events of one session into lines and hands them to its sinks, in order."""
 
     def __init__(
-        self, *sinks: Sink, session: str, worker: str, depth: int = 0, redactor: Redactor, after: Line | None = None
+        self,
+        *sinks: Sink,
+        session: str,
+        worker: str,
+        depth: int = 0,
+        redactor: Redactor,
+        after: Line | None = None,
     ) -> None:
         """``after`` is the last line of a session that is resumed."""
         self._sinks, self._session, self._worker, self._depth = sinks, session, worker, depth
@@ -184,7 +194,9 @@ class Recorder:
         self._last = after
         self.shows = not all(getattr(sink, "only_keeps", False) for sink in sinks)
         """Does a sink take what is sent only?"""
-        self._prove = next((sink.proofs.prove for sink in sinks if isinstance(sink, RecordLog)), None)
+        self._prove = next(
+            (sink.proofs.prove for sink in sinks if isinstance(sink, RecordLog)), None
+        )
         """Proves the consent in the log, where there is one."""
         self._busy = threading.RLock()
 

@@ -22,7 +22,14 @@ from forge_cli.core.sandbox import READ_MAX
 from forge_cli.files.home import make_private
 from forge_cli.files.regular import read_regular, sync_data
 from forge_cli.files.replace import replace_file, sweep_folder
-from forge_cli.record.changes import COMMANDS_MAX, REDO_SUFFIX, ChangedFile, ChangeLog, dump_entry, read_entries
+from forge_cli.record.changes import (
+    COMMANDS_MAX,
+    REDO_SUFFIX,
+    ChangedFile,
+    ChangeLog,
+    dump_entry,
+    read_entries,
+)
 from forge_cli.record.moved import Whereabouts
 from forge_cli.record.restoring import hold_changed_file, state_now
 from forge_cli.record.undo import Confirm, Undoing, plan_undo, undo_changes
@@ -59,10 +66,18 @@ class RedoLog(ChangeLog):
         """The files that a redo will not bring back, because they were neither kept nor moved."""
         changed = self.changed()
         elsewhere = {file.after for file in changed}
-        return [file for file in changed if file.unkept and file.before not in elsewhere and not self.has(file)]
+        return [
+            file
+            for file in changed
+            if file.unkept and file.before not in elsewhere and not self.has(file)
+        ]
 
     def keep_undone(
-        self, log: ChangeLog, plans: Sequence[Undoing], moved: Whereabouts, calls: Container[str | None] | None
+        self,
+        log: ChangeLog,
+        plans: Sequence[Undoing],
+        moved: Whereabouts,
+        calls: Container[str | None] | None,
     ) -> None:
         """Keep what an undo is about to change; one that was cut off is continued, and what it kept stays."""
         if self.begun is None:
@@ -80,12 +95,18 @@ class RedoLog(ChangeLog):
             for folder in _folders_made(passing):
                 found.setdefault(folder.path, folder)
         known = self._load()
-        new = [entry for entry in found.values() if not _is_known(known.get((entry.path, None)), entry)]
-        self._keep_entries(log, {file.path for file in (*passed, *(each.file for each in plans))}, calls)
+        new = [
+            entry for entry in found.values() if not _is_known(known.get((entry.path, None)), entry)
+        ]
+        self._keep_entries(
+            log, {file.path for file in (*passed, *(each.file for each in plans))}, calls
+        )
         self._append(new)
         known.update({(entry.path, None): entry for entry in new})
 
-    def _keep_entries(self, log: ChangeLog, paths: Container[Path], calls: Container[str | None] | None) -> None:
+    def _keep_entries(
+        self, log: ChangeLog, paths: Container[Path], calls: Container[str | None] | None
+    ) -> None:
         """Keep the entries of these files in the session's own log, with the content that they name."""
         earlier = read_entries(self.folder / _UNDONE)
         entries = {(entry.path, entry.call): entry for entry in earlier}
@@ -110,7 +131,11 @@ class RedoLog(ChangeLog):
         left = [each.file.path for each in done if each.left]
         for entry in self.changed():
             with suppress(ToolError, OSError):
-                if entry.after is None and entry.before == ("directory", "") and state_now(entry) == entry.before:
+                if (
+                    entry.after is None
+                    and entry.before == ("directory", "")
+                    and state_now(entry) == entry.before
+                ):
                     left.append(entry.path)
         self.forget(left)
         self.end()
@@ -119,7 +144,9 @@ class RedoLog(ChangeLog):
         """The same change the other way round, with what is there now as what was there before."""
         file = undoing.file
         after_mode = file.mode if undoing.now and file.before and file.before[0] != "link" else None
-        entry = ChangedFile(file.zone, file.parts, before=undoing.now, after=file.before, after_mode=after_mode)
+        entry = ChangedFile(
+            file.zone, file.parts, before=undoing.now, after=file.before, after_mode=after_mode
+        )
         try:
             with hold_changed_file(file) as held:
                 info = held.place.info
@@ -167,7 +194,9 @@ def undo_for_now(
     """Undo what the session, or these calls, changed; gives also the files that a redo will not bring back."""
     kept = RedoLog(log.log)
     _sweep_folders(log.changed(calls))
-    done = undo_changes(log, confirm, calls, before=lambda plans, moved: kept.keep_undone(log, plans, moved, calls))
+    done = undo_changes(
+        log, confirm, calls, before=lambda plans, moved: kept.keep_undone(log, plans, moved, calls)
+    )
     _sweep_folders(each.file for each in done)
     if kept.begun:
         kept.settle(done)
@@ -199,7 +228,10 @@ def _sweep_folders(files: Iterable[ChangedFile]) -> None:
 def _whole(log: ChangeLog) -> RedoLog:
     kept = RedoLog(log.log)
     if kept.begun == "undo":
-        raise UsageError("the last undo was cut off", hint=f"'forge undo {log.log.stem}' completes it; redo it then")
+        raise UsageError(
+            "the last undo was cut off",
+            hint=f"'forge undo {log.log.stem}' completes it; redo it then",
+        )
     return kept
 
 

@@ -107,7 +107,10 @@ def remove_folders(file: ChangedFile) -> None:
     """Delete the folders that the session made for a file, if nothing is in them."""
     for count in range(1, min(file.made, len(file.parts) - 1) + 1):
         folder = ChangedFile(file.zone, file.parts[:-count])
-        with suppress(ForgeError, ToolError, OSError), hold_changed_file(folder, Access.DELETE) as held:
+        with (
+            suppress(ForgeError, ToolError, OSError),
+            hold_changed_file(folder, Access.DELETE) as held,
+        ):
             if held.kind == "directory":  # a file may have come back in its place
                 held.delete()
 
@@ -123,9 +126,15 @@ def parking_place(file: ChangedFile) -> ChangedFile:
 
 def move_changed_file(source: ChangedFile, target: ChangedFile) -> None:
     """Move a file, by a copy between two file systems; a file that is at the target is replaced."""
-    with hold_changed_file(source) as old, hold_changed_file(target) as new, make_parent(new.place) as folder:
+    with (
+        hold_changed_file(source) as old,
+        hold_changed_file(target) as new,
+        make_parent(new.place) as folder,
+    ):
         try:
-            os.rename(old.place.name, new.place.name, src_dir_fd=old.place.folder, dst_dir_fd=folder)
+            os.rename(
+                old.place.name, new.place.name, src_dir_fd=old.place.folder, dst_dir_fd=folder
+            )
         except OSError as error:
             if error.errno != errno.EXDEV:
                 raise

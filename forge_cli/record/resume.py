@@ -66,7 +66,9 @@ class Past(Struct, frozen=True):
     @property
     def unfinished(self) -> bool:
         """Is it the model's turn, or a call's, or was its end lost? Otherwise somebody has to say something first."""
-        open_end = bool(self.messages) and (self.messages[-1].role != "assistant" or self.mid_sentence)
+        open_end = bool(self.messages) and (
+            self.messages[-1].role != "assistant" or self.mid_sentence
+        )
         return bool(self.calls) or open_end or self.reply is not None
 
 
@@ -135,8 +137,13 @@ def _past(worker: WorkerState) -> Past:
         if (request := call.open_request)
     }
     called = {call.call.id: _children(call) for call in missing}
-    children = {call: found for call, found in called.items() if any(each.past.calls for each in found)}
-    ended = [*(found for call, found in called.items() if call not in children), *map(_children, inner)]
+    children = {
+        call: found for call, found in called.items() if any(each.past.calls for each in found)
+    }
+    ended = [
+        *(found for call, found in called.items() if call not in children),
+        *map(_children, inner),
+    ]
     is_open = bool(pending or children)
     results = {call.call.id: call.as_result() for call in worker.turn.values()} if is_open else {}
     return Past(
@@ -145,11 +152,15 @@ def _past(worker: WorkerState) -> Past:
         results={id: result for id, result in results.items() if result},
         pending=pending,
         cut_off=tuple(call.call for call in (inner if is_open else [*inner, *missing])),
-        in_flight=frozenset(identity for call, identity in worker.in_flight.items() if call not in children),
+        in_flight=frozenset(
+            identity for call, identity in worker.in_flight.items() if call not in children
+        ),
         counted=worker.counted,
         children=children,
         lost=tuple(each for each in chain.from_iterable(ended) if each.open),
-        consented=frozenset(call.call.id for call in missing if call.consented and call.call.id in children),
+        consented=frozenset(
+            call.call.id for call in missing if call.consented and call.call.id in children
+        ),
         mid_sentence=worker.mid_sentence,
         environment=worker.environment,
         last_environment=worker.last_environment or worker.environment,
@@ -160,7 +171,14 @@ def _past(worker: WorkerState) -> Past:
 def _reply(root: WorkerState) -> tuple[Message, StopReason] | None:
     """The last answer, if nothing came after it, not even the end of the session."""
     last = root.messages[-1] if root.messages else None
-    if root.turn or root.ended or root.mid_sentence or last is None or last.role != "assistant" or last.calls:
+    if (
+        root.turn
+        or root.ended
+        or root.mid_sentence
+        or last is None
+        or last.role != "assistant"
+        or last.calls
+    ):
         return None
     return last, root.stop
 
@@ -174,7 +192,9 @@ def _child(call: str, task: str, worker: WorkerState) -> PastChild:
     past = _past(worker)
     status = worker.update.status if worker.update else None
     answer = past.messages[-1].text if status == "completed" and past.messages else None
-    return PastChild(task, worker.name, call, past, answer, open=status in ("started", "resumed", "parked"))
+    return PastChild(
+        task, worker.name, call, past, answer, open=status in ("started", "resumed", "parked")
+    )
 
 
 def _waiting(past: Past) -> Iterator[tuple[str, str]]:
@@ -190,7 +210,11 @@ def resume_of(read: Log, log: RecordLog | None) -> Resumed:
 
     It holds once, and its use in work that is not kept would not be known later.
     """
-    void = log.proofs.unproven(read.lines) if log else {line.seq for line in read.lines if line.is_consent}
+    void = (
+        log.proofs.unproven(read.lines)
+        if log
+        else {line.seq for line in read.lines if line.is_consent}
+    )
     state = fold_lines(read.lines, void)
     start = state.start
     return Resumed(
@@ -198,7 +222,9 @@ def resume_of(read: Log, log: RecordLog | None) -> Resumed:
         read.lines[-1],
         model=start.model if start and start.model not in (CLIENTS, OTHER_TOOLS) else None,
         chosen_model=state.chosen_model,
-        output_schema=dict(start.output_schema) if start and start.output_schema is not None else None,
+        output_schema=dict(start.output_schema)
+        if start and start.output_schema is not None
+        else None,
         title=state.title,
         read_only=bool(start and start.read_only),
     )

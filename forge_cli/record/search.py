@@ -10,7 +10,13 @@ from pathlib import Path
 from typing import Any, assert_never
 
 from forge_cli.core import events
-from forge_cli.core.actions import ApprovalResponse, CommandEvent, Interrupt, ManualToolInvoke, UserInput
+from forge_cli.core.actions import (
+    ApprovalResponse,
+    CommandEvent,
+    Interrupt,
+    ManualToolInvoke,
+    UserInput,
+)
 from forge_cli.core.event_kinds import AnyEvent, OtherEvent
 from forge_cli.core.phrases import interrupted_for_people
 from forge_cli.core.trial import CommandTried
@@ -62,7 +68,10 @@ def _texts(event: AnyEvent) -> Iterator[str]:
                 yield file.name
                 if file.media_type.startswith("text/"):
                     yield file.data.decode("utf-8", "replace")
-        case events.ToolStarted(tool_name=tool, args=args) | ManualToolInvoke(tool_name=tool, args=args):
+        case (
+            events.ToolStarted(tool_name=tool, args=args)
+            | ManualToolInvoke(tool_name=tool, args=args)
+        ):
             yield f"{tool} {json.dumps(args, ensure_ascii=False)}"
             yield from strings_in(args)
         case events.ToolResult(value=value, error=error, status=status):

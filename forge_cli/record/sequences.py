@@ -105,7 +105,12 @@ def _runs_of(calls: Iterable[CallState]) -> Iterator[list[str]]:
     run: list[str] = []
     for each in calls:
         command = _command(each.call)
-        if command is not None and len(command) <= COMMAND_LIMIT and each.result and each.result.status in RAN:
+        if (
+            command is not None
+            and len(command) <= COMMAND_LIMIT
+            and each.result
+            and each.result.status in RAN
+        ):
             run.append(normalise_command(command))
         elif run:
             yield run
@@ -128,7 +133,9 @@ def find_repeated(runs: Iterable[tuple[str, Sequence[str]]]) -> list[RepeatedSeq
         for part in _parts_without_overlap(run):
             counts[part] = counts.get(part, 0) + 1
             sessions.setdefault(part, set()).add(session)
-    often = [part for part, count in counts.items() if count >= TIMES and len(sessions[part]) >= SESSIONS]
+    often = [
+        part for part, count in counts.items() if count >= TIMES and len(sessions[part]) >= SESSIONS
+    ]
     found: list[RepeatedSequence] = []
     covered: set[tuple[tuple[str, ...], int]] = set()
     for part in sorted(often, key=lambda part: (-len(part), -counts[part], part)):

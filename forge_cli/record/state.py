@@ -13,7 +13,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from forge_cli.core import events
-from forge_cli.core.actions import ApprovalResponse, CommandEvent, Interrupt, ManualToolInvoke, UserInput
+from forge_cli.core.actions import (
+    ApprovalResponse,
+    CommandEvent,
+    Interrupt,
+    ManualToolInvoke,
+    UserInput,
+)
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
 from forge_cli.core.calls import ToolCall, call_identity
 from forge_cli.core.event_kinds import OtherEvent
@@ -60,7 +66,11 @@ class CallState:
     @property
     def open_request(self) -> ApprovalRequest | None:
         """Its request, while that is still to be decided."""
-        if self.asked is None or self.result or (self.decided and self.decided.line.seq > self.asked.line.seq):
+        if (
+            self.asked is None
+            or self.result
+            or (self.decided and self.decided.line.seq > self.asked.line.seq)
+        ):
             return None
         return self.asked.event.request
 
@@ -69,11 +79,15 @@ class CallState:
         ended = self.result
         if ended is None:
             return None
-        return CallResult.of(self.call.id, ended.tool_name, ended.value, is_error=ended.status != "success")
+        return CallResult.of(
+            self.call.id, ended.tool_name, ended.value, is_error=ended.status != "success"
+        )
 
     def as_cut_off(self, in_flight: Container[str]) -> CallResult:
         """The same where it has none."""
-        return CallResult(self.call.id, self.call.name, cut_off_text(self.call, in_flight), is_error=True)
+        return CallResult(
+            self.call.id, self.call.name, cut_off_text(self.call, in_flight), is_error=True
+        )
 
 
 @dataclass(eq=False)
@@ -153,7 +167,9 @@ class WorkerState:
         identity = self.in_flight.get(event.tool_call_id)
         self.inner.pop(event.tool_call_id, None)
         if identity is not None and event.status != "interrupted":
-            self.in_flight = {call: other for call, other in self.in_flight.items() if other != identity}
+            self.in_flight = {
+                call: other for call, other in self.in_flight.items() if other != identity
+            }
 
 
 class SessionState:
@@ -207,7 +223,11 @@ class SessionState:
             case events.WorkerUpdate():
                 worker.update = event
                 caller = self.workers.get(event.within)
-                if caller and caller is not worker and (call := caller.calls.get(event.tool_call_id)):
+                if (
+                    caller
+                    and caller is not worker
+                    and (call := caller.calls.get(event.tool_call_id))
+                ):
                     call.children[line.delegation or ""] = worker
             case events.TurnStart():
                 self.turns += worker.delegation is None
@@ -222,7 +242,10 @@ class SessionState:
                 self.chosen_model = self.chosen_model if self.chosen_model == event.model else None
                 self.waiting.clear()
             case events.SessionUpdate():
-                self.title, self.chosen_model = event.title or self.title, event.model or self.chosen_model
+                self.title, self.chosen_model = (
+                    event.title or self.title,
+                    event.model or self.chosen_model,
+                )
             case events.SessionEnd():
                 worker.ended = True
             case (
@@ -250,7 +273,9 @@ class SessionState:
         id, parent = event.tool_call_id, event.parent_call_id
         call = worker.calls.get(id)
         if call is None or call.result:
-            call = worker.calls[id] = CallState(ToolCall(id, event.tool_name, dict(event.args), parent=parent), worker)
+            call = worker.calls[id] = CallState(
+                ToolCall(id, event.tool_name, dict(event.args), parent=parent), worker
+            )
         if call.started is None:
             self.outer_calls += worker.delegation is None and parent is None
             call.started = line
@@ -261,7 +286,9 @@ class SessionState:
             worker.inner[id] = call
         return call
 
-    def _ask(self, asked: Recorded[events.ApprovalRequired], worker: WorkerState) -> CallState | None:
+    def _ask(
+        self, asked: Recorded[events.ApprovalRequired], worker: WorkerState
+    ) -> CallState | None:
         request = asked.event.request
         self.waiting[request.request_id] = asked
         if call := worker.calls.get(request.tool_call_id):
@@ -278,7 +305,9 @@ class SessionState:
             call.answer = ApprovalDecision(said.approved, note=said.note, via=said.via)
         return call
 
-    def _decide(self, decided: Recorded[events.ApprovalDecided], worker: WorkerState) -> CallState | None:
+    def _decide(
+        self, decided: Recorded[events.ApprovalDecided], worker: WorkerState
+    ) -> CallState | None:
         event = decided.event
         self._stop_waiting(worker, event.tool_call_id, event.request_id)
         if (call := worker.calls.get(event.tool_call_id)) is None:
@@ -299,7 +328,9 @@ class SessionState:
         worker.settle(event)
         call = worker.calls.get(id)
         if call is None:
-            call = worker.calls[id] = CallState(ToolCall(id, event.tool_name, {}, parent=event.parent_call_id), worker)
+            call = worker.calls[id] = CallState(
+                ToolCall(id, event.tool_name, {}, parent=event.parent_call_id), worker
+            )
         call.result = event
         if worker.delegation is not None and call.started and event.status != "interrupted":
             settled = call_identity(call.call.name, call.call.args)
@@ -309,7 +340,10 @@ class SessionState:
 
     def _stop_waiting(self, worker: WorkerState, call: str, request: str | None = None) -> None:
         for known, asked in list(self.waiting.items()):
-            same = asked.event.request.tool_call_id == call and asked.line.delegation == worker.delegation
+            same = (
+                asked.event.request.tool_call_id == call
+                and asked.line.delegation == worker.delegation
+            )
             if same or known == request:
                 del self.waiting[known]
 

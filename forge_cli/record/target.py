@@ -15,11 +15,15 @@ from forge_cli.files.replace import replace_in
 from forge_cli.record.places import sessions_folder
 
 
-def check_target(option: str, file: Path, *, regular: bool = False, record: Path | None = None) -> None:
+def check_target(
+    option: str, file: Path, *, regular: bool = False, record: Path | None = None
+) -> None:
     """Refuse a file that could not be written later; with ``regular`` also a device, which can be written only."""
     folder = file.absolute().parent
     if os.path.dirname(os.path.realpath(file)) == os.path.realpath(sessions_folder()):
-        raise UsageError(f"{option} {file}: forge keeps its sessions there", hint="name a file in another folder")
+        raise UsageError(
+            f"{option} {file}: forge keeps its sessions there", hint="name a file in another folder"
+        )
     try:
         info = file.stat() if folder.is_dir() else None
         mode = info and info.st_mode
@@ -27,17 +31,26 @@ def check_target(option: str, file: Path, *, regular: bool = False, record: Path
         info = None
         mode = stat.S_IFREG
     except OSError as error:
-        raise UsageError(f"{option} {file}: it cannot be written: {error.strerror}", hint="name another file") from None
+        raise UsageError(
+            f"{option} {file}: it cannot be written: {error.strerror}", hint="name another file"
+        ) from None
     if mode is None:
-        raise UsageError(f"{option} {file}: there is no folder {folder}", hint=f"make it first: mkdir -p {folder}")
+        raise UsageError(
+            f"{option} {file}: there is no folder {folder}",
+            hint=f"make it first: mkdir -p {folder}",
+        )
     if stat.S_ISDIR(mode):
         raise UsageError(f"{option} {file}: that is a folder; name a file in it")
     if not stat.S_ISREG(mode) and (regular or not stat.S_ISCHR(mode)):
-        raise UsageError(f"{option} {file}: that is not a regular file", hint="name a file, or a new one")
+        raise UsageError(
+            f"{option} {file}: that is not a regular file", hint="name a file, or a new one"
+        )
     if str(file) == "-" or (
         info and stat.S_ISREG(mode) and any(os.path.samestat(info, stream) for stream in _streams())
     ):
-        raise UsageError(f"{option} {file}: standard output or error goes there", hint="name another file")
+        raise UsageError(
+            f"{option} {file}: standard output or error goes there", hint="name another file"
+        )
     if record and os.path.realpath(record) == os.path.realpath(file):
         raise UsageError(f"{option} and --record name the same file; keep one, or name two files")
     if not os.access(file if file.exists() else folder, os.W_OK):

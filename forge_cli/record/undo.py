@@ -59,13 +59,23 @@ Before = Callable[[Sequence[Undoing], Whereabouts], None]
 """Gets what will be done, before anything is."""
 
 
-def find_calls(lines: Iterable[Line], *, call: int | None = None, turn: int | None = None) -> frozenset[str]:
+def find_calls(
+    lines: Iterable[Line], *, call: int | None = None, turn: int | None = None
+) -> frozenset[str]:
     """The ids of one call of the root worker, or of all calls of a turn, with all that were made inside of them."""
     state = fold_lines(lines)
-    wanted, number, last = ("turn", turn or 0, state.turns) if call is None else ("call", call, state.outer_calls)
+    wanted, number, last = (
+        ("turn", turn or 0, state.turns) if call is None else ("call", call, state.outer_calls)
+    )
     if not 1 <= number <= last:
-        raise UsageError(f"the session has no {wanted} {number}", hint=f"it has {counted(last, wanted)}")
-    return frozenset(each.call.id for each in state.calls if number == (each.turn if call is None else each.number))
+        raise UsageError(
+            f"the session has no {wanted} {number}", hint=f"it has {counted(last, wanted)}"
+        )
+    return frozenset(
+        each.call.id
+        for each in state.calls
+        if number == (each.turn if call is None else each.number)
+    )
 
 
 def plan_undo(log: ChangeLog, calls: Container[str | None] | None = None) -> list[Undoing]:
@@ -79,7 +89,10 @@ def plan_undo(log: ChangeLog, calls: Container[str | None] | None = None) -> lis
 
 
 def undo_changes(
-    log: ChangeLog, confirm: Confirm, calls: Container[str | None] | None = None, before: Before | None = None
+    log: ChangeLog,
+    confirm: Confirm,
+    calls: Container[str | None] | None = None,
+    before: Before | None = None,
 ) -> list[Undoing]:
     """Restore every file that the session changed, or these calls of it.
 
@@ -92,7 +105,11 @@ def undo_changes(
     if before is not None:
         answers = _Answers(confirm)
         plans = [_look_ahead(log, file, moved, files) for file in files]
-        wanted = [each for each in plans if not each.left and (not each.newer or answers(each.file, each.newer))]
+        wanted = [
+            each
+            for each in plans
+            if not each.left and (not each.newer or answers(each.file, each.newer))
+        ]
         if wanted:
             before(wanted, moved)
         confirm = answers
@@ -102,9 +119,15 @@ def undo_changes(
             refused[file.path] = plan
     if refused:
         back = {path: each for path, each in moved.back.items() if path not in refused}
-        missing = (*moved.missing, *(each.file for each in refused.values() if _was_a_file(each.file)))
+        missing = (
+            *moved.missing,
+            *(each.file for each in refused.values() if _was_a_file(each.file)),
+        )
         moved = replace(moved, back=back, missing=missing)
-    done = [refused.get(file.path) or _undo_one(log, _look(log, file, moved), moved, confirm) for file in files]
+    done = [
+        refused.get(file.path) or _undo_one(log, _look(log, file, moved), moved, confirm)
+        for file in files
+    ]
     emptied = [each.file for each in done if not each.left and each.file.before is None]
     for file in (*emptied, *log.passing(calls)):
         remove_folders(file)
@@ -139,14 +162,24 @@ def _order(file: ChangedFile) -> tuple[int, int]:
     return (0, -depth) if file.before is None else (depth, 0)
 
 
-def _look_ahead(log: ChangeLog, file: ChangedFile, moved: Whereabouts, files: Iterable[ChangedFile]) -> Undoing:
+def _look_ahead(
+    log: ChangeLog, file: ChangedFile, moved: Whereabouts, files: Iterable[ChangedFile]
+) -> Undoing:
     """Look at a file before anything is done: where a folder around it comes back, there is nothing at its path yet."""
     plan = _look(log, file, moved)
     if not plan.left or file.before is None:
         return plan
-    around = {each.path for each in files if each.before == ("directory", "") and each.after != each.before}
-    if any(path in around and (path.is_symlink() or not path.is_dir()) for path in file.path.parents):
-        return Undoing(file, "restore", left=file.unkept if file.unkept and not log.has(file) else None)
+    around = {
+        each.path
+        for each in files
+        if each.before == ("directory", "") and each.after != each.before
+    }
+    if any(
+        path in around and (path.is_symlink() or not path.is_dir()) for path in file.path.parents
+    ):
+        return Undoing(
+            file, "restore", left=file.unkept if file.unkept and not log.has(file) else None
+        )
     return plan
 
 
@@ -171,7 +204,9 @@ def _look(log: ChangeLog, file: ChangedFile, moved: Whereabouts) -> Undoing:
     return plan
 
 
-def _judge(file: ChangedFile, held: HeldFile, action: Action, moved: Whereabouts, log: ChangeLog) -> Undoing:
+def _judge(
+    file: ChangedFile, held: HeldFile, action: Action, moved: Whereabouts, log: ChangeLog
+) -> Undoing:
     now = state_of(held)
     target = moved.target_of(file.path)
     found = Undoing(file, action, now=now)
@@ -192,7 +227,9 @@ def _is_only_mode(file: ChangedFile) -> bool:
     return file.before == file.after
 
 
-def _park(log: ChangeLog, file: ChangedFile, moved: Whereabouts, confirm: Confirm) -> Undoing | None:
+def _park(
+    log: ChangeLog, file: ChangedFile, moved: Whereabouts, confirm: Confirm
+) -> Undoing | None:
     """Move the content that a file gets back to where it waits; the result if that is not possible, or not wanted."""
     if file.path not in moved.back:
         return None
@@ -255,7 +292,11 @@ def _put_aside(parked: ChangedFile, moved: Moved) -> ChangedFile:
 def _has_other_mode(file: ChangedFile, held: HeldFile) -> bool:
     """Return True if a command changed the mode, and it still differs."""
     info = held.place.info
-    return file.after_mode not in (None, file.mode) and info is not None and info.st_mode & 0o7777 != file.mode
+    return (
+        file.after_mode not in (None, file.mode)
+        and info is not None
+        and info.st_mode & 0o7777 != file.mode
+    )
 
 
 _OF_COMMANDS = frozenset({"shell.result", "shell.session", "executable.run"})
@@ -312,10 +353,18 @@ def _is_command(state: CallState) -> bool:
 
 def _is_unknown(state: CallState) -> bool:
     was_tried = state.tried is not None and state.tried.outcome != "incomplete"
-    return state.decided is not None and state.decided.event.approved and not (was_tried or _is_of_sets(state))
+    return (
+        state.decided is not None
+        and state.decided.event.approved
+        and not (was_tried or _is_of_sets(state))
+    )
 
 
 def _is_of_sets(state: CallState) -> bool:
     """Return True if rule sets alone cover a command, so that nobody has to be warned of what else it may have done."""
     value = state.result.value if state.result else None
-    return isinstance(value, Custom) and isinstance(value.data, Mapping) and value.data.get("ofSets") is True
+    return (
+        isinstance(value, Custom)
+        and isinstance(value.data, Mapping)
+        and value.data.get("ofSets") is True
+    )

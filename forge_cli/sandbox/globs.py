@@ -81,7 +81,9 @@ def _tokens(glob: str) -> list[str]:
     tokens = []
     for special, any_character, escaped, negation, members, broken, plain in _TOKEN.findall(glob):
         if broken:
-            raise BadGlob("a bracket is not closed" if broken == "[" else "it ends with a backslash")
+            raise BadGlob(
+                "a bracket is not closed" if broken == "[" else "it ends with a backslash"
+            )
         if members:
             tokens.append(_set(members, negated=bool(negation)))
         else:

@@ -70,7 +70,9 @@ class ImportFolder(Struct, frozen=True):
             if self._loads((name,)):
                 yield inner
             elif name in self.names and inner.is_dir():
-                yield from (inner / each for each in os.listdir(inner) if self._loads((name, folded(each))))
+                yield from (
+                    inner / each for each in os.listdir(inner) if self._loads((name, folded(each)))
+                )
 
 
 def _is_module(suffixes: str) -> bool:
@@ -90,10 +92,16 @@ class LoadedFiles(Struct, frozen=True):
         """Those that lie in one of the folders ``roots``, or around one; of the latter it is the root that is held."""
         found: list[LoadedPath] = []
         for each in dict.fromkeys(paths):
-            for path in dict.fromkeys(Path(find(each.path)) for find in (os.path.abspath, os.path.realpath)):
+            for path in dict.fromkeys(
+                Path(find(each.path)) for find in (os.path.abspath, os.path.realpath)
+            ):
                 inside = any(path.is_relative_to(root) for root in roots)
                 found += [LoadedPath(path, each.why)] if inside else []
-                found += [LoadedPath(root, each.why) for root in roots if root != path and root.is_relative_to(path)]
+                found += [
+                    LoadedPath(root, each.why)
+                    for root in roots
+                    if root != path and root.is_relative_to(path)
+                ]
         return cls(tuple(dict.fromkeys(found)), folders)
 
     def why(self, ways: Iterable[Parts]) -> str | None:
@@ -129,7 +137,11 @@ def fits_pattern(way: Parts, pattern: Parts) -> bool:
 
 
 def _is_alike(name: str, pattern: str) -> bool:
-    return fnmatchcase(name, pattern.replace("[", "[[]").replace("?", "[?]")) if "*" in pattern else name == pattern
+    return (
+        fnmatchcase(name, pattern.replace("[", "[[]").replace("?", "[?]"))
+        if "*" in pattern
+        else name == pattern
+    )
 
 
 def existing_files(paths: Iterable[Path]) -> Iterator[Path]:

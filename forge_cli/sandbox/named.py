@@ -101,7 +101,9 @@ _PLACEHOLDER = re.compile(
     re.IGNORECASE,
 )
 _UPPER = re.compile(r"[A-Z]+(?:_[A-Z0-9]+)+")
-_PATH = re.compile(r"(?:~|\.{1,2}|[A-Za-z]:)?(?:[/\\]+[\w.@-]{1,40}){2,}[/\\]?|(?:~|\.{1,2})[/\\].*")
+_PATH = re.compile(
+    r"(?:~|\.{1,2}|[A-Za-z]:)?(?:[/\\]+[\w.@-]{1,40}){2,}[/\\]?|(?:~|\.{1,2})[/\\].*"
+)
 _NUMBER = re.compile(r"[-+]?v?\d+(?:[.,:_-]\d+)*[a-zA-Z%]{0,3}|0x[0-9a-fA-F]{1,8}")
 _DOTTED = re.compile(r"[A-Za-z_]\w{0,23}(?:(?:\.|::|->)[A-Za-z_]\w{0,23})+")
 _LETTERS = re.compile(r"[A-Za-z]+(?:[_-][A-Za-z]+)*")
@@ -159,9 +161,13 @@ class NamedSecrets:
 
     def first_open(self, start: int) -> int:
         """The first place from ``start`` on that may become a secret; else the end of the text."""
-        return next((max(place, start) for place in self.open if place > start - _OPENED), len(self._text))
+        return next(
+            (max(place, start) for place in self.open if place > start - _OPENED), len(self._text)
+        )
 
-    def _take(self, match: re.Match[str], read: Callable[[re.Match[str]], NamedSecret | None], start: int) -> None:
+    def _take(
+        self, match: re.Match[str], read: Callable[[re.Match[str]], NamedSecret | None], start: int
+    ) -> None:
         self._reached = False
         secret = read(match)
         if self._reached and not self._whole:
@@ -194,10 +200,16 @@ class NamedSecrets:
             # a comma separates the words of any list, and a blank those of any sentence
             of_flag = name.startswith("-")
             between = match[how or 0]
-            if between in (" ", "\t") and not of_flag and name.lower() not in ("password", "passphrase"):
+            if (
+                between in (" ", "\t")
+                and not of_flag
+                and name.lower() not in ("password", "passphrase")
+            ):
                 return None
             sure = how != "listed" or of_flag or between in (" ", "(")
-            return self._quoted(opening, kind, sure=sure and (kind != "token" or match["close"] != ""))
+            return self._quoted(
+                opening, kind, sure=sure and (kind != "token" or match["close"] != "")
+            )
         if how == "element":
             return self._element(at, kind) if before.endswith("<") else None
         if how in ("typed", "listed"):
@@ -212,7 +224,12 @@ class NamedSecrets:
         value = self._text[match.end() : end]
         lead = self._text[max(0, match.end() - CONTEXT) : match.start()]
         sure = match["user"] is None or _USES_USER.search(lead) is not None
-        if value == match["user"] or value.isdigit() or is_placeholder(value) or not (sure or _is_strong(value)):
+        if (
+            value == match["user"]
+            or value.isdigit()
+            or is_placeholder(value)
+            or not (sure or _is_strong(value))
+        ):
             return None
         return NamedSecret(match.end(), end, "password")
 
@@ -236,7 +253,11 @@ class NamedSecrets:
         if kind == "authorization" and (scheme := _SCHEME.match(value)):
             begin += scheme.end()
             value = value[scheme.end() :]
-            return NamedSecret(begin, end, kind) if _counts_in_header(kind, value, known=True) else None
+            return (
+                NamedSecret(begin, end, kind)
+                if _counts_in_header(kind, value, known=True)
+                else None
+            )
         may = sure or kind == "cookie" or len(value) >= _LONG_WORD or _is_strong(value)
         return NamedSecret(begin, end, kind) if may and _counts_in_quotes(kind, value) else None
 
@@ -251,7 +272,9 @@ class NamedSecrets:
         last = newline if newline >= 0 else len(self._text)
         end = opening.end()
         while (end := self._text.find(quote, end, last)) >= 0:
-            escapes = len(self._text[opening.end() : end]) - len(self._text[opening.end() : end].rstrip("\\"))
+            escapes = len(self._text[opening.end() : end]) - len(
+                self._text[opening.end() : end].rstrip("\\")
+            )
             if escapes < depth or (escapes - depth) % (2 * (depth + 1)) == 0:
                 break
             end += 1
@@ -275,7 +298,9 @@ class NamedSecrets:
     def _element(self, at: int, kind: str) -> NamedSecret | None:
         end = self._end(_CONTENT, at)
         self._reached = self._reached or end + 2 > len(self._text)
-        is_secret = self._text.startswith("</", end) and _counts_in_quotes(kind, self._text[at:end].strip())
+        is_secret = self._text.startswith("</", end) and _counts_in_quotes(
+            kind, self._text[at:end].strip()
+        )
         return NamedSecret(at, end, kind) if is_secret else None
 
     def _plain(self, match: re.Match[str], kind: str, name: str, before: str) -> NamedSecret | None:
@@ -309,8 +334,14 @@ class NamedSecrets:
             is_open = in_query or sets or assigned
         else:
             is_header = "-" in name and len(value) >= 8
-            is_open = how == "colon" and begins_line and (is_header or (kind == "password" and value.islower()))
-        strong = _is_strong(value) or (kind == "password" and len(value) >= 4 and value.isdigit() and begins_line)
+            is_open = (
+                how == "colon"
+                and begins_line
+                and (is_header or (kind == "password" and value.islower()))
+            )
+        strong = _is_strong(value) or (
+            kind == "password" and len(value) >= 4 and value.isdigit() and begins_line
+        )
         counts = strong or (is_open and _counts_when_open(kind, value, after))
         return NamedSecret(at, end, kind) if counts else None
 
@@ -407,7 +438,12 @@ def _counts_in_header(kind: str, value: str, *, known: bool) -> bool:
         return False
     if kind == "cookie":
         name, given, rest = value.partition("=")
-        return bool(given) and len(name) < 80 and " " not in name.strip() and not is_placeholder(rest.partition(";")[0])
+        return (
+            bool(given)
+            and len(name) < 80
+            and " " not in name.strip()
+            and not is_placeholder(rest.partition(";")[0])
+        )
     if "=" in value and "," in value:
         return True  # parameters, as of Digest
     return " " not in value and len(value) >= 6 and (known or _is_strong(value))

@@ -11,7 +11,9 @@ from forge_cli.core.text import UNSEEN, cut, visible
 NAME_MAX = 255
 PATH_MAX = 1024 if sys.platform == "darwin" else 4096
 
-_BIDIRECTIONAL = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_BIDIRECTIONAL = frozenset(
+    "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+)
 _SHOWN_MAX = 200
 
 
@@ -41,14 +43,24 @@ def unusable(name: str) -> str | None:
 
 def lookalike_key(name: str) -> str:
     """Equal for names that people cannot tell apart: one normal form, without the invisible characters."""
-    if name.isascii():  # nothing in it is invisible or has another form; folders may have many names
+    if (
+        name.isascii()
+    ):  # nothing in it is invisible or has another form; folders may have many names
         return name
-    visible = (character for character in name if character not in UNSEEN and unicodedata.category(character) != "Cf")
+    visible = (
+        character
+        for character in name
+        if character not in UNSEEN and unicodedata.category(character) != "Cf"
+    )
     return unicodedata.normalize("NFKC", "".join(visible))
 
 
 @lru_cache(maxsize=4096)
 def folded(name: str) -> str:
     """Equal for names that some file system takes for the same: look-alikes, without case and a last dot or blank."""
-    same = name.casefold() if name.isascii() else unicodedata.normalize("NFKC", lookalike_key(name).casefold())
+    same = (
+        name.casefold()
+        if name.isascii()
+        else unicodedata.normalize("NFKC", lookalike_key(name).casefold())
+    )
     return same.rstrip(" .")

@@ -23,7 +23,14 @@ from forge_cli.core.errors import ForgeError
 from forge_cli.core.phrases import MARK
 from forge_cli.files.home import forge_home
 from forge_cli.sandbox.named import CONTEXT, NamedSecrets, kind_of
-from forge_cli.sandbox.shapes import OPEN, SHAPES, PlainReading, only_escapes, plain_text, respellings
+from forge_cli.sandbox.shapes import (
+    OPEN,
+    SHAPES,
+    PlainReading,
+    only_escapes,
+    plain_text,
+    respellings,
+)
 
 SHORTEST = 8
 
@@ -58,7 +65,11 @@ class Redactor:
     """Replaces each secret by a mark that says which one it was."""
 
     def __init__(
-        self, environ: Mapping[str, str], secrets: Mapping[str, str] | None = None, *, by_name: bool = True
+        self,
+        environ: Mapping[str, str],
+        secrets: Mapping[str, str] | None = None,
+        *,
+        by_name: bool = True,
     ) -> None:
         """Variables count by their names, or where their value is an address with a password; ``secrets`` always do.
 
@@ -66,8 +77,14 @@ class Redactor:
         """
         self._by_name = by_name
         self._values: dict[str, str] = {}
-        named = [(name, value, KEY_NAME.search(name) is not None) for name, value in sorted(environ.items())]
-        for name, value, is_key in (*((*item, True) for item in sorted((secrets or {}).items())), *named):
+        named = [
+            (name, value, KEY_NAME.search(name) is not None)
+            for name, value in sorted(environ.items())
+        ]
+        for name, value, is_key in (
+            *((*item, True) for item in sorted((secrets or {}).items())),
+            *named,
+        ):
             url = _URL_PASSWORD.search(value)
             passwords = {url["password"], unquote(url["password"])} if url else set()
             for secret in {*passwords, value} if is_key else passwords:
@@ -119,7 +136,9 @@ class Redactor:
                 # what stands behind `"name": "TOKEN"` belongs to that name
                 name = before if key.lower() == "value" and before else key
                 clean = self._redact_named(name, item) if self._by_name and kind_of(name) else None
-                redacted[known(key) or self.redact_text(key)] = clean or known(item) or self.redact_text(item)
+                redacted[known(key) or self.redact_text(key)] = (
+                    clean or known(item) or self.redact_text(item)
+                )
                 before = item if key.lower() in ("name", "key") else None
             else:
                 redacted[known(key) or self.redact_text(key)] = self.redact(item)
@@ -155,7 +174,9 @@ class Redactor:
 
     async def redact_ahead(self, value: Any) -> None:
         """Do the work on large texts in a thread, before the event loop needs the result."""
-        large = [text for text in strings_in(value) if len(text) >= _LARGE and text not in self._known]
+        large = [
+            text for text in strings_in(value) if len(text) >= _LARGE and text not in self._known
+        ]
         if large:
             with CancelScope(shield=True):
                 await to_thread.run_sync(self.redact, large)
@@ -166,7 +187,9 @@ class Redactor:
             return "", start
         escaped = len(text) if whole else self._begun_with_escapes(text, start)
         named = NamedSecrets(text, start, whole=whole) if self._by_name else _NONE_NAMED
-        begun = escaped if whole else min(escaped, named.first_open(start), self._begun(text, start))
+        begun = (
+            escaped if whole else min(escaped, named.first_open(start), self._begun(text, start))
+        )
         told: list[str] = []
         for match, mark in self._matches(text, start, named):
             if match.start() >= begun or escaped < match.end():
@@ -182,8 +205,14 @@ class Redactor:
     def _begun(self, text: str, start: int) -> int:
         """The beginning of what may become a secret; else the end of the text."""
         word = max(start, len(text.rstrip(_VISIBLE)))
-        first = min((place for each in _STARTS if (place := text.find(each, word)) >= 0), default=len(text))
-        ends = (at for at in range(max(word, len(text) - _LONGEST_START), first) if text[at:] in _BEGUN_STARTS)
+        first = min(
+            (place for each in _STARTS if (place := text.find(each, word)) >= 0), default=len(text)
+        )
+        ends = (
+            at
+            for at in range(max(word, len(text) - _LONGEST_START), first)
+            if text[at:] in _BEGUN_STARTS
+        )
         first = next(ends, first)
         if found := OPEN.search(text, start):
             first = min(first, found.start())
@@ -220,7 +249,9 @@ class Redactor:
                 place = read.plain.find(each, place + 1)
         return found
 
-    def _matches(self, text: str, start: int, named: NamedSecrets) -> Iterator[tuple[re.Match[str], str]]:
+    def _matches(
+        self, text: str, start: int, named: NamedSecrets
+    ) -> Iterator[tuple[re.Match[str], str]]:
         """Each secret from left to right with its mark; of those that begin at one place the first kind counts.
 
         Only what can be in this text is looked for, and each kind by itself, since the literal text that it starts
@@ -230,7 +261,9 @@ class Redactor:
         known = [(re.compile(f"({re.escape(value)})"), self._values[value]) for value in values]
         escaped = self._escaped(text, start)
         found_shapes = (shape for shape in SHAPES if shape.anchor in text)
-        shapes = [(re.compile(shape.pattern), MARK.format(name=shape.name)) for shape in found_shapes]
+        shapes = [
+            (re.compile(shape.pattern), MARK.format(name=shape.name)) for shape in found_shapes
+        ]
         kinds = [*known, *((None, mark) for _, mark in escaped), *shapes]
         kinds += [(None, MARK.format(name=each.kind)) for each in named.found]
         if not kinds:
@@ -240,7 +273,9 @@ class Redactor:
             for kind, (pattern, _) in enumerate(kinds)
             if pattern and (match := pattern.search(text, start))
         ]
-        found += ((match.start(), len(known) + index, match) for index, (match, _) in enumerate(escaped))
+        found += (
+            (match.start(), len(known) + index, match) for index, (match, _) in enumerate(escaped)
+        )
         first_named = len(kinds) - len(named.found)
         for kind, each in enumerate(named.found, first_named):
             if match := _SPAN.match(text, each.start, each.end):
@@ -254,7 +289,11 @@ class Redactor:
                 start = match.end()
             elif kind >= first_named:
                 heappop(found)  # part of another secret
-            elif later := pattern.search(text, start) if pattern else _SPAN.match(text, start, match.end()):
+            elif (
+                later := pattern.search(text, start)
+                if pattern
+                else _SPAN.match(text, start, match.end())
+            ):
                 heapreplace(found, (later.start(), kind, later))
             else:
                 heappop(found)

@@ -31,7 +31,9 @@ class Shape(NamedTuple):
     """The literal text that it starts with; one without any stands among ``OPEN``."""
 
 
-def _key(name: str, start: str, rest: str, at: tuple[str, ...] = (), *, anchor: str | None = None) -> Shape:
+def _key(
+    name: str, start: str, rest: str, at: tuple[str, ...] = (), *, anchor: str | None = None
+) -> Shape:
     """A key by the text that it starts with, at a place that lookbehinds may limit.
 
     These stand behind the literal text, which is found much faster than they are.
@@ -70,7 +72,9 @@ SHAPES = (
     _key("stripe", "whsec_", "[A-Za-z0-9+/=]{24,512}", _APART),
     _key("slack", "xox", "[abeoprs]-[A-Za-z0-9-]{10,512}"),
     _key("slack-app", "xapp-", "[A-Za-z0-9-]{20,512}"),
-    _led("slack-webhook", "hooks.slack.com/", r"hooks\.slack\.com/[a-z]{1,20}/([A-Za-z0-9/]{20,512})"),
+    _led(
+        "slack-webhook", "hooks.slack.com/", r"hooks\.slack\.com/[a-z]{1,20}/([A-Za-z0-9/]{20,512})"
+    ),
     _led("discord-webhook", "/api/webhooks/", r"/api/webhooks/([0-9]{17,20}/[A-Za-z0-9_-]{60,80})"),
     _key("huggingface", "hf_", "[A-Za-z0-9]{30,}", _APART),
     _key("npm", "npm_", "[A-Za-z0-9]{36,512}"),
@@ -84,7 +88,10 @@ SHAPES = (
     _key("figma", "fig", r"(?:d|o|u|or|ur|oh|uh)_[\w-]{36,512}", _APART),
     _key("new-relic", "NR", r"(?:AK|AA|BR|II|IQ|JS|RA|SP)-[\w-]{19,512}", _APART),
     _key("new-relic", "", "[a-f0-9]{36}NRAL", _APART, anchor="NRAL"),
-    *(_key("new-relic", f"{region}01x", "[xa-f0-9]{30,32}NRAL") for region in ("ap", "eu", "gov", "jp", "us")),
+    *(
+        _key("new-relic", f"{region}01x", "[xa-f0-9]{30,32}NRAL")
+        for region in ("ap", "eu", "gov", "jp", "us")
+    ),
     _key("postman", "PMA", "[KT]-[A-Za-z0-9-]{24,512}"),
     _key("shopify", "shp", "(?:at|ca|it|pa|ss|tka|ua)_[A-Za-z0-9]{32,512}"),
     _key("square", "sq0", r"(?:atp|acp|csp)-[\w-]{22,512}"),
@@ -105,9 +112,16 @@ SHAPES = (
     _key("grafana", "glsa_", r"\w{32,512}"),
     _key("mailgun", "key-", "[a-f0-9]{32}", _APART),
     _key("twilio", "SK", "[a-f0-9]{32}", _APART),
-    *(_led("bearer", start, rf"{start}([A-Za-z0-9._~+/=-]{{16,}})") for start in ("Bearer ", "bearer ")),
+    *(
+        _led("bearer", start, rf"{start}([A-Za-z0-9._~+/=-]{{16,}})")
+        for start in ("Bearer ", "bearer ")
+    ),
     _led("basic-auth", "uthorization: Basic ", "uthorization: Basic ([A-Za-z0-9+/=]{12,})"),
-    _led("url-password", "://", r"://[^\s/?#<>\"'`\\:@]*:((?!\[redacted:|[$<{*])[^\s/?#<>\"'`\\]+(?=@))"),
+    _led(
+        "url-password",
+        "://",
+        r"://[^\s/?#<>\"'`\\:@]*:((?!\[redacted:|[$<{*])[^\s/?#<>\"'`\\]+(?=@))",
+    ),
 )
 
 OPEN = re.compile(
@@ -144,7 +158,9 @@ def plain_text(text: str) -> str:
     """
     given = _in_bytes(text)
     has_escapes = "%" in given or "\\" in given
-    return (_ESCAPE.sub(_read_escape, given) if has_escapes else _BREAK.sub("", given)).replace("+", " ")
+    return (_ESCAPE.sub(_read_escape, given) if has_escapes else _BREAK.sub("", given)).replace(
+        "+", " "
+    )
 
 
 class PlainReading:

@@ -44,10 +44,10 @@ if TYPE_CHECKING:
     from forge_cli.sandbox.trial.view import TrialView
 
 NOT_CONFINED = f"{describe_confinement(None)}; install bubblewrap (bwrap), or say 'isolation: off'"
-NAMES_NOT_KEPT = "sandbox.network lists names, and this machine has nothing that keeps commands from all others"
-NOT_RENAMED = (
-    "a folder cannot be renamed on a copy, so from now on commands change the files themselves, and are not undone"
+NAMES_NOT_KEPT = (
+    "sandbox.network lists names, and this machine has nothing that keeps commands from all others"
 )
+NOT_RENAMED = "a folder cannot be renamed on a copy, so from now on commands change the files themselves, and are not undone"
 
 NAMED = 10
 """Protected names that are told one by one."""
@@ -143,7 +143,9 @@ class WorkerProcesses(Processes):
         """
         from forge_cli.sandbox.trial.trials import copies_problem
 
-        run = partial(self.children.run, argv, together=together, watch=watch, interrupted=interrupted)
+        run = partial(
+            self.children.run, argv, together=together, watch=watch, interrupted=interrupted
+        )
         wrap = self.wrap(options.get("readable", ()), options.get("writable", ()), names=names)
         has_copies = self._copies or (undoable is not None and undoable.judge is not None)
         if undoable and isinstance(wrap, Confined) and has_copies and copies_problem(wrap) is None:
@@ -156,14 +158,17 @@ class WorkerProcesses(Processes):
             if copies.problems:
                 raise ToolError(f"what it did could not be applied: {copies.problems[0]}")
             if undoable.judge and not copies.started(ran):
-                raise ToolError(f"nothing was done: it has to work on a copy, and there is none: {ran.stderr.strip()}")
+                raise ToolError(
+                    f"nothing was done: it has to work on a copy, and there is none: {ran.stderr.strip()}"
+                )
             from forge_cli.sandbox.trial.trials import may_lack_rename
 
             if copies.started(ran) and may_lack_rename(ran) and not undoable.judge:
                 self._copies = False
                 self._say("warning", NOT_RENAMED)
                 return replace(
-                    ran, stderr=f"{ran.stderr.rstrip()}\nforge: {NOT_RENAMED}; run the line again\n".lstrip()
+                    ran,
+                    stderr=f"{ran.stderr.rstrip()}\nforge: {NOT_RENAMED}; run the line again\n".lstrip(),
                 )
             if copies.started(ran):
                 return replace(ran, sockets=tuple(copies.sockets))
@@ -206,10 +211,14 @@ class WorkerProcesses(Processes):
         encoding: str = "utf-8",
     ) -> Child:
         """Start a command that takes input, and whose two outputs come as one."""
-        options = self._options(argv, self.wrap((), writable, names=names), {"cwd": cwd, "env": env})
+        options = self._options(
+            argv, self.wrap((), writable, names=names), {"cwd": cwd, "env": env}
+        )
         return self.children.start(argv, **options, takes_input=True, merge=True, encoding=encoding)
 
-    def serve(self, argv: Sequence[str], *, env: Mapping[str, str], confined: bool, kept: int) -> Child:
+    def serve(
+        self, argv: Sequence[str], *, env: Mapping[str, str], confined: bool, kept: int
+    ) -> Child:
         """Start a server that is talked to by its standard streams; ``kept`` bytes of them wait to be read."""
         wrap: Wrap = self.wrap() if confined else UNCONFINED
         options = self._options(argv, wrap, {"env": env})
@@ -227,7 +236,9 @@ class WorkerProcesses(Processes):
         environment = self._environment(wanted.get("env"))
         program = str(folder / argv[0]) if os.path.dirname(argv[0]) else argv[0]
         if shutil.which(program, path=environment.get("PATH")) is None:
-            raise ToolError(f"{shown(argv[0])} cannot be started: there is no such executable program")
+            raise ToolError(
+                f"{shown(argv[0])} cannot be started: there is no such executable program"
+            )
         if wrap.confined and self._cache_folder:
             environment.setdefault("XDG_CACHE_HOME", self._cache_folder)
         given = wanted.get("input")
@@ -252,7 +263,11 @@ class WorkerProcesses(Processes):
             return None
         usual = Path(os.path.realpath(os.path.expanduser("~/.cache")))
         confinement = wrap.confinement
-        seen = (*confinement.shown, confinement.workspace, *(zone.path for zone in confinement.zones))
+        seen = (
+            *confinement.shown,
+            confinement.workspace,
+            *(zone.path for zone in confinement.zones),
+        )
         if any(path.is_relative_to(usual) or usual.is_relative_to(path) for path in seen):
             return None
         return "/tmp/.cache"  # noqa: S108
@@ -314,15 +329,24 @@ class WorkerProcesses(Processes):
         found = find_isolation(wanted.level, where=wanted.where)
         if self._proxy is not None and (found is None or not found.own_network):
             raise WorkerError(
-                wanted.network_where, NAMES_NOT_KEPT, hint="install bubblewrap (bwrap), or use 'network: true'"
+                wanted.network_where,
+                NAMES_NOT_KEPT,
+                hint="install bubblewrap (bwrap), or use 'network: true'",
             )
         if found is None:
             if wanted.level is IsolationLevel.AUTO:
                 self._say("warning", NOT_CONFINED)
             return UNCONFINED
-        self._say("warning" if found.weakness else "debug", StatusNotice(describe_confinement(found), "confinement"))
+        self._say(
+            "warning" if found.weakness else "debug",
+            StatusNotice(describe_confinement(found), "confinement"),
+        )
         return Confined(
-            found, self._confinement(wanted.read), tell=self._tell, proxy=self._proxy, temporary=self._open_temporary()
+            found,
+            self._confinement(wanted.read),
+            tell=self._tell,
+            proxy=self._proxy,
+            temporary=self._open_temporary(),
         )
 
     def _confinement(self, read: Iterable[Path]) -> Confinement:
@@ -366,7 +390,9 @@ class WorkerProcesses(Processes):
         """The trials on copies; None where commands are not confined."""
         from forge_cli.sandbox.trial.view import TrialView
 
-        return self._trials_with(TrialView(self._confinement(()), tuple(self._sandbox.isolation.read)))
+        return self._trials_with(
+            TrialView(self._confinement(()), tuple(self._sandbox.isolation.read))
+        )
 
     @cached_property
     def approved_trials(self) -> Trials | None:
@@ -392,7 +418,9 @@ class WorkerProcesses(Processes):
         from forge_cli.sandbox.trial.reading import ReadingRuns
 
         view = self._approved_view
-        return ReadingRuns(Confined(wrap.mechanism, view.confinement(), temporary=wrap.temporary), view)
+        return ReadingRuns(
+            Confined(wrap.mechanism, view.confinement(), temporary=wrap.temporary), view
+        )
 
     @cached_property
     def _approved_view(self) -> TrialView:
@@ -423,15 +451,24 @@ class WorkerProcesses(Processes):
     ) -> Finished:
         """Run a command in a way that somebody has prepared."""
         started = self._options(argv, wrap, options)
-        if self._proxy:  # it is not there, and would stand before the places that a command wants to reach
+        if (
+            self._proxy
+        ):  # it is not there, and would stand before the places that a command wants to reach
             hidden = self._proxy.variables().keys() - (options.get("env") or {}).keys()
-            started["env"] = {name: value for name, value in started["env"].items() if name not in hidden}
-        return await self.children.run(argv, together=together, watch=watch, interrupted=interrupted, **started)
+            started["env"] = {
+                name: value for name, value in started["env"].items() if name not in hidden
+            }
+        return await self.children.run(
+            argv, together=together, watch=watch, interrupted=interrupted, **started
+        )
 
     def warn_of_rules(self) -> None:
         """Say once that commands which rules pre-approve are not confined, in place of the plainer sentence."""
         wanted = self._sandbox.isolation
-        if wanted.level is IsolationLevel.AUTO and find_isolation(wanted.level, where=wanted.where) is None:
+        if (
+            wanted.level is IsolationLevel.AUTO
+            and find_isolation(wanted.level, where=wanted.where) is None
+        ):
             self._say("warning", StatusNotice(UNCONFINED_RULES, "confinement", urgent=True))
             self._sandbox.notified.add(NOT_CONFINED)
 
@@ -443,4 +480,6 @@ class WorkerProcesses(Processes):
     def _tell(self, did: str, names: Sequence[str]) -> None:
         """Name to the person what the file tools would have asked for."""
         more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-        self._notify("warning", f"a command has {did}: {', '.join(map(shown, names[:NAMED]))}{more}")
+        self._notify(
+            "warning", f"a command has {did}: {', '.join(map(shown, names[:NAMED]))}{more}"
+        )

@@ -67,7 +67,9 @@ def linear_matcher(pattern: str) -> Callable[[str], bool] | None:
     from pydantic_core import SchemaError, SchemaValidator, core_schema
 
     try:
-        engine = SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex", strict=True))
+        engine = SchemaValidator(
+            core_schema.str_schema(pattern=pattern, regex_engine="rust-regex", strict=True)
+        )
     except SchemaError:
         return None
     return engine.isinstance_python
@@ -87,7 +89,9 @@ def _pattern(validator: Any, pattern: Any, instance: Any, schema: Any) -> Iterat
         yield ValidationError(f"{instance!r} does not match {pattern!r}")
 
 
-def _pattern_properties(validator: Any, patterns: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+def _pattern_properties(
+    validator: Any, patterns: Any, instance: Any, schema: Any
+) -> Iterator[ValidationError]:
     if not isinstance(instance, dict):
         return
     for pattern, inner in patterns.items():
@@ -96,14 +100,20 @@ def _pattern_properties(validator: Any, patterns: Any, instance: Any, schema: An
                 yield from validator.descend(value, inner, path=name, schema_path=pattern)
 
 
-def _additional_properties(validator: Any, inner: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+def _additional_properties(
+    validator: Any, inner: Any, instance: Any, schema: Any
+) -> Iterator[ValidationError]:
     from jsonschema import ValidationError
 
     if not isinstance(instance, dict):
         return
     named = schema.get("properties", {})
     patterns = schema.get("patternProperties", {})
-    others = [name for name in instance if name not in named and not any(is_found(each, name) for each in patterns)]
+    others = [
+        name
+        for name in instance
+        if name not in named and not any(is_found(each, name) for each in patterns)
+    ]
     if isinstance(inner, dict):
         for name in others:
             yield from validator.descend(instance[name], inner, path=name)
@@ -115,7 +125,9 @@ def _additional_properties(validator: Any, inner: Any, instance: Any, schema: An
             yield ValidationError(f"{listed} {verb} not match any of the regexes: {expected}")
         else:
             verb = "was" if len(others) == 1 else "were"
-            yield ValidationError(f"Additional properties are not allowed ({listed} {verb} unexpected)")
+            yield ValidationError(
+                f"Additional properties are not allowed ({listed} {verb} unexpected)"
+            )
 
 
 def unbounded_problem(schema: JsonObject) -> str | None:
@@ -143,6 +155,10 @@ def _objects(value: Any) -> Iterator[JsonObject]:
 def without_dialects(value: Any) -> Any:
     """A copy of a schema without ``$schema``, which would have a part of it checked by the library's own validator."""
     if isinstance(value, dict):
-        kept = ((name, each) for name, each in value.items() if name != "$schema" or not isinstance(each, str))
+        kept = (
+            (name, each)
+            for name, each in value.items()
+            if name != "$schema" or not isinstance(each, str)
+        )
         return {name: without_dialects(each) for name, each in kept}
     return [without_dialects(each) for each in value] if isinstance(value, list) else value

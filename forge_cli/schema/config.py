@@ -5,7 +5,14 @@ from __future__ import annotations
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, PrivateAttr, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    ModelWrapValidatorHandler,
+    PrivateAttr,
+    ValidationError,
+    model_validator,
+)
 from pydantic.types import Strict
 from pydantic_core import PydanticCustomError
 
@@ -25,7 +32,9 @@ class Config(BaseModel):
     as one: ``no`` and ``"5"`` are text.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True, arbitrary_types_allowed=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, defer_build=True, arbitrary_types_allowed=True
+    )
 
     _source: Any = PrivateAttr(default=None)
 
@@ -34,7 +43,12 @@ class Config(BaseModel):
         for field in cls.model_fields.values():
             hint = field.annotation
             kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-            if {getattr(kind, "__origin__", kind) for kind in kinds} <= {bool, int, float, NoneType}:
+            if {getattr(kind, "__origin__", kind) for kind in kinds} <= {
+                bool,
+                int,
+                float,
+                NoneType,
+            }:
                 field.metadata.append(Strict())
 
     @model_validator(mode="wrap")
@@ -61,7 +75,9 @@ class Config(BaseModel):
                 raise cls._unknown_key(str(key), names)
             if name in found:
                 problem = f"'{name}' is given twice, as snake_case and as camelCase; keep one"
-                raise PydanticCustomError("unknown_key", "{problem}", {"key": key, "problem": problem})
+                raise PydanticCustomError(
+                    "unknown_key", "{problem}", {"key": key, "problem": problem}
+                )
             found[name] = value
         return found
 
@@ -96,7 +112,9 @@ class Config(BaseModel):
 ConfigT = TypeVar("ConfigT", bound=Config)
 
 
-def parse_config(cls: type[ConfigT], data: Any, *, at: Loc = (), file: str | Mark | None = None) -> ConfigT:
+def parse_config(
+    cls: type[ConfigT], data: Any, *, at: Loc = (), file: str | Mark | None = None
+) -> ConfigT:
     """Read ``data``, which stands at ``at`` in ``file``; what is wrong with it becomes one sentence with a mark."""
     try:
         return cls.model_validate(data)

@@ -67,7 +67,9 @@ def _problem(error: ErrorDetails) -> str:
             return message
         case _:
             wanted = (
-                _UNABLE.sub("", _SUBJECT.sub("", message)).replace("a valid int", "an int").replace("a valid ", "a ")
+                _UNABLE.sub("", _SUBJECT.sub("", message))
+                .replace("a valid int", "an int")
+                .replace("a valid ", "a ")
             )
     return f"must {wanted}, not {_given(error.get('input'))}{_as_mapping(error)}"
 
@@ -88,8 +90,14 @@ def _as_mapping(error: ErrorDetails) -> str:
 def _in_words(pattern: str) -> str:
     if name := _NAME.fullmatch(pattern):
         first, others, length = name.groups()
-        return f"have at most {int(length) + 1} characters, all of {others} and the first of {first}"
-    return "begin with http:// or https://" if pattern == "^https?://" else f"match pattern '{pattern}'"
+        return (
+            f"have at most {int(length) + 1} characters, all of {others} and the first of {first}"
+        )
+    return (
+        "begin with http:// or https://"
+        if pattern == "^https?://"
+        else f"match pattern '{pattern}'"
+    )
 
 
 def _given(value: Any) -> str:

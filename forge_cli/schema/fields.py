@@ -12,12 +12,39 @@ if TYPE_CHECKING:
 
     from forge_cli.core.wire import JsonObject
 
-_NAMED = frozenset({"$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"})
-_NESTED = frozenset(
-    {"additionalItems", "additionalProperties", "allOf", "anyOf", "contains", "contentSchema", "else", "if", "items"}
-    | {"not", "oneOf", "prefixItems", "propertyNames", "then", "unevaluatedItems", "unevaluatedProperties"}
+_NAMED = frozenset(
+    {"$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"}
 )
-_TYPES = {type(None): "null", bool: "boolean", int: "integer", float: "number", str: "string", list: "array"}
+_NESTED = frozenset(
+    {
+        "additionalItems",
+        "additionalProperties",
+        "allOf",
+        "anyOf",
+        "contains",
+        "contentSchema",
+        "else",
+        "if",
+        "items",
+    }
+    | {
+        "not",
+        "oneOf",
+        "prefixItems",
+        "propertyNames",
+        "then",
+        "unevaluatedItems",
+        "unevaluatedProperties",
+    }
+)
+_TYPES = {
+    type(None): "null",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    str: "string",
+    list: "array",
+}
 _KINDS = frozenset({*_TYPES.values(), "object"})
 
 
@@ -40,7 +67,9 @@ def lookup(ref: str, root: JsonObject) -> Any:
     if not ref.startswith("#"):
         return None
     if ref[1:2] not in ("", "/"):
-        return next((schema for schema in subschemas(root) if schema.get("$anchor") == ref[1:]), None)
+        return next(
+            (schema for schema in subschemas(root) if schema.get("$anchor") == ref[1:]), None
+        )
     node: Any = root
     for step in ref.split("/")[1:]:
         step = unquote(step).replace("~1", "/").replace("~0", "~")

@@ -30,7 +30,11 @@ class FormField(Struct, frozen=True):
 
     def problems(self, error: InvalidInput) -> list[str]:
         """Problems of the args that this field has."""
-        return [each for each in error.problems if each.startswith(tuple(f"{self.name}{mark}" for mark in ":.["))]
+        return [
+            each
+            for each in error.problems
+            if each.startswith(tuple(f"{self.name}{mark}" for mark in ":.["))
+        ]
 
 
 def derive_fields(schema_or_tool: Any) -> list[FormField]:
@@ -53,7 +57,9 @@ def _schema_of(source: Any) -> JsonObject:
     for attribute in ("json_schema", "input_schema"):
         if (inner := getattr(source, attribute, None)) is not None:
             return _schema_of(inner)
-    raise SchemaError(f"no form can be derived from the type {type(source).__name__}; give a schema, a model or a tool")
+    raise SchemaError(
+        f"no form can be derived from the type {type(source).__name__}; give a schema, a model or a tool"
+    )
 
 
 def _form_field(name: str, declared: Any, root: JsonObject, *, required: bool) -> FormField:
@@ -61,7 +67,9 @@ def _form_field(name: str, declared: Any, root: JsonObject, *, required: bool) -
     own = as_mapping(declared)
     merged = {**(branches[0] if len(branches) == 1 else {}), **own}
     listed = [choices(branch) for branch in branches]
-    options = tuple(value for value in chain.from_iterable(filter(None, listed)) if value is not None)
+    options = tuple(
+        value for value in chain.from_iterable(filter(None, listed)) if value is not None
+    )
     selectable = bool(options) and None not in listed
     return FormField(
         name=name,
@@ -88,7 +96,9 @@ OptionValue = str | bool | list[str]
 
 def boolean_options(schema: JsonObject) -> frozenset[str]:
     """The names of a tool's boolean arguments."""
-    return frozenset(name for name, admitted in _admitted(schema).items() if admitted == {"boolean"})
+    return frozenset(
+        name for name, admitted in _admitted(schema).items() if admitted == {"boolean"}
+    )
 
 
 def args_from(options: Mapping[str, OptionValue], schema: JsonObject) -> JsonObject:
@@ -98,9 +108,17 @@ def args_from(options: Mapping[str, OptionValue], schema: JsonObject) -> JsonObj
     for option, value in options.items():
         name = option if option in admitted else option.replace("-", "_")
         name = name if name in admitted else option
-        is_item = "array" in admitted.get(name, ()) and isinstance(value, str) and not value.startswith("[")
+        is_item = (
+            "array" in admitted.get(name, ())
+            and isinstance(value, str)
+            and not value.startswith("[")
+        )
         is_item = is_item and "string" not in admitted[name]
-        found[name] = [value] if is_item and isinstance(coerce({name: value}, schema)[name], str | None) else value
+        found[name] = (
+            [value]
+            if is_item and isinstance(coerce({name: value}, schema)[name], str | None)
+            else value
+        )
     return found
 
 

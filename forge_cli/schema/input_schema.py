@@ -24,7 +24,9 @@ _COMBINED = ("allOf", "anyOf", "oneOf")
 _STEPS = 20_000
 _STEPS_A_VALUE = 100
 """Keywords of a schema that are applied to an input, at most, and how many more for each value in it."""
-OPEN = frozenset({*_COMBINED, "$ref", "additionalProperties", "patternProperties", "unevaluatedProperties"})
+OPEN = frozenset(
+    {*_COMBINED, "$ref", "additionalProperties", "patternProperties", "unevaluatedProperties"}
+)
 
 
 class InputSchema:
@@ -63,7 +65,9 @@ class InputSchema:
         except InvalidInput:
             raise
         except TooManySteps as error:
-            raise InvalidInput(f"the input cannot be checked: the schema of the tool is at fault, as {error}") from None
+            raise InvalidInput(
+                f"the input cannot be checked: the schema of the tool is at fault, as {error}"
+            ) from None
         except RecursionError as error:
             problem = "the schema of the tool is at fault, as its references never end"
             raise InvalidInput(f"the input cannot be checked: {problem}") from error
@@ -117,7 +121,11 @@ class InputSchema:
     def _fill(self, args: JsonObject) -> JsonObject:
         """Valid args with defaults, in the order of the schema."""
         filled = {**deepcopy(self._defaults), **args}
-        return {name: filled[name] for name in (*self.json_schema["properties"], *filled) if name in filled}
+        return {
+            name: filled[name]
+            for name in (*self.json_schema["properties"], *filled)
+            if name in filled
+        }
 
     @cached_property
     def _validator(self) -> Validator:
@@ -135,14 +143,18 @@ class InputSchema:
         for name, declared in self.json_schema["properties"].items():
             for stated in default_in(declared, self.json_schema):
                 named[name] = stated
-        wrong = {next(iter(error.absolute_path), None) for error in self._validator.iter_errors(named)}
+        wrong = {
+            next(iter(error.absolute_path), None) for error in self._validator.iter_errors(named)
+        }
         return {name: value for name, value in named.items() if name not in wrong}
 
 
 def lint(schema: object) -> list[str]:
     """Problems that would make a provider reject the tool; an empty list for a sound schema."""
     if not isinstance(schema, dict):
-        return [f"the schema must be a JSON Schema object or a pydantic model, not {type(schema).__name__}"]
+        return [
+            f"the schema must be a JSON Schema object or a pydantic model, not {type(schema).__name__}"
+        ]
     try:
         plain = plain_json(schema, 2 * NESTING)
     except ValueError as error:
@@ -156,7 +168,11 @@ def lint(schema: object) -> list[str]:
         return problems
     from forge_cli.schema.problems import problem_at
 
-    return [problem_at(problem.loc, problem.sentence) if problem.json_path else f"the schema {problem.sentence}"]
+    return [
+        problem_at(problem.loc, problem.sentence)
+        if problem.json_path
+        else f"the schema {problem.sentence}"
+    ]
 
 
 def _shape_problems(schema: JsonObject) -> Iterator[str]:
@@ -190,7 +206,11 @@ def typed_args(model: type[BaseModel], args: JsonObject) -> dict[str, Any]:
 
 def _by_model(model: type[BaseModel], args: JsonObject, schema: JsonObject) -> JsonObject:
     known = schema["properties"]
-    extra = [name for name in args if name not in known] if schema["additionalProperties"] is False else []
+    extra = (
+        [name for name in args if name not in known]
+        if schema["additionalProperties"] is False
+        else []
+    )
     given = {name: value for name, value in args.items() if name not in extra}
     problems: list[str] = []
     try:

@@ -53,7 +53,9 @@ def metaschema_problem(schema: JsonObject) -> SchemaProblem | None:
     except jsonschema.SchemaError as error:
         sentence = f"not valid JSON Schema: {in_short(error.message)}"
         return SchemaProblem(sentence, tuple(error.absolute_path), error.json_path)
-    except Exception as error:  # third-party code: a pattern that no regular expression engine takes
+    except (
+        Exception
+    ) as error:  # third-party code: a pattern that no regular expression engine takes
         return SchemaProblem(f"cannot be checked: {in_short(str(error))}")
     return None
 

@@ -10,7 +10,14 @@ from pydantic import AliasChoices, AliasPath, BaseModel
 from forge_cli.core.wire import JsonObject
 from forge_cli.schema.fields import alternatives
 from forge_cli.schema.marks import Loc
-from forge_cli.schema.problems import declared_at, expectation, missing_field, problem_at, shown, unknown_field
+from forge_cli.schema.problems import (
+    declared_at,
+    expectation,
+    missing_field,
+    problem_at,
+    shown,
+    unknown_field,
+)
 from forge_cli.schema.signature import input_name
 
 if TYPE_CHECKING:
@@ -18,9 +25,32 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 _PYDANTIC_TYPES = frozenset(
-    {"bool_type", "dataclass_type", "dict_type", "enum", "float_type", "frozen_set_type", "greater_than"}
-    | {"greater_than_equal", "int_from_float", "int_type", "less_than", "less_than_equal", "list_type", "literal_error"}
-    | {"model_type", "multiple_of", "none_required", "set_type", "string_pattern_mismatch", "string_too_long"}
+    {
+        "bool_type",
+        "dataclass_type",
+        "dict_type",
+        "enum",
+        "float_type",
+        "frozen_set_type",
+        "greater_than",
+    }
+    | {
+        "greater_than_equal",
+        "int_from_float",
+        "int_type",
+        "less_than",
+        "less_than_equal",
+        "list_type",
+        "literal_error",
+    }
+    | {
+        "model_type",
+        "multiple_of",
+        "none_required",
+        "set_type",
+        "string_pattern_mismatch",
+        "string_too_long",
+    }
     | {"string_too_short", "string_type", "too_long", "too_short", "tuple_type"}
 )
 
@@ -72,7 +102,9 @@ def _model_problem(path: Loc, details: list[ErrorDetails], schema: JsonObject) -
         if expected:
             return problem_at(path, f"must be {expected}, got {shown(value)}")
     if text.startswith("Input should be "):
-        return problem_at(path, f"must be {text.removeprefix('Input should be ')}, got {shown(value)}")
+        return problem_at(
+            path, f"must be {text.removeprefix('Input should be ')}, got {shown(value)}"
+        )
     return problem_at(path, text.removeprefix("Value error, ").removeprefix("Assertion failed, "))
 
 
@@ -81,11 +113,21 @@ def dropped_fields(value: Any, given: Any, schema: JsonObject, path: Loc = ()) -
     parts: dict[Any, Any] = given if isinstance(given, dict) else {}
     fields: dict[Any, Any] = {}
     if isinstance(value, BaseModel) and not value.__pydantic_root_model__:
-        fields = {input_name(name, info): getattr(value, name) for name, info in type(value).model_fields.items()}
-        read = {*fields, *value.model_fields_set, *_other_names(type(value)), *(value.model_extra or {})}
+        fields = {
+            input_name(name, info): getattr(value, name)
+            for name, info in type(value).model_fields.items()
+        }
+        read = {
+            *fields,
+            *value.model_fields_set,
+            *_other_names(type(value)),
+            *(value.model_extra or {}),
+        }
         around = alternatives(declared_at(path, schema), schema)
         is_open = any(branch.get("additionalProperties") for branch in around)
-        if not is_open and any(branch.get("properties", {}).keys() == fields.keys() for branch in around):
+        if not is_open and any(
+            branch.get("properties", {}).keys() == fields.keys() for branch in around
+        ):
             yield from (unknown_field((*path, name), fields) for name in parts if name not in read)
     elif isinstance(value, dict):
         fields = value

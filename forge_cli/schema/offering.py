@@ -34,7 +34,9 @@ class Offering(Toolset):
             each.rule_kept(rule)
 
     def instructions(self) -> str | None:
-        return "\n\n".join(str(said) for each in self._inner if (said := each.instructions())) or None
+        return (
+            "\n\n".join(str(said) for each in self._inner if (said := each.instructions())) or None
+        )
 
     async def prompts(self) -> Sequence[PromptSpec]:
         found: list[PromptSpec] = []
@@ -50,7 +52,11 @@ class Offering(Toolset):
 
     async def complete_prompt(self, name: str, argument: str, text: str) -> Sequence[str]:
         owner = await self._owner_of_prompt(name)
-        return [] if owner is None else list(await settled(owner.complete_prompt(name, argument, text)))
+        return (
+            []
+            if owner is None
+            else list(await settled(owner.complete_prompt(name, argument, text)))
+        )
 
     async def _owner_of_prompt(self, name: str) -> Toolset | None:
         """The first of its toolsets that has the prompt, as the first of two alike is the one that is listed."""
@@ -84,7 +90,11 @@ class Offering(Toolset):
         if is_toolset(thing):
             return await tools_of(await self.open(thing(_no_settings(thing, name), self.env)))
         if inspect.isroutine(thing):
-            return [_from_function(thing, name, schema, {} if self.checks_output else {"check_output": False})]
+            return [
+                _from_function(
+                    thing, name, schema, {} if self.checks_output else {"check_output": False}
+                )
+            ]
         if isinstance(thing, dict):
             return await self._tools_by_name(thing)
         if isinstance(thing, list | tuple):
@@ -92,7 +102,9 @@ class Offering(Toolset):
             for index, item in enumerate(thing):
                 found += await self.tools_from(item, getattr(item, "__name__", f"{name}[{index}]"))
             return found
-        raise SchemaError(f"'{name}' is neither a function nor a tool, but of type {type(thing).__name__}")
+        raise SchemaError(
+            f"'{name}' is neither a function nor a tool, but of type {type(thing).__name__}"
+        )
 
     async def _tools_by_name(self, things: Mapping[Any, Any]) -> list[Tool]:
         """The tools in a mapping; one that is alone behind its key is called as the key says."""
@@ -166,7 +178,9 @@ def has_prompts(toolset: Toolset) -> bool:
 
 def _schema_beside(module: ModuleType, name: str) -> Any:
     """The schema that stands beside a function, under either of its two names."""
-    spellings = [spelling for spelling in (f"{name}_schema", f"{name}Schema") if spelling in vars(module)]
+    spellings = [
+        spelling for spelling in (f"{name}_schema", f"{name}Schema") if spelling in vars(module)
+    ]
     if len(spellings) > 1:
         raise SchemaError(f"there are both {' and '.join(spellings)}; keep one")
     return getattr(module, spellings[0]) if spellings else None
@@ -174,12 +188,21 @@ def _schema_beside(module: ModuleType, name: str) -> Any:
 
 def _no_settings(cls: type[Toolset], name: str) -> ToolsetConfig:
     """Settings for a toolset that has no section of its own in the worker file."""
-    required = [field.alias or key for key, field in cls.Config.model_fields.items() if field.is_required()]
+    required = [
+        field.alias or key for key, field in cls.Config.model_fields.items() if field.is_required()
+    ]
     if required:
-        raise SchemaError(f"'{name}' is a toolset that needs settings ({', '.join(required)}), and has none here")
-    if any(inspect.getattr_static(cls, hook) is not vars(Toolset)[hook] for hook in ("zones", "zones_for")):
+        raise SchemaError(
+            f"'{name}' is a toolset that needs settings ({', '.join(required)}), and has none here"
+        )
+    if any(
+        inspect.getattr_static(cls, hook) is not vars(Toolset)[hook]
+        for hook in ("zones", "zones_for")
+    ):
         remedy = "give it one, by 'plugins' of the worker or a package"
-        raise SchemaError(f"'{name}' is a toolset that adds zones, which takes a section of its own; {remedy}")
+        raise SchemaError(
+            f"'{name}' is a toolset that adds zones, which takes a section of its own; {remedy}"
+        )
     return cls.Config()
 
 

@@ -46,7 +46,9 @@ class OwnThread:
         def call() -> None:
             try:
                 done.set_result(context.run(function))
-            except BaseException as error:  # third-party code: all it raises is raised to the caller
+            except (
+                BaseException
+            ) as error:  # third-party code: all it raises is raised to the caller
                 done.set_exception(error)
 
         self._calls.put(call)

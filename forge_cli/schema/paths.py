@@ -30,7 +30,9 @@ class PathArgument(Struct, frozen=True):
     access: Access
     kind: Literal["file"] | None = None
 
-    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonObject:
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonObject:
         return {**handler(schema), **self.keywords()}
 
     def keywords(self) -> JsonObject:
@@ -47,7 +49,9 @@ DeletePath = Annotated[str, PathArgument(Access.DELETE)]
 """The path of a file, link or empty folder that the call deletes; it may read it, too."""
 
 
-@dataclass(unsafe_hash=True)  # nothing changes one that is made; frozen ones could not read words for ``access``
+@dataclass(
+    unsafe_hash=True
+)  # nothing changes one that is made; frozen ones could not read words for ``access``
 class PathUse:
     """A path inside other arguments, such as a patch, and the access to it: ``touches`` yields these."""
 
@@ -57,7 +61,9 @@ class PathUse:
     at: Loc = ()
     """The place in the args; empty for a path inside another value."""
 
-    def __init__(self, path: str, access: Access | str, kind: Literal["file"] | None = None, *, at: Loc = ()) -> None:
+    def __init__(
+        self, path: str, access: Access | str, kind: Literal["file"] | None = None, *, at: Loc = ()
+    ) -> None:
         self.path = path
         self.access = Access(access)
         self.kind = kind

@@ -41,7 +41,17 @@ _LIMITS = {
 }
 _LISTED = 10
 _SCHEMA_KEYWORDS = frozenset(
-    {"type", "enum", "const", "anyOf", "oneOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}
+    {
+        "type",
+        "enum",
+        "const",
+        "anyOf",
+        "oneOf",
+        "minimum",
+        "maximum",
+        "exclusiveMinimum",
+        "exclusiveMaximum",
+    }
     | {"multipleOf", "minLength", "maxLength", "pattern", "minItems", "maxItems"}
 )
 
@@ -55,11 +65,18 @@ def expectation(schema: Any, root: JsonObject) -> str:
 def _describe(branch: JsonObject) -> str:
     if (listed := choices(branch)) is not None:
         more = ", ..." if len(listed) > _LISTED else ""
-        return ("one of " if len(listed) > 1 else "") + ", ".join(map(shown, listed[:_LISTED])) + more
+        return (
+            ("one of " if len(listed) > 1 else "") + ", ".join(map(shown, listed[:_LISTED])) + more
+        )
     declared = branch.get("type", [])
-    nouns = [_NOUNS.get(name, name) for name in ([declared] if isinstance(declared, str) else declared)]
+    nouns = [
+        _NOUNS.get(name, name) for name in ([declared] if isinstance(declared, str) else declared)
+    ]
     stated = {text: branch[keyword] for keyword, text in _LIMITS.items() if keyword in branch}
-    limits = [(text.removesuffix("s") if limit == 1 else text).format(limit) for text, limit in stated.items()]
+    limits = [
+        (text.removesuffix("s") if limit == 1 else text).format(limit)
+        for text, limit in stated.items()
+    ]
     if not nouns or (limits and nouns == ["null"]):
         return " or ".join(nouns)
     named = f" ({branch['format']})" if "format" in branch and "string" in declared else ""
@@ -89,7 +106,9 @@ def schema_problems(error: JsonSchemaError, root: JsonObject) -> list[str]:
     value: Any = error.instance
     schema: Any = error.schema
     if keyword == "required":
-        return [missing_field((*path, name), root) for name in schema["required"] if name not in value]
+        return [
+            missing_field((*path, name), root) for name in schema["required"] if name not in value
+        ]
     if keyword == "additionalProperties" and schema[keyword] is False:
         known = schema.get("properties", {})
         patterns = schema.get("patternProperties", {})
@@ -122,7 +141,9 @@ def _is_named(name: str, patterns: Iterable[str]) -> bool:
 
 
 def unknown_field(path: Loc, known: Collection[str]) -> str:
-    remedy = did_you_mean(str(path[-1]), known, f"known: {', '.join(islice(known, 10))}" if known else "")
+    remedy = did_you_mean(
+        str(path[-1]), known, f"known: {', '.join(islice(known, 10))}" if known else ""
+    )
     return f"unknown field '{_place(path)}'" + (f" ({remedy})" if remedy else "")
 
 

@@ -39,9 +39,15 @@ def check_returned(tool: str, function: Callable[..., Any], value: Any) -> None:
         details = error.errors(include_url=False)
         told = list(dict.fromkeys(_problem(detail) for detail in details[:_MOST]))
         more = ["and more"] if len(details) > _MOST else []
-        wanted = hint.__name__ if isinstance(hint, type) and not get_args(hint) else inspect.formatannotation(hint)
+        wanted = (
+            hint.__name__
+            if isinstance(hint, type) and not get_args(hint)
+            else inspect.formatannotation(hint)
+        )
         problem = "; ".join([*told, *more])
-        raise ToolError(f"{tool} was called, and its result is not the {wanted} that it promises: {problem}") from None
+        raise ToolError(
+            f"{tool} was called, and its result is not the {wanted} that it promises: {problem}"
+        ) from None
     except Exception:  # third-party code: a type that cannot be asked about, such as a protocol
         return
 
@@ -62,7 +68,9 @@ def _adapter(function: Callable[..., Any], hint: Any) -> TypeAdapter[Any] | None
         if key not in _known:
             _known[key] = _new_adapter(hint)
         return _known[key]
-    except TypeError:  # an object that is called as a function, and cannot be kept by weak reference
+    except (
+        TypeError
+    ):  # an object that is called as a function, and cannot be kept by weak reference
         return _new_adapter(hint)
 
 

@@ -8,10 +8,28 @@ import json
 import re
 from itertools import pairwise
 from types import FunctionType, MappingProxyType, SimpleNamespace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Optional, TypeGuard, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Optional,
+    TypeGuard,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 from weakref import WeakKeyDictionary
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    create_model,
+)
 from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
@@ -55,7 +73,10 @@ def signature_model(
     """
     plain = getattr(function, "__func__", function)
     known = _models.setdefault(plain, {}) if isinstance(plain, FunctionType) else {}
-    key = plain is function, *(tuple(each.items()) for each in (dict.fromkeys(skip), texts, defaults))
+    key = (
+        plain is function,
+        *(tuple(each.items()) for each in (dict.fromkeys(skip), texts, defaults)),
+    )
     if key not in known:
         known[key] = _signature_model(function, skip, texts, defaults)
     return known[key]
@@ -65,10 +86,17 @@ _models: WeakKeyDictionary[FunctionType, dict[Hashable, type[BaseModel]]] = Weak
 
 
 def _signature_model(
-    function: Callable[..., Any], skip: Collection[str], texts: Mapping[str, str], defaults: Mapping[str, Hashable]
+    function: Callable[..., Any],
+    skip: Collection[str],
+    texts: Mapping[str, str],
+    defaults: Mapping[str, Hashable],
 ) -> type[BaseModel]:
     try:
-        parameters = [each for each in inspect.signature(function).parameters.values() if each.name not in skip]
+        parameters = [
+            each
+            for each in inspect.signature(function).parameters.values()
+            if each.name not in skip
+        ]
     except (TypeError, ValueError):
         raise SchemaError(
             f"{_name(function)}: its signature cannot be read; wrap it in a function of your own"
@@ -80,9 +108,16 @@ def _signature_model(
         parameter = each.replace(default=defaults.get(each.name, each.default))
         alias, fields[f"arg{index}"] = _field(function, parameter, documented.get(parameter.name))
         if alias in seen:
-            raise SchemaError(f"{_name(function)}: parameters '{seen[alias]}' and '{parameter.name}' share a name")
+            raise SchemaError(
+                f"{_name(function)}: parameters '{seen[alias]}' and '{parameter.name}' share a name"
+            )
         seen[alias] = parameter.name
-    model = create_model(_name(function), __base__=SignatureModel, __module__=function.__module__ or __name__, **fields)
+    model = create_model(
+        _name(function),
+        __base__=SignatureModel,
+        __module__=function.__module__ or __name__,
+        **fields,
+    )
     model.parameter_names = dict(zip(fields, seen.values(), strict=True))
     return model
 
@@ -100,18 +135,32 @@ def _underlying(function: Callable[..., Any]) -> Callable[..., Any]:
     return unwrapped
 
 
-def _field(function: Callable[..., Any], parameter: inspect.Parameter, text: str | None) -> tuple[str, Any]:
+def _field(
+    function: Callable[..., Any], parameter: inspect.Parameter, text: str | None
+) -> tuple[str, Any]:
     hint = _hint(function, parameter)
     stated = () if parameter.default is parameter.empty else (parameter.default,)
     try:
-        info = FieldInfo.from_annotated_attribute(hint, *stated) if stated else FieldInfo.from_annotation(hint)
+        info = (
+            FieldInfo.from_annotated_attribute(hint, *stated)
+            if stated
+            else FieldInfo.from_annotation(hint)
+        )
     except PydanticUserError as error:
-        raise SchemaError(f"{_name(function)}: parameter '{parameter.name}': {first_line(error)}") from None
+        raise SchemaError(
+            f"{_name(function)}: parameter '{parameter.name}': {first_line(error)}"
+        ) from None
     if info.default is None:
         hint = _or_none(hint)
-    alias = info.validation_alias if isinstance(info.validation_alias, str) else info.alias or parameter.name
+    alias = (
+        info.validation_alias
+        if isinstance(info.validation_alias, str)
+        else info.alias or parameter.name
+    )
     description = info.description or text
-    ours = Field(alias=alias, validation_alias=alias, serialization_alias=alias, description=description)
+    ours = Field(
+        alias=alias, validation_alias=alias, serialization_alias=alias, description=description
+    )
     return alias, (Annotated[hint, ours], *stated) if stated else Annotated[hint, ours]
 
 
@@ -121,7 +170,9 @@ def _hint(function: Callable[..., Any], parameter: inspect.Parameter) -> Any:
     if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
         raise SchemaError(f"{where} takes any number of values; name each of them, {remedy}")
     if parameter.kind is parameter.POSITIONAL_ONLY:
-        raise SchemaError(f"{where} is positional-only and cannot be passed by name; remove the '/'")
+        raise SchemaError(
+            f"{where} is positional-only and cannot be passed by name; remove the '/'"
+        )
     if parameter.annotation is parameter.empty:
         raise SchemaError(f"{where} has no type hint; add one ({parameter.name}: str), {remedy}")
     holder = SimpleNamespace(__annotations__={"hint": parameter.annotation})
@@ -130,7 +181,9 @@ def _hint(function: Callable[..., Any], parameter: inspect.Parameter) -> Any:
         return get_type_hints(holder, globalns=scope, include_extras=True)["hint"]
     except (NameError, SyntaxError, TypeError, AttributeError) as error:
         shown = f"type hint {parameter.annotation!r} cannot be resolved ({error})"
-        raise SchemaError(f"{where}: {shown}; import or define it at the top of the module, {remedy}") from None
+        raise SchemaError(
+            f"{where}: {shown}; import or define it at the top of the module, {remedy}"
+        ) from None
 
 
 def _or_none(hint: Any) -> Any:
@@ -168,7 +221,9 @@ def describe(function: Callable[..., Any]) -> str:
             within = "numpy" if re.fullmatch(_NUMPY_SECTION, line) else None
         elif within == "indented" and line and not line[0].isspace():
             within = None
-        if within is None and (re.fullmatch(_GOOGLE_SECTION, line) or re.match(_SPHINX_FIELD, line)):
+        if within is None and (
+            re.fullmatch(_GOOGLE_SECTION, line) or re.match(_SPHINX_FIELD, line)
+        ):
             within = "indented"
         if within is None:
             kept.append(line)
@@ -224,7 +279,10 @@ def _described_by_pydantic(model: type[BaseModel]) -> JsonObject:
             schema.pop("default", None)
     top = generated
     if "$ref" in generated:
-        top = {**generated["$defs"][generated["$ref"].rpartition("/")[2]], "$defs": generated["$defs"]}
+        top = {
+            **generated["$defs"][generated["$ref"].rpartition("/")[2]],
+            "$defs": generated["$defs"],
+        }
     ordered = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
     return {**ordered, **top}
 
@@ -239,7 +297,9 @@ def undescribable(model: type[BaseModel], error: Exception) -> str:
             place = f"{model.__name__}: '{names.get(field, field)}' ({own_text(info.annotation)})"
             if problem.code == "typed-dict-version":
                 return f"{place} has a TypedDict of typing; before Python 3.12, import it from typing_extensions"
-            remedy = "use a type that JSON can carry" + (f", or define {model.__name__}_schema" if names else "")
+            remedy = "use a type that JSON can carry" + (
+                f", or define {model.__name__}_schema" if names else ""
+            )
             return f"{place} has no JSON Schema; {remedy}"
     return f"{model.__name__}: {first_line(error)}"
 
@@ -255,7 +315,9 @@ def _is_json(value: Any) -> bool:
 def keyword_args(instance: BaseModel) -> dict[str, Any]:
     """The typed values of a validated model, by the names under which the function takes them."""
     names = instance.parameter_names if isinstance(instance, SignatureModel) else {}
-    values = {names.get(field, field): getattr(instance, field) for field in type(instance).model_fields}
+    values = {
+        names.get(field, field): getattr(instance, field) for field in type(instance).model_fields
+    }
     return {**values, **(instance.model_extra or {})}
 
 
@@ -270,7 +332,9 @@ def plain_args(instance: BaseModel, given: JsonObject) -> JsonObject:
     What a dump cannot give back (a masked secret, an infinite default) is taken as it was given, or left to the
     model's own default.
     """
-    text = instance.model_dump_json(by_alias=True, round_trip=True, warnings=False, fallback=lambda _: None)
+    text = instance.model_dump_json(
+        by_alias=True, round_trip=True, warnings=False, fallback=lambda _: None
+    )
     written = json.loads(text, parse_constant=lambda _: None)
     names = {}
     values = {}
@@ -302,12 +366,18 @@ def _lost(instance: BaseModel, plain: JsonObject, names: Mapping[str, str]) -> s
     try:
         again = read_strict(type(instance), plain)
     except ValidationError as error:
-        return {str(detail["loc"][0]) for detail in error.errors() if detail["loc"]} & plain.keys() or set(plain)
+        return {
+            str(detail["loc"][0]) for detail in error.errors() if detail["loc"]
+        } & plain.keys() or set(plain)
     return {name for field, name in names.items() if not _same(instance, again, field)}
 
 
 def _same(instance: BaseModel, again: BaseModel, field: str) -> bool:
     before = getattr(instance, field)
     after = getattr(again, field)
-    converted_default = field not in instance.model_fields_set and type(before) is not type(after) and after is not None
+    converted_default = (
+        field not in instance.model_fields_set
+        and type(before) is not type(after)
+        and after is not None
+    )
     return converted_default or bool(before == after)

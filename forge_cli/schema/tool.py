@@ -89,7 +89,9 @@ class Tool:
 
     def __post_init__(self) -> None:
         if not (isinstance(self.name, str) and TOOL_NAME.fullmatch(self.name)):
-            raise SchemaError(f"{self.name!r} is not a name for a tool: use 1 to 64 letters, digits, '_' and '-'")
+            raise SchemaError(
+                f"{self.name!r} is not a name for a tool: use 1 to 64 letters, digits, '_' and '-'"
+            )
         for name, value in read_fields(self.name, vars(self)).items():
             setattr(self, name, value)
 
@@ -189,7 +191,9 @@ class Tool:
         checks_output = given.pop("check_output", True)
         if "execute" not in given:
             checked_as = given["name"] if checks_output else None
-            given["execute"] = FunctionCall(function, model, context_name, in_thread or in_pool, checked_as)
+            given["execute"] = FunctionCall(
+                function, model, context_name, in_thread or in_pool, checked_as
+            )
         return cls(**given)
 
 
@@ -197,14 +201,22 @@ def context_parameter(function: Callable[..., Any]) -> str | None:
     """The parameter that wants the ToolContext, by its annotation."""
     try:
         hints = typing.get_type_hints(function)
-    except Exception:  # hints are third-party code: a name that does not resolve is reported by signature_model
+    except (
+        Exception
+    ):  # hints are third-party code: a name that does not resolve is reported by signature_model
         hints = {}
     try:
         parameters = inspect.signature(function).parameters
     except ValueError:
-        raise SchemaError("it does not say what it takes; call it in a function of your own") from None
+        raise SchemaError(
+            "it does not say what it takes; call it in a function of your own"
+        ) from None
     for name, parameter in parameters.items():
-        if hints.get(name, parameter.annotation) in (ToolContext, ToolContext | None, "ToolContext"):
+        if hints.get(name, parameter.annotation) in (
+            ToolContext,
+            ToolContext | None,
+            "ToolContext",
+        ):
             return name
     return None
 
@@ -268,7 +280,9 @@ def tool(function: Any = None, /, **options: Any) -> Any:
         if isinstance(function, staticmethod | classmethod):
             raise TypeError(f"@tool belongs below @{type(function).__name__}, next to the function")
         owner = str(given.get("name") or getattr(function, "__name__", "tool"))
-        setattr(function, OPTIONS, {**without_short_forms(owner, read_fields(owner, given)), **later})
+        setattr(
+            function, OPTIONS, {**without_short_forms(owner, read_fields(owner, given)), **later}
+        )
         return function
 
     return mark if function is None else mark(function)

@@ -140,7 +140,9 @@ def _effects(value: Any) -> frozenset[Effect] | None:
         return None if value is None else frozenset(map(_effect, several))
     except (TypeError, ValueError):
         known = ", ".join(each.value for each in Effect)
-        raise SchemaError(f"must be a list of effects, of which there are: {known}; not {value!r}") from None
+        raise SchemaError(
+            f"must be a list of effects, of which there are: {known}; not {value!r}"
+        ) from None
 
 
 def _effect(value: Any) -> Effect:
@@ -203,7 +205,11 @@ def positional_count(function: Callable[..., Any]) -> int | None:
         except TypeError:
             continue
         last = signature.parameters[names[-1]]
-        if len(names) < 2 or last.default is last.empty or last.name.strip("_") in ("context", "ctx"):
+        if (
+            len(names) < 2
+            or last.default is last.empty
+            or last.name.strip("_") in ("context", "ctx")
+        ):
             return len(given)
     return None
 
@@ -271,7 +277,11 @@ class PlainCall:
         self.takes_context = takes_context
 
     async def __call__(self, args: Args, context: ToolContext | None) -> Any:
-        call = partial(self.function, args, context) if self.takes_context else partial(self.function, args)
+        call = (
+            partial(self.function, args, context)
+            if self.takes_context
+            else partial(self.function, args)
+        )
         result = call() if is_async(self.function) else await in_pool(call)
         return await result if inspect.isawaitable(result) else result
 
@@ -298,7 +308,10 @@ def is_async(function: Any) -> bool:
     """Return True for an async function, and for an object that is called as one."""
     while isinstance(function, partial):
         function = function.func
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
+    if inspect.iscoroutinefunction(function):
+        return True
+    called = getattr(function, "__call__", None)  # noqa: B004
+    return inspect.iscoroutinefunction(called)
 
 
 async def in_pool(function: Callable[[], Any]) -> Any:

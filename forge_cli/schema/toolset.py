@@ -56,13 +56,21 @@ class ToolsetConfig(Config):
     @field_validator("tools")
     @classmethod
     def _listed_once(cls, tools: list[str] | None) -> list[str] | None:
-        if twice := next((name for index, name in enumerate(tools or ()) if name in (tools or ())[:index]), None):
+        if twice := next(
+            (name for index, name in enumerate(tools or ()) if name in (tools or ())[:index]), None
+        ):
             raise ValueError(f"'{twice}' is listed twice; keep one")
         return tools
 
 
 PolicyConfig = Config
 T = TypeVar("T")
+
+
+def _without_registering(plugin: Any, name: str) -> Sequence[type[Toolset]]:
+    """Return the toolsets of a plugin that no host knows."""
+    offered: Sequence[type[Toolset]] = plugin.forge_toolsets()
+    return offered
 
 
 def _no_session() -> SessionRequests:
@@ -86,7 +94,7 @@ class ToolsetEnv:
     notify: Notify
     policy: Any = None
     """The user's policy for this toolset in every worker, read by its ``Policy``; None where nothing is said."""
-    register: Callable[[object, str], Sequence[type[Toolset]]] = lambda plugin, name: plugin.forge_toolsets()  # type: ignore[attr-defined]
+    register: Callable[[object, str], Sequence[type[Toolset]]] = _without_registering
     """Registers a module beside the worker like any plugin, under a name, and gives the toolsets that it offers."""
     parent: Any = None
     """The same toolset of the nearest parent worker that has it; what it blocks stays blocked."""
@@ -169,11 +177,17 @@ class Toolset(Generic[ConfigT]):
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
-        stated = [get_args(base)[0] for base in getattr(cls, "__orig_bases__", ()) if is_toolset(get_origin(base))]
+        stated = [
+            get_args(base)[0]
+            for base in getattr(cls, "__orig_bases__", ())
+            if is_toolset(get_origin(base))
+        ]
         if stated and "Config" not in vars(cls) and isinstance(stated[0], type):
             cls.Config = stated[0]
 
-    def __init__(self, config: ConfigT | Mapping[str, Any] | None = None, env: ToolsetEnv | None = None) -> None:
+    def __init__(
+        self, config: ConfigT | Mapping[str, Any] | None = None, env: ToolsetEnv | None = None
+    ) -> None:
         """A program gives settings as in the worker file, or none; ``env`` comes when the toolset is opened."""
         read: Any = config
         if config is None or isinstance(config, Mapping):
@@ -190,7 +204,11 @@ class Toolset(Generic[ConfigT]):
     def for_session(self, env: ToolsetEnv) -> Self:
         """A copy of what a program made, for one session."""
         mine = copy(self)
-        for name in [name for name in vars(mine) if isinstance(getattr(type(mine), name, None), cached_property)]:
+        for name in [
+            name
+            for name in vars(mine)
+            if isinstance(getattr(type(mine), name, None), cached_property)
+        ]:
             del vars(mine)[name]
         mine.env = replace(env, toolset=self._title)
         return mine
@@ -204,7 +222,10 @@ class Toolset(Generic[ConfigT]):
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         await self.stack.__aexit__(kind, error, trace)
 
@@ -216,7 +237,10 @@ class Toolset(Generic[ConfigT]):
     def _marked(self) -> list[Tool]:
         methods = [getattr(self, name) for name in _tool_methods(type(self))]
         where = self.in_thread if self.thread == "own" else None
-        return [Tool.from_function(method, in_thread=where, **dict(self._own(method))) for method in methods]
+        return [
+            Tool.from_function(method, in_thread=where, **dict(self._own(method)))
+            for method in methods
+        ]
 
     @cached_property
     def _thread(self) -> OwnThread:
@@ -327,7 +351,9 @@ async def tools_of(toolset: Toolset) -> list[Tool]:
     found = await settled(toolset.tools())
     tools = list(found) if isinstance(found, Iterable) else [found]
     if wrong := [tool for tool in tools if not isinstance(tool, Tool)]:
-        raise SchemaError(f"tools() of '{type(toolset).__name__}' gave {wrong[0]!r}, which is not a Tool")
+        raise SchemaError(
+            f"tools() of '{type(toolset).__name__}' gave {wrong[0]!r}, which is not a Tool"
+        )
     return tools
 
 

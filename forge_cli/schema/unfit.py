@@ -27,17 +27,29 @@ def reason(function: Any, error: SchemaError) -> str:
 def check_schema(function: Any, schema: Any) -> None:
     """Refuse a schema beside a function that is none, or with which no call could fit the function."""
     if not isinstance(schema, dict) and not is_model(schema):
-        raise SchemaError(f"its schema must be a pydantic model or a JSON Schema dict, not {type(schema).__name__}")
-    fields = as_mapping(schema.get("properties") if isinstance(schema, dict) else schema.model_fields)
+        raise SchemaError(
+            f"its schema must be a pydantic model or a JSON Schema dict, not {type(schema).__name__}"
+        )
+    fields = as_mapping(
+        schema.get("properties") if isinstance(schema, dict) else schema.model_fields
+    )
     context = context_parameter(function)
-    parameters = inspect.signature(function, follow_wrapped=False).parameters  # those of a wrapper itself
+    parameters = inspect.signature(
+        function, follow_wrapped=False
+    ).parameters  # those of a wrapper itself
     taken = [each for each in parameters.values() if each.name != context]
     named = {each.name: each for each in taken if each.kind in _BY_NAME}
     known = f"it takes: {', '.join(named) or 'nothing'}"
     for field in fields if all(each.kind is not each.VAR_KEYWORD for each in taken) else ():
         if field not in named:
-            raise SchemaError(f"its schema has '{field}', which {function.__name__} does not take; {known}")
-    is_open = OPEN & schema.keys() if isinstance(schema, dict) else schema.model_config.get("extra") == "allow"
+            raise SchemaError(
+                f"its schema has '{field}', which {function.__name__} does not take; {known}"
+            )
+    is_open = (
+        OPEN & schema.keys()
+        if isinstance(schema, dict)
+        else schema.model_config.get("extra") == "allow"
+    )
     for name, each in named.items():
         if name not in fields and each.default is each.empty and not is_open:
             raise SchemaError(
@@ -48,7 +60,9 @@ def check_schema(function: Any, schema: Any) -> None:
 def offerable_names(module: ModuleType) -> list[str]:
     """Those of functions and toolsets of its own, and of Tool objects."""
     return sorted(
-        name for name, thing in vars(module).items() if not name.startswith("_") and _offerable(thing, module)
+        name
+        for name, thing in vars(module).items()
+        if not name.startswith("_") and _offerable(thing, module)
     )
 
 

@@ -21,7 +21,9 @@ from forge_cli.schema.offering import ModuleAdapter, ModuleTools, Offering
 from forge_cli.schema.tool import Tool
 from forge_cli.schema.toolset import Toolset, ToolsetConfig, is_toolset
 
-_OTHER_LANGUAGES = frozenset({".ts", ".mts", ".tsx", ".js", ".mjs", ".cjs", ".jsx", ".go", ".rs", ".rb", ".sh"})
+_OTHER_LANGUAGES = frozenset(
+    {".ts", ".mts", ".tsx", ".js", ".mjs", ".cjs", ".jsx", ".go", ".rs", ".rb", ".sh"}
+)
 _EXECUTABLES = "a module is a Python file; programs in other languages are tools as executables (see forge tools new)"
 
 
@@ -81,13 +83,17 @@ class CustomToolset(Offering):
             if local.digest == loaded.digest:
                 return
             if loaded.keeps_open:
-                raise WorkerError(None, "a toolset in it is open; the change counts from the next session on")
+                raise WorkerError(
+                    None, "a toolset in it is open; the change counts from the next session on"
+                )
             if local.digest != self._tried:
                 self._tried = local.digest
                 self._loaded = await self._load(self._checked(local), again=True)
                 self.env.notify("info", f"{self.config.module} has changed and was loaded again")
         except WorkerError as error:
-            sentence = f"{self.config.module} has changed, and what was loaded before stays: {error}"
+            sentence = (
+                f"{self.config.module} has changed, and what was loaded before stays: {error}"
+            )
             if sentence != self._told:
                 self._told = sentence
                 self.env.notify("warning", sentence)
@@ -117,7 +123,11 @@ class CustomToolset(Offering):
         """The tools, found once for all sessions of a batch; each session has toolsets of its own."""
         key = str(local.path), tuple(self.config.tools)
         known = _shared.get(key)
-        found = known if known and known.digest == local.digest else await self._find(local, again=again)
+        found = (
+            known
+            if known and known.digest == local.digest
+            else await self._find(local, again=again)
+        )
         if not found.keeps_open:
             _shared[key] = found
         return found
@@ -126,17 +136,24 @@ class CustomToolset(Offering):
         loaded = local.load(import_timeout())
         keeps_open = any(_keeps_open(getattr(loaded, name, None)) for name in self.config.tools)
         if again and keeps_open:
-            raise WorkerError(None, "a toolset in it cannot be opened now; the change counts from the next session on")
+            raise WorkerError(
+                None,
+                "a toolset in it cannot be opened now; the change counts from the next session on",
+            )
         (offered,) = self.env.register(ModuleAdapter(loaded), f"{local.path}:{local.digest}")
         module = await self.open(offered(ToolsetConfig.empty(), self.env))
         source = Source("local", self.config.module, self.config.module)
         found: list[Tool] = []
         for index, name in enumerate(self.config.tools):
-            tools = await self._tools_named(cast(ModuleTools, module), name, self.config.where("tools", index))
+            tools = await self._tools_named(
+                cast(ModuleTools, module), name, self.config.where("tools", index)
+            )
             found += [replace(tool, digest=local.digest, source=source) for tool in tools]
         return _Loaded(tuple(found), local.digest, keeps_open)
 
-    async def _tools_named(self, offered: ModuleTools, name: str, where: Mark | None) -> Sequence[Tool]:
+    async def _tools_named(
+        self, offered: ModuleTools, name: str, where: Mark | None
+    ) -> Sequence[Tool]:
         file = Path(str(offered.module.__file__)).name
         if not hasattr(offered.module, name):
             hint = did_you_mean(name, offered.names, "") or None

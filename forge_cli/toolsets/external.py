@@ -76,20 +76,32 @@ class ExternalToolset(Offering):
             problem = f"toolsets.external: {self.config.package}: {error}"
             raise WorkerError(self.config.where("import"), problem) from None
         source = Source("external", _origin(self.config.package.partition(".")[0]))
-        return [replace(tool, source=source, digest=tool.digest or _digest(thing, source)) for tool in found]
+        return [
+            replace(tool, source=source, digest=tool.digest or _digest(thing, source))
+            for tool in found
+        ]
 
     def _import(self, module: str, key: str) -> Any:
         announce_third_party(f"the package '{module}'")
         try:
             what = f"importing the package '{module}'"
             return call_within(
-                import_timeout(), what, import_module, module, exit_code=ExitCode.INVALID, remedy=MORE_TIME_TO_LOAD
+                import_timeout(),
+                what,
+                import_module,
+                module,
+                exit_code=ExitCode.INVALID,
+                remedy=MORE_TIME_TO_LOAD,
             )
         except Exception as error:  # third-party code: whatever happens while it is imported
-            missing = isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}.")
+            missing = isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(
+                f"{error.name}."
+            )
             hint = f"pip install the distribution that has '{module}'" if missing else None
             problem = f"toolsets.external: '{module}' cannot be imported: {fault_text(error)}"
-            raise WorkerError(self.config.where(key), problem, hint=_not_a_module(module) or hint) from error
+            raise WorkerError(
+                self.config.where(key), problem, hint=_not_a_module(module) or hint
+            ) from error
 
     def _find(self, module: Any) -> tuple[Any, Any]:
         """The tool that the worker names, and the schema that stands beside it, if any."""
@@ -101,10 +113,19 @@ class ExternalToolset(Offering):
 
     def _member(self, holder: Any, name: str) -> Any:
         """An attribute, or a module in a package that is not imported yet."""
-        if not hasattr(holder, name) and hasattr(holder, "__path__") and find_spec(f"{holder.__name__}.{name}"):
+        if (
+            not hasattr(holder, name)
+            and hasattr(holder, "__path__")
+            and find_spec(f"{holder.__name__}.{name}")
+        ):
             return self._import(f"{holder.__name__}.{name}", "import")
         if not hasattr(holder, name):
-            hint = did_you_mean(name, [public for public in dir(holder) if not public.startswith("_")], "") or None
+            hint = (
+                did_you_mean(
+                    name, [public for public in dir(holder) if not public.startswith("_")], ""
+                )
+                or None
+            )
             problem = f"toolsets.external: {self.config.package} has no '{self.config.import_}'"
             raise WorkerError(self.config.where("import"), problem, hint=hint)
         return getattr(holder, name)
@@ -181,7 +202,9 @@ def _instance(thing: Any, framework: str) -> Any:
     try:
         return thing()
     except Exception as error:  # third-party code
-        problem = f"the class '{thing.__name__}' ({framework}) cannot be made without arguments: {error}"
+        problem = (
+            f"the class '{thing.__name__}' ({framework}) cannot be made without arguments: {error}"
+        )
         raise SchemaError(f"{problem}; make one in a module of your own, and name that") from error
 
 
@@ -204,7 +227,9 @@ def _json_schema(schema: Any) -> JsonObject:
         return dict(schema)
     write = getattr(schema, "model_json_schema", None) or getattr(schema, "schema", None)
     if write is None:
-        raise SchemaError(f"its schema is of type {type(schema).__name__}, neither JSON Schema nor a pydantic model")
+        raise SchemaError(
+            f"its schema is of type {type(schema).__name__}, neither JSON Schema nor a pydantic model"
+        )
     return dict(write())
 
 
@@ -232,7 +257,9 @@ def _smolagents(tool: Any) -> Iterator[Any]:
     async def invoke(args: Args) -> Any:
         return await run_in_thread(tool, **args)
 
-    properties = {name: _smol_property(tool.name, name, dict(said)) for name, said in tool.inputs.items()}
+    properties = {
+        name: _smol_property(tool.name, name, dict(said)) for name, said in tool.inputs.items()
+    }
     required = [name for name, said in tool.inputs.items() if not said.get("nullable")]
     schema = {"properties": properties, "required": required, "additionalProperties": False}
     yield _tool(tool.name, tool.description, schema, invoke)
@@ -245,7 +272,9 @@ def _smol_property(tool: str, name: str, said: JsonObject) -> JsonObject:
     if "any" in listed:
         return said
     if strange := [kind for kind in listed if kind not in _SMOL_TYPES]:
-        raise SchemaError(f"'{tool}' takes '{name}' as {', '.join(map(str, strange))}, which JSON cannot carry")
+        raise SchemaError(
+            f"'{tool}' takes '{name}' as {', '.join(map(str, strange))}, which JSON cannot carry"
+        )
     if nullable and "null" not in listed:
         listed.append("null")
     return {"type": listed[0] if len(listed) == 1 else listed, **said}
@@ -264,7 +293,9 @@ def _crewai(tool: Any) -> Iterator[Any]:
 def _openai_agents(tool: Any) -> Iterator[Any]:
     async def invoke(args: Args) -> Any:
         text = json.dumps(args, ensure_ascii=False)
-        context = _tool_context(tool)(context=None, tool_name=tool.name, tool_call_id="call", tool_arguments=text)
+        context = _tool_context(tool)(
+            context=None, tool_name=tool.name, tool_call_id="call", tool_arguments=text
+        )
         return await tool.on_invoke_tool(context, text)
 
     yield _tool(tool.name, tool.description, _json_schema(tool.params_json_schema), invoke)
@@ -294,11 +325,19 @@ SHAPES = (
     ToolShape("LangChain", ("name", "description", "args_schema", "ainvoke"), _langchain),
     ToolShape("CrewAI", ("name", "description", "args_schema", "run", "max_usage_count"), _crewai),
     ToolShape("pydantic-ai", ("name", "takes_ctx", "function_schema"), _pydantic_ai),
-    ToolShape("smolagents", ("name", "description", "inputs", "output_type", "forward"), _smolagents),
-    ToolShape("openai-agents", ("name", "description", "params_json_schema", "on_invoke_tool"), _openai_agents),
+    ToolShape(
+        "smolagents", ("name", "description", "inputs", "output_type", "forward"), _smolagents
+    ),
+    ToolShape(
+        "openai-agents",
+        ("name", "description", "params_json_schema", "on_invoke_tool"),
+        _openai_agents,
+    ),
     ToolShape("llama-index", ("metadata", "acall"), _llama_index),
     ToolShape("pydantic-ai", ("tools", "call_tool"), lambda toolset: iter(toolset.tools.values())),
-    ToolShape("LangChain", ("get_tools", "__pydantic_fields__"), lambda toolkit: iter(toolkit.get_tools())),
+    ToolShape(
+        "LangChain", ("get_tools", "__pydantic_fields__"), lambda toolkit: iter(toolkit.get_tools())
+    ),
     ToolShape("llama-index", ("to_tool_list",), lambda spec: iter(spec.to_tool_list())),
 )
 

@@ -20,7 +20,11 @@ from forge_cli.schema.toolset import Toolset
 
 LARGEST = 256 * 1024
 MemoryId = Annotated[
-    str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$", description="The topic: lowercase letters, digits, '-' and '_'")
+    str,
+    Field(
+        pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$",
+        description="The topic: lowercase letters, digits, '-' and '_'",
+    ),
 ]
 
 
@@ -56,7 +60,9 @@ class MemoryToolset(Toolset):
     async def save_memory(
         self,
         memory_id: MemoryId,
-        content: Annotated[str, Field(max_length=LARGEST, description="The whole note, as Markdown")],
+        content: Annotated[
+            str, Field(max_length=LARGEST, description="The whole note, as Markdown")
+        ],
         *,
         context: ToolContext,
     ) -> Diff:
@@ -72,7 +78,11 @@ class MemoryToolset(Toolset):
 
     async def _show_change(self, args: Args, context: ToolContext) -> Preview:
         before = self._read(args["memory_id"])
-        return Preview(Diff.of(args["memory_id"], before, args["content"]), stamp=_stamp(before), shows=("content",))
+        return Preview(
+            Diff.of(args["memory_id"], before, args["content"]),
+            stamp=_stamp(before),
+            shows=("content",),
+        )
 
     def _path(self, memory_id: str) -> Path:
         return self.folder / f"{memory_id}.md"

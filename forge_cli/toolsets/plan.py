@@ -33,7 +33,9 @@ class PlanToolset(Toolset):
     @tool(needs_approval=False, read_only=True, lasting=True)
     async def update_plan(
         self,
-        plan: Annotated[list[Step], Field(description="All steps, in order; one at most is in progress")],
+        plan: Annotated[
+            list[Step], Field(description="All steps, in order; one at most is in progress")
+        ],
         explanation: Annotated[str | None, Field(description="Why the plan changed")] = None,
     ) -> Custom:
         """Write down the plan for a task of several steps, and keep it up to date."""

@@ -34,10 +34,18 @@ _INPUT: JsonObject = {
             "minLength": 1,
             "description": "The task, with all that is needed to do it: the worker sees nothing else",
         },
-        "instructions": {"type": "string", "description": "How this task is to be done, besides what the worker knows"},
+        "instructions": {
+            "type": "string",
+            "description": "How this task is to be done, besides what the worker knows",
+        },
         "attachments": {
             "type": "array",
-            "items": {"type": "string", "format": "path", "x-forge-access": "read", "x-forge-kind": "file"},
+            "items": {
+                "type": "string",
+                "format": "path",
+                "x-forge-access": "read",
+                "x-forge-kind": "file",
+            },
             "maxItems": MOST_ATTACHMENTS,
             "description": "Virtual paths of files that go along with the task",
         },
@@ -79,8 +87,14 @@ class WorkersToolset(Toolset):
             where = self.config.where("allowed", index)
             worker = find_allowed(self.env.worker_dir, entry, where)
             if (other := entries.setdefault(worker.name, entry)) is not entry:
-                problem = f"toolsets.workers: '{other}' and '{entry}' are both the worker '{worker.name}'"
-                raise WorkerError(where, problem, hint="each tool is named after its worker: rename one, or drop it")
+                problem = (
+                    f"toolsets.workers: '{other}' and '{entry}' are both the worker '{worker.name}'"
+                )
+                raise WorkerError(
+                    where,
+                    problem,
+                    hint="each tool is named after its worker: rename one, or drop it",
+                )
             yield worker
 
     async def tools(self) -> Sequence[Tool]:
@@ -110,9 +124,13 @@ class WorkersToolset(Toolset):
         if not args["input"].strip():
             raise ToolError("the input is empty; say what is to be done")
         if _digest(path) != digest:
-            raise ToolError(f"the file of '{context.tool}' has just changed; call it again if that is right")
+            raise ToolError(
+                f"the file of '{context.tool}' has just changed; call it again if that is right"
+            )
         files = [_attachment(name, context.sandbox) for name in args.get("attachments") or ()]
-        answer = await context.delegate(path, args["input"], instructions=args.get("instructions"), attachments=files)
+        answer = await context.delegate(
+            path, args["input"], instructions=args.get("instructions"), attachments=files
+        )
         return Text(answer)
 
 

@@ -46,7 +46,9 @@ class InputCompletion(Struct, frozen=True):
     def _candidates(self, text: str) -> Iterator[Candidate]:
         if mention := _MENTION.search(text):
             length = len(mention[0])
-            yield from (Candidate(_mention(name), length) for name in self.places.search(mention[2]))
+            yield from (
+                Candidate(_mention(name), length) for name in self.places.search(mention[2])
+            )
         elif text.startswith("/") and not re.search(r"\s", text):
             yield from self._names(text)
         elif text.startswith("/") and "\n" not in text:
@@ -65,7 +67,9 @@ class InputCompletion(Struct, frozen=True):
                 yield Candidate(f"/{tool.name}", length, _first_line(tool.description))
         for name, prompt in self.facts.prompts.items():
             if name.startswith(begun) and name not in COMMANDS:
-                yield Candidate(f"/{name}", length, _first_line(str(prompt.get("description") or "")))
+                yield Candidate(
+                    f"/{name}", length, _first_line(str(prompt.get("description") or ""))
+                )
         yield from (Candidate(name, length) for name in self.places.complete(text))
 
     def _arguments(self, text: str) -> Iterator[Candidate]:
@@ -87,9 +91,13 @@ class InputCompletion(Struct, frozen=True):
         elif name in self.facts.prompts:
             for argument in self.facts.prompts[name].get("arguments") or ():
                 if str(argument["name"]).startswith(word):
-                    yield Candidate(f"{argument['name']}=", len(word), _first_line(str(argument["description"])))
+                    yield Candidate(
+                        f"{argument['name']}=", len(word), _first_line(str(argument["description"]))
+                    )
 
-    def _options(self, fields: Sequence[FormField], before: Sequence[str], word: str) -> Iterator[Candidate]:
+    def _options(
+        self, fields: Sequence[FormField], before: Sequence[str], word: str
+    ) -> Iterator[Candidate]:
         by_option = {f"--{field.name.replace('_', '-')}": field for field in fields}
         last = by_option.get(before[-1]) if before else None
         if last is not None and not word.startswith("-") and (values := _values(last)):
@@ -106,7 +114,9 @@ class InputCompletion(Struct, frozen=True):
 
 
 def _values(field: FormField) -> list[str]:
-    return ["true", "false"] if field.type == "boolean" else [str(option) for option in field.options]
+    return (
+        ["true", "false"] if field.type == "boolean" else [str(option) for option in field.options]
+    )
 
 
 def _mention(name: str) -> str:

@@ -105,14 +105,20 @@ class Facts:
     def take(self, line: Line) -> None:
         """Note a line of the record; one that somebody broke tells nothing."""
         with suppress(BadLine):
-            origin = events.Origin(line.worker, line.depth, line.delegation, ()) if line.delegation else None
+            origin = (
+                events.Origin(line.worker, line.depth, line.delegation, ())
+                if line.delegation
+                else None
+            )
             self.note(replace(line.event, origin=origin))
 
     def note(self, event: events.Event) -> None:
         match event:
             case events.TurnEndEvent():
                 self.usage += event.usage
-                self.cost = None if self.cost is None or event.cost is None else self.cost + event.cost
+                self.cost = (
+                    None if self.cost is None or event.cost is None else self.cost + event.cost
+                )
             case _ if event.origin is not None:
                 pass
             case events.TurnStart():
@@ -122,7 +128,9 @@ class Facts:
             case events.SessionUpdate():
                 self._update(event)
             case events.ContextUsage():
-                rewound = event.rewound is not None  # its words are counted, and not what is sent along with them
+                rewound = (
+                    event.rewound is not None
+                )  # its words are counted, and not what is sent along with them
                 self.used = None if rewound else event.used
                 self.window = event.window or self.window
                 self.plan = () if event.cleared else self.plan
@@ -141,7 +149,9 @@ class Facts:
                 message.role == "assistant" and message.text and not message.calls
             ):
                 self.last_answer = message.text
-            case events.ToolResult(value=Custom(kind=kind, data={"plan": list() as plan})) if kind == PLAN:
+            case events.ToolResult(value=Custom(kind=kind, data={"plan": list() as plan})) if (
+                kind == PLAN
+            ):
                 self.plan = tuple(step for step in plan if isinstance(step, Mapping))
             case _:
                 pass

@@ -55,14 +55,26 @@ class Places:
     def complete(self, begun: str) -> list[str]:
         """The names that begin so, folders with a slash at their end; hidden ones only where a dot was typed."""
         folder, slash, start = begun.rpartition("/")
-        found = [f"/{zone}/" for zone in self.zones if f"/{zone}".startswith(begun)] if begun.count("/") == 1 else []
+        found = (
+            [f"/{zone}/" for zone in self.zones if f"/{zone}".startswith(begun)]
+            if begun.count("/") == 1
+            else []
+        )
         place = self.find(folder + slash) if slash else self.workspace
         try:
             with os.scandir(place) as entries:
-                names = sorted((entry.name, entry.is_dir()) for entry in entries if entry.name.startswith(start))
+                names = sorted(
+                    (entry.name, entry.is_dir())
+                    for entry in entries
+                    if entry.name.startswith(start)
+                )
         except OSError:
             names = []
-        shown = [(name, is_dir) for name, is_dir in names if start.startswith(".") or not name.startswith(".")]
+        shown = [
+            (name, is_dir)
+            for name, is_dir in names
+            if start.startswith(".") or not name.startswith(".")
+        ]
         return [*found, *(f"{folder}{slash}{name}{'/' * is_dir}" for name, is_dir in shown)][:MOST]
 
     def search(self, begun: str) -> list[str]:
@@ -71,8 +83,14 @@ class Places:
         if not begun or begun[0] in "/~":
             return begins
         letters = re.compile(".*?".join(map(re.escape, begun.casefold())))
-        ranked = ((rank, name) for name in self._files() if (rank := _rank(begun.casefold(), letters, name)))
-        return [*dict.fromkeys((*begins, *(name for _, name in heapq.nsmallest(MOST, ranked))))][:MOST]
+        ranked = (
+            (rank, name)
+            for name in self._files()
+            if (rank := _rank(begun.casefold(), letters, name))
+        )
+        return [*dict.fromkeys((*begins, *(name for _, name in heapq.nsmallest(MOST, ranked))))][
+            :MOST
+        ]
 
     def _files(self) -> Sequence[str]:
         """The files of the folder but for hidden ones, and those that git ignores."""
@@ -85,7 +103,9 @@ class Places:
     def attachments(self, text: str) -> Iterator[Attachment]:
         """The files that a text mentions, and images whose path is in it; all else is only text."""
         named = (self._mentioned(name) for name in _mentions(text))
-        images = (self.find(re.sub(r"\\(.)", r"\1", "".join(found))) for found in _IMAGE.findall(text))
+        images = (
+            self.find(re.sub(r"\\(.)", r"\1", "".join(found))) for found in _IMAGE.findall(text)
+        )
         files = (*named, *(file for file in images if file.suffix.lower() in _IMAGES))
         for file in dict.fromkeys(files):
             if file and file.is_file():
@@ -103,7 +123,9 @@ class Places:
                     read_attachment(file)
                 except UnknownKind:
                     yield f"@{visible(file.name)} is {NEITHER}, so it is only text"
-        named = (name.rstrip(".,;:!?)") for name in _mentions(text) if self._mentioned(name) is None)
+        named = (
+            name.rstrip(".,;:!?)") for name in _mentions(text) if self._mentioned(name) is None
+        )
         for name in (name for name in named if name and not self.find(name).exists()):
             near = next(iter(self.search(name)), "")
             begins = near.rpartition("/")[2].casefold().startswith(name.casefold())
@@ -124,7 +146,13 @@ def _rank(begun: str, letters: re.Pattern[str], name: str) -> tuple[int, int] | 
     """How well a file fits what was typed, in small letters; None where it does not."""
     path = name.casefold()
     last = path.rpartition("/")[2]
-    fits = (last.startswith(begun), begun in last, begun in path, letters.search(last), letters.search(path))
+    fits = (
+        last.startswith(begun),
+        begun in last,
+        begun in path,
+        letters.search(last),
+        letters.search(path),
+    )
     return next(((place, len(path)) for place, fit in enumerate(fits) if fit), None)
 
 
@@ -133,7 +161,9 @@ def _list_files(folder: Path) -> Sequence[str]:
     if ripgrep := shutil.which("rg"):
         command = [ripgrep, "--no-config", "--files", "--no-require-git", "--sort=path"]
         try:
-            done = subprocess.run(command, cwd=folder, capture_output=True, timeout=SLOW, stdin=subprocess.DEVNULL)
+            done = subprocess.run(
+                command, cwd=folder, capture_output=True, timeout=SLOW, stdin=subprocess.DEVNULL
+            )
             return os.fsdecode(done.stdout).splitlines()[:LISTED]
         except (OSError, subprocess.TimeoutExpired):
             pass
@@ -147,7 +177,9 @@ def pasted_image() -> Attachment | None:
     for command in _CLIPBOARDS:
         if shutil.which(command[0]):
             try:
-                data = subprocess.run(command, capture_output=True, timeout=SLOW, stdin=subprocess.DEVNULL).stdout
+                data = subprocess.run(
+                    command, capture_output=True, timeout=SLOW, stdin=subprocess.DEVNULL
+                ).stdout
             except (OSError, subprocess.TimeoutExpired):
                 continue
             if media_type(data).startswith("image/"):

@@ -19,17 +19,23 @@ class RuntimeUI:
 
     def show_message(self, message: Mapping[str, Any]) -> None:
         """``{"role": ..., "content": ...}``"""
-        self.bus.emit(MessageEvent(Message(message.get("role", "assistant"), str(message.get("content", "")))))
+        self.bus.emit(
+            MessageEvent(Message(message.get("role", "assistant"), str(message.get("content", ""))))
+        )
 
     def show_status(self, status: Mapping[str, Any]) -> None:
         """``{"level": "info", "message": ...}``, or another level; ``type`` is understood for ``level``."""
-        self.bus.emit(StatusEvent(status.get("level", status.get("type", "info")), str(status["message"])))
+        self.bus.emit(
+            StatusEvent(status.get("level", status.get("type", "info")), str(status["message"]))
+        )
 
     def show_tool_started(self, tool_call_id: str, tool_name: str, args: Mapping[str, Any]) -> None:
         """Say that a call was taken up."""
         self.bus.emit(ToolStarted(tool_call_id, tool_name, args))
 
-    async def request_approval(self, request: ApprovalRequest | Mapping[str, Any]) -> ApprovalDecision:
+    async def request_approval(
+        self, request: ApprovalRequest | Mapping[str, Any]
+    ) -> ApprovalDecision:
         """Ask and wait; a mapping needs no more than a ``description``."""
         if isinstance(request, Mapping):
             request = _read_request(request)

@@ -20,8 +20,14 @@ MATCH = "\x1b[1;33m"
 
 LOOKS = {
     **dict.fromkeys(("preApproved", "ok", "yes", "completed", "success", "newly allowed"), GREEN),
-    **dict.fromkeys(("ask", "by zone", "by rule", "missing", "parked", "limit", "interrupted", "newly asking"), YELLOW),
-    **dict.fromkeys(("blocked", "refused", "FAILED", "failed", "drift", "error", "denied", "invalid_output"), RED),
+    **dict.fromkeys(
+        ("ask", "by zone", "by rule", "missing", "parked", "limit", "interrupted", "newly asking"),
+        YELLOW,
+    ),
+    **dict.fromkeys(
+        ("blocked", "refused", "FAILED", "failed", "drift", "error", "denied", "invalid_output"),
+        RED,
+    ),
     **dict.fromkeys(("newly blocked", "newly refused"), RED),
     "running": CYAN,
     "no": DIM,
@@ -36,7 +42,9 @@ def has_colours(stream: TextIO | None = None) -> bool:
     if os.environ.get("NO_COLOR"):
         return False
     shown = stream or sys.stdout
-    return bool(os.environ.get("FORCE_COLOR")) or (shown.isatty() and os.environ.get("TERM") != "dumb")
+    return bool(os.environ.get("FORCE_COLOR")) or (
+        shown.isatty() and os.environ.get("TERM") != "dumb"
+    )
 
 
 def paint(text: str, look: str | None = None, stream: TextIO | None = None) -> str:
@@ -73,7 +81,9 @@ def print_table(columns: Sequence[str | Column], rows: Sequence[Mapping[str, Any
     """
     wanted = [column if isinstance(column, Column) else Column(column) for column in columns]
     cells = {column.name: [_cell(row.get(column.name)) for row in rows] for column in wanted}
-    widths = {column.name: max(map(cell_len, (column.name, *cells[column.name]))) for column in wanted}
+    widths = {
+        column.name: max(map(cell_len, (column.name, *cells[column.name]))) for column in wanted
+    }
     width = terminal_width(sys.stdout)
     if width is not None:
         widths = _fitted(wanted, widths, width)
@@ -100,12 +110,16 @@ def _fitted(columns: Sequence[Column], natural: Mapping[str, int], width: int) -
     """The columns that are shown, each with its cells."""
     widths = dict(natural)
     last = columns[-1]
-    for column in sorted((each for each in columns if each.drop is not None), key=lambda each: each.drop or 0):
+    for column in sorted(
+        (each for each in columns if each.drop is not None), key=lambda each: each.drop or 0
+    ):
         others = _taken(widths) - widths[last.name]
         if others + min(widths[last.name], last.room) <= width:
             break
         del widths[column.name]
-    widths[last.name] = min(widths[last.name], max(width - _taken(widths) + widths[last.name], last.room, NARROW))
+    widths[last.name] = min(
+        widths[last.name], max(width - _taken(widths) + widths[last.name], last.room, NARROW)
+    )
     while _taken(widths) > width and max(widths.values()) > NARROW:
         widest = max(widths, key=lambda name: widths[name])
         widths[widest] -= 1
@@ -120,7 +134,9 @@ def _line(shown: Mapping[str, str], widths: Mapping[str, int], seek: str = "") -
     *others, last = shown.items()
     cells = [paint(pad(fit(text, widths[name]), widths[name])) for name, text in others]
     name, text = last
-    return GAP.join([*cells, around(text, seek, widths[name]) if seek else fit(text, widths[name])]).rstrip()
+    return GAP.join(
+        [*cells, around(text, seek, widths[name]) if seek else fit(text, widths[name])]
+    ).rstrip()
 
 
 def around(text: str, seek: str, width: int) -> str:
@@ -137,8 +153,12 @@ def around(text: str, seek: str, width: int) -> str:
     return before + paint(match, MATCH) + fit(behind, room - cell_len(before))
 
 
-def _broken_line(shown: Mapping[str, str], widths: Mapping[str, int], width: int | None, problem: str) -> str:
+def _broken_line(
+    shown: Mapping[str, str], widths: Mapping[str, int], width: int | None, problem: str
+) -> str:
     """A line whose problem takes the place of the last column, and is never cut."""
     names = list(shown)[:-1]
-    line = GAP.join([*(pad(fit(shown[name], widths[name]), widths[name]) for name in names), problem]).rstrip()
+    line = GAP.join(
+        [*(pad(fit(shown[name], widths[name]), widths[name]) for name in names), problem]
+    ).rstrip()
     return paint(line if width is None else wrap(line, width, 2), RED)

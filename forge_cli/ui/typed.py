@@ -67,7 +67,8 @@ class TypedLines:
             raise UsageError("this session is read-only, so no command can be run")
         if SHELL not in self._facts.manual_tools:
             raise UsageError(
-                "this worker has no shell tool that a person may call", hint="add 'shell: {}' to its toolsets"
+                "this worker has no shell tool that a person may call",
+                hint="add 'shell: {}' to its toolsets",
             )
         self._queue.bus.emit(ManualToolInvoke(SHELL, {"command": command}, own_command=True))
 

@@ -60,7 +60,11 @@ def short_place(where: object) -> str:
 def near_home(folder: str) -> str:
     """A folder as people write it, with ``~`` for their home."""
     home = str(user_home())
-    return f"~{folder.removeprefix(home)}" if folder == home or folder.startswith(home + os.sep) else folder
+    return (
+        f"~{folder.removeprefix(home)}"
+        if folder == home or folder.startswith(home + os.sep)
+        else folder
+    )
 
 
 def no_renderers(value: Custom, distribution: str | None) -> Renderer | None:
@@ -100,7 +104,11 @@ class View(Struct, frozen=True):
     @property
     def text(self) -> str:
         """The content as text."""
-        return self.data if isinstance(self.data, str) else json.dumps(self.data, indent=2, ensure_ascii=False)
+        return (
+            self.data
+            if isinstance(self.data, str)
+            else json.dumps(self.data, indent=2, ensure_ascii=False)
+        )
 
     def height(self, lines: int | None) -> int | None:
         """How many lines to show where ``lines`` is the most; None shows all."""
@@ -109,7 +117,9 @@ class View(Struct, frozen=True):
 
     def with_hints(self, hints: DisplayHints) -> View:
         """Bounded as the hints say; they are third-party data, and one that makes no sense is not followed."""
-        height = hints.max_height if isinstance(hints.max_height, int) and hints.max_height > 0 else None
+        height = (
+            hints.max_height if isinstance(hints.max_height, int) and hints.max_height > 0 else None
+        )
         heights = [each for each in (self.max_height, height) if each is not None]
         collapsed = hints.collapsed if isinstance(hints.collapsed, bool) else self.collapsed
         return replace(self, max_height=min(heights, default=None), collapsed=collapsed)
@@ -118,7 +128,9 @@ class View(Struct, frozen=True):
 def is_command(value: ResultValue) -> bool:
     """Is it the output of a command, whose last lines matter most?"""
     return (
-        isinstance(value, Custom) and isinstance(value.data, dict) and bool({"exitCode", "running"} & set(value.data))
+        isinstance(value, Custom)
+        and isinstance(value.data, dict)
+        and bool({"exitCode", "running"} & set(value.data))
     )
 
 
@@ -134,7 +146,11 @@ def is_hidden(value: ResultValue) -> bool:
 
 
 def view_of(
-    value: ResultValue, find: FindRenderer = no_renderers, distribution: str | None = None, *, exact: bool = False
+    value: ResultValue,
+    find: FindRenderer = no_renderers,
+    distribution: str | None = None,
+    *,
+    exact: bool = False,
 ) -> View:
     """How to show a result that a tool of this distribution gave.
 
@@ -147,12 +163,20 @@ def view_of(
     return replace(view, exact=exact or isinstance(value, Diff | FileList))
 
 
-def _view(value: ResultValue, hints: DisplayHints, find: FindRenderer, distribution: str | None, exact: bool) -> View:
+def _view(
+    value: ResultValue,
+    hints: DisplayHints,
+    find: FindRenderer,
+    distribution: str | None,
+    exact: bool,
+) -> View:
     match value:
         case Text(content=content):
             return _formed(View("text", content), hints, exact)
         case FileContent(content=content):
-            return _formed(View("text" if exact else "code", content, name=value.path), hints, exact)
+            return _formed(
+                View("text" if exact else "code", content, name=value.path), hints, exact
+            )
         case Diff():
             return _diff(value, hints, exact)
         case FileList():
@@ -178,7 +202,9 @@ def _blob(value: Blob, hints: DisplayHints, exact: bool) -> View:
     return _formed(view, replace(hints, language=language), exact)
 
 
-def _custom(value: Custom, hints: DisplayHints, find: FindRenderer, distribution: str | None, exact: bool) -> View:
+def _custom(
+    value: Custom, hints: DisplayHints, find: FindRenderer, distribution: str | None, exact: bool
+) -> View:
     note = ""
     if renderer := find(value, distribution):
         try:
@@ -211,9 +237,13 @@ def _formed(view: View, hints: DisplayHints, exact: bool) -> View:
         case "code" if language == "diff" and isinstance(data, str):
             return replace(view, form="diff")
         case "code":
-            tidy = _parsed(data, language) if language == "json" else data  # also JSON in a string is laid out
+            tidy = (
+                _parsed(data, language) if language == "json" else data
+            )  # also JSON in a string is laid out
             return replace(view, form="code", data=tidy, language=language)
-        case "markdown" | "diff" | "checklist" as form if isinstance(data, str) and not (exact and form == "markdown"):
+        case "markdown" | "diff" | "checklist" as form if isinstance(data, str) and not (
+            exact and form == "markdown"
+        ):
             return replace(view, form=form)
         case "text":
             return replace(view, form="text")
@@ -288,10 +318,17 @@ def _diff(diff: Diff, hints: DisplayHints, exact: bool) -> View:
     """
     content = View("text", diff.modified)
     if diff.original is None and not diff.is_new:
-        return replace(content, head=f"replaces {diff.path}; the old content is too long to compare, or not text:")
-    lines = unified_diff(diff.original or "", diff.modified, "/dev/null" if diff.is_new else diff.path, diff.path)
+        return replace(
+            content,
+            head=f"replaces {diff.path}; the old content is too long to compare, or not text:",
+        )
+    lines = unified_diff(
+        diff.original or "", diff.modified, "/dev/null" if diff.is_new else diff.path, diff.path
+    )
     if not lines:
-        return View("text", f"{visible(diff.path)}: {'an empty file' if diff.is_new else 'no change'}")
+        return View(
+            "text", f"{visible(diff.path)}: {'an empty file' if diff.is_new else 'no change'}"
+        )
     drawn = View("diff", "\n".join(lines))
     match hints.preferred_view:
         case "text":
@@ -305,7 +342,11 @@ def _diff(diff: Diff, hints: DisplayHints, exact: bool) -> View:
 def describe_image(mime: str, data: Any) -> str:
     """``image.png, 640x480, 32 KB``, as far as it can be seen without drawing it."""
     fields = data if isinstance(data, Mapping) else {}
-    content = data if isinstance(data, str) else next((fields[key] for key in _CONTENTS if _is_text(fields, key)), None)
+    content = (
+        data
+        if isinstance(data, str)
+        else next((fields[key] for key in _CONTENTS if _is_text(fields, key)), None)
+    )
     name = next((fields[key] for key in _NAMES if _is_text(fields, key)), None)
     kind = mime.removeprefix("image/").partition("+")[0]
     size = dimensions(_decoded(content[: HEAD * 4 // 3])) if content else None

@@ -15,6 +15,8 @@ def warn_of_events(bus: EventBus) -> None:
 
     def hear(event: Event) -> None:
         if isinstance(event, StatusEvent) and event.level in ("warning", "error"):
-            sys.stderr.write(wrap_for(sys.stderr, f"{event.level}: {visible(event.message)}") + "\n")
+            sys.stderr.write(
+                wrap_for(sys.stderr, f"{event.level}: {visible(event.message)}") + "\n"
+            )
 
     bus.subscribe(hear)

@@ -15,7 +15,12 @@ SHORTEST_PATH = 24
 """Cells that the end of a path has before anything behind it."""
 NARROWEST = 10
 """Cells of a row, however far to the right it stands."""
-LATER_WIDE = [("\u2630", "\u2637"), ("\u268a", "\u268f"), ("\u4dc0", "\u4dff"), ("\U0001d300", "\U0001d376")]
+LATER_WIDE = [
+    ("\u2630", "\u2637"),
+    ("\u268a", "\u268f"),
+    ("\u4dc0", "\u4dff"),
+    ("\U0001d300", "\U0001d376"),
+]
 """Signs that Unicode 16 made wide, which an older Python does not know."""
 JOINER, EMOJI = "\u200d", "\ufe0f"
 RESET = "\x1b[0m"
@@ -98,7 +103,9 @@ def _units(line: str) -> Iterator[tuple[int, int]]:
         return
     start = 0
     for place in range(1, len(line) + 1):
-        if place == len(line) or (line[place - 1] != JOINER and line[place] != EMOJI and _cells(line[place])):
+        if place == len(line) or (
+            line[place - 1] != JOINER and line[place] != EMOJI and _cells(line[place])
+        ):
             yield start, cell_len(line[start:place])
             start = place
 
@@ -131,7 +138,11 @@ def is_break(before: str, after: str) -> bool:
 
 def is_ideograph(char: str) -> bool:
     """Is it a word by itself?"""
-    return not char.isascii() and unicodedata.category(char) == "Lo" and unicodedata.east_asian_width(char) in "WF"
+    return (
+        not char.isascii()
+        and unicodedata.category(char) == "Lo"
+        and unicodedata.east_asian_width(char) in "WF"
+    )
 
 
 def fit(text: str, width: int) -> str:

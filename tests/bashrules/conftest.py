@@ -28,16 +28,26 @@ def judge_by(
     writable: Sequence[str] = (),
 ) -> Verdict:
     decisions = {Decision.PRE_APPROVED: allow, Decision.ASK: ask, Decision.BLOCKED: block}
-    rules = [Rule(pattern=one, decision=said) for said, patterns in decisions.items() for one in patterns]
+    rules = [
+        Rule(pattern=one, decision=said) for said, patterns in decisions.items() for one in patterns
+    ]
     return judge_line(command, rules, default, writable=writable)
 
 
 def rule_of(case: Mapping[str, Any]) -> Rule:
     """Return a rule as the cases spell it, which are those of a worker file."""
-    return Rule(pattern=case["pattern"], decision=Decision(case["approval"]), reason=case.get("reason"))
+    return Rule(
+        pattern=case["pattern"], decision=Decision(case["approval"]), reason=case.get("reason")
+    )
 
 
-def others_than(expected: Decision, lines: Iterable[str], judge: Judge = judge_by, **rules: Any) -> list[str]:
+def others_than(
+    expected: Decision, lines: Iterable[str], judge: Judge = judge_by, **rules: Any
+) -> list[str]:
     """The lines whose verdict is another one, with that verdict and its reason."""
     verdicts = ((line, judge(line, **rules)) for line in lines)
-    return [f"{line!r} is {v.decision.value}: {v.reason}" for line, v in verdicts if v.decision is not expected]
+    return [
+        f"{line!r} is {v.decision.value}: {v.reason}"
+        for line, v in verdicts
+        if v.decision is not expected
+    ]

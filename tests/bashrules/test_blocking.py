@@ -169,11 +169,16 @@ MAKEFILES = [
 
 def test_a_word_that_could_become_a_blocked_one_is_blocked() -> None:
     assert others_than(BLOCKED, COULD_BECOME, default=PRE, block=COULD_BE_BLOCKED) == []
-    verdicts = {line: judge_by(line, default=PRE, block=COULD_BE_BLOCKED).decision for line in COULD_NOT_BECOME}
+    verdicts = {
+        line: judge_by(line, default=PRE, block=COULD_BE_BLOCKED).decision
+        for line in COULD_NOT_BECOME
+    }
     assert [line for line, decision in verdicts.items() if decision is BLOCKED] == []
 
 
-def test_a_value_that_can_be_seen_in_the_line_counts_as_the_word_and_one_that_nobody_can_see_asks() -> None:
+def test_a_value_that_can_be_seen_in_the_line_counts_as_the_word_and_one_that_nobody_can_see_asks() -> (
+    None
+):
     assert others_than(BLOCKED, VALUES, block=["rm", "git tag", "make deploy"]) == []
     assert others_than(ASK, UNSEEN, block=["rm", "git tag", "make deploy"]) == []
 
@@ -232,13 +237,24 @@ def test_a_blocked_path_is_found_by_its_name(judge: Judge) -> None:
 
 
 def test_a_blocked_path_is_found_however_it_is_spelled() -> None:
-    lines = ["cat /etc//passwd", "cat /etc/./passwd", "cat //etc/passwd", "cat /etc/x/../passwd", "cat -n /ETC/passwd"]
+    lines = [
+        "cat /etc//passwd",
+        "cat /etc/./passwd",
+        "cat //etc/passwd",
+        "cat /etc/x/../passwd",
+        "cat -n /ETC/passwd",
+    ]
     assert others_than(BLOCKED, lines, allow=["cat"], block=["cat /etc/passwd"]) == []
     assert others_than(BLOCKED, ["rm ./src", "rm src/"], block=["rm src"]) == []
 
 
 def test_a_sequence_in_braces_is_each_of_its_members() -> None:
-    lines = ["make deplo{x..z}", "make {deploz..deploy,deploy}", "chmod {776..778} x", "chmod {1..9999} x"]
+    lines = [
+        "make deplo{x..z}",
+        "make {deploz..deploy,deploy}",
+        "chmod {776..778} x",
+        "chmod {1..9999} x",
+    ]
     assert others_than(BLOCKED, lines, block=["make deploy", "chmod 777"]) == []
     assert others_than(ASK, ["make deplo{a..c}", "make {1..9}"], block=["make deploy"]) == []
 
@@ -252,7 +268,10 @@ def test_a_verdict_names_the_command_and_the_rule(judge: Judge) -> None:
     verdict = judge("ls && sudo rm -rf 'a b'", block=["mv", "rm"])
     assert verdict.reason == "'rm -rf 'a b'' matches the blocked rule 'rm'"
     assert verdict.match == verdict.parts[-1].match
-    assert [(part.text, part.match and part.match.index, part.nested, part.decision) for part in verdict.parts] == [
+    assert [
+        (part.text, part.match and part.match.index, part.nested, part.decision)
+        for part in verdict.parts
+    ] == [
         ("ls", None, False, ASK),
         ("sudo rm -rf 'a b'", None, False, ASK),
         ("rm -rf 'a b'", 1, True, BLOCKED),
@@ -309,7 +328,9 @@ def in_rows() -> list[str]:
     return [line for text in texts for blocking, line in blocked_examples(text) if blocking == "rm"]
 
 
-def test_a_mistake_in_the_scan_leaves_the_bare_text(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mistake_in_the_scan_leaves_the_bare_text(
+    judge: Judge, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken(*_: object, **__: object) -> None:
         raise RecursionError
 
@@ -363,4 +384,12 @@ def test_a_long_list_of_names_is_not_a_blocked_command(judge: Judge) -> None:
 
 
 def test_a_long_list_is_looked_through_where_a_rule_names_its_program(judge: Judge) -> None:
-    assert others_than(BLOCKED, ["rm {-rf,x}", "rm {x,-rf} y", f"rm -r{{f,v}} {BRACES}"], judge, block=["rm -rf"]) == []
+    assert (
+        others_than(
+            BLOCKED,
+            ["rm {-rf,x}", "rm {x,-rf} y", f"rm -r{{f,v}} {BRACES}"],
+            judge,
+            block=["rm -rf"],
+        )
+        == []
+    )

@@ -15,7 +15,9 @@ def test_every_case_is_judged_as_it_says() -> None:
     wrong = []
     for case in map(json.loads, CASES.read_text("utf-8").splitlines()):
         rules = [rule_of(rule) for rule in case["rules"]]
-        verdict = judge_line(case["command"], rules, Decision(case["default"]), writable=case.get("writable", ()))
+        verdict = judge_line(
+            case["command"], rules, Decision(case["default"]), writable=case.get("writable", ())
+        )
         if verdict.decision.value != case["expect"] or not verdict.reason:
             wrong.append((case["id"], verdict.decision.value, verdict.reason, case["why"]))
     assert wrong == []

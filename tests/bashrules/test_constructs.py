@@ -28,7 +28,18 @@ from .test_differential import BASH, HARMLESS, RECORDER, mutate, read_record
 pytestmark = pytest.mark.needs("bash")
 
 FEW, MANY, PART = 400, 20_000, 2_000
-FILES = ("a.txt", "b.txt", "src/c.py", "src/d.py", "names.txt", ".env", "src/.env.local", "-x", "a b.txt", "x$(evil)y")
+FILES = (
+    "a.txt",
+    "b.txt",
+    "src/c.py",
+    "src/d.py",
+    "names.txt",
+    ".env",
+    "src/.env.local",
+    "-x",
+    "a b.txt",
+    "x$(evil)y",
+)
 # What is no builtin is recorded, and the programs that print names print some that are there.
 PROGRAMS = r"""
 find() { _rec find "$@"; builtin printf '%s\n' src/c.py src/d.py; }
@@ -123,7 +134,11 @@ class Grammar:
         first = self.pick(READERS + PRINTERS, OTHERS)
         words = [first, *(self.word(depth) for _ in range(self.rng.randint(0, 2)))]
         if self.rng.random() < 0.1:
-            words.append(self.rng.choice(("2>/dev/null", "> /dev/null", "2>&1", "> o", "< a.txt", "> $x", "| head -3")))
+            words.append(
+                self.rng.choice(
+                    ("2>/dev/null", "> /dev/null", "2>&1", "> o", "< a.txt", "> $x", "| head -3")
+                )
+            )
         return " ".join(words)
 
     def test(self) -> str:
@@ -134,7 +149,8 @@ class Grammar:
 
     def block(self) -> str:
         inner = [
-            self.statement() if self.rng.random() < 0.12 else self.command() for _ in range(self.rng.randint(1, 2))
+            self.statement() if self.rng.random() < 0.12 else self.command()
+            for _ in range(self.rng.randint(1, 2))
         ]
         return self.rng.choice(("; ", "; ", " && ", " | ", "\n")).join(inner)
 
@@ -150,11 +166,17 @@ class Grammar:
                 )
                 return f"if {self.test()}; then {self.block()}{other}; fi"
             case "while":
-                return f"{self.rng.choice(('while', 'until'))} {self.test()}; do {self.block()}; done"
+                return (
+                    f"{self.rng.choice(('while', 'until'))} {self.test()}; do {self.block()}; done"
+                )
             case "xargs":
-                options = self.rng.choice(("", "", "-0 ", "-n 1 ", "-I{} ", "-r ", "-d x ", "-a names.txt ", "-I {} "))
+                options = self.rng.choice(
+                    ("", "", "-0 ", "-n 1 ", "-I{} ", "-r ", "-d x ", "-a names.txt ", "-I {} ")
+                )
                 started = f"xargs {options}{self.command()}{self.rng.choice(('', ' {}'))}"
-                again = self.rng.choice(("", "", f" | {started}", f" | sort | {started}", f"; {started} < names.txt"))
+                again = self.rng.choice(
+                    ("", "", f" | {started}", f" | sort | {started}", f"; {started} < names.txt")
+                )
                 return f"{self.rng.choice(LISTS)} | {started}{again}"
             case "assignment":
                 return f"{name}={self.word()}{self.rng.choice(('; ', '; ', ' && ', ' ', ' | ', ' & '))}{self.block()}"
@@ -171,17 +193,19 @@ class Grammar:
                 )
                 link = self.rng.choice((" | ", " | ", " |& ", " && ", " || ", "; ", " & "))
                 return link.join(
-                    f"{self.command()} {self.pick(('',), ends, 0.4)}" for _ in range(self.rng.randint(2, 4))
+                    f"{self.command()} {self.pick(('',), ends, 0.4)}"
+                    for _ in range(self.rng.randint(2, 4))
                 )
             case "timeout":
                 limit = self.pick(
-                    ("5", "1m", "0.5", "-s KILL 5", "-k 1 5", "--preserve-status 5"), ("$x", "-x 5", "", "rm")
+                    ("5", "1m", "0.5", "-s KILL 5", "-k 1 5", "--preserve-status 5"),
+                    ("$x", "-x 5", "", "rm"),
                 )
-                return (
-                    f"{self.rng.choice((f'timeout {limit}', f'timeout {limit}', 'time', 'time -p'))} {self.command()}"
-                )
+                return f"{self.rng.choice((f'timeout {limit}', f'timeout {limit}', 'time', 'time -p'))} {self.command()}"
             case "cd":
-                folder = self.rng.choice(("src", "..", "../src", ".", "nosuch", "src/..", "-", "$x", "../.."))
+                folder = self.rng.choice(
+                    ("src", "..", "../src", ".", "nosuch", "src/..", "-", "$x", "../..")
+                )
                 return f"cd {folder}{self.rng.choice(('; ', ' && ', ' | ', ' & ', ' || '))}{self.block()}"
         return self.command()
 
@@ -192,7 +216,18 @@ class Grammar:
         return mutate(line, self.rng) if self.rng.random() < 0.3 else line
 
 
-CONSTRUCTS = ("for", "if", "while", "substitution", "assignment", "xargs", "cd", "globs", "pipes", "timeout")
+CONSTRUCTS = (
+    "for",
+    "if",
+    "while",
+    "substitution",
+    "assignment",
+    "xargs",
+    "cd",
+    "globs",
+    "pipes",
+    "timeout",
+)
 
 
 def draw(construct: str, seed: int, count: int) -> list[str]:
@@ -200,7 +235,9 @@ def draw(construct: str, seed: int, count: int) -> list[str]:
     while len(drawn) < count:
         line = grammar.line().replace("\0", "")
         if "/" not in re.sub(
-            r"/dev/null(?=[\s;|&<>()]|$)|src/|/nonexistent/x|[.]{2}/|~/x|[.]/run[.]sh|/[.]env", "", line
+            r"/dev/null(?=[\s;|&<>()]|$)|src/|/nonexistent/x|[.]{2}/|~/x|[.]/run[.]sh|/[.]env",
+            "",
+            line,
         ):
             drawn[line] = None
     return list(drawn)
@@ -219,12 +256,22 @@ def start(lines: list[str], place: Path) -> list[list[tuple[str, ...]]]:
     folder = make_place(place / "0")
     before = sorted(str(path) for path in place.rglob("*"))
     fed = "".join(f"{number}\0{line}\0" for number, line in enumerate(lines))
-    recorder = RECORDER.replace("CARRIED_OUT", HARMLESS).replace("_rec() {", "_rec() {\n  ((--_left)) || builtin exit")
+    recorder = RECORDER.replace("CARRIED_OUT", HARMLESS).replace(
+        "_rec() {", "_rec() {\n  ((--_left)) || builtin exit"
+    )
     script = recorder + PROGRAMS + LOOP
     (place.parent / f"{place.name}.lines").write_bytes(fed.encode("utf-8", "surrogatepass"))
     record = place.parent / f"{place.name}.record"
     subprocess.run(
-        [BASH, "--noprofile", "--norc", "-c", f"exec < ../{place.name}.lines\n{script}", "recorder", str(record)],
+        [
+            BASH,
+            "--noprofile",
+            "--norc",
+            "-c",
+            f"exec < ../{place.name}.lines\n{script}",
+            "recorder",
+            str(record),
+        ],
         cwd=place,
         env={"PATH": "/nonexistent", "HOME": str(folder), "LC_ALL": "C.UTF-8"},
         timeout=500,
@@ -240,12 +287,24 @@ def check(construct: str, seed: int, count: int, tmp_path: Path) -> int:
     """Judge so many lines and run those that are pre-approved: each argv is one that the same rules allow by itself."""
     template = make_place(tmp_path / "template")
     config = ShellConfig.model_validate({"rules": [{"use": "reading"}]})
-    policy = ShellPolicy(config, UserRules(), Sandbox([Zone("w", template)], workspace=template), template)
+    policy = ShellPolicy(
+        config, UserRules(), Sandbox([Zone("w", template)], workspace=template), template
+    )
     lines = draw(construct, seed, count)
     judge = LineJudge([RuleList("", [rule.as_rule() for rule in config.rules])], Decision.ASK)
-    readable = [line for line in lines if " .." in line or judge.judge(line).decision is Decision.PRE_APPROVED]
-    approved = [line for line in readable if JudgedLine(policy, read(line)).verdict.approval is Approval.PRE_APPROVED]
-    assert len(approved) > count // 50, f"only {len(approved)} of {count} lines of {construct} were pre-approved"
+    readable = [
+        line
+        for line in lines
+        if " .." in line or judge.judge(line).decision is Decision.PRE_APPROVED
+    ]
+    approved = [
+        line
+        for line in readable
+        if JudgedLine(policy, read(line)).verdict.approval is Approval.PRE_APPROVED
+    ]
+    assert len(approved) > count // 50, (
+        f"only {len(approved)} of {count} lines of {construct} were pre-approved"
+    )
     (tmp_path / "run").mkdir()
     done = start([*approved, "cat a.txt"], tmp_path / "run")
     assert done.pop() == [("cat", "a.txt")]
@@ -265,10 +324,15 @@ def check(construct: str, seed: int, count: int, tmp_path: Path) -> int:
 
 
 def is_allowed(argv: tuple[str, ...], policy: ShellPolicy, moved: str) -> bool:
-    if argv[0] in ("xargs", "timeout") or (argv[0] == "cd" and (moved or os.path.normpath(argv[-1]) == ".")):
+    if argv[0] in ("xargs", "timeout") or (
+        argv[0] == "cd" and (moved or os.path.normpath(argv[-1]) == ".")
+    ):
         return True  # what it starts is recorded as well
     if argv[0] == "cd":  # in a pipe, behind another one
-        return JudgedLine(policy, read(f"cd src; {shlex.join(argv)}")).verdict.approval is Approval.PRE_APPROVED
+        return (
+            JudgedLine(policy, read(f"cd src; {shlex.join(argv)}")).verdict.approval
+            is Approval.PRE_APPROVED
+        )
     if argv[0] in ("echo", "basename", "dirname", "seq", "true", "false", "pwd"):
         return True  # whatever their words are
     words = argv[:2] if argv[0] == "printf" else argv  # those behind the format are printed

@@ -21,7 +21,9 @@ pytestmark = pytest.mark.needs("bash")
 
 CASES = [
     json.loads(line)
-    for line in (Path(__file__).parents[1] / "cases" / "shell_rules.jsonl").read_text("utf-8").splitlines()
+    for line in (Path(__file__).parents[1] / "cases" / "shell_rules.jsonl")
+    .read_text("utf-8")
+    .splitlines()
 ]
 
 INPUTS, PARTS = 20_000, 10
@@ -38,7 +40,9 @@ ALLOW_RULES = [Rule(pattern=pattern, decision=Decision.PRE_APPROVED) for pattern
 BLOCKED = (("rm",), ("git", "tag"), ("make", "deploy"))
 BLOCK_RULES = [Rule(pattern=" ".join(tokens), decision=Decision.BLOCKED) for tokens in BLOCKED]
 WRITABLE = ("scratch",)
-READS_ONLY = frozenset({"ls", "cat", "echo", "grep", "wc", "head", "printf", "true", "test", "[", ":", "pwd", "type"})
+READS_ONLY = frozenset(
+    {"ls", "cat", "echo", "grep", "wc", "head", "printf", "true", "test", "[", ":", "pwd", "type"}
+)
 GIT_READS_ONLY = frozenset({"status", "log", "grep"})
 
 # Every builtin is recorded; few of them are also carried out, and none that would end or change the recorder.
@@ -78,7 +82,9 @@ while IFS= builtin read -r -d '' LINE && IFS= builtin read -r -d '' _text; do
 done
 """
 HARMLESS = "echo|printf|cd|true|false|:|test|[|pwd|eval|read|mapfile|getopts|let|export"
-ALSO_COMMANDS = f"{HARMLESS}|command|exec|trap|source|.|set|shopt|alias|unset|declare|readonly|typeset"
+ALSO_COMMANDS = (
+    f"{HARMLESS}|command|exec|trap|source|.|set|shopt|alias|unset|declare|readonly|typeset"
+)
 REAL = ("git", "ls", "cat", "grep", "wc", "head", "timeout")
 LAST = "echo 'this was the last line'"
 
@@ -105,11 +111,19 @@ def make_place(place: Path) -> None:
 
 
 def files_in(place: Path) -> set[str]:
-    return {os.path.relpath(os.path.join(folder, name), place) for folder, _, names in os.walk(place) for name in names}
+    return {
+        os.path.relpath(os.path.join(folder, name), place)
+        for folder, _, names in os.walk(place)
+        for name in names
+    }
 
 
 def start(
-    lines: list[str], place: Path, carried_out: str = HARMLESS, *, programs: tuple[str, ...] = ("rm", "evil")
+    lines: list[str],
+    place: Path,
+    carried_out: str = HARMLESS,
+    *,
+    programs: tuple[str, ...] = ("rm", "evil"),
 ) -> list[Started]:
     """Run lines in one bash, each in a directory and subshell of its own, with no program in reach but recorders."""
     assert BASH
@@ -216,7 +230,9 @@ REDIRECTS = (
 # fmt: on
 SEPARATORS = (" ; ", " && ", " || ", " | ", " & ", "\n", ";", "|", "&", " # x\n", " \\\n", "")
 CHARACTERS = " \t\n;&|()<>{}[]$`'\"\\#~*?!=,.-:@+%^0129abEgilrmstux\r\u00a0\u2003é\u200b"
-SEEDS = [case["command"] for case in CASES if len(case["command"]) < 400 and "\0" not in case["command"]]
+SEEDS = [
+    case["command"] for case in CASES if len(case["command"]) < 400 and "\0" not in case["command"]
+]
 
 
 def compose(rng: random.Random) -> str:
@@ -295,7 +311,9 @@ def disguised(rng: random.Random) -> str:
                 words.append(rng.choice(DEFAULT).format(n=name, v=token))
             case "glob" if words and token != "y":
                 at = rng.randrange(len(token))
-                words.append(token[:at] + rng.choice(("?", "*", f"[{token[at]}]", "[!-]")) + token[at + 1 :])
+                words.append(
+                    token[:at] + rng.choice(("?", "*", f"[{token[at]}]", "[!-]")) + token[at + 1 :]
+                )
             case "parts":
                 at = rng.randint(1, len(token))
                 before += rng.choice(SET[:6]).format(n=name, v=token[:at])
@@ -311,7 +329,9 @@ def lines(seed: int) -> Iterator[str]:
     while True:
         line = compose(rng) if rng.random() < 0.8 else rng.choice(SEEDS)
         line = broken(mutate(line, rng) if rng.random() < 0.6 else line, rng).replace("\0", "")
-        if "/" not in re.sub(r"/dev/null(?=[\s;|&<>()]|$)|scratch/|src/|[.]/evil|[.]/run[.]sh|~/x", "", line):
+        if "/" not in re.sub(
+            r"/dev/null(?=[\s;|&<>()]|$)|scratch/|src/|[.]/evil|[.]/run[.]sh|~/x", "", line
+        ):
             yield line
 
 
@@ -321,7 +341,9 @@ def covered(argv: tuple[str, ...], verdict: Verdict) -> bool:
     if not any(rule.tokens == argv[: len(rule.tokens)] for rule in ALLOW_RULES):
         return False
     commands = [part.words for part in verdict.parts]
-    commands += [words[1:] for words in commands if words[0] in ("time", "eval", "builtin", "command")]
+    commands += [
+        words[1:] for words in commands if words[0] in ("time", "eval", "builtin", "command")
+    ]
     return any(seen_as(argv, words) for words in commands)
 
 
@@ -370,14 +392,22 @@ def draw(seed: int, count: int) -> list[str]:
 
 def preapproved(inputs: list[str]) -> list[tuple[str, Verdict]]:
     """The lines that would run without a question."""
-    judged = [(line, judge_line(line, ALLOW_RULES, Decision.ASK, writable=WRITABLE)) for line in inputs]
-    return [(line, verdict) for line, verdict in judged if verdict.decision is Decision.PRE_APPROVED]
+    judged = [
+        (line, judge_line(line, ALLOW_RULES, Decision.ASK, writable=WRITABLE)) for line in inputs
+    ]
+    return [
+        (line, verdict) for line, verdict in judged if verdict.decision is Decision.PRE_APPROVED
+    ]
 
 
 def not_blocked(inputs: list[str]) -> list[str]:
     """The lines that could start something blocked, and are not blocked."""
     named = [line for line in inputs if re.search(r"r.*m|git|make|[$?*]", line, re.DOTALL)]
-    return [line for line in named if judge_line(line, BLOCK_RULES, Decision.ASK).decision is not Decision.BLOCKED]
+    return [
+        line
+        for line in named
+        if judge_line(line, BLOCK_RULES, Decision.ASK).decision is not Decision.BLOCKED
+    ]
 
 
 def is_blocked(argv: tuple[str, ...]) -> bool:
@@ -390,11 +420,17 @@ def check_preapproved(seed: int, inputs: int, place: Path) -> None:
     assert len(set(drawn)) == inputs
     approved = preapproved(drawn)
     done = start([line for line, _ in approved], place)
-    surprises = [unexpected(line, verdict, did) for (line, verdict), did in zip(approved, done, strict=True)]
+    surprises = [
+        unexpected(line, verdict, did) for (line, verdict), did in zip(approved, done, strict=True)
+    ]
     assert [surprise for surprise in surprises if surprise] == []
     ran = sum(1 for did in done if did.argvs)
-    assert ran > inputs // 20, f"only {ran} of {inputs} lines were pre-approved and started anything"
-    assert ran > 0.9 * len(approved), f"only {ran} of {len(approved)} pre-approved lines started anything"
+    assert ran > inputs // 20, (
+        f"only {ran} of {inputs} lines were pre-approved and started anything"
+    )
+    assert ran > 0.9 * len(approved), (
+        f"only {ran} of {len(approved)} pre-approved lines started anything"
+    )
 
 
 def check_not_blocked(seed: int, inputs: int, place: Path) -> None:
@@ -443,11 +479,19 @@ def start_in_dash(lines: list[str], place: Path) -> list[list[tuple[str, ...]]]:
 def check_other_shell(seed: int, inputs: int, place: Path) -> None:
     """Judge lines for a session of another shell and run those that are not refused: dash starts nothing blocked."""
     judge = LineJudge([RuleList("", BLOCK_RULES)], Decision.ASK)
-    drawn = [line for line in draw(seed, inputs) if re.search(r"r.*m|git|make|[$?*&]", line, re.DOTALL)]
-    free = [line for line in drawn if judge.judge(line, any_grammar=True).decision is not Decision.BLOCKED]
+    drawn = [
+        line for line in draw(seed, inputs) if re.search(r"r.*m|git|make|[$?*&]", line, re.DOTALL)
+    ]
+    free = [
+        line
+        for line in drawn
+        if judge.judge(line, any_grammar=True).decision is not Decision.BLOCKED
+    ]
     assert len(free) > inputs // 40
     done = start_in_dash(free, place)
-    assert [line for line, argvs in zip(free, done, strict=True) if any(map(is_blocked, argvs))] == []
+    assert [
+        line for line, argvs in zip(free, done, strict=True) if any(map(is_blocked, argvs))
+    ] == []
 
 
 @pytest.mark.needs("dash")
@@ -462,12 +506,22 @@ def test_what_is_not_refused_in_another_shell_starts_nothing_blocked(tmp_path: P
 
 
 def test_the_oracle_sees_what_a_line_starts_and_writes(tmp_path: Path) -> None:
-    lines = ["git 'a b' | (evil; exec rm x)", "echo hi > o; cd src && : > p", "eval rm", "cd src && ./run.sh"]
-    lines += [f"{setter}; git" for setter in ("printf %ln x", "echo {HOME}>/dev/null", "read x <<< y", "let x=1")]
+    lines = [
+        "git 'a b' | (evil; exec rm x)",
+        "echo hi > o; cd src && : > p",
+        "eval rm",
+        "cd src && ./run.sh",
+    ]
+    lines += [
+        f"{setter}; git"
+        for setter in ("printf %ln x", "echo {HOME}>/dev/null", "read x <<< y", "let x=1")
+    ]
     lines += [f"{setter}; git" for setter in ("mapfile <<< y", "export PATH=x")]
     done = start(lines, tmp_path)
     assert sorted(done[0].argvs) == [("evil",), ("exec", "rm", "x"), ("git", "a b")]
-    assert done[1] == Started([("echo", "hi"), ("cd", "src"), (":",)], ["o", "src/p"], moved=[(":",)])
+    assert done[1] == Started(
+        [("echo", "hi"), ("cd", "src"), (":",)], ["o", "src/p"], moved=[(":",)]
+    )
     assert done[2] == Started([("eval", "rm"), ("rm",)], [])
     assert done[3] == Started([("cd", "src"), ("run.sh",)], [], moved=[("run.sh",)])
     assert [did.changed[-1:] for did in done[4:]] == [[("git",)]] * 6
@@ -499,12 +553,16 @@ def test_lists_in_braces_and_plain_dollars_start_nothing_else(tmp_path: Path) ->
     rng = random.Random(7)
     drawn = set[str]()
     while len(drawn) < FEW:
-        words = rng.choices((*LISTED, *PLAIN), (3,) * len(LISTED) + (1,) * len(PLAIN), k=rng.randint(1, 4))
+        words = rng.choices(
+            (*LISTED, *PLAIN), (3,) * len(LISTED) + (1,) * len(PLAIN), k=rng.randint(1, 4)
+        )
         drawn.add(" ".join([rng.choice(COMMANDS), *words]))
     approved = preapproved(sorted(drawn))
     assert len(approved) > FEW // 20
     done = start([line for line, _ in approved], tmp_path)
-    surprises = [unexpected(line, verdict, did) for (line, verdict), did in zip(approved, done, strict=True)]
+    surprises = [
+        unexpected(line, verdict, did) for (line, verdict), did in zip(approved, done, strict=True)
+    ]
     assert [surprise for surprise in surprises if surprise] == []
 
 
@@ -518,7 +576,9 @@ def test_a_disguise_that_the_line_explains_is_blocked(tmp_path: Path) -> None:
     free = not_blocked(drawn)
     assert len(free) < len(drawn) // 2
     done = start(free, tmp_path, ALSO_COMMANDS)
-    assert [line for line, did in zip(free, done, strict=True) if any(map(is_blocked, did.argvs))] == []
+    assert [
+        line for line, did in zip(free, done, strict=True) if any(map(is_blocked, did.argvs))
+    ] == []
 
 
 def test_what_is_not_blocked_does_not_start_it(tmp_path: Path) -> None:

@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 from forge_cli.bashrules.face import Decision, FileNames, Place, Rule, RuleList, Rules, judge, read
 
 PRE, ASK, BLOCKED = Decision.PRE_APPROVED, Decision.ASK, Decision.BLOCKED
-RULES = Rules([Rule(use="reading"), Rule(pattern="git push", decision=BLOCKED), Rule(pattern="make test")])
+RULES = Rules(
+    [Rule(use="reading"), Rule(pattern="git push", decision=BLOCKED), Rule(pattern="make test")]
+)
 
 
 @pytest.fixture
@@ -31,7 +33,9 @@ def test_a_line_is_read_into_its_commands() -> None:
     assert (line.unreadable, line.text) == (None, "cat 'a b' | head -3 > out")
 
 
-@pytest.mark.parametrize("text", ["f() { rm x; }", "echo 'open", "ls \0", "case $x in a) b;; esac", "ls\u200b x"])
+@pytest.mark.parametrize(
+    "text", ["f() { rm x; }", "echo 'open", "ls \0", "case $x in a) b;; esac", "ls\u200b x"]
+)
 def test_a_line_that_is_not_plain_says_why_and_asks(text: str) -> None:
     line = read(text)
     assert line.commands == ()
@@ -48,12 +52,19 @@ def test_a_verdict_has_parts_rows_and_reasons(place: Place) -> None:
         ("make test", PRE, False),
         ("make all", ASK, False),
     ]
-    assert [part.reason for part in found.parts] == ["'cat' in the rule set reading", "rule 'make test'", "no rule"]
+    assert [part.reason for part in found.parts] == [
+        "'cat' in the rule set reading",
+        "rule 'make test'",
+        "no rule",
+    ]
     assert found.suggestion == "make all"
 
 
 def test_blocked_wins_in_whatever_list_it_is() -> None:
-    lists = [RuleList("mine", [Rule(pattern="git")]), RuleList("ours", [Rule(pattern="git push", decision=BLOCKED)])]
+    lists = [
+        RuleList("mine", [Rule(pattern="git")]),
+        RuleList("ours", [Rule(pattern="git push", decision=BLOCKED)]),
+    ]
     found = judge("sh -c 'git push'", Rules(lists))
     assert (found.decision, found.match and found.match.name) == (BLOCKED, "ours.rules[0]")
 
@@ -64,7 +75,11 @@ def test_files_that_lead_elsewhere_are_doubts(place: Place, tmp_path: Path) -> N
     (tmp_path / "outside.txt").write_text("x")
     os.symlink(tmp_path / "outside.txt", place.folder / "link.txt")
     found = judge("cat link.txt", RULES, place)
-    assert (found.decision, found.by_rules, found.doubt) == (ASK, PRE, "link.txt leads out of the zones")
+    assert (found.decision, found.by_rules, found.doubt) == (
+        ASK,
+        PRE,
+        "link.txt leads out of the zones",
+    )
     assert judge("cat link.txt", RULES, Place(place.folder, readable=[tmp_path])).decision is PRE
     assert judge("cat link.txt", RULES).decision is PRE  # without a folder, no file is looked at
 
@@ -82,7 +97,10 @@ def test_a_redirection_may_write_where_the_place_says(place: Place) -> None:
     writes = Place(place.folder, written=[place.folder / "out"])
     assert judge("cat notes.txt > out/x", RULES, place).decision is ASK
     found = judge("cat notes.txt > out/x", RULES, writes)
-    assert (found.decision, [(file.path, file.writes) for file in found.files]) == (PRE, [("out/x", True)])
+    assert (found.decision, [(file.path, file.writes) for file in found.files]) == (
+        PRE,
+        [("out/x", True)],
+    )
     assert judge("cat notes.txt > out/.bashrc", RULES, writes).decision is ASK
 
 
@@ -98,7 +116,9 @@ def test_the_default_is_for_what_no_rule_covers() -> None:
 
 
 def test_an_unknown_rule_set_is_an_error_that_names_those_there_are() -> None:
-    with pytest.raises(ValueError, match="no rule set 'readings'; there are: building, containers, linting"):
+    with pytest.raises(
+        ValueError, match="no rule set 'readings'; there are: building, containers, linting"
+    ):
         Rules([Rule(use="readings")])  # type: ignore[arg-type]
 
 

@@ -18,20 +18,43 @@ from .conftest import rule_of
 
 CASES: list[dict[str, Any]] = [
     json.loads(line)
-    for line in (Path(__file__).parents[1] / "cases" / "shell_rules.jsonl").read_text("utf-8").splitlines()
+    for line in (Path(__file__).parents[1] / "cases" / "shell_rules.jsonl")
+    .read_text("utf-8")
+    .splitlines()
 ]
 WORDS = st.sampled_from(
-    ["git", "commit", "push", "pytest", "ls", "-l", "rm", "-rf", "npm", "test", "env", "bash", "x", "a b", "*", "cd"]
+    [
+        "git",
+        "commit",
+        "push",
+        "pytest",
+        "ls",
+        "-l",
+        "rm",
+        "-rf",
+        "npm",
+        "test",
+        "env",
+        "bash",
+        "x",
+        "a b",
+        "*",
+        "cd",
+    ]
 )
 COMMANDS = st.lists(WORDS, min_size=1, max_size=4).map(
     lambda words: " ".join(f"'{w}'" if " " in w else w for w in words)
 )
 JOINS = st.sampled_from([" && ", " | ", "; ", " || ", "\n"])
-PIECES = st.one_of(COMMANDS, st.sampled_from(["$(x)", "`x`", "> out", "2>&1", "<<E\nE\n", "FOO=1 ", "&", "{", "}"]))
+PIECES = st.one_of(
+    COMMANDS, st.sampled_from(["$(x)", "`x`", "> out", "2>&1", "<<E\nE\n", "FOO=1 ", "&", "{", "}"])
+)
 LINES = st.lists(st.tuples(PIECES, JOINS), min_size=1, max_size=3).map(
     lambda parts: "".join(piece + join for piece, join in parts)
 )
-PATTERNS = st.sampled_from(["git", "git push", "git commit", "ls", "rm", "npm", "pytest", "bash x", "env"])
+PATTERNS = st.sampled_from(
+    ["git", "git push", "git commit", "ls", "rm", "npm", "pytest", "bash x", "env"]
+)
 RULES = st.lists(st.builds(Rule, pattern=PATTERNS, decision=st.sampled_from(Decision)), max_size=3)
 DEFAULTS = st.sampled_from(Decision)
 
@@ -104,7 +127,16 @@ NEVER_OFFERED = [
         "chmod +x a",
         "make",
     ),
-    *("bash x.sh", "sh -c ls", "env pytest", "sudo ls", "xargs rm", "timeout 5 pytest", "nohup ls", "strace ls"),
+    *(
+        "bash x.sh",
+        "sh -c ls",
+        "env pytest",
+        "sudo ls",
+        "xargs rm",
+        "timeout 5 pytest",
+        "nohup ls",
+        "strace ls",
+    ),
     *("npx tsc", "docker run x", "eval ls", "export A=1", "vim x"),
     *("./run.sh", "/bin/ls", "git", "git -c a=b status"),
     *(
@@ -122,9 +154,23 @@ NEVER_OFFERED = [
         "find . -delete",
         "sed -i s/a/b/ x",
     ),
-    *("case a in a) ls;; esac", "ls; $X", "cd .. && ls", "cd src && pytest", "", "# only a comment", "'unclosed"),
+    *(
+        "case a in a) ls;; esac",
+        "ls; $X",
+        "cd .. && ls",
+        "cd src && pytest",
+        "",
+        "# only a comment",
+        "'unclosed",
+    ),
     *("git worktree", "npm run", "yarn run", "rake", "rake 'deploy[x]'"),
-    *("git checkout -- a", "git checkout .", "git checkout HEAD a", "git checkout -f main", "git checkout -B x"),
+    *(
+        "git checkout -- a",
+        "git checkout .",
+        "git checkout HEAD a",
+        "git checkout -f main",
+        "git checkout -B x",
+    ),
     *(
         "git switch -f x",
         "git switch --discard-changes x",
@@ -133,8 +179,21 @@ NEVER_OFFERED = [
         "git reset",
         "git clean -fd",
     ),
-    *("git rebase main", "git stash pop", "git stash drop", "git stash clear", "git branch -D x", "git branch -m x y"),
-    *("git push --force", "git push origin +main", "git push origin :x", "git push --mirror", "git push --delete o x"),
+    *(
+        "git rebase main",
+        "git stash pop",
+        "git stash drop",
+        "git stash clear",
+        "git branch -D x",
+        "git branch -m x y",
+    ),
+    *(
+        "git push --force",
+        "git push origin +main",
+        "git push origin :x",
+        "git push --mirror",
+        "git push --delete o x",
+    ),
     *(
         "git commit --amend",
         "git merge --abort",
@@ -143,8 +202,19 @@ NEVER_OFFERED = [
         "git worktree remove x",
         "git reflog expire",
     ),
-    *("env A=1 git checkout -b x", "git -c alias.x=reset x", "git -C sub reset --hard", "git -C sub checkout ."),
-    *("for x in a b; do break; done", "while ls; do continue; done", "break", "exit 3", "if ls; then exit 1; fi"),
+    *(
+        "env A=1 git checkout -b x",
+        "git -c alias.x=reset x",
+        "git -C sub reset --hard",
+        "git -C sub checkout .",
+    ),
+    *(
+        "for x in a b; do break; done",
+        "while ls; do continue; done",
+        "break",
+        "exit 3",
+        "if ls; then exit 1; fi",
+    ),
     *("wait", "wait 5", "jobs -l", "fg", "docker compose", "docker compose -f x"),
     *(
         "curl http://h/x",
@@ -155,8 +225,19 @@ NEVER_OFFERED = [
         "kill term",
         "mv x y",
     ),
-    *("chmod go-w x", "docker compose down -v", "docker compose -f x down --volumes", "docker-compose down --rmi all"),
-    *("docker rm x", "docker volume rm x", "docker system prune -af", "docker compose rm x", "kubectl delete pod x"),
+    *(
+        "chmod go-w x",
+        "docker compose down -v",
+        "docker compose -f x down --volumes",
+        "docker-compose down --rmi all",
+    ),
+    *(
+        "docker rm x",
+        "docker volume rm x",
+        "docker system prune -af",
+        "docker compose rm x",
+        "kubectl delete pod x",
+    ),
     *("mount", "iptables -L", "fdisk -l /dev/sda"),
     *("pytest && python", "ls | sh", "l*", "'a b' c"),
 ]
@@ -171,9 +252,18 @@ def test_never_for_what_cannot_be_judged_and_for_what_runs_other_things() -> Non
 
 
 def test_no_rule_is_advised_that_would_not_say_what_it_allows() -> None:
-    lines = ["rm -rf /", "curl -X DELETE http://h/x", "mv a b", "kill 1", "chmod +x a", "for x in a; do break; done"]
+    lines = [
+        "rm -rf /",
+        "curl -X DELETE http://h/x",
+        "mv a b",
+        "kill 1",
+        "chmod +x a",
+        "for x in a; do break; done",
+    ]
     advised = {
-        line: judge_line(line, [Rule(pattern="true", decision=Decision.PRE_APPROVED)], Decision.ASK).suggestion
+        line: judge_line(
+            line, [Rule(pattern="true", decision=Decision.PRE_APPROVED)], Decision.ASK
+        ).suggestion
         for line in lines
     }
     assert advised == dict.fromkeys(lines)
@@ -188,7 +278,10 @@ REASONS = {
 
 
 def test_reasons_say_what_is_there() -> None:
-    rules = [Rule(pattern=pattern, decision=Decision.PRE_APPROVED) for pattern in ("cd src", "cat", "git checkout")]
+    rules = [
+        Rule(pattern=pattern, decision=Decision.PRE_APPROVED)
+        for pattern in ("cd src", "cat", "git checkout")
+    ]
     rules.append(Rule(use="reading"))
     assert {line: judge_line(line, rules, Decision.ASK).reason for line in REASONS} == REASONS
     assert judge_line("echo .env exists", rules, Decision.ASK).decision is Decision.PRE_APPROVED
@@ -206,7 +299,9 @@ def offered(found: Verdict) -> list[Rule]:
 
 
 @given(LINES, RULES, DEFAULTS)
-def test_what_is_offered_is_a_rule_that_pre_approves_the_line(line: str, rules: list[Rule], default: Decision) -> None:
+def test_what_is_offered_is_a_rule_that_pre_approves_the_line(
+    line: str, rules: list[Rule], default: Decision
+) -> None:
     found = judge_line(line, rules, default)
     if not found.grantable:
         return
@@ -225,7 +320,9 @@ def test_what_is_given_for_one_line_allows_another_only_as_a_rule_would(
     given_patterns = judge_line(first, rules, default).grantable
     found = judge_line(second, rules, default)
     if found.grantable and set(found.grantable) <= set(given_patterns):
-        assert judge_line(second, [*rules, *offered(found)], default).decision is Decision.PRE_APPROVED
+        assert (
+            judge_line(second, [*rules, *offered(found)], default).decision is Decision.PRE_APPROVED
+        )
 
 
 def test_offers_are_sound_for_every_case() -> None:
@@ -234,7 +331,9 @@ def test_offers_are_sound_for_every_case() -> None:
         rules, default = [rule_of(rule) for rule in case["rules"]], Decision(case["default"])
         writable = case.get("writable", ())
         found = judge_line(case["command"], rules, default, writable=writable)
-        given_now = judge_line(case["command"], [*rules, *offered(found)], default, writable=writable)
+        given_now = judge_line(
+            case["command"], [*rules, *offered(found)], default, writable=writable
+        )
         sound = not found.grantable or given_now.decision is Decision.PRE_APPROVED
         wrong += [] if sound and (not found.grantable or case["expect"] == "ask") else [case["id"]]
     assert wrong == []

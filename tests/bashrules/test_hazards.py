@@ -61,12 +61,35 @@ LINKED = [
     ("sleep 1 & echo x > scratch/a; make", True), ("make; git status", True),
 ]
 # fmt: on
-MOVED_RULES = ["cd", "ls", "cat", "grep", "head", "git", "make", "npm", "unknown", "pwd", "echo", "./x"]
+MOVED_RULES = [
+    "cd",
+    "ls",
+    "cat",
+    "grep",
+    "head",
+    "git",
+    "make",
+    "npm",
+    "unknown",
+    "pwd",
+    "echo",
+    "./x",
+]
 MOVED_RULES += ["python x.py", "bash x.sh", "builtin cd", "command cd", "time cd", "eval cd"]
 LINKED_RULES = ["timeout 5 make", *(word for word in MOVED_RULES if " " not in word)]
 LINKED_RULES += ["ln", "mv", "cp", "tar", "sort", "tail", "head", "mkdir", "touch", "sleep", "true"]
 SECRETS = [
-    *(".env", "sub/.env.local", "./.ENV", "--file=.env", "-f=a,.env", "@.env", "a=@sub/.env", "HEAD:.env", "x .env"),
+    *(
+        ".env",
+        "sub/.env.local",
+        "./.ENV",
+        "--file=.env",
+        "-f=a,.env",
+        "@.env",
+        "a=@sub/.env",
+        "HEAD:.env",
+        "x .env",
+    ),
     *(".*", ".e*", ".en?", "sub/.e[n]v", ".env*"),
 ]
 NO_SECRETS = ["env", "a.env", "'x .env'", ".gitignore", ".git*", "x*.env", "sub/*", ".", "..env"]
@@ -83,7 +106,11 @@ def test_a_name_of_secrets_asks_unless_the_rule_spells_it() -> None:
     assert others_than(ASK, [f"cat {words}" for words in SECRETS], allow=["cat"]) == []
     lines = [f"cat x && cat {words}" for words in SECRETS]
     assert others_than(Decision.BLOCKED, lines, allow=["cat"], default=Decision.BLOCKED) == []
-    assert [why for words in SECRETS for why in others_than(PRE, [f"cat {words}"], allow=[f"cat {words}"])] == []
+    assert [
+        why
+        for words in SECRETS
+        for why in others_than(PRE, [f"cat {words}"], allow=[f"cat {words}"])
+    ] == []
     assert others_than(PRE, [f"cat {words}" for words in NO_SECRETS], allow=["cat"]) == []
 
 
@@ -96,7 +123,12 @@ def test_a_rule_is_for_the_working_directory() -> None:
 
 
 RUN_WRITTEN = [
-    *("pytest scratch/test_x.py", "pytest ./scratch", "pytest tests/../scratch/a.py", "pytest --ignore=a scratch"),
+    *(
+        "pytest scratch/test_x.py",
+        "pytest ./scratch",
+        "pytest tests/../scratch/a.py",
+        "pytest --ignore=a scratch",
+    ),
     *(
         "pytest scratch/a.py::test_b",
         "go test ./scratch/...",
@@ -117,7 +149,13 @@ RUN_WRITTEN = [
         "unknown --a=scratch/x",
         "unknown a:scratch",
     ),
-    *("python -m scratch.m", "timeout 5 make scratch/x", "tsc scratch/a.ts", "node scratch/x.js", "ruff check scratch"),
+    *(
+        "python -m scratch.m",
+        "timeout 5 make scratch/x",
+        "tsc scratch/a.ts",
+        "node scratch/x.js",
+        "ruff check scratch",
+    ),
 ]
 NOT_RUN = [
     *(
@@ -144,12 +182,20 @@ def test_what_lies_in_a_folder_that_is_written_unasked_is_not_run_unasked() -> N
     allow = [*names.split(), "timeout 5 make"]
     assert others_than(ASK, RUN_WRITTEN, allow=allow, writable=["scratch"]) == []
     assert others_than(PRE, NOT_RUN, allow=allow, writable=["scratch"]) == []
-    assert others_than(PRE, ["pytest scratch/a.py"], allow=["pytest scratch/a.py"], writable=["scratch"]) == []
+    assert (
+        others_than(
+            PRE, ["pytest scratch/a.py"], allow=["pytest scratch/a.py"], writable=["scratch"]
+        )
+        == []
+    )
     assert others_than(PRE, ["pytest scratch/a.py"], allow=["pytest"], writable=["."]) == []
 
 
 def test_a_rule_may_name_the_other_folder(judge: Judge) -> None:
-    assert judge("git -C scratch commit -m x", allow=["git -C scratch"], writable=["scratch"]).decision is PRE
+    assert (
+        judge("git -C scratch commit -m x", allow=["git -C scratch"], writable=["scratch"]).decision
+        is PRE
+    )
 
 
 def test_many_folders_that_a_shell_may_be_in_are_too_many(judge: Judge) -> None:
@@ -173,7 +219,17 @@ def test_the_whole_working_directory_may_be_writable(judge: Judge) -> None:
 
 
 def test_a_default_of_preapproved_covers_plain_commands_and_is_lowered_by_the_same_things() -> None:
-    lines = ["sudo ls", "ls $x", "ls > o", "A=1 ls", "bash x", "python -c 1", "export A=1", "ls *", ""]
+    lines = [
+        "sudo ls",
+        "ls $x",
+        "ls > o",
+        "A=1 ls",
+        "bash x",
+        "python -c 1",
+        "export A=1",
+        "ls *",
+        "",
+    ]
     assert others_than(ASK, lines, default=PRE) == []
     assert others_than(PRE, ["ls", "make test | head", "./x a"], default=PRE) == []
 

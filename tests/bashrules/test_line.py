@@ -38,7 +38,10 @@ READ = [
     ("a {b}\\\nc", [["a", "{b}c"]]),
     ("a 'x\ny'", [["a", "x\ny"]]),
     ("a # b ; c\nd#e '#f'", [["a"], ["d#e", "#f"]]),
-    ("git log HEAD~1 a@{u} v1^{} {} x{y}z", [["git", "log", "HEAD~1", "a@{u}", "v1^{}", "{}", "x{y}z"]]),
+    (
+        "git log HEAD~1 a@{u} v1^{} {} x{y}z",
+        [["git", "log", "HEAD~1", "a@{u}", "v1^{}", "{}", "x{y}z"]],
+    ),
     ("a b*c d[e]f g?", [["a", "b*c", "d[e]f", "g?"]]),
     ("[ -f x ] && echo ! } {", [["[", "-f", "x", "]"], ["echo", "!", "}", "{"]]),
     ("'if' x; \\while y", [["if", "x"], ["while", "y"]]),
@@ -69,7 +72,10 @@ READ = [
     ("until a; do b; done > x", [["a"], ["b"]]),
     ("for i in a b; do c $i; done", [["c", "a"], ["c", "b"]]),
     ("for i in a\ndo\n  c ${i}x\ndone", [["c", "ax"]]),
-    ("for i in a b; do for j in c d; do e $i$j; done; done", [["e", each] for each in ("ac", "ad", "bc", "bd")]),
+    (
+        "for i in a b; do for j in c d; do e $i$j; done; done",
+        [["e", each] for each in ("ac", "ad", "bc", "bd")],
+    ),
     ("for i in 'a b'; do c $i; c \"$i\"; done; d $i", [["c", "$i"], ["c", "a b"], ["d", "$i"]]),
     ("x=1", []),
     ("x=a; b $x", [["b", "a"]]),
@@ -134,7 +140,10 @@ REFUSED = [
 
 
 def test_plain_lines_are_read() -> None:
-    read = [(line, [[word.text for word in command.words] for command in read_line(line)]) for line, _ in READ]
+    read = [
+        (line, [[word.text for word in command.words] for command in read_line(line)])
+        for line, _ in READ
+    ]
     assert read == READ
 
 
@@ -164,7 +173,15 @@ def is_refused(line: str) -> bool:
 def test_redirections_are_kept_with_their_targets() -> None:
     (command,) = read_line("a >b 2>>'c d' <e >&2 &>f <>g <<E\nE\n")
     redirects = [(redirect.operator, redirect.target.text) for redirect in command.redirects]
-    assert redirects == [(">", "b"), (">>", "c d"), ("<", "e"), (">&", "2"), ("&>", "f"), ("<>", "g"), ("<<", "")]
+    assert redirects == [
+        (">", "b"),
+        (">>", "c d"),
+        ("<", "e"),
+        (">&", "2"),
+        ("&>", "f"),
+        ("<>", "g"),
+        ("<<", ""),
+    ]
 
 
 def test_a_redirected_group_hands_its_redirections_to_its_last_command() -> None:
@@ -184,7 +201,10 @@ def test_globs_are_marked() -> None:
 
 
 def test_deep_nesting_is_read_without_recursion() -> None:
-    assert [[word.text for word in command.words] for command in read_line("( " * 5000 + "a" + " )" * 5000)] == [["a"]]
+    assert [
+        [word.text for word in command.words]
+        for command in read_line("( " * 5000 + "a" + " )" * 5000)
+    ] == [["a"]]
 
 
 @pytest.mark.long
@@ -193,14 +213,22 @@ def test_more_commands_than_anybody_reads_ask_and_blocked_ones_are_still_found()
         Rule(pattern="ls", decision=Decision.PRE_APPROVED),
         Rule(pattern="rm", decision=Decision.BLOCKED),
     ]
-    assert judge_line("ls; " * COMMANDS_AT_MOST, rules, Decision.ASK).decision is Decision.PRE_APPROVED
+    assert (
+        judge_line("ls; " * COMMANDS_AT_MOST, rules, Decision.ASK).decision is Decision.PRE_APPROVED
+    )
     many = judge_line("ls; " * (COMMANDS_AT_MOST + 1), rules, Decision.ASK)
     assert (many.decision, "more than 5000 commands" in many.reason) == (Decision.ASK, True)
-    assert judge_line("ls; " * COMMANDS_AT_MOST + "ls; rm x", rules, Decision.ASK).decision is Decision.BLOCKED
+    assert (
+        judge_line("ls; " * COMMANDS_AT_MOST + "ls; rm x", rules, Decision.ASK).decision
+        is Decision.BLOCKED
+    )
 
 
 def test_so_do_more_words() -> None:
     rules = [Rule(pattern="ls", decision=Decision.PRE_APPROVED)]
-    assert judge_line("ls" + " x" * (TOKENS_AT_MOST - 1), rules, Decision.ASK).decision is Decision.PRE_APPROVED
+    assert (
+        judge_line("ls" + " x" * (TOKENS_AT_MOST - 1), rules, Decision.ASK).decision
+        is Decision.PRE_APPROVED
+    )
     many = judge_line("ls" + " x" * (TOKENS_AT_MOST + 1), rules, Decision.ASK)
     assert (many.decision, "more than 16000 words" in many.reason) == (Decision.ASK, True)

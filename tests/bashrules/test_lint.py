@@ -8,14 +8,26 @@ from tests.support.rows import each_row
 PRE, ASK, BLOCKED = Decision.PRE_APPROVED, Decision.ASK, Decision.BLOCKED
 
 
-def rule(pattern: str, decision: Decision, match: tuple[str, ...] = (), not_match: tuple[str, ...] = ()) -> Rule:
+def rule(
+    pattern: str, decision: Decision, match: tuple[str, ...] = (), not_match: tuple[str, ...] = ()
+) -> Rule:
     return Rule(pattern=pattern, decision=decision, match=list(match), not_match=list(not_match))
 
 
 def test_examples_that_hold_are_no_problem() -> None:
     rules = [
-        rule("git push", BLOCKED, match=("git push", "sudo git -C x PUSH"), not_match=("git pull", "echo git push")),
-        rule("git log", PRE, match=("git log -3", "git log | git log"), not_match=("git log --output=x", "git log $x")),
+        rule(
+            "git push",
+            BLOCKED,
+            match=("git push", "sudo git -C x PUSH"),
+            not_match=("git pull", "echo git push"),
+        ),
+        rule(
+            "git log",
+            PRE,
+            match=("git log -3", "git log | git log"),
+            not_match=("git log --output=x", "git log $x"),
+        ),
         rule("sudo", ASK, match=("sudo ls",), not_match=("ls",)),
     ]
     assert check_examples(rules) == []
@@ -35,9 +47,13 @@ def test_examples_that_do_not_hold_are_named() -> None:
             "'git -c a=b log' is not matched by 'git': 'git -c a=b log': -c changes what git does or starts",
         ),
         WrongExample(0, "not_match", 1, "'git log' is matched by 'git'"),
-        WrongExample(1, "match", 0, "'ls' is not matched by 'rm': no rule allows 'ls', so you are asked"),
+        WrongExample(
+            1, "match", 0, "'ls' is not matched by 'rm': no rule allows 'ls', so you are asked"
+        ),
         WrongExample(1, "not_match", 0, "'$(rm x)' is matched by 'rm'"),
-        WrongExample(2, "match", 0, "'git push' is matched by 'git' first; put the narrower rule before it"),
+        WrongExample(
+            2, "match", 0, "'git push' is matched by 'git' first; put the narrower rule before it"
+        ),
     ]
 
 
@@ -127,10 +143,26 @@ def test_useful_patterns_are_no_problem(pattern: str) -> None:
 
 
 def test_the_narrower_rule_first_is_no_problem() -> None:
-    assert lint_rules([rule("git push", ASK), rule("git", PRE), rule("git reset", BLOCKED), rule("git log", PRE)]) == []
+    assert (
+        lint_rules(
+            [
+                rule("git push", ASK),
+                rule("git", PRE),
+                rule("git reset", BLOCKED),
+                rule("git log", PRE),
+            ]
+        )
+        == []
+    )
 
 
 def test_what_never_counts_grants_nothing() -> None:
-    rules = [rule("git *", PRE), rule("ls", PRE), rule("make", ASK), rule("make x", PRE), rule("", PRE)]
+    rules = [
+        rule("git *", PRE),
+        rule("ls", PRE),
+        rule("make", ASK),
+        rule("make x", PRE),
+        rule("", PRE),
+    ]
     rules += [rule("A=1", PRE), rule("PATH=1 ls", PRE), rule("rm", BLOCKED), rule("rm x", PRE)]
     assert granting_rules(rules) == [rule("ls", PRE)]

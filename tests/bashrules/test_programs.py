@@ -24,7 +24,13 @@ from msgspec.structs import fields
 from forge_cli.bashrules.allow.programs import CHECKS
 from forge_cli.bashrules.decision import Decision
 from forge_cli.bashrules.programs.subcommands import starts_commands, wrapper_named
-from forge_cli.bashrules.programs.table import DATA, ProgramRow, program_named, read_rows, table_index
+from forge_cli.bashrules.programs.table import (
+    DATA,
+    ProgramRow,
+    program_named,
+    read_rows,
+    table_index,
+)
 from forge_cli.bashrules.sets.rows import DATA as SETS
 from forge_cli.bashrules.sets.rows import SetRow
 
@@ -36,7 +42,19 @@ FILES = sorted(DATA.glob("*.yaml"))
 ROWS = [(path, row) for path in FILES for row in read_rows(path)]
 README = (DATA / "README.md").read_text("utf-8")
 SAID = [
-    *("below", "kind", "check", "starts", "writes", "sends", "starts_like", "sends_like", "flags", "values", "takes"),
+    *(
+        "below",
+        "kind",
+        "check",
+        "starts",
+        "writes",
+        "sends",
+        "starts_like",
+        "sends_like",
+        "flags",
+        "values",
+        "takes",
+    ),
     *("known", "never", "spelled", "tools", "no_input", "abbreviates", "aliases"),
     *("discards", "discards_like", "discarding", "ungranted", "forms"),
 ]
@@ -58,9 +76,17 @@ def test_every_row_is_well_formed() -> None:
         at = f"{path.name}: {sorted(row.programs)}"
         wrong += [f"{at}: {kind} is no kind" for kind in row.kind if kind not in kinds]
         wrong += [f"{at}: {row.check} is no check"] if row.check not in ("", *CHECKS) else []
-        wrong += [f"{at}: it says nothing"] if row.runs is None and not any(getattr(row, key) for key in SAID) else []
-        options = chain(row.starts, row.writes, row.sends, row.flags, row.values, row.takes, row.no_input)
-        wrong += [f"{at}: {option} is no option" for option in options if not OPTION.fullmatch(option)]
+        wrong += (
+            [f"{at}: it says nothing"]
+            if row.runs is None and not any(getattr(row, key) for key in SAID)
+            else []
+        )
+        options = chain(
+            row.starts, row.writes, row.sends, row.flags, row.values, row.takes, row.no_input
+        )
+        wrong += [
+            f"{at}: {option} is no option" for option in options if not OPTION.fullmatch(option)
+        ]
     assert wrong == []
 
 
@@ -78,12 +104,16 @@ def test_a_file_fits_its_schema(path: Path) -> None:
                 continue
             if len(set(value)) < len(value):
                 odd.append(f"{key}: {value}")
-            odd += [f"{key}: {word!r}" for word in value if " ".join(word.split()) != word or not word]
+            odd += [
+                f"{key}: {word!r}" for word in value if " ".join(word.split()) != word or not word
+            ]
             odd += [f"{key}: {word!r}" for word in value if " " in word and key != "patterns"]
     assert odd == []
 
 
-@pytest.mark.parametrize("row", [{"programs": "git"}, {"programs": ["git"], "flag": ["-x"]}, {"kind": ["reader"]}])
+@pytest.mark.parametrize(
+    "row", [{"programs": "git"}, {"programs": ["git"], "flag": ["-x"]}, {"kind": ["reader"]}]
+)
 def test_a_row_that_does_not_fit_is_refused(row: dict[str, object]) -> None:
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert([row], tuple[ProgramRow, ...])
@@ -94,7 +124,11 @@ def test_no_row_says_a_thing_twice() -> None:
     for path in FILES:
         for row in re.split(r"^- ", path.read_text("utf-8"), flags=re.MULTILINE)[1:]:
             keys = Counter(re.findall(r"^(?:  )?(\w+):", row, re.MULTILINE))
-            twice += [f"{path.name}: {row.splitlines()[0]}: {key}" for key, count in keys.items() if count > 1]
+            twice += [
+                f"{path.name}: {row.splitlines()[0]}: {key}"
+                for key, count in keys.items()
+                if count > 1
+            ]
     assert twice == []
 
 
@@ -104,7 +138,9 @@ def test_every_key_is_told_of() -> None:
 
 
 def test_a_program_stands_in_one_file() -> None:
-    found = Counter(name for path in FILES for name in {n for row in read_rows(path) for n in row.programs})
+    found = Counter(
+        name for path in FILES for name in {n for row in read_rows(path) for n in row.programs}
+    )
     assert [name for name, count in found.items() if count > 1] == []
     assert set(found) == set(table_index())
 
@@ -115,10 +151,20 @@ def test_every_row_does_what_its_lines_say() -> None:
         for rule, line in examples(row.match):
             verdict = judge_by(line, allow=[rule])
             whys = [part.why for part in verdict.parts]
-            wrong += [] if (verdict.decision, whys) == (PRE, [None]) else [f"{path.name} match [{rule}] {line}: {whys}"]
+            wrong += (
+                []
+                if (verdict.decision, whys) == (PRE, [None])
+                else [f"{path.name} match [{rule}] {line}: {whys}"]
+            )
         for rule, line in examples(row.not_match):
-            verdicts = [judge_by(line, allow=[rule], default=default).decision for default in (ASK, BLOCKED)]
-            wrong += [] if verdicts == [ASK, BLOCKED] else [f"{path.name} not_match [{rule}] {line}: {verdicts}"]
+            verdicts = [
+                judge_by(line, allow=[rule], default=default).decision for default in (ASK, BLOCKED)
+            ]
+            wrong += (
+                []
+                if verdicts == [ASK, BLOCKED]
+                else [f"{path.name} not_match [{rule}] {line}: {verdicts}"]
+            )
         for key, expected in (("blocked", True), ("not_blocked", False)):
             for rule, line in blocked_examples(getattr(row, key)):
                 found = judge_by(line, default=PRE, block=[rule]).decision is BLOCKED
@@ -138,7 +184,11 @@ def test_every_option_asks_in_each_of_its_spellings() -> None:
         found = program_named(name)
         exact, whole = found.says("exact"), found.says("whole")
         options = [*found.words("starts"), *found.words("writes"), *found.words("sends")]
-        spelled = [f"{name} {words}" for option in options for words in spellings(option, exact=exact, whole=whole)]
+        spelled = [
+            f"{name} {words}"
+            for option in options
+            for words in spellings(option, exact=exact, whole=whole)
+        ]
         wrong += others_than(ASK, spelled, allow=[name])
     assert wrong == []
 
@@ -148,13 +198,17 @@ def spellings(option: str, *, exact: bool, whole: bool) -> list[str]:
         return [f"{option[:-1]}v", f"a {option[:-1]}v"]
     if len(option) == 2 and not exact:
         return [f"{option} v", f"{option}v", f"-q{option[1]} v", f"a -q{option[1]}v", f"a {option}"]
-    abbreviated = [f"a {option[:-1]}=v"] if option.startswith("--") and len(option) > 5 and not whole else []
+    abbreviated = (
+        [f"a {option[:-1]}=v"] if option.startswith("--") and len(option) > 5 and not whole else []
+    )
     return [f"{option}=v", f"{option} v", f"a {option} v", *abbreviated]
 
 
 def test_what_a_wrapper_starts_is_blocked_and_not_covered_by_a_rule_for_the_wrapper() -> None:
     wrong: list[str] = []
-    for name in sorted({name for name in table_index() if starts_commands(program_named(name))} - {"eval"}):
+    for name in sorted(
+        {name for name in table_index() if starts_commands(program_named(name))} - {"eval"}
+    ):
         wrapper = wrapper_named(name)
         line = " ".join([name, *["x"] * (wrapper.operands if wrapper else 0), "rm", "y"])
         wrong += others_than(BLOCKED, [line], block=["rm"])
@@ -163,7 +217,9 @@ def test_what_a_wrapper_starts_is_blocked_and_not_covered_by_a_rule_for_the_wrap
 
 
 def test_every_builtin_of_bash_is_decided_on() -> None:
-    listed = subprocess.run(["bash", "-c", "compgen -b"], capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(
+        ["bash", "-c", "compgen -b"], capture_output=True, text=True, check=True
+    ).stdout
     assert set(listed.split()) <= set(table_index())
 
 
@@ -172,18 +228,35 @@ UNKNOWN_COVERED = [
     *("mytool --url=https://x.invalid/y", "mytool --message='a b'", "mytool -- --plugin=./x"),
 ]
 UNKNOWN = [
-    *("./x --out=/tmp/y", "mytool run --plugin=/tmp/x.so", "mytool --x=./y", "mytool --x=y/z", "mytool --x=~/y"),
-    *("mytool --x=y.so", "mytool --pager=x", "mytool --x=sh", "mytool --x='id;id'", "mytool -B./x", "mytool a -I/x"),
+    *(
+        "./x --out=/tmp/y",
+        "mytool run --plugin=/tmp/x.so",
+        "mytool --x=./y",
+        "mytool --x=y/z",
+        "mytool --x=~/y",
+    ),
+    *(
+        "mytool --x=y.so",
+        "mytool --pager=x",
+        "mytool --x=sh",
+        "mytool --x='id;id'",
+        "mytool -B./x",
+        "mytool a -I/x",
+    ),
     *("mytool -fx.mk", "mytool -x=./y", "mytool --config=f", "mytool --exec=id"),
 ]
 
 
-def test_options_of_an_unknown_program_that_may_name_a_file_or_a_program_ask_unless_a_rule_spells_them() -> None:
+def test_options_of_an_unknown_program_that_may_name_a_file_or_a_program_ask_unless_a_rule_spells_them() -> (
+    None
+):
     allow = ["mytool", "./x.sh", "./x"]
     assert others_than(PRE, UNKNOWN_COVERED, allow=allow) == []
     assert others_than(ASK, UNKNOWN, allow=allow) == []
     assert others_than(PRE, ["mytool --config=./x a"], allow=["mytool --config=./x"]) == []
-    assert others_than(ASK, ["mytool --config=./x --plugin=./y"], allow=["mytool --config=./x"]) == []
+    assert (
+        others_than(ASK, ["mytool --config=./x --plugin=./y"], allow=["mytool --config=./x"]) == []
+    )
 
 
 def test_a_rule_may_spell_a_subcommand_that_asks_otherwise() -> None:
@@ -213,7 +286,9 @@ def test_the_rule_that_is_suggested_reaches_the_command_inside(judge: Judge) -> 
 
 @pytest.mark.long
 @pytest.mark.few(2)
-@pytest.mark.parametrize("words", ["-a compose", "--context run", "-x", "exec", "run --entrypoint x"])
+@pytest.mark.parametrize(
+    "words", ["-a compose", "--context run", "-x", "exec", "run --entrypoint x"]
+)
 def test_many_options_before_a_subcommand_ask_at_once(words: str, judge: Judge) -> None:
     line = f"docker {f'{words} ' * 3000}"
     began = time.process_time()

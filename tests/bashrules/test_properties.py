@@ -66,12 +66,16 @@ BLANKS = st.text(" \t", min_size=1, max_size=3)
 
 
 @given(LINES, RULES, DECISIONS)
-def test_every_line_gets_a_verdict_with_a_reason(line: str, rules: list[Rule], default: Decision) -> None:
+def test_every_line_gets_a_verdict_with_a_reason(
+    line: str, rules: list[Rule], default: Decision
+) -> None:
     verdict = judge_line(line, rules, default, writable=["scratch"])
     assert verdict.reason
     if verdict.decision is Decision.PRE_APPROVED:
         assert verdict.parts
-        assert all(part.decision is Decision.PRE_APPROVED and part.why is None for part in verdict.parts)
+        assert all(
+            part.decision is Decision.PRE_APPROVED and part.why is None for part in verdict.parts
+        )
 
 
 @given(LINES, RULES, DECISIONS, PATTERNS, st.integers(0, 4))
@@ -91,11 +95,23 @@ def test_a_stricter_default_never_loosens(line: str, rules: list[Rule]) -> None:
 
 
 @given(st.lists(WORDS, min_size=1, max_size=4), st.data())
-def test_quotes_and_blanks_do_not_hide_a_blocked_command(words: list[str], data: st.DataObject) -> None:
-    rules = [Rule(pattern=" ".join(words[: data.draw(st.integers(1, len(words)))]), decision=Decision.BLOCKED)]
+def test_quotes_and_blanks_do_not_hide_a_blocked_command(
+    words: list[str], data: st.DataObject
+) -> None:
+    rules = [
+        Rule(
+            pattern=" ".join(words[: data.draw(st.integers(1, len(words)))]),
+            decision=Decision.BLOCKED,
+        )
+    ]
     line = data.draw(BLANKS).join(data.draw(spelled(word)) for word in words)
-    before, after = data.draw(st.tuples(*[st.sampled_from(["", " ", "\n", "ls; ", "ls | ", "(", "{ ", "! "])] * 2))
-    assert judge_line(f"{before}{line}{data.draw(BLANKS)}{after}", rules, Decision.ASK).decision is Decision.BLOCKED
+    before, after = data.draw(
+        st.tuples(*[st.sampled_from(["", " ", "\n", "ls; ", "ls | ", "(", "{ ", "! "])] * 2)
+    )
+    assert (
+        judge_line(f"{before}{line}{data.draw(BLANKS)}{after}", rules, Decision.ASK).decision
+        is Decision.BLOCKED
+    )
 
 
 @st.composite
@@ -106,12 +122,19 @@ def spelled(draw: st.DrawFn, word: str) -> str:
 
 
 @given(st.lists(WORDS, min_size=1, max_size=4), st.data())
-def test_quotes_and_blanks_do_not_change_what_is_preapproved(words: list[str], data: st.DataObject) -> None:
+def test_quotes_and_blanks_do_not_change_what_is_preapproved(
+    words: list[str], data: st.DataObject
+) -> None:
     rules = [Rule(pattern=words[0], decision=Decision.PRE_APPROVED)]
     plain = judge_line(" ".join(words), rules, Decision.ASK)
-    line = data.draw(BLANKS).join(data.draw(st.sampled_from([word, f"'{word}'", f'"{word}"'])) for word in words)
+    line = data.draw(BLANKS).join(
+        data.draw(st.sampled_from([word, f"'{word}'", f'"{word}"'])) for word in words
+    )
     verdict = judge_line(line, rules, Decision.ASK)
-    assert (verdict.decision, [part.words for part in verdict.parts]) == (plain.decision, [tuple(words)])
+    assert (verdict.decision, [part.words for part in verdict.parts]) == (
+        plain.decision,
+        [tuple(words)],
+    )
 
 
 # fmt: off
@@ -156,7 +179,9 @@ def takes_too_long(longer: str, shorter: str) -> bool:
     """Whether a line that is four times as long as another takes rather sixteen times as long."""
     taken = seconds_of(longer)
     return (
-        taken > a_moment() and taken > 9 * min(seconds_of(shorter) for _ in range(3)) and seconds_of(longer) > taken / 2
+        taken > a_moment()
+        and taken > 9 * min(seconds_of(shorter) for _ in range(3))
+        and seconds_of(longer) > taken / 2
     )
 
 
@@ -165,14 +190,18 @@ def takes_too_long(longer: str, shorter: str) -> bool:
 def test_long_lines_take_linear_time(part: int) -> None:
     lines = {piece: [piece * (length // len(piece)) for length in (8_000, 2_000)] for piece in LONG}
     lines |= {open_: [open_ * n + "a" + close * n for n in (2_000, 500)] for open_, close in NESTED}
-    lines |= {f"strace {p}": [f"strace {p * (n // len(p))} *" for n in (32_000, 8_000)] for p in ANYWHERE}
+    lines |= {
+        f"strace {p}": [f"strace {p * (n // len(p))} *" for n in (32_000, 8_000)] for p in ANYWHERE
+    }
     assert [piece for piece in list(lines)[part::5] if takes_too_long(*lines[piece])] == []
 
 
 @pytest.mark.long
 def test_very_long_lines_are_judged_at_once() -> None:
     """Within a second, where a moment takes an eightieth of one."""
-    taken = {piece: min(seconds_of(piece * (128_000 // len(piece))) for _ in range(3)) for piece in LONG}
+    taken = {
+        piece: min(seconds_of(piece * (128_000 // len(piece))) for _ in range(3)) for piece in LONG
+    }
     assert [piece for piece, seconds in taken.items() if seconds > 80 * a_moment()] == []
 
 

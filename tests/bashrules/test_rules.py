@@ -21,7 +21,10 @@ def rule(pattern: str, decision: Decision, reason: str | None = None) -> Rule:
 
 
 def lists(*many: list[Rule]) -> list[RuleList]:
-    return [RuleList(name, rules) for name, rules in zip(("worker", "project", "user"), many, strict=False)]
+    return [
+        RuleList(name, rules)
+        for name, rules in zip(("worker", "project", "user"), many, strict=False)
+    ]
 
 
 @each_row(
@@ -44,7 +47,17 @@ def test_of_several_lists_the_strictest_match_counts(
     assert (verdict.decision, verdict.match and verdict.match.origin) == (expected, origin)
 
 
-@each_row("line", ["git --no-pager push", "git -P push", "git -C . push", "/usr/bin/git push", "GIT push", "git push"])
+@each_row(
+    "line",
+    [
+        "git --no-pager push",
+        "git -P push",
+        "git -C . push",
+        "/usr/bin/git push",
+        "GIT push",
+        "git push",
+    ],
+)
 def test_a_rule_that_asks_holds_for_other_spellings_of_its_command(line: str) -> None:
     asks = rule("git push", ASK)
     for rules, default, expected in (
@@ -59,14 +72,27 @@ def test_a_rule_that_asks_holds_for_other_spellings_of_its_command(line: str) ->
 
 
 def test_a_rule_that_asks_leaves_other_commands_alone() -> None:
-    judge = LineJudge(lists([rule("git push", ASK), rule("rm", ASK), rule("git", PRE), rule("ls", PRE)]), ASK)
-    for line in ("git --no-pager log", "git stash push", "git commit -m 'git push'", "git rm x", "ls rm"):
+    judge = LineJudge(
+        lists([rule("git push", ASK), rule("rm", ASK), rule("git", PRE), rule("ls", PRE)]), ASK
+    )
+    for line in (
+        "git --no-pager log",
+        "git stash push",
+        "git commit -m 'git push'",
+        "git rm x",
+        "ls rm",
+    ):
         assert judge.judge(line).decision is PRE, line
 
 
 def test_each_part_may_be_covered_by_another_list() -> None:
-    verdict = LineJudge(lists([rule("git", PRE)], [], [rule("head", PRE)]), BLOCKED).judge("git log | head")
-    assert [part.match and part.match.name for part in verdict.parts] == ["worker.rules[0]", "user.rules[0]"]
+    verdict = LineJudge(lists([rule("git", PRE)], [], [rule("head", PRE)]), BLOCKED).judge(
+        "git log | head"
+    )
+    assert [part.match and part.match.name for part in verdict.parts] == [
+        "worker.rules[0]",
+        "user.rules[0]",
+    ]
     assert {part.decision for part in verdict.parts} == {PRE}
     assert verdict.decision is PRE
 
@@ -95,7 +121,9 @@ def test_every_verdict_says_why(line: str, reason: str) -> None:
 
 def test_the_parts_of_a_line_that_is_not_plain_are_shown(judge: Judge) -> None:
     verdict = judge("git log && echo $(id -u) | wc", allow=["git"])
-    assert [(part.text, part.decision, part.nested, part.why is not None) for part in verdict.parts] == [
+    assert [
+        (part.text, part.decision, part.nested, part.why is not None) for part in verdict.parts
+    ] == [
         ("git log", PRE, False, False),
         ("id -u", ASK, True, False),
         ("echo $(id -u)", ASK, False, True),
@@ -131,7 +159,9 @@ def test_padding_and_escapes_do_not_reach_the_prompt(judge: Judge) -> None:
         ("xargs git", None),
     ],
 )
-def test_a_pattern_is_suggested_where_one_would_help(line: str, pattern: str | None, judge: Judge) -> None:
+def test_a_pattern_is_suggested_where_one_would_help(
+    line: str, pattern: str | None, judge: Judge
+) -> None:
     already = ["ls"] if ";" in line else []
     verdict = judge(line, allow=already)
     assert verdict.suggestion == pattern
@@ -164,7 +194,12 @@ def test_nothing_is_suggested_against_a_rule(judge: Judge) -> None:
     ],
 )
 def test_a_rule_with_assignments_is_for_exactly_these(line: str, expected: Decision) -> None:
-    rules = [rule("git fetch", ASK), rule("git push", BLOCKED), rule("X=1 ls", PRE), rule("git", PRE)]
+    rules = [
+        rule("git fetch", ASK),
+        rule("git push", BLOCKED),
+        rule("X=1 ls", PRE),
+        rule("git", PRE),
+    ]
     assert LineJudge(lists(rules), ASK).judge(line).decision is expected
 
 

@@ -55,21 +55,36 @@ UNHELD = "unheld.yaml"
 def unheld(repository: Project) -> Project:
     """A worker whose lines nothing holds to reading."""
     sandbox = "sandbox: {isolation: off}"
-    repository.write(UNHELD, f"name: w\n{sandbox}\ntoolsets: {{shell: {{rules: [{{use: reading}}]}}}}\n")
+    repository.write(
+        UNHELD, f"name: w\n{sandbox}\ntoolsets: {{shell: {{rules: [{{use: reading}}]}}}}\n"
+    )
     return repository
 
 
-def verdicts(repository: Project, lines: list[str], worker: str = "coder") -> dict[str, tuple[str, str]]:
-    calls = "".join(json.dumps({"tool": "shell", "input": {"command": line}}) + "\n" for line in lines)
+def verdicts(
+    repository: Project, lines: list[str], worker: str = "coder"
+) -> dict[str, tuple[str, str]]:
+    calls = "".join(
+        json.dumps({"tool": "shell", "input": {"command": line}}) + "\n" for line in lines
+    )
     done = repository.forge("approve", worker, "--batch", "-", stdin=calls)
     assert done.returncode == 0, done.stderr
     answers = [json.loads(line) for line in done.stdout.splitlines()]
-    return {line: (answer["verdict"], answer["reason"]) for line, answer in zip(lines, answers, strict=True)}
+    return {
+        line: (answer["verdict"], answer["reason"])
+        for line, answer in zip(lines, answers, strict=True)
+    }
 
 
 def test_everyday_lines_seldom_ask(repository: Project) -> None:
-    lines = [json.loads(line)["line"] for line in (CASES / "everyday.jsonl").read_text().splitlines()]
-    asked = {line: found for line, found in verdicts(repository, lines).items() if found[0] != "preApproved"}
+    lines = [
+        json.loads(line)["line"] for line in (CASES / "everyday.jsonl").read_text().splitlines()
+    ]
+    asked = {
+        line: found
+        for line, found in verdicts(repository, lines).items()
+        if found[0] != "preApproved"
+    }
     assert len(asked) <= MOST_ASKED * len(lines), asked
 
 
@@ -78,7 +93,9 @@ def test_harmful_lines_always_ask(repository: Project) -> None:
     assert {line: said for line, said in found.items() if said[0] == "preApproved"} == {}
 
 
-def test_what_is_read_stays_in_the_zones_and_is_no_secret(repository: Project, tmp_path: Path) -> None:
+def test_what_is_read_stays_in_the_zones_and_is_no_secret(
+    repository: Project, tmp_path: Path
+) -> None:
     (tmp_path / "outside.txt").write_text("x")
     os.symlink(tmp_path / "outside.txt", repository.folder / "link.txt")
     os.symlink(tmp_path, repository.folder / "linked")
@@ -116,7 +133,9 @@ def test_what_is_read_stays_in_the_zones_and_is_no_secret(repository: Project, t
 
 
 @pytest.mark.parametrize("spelled", ["relative", "absolute"])
-def test_links_that_lead_out_are_not_followed_unasked(unheld: Project, tmp_path: Path, spelled: str) -> None:
+def test_links_that_lead_out_are_not_followed_unasked(
+    unheld: Project, tmp_path: Path, spelled: str
+) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "file.txt").write_text("x")
@@ -126,7 +145,13 @@ def test_links_that_lead_out_are_not_followed_unasked(unheld: Project, tmp_path:
     os.symlink(outside / "file.txt", unheld.folder / "my links" / "out.txt")
     os.symlink("sub", unheld.folder / "inner" / "link")
     at = "" if spelled == "relative" else f"{unheld.folder}/"
-    free = ["grep -r x {}links", "rg x {}links", "ls -R {}links", "find {}links -name x", "diff {}inner {}src"]
+    free = [
+        "grep -r x {}links",
+        "rg x {}links",
+        "ls -R {}links",
+        "find {}links -name x",
+        "diff {}inner {}src",
+    ]
     options = [
         "grep -R x {}inner",
         "grep -nR x {}links",
@@ -162,7 +187,17 @@ def test_links_that_lead_out_are_not_followed_unasked(unheld: Project, tmp_path:
 def test_the_star_of_the_shell_finds_no_hidden_file(repository: Project) -> None:
     repository.write("config/.env.local", "KEY=1\n")
     found = verdicts(
-        repository, ["cat *", "wc -l *", "ls -d */", "head */*", "cat .*", "cat ?env", "head */.*", "cat .e*/*"]
+        repository,
+        [
+            "cat *",
+            "wc -l *",
+            "ls -d */",
+            "head */*",
+            "cat .*",
+            "cat ?env",
+            "head */.*",
+            "cat .e*/*",
+        ],
     )
     assert [said for said, _ in found.values()] == ["preApproved"] * 4 + ["ask"] * 4, found
 
@@ -184,7 +219,12 @@ def test_secrets_of_another_zone_ask(repository: Project, tmp_path: Path) -> Non
     zones = f"[{{name: workspace, path: ., mode: rw}}, {{name: other, path: {other}, mode: ro}}]"
     shell = "toolsets: {shell: {rules: [{use: reading}]}}"
     repository.write("w.yaml", f"name: w\nsandbox: {{zones: {zones}}}\n{shell}\n")
-    lines = [f"cat {other}/a.txt", f"grep -rn x {other}", f"rg --hidden x {other}", f"diff -r {other} src"]
+    lines = [
+        f"cat {other}/a.txt",
+        f"grep -rn x {other}",
+        f"rg --hidden x {other}",
+        f"diff -r {other} src",
+    ]
     found = verdicts(repository, lines, "w.yaml")
     assert [said for said, _ in found.values()] == ["preApproved", "ask", "ask", "ask"], found
 
@@ -195,7 +235,9 @@ def test_approve_names_the_row(repository: Project) -> None:
     assert "part:   git log -3 -> preApproved (toolsets.shell.rules[0] git log)" in done.stdout
     assert "part:   head -5 -> preApproved (toolsets.shell.rules[0] head)" in done.stdout
     assert "risk:   low" in done.stdout
-    answer = json.loads(repository.forge("approve", "coder", "shell", "command=mypy src", "--json").stdout)
+    answer = json.loads(
+        repository.forge("approve", "coder", "shell", "command=mypy src", "--json").stdout
+    )
     assert answer["reason"] == "'mypy src' is 'mypy' in the rule set linting"
     assert (answer["rule"], answer["risk"]) == ("toolsets.shell.rules[2]", "high")
 
@@ -209,7 +251,12 @@ def test_a_blocked_rule_wins_over_a_set_and_an_asking_one_before_it(repository: 
 
 def test_what_a_set_does_not_cover_is_for_other_rules(repository: Project) -> None:
     """A set only pre-approves: a later rule may, or one of the user, or an answer for the session."""
-    asks = {"git branch new": "git branch", "git tag v1": "git tag", "cat /etc/hosts": None, "cat .env": None}
+    asks = {
+        "git branch new": "git branch",
+        "git tag v1": "git tag",
+        "cat /etc/hosts": None,
+        "cat .env": None,
+    }
     repository.write("worker.yaml", "name: w\ntoolsets: {shell: {rules: [{use: reading}]}}\n")
     for line, pattern in asks.items():
         said = repository.forge("approve", "worker.yaml", "shell", f"command={line}").stdout
@@ -217,7 +264,9 @@ def test_what_a_set_does_not_cover_is_for_other_rules(repository: Project) -> No
         assert said.startswith("ask: "), said
         assert (offered in said) if pattern else ("pattern:" not in said), said
     rules = "{pattern: git, approval: preApproved}, {pattern: cat, approval: preApproved}"
-    repository.write("later.yaml", f"name: w\ntoolsets: {{shell: {{rules: [{{use: reading}}, {rules}]}}}}\n")
+    repository.write(
+        "later.yaml", f"name: w\ntoolsets: {{shell: {{rules: [{{use: reading}}, {rules}]}}}}\n"
+    )
     covered = ["preApproved", "preApproved", "preApproved", "ask"]
     assert [said for said, _ in verdicts(repository, list(asks), "later.yaml").values()] == covered
     repository.home.mkdir(exist_ok=True)
@@ -226,10 +275,24 @@ def test_what_a_set_does_not_cover_is_for_other_rules(repository: Project) -> No
 
 
 def test_a_link_that_the_line_itself_may_make_asks(repository: Project) -> None:
-    rules = "".join(f", {{pattern: {name}, approval: preApproved}}" for name in ("ln", "tar", "mkdir", "cp"))
-    repository.write("worker.yaml", f"name: w\ntoolsets: {{shell: {{rules: [{{use: reading}}{rules}]}}}}\n")
-    lines = ["ln -s /etc e && cat e/passwd", "ln -s ../x q; find q/", "tar xf a.tar && head -3 out", "cp -a b c; cat c"]
-    plain = ["mkdir x && cat a.txt", "cat a.txt && ln -s a.txt z", "cp a.txt c.txt && git status", "ln -s a.txt b; pwd"]
+    rules = "".join(
+        f", {{pattern: {name}, approval: preApproved}}" for name in ("ln", "tar", "mkdir", "cp")
+    )
+    repository.write(
+        "worker.yaml", f"name: w\ntoolsets: {{shell: {{rules: [{{use: reading}}{rules}]}}}}\n"
+    )
+    lines = [
+        "ln -s /etc e && cat e/passwd",
+        "ln -s ../x q; find q/",
+        "tar xf a.tar && head -3 out",
+        "cp -a b c; cat c",
+    ]
+    plain = [
+        "mkdir x && cat a.txt",
+        "cat a.txt && ln -s a.txt z",
+        "cp a.txt c.txt && git status",
+        "ln -s a.txt b; pwd",
+    ]
     found = verdicts(repository, [*lines, *plain], "worker.yaml")
     assert [said for said, _ in found.values()] == ["ask"] * 4 + ["preApproved"] * 4, found
 
@@ -240,7 +303,13 @@ def _asks(found: dict[str, tuple[str, str]]) -> list[str]:
 
 def test_a_search_that_reads_hidden_files_asks_however_it_is_spelled(unheld: Project) -> None:
     unheld.write("sub/.env", "KEY=1\n")
-    asking = ["rg -0uu KEY sub", "rg -uu0 KEY sub", "rg -n0. KEY sub", "rg -A1uu KEY sub", "rg --hid KEY sub"]
+    asking = [
+        "rg -0uu KEY sub",
+        "rg -uu0 KEY sub",
+        "rg -n0. KEY sub",
+        "rg -A1uu KEY sub",
+        "rg --hid KEY sub",
+    ]
     asking += ["timeout 5 rg -0uu KEY", "grep -r KEY sub", "diff -rN sub src", "rg -g '*' KEY sub"]
     free = ["rg -n KEY src", "rg -uu KEY tests", "grep -rn KEY src"]
     for worker in ("coder", UNHELD):
@@ -259,16 +328,28 @@ def test_what_a_listing_names_is_not_read_where_nothing_holds_the_line(unheld: P
         'for d in *; do diff -rN tests "$d"; done',
         'for d in s*; do grep -r KEY "$d"; done',
     ]
-    free = ["find src -name '*.py' | xargs grep -n KEY", "find . -name sub | xargs ls", "ls | xargs rg KEY"]
+    free = [
+        "find src -name '*.py' | xargs grep -n KEY",
+        "find . -name sub | xargs ls",
+        "ls | xargs rg KEY",
+    ]
     assert _asks(verdicts(unheld, [*asking, *free])) == asking
     assert _asks(verdicts(unheld, [*asking, *free], UNHELD)) == [*asking, *free]
 
 
-@pytest.mark.parametrize("name", [".ignore", ".gitignore", ".rgignore", ".git/info/exclude", "sub/.ignore"])
+@pytest.mark.parametrize(
+    "name", [".ignore", ".gitignore", ".rgignore", ".git/info/exclude", "sub/.ignore"]
+)
 def test_a_search_asks_where_a_file_may_take_secrets_back(unheld: Project, name: str) -> None:
     unheld.write("sub/.env", "KEY=1\n")
     unheld.write(name, "x\n!.env*\n")
-    asking = ["rg KEY", "rg -l KEY | xargs cat", "rg --files | xargs cat", "fd . | xargs rg KEY", "rg KEY sub"]
+    asking = [
+        "rg KEY",
+        "rg -l KEY | xargs cat",
+        "rg --files | xargs cat",
+        "fd . | xargs rg KEY",
+        "rg KEY sub",
+    ]
     assert _asks(verdicts(unheld, [*asking, "rg KEY src"], UNHELD)) == asking
 
 
@@ -279,7 +360,10 @@ def test_an_example_of_settings_may_be_searched(repository: Project) -> None:
 
 
 def test_git_compares_plain_folders_outside_of_a_repository(project: Project) -> None:
-    project.write("w.yaml", "name: w\nsandbox: {isolation: off}\ntoolsets: {shell: {rules: [{use: reading}]}}\n")
+    project.write(
+        "w.yaml",
+        "name: w\nsandbox: {isolation: off}\ntoolsets: {shell: {rules: [{use: reading}]}}\n",
+    )
     for file in ("one/.env", "one/a.txt", "two/a.txt", "repo/src/.env", "repo/a.txt"):
         project.write(file, "KEY=1\n")
     subprocess.run(["git", "init", "-q", "repo"], cwd=project.folder, check=True)
@@ -298,13 +382,21 @@ def test_git_compares_plain_folders_outside_of_a_repository(project: Project) ->
 
 
 def test_npx_is_covered_where_its_tool_is_installed(repository: Project) -> None:
-    lines = ["npx tsc --noEmit 2>&1 | head -5", "npx eslint src", "npx jest --ci", "pnpm exec vitest run"]
+    lines = [
+        "npx tsc --noEmit 2>&1 | head -5",
+        "npx eslint src",
+        "npx jest --ci",
+        "pnpm exec vitest run",
+    ]
     before = verdicts(repository, lines)
     for tool in ("tsc", "eslint", "jest", "vitest"):
         repository.write(f"node_modules/.bin/{tool}", "x\n")
     after = verdicts(repository, lines)
     assert [said for said, _ in before.values()] == ["ask"] * 4, before
-    assert before["npx eslint src"][1] == "eslint is not installed in node_modules, so that it may be downloaded"
+    assert (
+        before["npx eslint src"][1]
+        == "eslint is not installed in node_modules, so that it may be downloaded"
+    )
     assert [said for said, _ in after.values()] == ["preApproved"] * 4, after
 
 
@@ -321,9 +413,13 @@ def test_npx_is_covered_where_its_tool_is_installed(repository: Project) -> None
         ("pkg/a/a.go pkg/b/b.go", "preApproved"),
     ],
 )
-def test_go_build_is_covered_where_it_writes_no_program(repository: Project, files: str, said: str) -> None:
+def test_go_build_is_covered_where_it_writes_no_program(
+    repository: Project, files: str, said: str
+) -> None:
     for file in files.split():
-        repository.write(file, "//go:build ignore\n\npackage x\n" if "tagged" in file else "package x\n")
+        repository.write(
+            file, "//go:build ignore\n\npackage x\n" if "tagged" in file else "package x\n"
+        )
     found = verdicts(repository, ["go build ./..."])
     assert found["go build ./..."][0] == said, found
 
@@ -350,7 +446,9 @@ def test_sets_hold_in_the_folders_of_the_project(repository: Project, tmp_path: 
     assert [said for said, _ in found.values()] == ["preApproved"] * 4 + ["ask"] * 5, found
 
 
-def test_a_path_may_go_up_from_a_folder_and_stay_inside(repository: Project, tmp_path: Path) -> None:
+def test_a_path_may_go_up_from_a_folder_and_stay_inside(
+    repository: Project, tmp_path: Path
+) -> None:
     repository.write("web/app/a.ts", "x\n")
     repository.write("web/.env", "KEY=1\n")
     (tmp_path / "deep").mkdir()
@@ -387,7 +485,9 @@ def test_a_path_may_go_up_from_a_folder_and_stay_inside(repository: Project, tmp
     assert _asks(verdicts(repository, [*free, *asking])) == asking
 
 
-def test_git_in_a_folder_of_the_project_reads_as_git_there(repository: Project, tmp_path: Path) -> None:
+def test_git_in_a_folder_of_the_project_reads_as_git_there(
+    repository: Project, tmp_path: Path
+) -> None:
     repository.write("web/app/a.ts", "x\n")
     os.symlink(tmp_path, repository.folder / "out")
     free = [
@@ -468,14 +568,49 @@ def test_names_of_secrets_may_be_looked_at_and_looked_for(repository: Project) -
 def test_where_nothing_confines_only_plain_forms_count(unheld: Project) -> None:
     asking = [
         *("cargo --version", "rustc -V", "node -v", "java -version", "cargo version", "git --help"),
-        *("time npm --version", "cargo metadata --no-deps", "go list ./...", "go doc fmt", "go env", "go version"),
-        *("npm ls", "pip list", "kubectl version --client", "env", "printenv TOKEN", "cat a.txt | xargs printenv"),
-        *("wc -l $(git ls-files '*.py')", "find src -name '*.py' | xargs wc -l", "rg --files | xargs head -1"),
-        *("rg -l x src | xargs cat", "for f in $(git ls-files); do cat $f; done", "git ls-files | xargs -I{} cat {}"),
+        *(
+            "time npm --version",
+            "cargo metadata --no-deps",
+            "go list ./...",
+            "go doc fmt",
+            "go env",
+            "go version",
+        ),
+        *(
+            "npm ls",
+            "pip list",
+            "kubectl version --client",
+            "env",
+            "printenv TOKEN",
+            "cat a.txt | xargs printenv",
+        ),
+        *(
+            "wc -l $(git ls-files '*.py')",
+            "find src -name '*.py' | xargs wc -l",
+            "rg --files | xargs head -1",
+        ),
+        *(
+            "rg -l x src | xargs cat",
+            "for f in $(git ls-files); do cat $f; done",
+            "git ls-files | xargs -I{} cat {}",
+        ),
     ]
     plain = [
-        *("cat a.txt", "grep -rn x src", "rg x src", "git status", "git log -3", "find . -name a.txt", "ls | wc -l"),
-        *("which go", "wc -l *.txt src/*.py", 'for f in *.txt; do head -1 "$f"; done', "sed -n 1,5p a.txt"),
+        *(
+            "cat a.txt",
+            "grep -rn x src",
+            "rg x src",
+            "git status",
+            "git log -3",
+            "find . -name a.txt",
+            "ls | wc -l",
+        ),
+        *(
+            "which go",
+            "wc -l *.txt src/*.py",
+            'for f in *.txt; do head -1 "$f"; done',
+            "sed -n 1,5p a.txt",
+        ),
         *(
             "cd src && cat app.py",
             "cat a.txt | sort | uniq -c",
@@ -489,16 +624,30 @@ def test_where_nothing_confines_only_plain_forms_count(unheld: Project) -> None:
 def test_a_line_that_other_rules_allow_as_well_is_not_held(repository: Project) -> None:
     """It runs as any other command, so that of reading only plain forms count in it."""
     asking = ["node --version; pytest", "pytest && rg --files | xargs head -1", "npm test; go env"]
-    free = ["node --version", "rg --files | xargs head -1", "pytest 2>&1 | tail -5", "cat a.txt; npm test"]
+    free = [
+        "node --version",
+        "rg --files | xargs head -1",
+        "pytest 2>&1 | tail -5",
+        "cat a.txt; npm test",
+    ]
     assert _asks(verdicts(repository, [*asking, *free])) == asking
-    repository.write("off.yaml", "name: w\ntoolsets: {shell: {try: off, rules: [{use: reading}, {use: linting}]}}\n")
+    repository.write(
+        "off.yaml",
+        "name: w\ntoolsets: {shell: {try: off, rules: [{use: reading}, {use: linting}]}}\n",
+    )
     lines = ["node --version; mypy src", "mypy src", "node --version"]
     assert _asks(verdicts(repository, lines, "off.yaml")) == lines[:1]
 
 
 def test_a_session_of_a_command_takes_plain_forms_only(repository: Project) -> None:
-    lines = {"node --version": "ask", "find src -name '*.py' | xargs wc -l": "ask", "cat a.txt": "preApproved"}
+    lines = {
+        "node --version": "ask",
+        "find src -name '*.py' | xargs wc -l": "ask",
+        "cat a.txt": "preApproved",
+    }
     calls = [json.dumps({"tool": "exec_command", "input": {"command": line}}) for line in lines]
     repository.write("w.yaml", "name: w\ntoolsets: {shell: {rules: [{use: reading}]}}\n")
     done = repository.forge("approve", "w.yaml", "--batch", "-", stdin="\n".join(calls))
-    assert [json.loads(line)["verdict"] for line in done.stdout.splitlines()] == list(lines.values()), done.stderr
+    assert [json.loads(line)["verdict"] for line in done.stdout.splitlines()] == list(
+        lines.values()
+    ), done.stderr

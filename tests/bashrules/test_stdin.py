@@ -52,12 +52,16 @@ READS = [
 
 def test_these_leave_the_next_line_alone() -> None:
     assert [
-        line for line in READS_NOTHING if may_read(read(line)) or may_read_itself(read(f"{line}\necho two\n"))
+        line
+        for line in READS_NOTHING
+        if may_read(read(line)) or may_read_itself(read(f"{line}\necho two\n"))
     ] == []
 
 
 def test_these_may_take_a_piece_of_it() -> None:
     assert [
-        line for line in READS if not may_read(read(line)) or not may_read_itself(read(f"{line}\necho two\n"))
+        line
+        for line in READS
+        if not may_read(read(line)) or not may_read_itself(read(f"{line}\necho two\n"))
     ] == []
     assert [line for line in READS if may_read_itself(read(f"{line}\n\n"))] == []

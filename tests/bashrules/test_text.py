@@ -14,11 +14,25 @@ from forge_cli.core.text import UNSEEN, cut, visible
 from forge_cli.sandbox.protected import is_secret
 
 ODD = st.sampled_from(
-    ["a", " ", "\n", "\t", "\x1b[2J", "\u0301", "\u202e", "\u200b", "\ufe0f", "\u034f", "\xa0", "\ud800", "\xe9"]
+    [
+        "a",
+        " ",
+        "\n",
+        "\t",
+        "\x1b[2J",
+        "\u0301",
+        "\u202e",
+        "\u200b",
+        "\ufe0f",
+        "\u034f",
+        "\xa0",
+        "\ud800",
+        "\xe9",
+    ]
 )
-NAMES = st.lists(st.sampled_from([".env", "ENV", ".", "x", ".example", "\ufb01", " ", "/", "=", "*"]), max_size=5).map(
-    "".join
-)
+NAMES = st.lists(
+    st.sampled_from([".env", "ENV", ".", "x", ".example", "\ufb01", " ", "/", "=", "*"]), max_size=5
+).map("".join)
 
 
 @given(st.one_of(st.text(), st.lists(ODD).map("".join)))
@@ -36,4 +50,7 @@ def test_files_of_secrets_are_those_of_forge(name: str) -> None:
 def test_the_decisions_are_the_approvals_of_forge() -> None:
     assert [each.value for each in Decision] == [each.value for each in Approval]
     assert Decision.strictest() is Decision.ASK
-    assert Decision.strictest(Decision.ASK, Decision.BLOCKED, Decision.PRE_APPROVED) is Decision.BLOCKED
+    assert (
+        Decision.strictest(Decision.ASK, Decision.BLOCKED, Decision.PRE_APPROVED)
+        is Decision.BLOCKED
+    )

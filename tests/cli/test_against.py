@@ -73,7 +73,10 @@ def test_every_change_is_told_with_its_reasons(cli: Cli, clerk: Project) -> None
     assert lines[1] == "  before: preApproved: zone 'notes' pre-approves delete (worker.yaml:6:62)"
     assert lines[2] == "  after: blocked: zone 'notes' blocks delete (worker.yaml:6:70)"
     assert lines[-2].endswith("5 calls, 1 prompt before, 1 after")
-    assert lines[-1] == "1 newly blocked, 1 newly allowed, 1 newly asking, 0 newly refused, 2 unchanged"
+    assert (
+        lines[-1]
+        == "1 newly blocked, 1 newly allowed, 1 newly asking, 0 newly refused, 2 unchanged"
+    )
     assert clerk.read("drafts/a.txt") == "x"
 
 
@@ -83,7 +86,12 @@ def test_the_same_as_json(cli: Cli, clerk: Project) -> None:
     found = json.loads(done.out)
     assert (done.code, found["worker"], found["calls"], found["unchanged"]) == (0, "clerk", 5, 3)
     assert found["prompts"] == {"before": 1, "after": 0}
-    assert [len(found[f"newly{kind}"]) for kind in ("Blocked", "Allowed", "Asking", "Refused")] == [1, 1, 0, 0]
+    assert [len(found[f"newly{kind}"]) for kind in ("Blocked", "Allowed", "Asking", "Refused")] == [
+        1,
+        1,
+        0,
+        0,
+    ]
     blocked = found["newlyBlocked"][0]
     assert (blocked["tool"], blocked["input"]) == ("delete_file", {"path": "/notes/a.txt"})
     assert (blocked["before"]["verdict"], blocked["after"]["verdict"]) == ("preApproved", "blocked")
@@ -93,13 +101,19 @@ def test_the_same_as_json(cli: Cli, clerk: Project) -> None:
 def test_a_tool_that_is_gone_is_refused(cli: Cli, clerk: Project) -> None:
     change(clerk, "{filesystem: {}}", "{filesystem: {tools: [read_file]}}")
     found = json.loads(cli("approve", "worker.yaml", "--against", "record.jsonl", "--json").out)
-    assert [entry["tool"] for entry in found["newlyRefused"]] == ["write_file", "write_file", "delete_file"]
+    assert [entry["tool"] for entry in found["newlyRefused"]] == [
+        "write_file",
+        "write_file",
+        "delete_file",
+    ]
     assert found["unchanged"] == 2
 
 
 def test_denied_calls_count_as_asking(cli: Cli, clerk: Project) -> None:
     cli("run", "worker.yaml", "go", "-p", "--record", "denied.jsonl")
-    assert "1 prompt before, 1 after" in cli("approve", "worker.yaml", "--against", "denied.jsonl").out
+    assert (
+        "1 prompt before, 1 after" in cli("approve", "worker.yaml", "--against", "denied.jsonl").out
+    )
 
 
 def test_a_session_that_waits_is_judged_too(cli: Cli, clerk: Project) -> None:
@@ -123,9 +137,21 @@ def test_the_zones_of_the_session_count(cli: Cli, clerk: Project, tmp_path: Path
     [
         (["--against", "nope"], 3, "there is no session 'nope'"),
         (["--against", "worker.yaml"], 3, "this is not a line of a session"),
-        (["read_file", "--against", "record.jsonl"], 2, "only one of TOOL, --batch and --against may be given"),
-        (["--batch", "-", "--against", "record.jsonl"], 2, "only one of TOOL, --batch and --against may be given"),
-        (["--against", "record.jsonl", "--json-input", "{}"], 2, "--against brings the input of every call itself"),
+        (
+            ["read_file", "--against", "record.jsonl"],
+            2,
+            "only one of TOOL, --batch and --against may be given",
+        ),
+        (
+            ["--batch", "-", "--against", "record.jsonl"],
+            2,
+            "only one of TOOL, --batch and --against may be given",
+        ),
+        (
+            ["--against", "record.jsonl", "--json-input", "{}"],
+            2,
+            "--against brings the input of every call itself",
+        ),
     ],
 )
 def test_what_makes_no_sense_is_told(cli: Cli, words: list[str], code: int, told: str) -> None:

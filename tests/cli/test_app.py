@@ -45,10 +45,18 @@ def probe(word: str = "", times: int = 1) -> None:
 def forge(warm: Warm):
     """Call forge with the command ``probe``; in a process that is not forked where its streams are given."""
 
-    def call(*args: str, cwd: Path | None = None, **options: object) -> subprocess.CompletedProcess[str]:
-        defaults = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    def call(
+        *args: str, cwd: Path | None = None, **options: object
+    ) -> subprocess.CompletedProcess[str]:
+        defaults = {
+            "stdin": subprocess.DEVNULL,
+            "stdout": subprocess.PIPE,
+            "stderr": subprocess.PIPE,
+        }
         command = [sys.executable if options else str(warm.python), "-c", START, *args]
-        return subprocess.run(command, text=True, cwd=cwd, timeout=60, check=False, **(defaults | options))  # type: ignore[call-overload]
+        return subprocess.run(
+            command, text=True, cwd=cwd, timeout=60, check=False, **(defaults | options)
+        )  # type: ignore[call-overload]
 
     return call
 
@@ -73,7 +81,12 @@ def test_the_table_says_what_the_command_says(name: str) -> None:
     assert (command.help or "").splitlines()[:1] == [COMMANDS[name]]
     assert command.name == name.split()[-1]
     assert command.rich_markup_mode is None
-    assert not [option for parameter in command.params for option in parameter.opts if "completion" in option]
+    assert not [
+        option
+        for parameter in command.params
+        for option in parameter.opts
+        if "completion" in option
+    ]
 
 
 def test_every_command_is_an_entry_point_and_stands_in_one_section_of_the_help() -> None:
@@ -93,7 +106,9 @@ def test_help_lists_every_command(forge, args: tuple[str, ...]) -> None:
     done = forge(*args)
     assert (done.returncode, done.stderr) == (0, "")
     lines = [line.split(maxsplit=1) for line in done.stdout.splitlines()]
-    for name, text in {name: text for name, (text, *_) in TABLE.items() if " " not in name and name != ROOT}.items():
+    for name, text in {
+        name: text for name, (text, *_) in TABLE.items() if " " not in name and name != ROOT
+    }.items():
         assert [name, text] in lines
     assert any(line[:1] == ["--debug"] for line in lines)
 
@@ -104,7 +119,9 @@ def test_a_wrong_option_shows_the_usage_of_its_command(probe, forge) -> None:
     usage = "Usage: forge probe [OPTIONS]\nTry 'forge probe --help' for help.\n"
     assert done.stderr == f"{usage}forge: No such option: --nonsense\n"
     early = forge("-c")
-    assert early.stderr.endswith("forge: No such option: -c\n  options come after a command, as in: forge chat -c\n")
+    assert early.stderr.endswith(
+        "forge: No such option: -c\n  options come after a command, as in: forge chat -c\n"
+    )
 
 
 def test_a_command_ends_with_its_own_code(probe) -> None:
@@ -113,20 +130,26 @@ def test_a_command_ends_with_its_own_code(probe) -> None:
 
 
 def test_a_forge_error_is_a_sentence_with_its_exit_code(probe) -> None:
-    done = probe("raise WorkerError(Mark('w.yaml', 3, 5), 'no such toolset', hint='did you mean shell?')")
+    done = probe(
+        "raise WorkerError(Mark('w.yaml', 3, 5), 'no such toolset', hint='did you mean shell?')"
+    )
     assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr == "forge: w.yaml:3:5: no such toolset\n  did you mean shell?\n"
 
 
 def test_an_error_that_a_task_group_wrapped_is_the_same_sentence(probe) -> None:
-    done = probe("raise ExceptionGroup('tasks', [ExceptionGroup('more', [UsageError('the task is empty')])])")
+    done = probe(
+        "raise ExceptionGroup('tasks', [ExceptionGroup('more', [UsageError('the task is empty')])])"
+    )
     assert (done.returncode, done.stderr) == (2, "forge: the task is empty\n")
 
 
 def test_a_bug_is_one_line_and_debug_shows_the_traceback(probe) -> None:
     done = probe(r"raise ValueError('two\nlines')")
     assert done.returncode == 1
-    assert done.stderr == "forge: internal error: ValueError: two lines; --debug shows the traceback\n"
+    assert (
+        done.stderr == "forge: internal error: ValueError: two lines; --debug shows the traceback\n"
+    )
     done = probe("raise ValueError('word')", "--word", "x", "--debug")
     assert done.returncode == 1
     assert "Traceback" in done.stderr
@@ -136,7 +159,10 @@ def test_a_bug_is_one_line_and_debug_shows_the_traceback(probe) -> None:
 def test_an_error_of_the_system_names_the_file(probe) -> None:
     done = probe("raise OSError(28, 'No space left on device', '/full/log')")
     assert done.returncode == 1
-    assert done.stderr == "forge: /full/log cannot be used: No space left on device\n  make room there\n"
+    assert (
+        done.stderr
+        == "forge: /full/log cannot be used: No space left on device\n  make room there\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -147,14 +173,17 @@ def test_an_error_of_the_system_names_the_file(probe) -> None:
         ("EACCES", "make it yours to read and write"),
     ],
 )
-def test_what_the_home_does_not_take_is_told_with_the_remedy(probe, number: str, remedy: str) -> None:
+def test_what_the_home_does_not_take_is_told_with_the_remedy(
+    probe, number: str, remedy: str
+) -> None:
     done = probe(
         "import errno, os; from forge_cli.files.home import forge_home; "
         f"raise OSError(errno.{number}, os.strerror(errno.{number}), str(forge_home() / 'sessions/s.lock'))"
     )
     assert done.returncode == 1
-    assert f"/sessions/s.lock cannot be used: {os.strerror(getattr(errno, number))}\n  {remedy}, or set FORGE_HOME" in (
-        done.stderr
+    assert (
+        f"/sessions/s.lock cannot be used: {os.strerror(getattr(errno, number))}\n  {remedy}, or set FORGE_HOME"
+        in (done.stderr)
     )
 
 
@@ -167,12 +196,18 @@ def test_errors_cannot_repaint_the_terminal(probe) -> None:
     [
         (["run", "--debug", "w"], ["run", "w"], True),
         (["--debug", "run", "--debug"], ["run"], True),
-        (["mcp", "add", "x", "--", "server", "--debug"], ["mcp", "add", "x", "--", "server", "--debug"], False),
+        (
+            ["mcp", "add", "x", "--", "server", "--debug"],
+            ["mcp", "add", "x", "--", "server", "--debug"],
+            False,
+        ),
         (["--debug", "--", "--debug"], ["--", "--debug"], True),
         ([], [], False),
     ],
 )
-def test_debug_is_taken_from_anywhere_before_two_dashes(args: list[str], left: list[str], debug: bool) -> None:
+def test_debug_is_taken_from_anywhere_before_two_dashes(
+    args: list[str], left: list[str], debug: bool
+) -> None:
     assert take_debug(args) == (left, debug)
 
 
@@ -182,7 +217,9 @@ def test_ctrl_c_is_130_and_silent(probe) -> None:
 
 
 @pytest.mark.few(2)
-@pytest.mark.parametrize("body", ["typer.echo(word)", "print('x' * 100_000)", "sys.stdout.write('short')"])
+@pytest.mark.parametrize(
+    "body", ["typer.echo(word)", "print('x' * 100_000)", "sys.stdout.write('short')"]
+)
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_a_reader_that_leaves_is_no_news(probe, body: str, unbuffered: str) -> None:
     read, write = os.pipe()
@@ -194,7 +231,10 @@ def test_a_reader_that_leaves_is_no_news(probe, body: str, unbuffered: str) -> N
 
 def test_a_broken_pipe_elsewhere_is_news(probe) -> None:
     done = probe("raise BrokenPipeError(32, 'Broken pipe')")
-    assert (done.returncode, done.stderr) == (1, "forge: Broken pipe; --debug shows the traceback\n")
+    assert (done.returncode, done.stderr) == (
+        1,
+        "forge: Broken pipe; --debug shows the traceback\n",
+    )
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
@@ -202,13 +242,20 @@ def test_a_broken_pipe_elsewhere_is_news(probe) -> None:
 def test_output_that_cannot_be_written_is_one_line(forge, args: list[str]) -> None:
     with open("/dev/full", "w") as full:
         done = forge(*args, stdout=full)
-    assert (done.returncode, done.stderr) == (1, "forge: standard output cannot be written: No space left on device\n")
+    assert (done.returncode, done.stderr) == (
+        1,
+        "forge: standard output cannot be written: No space left on device\n",
+    )
 
 
 def test_a_code_survives_output_that_nobody_reads(probe) -> None:
     read, write = os.pipe()
     os.close(read)
-    done = probe("sys.stdout.write('x'); raise typer.Exit(4)", stdout=write, env=os.environ | {"PYTHONUNBUFFERED": ""})
+    done = probe(
+        "sys.stdout.write('x'); raise typer.Exit(4)",
+        stdout=write,
+        env=os.environ | {"PYTHONUNBUFFERED": ""},
+    )
     os.close(write)
     assert (done.returncode, done.stderr) == (4, "")
 
@@ -225,8 +272,14 @@ def test_an_error_that_cannot_be_told_stops_nothing(probe, unbuffered: str) -> N
 @pytest.mark.parametrize(("closed", "code"), [("<&- 2>&-", 0), (">&-", 1), ("<&- >&- 2>&-", 1)])
 def test_of_closed_standard_streams_only_the_output_is_an_error(closed: str, code: int) -> None:
     shell = f"{sys.executable} -c '{START}' --version {closed}"
-    done = subprocess.run(["sh", "-c", shell], text=True, capture_output=True, timeout=60, check=False)
-    said = "forge: standard output cannot be written: it is closed\n" if code and "2" not in closed else ""
+    done = subprocess.run(
+        ["sh", "-c", shell], text=True, capture_output=True, timeout=60, check=False
+    )
+    said = (
+        "forge: standard output cannot be written: it is closed\n"
+        if code and "2" not in closed
+        else ""
+    )
     assert (done.returncode, done.stderr) == (code, said)
 
 
@@ -237,8 +290,12 @@ def test_an_abandoned_thread_does_not_hold_the_process_nor_its_output(probe) -> 
 
 
 def test_elsewhere_forge_says_where_it_works() -> None:
-    start = "import sys; sys.platform = 'win32'\nfrom forge_cli.cli.app import main\nsys.exit(main())"
-    done = subprocess.run([sys.executable, "-c", start], text=True, capture_output=True, timeout=60, check=False)
+    start = (
+        "import sys; sys.platform = 'win32'\nfrom forge_cli.cli.app import main\nsys.exit(main())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", start], text=True, capture_output=True, timeout=60, check=False
+    )
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "forge: only Linux and macOS are supported; on Windows, use WSL\n"
 
@@ -247,6 +304,14 @@ def test_a_working_directory_that_is_gone_is_said(tmp_path: Path) -> None:
     (tmp_path / "gone").mkdir()
     command = f"rmdir '{tmp_path}/gone'; exec {sys.executable} -c '{START}' run worker.yaml go"
     done = subprocess.run(
-        ["sh", "-c", command], cwd=tmp_path / "gone", text=True, capture_output=True, timeout=60, check=False
+        ["sh", "-c", command],
+        cwd=tmp_path / "gone",
+        text=True,
+        capture_output=True,
+        timeout=60,
+        check=False,
     )
-    assert (done.returncode, done.stderr) == (1, "forge: the working directory is gone\n  cd to one that is there\n")
+    assert (done.returncode, done.stderr) == (
+        1,
+        "forge: the working directory is gone\n  cd to one that is there\n",
+    )

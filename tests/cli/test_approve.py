@@ -15,7 +15,11 @@ KEYS = ["tool", "verdict", "reason", "rule", "where", "by", "risk"]
 
 def test_a_verdict_in_words(cli, tester) -> None:
     done = cli("approve", "worker.yaml", "echo", "text=hi")
-    where = next(n for n, line in enumerate(tester.read("worker.yaml").splitlines(), 1) if "echo: ask" in line)
+    where = next(
+        n
+        for n, line in enumerate(tester.read("worker.yaml").splitlines(), 1)
+        if "echo: ask" in line
+    )
     assert (done.code, done.err) == (0, "")
     assert done.out.splitlines() == [
         "ask: echo",
@@ -30,8 +34,18 @@ def test_a_verdict_in_words(cli, tester) -> None:
 VERDICTS: list[tuple[str, dict[str, object], str, str]] = [
     ("peek", {}, "preApproved", "the worker says preApproved"),
     ("echo", {"text": "hi"}, "ask", "the worker says ask"),
-    ("write_file", {"path": "/notes/a", "content": "x"}, "preApproved", "zone 'notes' pre-approves write"),
-    ("write_file", {"path": "/output/a", "content": "x"}, "ask", "writing in zone 'output' needs your OK"),
+    (
+        "write_file",
+        {"path": "/notes/a", "content": "x"},
+        "preApproved",
+        "zone 'notes' pre-approves write",
+    ),
+    (
+        "write_file",
+        {"path": "/output/a", "content": "x"},
+        "ask",
+        "writing in zone 'output' needs your OK",
+    ),
     ("delete_file", {"path": "/notes/a"}, "blocked", "zone 'notes' blocks delete"),
     ("deploy", {}, "blocked", "deploy can only be called by a person"),
     ("write_file", {"path": "/src/a", "content": "x"}, "refused", "zone 'src' is read-only"),
@@ -45,7 +59,10 @@ VERDICTS: list[tuple[str, dict[str, object], str, str]] = [
 
 
 def test_verdicts(cli, tester) -> None:
-    tester.write("calls", "".join(json.dumps({"tool": tool, "input": args}) + "\n" for tool, args, _, _ in VERDICTS))
+    tester.write(
+        "calls",
+        "".join(json.dumps({"tool": tool, "input": args}) + "\n" for tool, args, _, _ in VERDICTS),
+    )
     done = cli("approve", "worker.yaml", "--batch", "calls")
     assert (done.code, done.err) == (0, "")
     found = [json.loads(line) for line in done.out.splitlines()]
@@ -78,13 +95,19 @@ def test_what_a_session_could_allow(cli, tester) -> None:
     call = "approve", "worker.yaml", "write_file", "path=/output/a", "content=x"
     rule = "sandbox.zones.output.approval.write: preApproved"
     assert cli(*call).out.endswith(f"  could be allowed for a session by: {rule}\n")
-    assert json.loads(cli(*call, "--json").out)["grants"] == [{"text": "edits in zone output", "rules": [rule]}]
-    assert "session" not in cli("approve", "worker.yaml", "echo", "text=hi").out, "the worker itself says ask"
+    assert json.loads(cli(*call, "--json").out)["grants"] == [
+        {"text": "edits in zone output", "rules": [rule]}
+    ]
+    assert "session" not in cli("approve", "worker.yaml", "echo", "text=hi").out, (
+        "the worker itself says ask"
+    )
 
 
 def test_a_search_in_what_may_hold_secrets_is_refused(cli, tester) -> None:
     tester.write("src/.env", "KEY=x\n")
-    found = json.loads(cli("approve", "worker.yaml", "grep_files", "path=/src/.env", "pattern=x", "--json").out)
+    found = json.loads(
+        cli("approve", "worker.yaml", "grep_files", "path=/src/.env", "pattern=x", "--json").out
+    )
     assert found["verdict"] == "refused"
     assert found["reason"].startswith("'/src/.env' is not searched: '.env' may hold secrets")
 
@@ -97,13 +120,25 @@ def test_nothing_is_executed(cli, tester) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "sentence"),
     [
-        (["worker.yaml"], 2, "name a TOOL, or --batch, or --against\n  forge approve WORKER TOOL KEY=VALUE"),
-        (["worker.yaml", "echo", "--batch", "-"], 2, "only one of TOOL, --batch and --against may be given"),
+        (
+            ["worker.yaml"],
+            2,
+            "name a TOOL, or --batch, or --against\n  forge approve WORKER TOOL KEY=VALUE",
+        ),
+        (
+            ["worker.yaml", "echo", "--batch", "-"],
+            2,
+            "only one of TOOL, --batch and --against may be given",
+        ),
         (["worker.yaml", "echo", "word"], 2, "'word' is not KEY=VALUE"),
         (["worker.yaml", "echo", "--json-input", "{"], 2, "--json-input is not JSON"),
         (["worker.yaml", "echo", "--json-input", "[]"], 2, "--json-input must be a JSON object"),
         (["worker.yaml", "--batch", "-", "--json-input", "{}"], 2, "--batch brings the input"),
-        (["worker.yaml", "--batch", "nosuch"], 2, "--batch nosuch: there is no such file\n  check the path"),
+        (
+            ["worker.yaml", "--batch", "nosuch"],
+            2,
+            "--batch nosuch: there is no such file\n  check the path",
+        ),
         (["worker.yaml", "--batch", "src"], 2, "--batch src: that is not a file\n  name a file"),
         (["nosuch.yaml", "echo"], 3, "nosuch.yaml: no such file"),
         (["worker.yaml", "echo", "-C", "nowhere"], 2, "-C nowhere"),
@@ -163,15 +198,24 @@ def test_a_batch_is_answered_line_by_line_whatever_is_in_it(tester, source: str)
 
 def test_every_line_has_its_answer_an_empty_one_too(cli, tester) -> None:
     tester.write("calls", '\n{"tool": "peek"}\r\n  \nbad\n')
-    found = [json.loads(line) for line in cli("approve", "worker.yaml", "--batch", "calls").out.splitlines()]
+    found = [
+        json.loads(line)
+        for line in cli("approve", "worker.yaml", "--batch", "calls").out.splitlines()
+    ]
     assert [answer["tool"] for answer in found] == [None, "peek", None, None]
     assert found[2]["reason"] == 'line 3 is not a {"tool", "input"} object'
 
 
 def test_a_key_that_a_line_cannot_have_is_named(cli, tester) -> None:
     tester.write("calls", '{"tool": "peek", "inptu": {}}')
-    (answer,) = [json.loads(line) for line in cli("approve", "worker.yaml", "--batch", "calls").out.splitlines()]
-    assert (answer["verdict"], answer["reason"]) == ("refused", "line 1: 'inptu' is not a key; there are: tool, input")
+    (answer,) = [
+        json.loads(line)
+        for line in cli("approve", "worker.yaml", "--batch", "calls").out.splitlines()
+    ]
+    assert (answer["verdict"], answer["reason"]) == (
+        "refused",
+        "line 1: 'inptu' is not a key; there are: tool, input",
+    )
 
 
 def test_an_answer_comes_before_the_next_line_is_asked_for(tester, start) -> None:
@@ -199,13 +243,17 @@ def test_words_of_the_answer_are_escaped(cli, tester) -> None:
 
 @pytest.mark.needs("overlay")
 @pytest.mark.parametrize(("section", "why"), [("{try: off}", "'try' is not off"), ("{}", None)])
-def test_a_line_that_is_not_tried_has_its_reason(project: Project, cli, section: str, why: str | None) -> None:
+def test_a_line_that_is_not_tried_has_its_reason(
+    project: Project, cli, section: str, why: str | None
+) -> None:
     project.write("worker.yaml", f"name: w\ntoolsets: {{shell: {section}}}\n")
     done = cli("approve", "worker.yaml", "shell", "command=sh -c 'echo x > made'", "--try")
     assert (done.code, done.out.startswith("ask: shell\n"), done.err) == (0, True, ""), done
     assert ("dropped: nothing was changed" in done.out) == (why is None)
-    assert why is None or f"nothing was tried: only lines of the tool shell are, where {why}" in " ".join(
-        done.out.split()
+    assert (
+        why is None
+        or f"nothing was tried: only lines of the tool shell are, where {why}"
+        in " ".join(done.out.split())
     )
 
 
@@ -241,16 +289,21 @@ TRIED = {
 @pytest.mark.needs("overlay")
 def test_which_lines_would_be_tried_where_rules_block_and_ask(project: Project, cli) -> None:
     project.write("worker.yaml", RULED)
-    lines = "".join(f"{json.dumps({'tool': 'shell', 'input': {'command': line}})}\n" for line in TRIED)
+    lines = "".join(
+        f"{json.dumps({'tool': 'shell', 'input': {'command': line}})}\n" for line in TRIED
+    )
     project.write("lines", lines)
     found = [
-        json.loads(line).get("tries") for line in cli("approve", "worker.yaml", "--batch", "lines").out.splitlines()
+        json.loads(line).get("tries")
+        for line in cli("approve", "worker.yaml", "--batch", "lines").out.splitlines()
     ]
     assert dict(zip(TRIED, found, strict=True)) == TRIED
 
 
 @pytest.mark.needs("overlay")
-def test_a_line_that_comes_to_what_is_blocked_is_blocked_by_its_trial(project: Project, cli) -> None:
+def test_a_line_that_comes_to_what_is_blocked_is_blocked_by_its_trial(
+    project: Project, cli
+) -> None:
     project.write("worker.yaml", RULED)
     done = cli("approve", "worker.yaml", "shell", "command=$(echo git) push", "--try")
     assert done.code == 0, done

@@ -16,7 +16,9 @@ QUESTION = "Use what it brings, until a file changes? [y]es, [n]o >"
 
 
 def test_a_key_is_typed_without_echo(terminal, writer: Project) -> None:
-    keys = terminal("keys", "set", "anthropic", PYTHON_KEYRING_BACKEND="keyring.backends.null.Keyring")
+    keys = terminal(
+        "keys", "set", "anthropic", PYTHON_KEYRING_BACKEND="keyring.backends.null.Keyring"
+    )
     keys.expect("ANTHROPIC_API_KEY: ")
     keys.type(f"{SECRET}\r")
     assert keys.end() == 0
@@ -30,7 +32,9 @@ def with_settings(writer: Project, script) -> None:
     writer.write(".forge/config.yaml", "trace: quiet # \x1b[2J\n")
 
 
-def test_a_projects_settings_are_shown_and_used_after_a_yes(terminal, writer: Project, script) -> None:
+def test_a_projects_settings_are_shown_and_used_after_a_yes(
+    terminal, writer: Project, script
+) -> None:
     with_settings(writer, script)
     writer.write(".forge/config.yaml", "trace: quiet\n")
     first = terminal("run", "worker.yaml", "Go.")
@@ -52,7 +56,9 @@ def test_the_second_time_only_the_difference_is_shown(terminal, writer: Project,
     writer.write("AGENTS.md", "Be kind.\n")
     writer.write(".forge/config.yaml", "trace: quiet\nlimits: {max_turns: 5}\n")
     first = terminal("run", "worker.yaml", "Go.")
-    assert "This folder would: add 1 line of instructions, loosen nothing." in first.expect(QUESTION)
+    assert "This folder would: add 1 line of instructions, loosen nothing." in first.expect(
+        QUESTION
+    )
     first.type("y\r")
     assert first.end() == 0
     writer.write(".forge/config.yaml", "trace: quiet\nlimits: {max_turns: 9}\n")
@@ -74,7 +80,9 @@ def test_the_second_time_only_the_difference_is_shown(terminal, writer: Project,
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize(("key", "term"), [("\x03", "dumb"), ("\x03", "xterm"), ("\x1b", "xterm")])
-def test_ctrl_c_and_esc_leave_the_command(terminal, writer: Project, script, key: str, term: str) -> None:
+def test_ctrl_c_and_esc_leave_the_command(
+    terminal, writer: Project, script, key: str, term: str
+) -> None:
     with_settings(writer, script)
     asked = terminal("run", "worker.yaml", "Go.", TERM=term)
     asked.expect(QUESTION)
@@ -85,7 +93,9 @@ def test_ctrl_c_and_esc_leave_the_command(terminal, writer: Project, script, key
 
 
 @pytest.mark.long
-def test_anything_but_a_yes_leaves_them_out_and_asks_again_next_time(terminal, writer: Project, script) -> None:
+def test_anything_but_a_yes_leaves_them_out_and_asks_again_next_time(
+    terminal, writer: Project, script
+) -> None:
     with_settings(writer, script)
     for answer in ("\r", "no\r", "\x04"):
         asked = terminal("run", "worker.yaml", "Go.")

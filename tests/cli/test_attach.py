@@ -37,14 +37,20 @@ def attached(*files: str) -> list[str]:
     return [word for file in files for word in ("--attach", file)]
 
 
-def test_the_record_keeps_what_went_along_so_that_the_session_can_go_on(cli, reader: Project) -> None:
+def test_the_record_keeps_what_went_along_so_that_the_session_can_go_on(
+    cli, reader: Project
+) -> None:
     files = ["note.txt", "image.png", "deep/er/other.txt"]
     done = cli("run", "worker.yaml", "look", "--json", *attached(*files))
     assert done.code == 0
     lines = [json.loads(line) for line in done.out.splitlines()]
     user = next(line["message"] for line in lines if line["type"] == "message")
     note, image, other = user["attachments"]
-    assert (note["name"], note["mediaType"], note["text"]) == ("note.txt", "text/plain", reader.read("note.txt"))
+    assert (note["name"], note["mediaType"], note["text"]) == (
+        "note.txt",
+        "text/plain",
+        reader.read("note.txt"),
+    )
     assert base64.b64decode(image["data"]) == (reader.folder / "image.png").read_bytes()
     assert other["name"] == "other.txt"
 
@@ -55,14 +61,21 @@ def test_a_scripted_model_ignores_them(cli, reader: Project) -> None:
 
 
 def test_without_files_the_message_names_none(cli, reader: Project) -> None:
-    lines = [json.loads(line) for line in cli("run", "worker.yaml", "look", "--json").out.splitlines()]
-    assert next(line["message"] for line in lines if line["type"] == "message") == {"role": "user", "content": "look"}
+    lines = [
+        json.loads(line) for line in cli("run", "worker.yaml", "look", "--json").out.splitlines()
+    ]
+    assert next(line["message"] for line in lines if line["type"] == "message") == {
+        "role": "user",
+        "content": "look",
+    }
 
 
 def test_another_file_is_another_request(cli, reader: Project) -> None:
     def digest() -> str:
         lines = cli("run", "worker.yaml", "look", "--json", *attached("note.txt")).out.splitlines()
-        (found,) = [line["requestDigest"] for line in map(json.loads, lines) if line["type"] == "turnStart"]
+        (found,) = [
+            line["requestDigest"] for line in map(json.loads, lines) if line["type"] == "turnStart"
+        ]
         return found
 
     first = digest()
@@ -76,7 +89,11 @@ def test_a_name_that_is_no_text(cli, reader: Project) -> None:
     (reader.folder / name).write_text("x")
     done = cli("run", "worker.yaml", "look", "--json", *attached(name))
     assert done.code == 0
-    (user,) = [line["message"] for line in map(json.loads, done.out.splitlines()) if '"user"' in json.dumps(line)]
+    (user,) = [
+        line["message"]
+        for line in map(json.loads, done.out.splitlines())
+        if '"user"' in json.dumps(line)
+    ]
     assert [file["name"] for file in user["attachments"]] == ["odd\\udcff\x1b[2J.txt"]
 
 
@@ -90,7 +107,9 @@ def test_a_name_that_is_no_text(cli, reader: Project) -> None:
         ("blob", "it is neither a text in UTF-8, nor an image (PNG, JPEG, GIF, WebP), nor a PDF"),
     ],
 )
-def test_what_cannot_be_attached_ends_it_before_it_starts(cli, reader: Project, file: str, problem: str) -> None:
+def test_what_cannot_be_attached_ends_it_before_it_starts(
+    cli, reader: Project, file: str, problem: str
+) -> None:
     reader.write("script.yaml", "turns: []\n")
     done = cli("run", "worker.yaml", "look", *attached("note.txt", file))
     assert (done.code, done.out) == (2, "")
@@ -112,7 +131,9 @@ def test_files_are_looked_for_where_the_caller_stands(cli, reader: Project) -> N
     assert cli("run", "worker.yaml", "look", "-C", "deep", *attached("er/other.txt")).code == 2
 
 
-def test_an_image_a_text_and_what_the_model_cannot_see(cli, reader: Project, server: ChatServer) -> None:
+def test_an_image_a_text_and_what_the_model_cannot_see(
+    cli, reader: Project, server: ChatServer
+) -> None:
     server.will(says("Seen."))
     files = attached("image.png", "note.txt", "paper.pdf")
     done = cli("run", "worker.yaml", "look", "-m", "openai:tiny", *files)
@@ -146,7 +167,9 @@ def test_a_program_can_attach_as_well(reader: Project) -> None:
 
     async def run() -> str:
         worker = load_worker(reader.folder / "worker.yaml")
-        async with WorkerRuntime(worker=worker, model=Listening(), workspace=reader.folder) as runtime:
+        async with WorkerRuntime(
+            worker=worker, model=Listening(), workspace=reader.folder
+        ) as runtime:
             return (await runtime.run("look", [file])).response
 
     assert anyio.run(run) == "Heard."
@@ -170,7 +193,9 @@ def forge_toolsets():
 """
 
 
-def test_no_plugins_leaves_what_comes_with_forge(cli, reader: Project, install, monkeypatch) -> None:
+def test_no_plugins_leaves_what_comes_with_forge(
+    cli, reader: Project, install, monkeypatch
+) -> None:
     site = install("forge-tools-weather", "weather_tools", WEATHER, "weather = weather_tools")
     monkeypatch.syspath_prepend(str(site))
     reader.write("worker.yaml", WORKER + "toolsets: {weather: {}}\n")

@@ -99,7 +99,10 @@ def test_a_function_and_an_app_are_commands_and_the_help_imports_neither(site: S
     section = out.partition("From packages:\n")[2].partition("\n\n")[0]
     assert (code, [line.split(maxsplit=1) for line in section.splitlines()]) == (
         0,
-        [["a", "Commands of a package."], *([name, "Greet somebody, politely."] for name in ("greet", "words"))],
+        [
+            ["a", "Commands of a package."],
+            *([name, "Greet somebody, politely."] for name in ("greet", "words")),
+        ],
     )
     assert "  add " in site.forge("tools", "--help")[1]
     assert not site.seen.exists()
@@ -116,7 +119,12 @@ def test_a_function_and_an_app_are_commands_and_the_help_imports_neither(site: S
 
 @pytest.mark.long
 def test_what_goes_wrong_in_one_is_a_sentence(site: Site) -> None:
-    site.add("greeter", "command.greet = greeter:greet", "command.thing = greeter:thing", "command.gone = greeter:gone")
+    site.add(
+        "greeter",
+        "command.greet = greeter:greet",
+        "command.thing = greeter:thing",
+        "command.gone = greeter:gone",
+    )
     assert site.forge("greet", "nobody") == (2, "", "forge: nobody is there\n  name somebody\n")
     told = "forge: the command 'greet' of greeter 1.0 failed: LookupError: two lines\n"
     assert site.forge("greet", "bug") == (1, "", told)
@@ -136,10 +144,15 @@ def test_what_goes_wrong_in_one_is_a_sentence(site: Site) -> None:
 @pytest.mark.long
 def test_a_broken_one_is_a_row_of_the_plugins(site: Site) -> None:
     site.add(
-        "greeter", "command.greet = greeter:greet", "command.gone = greeter:gone", "command.Bad Name = greeter:greet"
+        "greeter",
+        "command.greet = greeter:greet",
+        "command.gone = greeter:gone",
+        "command.Bad Name = greeter:greet",
     )
     site.add("sound", "command.hello = sound:greet", "command.a.b.c = sound:greet")
-    rows = {row["distribution"]: row for row in json.loads(site.forge("plugins", "list", "--json")[1])}
+    rows = {
+        row["distribution"]: row for row in json.loads(site.forge("plugins", "list", "--json")[1])
+    }
     assert "the plugin 'command.gone' of greeter 1.0 cannot be loaded" in rows["greeter"]["error"]
     assert "error" not in rows["sound"]
     code, out, _ = site.forge("plugins", "check", "greeter", "--json")
@@ -154,7 +167,9 @@ def test_forge_keeps_the_names_of_its_own_commands(site: Site, name: str) -> Non
     site.add("greeter", f"command.{name} = greeter:greet")
     code, out, _ = site.forge(*name.split("."), "--help")
     assert (code, "Greet" in out, site.seen.exists()) == (0, False, False)
-    rows = {row["distribution"]: row for row in json.loads(site.forge("plugins", "list", "--json")[1])}
+    rows = {
+        row["distribution"]: row for row in json.loads(site.forge("plugins", "list", "--json")[1])
+    }
     told = f"the command '{name.replace('.', ' ')}' of greeter 1.0 is not used: forge has a command of that name itself"
     assert rows["greeter"]["error"] == told
 
@@ -164,10 +179,14 @@ def test_two_packages_with_one_name(site: Site) -> None:
     site.add("other", "command.greet = other:greet")
     code, out, err = site.forge("greet")
     assert (code, out) == (1, "")
-    assert err.startswith("forge: the command 'greet' is offered by greeter 1.0 and other 1.0\n  uninstall one of them")
+    assert err.startswith(
+        "forge: the command 'greet' is offered by greeter 1.0 and other 1.0\n  uninstall one of them"
+    )
 
 
-def test_a_package_that_may_not_load_brings_no_command(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_package_that_may_not_load_brings_no_command(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
     site.add("greeter", "command.greet = greeter:greet")
     monkeypatch.setenv("FORGE_LOAD_PLUGINS", "other")
     assert site.forge("greet")[0] == 2

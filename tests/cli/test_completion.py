@@ -101,7 +101,11 @@ def test_bash_completes_once_it_is_installed(cli, project, home: Path, monkeypat
     assert cli("--install-completion", "bash").out == f"Wrote {script}.\n{more}"
     assert (home / ".bashrc").read_text() == f'alias a=b\n. "{script}"\n'
     done = subprocess.run(
-        ["bash", "--norc", "-c", BASH, "bash", script, "re"], capture_output=True, text=True, timeout=60, check=False
+        ["bash", "--norc", "-c", BASH, "bash", script, "re"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert (done.stdout.splitlines()[0], done.stderr) == ("reviewer", "")
     assert "-F _forge_complete forge" in done.stdout
@@ -111,7 +115,9 @@ def test_zsh_and_fish_find_their_scripts(cli, project, home: Path) -> None:
     assert cli("--install-completion", "zsh").code == 0
     assert (home / ".zshrc").read_text() == f'. "{project.home}/completion.zsh"\n'
     assert (project.home / "completion.zsh").read_text() == SCRIPTS["zsh"].read_text()
-    assert cli("--install-completion", "fish").out.startswith(f"Wrote {home}/.config/fish/completions/forge.fish.\n")
+    assert cli("--install-completion", "fish").out.startswith(
+        f"Wrote {home}/.config/fish/completions/forge.fish.\n"
+    )
     assert (home / ".config/fish/completions/forge.fish").read_text() == SCRIPTS["fish"].read_text()
 
 
@@ -120,7 +126,9 @@ def test_zsh_and_fish_find_their_scripts(cli, project, home: Path) -> None:
 def test_fish_completes_by_its_script(tmp_path: Path) -> None:
     (tmp_path / "script").write_text(SCRIPTS["fish"].read_text())
     line = f"source {tmp_path}/script; complete -C 'forge run re'"
-    done = subprocess.run(["fish", "--no-config", "-c", line], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        ["fish", "--no-config", "-c", line], capture_output=True, text=True, timeout=60, check=False
+    )
     assert (done.stdout, done.stderr) == ("reviewer\n", "")
 
 
@@ -138,7 +146,9 @@ def test_zsh_completes_by_its_script(tmp_path: Path) -> None:
         shell.close(force=True)
 
 
-@pytest.mark.parametrize(("shell", "told"), [("tcsh", "the shell 'tcsh' is not one of bash"), ("", "SHELL does not")])
+@pytest.mark.parametrize(
+    ("shell", "told"), [("tcsh", "the shell 'tcsh' is not one of bash"), ("", "SHELL does not")]
+)
 def test_another_shell_is_a_sentence(cli, monkeypatch, shell: str, told: str) -> None:
     monkeypatch.setenv("SHELL", f"/bin/{shell}" if shell else "")
     done = cli("--install-completion")

@@ -33,7 +33,10 @@ def test_in_a_pipe_a_page_is_what_it_is(cli, name: str) -> None:
 
 def test_a_page_that_is_not_there(cli) -> None:
     done = cli("docs", "wokers")
-    assert (done.code, done.err) == (2, "forge: there is no page 'wokers'\n  did you mean 'workers'?\n")
+    assert (done.code, done.err) == (
+        2,
+        "forge: there is no page 'wokers'\n  did you mean 'workers'?\n",
+    )
 
 
 def test_without_its_documentation_forge_says_so(cli, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,7 +65,9 @@ def test_on_a_terminal_it_has_its_width(terminal, project) -> None:
     assert all(30 < len(line) <= 60 for line in paragraph[:-1])
     assert any(line.startswith(" ────") for line in plain.lines)
     project.write("pager", "#!/bin/sh\nread line\necho paged: $line\n").chmod(0o755)
-    drawn = terminal("docs", "approvals", columns=60, TERM="xterm", rows=40, PAGER=str(project.folder / "pager"))
+    drawn = terminal(
+        "docs", "approvals", columns=60, TERM="xterm", rows=40, PAGER=str(project.folder / "pager")
+    )
     assert drawn.end() == 0
     assert drawn.seen == "paged: \x1b[1mApprovals\x1b[0m\r\n"
     long = terminal("docs", "approvals", columns=60, TERM="xterm", rows=40, PAGER="no-such-pager")

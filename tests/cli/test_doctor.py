@@ -16,7 +16,13 @@ import pytest
 from forge_cli import __version__
 from forge_cli.testing import Project
 
-KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "OPENAI_API_KEY", "OPENAI_BASE_URL")
+KEYS = (
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN",
+    "ANTHROPIC_BASE_URL",
+    "OPENAI_API_KEY",
+    "OPENAI_BASE_URL",
+)
 SECRET = "sk-test-0123456789-0123456789"
 
 WEATHER = """
@@ -37,7 +43,9 @@ def forge_toolsets():
 def _nothing_of_the_developer(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in KEYS:
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("FORGE_LOAD_PLUGINS", "forge-tools-weather,forge-tools-one,forge-tools-two,forge-model-echo")
+    monkeypatch.setenv(
+        "FORGE_LOAD_PLUGINS", "forge-tools-weather,forge-tools-one,forge-tools-two,forge-model-echo"
+    )
 
 
 @pytest.fixture
@@ -74,7 +82,13 @@ def test_the_shape(cli) -> None:
     ids = [check["id"] for check in found["checks"]]
     assert len(ids) == len(set(ids))
     assert ids[:4] == ["python", "home", "config", "terminal"]
-    assert {"model.anthropic", "model.openai", "model.script", "toolset.filesystem", "toolset.custom"} <= set(ids)
+    assert {
+        "model.anthropic",
+        "model.openai",
+        "model.script",
+        "toolset.filesystem",
+        "toolset.custom",
+    } <= set(ids)
 
 
 @pytest.mark.needs("Landlock")
@@ -83,17 +97,25 @@ def test_the_weaker_mechanism_is_named_as_such(project: Project, tmp_path: Path)
     found = json.loads(project.forge("doctor", "--json", env=env).stdout)
     assert found["isolation"] == {"level": "weaker", "mechanism": "Landlock"}
     lines = project.forge("doctor", env=env).stdout.splitlines()
-    assert [line for line in lines if line.startswith("ok      isolation: commands: confined, weaker (Landlock: ")]
+    assert [
+        line
+        for line in lines
+        if line.startswith("ok      isolation: commands: confined, weaker (Landlock: ")
+    ]
 
 
 def test_for_people(cli, project: Project) -> None:
     done = cli("doctor")
     lines = done.out.splitlines()
     assert (done.code, done.err) == (0, "")
-    assert lines[0].startswith(f"ok      python: Python {sys.version_info.major}.{sys.version_info.minor}")
+    assert lines[0].startswith(
+        f"ok      python: Python {sys.version_info.major}.{sys.version_info.minor}"
+    )
     assert f"ok      home: {project.home} (made when it is needed)" in lines
     assert f"ok      config: {project.home / 'config.yaml'} (none, and none is needed)" in lines
-    model = lines.index("missing model.anthropic: ANTHROPIC_API_KEY is not set, and anthropic:MODEL needs it")
+    model = lines.index(
+        "missing model.anthropic: ANTHROPIC_API_KEY is not set, and anthropic:MODEL needs it"
+    )
     assert lines[model + 1].startswith("        forge keys set anthropic stores a key from ")
     assert re.fullmatch("all that forge needs is there; . optional things missing", lines[-2])
     assert lines[-1].startswith("one thing to do: set up a model, by forge keys set anthropic")
@@ -106,7 +128,9 @@ def test_for_people(cli, project: Project) -> None:
 @pytest.mark.long
 @pytest.mark.needs("bwrap")
 @pytest.mark.parametrize("value", ["{}", "unix://{}", "unix:path={},guid=1"])
-def test_sockets_that_commands_may_not_use_are_listed(cli, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+def test_sockets_that_commands_may_not_use_are_listed(
+    cli, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
     with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as server:
         path = f"{folder}/s"
         server.bind(path)
@@ -180,14 +204,18 @@ def test_a_provider_that_is_broken(cli, plugin) -> None:
 @pytest.mark.long
 @pytest.mark.few(1)
 @pytest.mark.parametrize("inside", ["", "deeper/still"])
-def test_a_home_that_is_a_file(cli, project: Project, monkeypatch: pytest.MonkeyPatch, inside: str) -> None:
+def test_a_home_that_is_a_file(
+    cli, project: Project, monkeypatch: pytest.MonkeyPatch, inside: str
+) -> None:
     project.home.write_text("in the way")
     monkeypatch.setenv("FORGE_HOME", str(project.home / inside))
     done = cli("doctor", "--json")
     home = checks(done)["home"]
     assert (done.code, home["ok"]) == (1, False)
     assert home["detail"].startswith(str(project.home / inside))
-    assert home["remedy"] == f"make {project.home} a folder that you can write to, or set FORGE_HOME"
+    assert (
+        home["remedy"] == f"make {project.home} a folder that you can write to, or set FORGE_HOME"
+    )
     assert cli("doctor").out.count("FAILED") == 1
     assert project.home.read_text() == "in the way"
 
@@ -200,7 +228,9 @@ def test_a_home_that_cannot_be_written(cli, project: Project) -> None:
 
 def test_a_home_where_no_file_can_be_made(cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORGE_HOME", "/proc/x")
-    assert checks(cli("doctor", "--json"))["home"]["detail"].startswith("/proc/x: /proc takes no files: ")
+    assert checks(cli("doctor", "--json"))["home"]["detail"].startswith(
+        "/proc/x: /proc takes no files: "
+    )
 
 
 @pytest.mark.parametrize(
@@ -218,7 +248,11 @@ def test_a_config_that_is_broken(cli, project: Project, text: str, problem: str)
     file.write_text(text)
     done = cli("doctor", "--json")
     config = checks(done)["config"]
-    assert (done.code, config["ok"], config["remedy"]) == (1, False, "correct the file, or move it away")
+    assert (done.code, config["ok"], config["remedy"]) == (
+        1,
+        False,
+        "correct the file, or move it away",
+    )
     assert config["detail"].startswith(f"{file}{problem}")
     assert "\n" not in config["detail"]
     assert checks(done)["toolset.filesystem"]["ok"]

@@ -39,8 +39,12 @@ def test_names_work_wherever_a_worker_is_named(cli, project) -> None:
     assert cli("worker", "check", "writer").out.startswith("writer: ok (worker 'writer', ")
     assert cli("worker", "show", "writer").out.startswith("writer (")
     assert "write_file" in cli("tools", "list", "writer").out
-    assert cli("tools", "show", "delete_file", "--worker", "writer").out.startswith("name: delete_file\n")
-    assert cli("approve", "writer", "delete_file", "path=a").out.startswith("blocked: delete_file\n")
+    assert cli("tools", "show", "delete_file", "--worker", "writer").out.startswith(
+        "name: delete_file\n"
+    )
+    assert cli("approve", "writer", "delete_file", "path=a").out.startswith(
+        "blocked: delete_file\n"
+    )
     project.write("a.txt", "a\n")
     done = cli("tools", "call", "read_file", "--worker", "writer", "path=a.txt")
     assert (done.code, done.err) == (0, "")
@@ -65,9 +69,15 @@ def test_without_a_model_the_ways_to_name_one_are_said(cli, monkeypatch) -> None
 
 def test_an_unknown_name_says_what_was_meant_and_what_there_is(cli, project) -> None:
     done = cli("run", "codr", "go")
-    assert (done.code, done.err) == (3, f"forge: there is no worker 'codr'; did you mean 'coder'?\n  {KNOWN}")
+    assert (done.code, done.err) == (
+        3,
+        f"forge: there is no worker 'codr'; did you mean 'coder'?\n  {KNOWN}",
+    )
     assert cli("worker", "check", "zzz").err == f"forge: there is no worker 'zzz'\n  {KNOWN}"
-    assert "no such file; save what is at this address to a file" in cli("run", "https://example.org/w.yaml", "go").err
+    assert (
+        "no such file; save what is at this address to a file"
+        in cli("run", "https://example.org/w.yaml", "go").err
+    )
     project.write("mine.yaml", "name: mine\n")
     assert "there is no worker 'mine'; did you mean 'mine.yaml'?" in cli("approve", "mine", "x").err
 
@@ -115,15 +125,21 @@ def test_a_worker_of_the_folder_is_not_run_before_it_is_trusted(cli, project) ->
     assert cli("tools", "call", "x", "--worker", "deploy").code == 8
     assert cli("test", "deploy").code == 8
     assert cli("worker", "check", "deploy").code == 0, "looking runs nothing"
-    assert cli("run", ".forge/workers/deploy.yaml", "me", "-p", *MODEL).out == "hello from me\n", "this was chosen"
+    assert cli("run", ".forge/workers/deploy.yaml", "me", "-p", *MODEL).out == "hello from me\n", (
+        "this was chosen"
+    )
 
 
-def test_a_worker_of_the_folder_cannot_take_the_place_of_another_before_it_is_trusted(cli, project, own) -> None:
+def test_a_worker_of_the_folder_cannot_take_the_place_of_another_before_it_is_trusted(
+    cli, project, own
+) -> None:
     project.write(".forge/workers/coder.yaml", ROGUE)
     project.write(".forge/workers/deploy.yaml", DEPLOY)
     done = cli("run", "coder", "me", "-p", *MODEL)
     assert (done.code, done.out) == (0, "hello from me\n")
-    said = "forge: .forge/workers/coder.yaml is not trusted; 'coder' is the shipped worker instead\n"
+    said = (
+        "forge: .forge/workers/coder.yaml is not trusted; 'coder' is the shipped worker instead\n"
+    )
     assert done.err.startswith(said)
     assert cli("worker", "check", "coder").err.startswith(said)
     assert "Mine" in cli("worker", "show", "deploy").out
@@ -141,12 +157,29 @@ def test_what_has_to_be_typed_to_resume_is_what_was_typed(cli, project) -> None:
 def test_what_has_to_be_typed_to_resume_names_folder_and_model(cli, project) -> None:
     project.write("two.yaml", "turns: [{calls: [{tool: list_files}]}, {text: done}]\n")
     project.write("sub/there.txt", "")
-    started = ["run", "coder", "go", "-m", "script:two.yaml", "--max-turns", "1", "-C", "sub", "--read-only"]
+    started = [
+        "run",
+        "coder",
+        "go",
+        "-m",
+        "script:two.yaml",
+        "--max-turns",
+        "1",
+        "-C",
+        "sub",
+        "--read-only",
+    ]
     done = cli(*started)
     assert done.code == 5
     *_, line = done.err.splitlines()
     argv = shlex.split(line.removeprefix("  resume with: forge "))
-    assert argv[-5:] == ["-C", str(project.folder.resolve() / "sub"), "-m", "script:two.yaml", "--read-only"]
+    assert argv[-5:] == [
+        "-C",
+        str(project.folder.resolve() / "sub"),
+        "-m",
+        "script:two.yaml",
+        "--read-only",
+    ]
     resumed = cli(*argv)
     assert (resumed.code, resumed.out) == (0, "done\n")
 
@@ -176,7 +209,10 @@ def test_a_yes_on_the_terminal_is_kept_until_a_file_changes(project, terminal) -
     project.write(".forge/workers/tools.py", "def go() -> str:\n    return 'changed'\n")
     changed = terminal(*run)
     changed.expect(QUESTION)
-    assert changed.lines[0] == ".forge/workers/coder.yaml comes with this folder and changed since it was trusted."
+    assert (
+        changed.lines[0]
+        == ".forge/workers/coder.yaml comes with this folder and changed since it was trusted."
+    )
     assert ".forge/workers/tools.py (a file of it, changed)" in changed.lines
     assert {"  -    return ''", "  +    return 'changed'"} <= set(changed.lines)
     changed.type("n\n")

@@ -31,14 +31,22 @@ def signal_early(start, command: tuple[str, ...], number: signal.Signals, delay:
     forge.signal(number)
     done = forge.end()
     told = f"{' '.join(command)}, {number.name} after {delay:.3f} s: {done}"
-    if number is signal.SIGINT and "KeyboardInterrupt" in done.err and "forge_cli/cli" not in done.err:
+    if (
+        number is signal.SIGINT
+        and "KeyboardInterrupt" in done.err
+        and "forge_cli/cli" not in done.err
+    ):
         return  # before the first line of forge, it is Python that handles it
-    done_before = (0, 1) if command == ("doctor",) else (0,)  # it says 1 where something is missing here
+    done_before = (
+        (0, 1) if command == ("doctor",) else (0,)
+    )  # it says 1 where something is missing here
     assert done.code in (*done_before, 128 + number, -number), told
     assert "internal error" not in done.err, told
     assert "Exception ignored" not in done.err, told
     assert "Traceback" not in done.err, told
-    if done.out and "json" in command:  # a signal before the options are read leaves without a result
+    if (
+        done.out and "json" in command
+    ):  # a signal before the options are read leaves without a result
         assert json.loads(done.out)["exitCode"] == done.code, told
 
 
@@ -63,7 +71,9 @@ def test_after_the_result(tester, start, number: signal.Signals) -> None:
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("number", SIGNALS)
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_at_many_moments_of_the_first_second(tester, start, command: tuple[str, ...], number: signal.Signals) -> None:
+def test_at_many_moments_of_the_first_second(
+    tester, start, command: tuple[str, ...], number: signal.Signals
+) -> None:
     chance = random.Random()
     for _ in range(40):
         signal_early(start, command, number, chance.uniform(0, FIRST))
@@ -84,5 +94,7 @@ del gone
 def test_one_that_python_drops_ends_the_process(number: signal.Signals) -> None:
     """As at the end of an import: what a handler raises there goes nowhere."""
     code = DROPPED.format(number=int(number))
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
     assert (done.returncode, done.stderr) == (128 + number, "")

@@ -14,7 +14,9 @@ LOGS = sorted((Path(__file__).parents[1] / "cases" / "logs").glob("v*.jsonl"))
 
 @pytest.fixture
 def keeper(project: Project) -> Project:
-    project.write("worker.yaml", "name: keeper\nmodel: script:more.yaml\ntoolsets: {filesystem: {}}\n")
+    project.write(
+        "worker.yaml", "name: keeper\nmodel: script:more.yaml\ntoolsets: {filesystem: {}}\n"
+    )
     project.write("more.yaml", 'turns:\n  - text: "More."\n')
     return project
 
@@ -44,7 +46,9 @@ def test_it_opens(cli, keeper: Project, log: Path) -> None:
     assert cli("sessions", "verify", session).code == 0
 
 
-def test_a_newer_one_is_shown_as_far_as_it_can_be_read_and_not_resumed(cli, keeper: Project) -> None:
+def test_a_newer_one_is_shown_as_far_as_it_can_be_read_and_not_resumed(
+    cli, keeper: Project
+) -> None:
     lines = LOGS[0].read_text().replace('{"v": 1,', '{"v": 2,').splitlines()
     session = keep(keeper, lines)
     done = cli("run", "worker.yaml", "more", "-r", session, "-p")

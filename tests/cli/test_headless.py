@@ -30,8 +30,16 @@ VALUES = {
 """What stands for an argument of that name; anything else is some name."""
 
 OPTIONS = {
-    "run": [["worker.yaml"], ["worker.yaml", "go"], ["worker.yaml", "go", "-p"], ["worker.yaml", "-c"]],
-    "tools call": [["peek", "--worker", "worker.yaml", "-i"], ["echo", "--worker", "worker.yaml", "text=a"]],
+    "run": [
+        ["worker.yaml"],
+        ["worker.yaml", "go"],
+        ["worker.yaml", "go", "-p"],
+        ["worker.yaml", "-c"],
+    ],
+    "tools call": [
+        ["peek", "--worker", "worker.yaml", "-i"],
+        ["echo", "--worker", "worker.yaml", "text=a"],
+    ],
     "tools new": [["made", "--lang", "sh"]],
     "approve": [["worker.yaml", "peek"], ["worker.yaml", "--batch", os.devnull], ["worker.yaml"]],
     "replay": [["last"]],
@@ -66,18 +74,36 @@ def variants(path: tuple[str, ...]) -> list[list[str]]:
     return [args for number, args in enumerate(tried) if args not in tried[:number]]
 
 
-COMMANDS = [path for path in leaves(command_tree()) if path[0] in {name.split()[0] for name in overview.COMMANDS}]
-TABLE = [args for path in COMMANDS for more in variants(path) if (args := (*path, *more)) not in SERVERS]
-DRAW = [(args, "null" if args in READERS else STDIN[1 + number % 3]) for number, args in enumerate(TABLE)]
-DRAW += [(args, "closed") for args in (("chat", "worker.yaml"), ("serve", "mcp"), ("run", "worker.yaml", "go"))]
+COMMANDS = [
+    path
+    for path in leaves(command_tree())
+    if path[0] in {name.split()[0] for name in overview.COMMANDS}
+]
+TABLE = [
+    args for path in COMMANDS for more in variants(path) if (args := (*path, *more)) not in SERVERS
+]
+DRAW = [
+    (args, "null" if args in READERS else STDIN[1 + number % 3])
+    for number, args in enumerate(TABLE)
+]
+DRAW += [
+    (args, "closed")
+    for args in (("chat", "worker.yaml"), ("serve", "mcp"), ("run", "worker.yaml", "go"))
+]
 """One input for each command, and the one that takes a process that is not forked for three of them."""
 
 
 def ends(project, args: tuple[str, ...], stdin: str) -> None:
     command = [project.find().python, "-m", "forge_cli", *args]
-    if stdin == "closed":  # the process that stands in for forge would open something of its own in that place
+    if (
+        stdin == "closed"
+    ):  # the process that stands in for forge would open something of its own in that place
         command = ["sh", "-c", 'exec "$@" <&-', "sh", sys.executable, *command[1:]]
-    env = {**os.environ, "FORGE_HOME": str(project.home), **({"CI": "1"} if stdin == "silent in CI" else {})}
+    env = {
+        **os.environ,
+        "FORGE_HOME": str(project.home),
+        **({"CI": "1"} if stdin == "silent in CI" else {}),
+    }
     reading, writing = os.pipe()
     try:
         done = subprocess.run(
@@ -105,7 +131,9 @@ def test_the_whole_tree_is_in_the_table() -> None:
 
 @pytest.mark.few(16)
 @pytest.mark.parametrize(
-    ("args", "stdin"), DRAW, ids=lambda value: " ".join(value) if isinstance(value, tuple) else value
+    ("args", "stdin"),
+    DRAW,
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else value,
 )
 def test_it_ends(tester, args: tuple[str, ...], stdin: str) -> None:
     ends(tester, args, stdin)

@@ -15,9 +15,15 @@ from forge_cli.cli.overview import COMMANDS, ROOT, TABLE, examples_of
 from forge_cli.cli.tools.call import read_invocation
 from tests.support.rows import each_row
 
-EXAMPLES = {"" if name == ROOT else name: examples for name, (_, *examples) in TABLE.items() if examples}
+EXAMPLES = {
+    "" if name == ROOT else name: examples for name, (_, *examples) in TABLE.items() if examples
+}
 LOADED = lazy_commands()
-HELPS = [[], *([name] for name in TABLE if name not in (ROOT, *COMMANDS)), *(name.split() for name in COMMANDS)]
+HELPS = [
+    [],
+    *([name] for name in TABLE if name not in (ROOT, *COMMANDS)),
+    *(name.split() for name in COMMANDS),
+]
 
 
 @each_row("words", HELPS)
@@ -46,13 +52,18 @@ def test_help_can_be_asked_for_in_three_ways(cli, words: list[str]) -> None:
 @each_row(("name", "example"), [(name, line) for name, lines in EXAMPLES.items() for line in lines])
 def test_every_example_is_a_command_line_that_can_be_parsed(name: str, example: str) -> None:
     argv = shlex.split(
-        example.partition("forge ")[2] if "| forge " not in example else example.partition("| forge ")[2]
+        example.partition("forge ")[2]
+        if "| forge " not in example
+        else example.partition("| forge ")[2]
     )
     words = name.split()
     if words:
         assert argv[: len(words)] == words, "it belongs to another command"
     else:
-        words = max((known.split() for known in COMMANDS if argv[: len(known.split())] == known.split()), key=len)
+        words = max(
+            (known.split() for known in COMMANDS if argv[: len(known.split())] == known.split()),
+            key=len,
+        )
     command = LOADED[" ".join(words)].load()
     with suppress(typer.Exit), command.make_context(words[-1], argv[len(words) :]) as context:
         assert context.args == []
@@ -71,8 +82,13 @@ def test_the_help_of_a_tool_shows_its_fields(cli, tester) -> None:
         "approval: ask, risk: high\n"
         "forge tools call --help shows the options of forge itself.\n"
     )
-    assert "It takes no fields." in cli("tools", "call", "boom", "--help", "--worker", "worker.yaml").out
-    assert cli("tools", "call", "read_file", "--help").out.startswith("Usage: forge tools call read_file [KEY=VALUE]")
+    assert (
+        "It takes no fields."
+        in cli("tools", "call", "boom", "--help", "--worker", "worker.yaml").out
+    )
+    assert cli("tools", "call", "read_file", "--help").out.startswith(
+        "Usage: forge tools call read_file [KEY=VALUE]"
+    )
     done = cli("tools", "call", "ecko", "--worker", "worker.yaml", "--help")
     assert (done.code, done.err) == (2, "forge: there is no tool 'ecko'\n  did you mean 'echo'?\n")
 
@@ -86,14 +102,24 @@ def test_many_options_are_listed_by_what_they_are_for(cli, command: str) -> None
     assert "--read-only" in groups["More"]
     assert "Options:" not in out
     if command == "run":
-        assert all(flag in groups["Sessions"] for flag in ("--resume", "--fork", "--ephemeral", "--record", "--replay"))
+        assert all(
+            flag in groups["Sessions"]
+            for flag in ("--resume", "--fork", "--ephemeral", "--record", "--replay")
+        )
         assert "--output-format" in groups["Output"]
 
 
 def test_the_usage_of_run(cli) -> None:
     out = cli("run", "--help").out
     assert out.startswith("Usage: forge run [OPTIONS] WORKER [TASK|-]\n")
-    for code, meaning in [(0, "done"), (1, "failed"), (2, "usage"), (3, "invalid"), (4, "--on-ask fail"), (5, "limit")]:
+    for code, meaning in [
+        (0, "done"),
+        (1, "failed"),
+        (2, "usage"),
+        (3, "invalid"),
+        (4, "--on-ask fail"),
+        (5, "limit"),
+    ]:
         assert re.search(rf"^ +{code} +.*{re.escape(meaning)}", out, re.MULTILINE)
     for code in (7, 130, 143):
         assert re.search(rf"^ +{code} +\w", out, re.MULTILINE)
@@ -106,7 +132,10 @@ def test_the_usage_of_run(cli) -> None:
         (["tools", "lst"], "forge: No such command 'lst'. Did you mean 'list'?\n"),
         (["worker", "chekc"], "forge: No such command 'chekc'. Did you mean 'check'?\n"),
         (["nothing-like-it"], "forge: No such command 'nothing-like-it'.\n"),
-        (["run", "w", "t", "--outpt", "x"], "forge: No such option: --outpt (Possible options: --output"),
+        (
+            ["run", "w", "t", "--outpt", "x"],
+            "forge: No such option: --outpt (Possible options: --output",
+        ),
         (["tools", "list", "--jsn"], "--json"),
         (["approve", "w", "t", "--bach", "x"], "--batch"),
     ],
@@ -128,7 +157,9 @@ def test_what_was_probably_meant(cli, words: list[str], sentence: str) -> None:
     ],
     ids=lambda words: words[0],
 )
-def test_a_pipe_gets_no_colours_unless_they_are_forced(cli, tester, monkeypatch, words: list[str]) -> None:
+def test_a_pipe_gets_no_colours_unless_they_are_forced(
+    cli, tester, monkeypatch, words: list[str]
+) -> None:
     done = cli(*words)
     assert "\x1b" not in done.out + done.err
     monkeypatch.setenv("FORCE_COLOR", "1")

@@ -25,7 +25,9 @@ model: script:script.yaml
 sandbox: {zones: [{name: code, path: ., mode: rw, approval: {write: preApproved, delete: preApproved}}]}
 toolsets: {shell: {}}
 """
-LINE = "echo big > big; echo begun > begun; until test -s flag; do sleep 0.05; done; echo done > end"
+LINE = (
+    "echo big > big; echo begun > begun; until test -s flag; do sleep 0.05; done; echo done > end"
+)
 TEMPORARY = ".forge-0123456789abcdef.tmp"
 
 
@@ -34,7 +36,9 @@ def builder(project: Project) -> Project:
     project.write("worker.yaml", WORKER)
     project.write("flag", "")
     say(project, calls(call("shell", command=LINE)), "done")
-    project.write("other.yaml", WORKER.replace("script.yaml", "other-script.yaml").replace("builder", "other"))
+    project.write(
+        "other.yaml", WORKER.replace("script.yaml", "other-script.yaml").replace("builder", "other")
+    )
     project.write("other-script.yaml", json.dumps({"turns": [{"text": "well"}]}))
     return project
 
@@ -53,7 +57,9 @@ def at_work(builder: Project) -> Iterator[subprocess.Popen[bytes]]:
     """A process whose command has written something, and goes on once there is something in the file ``flag``."""
     argv = [sys.executable, "-m", "forge_cli", "run", "worker.yaml", "go", "-p", "-y"]
     with builder.environment():
-        process = subprocess.Popen(argv, cwd=builder.folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            argv, cwd=builder.folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+        )
     try:
         deadline = time.monotonic() + 60
         while not list((builder.home / "sessions").glob("*.trials/*/*/upper/begun")):
@@ -84,7 +90,10 @@ def test_the_copy_of_a_killed_command_goes(builder: Project, cli, next_start: st
             cli("undo", "last")
         case "clean":
             done = cli("doctor", "--clean")
-            assert (done.code, done.out.startswith(f"removed  trial      {trial} (")) == (0, True), done
+            assert (done.code, done.out.startswith(f"removed  trial      {trial} (")) == (
+                0,
+                True,
+            ), done
     assert not trial.parent.exists()
     assert cli("doctor", "--clean").out == "nothing was left behind\n"
     assert not (builder.folder / "begun").exists()
@@ -120,7 +129,9 @@ def staged(folder: Path, path: Path) -> str:
     return f".forge-{sha256(os.fsencode(folder)).hexdigest()[:12]}-{sha256(os.fsencode(path)).hexdigest()[:12]}.tmp"
 
 
-def test_temporary_files_are_listed_and_removed_unless_they_are_in_use(builder: Project, cli) -> None:
+def test_temporary_files_are_listed_and_removed_unless_they_are_in_use(
+    builder: Project, cli
+) -> None:
     left = [
         builder.home / "sessions" / TEMPORARY,
         builder.home / TEMPORARY,
@@ -132,7 +143,10 @@ def test_temporary_files_are_listed_and_removed_unless_they_are_in_use(builder: 
         path.write_text("x" * 5000)
     link = builder.folder / staged(Path("/gone"), builder.folder / "link")
     link.symlink_to("worker.yaml")
-    others = [builder.folder / name for name in (".forge-mine.tmp", ".forge-notes", "forge-0123456789abcdef.tmp")]
+    others = [
+        builder.folder / name
+        for name in (".forge-mine.tmp", ".forge-notes", "forge-0123456789abcdef.tmp")
+    ]
     for path in others:
         path.write_text("mine")
     parked = builder.folder / f".forge-undo-{'0' * 16}"

@@ -122,7 +122,9 @@ def write_clerk(project: Project) -> None:
     project.write("helper.py", HELPER)
     project.write("server.py", SERVER)
     project.write("offer.json", json.dumps(OFFER))
-    project.write("script.yaml", 'turns: [{calls: [{tool: greet, input: {name: Ann}}]}, {text: "{}"}]\n')
+    project.write(
+        "script.yaml", 'turns: [{calls: [{tool: greet, input: {name: Ann}}]}, {text: "{}"}]\n'
+    )
     project.write("skills/tidy/SKILL.md", SKILL)
     project.write(".forge/config.yaml", SETTINGS)
     project.write(".forge/check.sh", "#!/bin/sh\n")
@@ -181,7 +183,9 @@ def test_a_lock_is_sorted_yaml_that_names_everything(clerk: Project, cli: Cli) -
         ],
         "policy": ["project", "reading"],
     }
-    assert {"greet", "checker", "checker:update_plan", "count", "notes__look", "shell"} <= set(tools)
+    assert {"greet", "checker", "checker:update_plan", "count", "notes__look", "shell"} <= set(
+        tools
+    )
     assert tools == sorted(tools)
     assert {key for entries in lock.values() for entry in entries for key in entry} == {
         "name",
@@ -198,19 +202,34 @@ def test_a_lock_is_sorted_yaml_that_names_everything(clerk: Project, cli: Cli) -
 
 
 STEPS: dict[str, tuple[Callable[[Project], object], str]] = {
-    "the worker": (lambda it: edit(it, "worker.yaml", "You keep notes.", "You sell notes."), "worker's file 'clerk'"),
+    "the worker": (
+        lambda it: edit(it, "worker.yaml", "You keep notes.", "You sell notes."),
+        "worker's file 'clerk'",
+    ),
     "a child": (
         lambda it: edit(it, "checker.yaml", "You check.", "You nod."),
         "child worker 'checker' (./checker.yaml)",
     ),
-    "the schema": (lambda it: it.write("answer.json", "true"), "'output_schema' (./answer.json) changed"),
-    "a module": (lambda it: edit(it, "tools.py", "Greet", "Meet"), "module 'tools.py' (./tools.py) changed"),
-    "a helper": (lambda it: edit(it, "helper.py", "Hello", "Bye"), "module 'helper.py' (./tools.py) changed"),
+    "the schema": (
+        lambda it: it.write("answer.json", "true"),
+        "'output_schema' (./answer.json) changed",
+    ),
+    "a module": (
+        lambda it: edit(it, "tools.py", "Greet", "Meet"),
+        "module 'tools.py' (./tools.py) changed",
+    ),
+    "a helper": (
+        lambda it: edit(it, "helper.py", "Hello", "Bye"),
+        "module 'helper.py' (./tools.py) changed",
+    ),
     "an invisible character": (
         lambda it: edit(it, "tools.py", "Greet somebody.", "Greet somebody.\u200b"),
         "module 'tools.py'",
     ),
-    "a skill": (lambda it: it.write("skills/tidy/run.sh", "rm -r ."), "skill 'skills/tidy' (./skills/tidy) changed"),
+    "a skill": (
+        lambda it: it.write("skills/tidy/run.sh", "rm -r ."),
+        "skill 'skills/tidy' (./skills/tidy) changed",
+    ),
     "another skill": (
         lambda it: it.write("skills/more/SKILL.md", SKILL.replace("tidy", "more")),
         "skill 'skills/more' (./skills/more) was added",
@@ -219,8 +238,14 @@ STEPS: dict[str, tuple[Callable[[Project], object], str]] = {
         lambda it: (it.home / "tools/count/count.sh").write_text("echo 2\n"),
         "executable 'count' (~/.forge/tools/count) changed",
     ),
-    "a hook": (lambda it: it.write(".forge/check.sh", "curl\n"), "hook 'before_tool greet ./check.sh'"),
-    "the settings": (lambda it: it.write(".forge/config.yaml", f"trace: quiet\n{SETTINGS}"), "policy 'project'"),
+    "a hook": (
+        lambda it: it.write(".forge/check.sh", "curl\n"),
+        "hook 'before_tool greet ./check.sh'",
+    ),
+    "the settings": (
+        lambda it: it.write(".forge/config.yaml", f"trace: quiet\n{SETTINGS}"),
+        "policy 'project'",
+    ),
     "a server": (
         lambda it: edit(it, "server.py", "without the SDK", "with a trick"),
         "MCP server 'notes' (python3 server.py)",
@@ -249,14 +274,26 @@ STEPS: dict[str, tuple[Callable[[Project], object], str]] = {
         lambda it: offer(it, more={"annotations": {"readOnlyHint": True}}),
         "tools/look of the MCP server 'notes' changed",
     ),
-    "instructions": (lambda it: offer(it, instructions="Never ask."), "instructions of the MCP server 'notes' changed"),
-    "a resource": (lambda it: offer(it, resources=[]), "resources/note://a of the MCP server 'notes' was removed"),
+    "instructions": (
+        lambda it: offer(it, instructions="Never ask."),
+        "instructions of the MCP server 'notes' changed",
+    ),
+    "a resource": (
+        lambda it: offer(it, resources=[]),
+        "resources/note://a of the MCP server 'notes' was removed",
+    ),
     "a prompt": (
         lambda it: offer(it, prompts=[{"name": "sum", "description": "Send."}]),
         "prompts/sum of the MCP server 'notes' changed",
     ),
-    "the lock is gone": (lambda it: (it.folder / "worker.lock").unlink(), "there is no worker.lock"),
-    "the lock is not one": (lambda it: it.write("worker.lock", "worker: 7\n"), "worker.lock:1:9: worker"),
+    "the lock is gone": (
+        lambda it: (it.folder / "worker.lock").unlink(),
+        "there is no worker.lock",
+    ),
+    "the lock is not one": (
+        lambda it: it.write("worker.lock", "worker: 7\n"),
+        "worker.lock:1:9: worker",
+    ),
 }
 
 
@@ -295,7 +332,10 @@ def test_who_demands_a_lock(clerk: Project, cli: Cli, monkeypatch: pytest.Monkey
     )
     clerk.write("inputs.jsonl", '{"task": "go"}\n')
     assert cli("batch", "worker.yaml", "inputs.jsonl", "-y").code == ExitCode.UNTRUSTED
-    assert cli("tools", "call", "greet", "--worker", "worker.yaml", "name=Ann", "-y").code == ExitCode.UNTRUSTED
+    assert (
+        cli("tools", "call", "greet", "--worker", "worker.yaml", "name=Ann", "-y").code
+        == ExitCode.UNTRUSTED
+    )
     assert cli("approve", "worker.yaml", "greet", "name=Ann").code == 0
 
 
@@ -309,9 +349,10 @@ def test_other_commands_keep_to_a_lock(clerk: Project, cli: Cli) -> None:
     )
     assert [cli(*command).code for command in commands[:1]] == [0]
     edit(clerk, "helper.py", "Hello", "Bye")
-    assert [cli(*command, *(["--restart"] if command[0] == "batch" else [])).code for command in commands] == [
-        ExitCode.UNTRUSTED
-    ] * 3
+    assert [
+        cli(*command, *(["--restart"] if command[0] == "batch" else [])).code
+        for command in commands
+    ] == [ExitCode.UNTRUSTED] * 3
 
 
 def test_code_that_is_swapped_between_check_and_import_is_not_imported(clerk: Project) -> None:
@@ -325,7 +366,9 @@ def test_code_that_is_swapped_between_check_and_import_is_not_imported(clerk: Pr
         async def work() -> None:
             wiring = Wiring(prepared=prepared)
             model = scripted_model("done")
-            async with WorkerRuntime(worker=worker, workspace=clerk.folder, wiring=wiring, model=model):
+            async with WorkerRuntime(
+                worker=worker, workspace=clerk.folder, wiring=wiring, model=model
+            ):
                 raise AssertionError("it was opened")
 
         with pytest.raises(LockError, match="'helper.py'"):
@@ -352,11 +395,18 @@ def test_a_child_that_is_swapped_after_the_check_does_not_run(clerk: Project) ->
     assert "the child worker 'checker' (./checker.yaml) changed" in done.stderr, done.stderr
 
 
-def test_a_child_keeps_to_a_lock_of_its_own_below_a_parent_without_one(project: Project, cli: Cli) -> None:
+def test_a_child_keeps_to_a_lock_of_its_own_below_a_parent_without_one(
+    project: Project, cli: Cli
+) -> None:
     project.write("kid.yaml", "name: kid\nlock: required\nmodel: script:kid.script.yaml\n")
     project.write("kid.script.yaml", "turns: [{text: kid ran}]\n")
-    project.write("worker.yaml", "name: parent\nmodel: script:script.yaml\ntoolsets: {workers: {allowed: [kid]}}\n")
-    project.write("script.yaml", 'turns: [{calls: [{tool: kid, input: {input: go}}]}, {text: "{result}"}]\n')
+    project.write(
+        "worker.yaml",
+        "name: parent\nmodel: script:script.yaml\ntoolsets: {workers: {allowed: [kid]}}\n",
+    )
+    project.write(
+        "script.yaml", 'turns: [{calls: [{tool: kid, input: {input: go}}]}, {text: "{result}"}]\n'
+    )
     told = []
     for step in ("", "lock", "edit"):
         if step == "lock":
@@ -364,12 +414,18 @@ def test_a_child_keeps_to_a_lock_of_its_own_below_a_parent_without_one(project: 
         elif step == "edit":
             edit(project, "kid.yaml", "required", "required  # now")
         told.append(cli("run", "worker.yaml", "go", "-y", "-p").out)
-    assert ["there is no kid.lock" in told[0], told[1], "not what was locked" in told[2]] == [True, "kid ran\n", True]
+    assert ["there is no kid.lock" in told[0], told[1], "not what was locked" in told[2]] == [
+        True,
+        "kid ran\n",
+        True,
+    ]
 
 
 def test_what_comes_in_mid_session_is_left_out(clerk: Project) -> None:
     """The server says that its list changed: what is new, renamed, or changed by a character that nobody sees."""
-    made = [{"tool": f"notes__{name}", "input": {}} for name in ("late", "look", "seek", "find", "read")]
+    made = [
+        {"tool": f"notes__{name}", "input": {}} for name in ("late", "look", "seek", "find", "read")
+    ]
     turns = [
         {"calls": [{"tool": "notes__more", "input": {}}]},
         {"calls": made},
@@ -392,7 +448,11 @@ def test_what_comes_in_mid_session_is_left_out(clerk: Project) -> None:
     asked = [line["tools"] for line in lines if line["type"] == "turnStart"]
     assert {"notes__look", "notes__find"} <= set(asked[0])
     assert [name for name in asked[1] if name.startswith("notes__")] == ["notes__more"]
-    told = [line["message"] for line in lines if line["type"] == "status" and "left out" in line["message"]]
+    told = [
+        line["message"]
+        for line in lines
+        if line["type"] == "status" and "left out" in line["message"]
+    ]
     assert told == [
         "the tool look of the MCP server notes is left out: its description has invisible or control characters",
         "the tool notes__read changed since the session began, and worker.lock does not have it so: it is left out",
@@ -401,7 +461,9 @@ def test_what_comes_in_mid_session_is_left_out(clerk: Project) -> None:
     ]
 
 
-def test_a_server_that_is_not_there_is_not_compared(clerk: Project, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_is_not_there_is_not_compared(
+    clerk: Project, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It may come back, and then what fits is let in; the others of the worker are compared as ever."""
     # a script on the PATH, such as a shim of pyenv, is a part of what is locked; here it is the interpreter itself
     programs = clerk.folder.parent / "programs"
@@ -436,9 +498,16 @@ def test_a_lock_made_on_another_machine_fits(clerk: Project, tmp_path: Path) -> 
 
 def test_a_lock_is_protected_from_its_worker(clerk: Project, cli: Cli) -> None:
     zone = "{name: w, path: ., mode: rw, approval: {write: preApproved}}"
-    clerk.write("plain.yaml", f"name: plain\ntoolsets: {{filesystem: {{}}}}\nsandbox: {{zones: [{zone}]}}\n")
-    verdict = json.loads(cli("approve", "plain.yaml", "write_file", "path=/w/plain.lock", "content=x", "--json").out)
-    assert (verdict["verdict"], "own" in verdict["reason"] or "protected" in verdict["reason"]) == ("ask", True)
+    clerk.write(
+        "plain.yaml", f"name: plain\ntoolsets: {{filesystem: {{}}}}\nsandbox: {{zones: [{zone}]}}\n"
+    )
+    verdict = json.loads(
+        cli("approve", "plain.yaml", "write_file", "path=/w/plain.lock", "content=x", "--json").out
+    )
+    assert (verdict["verdict"], "own" in verdict["reason"] or "protected" in verdict["reason"]) == (
+        "ask",
+        True,
+    )
 
 
 def test_update_shows_the_difference_and_asks(clerk: Project, cli: Cli, warm: Warm) -> None:
@@ -446,7 +515,10 @@ def test_update_shows_the_difference_and_asks(clerk: Project, cli: Cli, warm: Wa
     offer(clerk, instructions="Never ask.")
     done = cli("lock", "worker.yaml")
     assert done.code == ExitCode.UNTRUSTED
-    assert "the module 'helper.py' (./tools.py) changed\n  instructions of the MCP server 'notes' changed\n" in done.err
+    assert (
+        "the module 'helper.py' (./tools.py) changed\n  instructions of the MCP server 'notes' changed\n"
+        in done.err
+    )
     headless = cli("lock", "worker.yaml", "--update")
     assert (headless.code, "forge cannot ask here" in headless.err) == (2, True)
     assert cli("lock", "worker.yaml", "helper.py").code == 2
@@ -454,7 +526,13 @@ def test_update_shows_the_difference_and_asks(clerk: Project, cli: Cli, warm: Wa
 
     def answer(argv: list[str], *keys: str) -> tuple[int | None, str]:
         env = {**os.environ, "FORGE_HOME": str(clerk.home), "TERM": "dumb"}
-        child = pexpect.spawn(str(warm.python), ["-m", "forge_cli", *argv], cwd=clerk.folder, env=env, encoding="utf-8")
+        child = pexpect.spawn(
+            str(warm.python),
+            ["-m", "forge_cli", *argv],
+            cwd=clerk.folder,
+            env=env,
+            encoding="utf-8",
+        )
         for key in keys:
             child.expect(r"\[n\]o >", timeout=60)
             child.sendline(key)
@@ -469,22 +547,37 @@ def test_update_shows_the_difference_and_asks(clerk: Project, cli: Cli, warm: Wa
     assert answer(["lock", "worker.yaml", "--update", "helper.py"], "y")[0] == 0
     changed = set(clerk.read("worker.lock").splitlines()) ^ set(before.splitlines())
     assert {line.split(",")[0] for line in changed} == {"- {name: helper.py"}
-    assert answer(["run", "worker.yaml", "go", "-y", "--locked"], "no settings", "n")[0] == ExitCode.UNTRUSTED
+    assert (
+        answer(["run", "worker.yaml", "go", "-y", "--locked"], "no settings", "n")[0]
+        == ExitCode.UNTRUSTED
+    )
     code, told = answer(["run", "worker.yaml", "go", "-y", "--locked"], "no settings", "y")
     assert (code, "{}" in told) == (0, True), told
     assert run(cli, "--locked").code == 0
 
 
 @pytest.mark.long
-def test_a_server_without_a_version_is_refused(project: Project, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_without_a_version_is_refused(
+    project: Project, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_clerk(project)
     bin_folder = project.folder / "bin"
-    project.write("bin/npx", f'#!/bin/sh\nexec "{sys.executable}" "{project.folder}/server.py"\n').chmod(0o755)
+    project.write(
+        "bin/npx", f'#!/bin/sh\nexec "{sys.executable}" "{project.folder}/server.py"\n'
+    ).chmod(0o755)
     monkeypatch.setenv("PATH", f"{bin_folder}{os.pathsep}{os.environ['PATH']}")
-    edit(project, "worker.yaml", "{command: python3, args: [server.py]}", "{command: npx, args: [-y, notes-server]}")
+    edit(
+        project,
+        "worker.yaml",
+        "{command: python3, args: [server.py]}",
+        "{command: npx, args: [-y, notes-server]}",
+    )
     done = cli("lock", "worker.yaml")
     assert done.code == ExitCode.USAGE
-    assert "notes: npx -y notes-server\n  write npx -y notes-server@VERSION; or lock what they offer now" in done.err
+    assert (
+        "notes: npx -y notes-server\n  write npx -y notes-server@VERSION; or lock what they offer now"
+        in done.err
+    )
     assert not (project.folder / "worker.lock").exists()
     assert cli("lock", "worker.yaml", "--allow-floating").code == 0
     assert run(cli, "--locked").code == 0
@@ -519,9 +612,16 @@ def write_words(site: Path, version: str = "1.0", base: str = "2.0") -> None:
     shutil.rmtree(site, ignore_errors=True)
     needs = "Requires-Dist: words-base\nRequires-Dist: forge-workers\n"
     write_distribution(
-        site, "forge-tools-words", ["words = words_plugin"], version=version, metadata=needs, words_plugin=PLUGIN
+        site,
+        "forge-tools-words",
+        ["words = words_plugin"],
+        version=version,
+        metadata=needs,
+        words_plugin=PLUGIN,
     )
-    write_distribution(site, "words-base", version=base, words_base="def loud(text):\n    return text.upper()\n")
+    write_distribution(
+        site, "words-base", version=base, words_base="def loud(text):\n    return text.upper()\n"
+    )
 
 
 @pytest.mark.long
@@ -530,7 +630,9 @@ def test_packages_are_locked_with_what_they_require(project: Project, tmp_path: 
     write_words(site)
     env = {"PYTHONPATH": str(site), "FORGE_LOAD_PLUGINS": "forge-tools-words"}
     project.write("worker.yaml", "name: w\nmodel: script:script.yaml\ntoolsets: {words: {}}\n")
-    project.write("script.yaml", "turns: [{calls: [{tool: shout, input: {text: hi}}]}, {text: '{result}'}]\n")
+    project.write(
+        "script.yaml", "turns: [{calls: [{tool: shout, input: {text: hi}}]}, {text: '{result}'}]\n"
+    )
 
     def run_locked() -> tuple[int, str, str]:
         done = project.forge("run", "worker.yaml", "go", "-p", "--locked", env=env)
@@ -544,10 +646,16 @@ def test_packages_are_locked_with_what_they_require(project: Project, tmp_path: 
     ]
     assert run_locked() == (0, "HI\n", "")
     write_words(site, version="1.1")
-    assert "the package 'forge-tools-words' (toolsets.words) changed from 1.0 to 1.1" in run_locked()[2]
+    assert (
+        "the package 'forge-tools-words' (toolsets.words) changed from 1.0 to 1.1"
+        in run_locked()[2]
+    )
     write_words(site, base="2.1")
     code, _, told = run_locked()
-    assert (code, "'words-base' (required by forge-tools-words) changed from 2.0 to 2.1" in told) == (8, True)
+    assert (
+        code,
+        "'words-base' (required by forge-tools-words) changed from 2.0 to 2.1" in told,
+    ) == (8, True)
     write_words(site)
     (site / "words_plugin.py").write_text(PLUGIN.replace("loud(text)", "loud(text) + '!'"))
     assert "(toolsets.words) changed; it still says 1.0" in run_locked()[2]
@@ -565,8 +673,12 @@ def test_lines_for_pip_have_the_hashes_of_archives(project: Project, tmp_path: P
         plain = name.replace("-", "_")
         with zipfile.ZipFile(wheels / f"{plain}-{version}-py3-none-any.whl", "w") as wheel:
             info = f"{plain}-{version}.dist-info"
-            wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-            wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+            wheel.writestr(
+                f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+            )
+            wheel.writestr(
+                f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+            )
             wheel.writestr(f"{info}/RECORD", "")
     project.write("worker.yaml", "name: w\ntoolsets: {words: {}}\n")
     env = {"PYTHONPATH": str(site), "FORGE_LOAD_PLUGINS": "forge-tools-words"}
@@ -577,7 +689,10 @@ def test_lines_for_pip_have_the_hashes_of_archives(project: Project, tmp_path: P
         "PIP_CONFIG_FILE": os.devnull,
     }
     done = project.forge("lock", "worker.yaml", "--pip", env=env)
-    hashes = {file.name.partition("-")[0]: hashlib.sha256(file.read_bytes()).hexdigest() for file in wheels.iterdir()}
+    hashes = {
+        file.name.partition("-")[0]: hashlib.sha256(file.read_bytes()).hexdigest()
+        for file in wheels.iterdir()
+    }
     assert done.stdout.splitlines() == [
         "# pip install --require-hashes --no-deps -r THIS",
         f"forge-tools-words==1.0 --hash=sha256:{hashes['forge_tools_words']}",
@@ -591,9 +706,15 @@ def test_lines_for_pip_have_the_hashes_of_archives(project: Project, tmp_path: P
 def test_doctor_names_locks_that_are_stale(clerk: Project, cli: Cli) -> None:
     def locks() -> list[tuple[str, bool, str]]:
         checks = json.loads(cli("doctor", "--json").out)["checks"]
-        return [(each["id"], each["ok"], each["detail"]) for each in checks if each["id"].startswith("lock.")]
+        return [
+            (each["id"], each["ok"], each["detail"])
+            for each in checks
+            if each["id"].startswith("lock.")
+        ]
 
-    assert locks() == [("lock.worker", True, f"{clerk.folder}/worker.lock fits the files that are there")]
+    assert locks() == [
+        ("lock.worker", True, f"{clerk.folder}/worker.lock fits the files that are there")
+    ]
     edit(clerk, "helper.py", "Hello", "Bye")
     assert locks() == [("lock.worker", False, "the module 'helper.py' (./tools.py) changed")]
 

@@ -28,7 +28,9 @@ toolsets:
   external: {package: own_package, import: greet, approval: {default: preApproved}}
 """
 PLAY = "turns: [{calls: [{tool: f}, {tool: greet}]}, {text: '{results[0]} {results[1]}'}]"
-TOOLS = 'def f() -> str:\n    """F."""\n    import own_library.part\n    return own_library.part.said\n'
+TOOLS = (
+    'def f() -> str:\n    """F."""\n    import own_library.part\n    return own_library.part.said\n'
+)
 PACKAGE = 'def greet() -> str:\n    """Greet."""\n    return "good"\n'
 
 
@@ -38,7 +40,11 @@ class Locked:
         self.python, self.path = sys.executable, [str(project.folder / "lib")]
 
     def forge(self, *words: str) -> subprocess.CompletedProcess[str]:
-        own = {"HOME": os.environ["HOME"], "FORGE_HOME": str(self.project.home), "PATH": os.environ["PATH"]}
+        own = {
+            "HOME": os.environ["HOME"],
+            "FORGE_HOME": str(self.project.home),
+            "PATH": os.environ["PATH"],
+        }
         more = {"PYTHONPATH": os.pathsep.join(self.path)} if self.path else {}
         return subprocess.run(
             [self.python, "-m", "forge_cli", *words],
@@ -92,7 +98,10 @@ def test_a_lock_names_what_code_imports_and_what_python_brings(locked: Locked) -
         before = file.read_text() if file.exists() else None
         file.write_text(f"{before or ''}\n# changed")
         done = locked.run()
-        assert (done.returncode, f"'{told}'" in done.stderr) == (ExitCode.UNTRUSTED, True), (name, done.stderr)
+        assert (done.returncode, f"'{told}'" in done.stderr) == (ExitCode.UNTRUSTED, True), (
+            name,
+            done.stderr,
+        )
         file.unlink() if before is None else file.write_text(before)
     done = locked.run()
     assert done.returncode == 0, done.stderr
@@ -141,7 +150,10 @@ def test_a_path_file_that_runs_code_is_known_to_the_lock(locked: Locked) -> None
     place = locked.project.folder / "env"
     venv.EnvBuilder(symlinks=True).create(place)
     site = place / f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
-    path = [str(Path(forge_cli.__file__).parents[1]), *(each for each in sys.path if each.endswith("site-packages"))]
+    path = [
+        str(Path(forge_cli.__file__).parents[1]),
+        *(each for each in sys.path if each.endswith("site-packages")),
+    ]
     (site / "lab.pth").write_text("\n".join(path))
     locked.python = str(place / "bin/python")
     locked.lock()
@@ -149,7 +161,10 @@ def test_a_path_file_that_runs_code_is_known_to_the_lock(locked: Locked) -> None
     (site / "b.pth").write_text("import os\n")
 
     done = locked.run()
-    assert (done.returncode, "'b.pth' (Python imports it by itself) was added" in done.stderr) == (8, True)
+    assert (done.returncode, "'b.pth' (Python imports it by itself) was added" in done.stderr) == (
+        8,
+        True,
+    )
 
 
 def test_a_file_that_changes_between_the_look_and_the_import_is_refused(
@@ -171,7 +186,9 @@ def test_a_file_that_changes_between_the_look_and_the_import_is_refused(
 
     assert importlib.import_module("own_checked_package.one").name == "one"
     for name in ("two", "three"):
-        with pytest.raises(LockError, match=f"{name}.py is not the file that was compared with the lock"):
+        with pytest.raises(
+            LockError, match=f"{name}.py is not the file that was compared with the lock"
+        ):
             importlib.import_module(f"own_checked_package.{name}")
     for name in ("own_checked_package.one", "own_checked_package"):
         monkeypatch.delitem(sys.modules, name)

@@ -65,14 +65,20 @@ def test_it_is_told_and_nothing_waits(cli, tester, odd, way: str) -> None:
             odd(tester.home / "tools/odd/tool.yaml")
         case "entrypoint":
             odd(tester.home / "tools/entry/entry.py")
-            (tester.home / "tools/entry/tool.yaml").write_text("name: entry\ndescription: d\nentrypoint: entry.py\n")
+            (tester.home / "tools/entry/tool.yaml").write_text(
+                "name: entry\ndescription: d\nentrypoint: entry.py\n"
+            )
         case "tools.py" | "tools.py, looked at":
             odd(tester.folder / "odd_tools.py")
             section = "{custom: {module: ./odd_tools.py, tools: [a]}}"
-            tester.write("odd_tools.yaml", f"name: w\nmodel: script:script.yaml\ntoolsets: {section}\n")
+            tester.write(
+                "odd_tools.yaml", f"name: w\nmodel: script:script.yaml\ntoolsets: {section}\n"
+            )
         case "plugin":
             odd(tester.folder / "odd_tools.py")
-            tester.write("odd_plugin.yaml", "name: w\nmodel: script:script.yaml\nplugins: [./odd_tools.py]\n")
+            tester.write(
+                "odd_plugin.yaml", "name: w\nmodel: script:script.yaml\nplugins: [./odd_tools.py]\n"
+            )
     done = cli(*args)
     assert done.code == code, done
     assert done.err
@@ -82,9 +88,17 @@ def test_it_is_told_and_nothing_waits(cli, tester, odd, way: str) -> None:
 NOT_THERE = {
     "worker": (["run", "./PATH.yaml", "go"], 3, "PATH.yaml: "),
     "answer": (["run", "worker.yaml", "go", "-o", "PATH"], 2, "-o PATH: it cannot be written: "),
-    "record": (["run", "worker.yaml", "go", "--record", "PATH"], 2, "--record PATH: it cannot be written: "),
+    "record": (
+        ["run", "worker.yaml", "go", "--record", "PATH"],
+        2,
+        "--record PATH: it cannot be written: ",
+    ),
     "folder": (["run", "worker.yaml", "go", "-C", "PATH"], 2, "-C PATH: there is no such folder"),
-    "zone": (["run", "worker.yaml", "go", "--add-dir", "PATH"], 2, "--add-dir PATH: there is no such folder"),
+    "zone": (
+        ["run", "worker.yaml", "go", "--add-dir", "PATH"],
+        2,
+        "--add-dir PATH: there is no such folder",
+    ),
     "replayed": (["run", "worker.yaml", "--replay", "PATH"], 3, "there is no "),
     "replay": (["replay", "PATH"], 3, "there is no "),
     "test": (["test", "PATH"], 3, "PATH"),
@@ -92,7 +106,11 @@ NOT_THERE = {
     "lock": (["lock", "PATH"], 3, "PATH"),
     "batch": (["batch", "worker.yaml", "PATH"], 3, "PATH:1:1: there is no such file or folder"),
     "batch status": (["batch", "status", "PATH"], 3, "PATH:1:1: there is no batch of this name"),
-    "approve": (["approve", "worker.yaml", "--batch", "PATH"], 2, "--batch PATH: there is no such file"),
+    "approve": (
+        ["approve", "worker.yaml", "--batch", "PATH"],
+        2,
+        "--batch PATH: there is no such file",
+    ),
     "tools test": (["tools", "test", "PATH"], 2, "there is no tool, toolset, worker or file"),
     "plugin": (["plugins", "install", "./PATH"], 2, "there is no file or folder ./PATH"),
 }
@@ -106,7 +124,9 @@ def bound(cli, tester, tmp_path) -> Callable[..., Done]:
     (tester.folder / "locked").chmod(0)
 
     def forge(*words: str) -> Done:
-        assert as_owner(lambda: (tmp_path / "done").write_text(json.dumps(list(vars(cli(*words)).values()))))
+        assert as_owner(
+            lambda: (tmp_path / "done").write_text(json.dumps(list(vars(cli(*words)).values())))
+        )
         return Done(*json.loads((tmp_path / "done").read_text()))
 
     return forge
@@ -120,7 +140,10 @@ def test_a_path_that_cannot_be_looked_at_is_not_there(bound, path: str, way: str
     done = bound(*(word.replace("PATH", path) for word in args))
     assert done.code == code, done
     assert problem.replace("PATH", path) in done.err
-    assert way != "trust" or ("you may not read" if "/" in path else "folder\n  check the path") in done.err
+    assert (
+        way != "trust"
+        or ("you may not read" if "/" in path else "folder\n  check the path") in done.err
+    )
 
 
 @pytest.mark.parametrize(
@@ -128,7 +151,10 @@ def test_a_path_that_cannot_be_looked_at_is_not_there(bound, path: str, way: str
     [
         ("run locked go", "locked/worker.yaml: you may not read this file"),
         ("worker check locked", "locked/worker.yaml: you may not read this file"),
-        ("run worker.yaml go --output-schema schema.json", "schema.json cannot be read: Permission denied"),
+        (
+            "run worker.yaml go --output-schema schema.json",
+            "schema.json cannot be read: Permission denied",
+        ),
     ],
 )
 def test_what_may_not_be_read_is_invalid(bound, args: str, problem: str) -> None:
@@ -150,7 +176,10 @@ def test_a_home_that_may_not_be_written(bound, tester, monkeypatch) -> None:
     tester.home.chmod(0o500)
     done = bound("tools", "call", "read_file", "path=src/a.txt")
     assert (done.code, done.out) == (0, "one\ntwo\n"), done
-    assert f"warning: zone 'tools': '{tester.home}/tools' cannot be made: Permission denied\n" in done.err
+    assert (
+        f"warning: zone 'tools': '{tester.home}/tools' cannot be made: Permission denied\n"
+        in done.err
+    )
     monkeypatch.setenv("FORGE_LOAD_PLUGINS", "none")
     done = bound("tools", "list", "--json")
     assert not [row for row in json.loads(done.out) if "error" in row], done

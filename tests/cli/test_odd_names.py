@@ -18,10 +18,38 @@ from .test_undo_commands import WORKER, own, shell
 pytestmark = pytest.mark.needs("overlay")
 
 NAMES = [
-    *(b"new\nline", b"end\n", b"\r", b"tab\tname", b"esc\x1b[31mred\x1b[0m", b"bell\x07", b"\x01", b"\x7f"),
+    *(
+        b"new\nline",
+        b"end\n",
+        b"\r",
+        b"tab\tname",
+        b"esc\x1b[31mred\x1b[0m",
+        b"bell\x07",
+        b"\x01",
+        b"\x7f",
+    ),
     *(b"-rf", b"--", b"trailing ", b" leading", b"\xff", b"caf\xe9", b"\xed\xa0\x80", b".git\xff"),
-    *(b"a" * 255, "é".encode() * 127, b"\xff" * 255, "\u202ertl".encode(), "\u2028".encode(), "😀".encode()),
-    *(b"back\\slash", b"quote'\"", b"*", b"$(x)", b"~", b"#x", b"a:b", b"%n", b"\\n", b"\\xff", b".forge-x"),
+    *(
+        b"a" * 255,
+        "é".encode() * 127,
+        b"\xff" * 255,
+        "\u202ertl".encode(),
+        "\u2028".encode(),
+        "😀".encode(),
+    ),
+    *(
+        b"back\\slash",
+        b"quote'\"",
+        b"*",
+        b"$(x)",
+        b"~",
+        b"#x",
+        b"a:b",
+        b"%n",
+        b"\\n",
+        b"\\xff",
+        b".forge-x",
+    ),
 ]
 OPERATIONS = """
 import os, shutil
@@ -87,7 +115,9 @@ def test_commands_change_them_and_every_change_is_undone_and_redone(named: Proje
     assert len(done.out.splitlines()) == len(paths)
 
 
-def test_a_trial_shows_them_and_applies_them_after_a_yes(named: Project, cli, tmp_path: Path) -> None:
+def test_a_trial_shows_them_and_applies_them_after_a_yes(
+    named: Project, cli, tmp_path: Path
+) -> None:
     before = own(named.folder)
     real = tmp_path / "real"
     real.mkdir()
@@ -96,7 +126,11 @@ def test_a_trial_shows_them_and_applies_them_after_a_yes(named: Project, cli, tm
     script(named, calls(shell("python3 operations.py")), "done")
     assert cli("run", "worker.yaml", "go", "-p", "--on-ask", "park").code == 10
     assert own(named.folder) == before
-    for command in (("approvals", "list"), ("approvals", "list", "--json"), ("sessions", "show", "last")):
+    for command in (
+        ("approvals", "list"),
+        ("approvals", "list", "--json"),
+        ("sessions", "show", "last"),
+    ):
         told = cli(*command)
         assert told.code == 0, told
         assert not {"\x1b", "\x07", "\u202e", "\r"} & set(told.out), command
@@ -105,7 +139,9 @@ def test_a_trial_shows_them_and_applies_them_after_a_yes(named: Project, cli, tm
     assert (done.code, done.out) == (0, "done\n"), done
     subprocess.run(["python3", "operations.py"], cwd=real, check=True, timeout=60)
     expected = own(real)
-    assert {name: said for name, said in own(named.folder).items() if name != "worker.yaml"} == expected
+    assert {
+        name: said for name, said in own(named.folder).items() if name != "worker.yaml"
+    } == expected
     assert cli("undo").code == 0
     assert own(named.folder) == before
 
@@ -115,7 +151,11 @@ def test_the_folder_of_the_work_has_such_a_name(named: Project, cli, name: bytes
     folder = Path(os.fsdecode(os.path.join(os.fsencode(named.folder), name)))
     folder.mkdir()
     (folder / "app.py").write_text("one\n")
-    script(named, calls(shell("echo two > app.py; mkdir d; echo new > d/new; ln -s app.py link")), "done")
+    script(
+        named,
+        calls(shell("echo two > app.py; mkdir d; echo new > d/new; ln -s app.py link")),
+        "done",
+    )
     worker = str(named.folder / "worker.yaml")
     assert cli("run", worker, "go", "-p", "--on-ask", "park", "-C", str(folder)).code == 10
     assert own(folder) == {"app.py": (0o100644, b"one\n")}

@@ -14,7 +14,10 @@ from forge_cli.ui.terminal.slash import json_object
 from tests.support.rows import each_row
 
 
-@each_row(("text", "problem"), [("[1]", "must be a JSON object"), ("{a", "is not JSON"), ("[" * 10**5, "is not JSON")])
+@each_row(
+    ("text", "problem"),
+    [("[1]", "must be a JSON object"), ("{a", "is not JSON"), ("[" * 10**5, "is not JSON")],
+)
 def test_what_is_not_an_object_is_refused(text: str, problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
         json_object(text)
@@ -39,7 +42,9 @@ def adding(tester: Project, tmp_path: Path) -> Path:
 
 
 def test_a_folder_can_be_added_as_a_zone(cli, tester: Project, adding: Path) -> None:
-    done = cli("run", "plain.yaml", "Go.", "-p", "-y", "--add-dir", str(adding), "--output-format", "json")
+    done = cli(
+        "run", "plain.yaml", "Go.", "-p", "-y", "--add-dir", str(adding), "--output-format", "json"
+    )
     assert done.code == 0
     found = json.loads(done.out)
     assert "from outside" in found["response"]
@@ -48,7 +53,9 @@ def test_a_folder_can_be_added_as_a_zone(cli, tester: Project, adding: Path) -> 
 
 
 def test_writing_asks_in_a_folder_that_was_added(cli, adding: Path) -> None:
-    done = cli("run", "plain.yaml", "Go.", "-p", "--add-dir", str(adding), "--output-format", "json")
+    done = cli(
+        "run", "plain.yaml", "Go.", "-p", "--add-dir", str(adding), "--output-format", "json"
+    )
     assert [denial["tool"] for denial in json.loads(done.out)["denials"]] == ["write_file"]
     assert not (adding / "b.txt").exists()
 
@@ -74,14 +81,19 @@ def test_without_it_the_folder_is_out_of_reach(cli, adding: Path) -> None:
         ("/", "its name cannot be that of a zone"),
     ],
 )
-def test_a_folder_that_cannot_be_added_is_a_usage_error(cli, tester: Project, name: str, problem: str) -> None:
+def test_a_folder_that_cannot_be_added_is_a_usage_error(
+    cli, tester: Project, name: str, problem: str
+) -> None:
     for folder in ("elsewhere/notes", "123", "other"):
         (tester.folder / folder).mkdir(parents=True)
     if name == "src":
         (tester.folder / "source").symlink_to(tester.folder / "src")
         name = "source"
         tester.write(
-            "worker.yaml", (tester.folder / "worker.yaml").read_text().replace("name: src", "name: srx, path: ./src")
+            "worker.yaml",
+            (tester.folder / "worker.yaml")
+            .read_text()
+            .replace("name: src", "name: srx, path: ./src"),
         )
     done = cli("run", "worker.yaml", "Go.", "-p", "--add-dir", name)
     assert done.code == 2
@@ -113,7 +125,13 @@ def test_an_empty_value_is_not_taken_for_none(cli, tester: Project, words: list[
 
 
 def test_nor_is_one_of_a_tool_that_is_called(cli, tester: Project) -> None:
-    for words in (["-C", ""], ["--cd="], ["--worker", ""], ["--json-input", ""], ["--approval-mode="]):
+    for words in (
+        ["-C", ""],
+        ["--cd="],
+        ["--worker", ""],
+        ["--json-input", ""],
+        ["--approval-mode="],
+    ):
         done = cli("tools", "call", "list_files", *words)
         option = words[0].rstrip("=")
         assert (done.code, done.out, done.err) == (2, "", f"forge: {option} needs a value\n")

@@ -30,7 +30,13 @@ def write(path: str, content: str) -> object:
 
 def test_an_undo_is_undone_and_done_again(writer: Project, cli) -> None:
     before = own(writer.folder)
-    work(writer, cli, write("app.py", "two\n"), write("a/b/new.txt", "new\n"), call("delete_file", path="old.txt"))
+    work(
+        writer,
+        cli,
+        write("app.py", "two\n"),
+        write("a/b/new.txt", "new\n"),
+        call("delete_file", path="old.txt"),
+    )
     (writer.folder / "a").chmod(0o700)
     after = own(writer.folder)
     for _ in range(2):
@@ -78,9 +84,13 @@ def test_what_was_changed_since_the_undo_stays(writer: Project, cli) -> None:
     assert writer.read("app.py") == "two\n"
 
 
-def test_an_undo_that_was_cut_off_is_completed_before_it_is_redone(writer: Project, cli, monkeypatch) -> None:
+def test_an_undo_that_was_cut_off_is_completed_before_it_is_redone(
+    writer: Project, cli, monkeypatch
+) -> None:
     before = own(writer.folder)
-    work(writer, cli, write("app.py", "two\n"), write("new.txt", "new\n"), write("other.txt", "x\n"))
+    work(
+        writer, cli, write("app.py", "two\n"), write("new.txt", "new\n"), write("other.txt", "x\n")
+    )
     after = own(writer.folder)
     with monkeypatch.context() as patched:
         patched.setattr("forge_cli.record.undo.restore_file", interrupt)

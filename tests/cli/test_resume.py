@@ -94,7 +94,11 @@ def lines(project: Project) -> list[Line]:
 
 
 def results(project: Project) -> list[tuple[str, str]]:
-    return [(line.data["toolName"], line.data["status"]) for line in lines(project) if line.type == "toolResult"]
+    return [
+        (line.data["toolName"], line.data["status"])
+        for line in lines(project)
+        if line.type == "toolResult"
+    ]
 
 
 def kept(project: Project) -> list[str]:
@@ -142,13 +146,23 @@ def test_a_copy_leaves_the_original_alone(keeper, cli) -> None:
     cli("run", "worker.yaml", "go")
     first = last(keeper)
     before = first.read_bytes(), first.stat().st_mtime_ns
-    done = cli("run", "worker.yaml", "-r", first.stem[:15], "--fork", "more", "--output-format", "json")
+    done = cli(
+        "run", "worker.yaml", "-r", first.stem[:15], "--fork", "more", "--output-format", "json"
+    )
     assert json.loads(done.out)["sessionId"] == last(keeper).stem != first.stem
     assert (first.read_bytes(), first.stat().st_mtime_ns) == before
     copied = lines(keeper)
     assert {line.session for line in copied} == {last(keeper).stem}
-    assert [line.data.get("forkedFrom") for line in copied if line.type == "sessionStart"] == [None, first.stem]
-    assert [message.text for message in read_past(copied).messages] == ["go", "First.", "more", "Second."]
+    assert [line.data.get("forkedFrom") for line in copied if line.type == "sessionStart"] == [
+        None,
+        first.stem,
+    ]
+    assert [message.text for message in read_past(copied).messages] == [
+        "go",
+        "First.",
+        "more",
+        "Second.",
+    ]
 
 
 def test_a_session_can_be_left_unwritten(keeper, cli) -> None:
@@ -196,7 +210,10 @@ def test_a_session_belongs_to_its_worker(keeper, cli) -> None:
     before = last(keeper).read_bytes()
     done = cli("run", "worker.yaml", "more", "-r", last(keeper).stem)
     assert (done.code, done.out) == (2, "")
-    assert done.err == f"forge: the session {last(keeper).stem} is one of the worker 'other', not of 'keeper'\n"
+    assert (
+        done.err
+        == f"forge: the session {last(keeper).stem} is one of the worker 'other', not of 'keeper'\n"
+    )
     assert last(keeper).read_bytes() == before
 
 
@@ -224,13 +241,18 @@ def test_the_last_session_is_that_of_this_worker_in_this_folder(keeper, cli) -> 
     (keeper.folder / "moved").mkdir()
     done = cli("run", "worker.yaml", "-C", "moved", "-c", "more")
     assert (done.code, last(keeper)) == (0, lost)
-    assert f"resuming the session {lost.stem} of {keeper.folder}/gone, which is no longer there" in done.err
+    assert (
+        f"resuming the session {lost.stem} of {keeper.folder}/gone, which is no longer there"
+        in done.err
+    )
 
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("how", ["-r", "-c"])
 def test_the_folder_has_moved(keeper, cli, monkeypatch, how: str) -> None:
-    script(keeper, calls(call("keep", text="a")), "First.", calls(call("keep", text="b")), "Second.")
+    script(
+        keeper, calls(call("keep", text="a")), "First.", calls(call("keep", text="b")), "Second."
+    )
     cli("run", "worker.yaml", "go")
     session = last(keeper).stem
     home, moved = keeper.home, keeper.folder.parent / "elsewhere"
@@ -284,8 +306,16 @@ def test_half_a_line_is_dropped_and_that_is_said(keeper, cli) -> None:
         file.write(b'{"v": 1, "seq": 8, "type": "mess')
     done = cli("run", "worker.yaml", "more", "-c")
     assert (done.code, done.out) == (0, "Second.\n")
-    assert f"forge: the last line of the session {last(keeper).stem} was not finished, and is dropped\n" in done.err
-    assert [message.text for message in read_past(lines(keeper)).messages] == ["go", "First.", "more", "Second."]
+    assert (
+        f"forge: the last line of the session {last(keeper).stem} was not finished, and is dropped\n"
+        in done.err
+    )
+    assert [message.text for message in read_past(lines(keeper)).messages] == [
+        "go",
+        "First.",
+        "more",
+        "Second.",
+    ]
 
 
 # ---- other processes, the disk and the home
@@ -305,12 +335,17 @@ def test_nothing_is_parked_where_nothing_is_kept(keeper, cli, monkeypatch) -> No
     refused = cli("run", "worker.yaml", "go", "--ephemeral", "--on-ask", "park")
     assert (refused.code, refused.out) == (2, "")
     assert refused.err.startswith("forge: --ephemeral and --on-ask park contradict each other\n")
-    kept_elsewhere = cli("run", "worker.yaml", "go", "--ephemeral", "--on-ask", "park", "--record", "record.jsonl")
+    kept_elsewhere = cli(
+        "run", "worker.yaml", "go", "--ephemeral", "--on-ask", "park", "--record", "record.jsonl"
+    )
     assert kept_elsewhere.code == 10
     assert cli("run", "worker.yaml", "-r", "record.jsonl", "-y").out == "kept a\n"
     monkeypatch.setenv("FORGE_HOME", str(keeper.write("home", "this is a file")))
     done = cli("run", "worker.yaml", "go", "--on-ask", "park")
-    assert (done.code, done.out) == (0, "risk was not called; denied: forge could not ask (not interactive)\n")
+    assert (done.code, done.out) == (
+        0,
+        "risk was not called; denied: forge could not ask (not interactive)\n",
+    )
     assert "forge: without a session nothing can be parked: calls that ask are denied\n" in done.err
 
 
@@ -349,7 +384,12 @@ def test_the_answer_that_was_never_told_is_told_when_the_session_is_resumed(keep
         last(keeper).write_text("".join(whole[:-lost]))
         done = cli("run", "worker.yaml", "-c", "--output-format", "json")
         result = json.loads(done.out)
-        assert (done.code, result["status"], result["response"], result["turns"]) == (0, "completed", "The answer.", 0)
+        assert (done.code, result["status"], result["response"], result["turns"]) == (
+            0,
+            "completed",
+            "The answer.",
+            0,
+        )
         assert lines(keeper)[-1].type == "sessionEnd"
         assert cli("run", "worker.yaml", "-c").code == 2
     assert cli("run", "worker.yaml", "-c", "more").out == "Another one.\n"
@@ -360,7 +400,9 @@ def test_an_answer_that_does_not_fit_is_repaired_when_the_session_is_resumed(kee
     script(keeper, '{"m": 1}', '{"n": 2}')
     cli("run", "worker.yaml", "go", "--output-schema", str(schema))
     whole = last(keeper).read_text().splitlines(keepends=True)
-    first = next(number for number, line in enumerate(whole) if json.loads(line)["type"] == "turnEnd")
+    first = next(
+        number for number, line in enumerate(whole) if json.loads(line)["type"] == "turnEnd"
+    )
     last(keeper).write_text("".join(whole[: first + 1]))
     done = cli("run", "worker.yaml", "-c", "--output-format", "json")
     assert (done.code, json.loads(done.out)["output"]) == (0, {"n": 2})
@@ -390,9 +432,14 @@ def test_a_second_process_is_told_the_first(keeper, start, cli) -> None:
         assert ("--fork" in done.err) == (words[0] != "sessions")
     row = json.loads(cli("sessions", "list", "--json").out)[0]
     assert (row["status"], row["pid"]) == ("running", first.process.pid)
-    assert cli("run", "worker.yaml", "-r", session, "--fork", "x", "-m", "script:other.yaml").code == 3
+    assert (
+        cli("run", "worker.yaml", "-r", session, "--fork", "x", "-m", "script:other.yaml").code == 3
+    )
     script(keeper, "A copy.", name="other.yaml")
-    assert cli("run", "worker.yaml", "-r", session, "--fork", "x", "-m", "script:other.yaml").out == "A copy.\n"
+    assert (
+        cli("run", "worker.yaml", "-r", session, "--fork", "x", "-m", "script:other.yaml").out
+        == "A copy.\n"
+    )
     first.signal(signal.SIGINT)
     assert first.end().code == 130
     assert cli("run", "worker.yaml", "-r", session, "x", "-m", "script:other.yaml").code == 0
@@ -415,9 +462,12 @@ def limited(project: Project, *words: str, size: int) -> subprocess.CompletedPro
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize(
-    "size", [0, 2500, *(pytest.param(size, marks=pytest.mark.long) for size in (300, 4000, 6000, 7000))]
+    "size",
+    [0, 2500, *(pytest.param(size, marks=pytest.mark.long) for size in (300, 4000, 6000, 7000))],
 )
-def test_a_full_disk_stops_the_work_and_it_goes_on_when_there_is_room(keeper, cli, size: int) -> None:
+def test_a_full_disk_stops_the_work_and_it_goes_on_when_there_is_room(
+    keeper, cli, size: int
+) -> None:
     script(keeper, *(calls(call("keep", text=f"n{number}")) for number in range(3)), "Done.")
     cli("run", "worker.yaml", "--help")
     done = limited(keeper, "run", "worker.yaml", "go", "--output-format", "json", size=size)
@@ -443,7 +493,10 @@ def test_a_full_disk_stops_the_work_and_it_goes_on_when_there_is_room(keeper, cl
 def test_killed_in_the_middle_of_a_call(keeper, start, cli) -> None:
     repeated = calls(call("hold", text="x"), call("look", at="y"), text="Once more.")
     script(
-        keeper, calls(call("keep", text="a"), call("hold", text="x"), call("keep", text="b")), repeated, "{results[0]}"
+        keeper,
+        calls(call("keep", text="a"), call("hold", text="x"), call("keep", text="b")),
+        repeated,
+        "{results[0]}",
     )
     forge = start("run", "worker.yaml", "go", "--trace", "normal")
     forge.wait_for("holding")
@@ -466,7 +519,12 @@ def test_killed_in_the_middle_of_a_call(keeper, start, cli) -> None:
 
 
 def test_other_arguments_are_another_call(keeper, start, cli) -> None:
-    script(keeper, calls(call("hold", text="x")), calls(call("keep", text="x"), call("keep", text="z")), "Done.")
+    script(
+        keeper,
+        calls(call("hold", text="x")),
+        calls(call("keep", text="x"), call("keep", text="z")),
+        "Done.",
+    )
     forge = start("run", "worker.yaml", "go", "--trace", "normal")
     forge.wait_for("holding")
     forge.signal(signal.SIGKILL)
@@ -477,8 +535,12 @@ def test_other_arguments_are_another_call(keeper, start, cli) -> None:
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_interrupted_in_the_middle_of_a_call(keeper, start, cli, number: signal.Signals, code: int) -> None:
-    script(keeper, calls(call("hold", text="x"), call("keep", text="b")), "{results[0]} {results[1]}")
+def test_interrupted_in_the_middle_of_a_call(
+    keeper, start, cli, number: signal.Signals, code: int
+) -> None:
+    script(
+        keeper, calls(call("hold", text="x"), call("keep", text="b")), "{results[0]} {results[1]}"
+    )
     forge = start("run", "worker.yaml", "go", "--trace", "normal")
     forge.wait_for("holding")
     forge.signal(number)
@@ -489,7 +551,9 @@ def test_interrupted_in_the_middle_of_a_call(keeper, start, cli, number: signal.
     assert results(keeper) == [("hold", "interrupted"), ("keep", "interrupted")]
 
 
-def test_what_was_cut_off_asks_though_everything_is_pre_approved_and_is_told_once(keeper, start, cli) -> None:
+def test_what_was_cut_off_asks_though_everything_is_pre_approved_and_is_told_once(
+    keeper, start, cli
+) -> None:
     again = calls(call("hold", text="x"))
     script(keeper, calls(call("hold", text="x")), again, again, "Done.")
     forge = start("run", "worker.yaml", "go", "--trace", "normal")
@@ -525,7 +589,11 @@ def test_secrets_never_reach_the_log(keeper, cli, monkeypatch) -> None:
 def test_a_parked_call_that_held_a_secret_is_denied(keeper, cli, monkeypatch) -> None:
     secret = "correct horse battery staple"
     monkeypatch.setenv("SHOP_TOKEN", secret)
-    script(keeper, calls(call("risk", text=secret), call("risk", text="plain")), "{results[0]} / {results[1]}")
+    script(
+        keeper,
+        calls(call("risk", text=secret), call("risk", text="plain")),
+        "{results[0]} / {results[1]}",
+    )
     assert cli("run", "worker.yaml", "go", "--on-ask", "park").code == 10
     assert [(row["args"], row["heldSecret"]) for row in pending(cli)] == [
         ({"text": "[redacted:SHOP_TOKEN]"}, True),
@@ -555,14 +623,21 @@ def answer(cli: Callable[..., Any], row: dict[str, Any], *words: str) -> None:
 
 
 @pytest.mark.parametrize(("on_ask", "code"), [("park", 10), ("fail", 4)])
-def test_a_task_that_was_not_begun_because_of_an_open_call_is_told_so(keeper, cli, on_ask: str, code: int) -> None:
+def test_a_task_that_was_not_begun_because_of_an_open_call_is_told_so(
+    keeper, cli, on_ask: str, code: int
+) -> None:
     parked(keeper, cli, calls(call("risk", text="x")), "{task}")
-    done = cli("run", "worker.yaml", "And more.", "-c", "--on-ask", on_ask, "--output-format", "json")
+    done = cli(
+        "run", "worker.yaml", "And more.", "-c", "--on-ask", on_ask, "--output-format", "json"
+    )
     assert done.code == code
     lost = "\n  the new task was not begun: give it again when the session is resumed"
     assert done.err.rstrip("\n").endswith(lost)
     assert json.loads(done.out)["error"].endswith(lost)
-    assert "not begun" not in cli("run", "worker.yaml", "-c", "--on-ask", "park", "--max-turns", "1").err
+    assert (
+        "not begun"
+        not in cli("run", "worker.yaml", "-c", "--on-ask", "park", "--max-turns", "1").err
+    )
     assert "And more." not in sessions(keeper)[0].read_text()
 
 
@@ -581,7 +656,11 @@ def test_answers_count_as_answered_and_the_rest_is_denied(keeper, cli) -> None:
     assert kept(keeper) == ["a"]
     decided = [line for line in lines(keeper) if line.type == "approvalDecided"]
     assert [(line.data["by"], line.data["requestId"]) for line in decided] == [
-        *(("user", rows[0]["request"]), ("user", rows[1]["request"]), ("headless", rows[2]["request"]))
+        *(
+            ("user", rows[0]["request"]),
+            ("user", rows[1]["request"]),
+            ("headless", rows[2]["request"]),
+        )
     ]
 
 
@@ -597,7 +676,9 @@ def test_neither_does_a_new_policy(keeper, cli) -> None:
     rows = parked(keeper, cli, THREE, TOLD)
     answer(cli, rows[0], "no", "really not")
     answer(cli, rows[1], "yes")
-    keeper.write("tools.py", TOOLS.replace("@tool(effects={Effect.WRITE})", "@tool(needs_approval=False)"))
+    keeper.write(
+        "tools.py", TOOLS.replace("@tool(effects={Effect.WRITE})", "@tool(needs_approval=False)")
+    )
     done = cli("run", "worker.yaml", "-c")
     assert done.out == "risk was not called; the user said no: really not | kept b | kept c\n"
 
@@ -606,7 +687,9 @@ def test_what_is_blocked_by_now_stays_blocked(keeper, cli) -> None:
     rows = parked(keeper, cli, THREE, TOLD)
     answer(cli, rows[0], "yes")
     custom = "tools: [keep, risk, hold, look]"
-    keeper.write("worker.yaml", WORKER.replace(custom, f"{custom}, approval: {{tools: {{risk: blocked}}}}"))
+    keeper.write(
+        "worker.yaml", WORKER.replace(custom, f"{custom}, approval: {{tools: {{risk: blocked}}}}")
+    )
     done = cli("run", "worker.yaml", "-c", "-y")
     assert done.out.count("risk is blocked") == 3
     assert kept(keeper) == []
@@ -704,7 +787,9 @@ def test_a_file_that_stayed_as_it_was_is_written(keeper, cli) -> None:
 
 
 def test_calls_of_the_turn_that_need_nobody_wait_their_turn(keeper, cli) -> None:
-    turn = calls(call("keep", text="a"), call("risk", text="b"), call("keep", text="c"), call("look", at="d"))
+    turn = calls(
+        call("keep", text="a"), call("risk", text="b"), call("keep", text="c"), call("look", at="d")
+    )
     (row,) = parked(keeper, cli, turn, "{results[3]}")
     assert kept(keeper) == ["a"]
     answer(cli, row, "yes")
@@ -724,7 +809,10 @@ def test_a_yes_for_the_session_is_not_for_the_next_time(keeper) -> None:
     assert seen.statuses == ["success", "success"]
     recorded = seen.record
     again = keeper.run(
-        *(twice, "Done."), task="again", answers=[False, False], resume=Resumed(read_past(recorded), recorded[-1])
+        *(twice, "Done."),
+        task="again",
+        answers=[False, False],
+        resume=Resumed(read_past(recorded), recorded[-1]),
     )
     assert again.statuses == ["denied", "denied"]
     assert len(again.asked) == 2
@@ -744,7 +832,10 @@ def test_the_model_of_the_session_goes_on_where_nobody_names_one(keeper, cli) ->
 def test_an_unfinished_task_still_has_to_fit_its_schema(keeper, cli) -> None:
     script(keeper, calls(call("risk", text="a")), '{"n": 1}')
     keeper.write("schema.json", '{"type": "object", "required": ["n"]}')
-    assert cli("run", "worker.yaml", "go", "--output-schema", "schema.json", "--on-ask", "park").code == 10
+    assert (
+        cli("run", "worker.yaml", "go", "--output-schema", "schema.json", "--on-ask", "park").code
+        == 10
+    )
     done = cli("run", "worker.yaml", "-c", "-y", "--output-format", "json")
     assert json.loads(done.out)["output"] == {"n": 1}
 

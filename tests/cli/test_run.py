@@ -48,7 +48,9 @@ def test_a_pipe_gets_the_last_words_once(cli, tester) -> None:
 
 @pytest.mark.parametrize("flag", ["-p", "--print"])
 def test_print_is_the_answer_and_nothing_else(cli, tester, flag: str) -> None:
-    assert cli("run", "worker.yaml", "hello", flag) == (done := cli("run", ".", "hello", "--trace", "quiet"))
+    assert cli("run", "worker.yaml", "hello", flag) == (
+        done := cli("run", ".", "hello", "--trace", "quiet")
+    )
     assert (done.code, done.out, done.err) == (0, "Last words: hello\n", "")
 
 
@@ -88,9 +90,21 @@ def test_json_is_one_object(cli, tester) -> None:
 
 
 @pytest.mark.parametrize("seconds", ["0.000001", "1"])
-def test_a_model_that_said_nothing_has_no_answer_and_no_cost(cli, tester, server: ChatServer, seconds: str) -> None:
+def test_a_model_that_said_nothing_has_no_answer_and_no_cost(
+    cli, tester, server: ChatServer, seconds: str
+) -> None:
     server.will(*[Reply(end="silence")] * 2)
-    words = ("run", "worker.yaml", "hello", "-m", "openai:tiny", "--max-time", seconds, "-o", "answer")
+    words = (
+        "run",
+        "worker.yaml",
+        "hello",
+        "-m",
+        "openai:tiny",
+        "--max-time",
+        seconds,
+        "-o",
+        "answer",
+    )
     found = json.loads(cli(*words, "--output-format", "json").out)
     assert (found["status"], found["response"], found["cost"]) == ("limit", "", None)
     done = cli(*words)
@@ -105,11 +119,21 @@ def test_the_answer_to_an_earlier_task_is_none_to_this_one(cli, tester) -> None:
     assert (done.code, done.out) == (1, "")
 
 
-def test_the_result_is_the_same_object_in_both_formats_also_where_a_secret_was_in_it(cli, tester, monkeypatch) -> None:
+def test_the_result_is_the_same_object_in_both_formats_also_where_a_secret_was_in_it(
+    cli, tester, monkeypatch
+) -> None:
     monkeypatch.setenv("SOME_API_KEY", "very-much-a-secret")
-    script(tester, "{calls: [{tool: echo, input: {text: very-much-a-secret}}]}", "{text: '{task} {result}'}")
-    told = json.loads(cli("run", "worker.yaml", "very-much-a-secret", "--output-format", "json").out)
-    last = json.loads(cli("run", "worker.yaml", "very-much-a-secret", "--json").out.splitlines()[-1])["result"]
+    script(
+        tester,
+        "{calls: [{tool: echo, input: {text: very-much-a-secret}}]}",
+        "{text: '{task} {result}'}",
+    )
+    told = json.loads(
+        cli("run", "worker.yaml", "very-much-a-secret", "--output-format", "json").out
+    )
+    last = json.loads(
+        cli("run", "worker.yaml", "very-much-a-secret", "--json").out.splitlines()[-1]
+    )["result"]
     for result in (told, last):
         del result["sessionId"], result["durationMs"]
     assert told == last
@@ -124,7 +148,12 @@ def test_denials_are_counted_and_told(cli, tester) -> None:
     )
     done = cli("run", "worker.yaml", "go", "--output-format", "json")
     found = json.loads(done.out)
-    assert (done.code, found["status"], found["exitCode"], found["toolCalls"]) == (0, "completed", 0, 3)
+    assert (done.code, found["status"], found["exitCode"], found["toolCalls"]) == (
+        0,
+        "completed",
+        0,
+        3,
+    )
     assert found["denials"] == [
         {
             "tool": "echo",
@@ -168,7 +197,9 @@ def test_stream_json_is_the_record_and_ends_with_the_result(cli, tester, flags: 
     assert list(lines[-1]["result"]) == KEYS
     assert lines[-1]["result"]["response"] == "Last words: hello"
     assert {line["session"] for line in lines} == {lines[-1]["result"]["sessionId"]}
-    assert all("seq" not in line and "hash" not in line for line in lines if line["type"] == "streaming")
+    assert all(
+        "seq" not in line and "hash" not in line for line in lines if line["type"] == "streaming"
+    )
 
 
 @pytest.mark.parametrize("flag", ["--json", "-p"])
@@ -218,7 +249,11 @@ def test_warnings_of_python_code_reach_a_headless_person(project: Project, form:
     project.write("worker.yaml", f"name: w\nmodel: script:script.yaml\ntoolsets: {{{custom}}}\n")
     done = project.forge("run", "worker.yaml", "go", "-p", "--output-format", form)
     assert done.returncode == 0
-    for warning in ("UserWarning: old settings", "RuntimeWarning: the index is stale", "the server is slow"):
+    for warning in (
+        "UserWarning: old settings",
+        "RuntimeWarning: the index is stale",
+        "the server is slow",
+    ):
         assert done.stderr.count(warning) == 1
         assert warning not in done.stdout
     assert "connected" not in done.stderr
@@ -252,7 +287,10 @@ def test_the_answer_goes_to_a_file_as_well(cli, tester) -> None:
 
 def test_an_output_file_is_the_callers_not_the_workers(cli, tester) -> None:
     tester.write("elsewhere/src/x", "")
-    assert cli("run", "worker.yaml", "hello", "-p", "-C", "elsewhere", "--output", "answer.txt").code == 0
+    assert (
+        cli("run", "worker.yaml", "hello", "-p", "-C", "elsewhere", "--output", "answer.txt").code
+        == 0
+    )
     assert tester.read("answer.txt") == "Last words: hello\n"
 
 
@@ -261,7 +299,8 @@ def test_an_output_file_needs_its_folder_before_anything_runs(cli, tester) -> No
     assert (done.code, done.out) == (2, "")
     folder = tester.folder / "nowhere"
     assert (
-        done.err == f"forge: -o nowhere/answer.txt: there is no folder {folder}\n  make it first: mkdir -p {folder}\n"
+        done.err
+        == f"forge: -o nowhere/answer.txt: there is no folder {folder}\n  make it first: mkdir -p {folder}\n"
     )
     os.mkfifo(tester.folder / "pipe")
     not_regular = "that is not a regular file\n  name a file, or a new one"
@@ -280,26 +319,49 @@ def test_an_output_file_is_not_a_standard_stream(tester, option: str) -> None:
         logs[0].write_text("")
         logs[1].write_text("old line\n")
         with logs[0].open("a") as out, logs[1].open("a") as err:
-            argv = [sys.executable, "-m", "forge_cli", "run", "worker.yaml", "hello", "-p", option, file]
-            done = subprocess.run(argv, stdout=out, stderr=err, cwd=tester.folder, timeout=60, check=False)
+            argv = [
+                sys.executable,
+                "-m",
+                "forge_cli",
+                "run",
+                "worker.yaml",
+                "hello",
+                "-p",
+                option,
+                file,
+            ]
+            done = subprocess.run(
+                argv, stdout=out, stderr=err, cwd=tester.folder, timeout=60, check=False
+            )
         assert (done.returncode, logs[0].read_text()) == (2, "")
         assert (
-            logs[1].read_text().startswith(f"old line\nforge: {option} {file}: standard output or error goes there\n")
+            logs[1]
+            .read_text()
+            .startswith(f"old line\nforge: {option} {file}: standard output or error goes there\n")
         )
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
-@pytest.mark.parametrize(("turn", "code"), [("{text: words}", 1), ("{text: words, calls: [{tool: boom}]}", 5)])
-def test_an_answer_that_cannot_be_kept_is_printed_all_the_same(cli, tester, turn: str, code: int) -> None:
+@pytest.mark.parametrize(
+    ("turn", "code"), [("{text: words}", 1), ("{text: words, calls: [{tool: boom}]}", 5)]
+)
+def test_an_answer_that_cannot_be_kept_is_printed_all_the_same(
+    cli, tester, turn: str, code: int
+) -> None:
     script(tester, turn)
     done = cli("run", "worker.yaml", "hello", "-o", "/dev/full", "--max-turns", "1", "-p")
     assert (done.code, done.out) == (code, "words\n")
-    assert "forge: -o /dev/full: the answer could not be written: No space left on device\n" in done.err
+    assert (
+        "forge: -o /dev/full: the answer could not be written: No space left on device\n"
+        in done.err
+    )
 
 
 def test_the_worker_is_the_callers_and_the_zones_are_those_of_the_directory(cli, tester) -> None:
     script(
-        tester, "{calls: [{tool: write_file, input: {path: /notes/a, content: x}}, {tool: peek}]}", '{text: "{result}"}'
+        tester,
+        "{calls: [{tool: write_file, input: {path: /notes/a, content: x}}, {tool: peek}]}",
+        '{text: "{result}"}',
     )
     tester.write("else/where/src/x", "")
     done = cli("run", "worker.yaml", "go", "-p", "-C", "else/where")
@@ -308,7 +370,9 @@ def test_the_worker_is_the_callers_and_the_zones_are_those_of_the_directory(cli,
     assert not (tester.folder / "notes").exists()
 
 
-def test_a_flag_names_the_model_or_else_the_worker_the_environment_or_the_user(cli, tester, monkeypatch) -> None:
+def test_a_flag_names_the_model_or_else_the_worker_the_environment_or_the_user(
+    cli, tester, monkeypatch
+) -> None:
     for name in ("flag", "worker", "environment", "user"):
         tester.write(f"by_{name}.yaml", f"turns: [{{text: from the {name}}}]")
     tester.home.mkdir()
@@ -320,7 +384,9 @@ def test_a_flag_names_the_model_or_else_the_worker_the_environment_or_the_user(c
     assert cli("run", "worker.yaml", "go", "-p").out == "from the environment\n"
     tester.write("worker.yaml", bare + "model: script:by_worker.yaml\n")
     assert cli("run", "worker.yaml", "go", "-p").out == "from the worker\n"
-    assert cli("run", "worker.yaml", "go", "-p", "-m", "script:by_flag.yaml").out == "from the flag\n"
+    assert (
+        cli("run", "worker.yaml", "go", "-p", "-m", "script:by_flag.yaml").out == "from the flag\n"
+    )
 
 
 TRACES = {
@@ -386,7 +452,9 @@ def test_the_smaller_limit_counts(cli, tester, of_worker: bool) -> None:
 
 def test_approve_all_says_yes_but_not_to_what_is_blocked(cli, tester) -> None:
     script(
-        tester, "{calls: [{tool: echo, input: {text: hi}}, {tool: delete_file, input: {path: /notes/x}}]}", "{text: ok}"
+        tester,
+        "{calls: [{tool: echo, input: {text: hi}}, {tool: delete_file, input: {path: /notes/x}}]}",
+        "{text: ok}",
     )
     found = json.loads(cli("run", "worker.yaml", "go", "-y", "--output-format", "json").out)
     assert [denial["tool"] for denial in found["denials"]] == ["delete_file"]
@@ -395,7 +463,10 @@ def test_approve_all_says_yes_but_not_to_what_is_blocked(cli, tester) -> None:
         found = json.loads(cli(*words).out)
         assert [denial["tool"] for denial in found["denials"]] == ["echo", "delete_file"]
     done = cli("run", "worker.yaml", "go", "-y", "--approval-mode", "auto_deny")
-    assert (done.code, done.err) == (2, "forge: -y and --approval-mode auto_deny contradict each other; keep one\n")
+    assert (done.code, done.err) == (
+        2,
+        "forge: -y and --approval-mode auto_deny contradict each other; keep one\n",
+    )
 
 
 def test_hostile_words_of_a_model_are_data_in_a_pipe(cli, tester) -> None:
@@ -424,12 +495,17 @@ CODES = {
 @pytest.mark.parametrize("code", CODES)
 def test_exit_codes(cli, tester, code: int) -> None:
     tester.write("short.yaml", "turns: [{calls: [{tool: peek}]}]")
-    tester.write("asks.yaml", "turns: [{calls: [{tool: echo, input: {text: hi}}, {tool: peek}]}, {text: never}]")
+    tester.write(
+        "asks.yaml",
+        "turns: [{calls: [{tool: echo, input: {text: hi}}, {tool: peek}]}, {text: never}]",
+    )
     done = cli(*CODES[code])
     assert done.code == code
     assert "Traceback" not in done.err
     if code == 4:
-        assert done.err.endswith(f"forge: {HEADLESS}; why it asked: the worker says ask (worker.yaml:18:21)\n")
+        assert done.err.endswith(
+            f"forge: {HEADLESS}; why it asked: the worker says ask (worker.yaml:18:21)\n"
+        )
         found = json.loads(cli(*CODES[code], "--output-format", "json").out)
         assert (found["status"], found["exitCode"], found["toolCalls"]) == ("denied", 4, 2)
 
@@ -450,26 +526,62 @@ def test_a_blocked_call_stops_the_work_too_when_asking_fails_it(cli, tester) -> 
             3,
             "forge: src: this folder holds no worker.yaml and no main.worker\n  name a worker file instead\n",
         ),
-        (["tools.py", "x"], 3, "forge: tools.py:1:1: a worker file ends in .yaml, .yml, .md or .worker\n"),
-        (["worker.yaml", "x", "-m", ""], 2, "forge: Invalid value for '-m' / '--model': it is empty\n"),
-        (["worker.yaml", "x", "-m", "nosuch:y"], 3, "forge: there is no model provider 'nosuch'\n  providers are: "),
+        (
+            ["tools.py", "x"],
+            3,
+            "forge: tools.py:1:1: a worker file ends in .yaml, .yml, .md or .worker\n",
+        ),
+        (
+            ["worker.yaml", "x", "-m", ""],
+            2,
+            "forge: Invalid value for '-m' / '--model': it is empty\n",
+        ),
+        (
+            ["worker.yaml", "x", "-m", "nosuch:y"],
+            3,
+            "forge: there is no model provider 'nosuch'\n  providers are: ",
+        ),
         (["worker.yaml", "x", "-m", "scrip:y"], 3, "did you mean 'script'?\n"),
-        (["worker.yaml", "x", "-m", "nosuch"], 3, "forge: 'nosuch' is not a model\n  write PROVIDER:MODEL"),
+        (
+            ["worker.yaml", "x", "-m", "nosuch"],
+            3,
+            "forge: 'nosuch' is not a model\n  write PROVIDER:MODEL",
+        ),
         (["worker.yaml", "x", "--max-turns", "0"], 2, "forge: Invalid value for '--max-turns': "),
         *[
-            (["worker.yaml", "x", flag, limit], 2, f"Invalid value for '{flag}': must be a number greater than 0\n")
+            (
+                ["worker.yaml", "x", flag, limit],
+                2,
+                f"Invalid value for '{flag}': must be a number greater than 0\n",
+            )
             for flag in ("--max-time", "--max-cost")
             for limit in ("0", "-1", "inf", "nan")
         ],
-        (["worker.yaml", "x", "--trace", "loud"], 2, "'loud' is not one of 'quiet', 'summary', 'normal', 'debug'."),
-        (["worker.yaml", "x", "--modle", "y"], 2, "forge: No such option: --modle (Possible options: --model"),
+        (
+            ["worker.yaml", "x", "--trace", "loud"],
+            2,
+            "'loud' is not one of 'quiet', 'summary', 'normal', 'debug'.",
+        ),
+        (
+            ["worker.yaml", "x", "--modle", "y"],
+            2,
+            "forge: No such option: --modle (Possible options: --model",
+        ),
         (
             ["worker.yaml", "x", "-C", "none"],
             2,
             "-C none: there is no such folder\n  check the path; it is looked for in /",
         ),
-        (["worker.yaml", "x", "-C", "worker.yaml"], 2, "-C worker.yaml: that is not a folder\n  name a folder\n"),
-        (["worker.yaml", "x", "--add-dir", "none:ro"], 2, "--add-dir none: there is no such folder\n  check the path"),
+        (
+            ["worker.yaml", "x", "-C", "worker.yaml"],
+            2,
+            "-C worker.yaml: that is not a folder\n  name a folder\n",
+        ),
+        (
+            ["worker.yaml", "x", "--add-dir", "none:ro"],
+            2,
+            "--add-dir none: there is no such folder\n  check the path",
+        ),
         (
             ["worker.yaml", "x", "--json", "--output-format", "json"],
             2,
@@ -488,7 +600,9 @@ def test_a_blocked_call_stops_the_work_too_when_asking_fails_it(cli, tester) -> 
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
-def test_what_is_wrong_is_said_in_a_line_or_three(cli, tester, words: list[str], code: int, sentence: str) -> None:
+def test_what_is_wrong_is_said_in_a_line_or_three(
+    cli, tester, words: list[str], code: int, sentence: str
+) -> None:
     done = cli("run", *words)
     assert (done.code, done.out if "--json" not in words else "") == (code, "")
     assert sentence in done.err

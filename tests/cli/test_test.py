@@ -37,25 +37,35 @@ def copier(project: Project, cli: Cli) -> Project:
     project.write("copier/script.yaml", SCRIPT)
     project.write("copier/in.txt", "hello")
     (project.folder / "copier/tests").mkdir()
-    done = cli("run", "copier", "copy", "-p", "-y", "-C", "copier", "--record", "copier/tests/copy.jsonl")
+    done = cli(
+        "run", "copier", "copy", "-p", "-y", "-C", "copier", "--record", "copier/tests/copy.jsonl"
+    )
     assert (done.code, done.err) == (0, "")
     (project.folder / "copier/out.txt").unlink()
     return project
 
 
 def tree(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize(
-    "path", [[], ["."], ["copier"], ["copier/worker.yaml"], ["copier/tests"], ["copier/tests/copy.jsonl"]]
+    "path",
+    [[], ["."], ["copier"], ["copier/worker.yaml"], ["copier/tests"], ["copier/tests/copy.jsonl"]],
 )
 def test_records_are_found_beside_their_worker(cli: Cli, copier: Project, path: list[str]) -> None:
     before = tree(copier.folder)
     done = cli("test", *path)
     assert (done.code, done.err) == (0, "")
-    assert done.out.splitlines() == ["ok    copier/tests/copy.jsonl: 2 turns, 2 calls (1 from the record)", "1 ok"]
+    assert done.out.splitlines() == [
+        "ok    copier/tests/copy.jsonl: 2 turns, 2 calls (1 from the record)",
+        "1 ok",
+    ]
     assert tree(copier.folder) == before
 
 
@@ -146,7 +156,17 @@ def test_as_json(cli: Cli, copier: Project) -> None:
 
 def test_several_workers_share_a_folder(cli: Cli, copier: Project) -> None:
     copier.write("copier/second.yaml", WORKER.format(name="second"))
-    cli("run", "copier/second.yaml", "copy", "-p", "-y", "-C", "copier", "--record", "copier/tests/second.jsonl")
+    cli(
+        "run",
+        "copier/second.yaml",
+        "copy",
+        "-p",
+        "-y",
+        "-C",
+        "copier",
+        "--record",
+        "copier/tests/second.jsonl",
+    )
     (copier.folder / "copier/out.txt").unlink()
     assert cli("test").out.endswith("2 ok\n")
     assert "second.jsonl" not in cli("test", "copier/worker.yaml").out
@@ -169,7 +189,9 @@ def test_hidden_folders_and_those_of_packages_are_left_out(cli: Cli, copier: Pro
 
 def test_tools_of_ones_own_are_no_drift(cli: Cli, copier: Project, tmp_path: Path) -> None:
     """What lies in ~/.forge on this machine is not part of the record, unless --home says so."""
-    worker = WORKER.format(name="copier").replace("{filesystem: {}}", "{filesystem: {}, executables: {}}")
+    worker = WORKER.format(name="copier").replace(
+        "{filesystem: {}}", "{filesystem: {}, executables: {}}"
+    )
     copier.write("copier/worker.yaml", worker)
     record = "copier/tests/copy.jsonl"
     (copier.folder / record).unlink()
@@ -179,7 +201,10 @@ def test_tools_of_ones_own_are_no_drift(cli: Cli, copier: Project, tmp_path: Pat
     assert cli("test").code == 0
     assert cli("replay", record, "--worker", "copier", "-C", "copier").code == 0
     home = str(forge_home())
-    for command in (["test", "--home", home], ["replay", record, "--worker", "copier", "--home", home]):
+    for command in (
+        ["test", "--home", home],
+        ["replay", record, "--worker", "copier", "--home", home],
+    ):
         done = cli(*command)
         assert (done.code, "'mine' is new" in done.out + done.err) == (9, True)
     assert cli("test", "--home", str(tmp_path / "gone")).code == 2

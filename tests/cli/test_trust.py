@@ -26,7 +26,9 @@ SERVER = str(Path(__file__).parent.parent / "toolsets" / "mcp" / "server.py")
 
 def bring_server(project: Project, mode: str = "plain", name: str = ".mcp.json") -> None:
     server = {"type": "stdio", "command": sys.executable, "args": [SERVER, mode]}
-    project.write(name, json.dumps({"mcpServers": {"s": server, "unused": {"command": "no-such-program"}}}))
+    project.write(
+        name, json.dumps({"mcpServers": {"s": server, "unused": {"command": "no-such-program"}}})
+    )
 
 
 def use_server(cli: Cli, project: Project) -> tuple[int, str]:
@@ -61,14 +63,26 @@ STARTED = {
     "python3 -m tools.server": ("tools/server.py", "tools/helper.py"),
     "server --config=conf.toml": ("conf.toml",),
 }
-FILES = ("tools/server.py", "server.py", "tools/run.sh", "dist/server.js", "package.json", "Makefile", "conf.toml")
+FILES = (
+    "tools/server.py",
+    "server.py",
+    "tools/run.sh",
+    "dist/server.js",
+    "package.json",
+    "Makefile",
+    "conf.toml",
+)
 
 
 @pytest.mark.parametrize("line", STARTED)
-def test_trust_of_servers_covers_the_code_that_they_are_started_from(project: Project, line: str) -> None:
+def test_trust_of_servers_covers_the_code_that_they_are_started_from(
+    project: Project, line: str
+) -> None:
     bring_code(project)
     command, *args = shlex.split(line)
-    project.write(".mcp.json", json.dumps({"mcpServers": {"s": {"command": command, "args": args}}}))
+    project.write(
+        ".mcp.json", json.dumps({"mcpServers": {"s": {"command": command, "args": args}}})
+    )
     folder, store = project.folder.resolve(), TrustStore(project.home)
     for each in find_brought(folder):
         each.trust(store)
@@ -76,7 +90,9 @@ def test_trust_of_servers_covers_the_code_that_they_are_started_from(project: Pr
     for name in STARTED[line]:
         before = (folder / name).read_text() if (folder / name).exists() else None
         project.write(name, "changed")
-        with pytest.raises(TrustError, match=f"{re.escape(name)} is not trusted as it is now, and the MCP server s"):
+        with pytest.raises(
+            TrustError, match=f"{re.escape(name)} is not trusted as it is now, and the MCP server s"
+        ):
             trusted_server("s", folder, project.home)
         (folder / name).unlink() if before is None else project.write(name, before)
         assert trusted_server("s", folder, project.home)
@@ -98,14 +114,20 @@ def test_a_changed_script_is_named_and_shown_and_trusted_again(cli: Cli, project
     project.write("tools/server.py", Path(SERVER).read_text())
     definition = {"command": sys.executable, "args": ["tools/server.py", "plain"]}
     project.write(".mcp.json", json.dumps({"mcpServers": {"s": definition}}))
-    assert cli("trust").out == f"trusted: {project.folder}/.mcp.json (MCP servers: s, started from tools/server.py)\n"
+    assert (
+        cli("trust").out
+        == f"trusted: {project.folder}/.mcp.json (MCP servers: s, started from tools/server.py)\n"
+    )
     printed = cli("trust", "--print-hash").out
     assert use_server(cli, project) == (0, "hello\n")
 
     project.write("tools/server.py", f"open('pwned', 'w')\n{Path(SERVER).read_text()}")
     code, told = use_server(cli, project)
 
-    assert (code, f"{project.folder}/tools/server.py is not trusted as it is now" in told) == (8, True), told
+    assert (code, f"{project.folder}/tools/server.py is not trusted as it is now" in told) == (
+        8,
+        True,
+    ), told
     assert not (project.folder / "pwned").exists()
     assert cli("trust", "--print-hash").out != printed
     assert cli("trust", ".mcp.json").code == 0
@@ -115,7 +137,9 @@ def test_a_changed_script_is_named_and_shown_and_trusted_again(cli: Cli, project
 def test_trust_of_a_worker_covers_the_code_of_its_servers(cli: Cli, project: Project) -> None:
     project.write("tools/server.py", Path(SERVER).read_text())
     server = f"{{command: {sys.executable}, args: [tools/server.py, plain]}}"
-    project.write(".forge/workers/tidy.yaml", f"name: tidy\ntoolsets: {{mcp: {{servers: {{s: {server}}}}}}}\n")
+    project.write(
+        ".forge/workers/tidy.yaml", f"name: tidy\ntoolsets: {{mcp: {{servers: {{s: {server}}}}}}}\n"
+    )
     project.write("script.yaml", "turns: [{text: done}]\n")
     run = ("run", "tidy", "go", "-p", "-m", "script:script.yaml")
     assert cli("trust").code == 0
@@ -219,8 +243,12 @@ def test_nothing_is_trusted_where_something_is_wrong(cli: Cli, project: Project)
     assert cli("models", "list").code == 0
 
 
-def test_a_key_in_another_case_is_unknown_wherever_it_would_be_ignored(cli: Cli, project: Project) -> None:
-    project.write("worker.yaml", "name: w\nSandbox: {isolation: required}\ntoolsets: {filesystem: {}}\n")
+def test_a_key_in_another_case_is_unknown_wherever_it_would_be_ignored(
+    cli: Cli, project: Project
+) -> None:
+    project.write(
+        "worker.yaml", "name: w\nSandbox: {isolation: required}\ntoolsets: {filesystem: {}}\n"
+    )
     done = cli("worker", "check", "worker.yaml")
     assert done.code == ExitCode.INVALID
     assert "worker.yaml:2:1: unknown key 'Sandbox'; did you mean 'sandbox'?" in done.err
@@ -229,15 +257,15 @@ def test_a_key_in_another_case_is_unknown_wherever_it_would_be_ignored(cli: Cli,
 
 
 def bring_much(project: Project) -> None:
-    hooks = (
-        "[{on: session_start, run: [./a.sh]}, {on: session_start, run: [./a.sh, x]}, {on: before_tool, run: [./a.sh]}]"
-    )
+    hooks = "[{on: session_start, run: [./a.sh]}, {on: session_start, run: [./a.sh, x]}, {on: before_tool, run: [./a.sh]}]"
     rules = "{shell: {rules: [{pattern: git push, approval: blocked}]}}"
     project.write(".forge/config.yaml", f"hooks: {hooks}\npolicy: {rules}\n")
     project.write(".forge/a.sh", "#!/bin/sh\n")
     project.write(".forge/workers/tidy.yaml", "name: tidy\n")
     project.write("AGENTS.md", "Be\nkind.\n")
-    project.write(".forge/skills/count/SKILL.md", "---\nname: count\ndescription: Counts.\n---\nCount.\n")
+    project.write(
+        ".forge/skills/count/SKILL.md", "---\nname: count\ndescription: Counts.\n---\nCount.\n"
+    )
     bring_server(project)
 
 
@@ -252,7 +280,11 @@ def test_what_a_folder_would_do_is_said_in_words(cli: Cli, project: Project) -> 
 
 
 def test_a_program_that_changed_counts_as_the_hook_that_runs_it(project: Project) -> None:
-    hooks = ["{on: session_start, run: [./hi.sh]}", "{on: session_end, run: [./bye.sh]}", "{on: record, observer: x}"]
+    hooks = [
+        "{on: session_start, run: [./hi.sh]}",
+        "{on: session_end, run: [./bye.sh]}",
+        "{on: record, observer: x}",
+    ]
     project.write(".forge/config.yaml", f"hooks: [{', '.join(hooks)}]\n")
     project.write(".forge/hi.sh", "")
     project.write(".forge/bye.sh", "")
@@ -267,12 +299,16 @@ def test_a_program_that_changed_counts_as_the_hook_that_runs_it(project: Project
 def test_only_what_lies_at_the_path_is_trusted(cli: Cli, project: Project) -> None:
     bring_much(project)
     project.write(".forge/skills/other/SKILL.md", "---\nname: other\ndescription: O.\n---\nO.\n")
-    assert cli("trust", ".forge/skills/count").out == f"trusted: {project.folder}/.forge/skills/count (skill)\n"
+    assert (
+        cli("trust", ".forge/skills/count").out
+        == f"trusted: {project.folder}/.forge/skills/count (skill)\n"
+    )
     assert cli("trust", "--list").out == f"{project.folder}/.forge/skills/count/SKILL.md\n"
     assert cli("trust", "AGENTS.md").out == f"trusted: {project.folder}/AGENTS.md (guidance)\n"
     settings = cli("trust", ".forge/config.yaml").out
     assert settings == "".join(
-        f"trusted: {project.folder}/.forge/{name}\n" for name in ("config.yaml (settings)", "a.sh (hook)")
+        f"trusted: {project.folder}/.forge/{name}\n"
+        for name in ("config.yaml (settings)", "a.sh (hook)")
     )
 
 
@@ -298,5 +334,8 @@ def test_a_pipeline_trusts_what_a_hash_names(
         before = (project.folder / change).read_text() if (project.folder / change).exists() else ""
         project.write(change, f"{before} ")
         done = cli(*run)
-        assert (done.code, "FORGE_TRUST is for something else" in done.err) == (ExitCode.UNTRUSTED, True), change
+        assert (done.code, "FORGE_TRUST is for something else" in done.err) == (
+            ExitCode.UNTRUSTED,
+            True,
+        ), change
     assert cli("trust", "--list").out == ""

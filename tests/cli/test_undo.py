@@ -47,7 +47,13 @@ def tree(folder: Path) -> dict[str, tuple[int, bytes | str | None]]:
     """Every name below a folder with its mode and content."""
     found: dict[str, tuple[int, bytes | str | None]] = {}
     for path in sorted(folder.rglob("*")):
-        held = os.readlink(path) if path.is_symlink() else path.read_bytes() if path.is_file() else None
+        held = (
+            os.readlink(path)
+            if path.is_symlink()
+            else path.read_bytes()
+            if path.is_file()
+            else None
+        )
         found[str(path.relative_to(folder))] = (path.lstat().st_mode, held)
     return found
 
@@ -138,7 +144,12 @@ def test_a_session_that_goes_on_after_an_undo(coder: Project, cli) -> None:
 def test_what_was_not_kept_is_said(coder: Project, cli, monkeypatch) -> None:
     for module in (changes, held):
         monkeypatch.setattr(module, "KEPT_MAX", 6)
-    work(coder, cli, call("write_file", path="app.py", content="x"), call("write_file", path="old.txt", content="y"))
+    work(
+        coder,
+        cli,
+        call("write_file", path="app.py", content="x"),
+        call("write_file", path="old.txt", content="y"),
+    )
     done = cli("undo")
     assert (done.code, coder.read("app.py"), coder.read("old.txt")) == (1, "x", "old\n")
     assert "left      app.py: files of more than" in done.out
@@ -157,8 +168,12 @@ def test_a_large_file_that_the_session_made_is_removed(coder: Project, cli, monk
 
 
 @pytest.mark.few(1)
-@pytest.mark.parametrize("made", [call("write_file", path="vast", content="x"), call("delete_file", path="vast")])
-def test_a_vast_file_is_changed_at_once_and_told_before_as_one_that_is_not_restored(coder: Project, cli, made) -> None:
+@pytest.mark.parametrize(
+    "made", [call("write_file", path="vast", content="x"), call("delete_file", path="vast")]
+)
+def test_a_vast_file_is_changed_at_once_and_told_before_as_one_that_is_not_restored(
+    coder: Project, cli, made
+) -> None:
     """A sparse file of 1 TiB, which nobody could read to its end."""
     with (coder.folder / "vast").open("wb") as stream:
         stream.truncate(1 << 40)
@@ -166,7 +181,9 @@ def test_a_vast_file_is_changed_at_once_and_told_before_as_one_that_is_not_resto
     with deadline(30):
         done = cli("run", "worker.yaml", "go", "--output-format", "stream-json")
     events = [json.loads(line) for line in done.out.splitlines()]
-    told = next(event for event in events if event["type"] == "status" and "vast" in event["message"])
+    told = next(
+        event for event in events if event["type"] == "status" and "vast" in event["message"]
+    )
     result = next(event for event in events if event["type"] == "toolResult")
     assert (told["level"], result["status"]) == ("warning", "success")
     why = "files of more than 10 MB are not kept"
@@ -185,7 +202,9 @@ def clones(folder: Path) -> bool:
 
 def test_where_files_can_be_cloned_a_vast_one_is_restored(coder: Project, cli) -> None:
     if not clones(coder.folder):
-        pytest.skip("the file system of the temporary folder cannot share blocks between files, as btrfs and XFS can")
+        pytest.skip(
+            "the file system of the temporary folder cannot share blocks between files, as btrfs and XFS can"
+        )
     with (coder.folder / "vast").open("wb") as stream:
         stream.truncate(1 << 40)
     with deadline(30):
@@ -195,7 +214,9 @@ def test_where_files_can_be_cloned_a_vast_one_is_restored(coder: Project, cli) -
 
 
 @pytest.mark.long
-def test_clones_are_kept_by_path_and_restored_with_all_that_is_in_them(coder: Project, cli, monkeypatch) -> None:
+def test_clones_are_kept_by_path_and_restored_with_all_that_is_in_them(
+    coder: Project, cli, monkeypatch
+) -> None:
     """With a copy in the place of a clone, for file systems that have none."""
 
     def copy(source: int, target: int) -> bool:
@@ -220,10 +241,17 @@ def test_clones_are_kept_by_path_and_restored_with_all_that_is_in_them(coder: Pr
 
 
 def test_whoever_is_asked_for_a_change_learns_that_it_is_not_restored(coder: Project, cli) -> None:
-    coder.write("worker.yaml", WORKER.replace("write: preApproved, delete: preApproved", "write: ask, delete: ask"))
+    coder.write(
+        "worker.yaml",
+        WORKER.replace("write: preApproved, delete: preApproved", "write: ask, delete: ask"),
+    )
     with (coder.folder / "vast").open("wb") as stream:
         stream.truncate(1 << 40)
-    script(coder, calls(call("write_file", path="vast", content="x"), call("delete_file", path="vast")), "done")
+    script(
+        coder,
+        calls(call("write_file", path="vast", content="x"), call("delete_file", path="vast")),
+        "done",
+    )
     with deadline(30):
         done = cli("run", "worker.yaml", "go", "--output-format", "stream-json", "--on-ask", "park")
     events = [json.loads(line) for line in done.out.splitlines()]
@@ -252,7 +280,12 @@ def test_what_was_deleted_since_is_restored(coder: Project, cli) -> None:
 
 def test_no_more_than_a_session_may_keep(coder: Project, cli, monkeypatch) -> None:
     monkeypatch.setattr(changes, "SESSION_MAX", 10)
-    work(coder, cli, call("write_file", path="app.py", content="x"), call("write_file", path="old.txt", content="y"))
+    work(
+        coder,
+        cli,
+        call("write_file", path="app.py", content="x"),
+        call("write_file", path="old.txt", content="y"),
+    )
     done = cli("undo")
     assert done.code == 1
     assert "of this session were kept already" in done.out
@@ -268,15 +301,20 @@ def test_a_home_that_cannot_keep_does_not_stop_the_work(coder: Project, cli) -> 
 
 
 @pytest.mark.few(1)
-@pytest.mark.parametrize(("answer", "code", "left"), [("y", 0, "one\ntwo\n"), ("n", 1, "mine"), ("", 1, "mine")])
-def test_a_person_is_asked_before_anything_newer_is_overwritten(coder: Project, cli, answer, code, left) -> None:
+@pytest.mark.parametrize(
+    ("answer", "code", "left"), [("y", 0, "one\ntwo\n"), ("n", 1, "mine"), ("", 1, "mine")]
+)
+def test_a_person_is_asked_before_anything_newer_is_overwritten(
+    coder: Project, cli, answer, code, left
+) -> None:
     work(coder, cli, call("write_file", path="app.py", content="x"))
     coder.write("app.py", "mine")
     child = pexpect.spawn(
         sys.executable,
         ["-m", "forge_cli", "undo"],
         cwd=str(coder.folder),
-        env={name: value for name, value in os.environ.items() if name != "CI"} | {"FORGE_HOME": str(coder.home)},
+        env={name: value for name, value in os.environ.items() if name != "CI"}
+        | {"FORGE_HOME": str(coder.home)},
         encoding="utf-8",
         timeout=60,
     )
@@ -287,8 +325,12 @@ def test_a_person_is_asked_before_anything_newer_is_overwritten(coder: Project, 
     assert (child.exitstatus, coder.read("app.py")) == (code, left)
 
 
-@pytest.mark.parametrize(("zone", "why"), [(".", "leads outside every zone"), ("sub", "leads elsewhere now")])
-def test_a_path_that_leads_elsewhere_is_left(coder: Project, cli, tmp_path: Path, zone: str, why: str) -> None:
+@pytest.mark.parametrize(
+    ("zone", "why"), [(".", "leads outside every zone"), ("sub", "leads elsewhere now")]
+)
+def test_a_path_that_leads_elsewhere_is_left(
+    coder: Project, cli, tmp_path: Path, zone: str, why: str
+) -> None:
     coder.write("worker.yaml", WORKER.replace("path: .", f"path: {zone}"))
     work(coder, cli, call("write_file", path="sub/a.txt", content="x"))
     other = tmp_path / "other"
@@ -307,7 +349,10 @@ def test_an_ephemeral_session_keeps_nothing(coder: Project, cli) -> None:
     script(coder, calls(call("write_file", path="app.py", content="x")), "done")
     assert cli("run", "worker.yaml", "go", "-p", "--ephemeral").code == 0
     done = cli("undo")
-    assert (done.code, f"there is no session of {coder.folder.resolve()} yet" in done.err) == (3, True)
+    assert (done.code, f"there is no session of {coder.folder.resolve()} yet" in done.err) == (
+        3,
+        True,
+    )
     assert not list(coder.home.rglob("*.undo"))
 
 
@@ -332,8 +377,14 @@ def test_a_session_in_use_is_left_alone(coder: Project, cli) -> None:
         done = cli("undo")
     finally:
         os.close(held)
-    assert (done.code, "is in use by the process" in done.err, coder.read("app.py")) == (1, True, "x")
-    assert done.err.endswith("\n  end that process, or wait for it; /undo restores files in its conversation\n")
+    assert (done.code, "is in use by the process" in done.err, coder.read("app.py")) == (
+        1,
+        True,
+        "x",
+    )
+    assert done.err.endswith(
+        "\n  end that process, or wait for it; /undo restores files in its conversation\n"
+    )
 
 
 def hold_lock(log: Path) -> int:
@@ -355,8 +406,15 @@ def test_deleting_a_session_deletes_what_it_kept(coder: Project, cli) -> None:
 def test_what_a_child_worker_changed(coder: Project, cli) -> None:
     delegating = "{workers: {allowed: [./child.yaml], approval: {default: preApproved}}}"
     coder.write("worker.yaml", WORKER.replace("{filesystem: {}}", delegating))
-    coder.write("child.yaml", WORKER.replace("coder", "child").replace("script.yaml", "child-script.yaml"))
-    script(coder, calls(call("write_file", path="app.py", content="x")), "written", name="child-script.yaml")
+    coder.write(
+        "child.yaml", WORKER.replace("coder", "child").replace("script.yaml", "child-script.yaml")
+    )
+    script(
+        coder,
+        calls(call("write_file", path="app.py", content="x")),
+        "written",
+        name="child-script.yaml",
+    )
     work(coder, cli, call("child", input="write"))
     assert coder.read("app.py") == "x"
     assert (cli("undo").code, coder.read("app.py")) == (0, "one\ntwo\n")

@@ -60,7 +60,9 @@ def own(folder: Path) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("zones", ["[]", "[{name: code, path: ., mode: ro}]"])
-def test_a_command_runs_where_there_is_nothing_that_it_may_write(builder: Project, cli, zones: str) -> None:
+def test_a_command_runs_where_there_is_nothing_that_it_may_write(
+    builder: Project, cli, zones: str
+) -> None:
     builder.write(
         "worker.yaml",
         f"name: reader\nmodel: script:script.yaml\nsandbox: {{zones: {zones}}}\ntoolsets: {{shell: {{}}}}\n",
@@ -120,7 +122,12 @@ def test_one_call_or_one_turn_is_undone(builder: Project, cli) -> None:
     assert "app.py: it was changed after the session" in left.out
     assert cli("undo", "--call", "4").out == "restored  app.py\n"
     assert builder.read("app.py") == "one\ntwo\n3\n"
-    assert sorted(cli("undo", "--turn", "1").out.split()) == ["first", "removed", "removed", "second"]
+    assert sorted(cli("undo", "--turn", "1").out.split()) == [
+        "first",
+        "removed",
+        "removed",
+        "second",
+    ]
     assert cli("undo").out == "restored  app.py\n"
     assert builder.read("app.py") == "one\ntwo\n"
 
@@ -138,7 +145,9 @@ def test_what_cannot_be_undone_is_left_and_said(builder: Project, cli) -> None:
     builder.write("line\nbreak", "x\n")
     work(builder, cli, calls(shell("rm pipe; mkfifo new; rm line*; echo x > plain; true")))
     done = cli("undo")
-    said = dict(line.split(": ", 1) if ": " in line else (line, "") for line in done.out.splitlines())
+    said = dict(
+        line.split(": ", 1) if ": " in line else (line, "") for line in done.out.splitlines()
+    )
     assert (done.code, sorted(said)) == (
         1,
         ["left      new", "left      pipe", "removed   plain", "restored  line\\nbreak"],
@@ -167,8 +176,16 @@ def test_undo_files_leaves_commands_alone(builder: Project, cli) -> None:
 RENAME = 'python3 -c \'import os; open("made", "w"); os.rename("old", "new")\''
 
 
-def test_a_folder_is_renamed_by_the_second_attempt_and_from_then_on_nothing_is_undone(builder: Project, cli) -> None:
-    script(builder, calls(shell(RENAME)), calls(shell(RENAME)), calls(shell("sh -c 'echo x > later'")), "done")
+def test_a_folder_is_renamed_by_the_second_attempt_and_from_then_on_nothing_is_undone(
+    builder: Project, cli
+) -> None:
+    script(
+        builder,
+        calls(shell(RENAME)),
+        calls(shell(RENAME)),
+        calls(shell("sh -c 'echo x > later'")),
+        "done",
+    )
     done = cli("run", "worker.yaml", "go", "-p", "-y")
     assert done.code == 0
     assert "run the line again" in sessions(builder)[0].read_text()
@@ -197,7 +214,9 @@ REAL = {
 
 @pytest.mark.needs("git")
 @pytest.mark.parametrize("line", REAL.values(), ids=REAL)
-def test_a_command_does_what_it_does_without_copies_and_is_undone(builder: Project, cli, line: str) -> None:
+def test_a_command_does_what_it_does_without_copies_and_is_undone(
+    builder: Project, cli, line: str
+) -> None:
     (builder.folder / "data.bin").write_bytes(bytes(range(256)) * 200)
     before = own(builder.folder)
     real = builder.folder.with_name("real")
@@ -219,7 +238,9 @@ def test_a_command_does_what_it_does_without_copies_and_is_undone(builder: Proje
 def told_apart(found: dict[str, object]) -> dict[str, object]:
     """A tree without what is another one each time."""
     differing = (".git/index", ".git/logs", ".git/objects", ".git/refs", ".tar")
-    return {name: said for name, said in found.items() if not any(each in name for each in differing)}
+    return {
+        name: said for name, said in found.items() if not any(each in name for each in differing)
+    }
 
 
 @pytest.mark.long
@@ -241,14 +262,21 @@ def cut_off(builder: Project, cli) -> Path:
     trial = sessions(builder)[0].with_suffix(".trials") / "call"
     trial.mkdir(parents=True)
     after = {"kind": "folder", "mode": 0o755, "owner": [os.getuid(), os.getgid()]}
-    kept = {"roots": {}, "changes": [{"zone": str(builder.folder), "parts": ["begun"], "after": after}]}
+    kept = {
+        "roots": {},
+        "changes": [{"zone": str(builder.folder), "parts": ["begun"], "after": after}],
+    }
     (trial / "changes.json").write_text(json.dumps(kept), "utf-8")
     (trial / "journal").write_text("after")
     return trial
 
 
-@pytest.mark.parametrize("command", [("undo", "--list"), ("run", "worker.yaml", "go", "-y")], ids=("undo", "run"))
-def test_changes_that_were_cut_off_are_completed_by_the_next_start(builder: Project, cli, command) -> None:
+@pytest.mark.parametrize(
+    "command", [("undo", "--list"), ("run", "worker.yaml", "go", "-y")], ids=("undo", "run")
+)
+def test_changes_that_were_cut_off_are_completed_by_the_next_start(
+    builder: Project, cli, command
+) -> None:
     trial = cut_off(builder, cli)
     told = cli(*command)
     assert "1 change that were cut off are done now" in told.err
@@ -256,19 +284,28 @@ def test_changes_that_were_cut_off_are_completed_by_the_next_start(builder: Proj
     assert not trial.parent.exists()
 
 
-def test_changes_that_were_cut_off_are_left_by_commands_that_only_look(builder: Project, cli) -> None:
+def test_changes_that_were_cut_off_are_left_by_commands_that_only_look(
+    builder: Project, cli
+) -> None:
     trial = cut_off(builder, cli)
-    for command in (("approve", "worker.yaml", "shell", "command=ls"), ("worker", "check", "worker.yaml")):
+    for command in (
+        ("approve", "worker.yaml", "shell", "command=ls"),
+        ("worker", "check", "worker.yaml"),
+    ):
         assert "cut off" not in cli(*command).err
     assert trial.exists()
     assert not (builder.folder / "begun").exists()
 
 
 @pytest.mark.parametrize("line", ["python3 -m unittest", "wc app.py", "ls | head -3"])
-def test_a_line_of_a_rule_set_leaves_nothing_that_is_not_undone(builder: Project, cli, line: str) -> None:
+def test_a_line_of_a_rule_set_leaves_nothing_that_is_not_undone(
+    builder: Project, cli, line: str
+) -> None:
     rules = "rules: [{use: reading}, {use: testing}]"
     builder.write("worker.yaml", WORKER.replace("shell: {}", f"shell: {{{rules}}}"))
-    builder.write("test_app.py", "import unittest\nclass T(unittest.TestCase):\n    def test(self): pass\n")
+    builder.write(
+        "test_app.py", "import unittest\nclass T(unittest.TestCase):\n    def test(self): pass\n"
+    )
     write = call("write_file", path="app.py", content="changed\n")
     script(builder, calls(write), calls(shell(line)), "done")
     done = cli("run", "worker.yaml", "go", "-p")

@@ -51,7 +51,11 @@ def work(mover: Project, cli, *lines: str) -> str:
 
 def contents(folder: Path) -> list[bytes]:
     """What all files have, whatever their names."""
-    return sorted(path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name != "script.yaml")
+    return sorted(
+        path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and path.name != "script.yaml"
+    )
 
 
 MOVED = {
@@ -63,7 +67,9 @@ MOVED = {
     "a folder into another": ["mkdir new; mv deep new/; mv big.iso new/deep/er/second"],
     "a folder of calls": ["mv deep one", "mv one two", "mkdir three; mv two three/"],
     "swapped": ["mv big.iso t; mv other.iso big.iso; mv t other.iso"],
-    "three around": ["mv big.iso t; mv other.iso big.iso; mv deep/er/big.iso other.iso; mv t deep/er/big.iso"],
+    "three around": [
+        "mv big.iso t; mv other.iso big.iso; mv deep/er/big.iso other.iso; mv t deep/er/big.iso"
+    ],
     "onto a file that is kept": ["mv big.iso small.txt"],
     "onto a file that is moved": ["mv other.iso elsewhere; mv big.iso other.iso"],
     "copied and deleted": ["cp big.iso one; cp big.iso two; rm big.iso"],
@@ -73,7 +79,9 @@ MOVED = {
     "from a folder that a file replaces": ["mv deep/er/big.iso x; rm -r deep; mv x deep"],
     "to an odd name": ["mv big.iso $'line\\nbreak'"],
     "by a link": ["ln big.iso second; rm big.iso"],
-    "among others": ["mkdir d; mv *.iso *.txt d/; rm -r deep/er/nothing; echo new > new; chmod 600 d/big.iso"],
+    "among others": [
+        "mkdir d; mv *.iso *.txt d/; rm -r deep/er/nothing; echo new > new; chmod 600 d/big.iso"
+    ],
     "times and modes": ["mv big.iso k; touch -d 2001-01-01 k; chmod 400 k"],
 }
 
@@ -100,9 +108,14 @@ def test_what_was_moved_is_moved_back(mover: Project, cli, lines: list[str]) -> 
 @pytest.mark.needs("overlay")
 def test_it_is_said_what_is_moved_where(mover: Project, cli) -> None:
     work(mover, cli, "mkdir d; mv big.iso d/kept.iso")
-    assert cli("undo", "--list").out == "move      d/kept.iso: back to big.iso\nremove    d\nrestore   big.iso\n"
+    assert (
+        cli("undo", "--list").out
+        == "move      d/kept.iso: back to big.iso\nremove    d\nrestore   big.iso\n"
+    )
     done = cli("undo", "--json")
-    assert [(Path(row["path"]).name, row["action"], row["left"]) for row in json.loads(done.out)] == [
+    assert [
+        (Path(row["path"]).name, row["action"], row["left"]) for row in json.loads(done.out)
+    ] == [
         ("kept.iso", "move", None),
         ("d", "remove", None),
         ("big.iso", "restore", None),
@@ -118,7 +131,9 @@ def test_what_git_moved_is_moved_back(mover: Project, cli) -> None:
 
 
 @pytest.mark.needs("overlay")
-def test_when_as_much_is_kept_as_may_be_what_comes_next_is_moved_back(mover: Project, cli, monkeypatch) -> None:
+def test_when_as_much_is_kept_as_may_be_what_comes_next_is_moved_back(
+    mover: Project, cli, monkeypatch
+) -> None:
     monkeypatch.setattr(changes, "COMMANDS_MAX", 10)
     for number in range(9):
         mover.write(f"{number}.bin", f"{number}" * 5)
@@ -143,7 +158,9 @@ CHANGED = {
 
 @pytest.mark.needs("overlay")
 @pytest.mark.parametrize("lines", CHANGED.values(), ids=CHANGED)
-def test_what_may_be_the_only_copy_stays_and_is_named(mover: Project, cli, lines: list[str]) -> None:
+def test_what_may_be_the_only_copy_stays_and_is_named(
+    mover: Project, cli, lines: list[str]
+) -> None:
     told = work(mover, cli, *lines)
     assert "forge undo will not restore" in told
     after = contents(mover.folder)
@@ -158,8 +175,13 @@ def test_what_may_be_the_only_copy_stays_and_is_named(mover: Project, cli, lines
 @pytest.mark.needs("overlay")
 def test_what_is_no_copy_is_undone_all_the_same(mover: Project, cli) -> None:
     mover.write("big.iso", BIG * 100)
-    told = work(mover, cli, "rm big.iso; echo note > note; echo 2 >> small.txt; mv other.iso next.iso")
-    assert told.splitlines()[0] == f"warning: forge undo will not restore {mover.folder}/big.iso: {WHY}"
+    told = work(
+        mover, cli, "rm big.iso; echo note > note; echo 2 >> small.txt; mv other.iso next.iso"
+    )
+    assert (
+        told.splitlines()[0]
+        == f"warning: forge undo will not restore {mover.folder}/big.iso: {WHY}"
+    )
     assert cli("undo").code == 1
     assert (mover.read("small.txt"), mover.read("other.iso")) == ("small\n", OTHER)
     assert not (mover.folder / "note").exists()
@@ -289,7 +311,9 @@ def test_what_a_patch_moved_and_edited_stays(patcher: Project, cli) -> None:
 
 @pytest.mark.needs("overlay")
 @pytest.mark.parametrize("line", ["mv big.iso kept.iso", "mv big.iso small.txt", "mv deep flat"])
-def test_an_undo_that_was_cut_off_is_finished_by_the_next(mover: Project, cli, monkeypatch, line: str) -> None:
+def test_an_undo_that_was_cut_off_is_finished_by_the_next(
+    mover: Project, cli, monkeypatch, line: str
+) -> None:
     before = own(mover.folder)
     work(mover, cli, line)
     for step in ("put_back", "_undo_one"):
@@ -310,7 +334,9 @@ class Killed(BaseException):
 
 
 @pytest.mark.parametrize("then", ["undo", "redo"])
-@pytest.mark.parametrize("how", ["renamed", "into a folder that was made", "swapped", "three around"])
+@pytest.mark.parametrize(
+    "how", ["renamed", "into a folder that was made", "swapped", "three around"]
+)
 def test_a_redo_that_was_cut_off_between_the_two_steps_of_a_move_leads_both_ways(
     mover: Project, cli, monkeypatch: pytest.MonkeyPatch, how: str, then: str
 ) -> None:

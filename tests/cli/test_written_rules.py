@@ -66,7 +66,12 @@ async def judged(project: Project, tool: str, args: dict[str, Any]) -> Judged:
 @pytest.mark.parametrize("worker", WORKERS)
 @pytest.mark.parametrize(("tool", "args", "offered"), CALLS, ids=lambda value: str(value)[:40])
 async def test_every_rule_that_is_offered_works_where_it_is_written(
-    project: Project, monkeypatch: pytest.MonkeyPatch, worker: str, tool: str, args: dict[str, Any], offered: int
+    project: Project,
+    monkeypatch: pytest.MonkeyPatch,
+    worker: str,
+    tool: str,
+    args: dict[str, Any],
+    offered: int,
 ) -> None:
     monkeypatch.setenv("FORGE_HOME", str(project.home))
     project.write("tools.py", TOOLS)
@@ -86,7 +91,10 @@ async def test_every_rule_that_is_offered_works_where_it_is_written(
     for name, offer in _places(offers):
         restore()
         plan_edit(Path(files[name]), offer.rules, user=name == "user").write()
-        assert (await judged(project, tool, args)).verdict.approval is Approval.PRE_APPROVED, (name, offer.text)
+        assert (await judged(project, tool, args)).verdict.approval is Approval.PRE_APPROVED, (
+            name,
+            offer.text,
+        )
 
 
 @pytest.mark.anyio
@@ -96,7 +104,10 @@ async def test_a_worker_that_was_not_read_from_a_file_has_none_to_write_to(
     monkeypatch.chdir(project.folder)
     project.write("worker.yaml", WORKERS["plain"])
     project.write("tools.py", TOOLS)
-    for worker, files in ((bare_worker({"shell": None}), {"user"}), (load_worker("worker.yaml"), {"user", "worker"})):
+    for worker, files in (
+        (bare_worker({"shell": None}), {"user"}),
+        (load_worker("worker.yaml"), {"user", "worker"}),
+    ):
         async with opened(worker, workspace=project.folder, home=project.home) as assembly:
             assert set(assembly.guard.judge.worker.policy_files) == files
 

@@ -21,7 +21,9 @@ from forge_cli.core.events import ApprovalDecided, ApprovalRequired
 from forge_cli.core.results import Diff
 
 APPROVALS = st.sampled_from(Approval)
-SMALL_ARGS = st.dictionaries(st.sampled_from("ab"), st.sampled_from([None, True, 1, "1", "", [1], ["1"], {"a": 1}]))
+SMALL_ARGS = st.dictionaries(
+    st.sampled_from("ab"), st.sampled_from([None, True, 1, "1", "", [1], ["1"], {"a": 1}])
+)
 
 
 @pytest.mark.parametrize(
@@ -156,7 +158,9 @@ def test_a_request_its_answer_and_the_decision_on_the_wire() -> None:
         "remember": "session",
         "note": "go on",
     }
-    decided = ApprovalDecided("c1", "ask", True, "user", None, None, "it asks", cached=False, request_id="r1")
+    decided = ApprovalDecided(
+        "c1", "ask", True, "user", None, None, "it asks", cached=False, request_id="r1"
+    )
     assert decided.payload() == {
         "toolCallId": "c1",
         "verdict": "ask",

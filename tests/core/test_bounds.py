@@ -79,7 +79,9 @@ def test_code_that_is_late_is_named_with_its_limit() -> None:
     assert find_forced_end() is None
     begin("tools.py: its import", -1, exit_code=ExitCode.INVALID)
     fault = "tools.py: its import did not end within -1 seconds"
-    assert find_forced_end() == ForcedEnd(ExitCode.INVALID, late="tools.py: its import", fault=fault)
+    assert find_forced_end() == ForcedEnd(
+        ExitCode.INVALID, late="tools.py: its import", fault=fault
+    )
 
 
 def test_at_a_shutdown_the_code_that_began_last_is_named() -> None:
@@ -87,4 +89,6 @@ def test_at_a_shutdown_the_code_that_began_last_is_named() -> None:
     begin("the tool inner", 60)
     begin_shutdown("terminated", ExitCode.TERMINATED, 0.0)
     fault = "the tool inner did not end, and was abandoned"
-    assert find_forced_end() == ForcedEnd(ExitCode.TERMINATED, "terminated", "the tool inner", fault)
+    assert find_forced_end() == ForcedEnd(
+        ExitCode.TERMINATED, "terminated", "the tool inner", fault
+    )

@@ -12,7 +12,13 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from forge_cli.core.actions import ApprovalResponse, CommandEvent, Interrupt, ManualToolInvoke, UserInput
+from forge_cli.core.actions import (
+    ApprovalResponse,
+    CommandEvent,
+    Interrupt,
+    ManualToolInvoke,
+    UserInput,
+)
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
 from forge_cli.core.bus import EventBus
 from forge_cli.core.events import (
@@ -104,7 +110,9 @@ async def test_whoever_answers_on_the_bus_is_the_user(bus: EventBus) -> None:
         assert await bus.ask(request()) == ApprovalDecision(False, by="user")
 
 
-async def test_an_answer_given_inside_a_handler_comes_after_its_question_for_everybody(bus: EventBus) -> None:
+async def test_an_answer_given_inside_a_handler_comes_after_its_question_for_everybody(
+    bus: EventBus,
+) -> None:
     late: list[str] = []
     bus.subscribe(answering(bus, ApprovalDecision(True)), answers=True)
     bus.subscribe(lambda event: late.append(event.type))
@@ -145,7 +153,9 @@ async def test_answers_to_other_questions_are_not_taken(bus: EventBus) -> None:
     assert decided == {1: ApprovalDecision(False), 2: ApprovalDecision(True)}
 
 
-async def test_when_the_last_one_who_could_answer_leaves_the_question_is_denied(bus: EventBus) -> None:
+async def test_when_the_last_one_who_could_answer_leaves_the_question_is_denied(
+    bus: EventBus,
+) -> None:
     leave_first = bus.subscribe(lambda event: None, answers=True)
     leave_last = bus.subscribe(lambda event: None, answers=True)
     decided: list[Any] = []
@@ -206,7 +216,9 @@ async def test_a_program_asks_and_somebody_answers(bus: EventBus) -> None:
     bus.subscribe(answer, answers=True)
     ui = RuntimeUI(bus)
     with anyio.fail_after(60):
-        assert await ui.request_approval({"description": "Write it", "risk": "medium", "tool_name": "write_file"})
+        assert await ui.request_approval(
+            {"description": "Write it", "risk": "medium", "tool_name": "write_file"}
+        )
         assert await ui.get_user_input("Enter your message:") == "user message"
     asked = seen[0]
     assert isinstance(asked, ApprovalRequired)
@@ -238,7 +250,11 @@ async def test_an_event_may_be_named() -> None:
         ("interrupt", {"reason": "enough"}, Interrupt("enough")),
         ("manualToolInvoke", {"toolName": "deploy"}, ManualToolInvoke("deploy", {})),
         ("streaming", {"requestId": "r1", "delta": "x"}, Streaming("r1", "x", done=False)),
-        ("streaming", {"requestId": "r1", "delta": "", "done": True}, Streaming("r1", "", done=True)),
+        (
+            "streaming",
+            {"requestId": "r1", "delta": "", "done": True},
+            Streaming("r1", "", done=True),
+        ),
         ("status", {"type": "info", "message": "hi"}, StatusEvent("info", "hi")),
         ("toolStarted", {"toolCallId": "t1", "toolName": "act"}, ToolStarted("t1", "act", {})),
         (
@@ -253,7 +269,12 @@ async def test_an_event_may_be_named() -> None:
         ),
         (
             "toolResult",
-            {"toolCallId": "t1", "toolName": "act", "status": "success", "value": {"kind": "text", "content": "x"}},
+            {
+                "toolCallId": "t1",
+                "toolName": "act",
+                "status": "success",
+                "value": {"kind": "text", "content": "x"},
+            },
             ToolResult("t1", "act", "success", Text("x"), 0),
         ),
         (
@@ -268,7 +289,9 @@ async def test_an_event_may_be_named() -> None:
         ),
     ],
 )
-async def test_what_goes_without_saying_may_be_left_out(name: str, payload: dict[str, Any], event: Event) -> None:
+async def test_what_goes_without_saying_may_be_left_out(
+    name: str, payload: dict[str, Any], event: Event
+) -> None:
     bus, seen = EventBus(), list[Event]()
     bus.subscribe(seen.append)
     bus.emit(name, payload)
@@ -280,17 +303,29 @@ async def test_what_goes_without_saying_may_be_left_out(name: str, payload: dict
     [
         ("statsu", {}, "there is no event 'statsu'; did you mean 'status'?"),
         ("streaming", {"requestId": "r1"}, "this is not the payload of an event 'streaming': "),
-        ("status", {"type": "loud", "message": "x"}, "this is not the payload of an event 'status': "),
+        (
+            "status",
+            {"type": "loud", "message": "x"},
+            "this is not the payload of an event 'status': ",
+        ),
         ("manualToolInvoke", {}, "this is not the payload of an event 'manualToolInvoke': "),
         ("approvalRequired", {}, "this is not the payload of an event 'approvalRequired': "),
-        ("toolResult", {"toolCallId": "t1", "toolName": "act"}, "this is not the payload of an event 'toolResult': "),
+        (
+            "toolResult",
+            {"toolCallId": "t1", "toolName": "act"},
+            "this is not the payload of an event 'toolResult': ",
+        ),
         ("status", {"level": "info"}, "this is not the payload of an event 'status': "),
         (
             "status",
             {"level": "info", "message": "x", "mesage": "y"},
             "this is not the payload of an event 'status': unknown key 'mesage'; did you mean 'message'?",
         ),
-        ("approvalResponse", {"requestId": "a", "approve": True}, "unknown key 'approve'; did you mean 'approved'?"),
+        (
+            "approvalResponse",
+            {"requestId": "a", "approve": True},
+            "unknown key 'approve'; did you mean 'approved'?",
+        ),
         (
             "approvalResponse",
             {"requestId": "a", "approved": True, "always": True},
@@ -301,9 +336,17 @@ async def test_what_goes_without_saying_may_be_left_out(name: str, payload: dict
             {"tool_name": "deploy", "args": {"any": "thing"}},
             "unknown key 'tool_name'; did you mean 'toolName'?",
         ),
-        ("message", {"message": {"role": "user", "contents": "x"}}, "message: unknown key 'contents'; did you mean"),
+        (
+            "message",
+            {"message": {"role": "user", "contents": "x"}},
+            "message: unknown key 'contents'; did you mean",
+        ),
         ("message", {"role": "user", "content": "x"}, "unknown key 'role'; there are: message"),
-        ("toolStarted", {"toolCallId": "t", "toolName": "n", "arguments": {}}, "unknown key 'arguments'; "),
+        (
+            "toolStarted",
+            {"toolCallId": "t", "toolName": "n", "arguments": {}},
+            "unknown key 'arguments'; ",
+        ),
         ("interrupt", {"workerId": "w"}, "unknown key 'workerId'; "),
         ("userInput", {"requestId": "i", "content": "x", "worker": "w"}, "unknown key 'worker'; "),
         ("interrupt", {"\x1b": "w"}, "unknown key '\\x1b'; "),
@@ -314,10 +357,13 @@ async def test_a_wrong_event_is_refused(name: str, payload: dict[str, Any], sent
         EventBus().emit(name, payload)
 
 
-async def test_every_payload_and_every_line_of_a_record_can_be_emitted_again(project: Project) -> None:
+async def test_every_payload_and_every_line_of_a_record_can_be_emitted_again(
+    project: Project,
+) -> None:
     """A key that an event writes is a key that it may be given."""
     project.write(
-        "script.yaml", "turns: [{text: Words., calls: [{tool: list_files, input: {path: .}}]}, {text: Done.}]"
+        "script.yaml",
+        "turns: [{text: Words., calls: [{tool: list_files, input: {path: .}}]}, {text: Done.}]",
     )
     project.write("worker.yaml", "name: w\nmodel: script:script.yaml\ntoolsets: {filesystem: {}}\n")
     done = project.forge("run", "worker.yaml", "go", "--json")

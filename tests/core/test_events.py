@@ -114,7 +114,12 @@ PAYLOADS: list[tuple[Event, dict[str, Any]]] = [
         {
             "turn": 1,
             "stop": "end",
-            "usage": {"inputTokens": 1, "outputTokens": 2, "cacheReadTokens": 0, "cacheWriteTokens": 0},
+            "usage": {
+                "inputTokens": 1,
+                "outputTokens": 2,
+                "cacheReadTokens": 0,
+                "cacheWriteTokens": 0,
+            },
         },
     ),
     (SessionEnd({"exit_code": 0}), {"result": {"exit_code": 0}}),
@@ -133,16 +138,36 @@ PAYLOADS: list[tuple[Event, dict[str, Any]]] = [
         GrantsEvent((SessionGrant("add", "a=1", ("rule",)),)),
         {"grants": [{"toolName": "add", "text": "a=1", "rules": ["rule"]}]},
     ),
-    (TurnEndEvent(1, "end", Usage(), 0.5), {"turn": 1, "stop": "end", "usage": Usage().wire(), "cost": 0.5}),
     (
-        SessionStart("m", "/w", "interactive", title="t", isolation="strict", session="s", worker="w"),
-        {"model": "m", "workspace": "/w", "approvalMode": "interactive", "title": "t", "isolation": "strict"},
+        TurnEndEvent(1, "end", Usage(), 0.5),
+        {"turn": 1, "stop": "end", "usage": Usage().wire(), "cost": 0.5},
     ),
-    (ApprovalResponse("a1", ApprovalDecision(False, note="no")), {"requestId": "a1", "approved": False, "note": "no"}),
+    (
+        SessionStart(
+            "m", "/w", "interactive", title="t", isolation="strict", session="s", worker="w"
+        ),
+        {
+            "model": "m",
+            "workspace": "/w",
+            "approvalMode": "interactive",
+            "title": "t",
+            "isolation": "strict",
+        },
+    ),
+    (
+        ApprovalResponse("a1", ApprovalDecision(False, note="no")),
+        {"requestId": "a1", "approved": False, "note": "no"},
+    ),
     (ModeChanged("acceptEdits"), {"mode": "acceptEdits"}),
     (Interrupt("enough"), {"reason": "enough"}),
-    (ManualToolInvoke("push", {"branch": "main"}), {"toolName": "push", "args": {"branch": "main"}}),
-    (ManualToolInvoke("shell", {}, own_command=True), {"toolName": "shell", "args": {}, "ownCommand": True}),
+    (
+        ManualToolInvoke("push", {"branch": "main"}),
+        {"toolName": "push", "args": {"branch": "main"}},
+    ),
+    (
+        ManualToolInvoke("shell", {}, own_command=True),
+        {"toolName": "shell", "args": {}, "ownCommand": True},
+    ),
 ]
 
 
@@ -184,4 +209,8 @@ def test_the_names_on_the_wire() -> None:
 
 
 def test_only_what_the_record_has_otherwise_is_transient() -> None:
-    assert [event.type for event in EVENT_KINDS.values() if event.transient] == ["streaming", "toolOutput", "grants"]
+    assert [event.type for event in EVENT_KINDS.values() if event.transient] == [
+        "streaming",
+        "toolOutput",
+        "grants",
+    ]

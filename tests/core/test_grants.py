@@ -5,7 +5,12 @@ from forge_cli.core.wire import read
 
 
 def rule(pattern: str, **more: object) -> GrantRule:
-    return GrantRule(("toolsets", "shell", "rules", "-"), {"pattern": pattern}, f"commands like {pattern}", **more)
+    return GrantRule(
+        ("toolsets", "shell", "rules", "-"),
+        {"pattern": pattern},
+        f"commands like {pattern}",
+        **more,
+    )
 
 
 ADD, COMMIT, GIT, LS = map(rule, ("git add", "git commit", "git", "ls"))
@@ -13,7 +18,9 @@ ADD, COMMIT, GIT, LS = map(rule, ("git add", "git commit", "git", "ls"))
 
 def test_a_rule_in_words_is_what_would_be_written() -> None:
     assert str(ADD) == 'toolsets.shell.rules: [{pattern: "git add"}]'
-    zone = GrantRule(("sandbox", "zones", "code", "approval", "write"), "preApproved", "edits in zone code")
+    zone = GrantRule(
+        ("sandbox", "zones", "code", "approval", "write"), "preApproved", "edits in zone code"
+    )
     assert str(zone) == "sandbox.zones.code.approval.write: preApproved"
     assert str(GrantRule((), 1, "from a log that somebody has changed")) == ": 1"
     assert flow({"a b": ["no", "x", None, 1.5, "#"]}) == '{"a b": ["no", x, null, 1.5, "#"]}'

@@ -16,7 +16,9 @@ async def stopped(signal: InterruptSignal) -> bool:
     return scope.cancelled_caught
 
 
-async def test_a_signal_that_came_before_ends_the_scope_at_once_and_its_first_reason_stays() -> None:
+async def test_a_signal_that_came_before_ends_the_scope_at_once_and_its_first_reason_stays() -> (
+    None
+):
     signal = InterruptSignal()
     signal.interrupt("no time")
     signal.interrupt("enough")

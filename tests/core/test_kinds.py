@@ -18,15 +18,35 @@ from tests.support.kinds import WITH_BYTES, result_strategies, results_of
 ROOT = Path(__file__).parents[2]
 KINDS = "tests/support/kinds.py"
 EVENTS = {kind.__name__ for kind in get_args(AnyEvent)}
-ANSWERS = {"ApprovalResponse", "UserInput", "Interrupt", "ManualToolInvoke", "CommandEvent", "OtherEvent"}
+ANSWERS = {
+    "ApprovalResponse",
+    "UserInput",
+    "Interrupt",
+    "ManualToolInvoke",
+    "CommandEvent",
+    "OtherEvent",
+}
 """Most readers have nothing to do with what a person sent: what comes of it is an event of its own."""
 
 IGNORED = {
-    "forge_cli/ui/terminal/trace.py": ANSWERS | {"Streaming", "ApprovalRequired", "GrantsEvent", "InputPrompt"},
+    "forge_cli/ui/terminal/trace.py": ANSWERS
+    | {"Streaming", "ApprovalRequired", "GrantsEvent", "InputPrompt"},
     "forge_cli/ui/facts.py": ANSWERS
-    | {"Streaming", "ToolStarted", "ToolOutput", "ApprovalRequired", "ApprovalDecided", "NetworkAccess"}
+    | {
+        "Streaming",
+        "ToolStarted",
+        "ToolOutput",
+        "ApprovalRequired",
+        "ApprovalDecided",
+        "NetworkAccess",
+    }
     | {"WorkerUpdate", "InputPrompt", "SessionEnd", "CommandTried"},
-    "forge_cli/apps/web/drawing.py": {"ApprovalResponse", "ManualToolInvoke", "CommandEvent", "OtherEvent"}
+    "forge_cli/apps/web/drawing.py": {
+        "ApprovalResponse",
+        "ManualToolInvoke",
+        "CommandEvent",
+        "OtherEvent",
+    }
     | {"MessageEvent", "GrantsEvent", "NetworkAccess", "CommandTried", "SessionEnd"},
 }
 """Readers of events as they come, and the kinds that each leaves out on purpose.
@@ -47,9 +67,13 @@ def matched(path: str) -> set[str]:
 @pytest.mark.parametrize("path", IGNORED)
 def test_a_reader_decides_about_every_event(path: str) -> None:
     forgotten = EVENTS - matched(path) - IGNORED[path]
-    assert not forgotten, f"{path}: give {sorted(forgotten)} a case, or name it in IGNORED of tests/core/test_kinds.py"
+    assert not forgotten, (
+        f"{path}: give {sorted(forgotten)} a case, or name it in IGNORED of tests/core/test_kinds.py"
+    )
     both = IGNORED[path] & matched(path)
-    assert not both, f"take {sorted(both)} out of IGNORED of tests/core/test_kinds.py: {path} reads it"
+    assert not both, (
+        f"take {sorted(both)} out of IGNORED of tests/core/test_kinds.py: {path} reads it"
+    )
     assert IGNORED[path] <= EVENTS
 
 
@@ -73,7 +97,9 @@ def test_tests_have_every_kind_of_result() -> None:
         assert found == kinds
 
 
-@pytest.mark.parametrize("kind", result_strategies(st.text(), st.text(), st.none()), ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize(
+    "kind", result_strategies(st.text(), st.text(), st.none()), ids=lambda kind: kind.__name__
+)
 def test_a_result_of_a_kind_holds_the_text(kind: type) -> None:
     """So that a hostile text in it is really drawn."""
     found = [each for each in results_of("hostile") if isinstance(each, kind)]

@@ -10,7 +10,15 @@ import pytest
 
 from forge_cli import Image
 from forge_cli.core.media import MEDIA_LIMIT
-from forge_cli.core.results import Json, ResultValue, Text, as_result, bounded, read_result, shown_files
+from forge_cli.core.results import (
+    Json,
+    ResultValue,
+    Text,
+    as_result,
+    bounded,
+    read_result,
+    shown_files,
+)
 from forge_cli.core.wire import Unreadable
 from forge_cli.results import Blob, DisplayHints
 
@@ -20,7 +28,12 @@ SVG = b"<svg/>"
 WIRE: list[tuple[ResultValue, dict[str, Any], str]] = [
     (
         Image(PNG, "image/png", "A cat"),
-        {"kind": "image", "mediaType": "image/png", "alt": "A cat", "data": "iVBORw0KGgoAAAANSUhEUgAAAoAAAAHg"},
+        {
+            "kind": "image",
+            "mediaType": "image/png",
+            "alt": "A cat",
+            "data": "iVBORw0KGgoAAAANSUhEUgAAAoAAAAHg",
+        },
         "A cat\n[image: image/png, 640x480, 24 bytes]",
     ),
     (
@@ -53,7 +66,9 @@ WIRE: list[tuple[ResultValue, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("value", "on_the_wire", "for_the_model"), WIRE)
-def test_on_the_wire_and_for_the_model(value: ResultValue, on_the_wire: dict[str, Any], for_the_model: str) -> None:
+def test_on_the_wire_and_for_the_model(
+    value: ResultValue, on_the_wire: dict[str, Any], for_the_model: str
+) -> None:
     assert value.wire() == on_the_wire
     assert read_result(on_the_wire) == value == as_result(on_the_wire)
     assert value.text() == for_the_model
@@ -115,4 +130,8 @@ def test_of_many_files_those_are_kept_that_fit() -> None:
     half = Blob(bytes(MEDIA_LIMIT // 2), name="a")
     few = bounded(Text("three", files=(half, half, half)))
     assert few.text().startswith("three\n[1 of 3 are not kept: ")
-    assert shown_files(few) == shown_files(bounded(Json([1], files=(half, half, half)))) == (half, half)
+    assert (
+        shown_files(few)
+        == shown_files(bounded(Json([1], files=(half, half, half))))
+        == (half, half)
+    )

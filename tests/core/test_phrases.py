@@ -5,5 +5,7 @@ from forge_cli.core import phrases
 
 def test_each_text_is_another() -> None:
     """``tests/test_architecture.py`` looks for them elsewhere."""
-    texts = [text for name, text in vars(phrases).items() if name.isupper() and isinstance(text, str)]
+    texts = [
+        text for name, text in vars(phrases).items() if name.isupper() and isinstance(text, str)
+    ]
     assert len(set(texts)) == len(texts) > 10

@@ -84,7 +84,9 @@ class Worker:
     def run(self, line: str, **options: Any) -> dict[str, Any]:
         return self._told(self.outcome("run", line, options=options))
 
-    def stream(self, line: str, *, pieces: int = 1000, reply: str = "", **options: Any) -> dict[str, Any]:
+    def stream(
+        self, line: str, *, pieces: int = 1000, reply: str = "", **options: Any
+    ) -> dict[str, Any]:
         return self._told(self.outcome("stream", line, options=options, pieces=pieces, reply=reply))
 
     def _told(self, outcome: ToolResult) -> dict[str, Any]:
@@ -134,7 +136,9 @@ def test_a_signal_is_told(worker: Worker) -> None:
     assert (done["exit_code"], done["signal"]) == (None, 9)
 
 
-def test_past_its_time_it_is_stopped_with_all_it_started_and_what_it_said_is_kept(worker: Worker) -> None:
+def test_past_its_time_it_is_stopped_with_all_it_started_and_what_it_said_is_kept(
+    worker: Worker,
+) -> None:
     mark = tag()
     done = worker.run(f"echo so far; (setsid sleep {mark} &); sleep {mark}", timeout=0.5)
     assert (done["timed_out"], done["stdout"], done["exit_code"]) == (True, "so far\n", None)
@@ -167,12 +171,18 @@ def test_what_is_left_in_the_background_ends_with_the_worker(worker: Worker) -> 
 
 def test_of_long_output_the_beginning_and_the_end_are_kept(worker: Worker) -> None:
     done = worker.run("echo first; head -c 3000000 /dev/zero | tr '\\0' x; echo; echo last")
-    assert (done["truncated"], done["stdout"][:6], done["stdout"][-6:]) == (True, "first\n", "\nlast\n")
+    assert (done["truncated"], done["stdout"][:6], done["stdout"][-6:]) == (
+        True,
+        "first\n",
+        "\nlast\n",
+    )
     assert "bytes cut ...]" in done["stdout"]
     assert len(done["stdout"]) < 1_100_000
 
 
-def test_the_environment_has_no_keys_and_what_is_given(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_has_no_keys_and_what_is_given(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-secret")
     monkeypatch.setenv("SOMETHING", "else")
     said = worker.run("env", env={"GIVEN": "yes"})["stdout"].splitlines()
@@ -180,7 +190,9 @@ def test_the_environment_has_no_keys_and_what_is_given(worker: Worker, monkeypat
     assert not [line for line in said if line.startswith(("ANTHROPIC_API_KEY", "SOMETHING"))]
 
 
-@pytest.mark.parametrize(("given", "read"), [({}, ""), ({"input": "ä\n" * 100_000}, "ä\n" * 100_000)])
+@pytest.mark.parametrize(
+    ("given", "read"), [({}, ""), ({"input": "ä\n" * 100_000}, "ä\n" * 100_000)]
+)
 def test_input_is_all_that_it_reads(worker: Worker, given: dict[str, str], read: str) -> None:
     assert worker.run("cat", **given)["stdout"] == read
 
@@ -207,7 +219,10 @@ def test_bytes_that_are_no_text_can_be_kept(worker: Worker) -> None:
 @pytest.mark.parametrize("program", ["no-such-program", "./nothing", "/etc"])
 def test_what_cannot_be_started_says_so(worker: Worker, program: str) -> None:
     seen = worker.project.run(calls(call("run", argv=[program])), "Done.")
-    assert seen.outcomes[0].error == f"'{program}' cannot be started: there is no such executable program"
+    assert (
+        seen.outcomes[0].error
+        == f"'{program}' cannot be started: there is no such executable program"
+    )
 
 
 @pytest.mark.needs("bwrap")
@@ -219,7 +234,9 @@ def test_a_confined_one_writes_to_zones_only(confined: Worker) -> None:
 
 @pytest.mark.needs("bwrap")
 @pytest.mark.parametrize(("network", "shared"), [("false", False), ("true", True)])
-def test_a_confined_one_has_the_network_that_the_worker_says(project: Project, network: str, shared: bool) -> None:
+def test_a_confined_one_has_the_network_that_the_worker_says(
+    project: Project, network: str, shared: bool
+) -> None:
     worker = Worker(project, f"{{isolation: auto, network: {network}}}")
     said = worker.run("readlink /proc/self/ns/net")["stdout"].strip()
     assert (said == os.readlink("/proc/self/ns/net")) is shared
@@ -230,20 +247,33 @@ def test_pieces_come_while_it_runs(worker: Worker) -> None:
     line = "echo one; until [ -e reply ]; do sleep 0.01; done; echo two >&2; exit 4"
     done = worker.stream(line, reply=f"{worker.project.folder}/reply", timeout=20)
     assert done["said"] == [["stdout", "one\n"], ["stderr", "two\n"]]
-    assert (done["stdout"], done["stderr"], done["exit_code"], done["timed_out"]) == ("one\n", "two\n", 4, False)
+    assert (done["stdout"], done["stderr"], done["exit_code"], done["timed_out"]) == (
+        "one\n",
+        "two\n",
+        4,
+        False,
+    )
 
 
 def test_pieces_end_when_its_time_is_up(worker: Worker) -> None:
     mark = tag()
     done = worker.stream(f"echo so far; (setsid sleep {mark} &); sleep {mark}", timeout=0.5)
-    assert (done["said"], done["timed_out"], done["stdout"]) == ([["stdout", "so far\n"]], True, "so far\n")
+    assert (done["said"], done["timed_out"], done["stdout"]) == (
+        [["stdout", "so far\n"]],
+        True,
+        "so far\n",
+    )
     assert sleepers(mark) == []
 
 
 def test_whoever_has_seen_enough_stops_all_of_it(worker: Worker) -> None:
     mark = tag()
     done = worker.stream(f"echo one; (setsid sleep {mark} &); sleep {mark}", pieces=1)
-    assert (done["said"], done["timed_out"], done["exit_code"]) == ([["stdout", "one\n"]], False, None)
+    assert (done["said"], done["timed_out"], done["exit_code"]) == (
+        [["stdout", "one\n"]],
+        False,
+        None,
+    )
     assert sleepers(mark) == []
 
 
@@ -272,9 +302,13 @@ def test_required_without_a_mechanism_starts_nothing(
     assert not (project.folder / "made").exists()
 
 
-def test_a_toolset_can_check_that_at_load(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_toolset_can_check_that_at_load(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     worker = Worker(project, "{isolation: required}")
-    entering = "    async def __aenter__(self):\n        self.env.processes.check()\n        return self\n"
+    entering = (
+        "    async def __aenter__(self):\n        self.env.processes.check()\n        return self\n"
+    )
     project.write("tools.py", project.read("tools.py") + entering)
     monkeypatch.setenv("PATH", str(tmp_path))
     best_mechanism.cache_clear()

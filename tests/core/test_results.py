@@ -88,7 +88,12 @@ WIRE: list[tuple[ResultValue, dict[str, Any], str]] = [
         {
             "kind": "text",
             "content": "x = 1",
-            "display": {"preferredView": "code", "language": "python", "collapsed": False, "maxHeight": 20},
+            "display": {
+                "preferredView": "code",
+                "language": "python",
+                "collapsed": False,
+                "maxHeight": 20,
+            },
         },
         "x = 1",
     ),
@@ -106,7 +111,14 @@ WIRE: list[tuple[ResultValue, dict[str, Any], str]] = [
     ),
     (
         Diff.of("/out/a", None, "new"),
-        {"kind": "diff", "path": "/out/a", "original": None, "modified": "new", "isNew": True, "bytesWritten": 3},
+        {
+            "kind": "diff",
+            "path": "/out/a",
+            "original": None,
+            "modified": "new",
+            "isNew": True,
+            "bytesWritten": 3,
+        },
         "Created /out/a (3 bytes).",
     ),
     (
@@ -129,7 +141,14 @@ WIRE: list[tuple[ResultValue, dict[str, Any], str]] = [
     ),
     (
         Diff("/out/a", "same", "same", False, 4),
-        {"kind": "diff", "path": "/out/a", "original": "same", "modified": "same", "isNew": False, "bytesWritten": 4},
+        {
+            "kind": "diff",
+            "path": "/out/a",
+            "original": "same",
+            "modified": "same",
+            "isNew": False,
+            "bytesWritten": 4,
+        },
         "/out/a: no change",
     ),
     (
@@ -151,17 +170,35 @@ WIRE: list[tuple[ResultValue, dict[str, Any], str]] = [
         {"kind": "file_list", "path": "/in", "files": ["a.txt", "folder/"], "count": 2},
         "a.txt\nfolder/",
     ),
-    (FileList.of("/in", ()), {"kind": "file_list", "path": "/in", "files": [], "count": 0}, "/in is empty."),
+    (
+        FileList.of("/in", ()),
+        {"kind": "file_list", "path": "/in", "files": [], "count": 0},
+        "/in is empty.",
+    ),
     (
         FileList("/in", ("a",), count=3),
         {"kind": "file_list", "path": "/in", "files": ["a"], "count": 3},
         "a\n[2 more]",
     ),
-    (Json({"n": [1, None, "é"]}), {"kind": "json", "data": {"n": [1, None, "é"]}}, '{"n": [1, null, "é"]}'),
-    (Json(None), {"kind": "json", "data": None}, "null"),
-    (Custom("git.status", {"clean": True}), {"kind": "git.status", "data": {"clean": True}}, '{"clean": true}'),
     (
-        Custom("git.log", "a\nb", summary="2 commits", mime_type="text/plain", display=DisplayHints(collapsed=True)),
+        Json({"n": [1, None, "é"]}),
+        {"kind": "json", "data": {"n": [1, None, "é"]}},
+        '{"n": [1, null, "é"]}',
+    ),
+    (Json(None), {"kind": "json", "data": None}, "null"),
+    (
+        Custom("git.status", {"clean": True}),
+        {"kind": "git.status", "data": {"clean": True}},
+        '{"clean": true}',
+    ),
+    (
+        Custom(
+            "git.log",
+            "a\nb",
+            summary="2 commits",
+            mime_type="text/plain",
+            display=DisplayHints(collapsed=True),
+        ),
         {
             "kind": "git.log",
             "data": "a\nb",
@@ -220,7 +257,13 @@ class Unspeakable:
                 "mimeType": "text/plain",
                 "display": {"preferredView": "table", "maxHeight": 9, "colour": "red"},
             },
-            Custom("git.log", ["x"], "one", "text/plain", DisplayHints(preferred_view="table", max_height=9)),
+            Custom(
+                "git.log",
+                ["x"],
+                "one",
+                "text/plain",
+                DisplayHints(preferred_view="table", max_height=9),
+            ),
         ),
         ({"kind": "Bad", "data": 1}, Json({"kind": "Bad", "data": 1})),
         ({"kind": "text", "data": 1}, Json({"kind": "text", "data": 1})),
@@ -244,9 +287,15 @@ def test_whatever_a_tool_returns_is_a_result(returned: Any, result: ResultValue)
         ({"kind": "json", "data": (1, 2)}, Json([1, 2])),
         ({"kind": "json", "data": {"kind": "text"}}, Json({"kind": "text"})),
         (Json({"kind": "diff"}), Json({"kind": "diff"})),
-        ({"kind": "diff", "path": "/a", "original": None, "modified": "y"}, Diff.of("/a", None, "y")),
+        (
+            {"kind": "diff", "path": "/a", "original": None, "modified": "y"},
+            Diff.of("/a", None, "y"),
+        ),
         ({"kind": "diff", "path": "/a", "modified": "y"}, Diff.of("/a", None, "y")),
-        ({"kind": "file_content", "path": "/a", "content": "é", "size": 99}, FileContent("/a", "é", 2)),
+        (
+            {"kind": "file_content", "path": "/a", "content": "é", "size": 99},
+            FileContent("/a", "é", 2),
+        ),
         ({"kind": "file_list", "path": "/a", "files": ("b", "c/")}, FileList.of("/a", ("b", "c/"))),
     ],
 )
@@ -288,7 +337,10 @@ CUT = cut(HUGE, VALUE_LIMIT)
             FileContent("/a", HUGE, 1, first_line=7, total_lines=8, numbered=True),
             FileContent("/a", CUT, 1, total_lines=8),
         ),
-        (Diff("/a", None, "", True, 0, model_text=HUGE), Diff("/a", None, "", True, 0, model_text=CUT)),
+        (
+            Diff("/a", None, "", True, 0, model_text=HUGE),
+            Diff("/a", None, "", True, 0, model_text=CUT),
+        ),
         (Json(1, model_text=HUGE), Json(1, model_text=CUT)),
     ],
 )
@@ -302,12 +354,20 @@ def test_a_huge_value_is_bounded_and_the_cut_named(huge: ResultValue, kept: Resu
 @pytest.mark.parametrize(
     ("returned", "kept"),
     [
-        (FileContent("/a", "x", size="3"), Json({"kind": "file_content", "path": "/a", "content": "x", "size": "3"})),  # type: ignore[arg-type]
-        (Text("x", display=DisplayHints(collapsed=True)), Text("x", display=DisplayHints(collapsed=True))),
+        (
+            FileContent("/a", "x", size="3"),
+            Json({"kind": "file_content", "path": "/a", "content": "x", "size": "3"}),
+        ),  # type: ignore[arg-type]
+        (
+            Text("x", display=DisplayHints(collapsed=True)),
+            Text("x", display=DisplayHints(collapsed=True)),
+        ),
         (Text("x", display=DisplayHints(max_height="tall")), Text("x", display=DisplayHints())),  # type: ignore[arg-type]
     ],
 )
-def test_whatever_a_tool_returns_can_be_read_back_from_the_record(returned: ResultValue, kept: ResultValue) -> None:
+def test_whatever_a_tool_returns_can_be_read_back_from_the_record(
+    returned: ResultValue, kept: ResultValue
+) -> None:
     assert read_result(json.loads(json.dumps(as_result(returned).wire()))) == kept
 
 

@@ -61,7 +61,15 @@ def test_what_is_to_be_kept_stays() -> None:
 @given(st.text(st.characters()))
 def test_nothing_hidden_is_left(text: str) -> None:
     shown = visible(text)
-    assert not {unicodedata.category(char) for char in shown} & {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+    assert not {unicodedata.category(char) for char in shown} & {
+        "Cc",
+        "Cf",
+        "Cs",
+        "Co",
+        "Cn",
+        "Zl",
+        "Zp",
+    }
     assert {char for char in shown if char.isspace()} <= {" "}
     assert visible(shown) == shown
     shown.encode()
@@ -86,7 +94,9 @@ def test_in_an_answer_emoji_and_writing_systems_keep_what_they_need(text: str) -
     assert visible(text) != text
 
 
-@pytest.mark.parametrize("text", ["rm\u200d", "x\ufe0f", "\u202e", "\x1b", "\u2764\ufe0f\ufe0f", "\u0e01\u200d\u200d"])
+@pytest.mark.parametrize(
+    "text", ["rm\u200d", "x\ufe0f", "\u202e", "\x1b", "\u2764\ufe0f\ufe0f", "\u0e01\u200d\u200d"]
+)
 def test_elsewhere_the_same_characters_are_shown_in_an_answer_too(text: str) -> None:
     assert "\\" in readable(text)
 
@@ -97,7 +107,10 @@ def test_a_piece_of_an_answer_is_shown_by_what_stands_before_it() -> None:
     assert readable("\u0301") == "\\u0301"
 
 
-@given(st.text(st.characters(exclude_characters="\n"), max_size=60), st.integers(min_value=3, max_value=30))
+@given(
+    st.text(st.characters(exclude_characters="\n"), max_size=60),
+    st.integers(min_value=3, max_value=30),
+)
 def test_a_cut_keeps_head_and_tail_and_names_what_is_missing(text: str, limit: int) -> None:
     shown = cut(text, limit)
     if len(text) <= limit:
@@ -126,9 +139,15 @@ def test_a_text_is_cut_in_its_middle_or_at_its_end(at: CutAt, shown: str) -> Non
     assert cut("a" * 50 + "z" * 50, 80, at) == shown
 
 
-@given(st.text(max_size=60), st.integers(min_value=12, max_value=30), st.sampled_from(["middle", "end"]))
+@given(
+    st.text(max_size=60),
+    st.integers(min_value=12, max_value=30),
+    st.sampled_from(["middle", "end"]),
+)
 def test_one_line_is_never_longer_than_its_limit(text: str, limit: int, at: CutAt) -> None:
-    assert cut(text, limit, at) == text if len(text) <= limit else len(cut(text, limit, at)) <= limit
+    assert (
+        cut(text, limit, at) == text if len(text) <= limit else len(cut(text, limit, at)) <= limit
+    )
 
 
 def test_a_mark_can_say_how_much_is_gone() -> None:
@@ -136,7 +155,8 @@ def test_a_mark_can_say_how_much_is_gone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "near"), [("shel", "shell"), ("filesytem", "filesystem"), ("zzz", None), ("", None), ("shell", "shell")]
+    ("name", "near"),
+    [("shel", "shell"), ("filesytem", "filesystem"), ("zzz", None), ("", None), ("shell", "shell")],
 )
 def test_the_nearest_name(name: str, near: str | None) -> None:
     assert nearest(name, ["shell", "filesystem", "custom"]) == near
@@ -160,13 +180,21 @@ def test_the_name_that_was_meant_or_else_all_of_them(
     assert did_you_mean(name, known, otherwise) == said
 
 
-@pytest.mark.parametrize(("number", "said"), [(0, "0 calls"), (1, "1 call"), (2000, "2,000 calls"), (0.5, "0.5 calls")])
+@pytest.mark.parametrize(
+    ("number", "said"), [(0, "0 calls"), (1, "1 call"), (2000, "2,000 calls"), (0.5, "0.5 calls")]
+)
 def test_one_is_one_and_others_are_many(number: float, said: str) -> None:
     assert counted(number, "call") == said
 
 
 def test_amounts_are_as_short_as_they_can_be_read() -> None:
-    amounts = {0: "$0", 0.00000042: "$0.00000042", 0.00042: "$0.00042", 0.001: "$0.001", 0.00996: "$0.01"}
+    amounts = {
+        0: "$0",
+        0.00000042: "$0.00000042",
+        0.00042: "$0.00042",
+        0.001: "$0.001",
+        0.00996: "$0.01",
+    }
     amounts |= {0.019: "$0.02", 0.25: "$0.25", 2: "$2.00", 1234.5: "$1,234.50"}
     assert {cost: dollars(cost) for cost in amounts} == amounts
 

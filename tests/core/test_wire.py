@@ -44,7 +44,9 @@ class Sample(Struct, frozen=True):
 
 def test_keys_are_camel_case_and_only_what_may_be_absent_is_left_out() -> None:
     assert wire(Sample("x", None)) == {"plainName": "x", "always": None, "someList": []}
-    assert wire(Sample("x", "y", "z", (Text("t"), Mark("f", 2), 3), Mark("f", 2, 3), {"snake_key": 1})) == {
+    assert wire(
+        Sample("x", "y", "z", (Text("t"), Mark("f", 2), 3), Mark("f", 2, 3), {"snake_key": 1})
+    ) == {
         "plainName": "x",
         "always": "y",
         "maybeAbsent": "z",
@@ -82,8 +84,16 @@ def test_what_holds_itself_is_refused() -> None:
 
 
 ANYTHING = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.binary(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3) | st.integers(), inner, max_size=3),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=5)
+    | st.binary(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(max_size=3) | st.integers(), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 
@@ -146,7 +156,9 @@ def test_a_value_is_read_as_it_was_written() -> None:
         ({"size": ...}, "size: missing"),
     ],
 )
-def test_what_it_could_not_have_written_is_named_by_its_place(change: dict[str, Any], problem: str) -> None:
+def test_what_it_could_not_have_written_is_named_by_its_place(
+    change: dict[str, Any], problem: str
+) -> None:
     data = {**wire(WHOLE), **change}
     with pytest.raises(Unreadable, match=f"^{problem}$"):
         read(Whole, {key: value for key, value in data.items() if value is not ...})

@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from forge_cli import ApprovalDecision, ApprovalRequest, EventBus, InterruptSignal, Tool, ToolContext
+from forge_cli import (
+    ApprovalDecision,
+    ApprovalRequest,
+    EventBus,
+    InterruptSignal,
+    Tool,
+    ToolContext,
+)
 from forge_cli.core.events import ApprovalDecided, ApprovalRequired, Event, ToolResult
 from forge_cli.embedding import ApprovalController
 from forge_cli.engine.gate.consent import Consent
@@ -55,7 +62,9 @@ class Gate:
             worker=JudgedWorker("tester", folder, zones, Isolation()),
         )
         toolbox = Toolbox([], lambda level, sentence: None, offers=self.offers)
-        controller = ApprovalController(mode, None if answers is None else self._answer, bus=self.bus)
+        controller = ApprovalController(
+            mode, None if answers is None else self._answer, bus=self.bus
+        )
         self.guard = Guard(
             judge=judge,
             consent=Consent(judge, controller, self.interrupt, toolbox),
@@ -72,7 +81,9 @@ class Gate:
         answer = self._answers.pop(0)
         return ApprovalDecision(answer) if isinstance(answer, bool) else answer
 
-    async def __call__(self, tool: str, /, caller: Caller = Caller.MODEL, **args: Any) -> ToolOutcome:
+    async def __call__(
+        self, tool: str, /, caller: Caller = Caller.MODEL, **args: Any
+    ) -> ToolOutcome:
         self._calls += 1
         return await self.guard.call(ToolCall(f"c{self._calls}", tool, args), caller)
 
@@ -93,7 +104,13 @@ def _plain(event: Event) -> Event:
         case ApprovalDecided():
             return replace(event, fingerprint=None)
         case ApprovalRequired(request):
-            known = {"fingerprint": None, "stamp": None, "distribution": None, "offers": None, "policy_files": None}
+            known = {
+                "fingerprint": None,
+                "stamp": None,
+                "distribution": None,
+                "offers": None,
+                "policy_files": None,
+            }
             return replace(event, request=replace(request, **known))
     return event
 

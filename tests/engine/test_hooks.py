@@ -69,7 +69,9 @@ def script(project: Project, text: str, name: str = "check.sh") -> Path:
 
 def hooks(project: Project, *entries: str) -> None:
     project.home.mkdir(exist_ok=True)
-    (project.home / "config.yaml").write_text("hooks:\n" + "".join(f"  - {entry}\n" for entry in entries))
+    (project.home / "config.yaml").write_text(
+        "hooks:\n" + "".join(f"  - {entry}\n" for entry in entries)
+    )
 
 
 def on(event: str, match: str = "", run: str = "./check.sh") -> str:
@@ -78,7 +80,12 @@ def on(event: str, match: str = "", run: str = "./check.sh") -> str:
 
 
 def said_by(
-    project: Project, text: str, *made: dict, event: str = "before_tool", match: str = "", **options: Any
+    project: Project,
+    text: str,
+    *made: dict,
+    event: str = "before_tool",
+    match: str = "",
+    **options: Any,
 ) -> Seen:
     script(project, text)
     hooks(project, on(event, match))
@@ -90,7 +97,11 @@ def told(project: Project) -> list[dict]:
 
 
 def warnings(seen: Seen, level: str = "warning") -> list[str]:
-    return [event.message for event in seen.of(StatusEvent) if event.level == level and event.message[:4] == "hook"]
+    return [
+        event.message
+        for event in seen.of(StatusEvent)
+        if event.level == level and event.message[:4] == "hook"
+    ]
 
 
 # What a hook is told, and what it says
@@ -124,14 +135,34 @@ def test_what_it_is_told(hooked: Project) -> None:
     [
         ("exit 0", "preApproved", "the tool needs no approval for this call"),
         ("echo '{}'", "preApproved", "the tool needs no approval for this call"),
-        ("""echo '{"verdict": "ask", "note": "who is it?"}'""", "ask", "the hook check.sh says ask: who is it?"),
+        (
+            """echo '{"verdict": "ask", "note": "who is it?"}'""",
+            "ask",
+            "the hook check.sh says ask: who is it?",
+        ),
         ("""echo '{"verdict": "blocked"}'""", "blocked", "the hook check.sh says blocked"),
-        ("echo 'not on Sunday' >&2; exit 2", "blocked", "the hook check.sh says blocked: not on Sunday"),
-        ("echo broken >&2; exit 3", "ask", "the hook check.sh failed (it ended with exit code 3: broken), so it asks"),
+        (
+            "echo 'not on Sunday' >&2; exit 2",
+            "blocked",
+            "the hook check.sh says blocked: not on Sunday",
+        ),
+        (
+            "echo broken >&2; exit 3",
+            "ask",
+            "the hook check.sh failed (it ended with exit code 3: broken), so it asks",
+        ),
         ("kill -9 $$", "ask", "the hook check.sh failed (it ended with signal 9), so it asks"),
         ("echo hello", "ask", "the hook check.sh failed (it said something else than {"),
-        ("""echo '{"verdict": "preApproved"}'""", "ask", "the hook check.sh failed (it said something else than {"),
-        ("""echo '{"note": "x", "x": 1}'""", "ask", "the hook check.sh failed (it said something else than {"),
+        (
+            """echo '{"verdict": "preApproved"}'""",
+            "ask",
+            "the hook check.sh failed (it said something else than {",
+        ),
+        (
+            """echo '{"note": "x", "x": 1}'""",
+            "ask",
+            "the hook check.sh failed (it said something else than {",
+        ),
         (
             """echo '{"verdict": "ask", "x": 1}'""",
             "ask",
@@ -154,8 +185,16 @@ def test_what_it_is_told(hooked: Project) -> None:
             'the hook check.sh failed (it said something else than {"verdict": "ask"|"blocked", "note": "..."}: '
             "unknown key 'verdikt'; did you mean 'verdict'?)",
         ),
-        ("""echo '{"verdict": "deny"}'""", "blocked", "the hook check.sh says blocked: its verdict is deny, neither"),
-        ("head -c 70000 /dev/zero", "ask", "the hook check.sh failed (it printed more than 64 KiB), so it asks"),
+        (
+            """echo '{"verdict": "deny"}'""",
+            "blocked",
+            "the hook check.sh says blocked: its verdict is deny, neither",
+        ),
+        (
+            "head -c 70000 /dev/zero",
+            "ask",
+            "the hook check.sh failed (it printed more than 64 KiB), so it asks",
+        ),
     ],
 )
 def test_what_it_says_counts(hooked: Project, text: str, verdict: str, reason: str) -> None:
@@ -171,17 +210,29 @@ def test_what_it_says_counts(hooked: Project, text: str, verdict: str, reason: s
 
 def test_a_person_may_say_yes_to_what_a_hook_asks(hooked: Project) -> None:
     seen = said_by(
-        hooked, """echo '{"verdict": "ask", "note": "sure?"}'""", call("act"), call("risky"), answers=[True, False]
+        hooked,
+        """echo '{"verdict": "ask", "note": "sure?"}'""",
+        call("act"),
+        call("risky"),
+        answers=[True, False],
     )
     assert seen.statuses == ["success", "denied"]
     assert seen.asked[0].reason == "the hook check.sh says ask: sure?"
-    assert seen.asked[1].reason == "the tool wants this call approved; the hook check.sh says ask: sure?"
+    assert (
+        seen.asked[1].reason
+        == "the tool wants this call approved; the hook check.sh says ask: sure?"
+    )
 
 
 def test_what_is_blocked_stays_so_in_every_mode(hooked: Project) -> None:
     spellings = ("blocked", "Blocked", "deny")
-    texts = ["exit 2", *(f"""echo '{{"verdict": "{word}", "reason": "no"}}'""" for word in spellings)]
-    seen = [said_by(hooked, text, call("act"), approval_mode="approve_all").statuses for text in texts]
+    texts = [
+        "exit 2",
+        *(f"""echo '{{"verdict": "{word}", "reason": "no"}}'""" for word in spellings),
+    ]
+    seen = [
+        said_by(hooked, text, call("act"), approval_mode="approve_all").statuses for text in texts
+    ]
     assert seen == [["blocked"]] * len(texts)
 
 
@@ -202,10 +253,18 @@ def test_a_program_that_is_not_there(hooked: Project) -> None:
 def test_notes_are_told_and_the_others_only_warn(hooked: Project) -> None:
     place = f"{hooked.home}/config.yaml:2:5"
     seen = said_by(hooked, """echo '{"note": "seen it"}'""", call("act"))
-    assert (seen.statuses, warnings(seen, "info")) == (["success"], [f"hook check.sh ({place}): seen it"])
-    assert [event.tool_call_id for event in seen.of(StatusEvent) if event.message[:4] == "hook"] == [None]
+    assert (seen.statuses, warnings(seen, "info")) == (
+        ["success"],
+        [f"hook check.sh ({place}): seen it"],
+    )
+    assert [
+        event.tool_call_id for event in seen.of(StatusEvent) if event.message[:4] == "hook"
+    ] == [None]
     seen = said_by(hooked, "exit 3", call("act"), event="after_tool")
-    assert (seen.statuses, warnings(seen)) == (["success"], [f"hook check.sh ({place}): it ended with exit code 3"])
+    assert (seen.statuses, warnings(seen)) == (
+        ["success"],
+        [f"hook check.sh ({place}): it ended with exit code 3"],
+    )
     seen = said_by(hooked, "echo no >&2; exit 2", call("act"), event="after_tool")
     assert warnings(seen) == [f"hook check.sh ({place}): it says blocked, which is too late: no"]
     seen = said_by(hooked, "exit 3", call("act"), event="session_end")
@@ -215,7 +274,9 @@ def test_notes_are_told_and_the_others_only_warn(hooked: Project) -> None:
 def test_a_session_can_be_refused(hooked: Project) -> None:
     script(hooked, "echo 'not here' >&2; exit 2")
     hooks(hooked, on("session_start"))
-    with pytest.raises(ForgeError, match="the hook check.sh does not let the session begin: not here") as caught:
+    with pytest.raises(
+        ForgeError, match="the hook check.sh does not let the session begin: not here"
+    ) as caught:
         hooked.run("done")
     assert caught.value.exit_code is ExitCode.DENIED
     script(hooked, "exit 1")
@@ -246,9 +307,7 @@ def test_a_prefix_and_a_proxy_do_not_hide_a_tool(hooked: Project) -> None:
     tool.mkdir(parents=True)
     (tool / "tool.yaml").write_text("name: own\ndescription: Own.\nentrypoint: own.sh\n")
     (tool / "own.sh").write_text("touch owned\n")
-    toolsets = (
-        "{custom: {module: ./tools.py, tools: [act], prefix: my}, executables: {approval: {default: preApproved}}}"
-    )
+    toolsets = "{custom: {module: ./tools.py, tools: [act], prefix: my}, executables: {approval: {default: preApproved}}}"
     hooked.write("worker.yaml", f"name: w\nsandbox: {{isolation: off}}\ntoolsets: {toolsets}\n")
     script(hooked, "exit 2")
     hooks(hooked, on("before_tool", "act"), on("before_tool", "own"))
@@ -259,17 +318,26 @@ def test_a_prefix_and_a_proxy_do_not_hide_a_tool(hooked: Project) -> None:
 
 
 def test_children_are_covered(hooked: Project) -> None:
-    hooked.write("helper.yaml", WORKER.replace("name: w", "name: helper\nmodel: script:helper.script.yaml"))
+    hooked.write(
+        "helper.yaml", WORKER.replace("name: w", "name: helper\nmodel: script:helper.script.yaml")
+    )
     hooked.write("helper.script.yaml", "turns: [{calls: [{tool: act}]}, {text: done}]\n")
-    hooked.write("worker.yaml", "name: w\nsandbox: {isolation: off}\ntoolsets: {workers: {allowed: [helper]}}\n")
-    seen = said_by(hooked, "exit 2", call("helper", input="go"), match="act", approval_mode="approve_all")
+    hooked.write(
+        "worker.yaml",
+        "name: w\nsandbox: {isolation: off}\ntoolsets: {workers: {allowed: [helper]}}\n",
+    )
+    seen = said_by(
+        hooked, "exit 2", call("helper", input="go"), match="act", approval_mode="approve_all"
+    )
     assert "blocked" in seen.statuses
     assert not (hooked.folder / "acted").exists()
 
 
 @pytest.mark.needs("bwrap")
 def test_one_of_a_project_is_confined_like_the_shell(hooked: Project) -> None:
-    hooked.write("worker.yaml", WORKER.replace("isolation: off", "zones: [{name: a, path: ./a, mode: rw}]"))
+    hooked.write(
+        "worker.yaml", WORKER.replace("isolation: off", "zones: [{name: a, path: ./a, mode: rw}]")
+    )
     text = "touch a/inside; touch outside 2>/dev/null && exit 2; exit 0"
     hooked.write(".forge/check.sh", f"#!/bin/sh\n{text}\n").chmod(0o755)
     hooked.write(".forge/config.yaml", f"hooks: [{on('before_tool')}]\n")
@@ -280,12 +348,16 @@ def test_one_of_a_project_is_confined_like_the_shell(hooked: Project) -> None:
     assert not (hooked.folder / "outside").exists()
 
 
-def test_one_of_ones_own_runs_as_the_person(hooked: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_of_ones_own_runs_as_the_person(
+    hooked: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With the desktop in its environment, and the whole home to write to, whatever confines the worker."""
     monkeypatch.setenv("DBUS_SESSION_BUS_ADDRESS", "unix:path=/run/user/0/bus")
     hooked.write("worker.yaml", WORKER.replace("isolation: off", "network: [example.com]"))
     log = hooked.home / "hooks.log"
-    text = f'echo "$DBUS_SESSION_BUS_ADDRESS $HTTPS_PROXY $FORGE_WORKSPACE" > {log}; cat > /dev/null'
+    text = (
+        f'echo "$DBUS_SESSION_BUS_ADDRESS $HTTPS_PROXY $FORGE_WORKSPACE" > {log}; cat > /dev/null'
+    )
     seen = said_by(hooked, text, call("act"))
     assert (seen.statuses, warnings(seen)) == (["success"], [])
     assert log.read_text() == f"unix:path=/run/user/0/bus  {hooked.folder}\n"
@@ -293,7 +365,9 @@ def test_one_of_ones_own_runs_as_the_person(hooked: Project, monkeypatch: pytest
 
 @pytest.mark.needs("bwrap")
 def test_a_program_in_the_home_may_be_named_by_its_absolute_path(hooked: Project) -> None:
-    hooked.write("worker.yaml", WORKER.replace("isolation: off", "zones: [{name: a, path: ./a, mode: rw}]"))
+    hooked.write(
+        "worker.yaml", WORKER.replace("isolation: off", "zones: [{name: a, path: ./a, mode: rw}]")
+    )
     path = script(hooked, "exit 2")
     hooks(hooked, on("before_tool", run=str(path)))
     seen = hooked.run(calls(call("act")), "done")
@@ -313,7 +387,10 @@ def test_it_tells_of_a_request_while_the_prompt_waits_and_may_say_no(hooked: Pro
 
     seen = hooked.run(calls(call("risky")), "done", approval_callback=nobody)
     assert seen.statuses == ["denied"]
-    assert seen.outcomes[0].error == "risky was not called; denied: the hook check.sh says no: the boss says no"
+    assert (
+        seen.outcomes[0].error
+        == "risky was not called; denied: the hook check.sh says no: the boss says no"
+    )
     assert told(hooked)[0]["event"] == "approval"
 
 
@@ -370,8 +447,17 @@ def test_a_connection_is_heard_as_a_call_is(hooked: Project, match: str) -> None
     seen = fetch(hooked, answers=[False])
     request, args = asked_of(seen)
     (heard,) = told(hooked)
-    assert args == {"host": "unlisted.invalid", "port": 8080, "command": "python3 get.py http://unlisted.invalid:8080/"}
-    assert (heard["tool"], heard["input"], heard["verdict"], heard["request"]) == ("network", args, "ask", request)
+    assert args == {
+        "host": "unlisted.invalid",
+        "port": 8080,
+        "command": "python3 get.py http://unlisted.invalid:8080/",
+    }
+    assert (heard["tool"], heard["input"], heard["verdict"], heard["request"]) == (
+        "network",
+        args,
+        "ask",
+        request,
+    )
 
 
 @pytest.mark.needs("bwrap")
@@ -388,7 +474,9 @@ def test_a_hook_denies_a_connection_and_cannot_allow_one(hooked: Project) -> Non
 
 @pytest.mark.needs("bwrap")
 @pytest.mark.parametrize("options", [{}, {"approval_mode": "auto_deny"}, {"on_ask": OnAsk.PARK}])
-def test_a_connection_that_nobody_is_asked_about_is_not_told(hooked: Project, options: dict) -> None:
+def test_a_connection_that_nobody_is_asked_about_is_not_told(
+    hooked: Project, options: dict
+) -> None:
     script(hooked, KEEP)
     hooks(hooked, on("approval"))
     assert [each.allowed for each in fetch(hooked, **options).of(NetworkAccess)] == [False]
@@ -399,7 +487,12 @@ SERVER = str(Path(__file__).parents[1] / "toolsets" / "mcp" / "server.py")
 
 
 def serve(project: Project, mode: str) -> None:
-    server = {"command": sys.executable, "args": [SERVER, mode], "sampling": True, "elicitation": True}
+    server = {
+        "command": sys.executable,
+        "args": [SERVER, mode],
+        "sampling": True,
+        "elicitation": True,
+    }
     section = {"servers": {"s": server}, "approval": {"default": "preApproved"}}
     project.write("worker.yaml", json.dumps({"name": "w", "toolsets": {"mcp": section}}))
 
@@ -437,7 +530,9 @@ def test_what_a_server_asks_is_heard_as_a_call_is(hooked: Project, mode: str) ->
         }
     ]
     decided = [event for event in seen.of(ApprovalDecided) if event.request_id == request]
-    assert [(event.approved, event.by, event.rule) for event in decided] == [(True, "user", f"toolsets.mcp.{name}")]
+    assert [(event.approved, event.by, event.rule) for event in decided] == [
+        (True, "user", f"toolsets.mcp.{name}")
+    ]
 
 
 @pytest.mark.parametrize("mode", ["samples", "elicits"])
@@ -446,7 +541,9 @@ def test_a_hook_denies_what_a_server_asks(hooked: Project, mode: str) -> None:
     script(hooked, "echo 'not today' >&2; exit 2")
     hooks(hooked, on("approval", "sampling" if mode == "samples" else "elicitation"))
     seen, answer = ask_server(hooked, approval_callback=lambda request: anyio.sleep_forever())
-    assert "not today" in answer["message"] if mode == "samples" else answer == {"action": "decline"}
+    assert (
+        "not today" in answer["message"] if mode == "samples" else answer == {"action": "decline"}
+    )
     notes = [event.reason for event in seen.of(ApprovalDecided) if event.by == "rule"]
     assert notes[-1].endswith("the hook check.sh says no: not today")
 
@@ -518,7 +615,9 @@ def test_both_files_hold(hooked: Project) -> None:
     assert hooked.run(calls(call("act")), "done").statuses == ["blocked"]
     assert len(told(hooked)) == 1
     rows = json.loads(hooked.forge("config", "show", "--json").stdout)
-    assert [(row["source"], row["value"]["run"]) for row in rows if row["key"].startswith("hooks")] == [
+    assert [
+        (row["source"], row["value"]["run"]) for row in rows if row["key"].startswith("hooks")
+    ] == [
         ("project", ["sh", "-c", "exit 2"]),
         ("user", ["./check.sh"]),
     ]
@@ -527,14 +626,23 @@ def test_both_files_hold(hooked: Project) -> None:
 @pytest.mark.parametrize(
     ("entry", "problem"),
     [
-        ("{on: before_tool}", "config.yaml:2:5: hooks[0]: a hook has either 'run' with a command, or 'observer'"),
+        (
+            "{on: before_tool}",
+            "config.yaml:2:5: hooks[0]: a hook has either 'run' with a command, or 'observer'",
+        ),
         ("{on: never, run: [x]}", "config.yaml:2:10: hooks[0].on: "),
         ("{on: session_end, match: a, run: [x]}", "hooks[0]: 'match' is for tools"),
         ("{on: record, match: a, observer: x}", "hooks[0]: 'match' is for tools"),
-        ("{on: record, run: [x]}", "hooks[0]: a command would be started for every line of the record"),
+        (
+            "{on: record, run: [x]}",
+            "hooks[0]: a command would be started for every line of the record",
+        ),
         ("{on: before_tool, run: []}", "hooks[0].run: must not be empty"),
         ("{on: before_tool, run: [x], when: y}", "config.yaml:2:33: hooks[0]: unknown key 'when'"),
-        ("{on: before_tool, observer: nobody}", "config.yaml:2:33: hooks[0]: there is no observer 'nobody'"),
+        (
+            "{on: before_tool, observer: nobody}",
+            "config.yaml:2:33: hooks[0]: there is no observer 'nobody'",
+        ),
     ],
 )
 def test_what_is_wrong_with_one_is_said(hooked: Project, entry: str, problem: str) -> None:
@@ -553,11 +661,19 @@ def test_looking_tells_of_them_and_runs_none(hooked: Project) -> None:
     place = f"{hooked.home}/config.yaml:2:5"
     shown = json.loads(hooked.forge("approve", "worker.yaml", "act", "--json").stdout)
     assert shown["verdict"] == "preApproved"
-    hook = {"on": "before_tool", "match": "a*", "hook": "check.sh", "run": ["./check.sh"], "where": place}
+    hook = {
+        "on": "before_tool",
+        "match": "a*",
+        "hook": "check.sh",
+        "run": ["./check.sh"],
+        "where": place,
+    }
     assert shown["hooks"] == [hook]
     text = " ".join(hooked.forge("approve", "worker.yaml", "act").stdout.split())
     assert f"could be made stricter by the hook check.sh ({place}), which is not run here" in text
-    assert "hooks" not in json.loads(hooked.forge("approve", "worker.yaml", "look", "--json").stdout)
+    assert "hooks" not in json.loads(
+        hooked.forge("approve", "worker.yaml", "look", "--json").stdout
+    )
     policy = json.loads(hooked.forge("worker", "show", "worker.yaml", "--policy", "--json").stdout)
     assert [(each["hook"], each["on"]) for each in policy["hooks"]] == [
         ("check.sh", "before_tool"),
@@ -648,19 +764,27 @@ def test_an_observer_of_the_record_gets_every_line(
     hooks(hooked, "{on: record, observer: follow}")
     seen = hooked.run(calls(call("act", text="zx81-very-secret-0815")), "done")
     assert seen.statuses == ["success"]
-    assert [line["type"] for line in lines] == [line["type"] for line in seen.lines if "seq" in line]
-    assert {"sessionStart", "approvalDecided", "toolResult", "sessionEnd"} <= {line["type"] for line in lines}
+    assert [line["type"] for line in lines] == [
+        line["type"] for line in seen.lines if "seq" in line
+    ]
+    assert {"sessionStart", "approvalDecided", "toolResult", "sessionEnd"} <= {
+        line["type"] for line in lines
+    }
     assert "very-secret" not in json.dumps(lines)
     (note,) = [event for event in seen.of(StatusEvent) if "a call begins" in event.message]
     assert note.level == "warning"
     assert note.message.startswith("hook follow (")
 
 
-def test_a_session_without_a_log_is_observed_too(hooked: Project, lines: list[dict[str, Any]]) -> None:
+def test_a_session_without_a_log_is_observed_too(
+    hooked: Project, lines: list[dict[str, Any]]
+) -> None:
     hooks(hooked, "{on: record, observer: follow}")
 
     async def work() -> None:
-        async with WorkerRuntime(worker=load_worker("worker.yaml"), model=scripted_model("done")) as runtime:
+        async with WorkerRuntime(
+            worker=load_worker("worker.yaml"), model=scripted_model("done")
+        ) as runtime:
             await runtime.run("go")
 
     with hooked.environment():
@@ -682,7 +806,9 @@ def test_an_observer_of_the_record_that_fails_is_told_nothing_more(
     hooks(hooked, f"{{on: record, observer: {name}}}")
     seen = hooked.run(calls(call("act")), "done")
     assert seen.statuses == ["success"]
-    (warning,) = [event.message for event in seen.of(StatusEvent) if event.message.startswith(f"hook {name}")]
+    (warning,) = [
+        event.message for event in seen.of(StatusEvent) if event.message.startswith(f"hook {name}")
+    ]
     assert problem in warning
     assert warning.endswith("; it is told nothing more in this session")
     assert len(lines) == (1 if name == "crash" else 0)
@@ -743,13 +869,18 @@ def test_an_observer_that_was_used_is_closed_once_when_the_process_exits(
 texts = st.text(max_size=30)
 answers = st.fixed_dictionaries(
     {},
-    optional={"verdict": st.sampled_from(["ask", "blocked", "preApproved", "", None, 1]), "note": st.none() | texts},
+    optional={
+        "verdict": st.sampled_from(["ask", "blocked", "preApproved", "", None, 1]),
+        "note": st.none() | texts,
+    },
 ).map(json.dumps)
 finished = st.builds(
     Finished,
     exit_code=st.none() | st.sampled_from([0, 0, 0, 2]) | st.integers(-20, 255),
     signal=st.none() | st.integers(1, 31),
-    stdout=texts | answers | st.recursive(st.none() | st.booleans() | texts, st.lists, max_leaves=3).map(json.dumps),
+    stdout=texts
+    | answers
+    | st.recursive(st.none() | st.booleans() | texts, st.lists, max_leaves=3).map(json.dumps),
     stderr=texts,
     timed_out=st.booleans(),
     truncated=st.booleans(),
@@ -759,7 +890,9 @@ verdicts = st.builds(Verdict, st.sampled_from(Approval), texts, details=st.just(
 
 
 @given(finished, verdicts)
-def test_whatever_a_hook_says_the_verdict_is_at_least_as_strict(done: Finished, verdict: Verdict) -> None:
+def test_whatever_a_hook_says_the_verdict_is_at_least_as_strict(
+    done: Finished, verdict: Verdict
+) -> None:
     try:
         heard = Heard(read_finished(done))
     except HookFailed as failure:

@@ -74,9 +74,13 @@ def test_a_resumed_session_still_has_it(painter: Project) -> None:
     async def work() -> None:
         worker = load_worker(painter.folder / "worker.yaml")
         with open_session(worker, workspace=painter.folder) as session:
-            async with WorkerRuntime(worker=worker, workspace=painter.folder, session=session) as runtime:
+            async with WorkerRuntime(
+                worker=worker, workspace=painter.folder, session=session
+            ) as runtime:
                 await runtime.run("Paint.")
-        with open_session(worker, resume=session.id, workspace=painter.folder, task="More.") as session:
+        with open_session(
+            worker, resume=session.id, workspace=painter.folder, task="More."
+        ) as session:
             async with WorkerRuntime(
                 worker=worker, workspace=painter.folder, session=session, model=watcher
             ) as runtime:
@@ -116,10 +120,15 @@ def test_people_see_what_it_is(painter: Project) -> None:
 
 def test_mcp_clients_get_images_and_files() -> None:
     def served(value: Image | Blob | Text) -> list[mcp_types.ContentBlock]:
-        return call_result(ToolOutcome(ToolCall("c", "shot", {}), "success", value), Redactor({})).content
+        return call_result(
+            ToolOutcome(ToolCall("c", "shot", {}), "success", value), Redactor({})
+        ).content
 
     text, image = served(Image(PNG, "image/png", "A cat"))
-    assert (text.text, image.mime_type) == ("A cat\n[image: image/png, 640x480, 24 bytes]", "image/png")
+    assert (text.text, image.mime_type) == (
+        "A cat\n[image: image/png, 640x480, 24 bytes]",
+        "image/png",
+    )
     assert base64.b64decode(image.data) == PNG
     _, file = served(Blob(b"\xff", "application/zip", "a b.zip"))
     assert (str(file.resource.uri), file.resource.blob) == ("forge:///a%20b.zip", "/w==")

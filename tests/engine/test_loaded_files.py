@@ -51,27 +51,50 @@ async def reasons(folder: Path, *paths: str) -> dict[str, str]:
     return found
 
 
-@pytest.mark.parametrize("name", ["worker.yaml", "other.yaml", "other.yml", "sub/deep/x.md", "x.worker"])
+@pytest.mark.parametrize(
+    "name", ["worker.yaml", "other.yaml", "other.yml", "sub/deep/x.md", "x.worker"]
+)
 async def test_code_of_every_worker_in_a_zone_asks(folder: Path, name: str) -> None:
     text = CUSTOM % "./code.py"
     write(folder, name, f"---\n{text}---\nwork\n" if name.endswith((".md", ".worker")) else text)
     place = os.path.dirname(name)
-    for each, source in {"code.py": "import helper, package.part, later", "helper.py": "", "later.txt": ""}.items():
+    for each, source in {
+        "code.py": "import helper, package.part, later",
+        "helper.py": "",
+        "later.txt": "",
+    }.items():
         write(folder, os.path.join(place, each), source)
     write(folder, os.path.join(place, "package/__init__.py"))
     write(folder, os.path.join(place, "package/part.py"))
-    loaded = ("code.py", "helper.py", "package/__init__.py", "package/part.py", "later.py", "later/__init__.py")
+    loaded = (
+        "code.py",
+        "helper.py",
+        "package/__init__.py",
+        "package/part.py",
+        "later.py",
+        "later/__init__.py",
+    )
 
-    found = await reasons(folder, *(os.path.join(place, each) for each in (*loaded, "free.py", "later.txt")))
+    found = await reasons(
+        folder, *(os.path.join(place, each) for each in (*loaded, "free.py", "later.txt"))
+    )
 
     assert [why for path, why in found.items() if not path.endswith(("free.py", "later.txt"))] == [
         "the worker w loads it"
     ] * len(loaded)
-    assert [path for path, why in found.items() if path.endswith(("free.py", "later.txt")) and why] == []
+    assert [
+        path for path, why in found.items() if path.endswith(("free.py", "later.txt")) and why
+    ] == []
 
 
-async def test_a_worker_in_another_zone_counts_and_so_does_one_that_came_meanwhile(folder: Path) -> None:
-    write(folder, "coder.yaml", WORKER.replace("zones: [", "zones: [{name: docs, path: ./docs, mode: ro}, "))
+async def test_a_worker_in_another_zone_counts_and_so_does_one_that_came_meanwhile(
+    folder: Path,
+) -> None:
+    write(
+        folder,
+        "coder.yaml",
+        WORKER.replace("zones: [", "zones: [{name: docs, path: ./docs, mode: ro}, "),
+    )
     write(folder, "docs/w.yaml", CUSTOM % "../shared/x.py")
     write(folder, "shared/x.py")
     async with open_gate(load_worker(folder / "coder.yaml"), workspace=folder) as gate:
@@ -87,20 +110,36 @@ async def test_plugins_packages_schemas_and_scripts_of_workers_ask(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = "name: w\nmodel: script:play.yaml\noutput_schema: out.json\nplugins: [./plug, one.py]\n"
-    write(folder, "w.yaml", f"{text}toolsets: {{external: {{package: loaded_package.part, import: x}}, skills: }}\n")
+    write(
+        folder,
+        "w.yaml",
+        f"{text}toolsets: {{external: {{package: loaded_package.part, import: x}}, skills: }}\n",
+    )
     for name in ("plug/__init__.py", "one.py", "play.yaml", "out.json", "skills/a/SKILL.md"):
         write(folder, name)
     write(folder, "lib/loaded_package/__init__.py")
     monkeypatch.syspath_prepend(str(folder / "lib"))
 
-    paths = ("plug/new.py", "plug/__init__.py", "one.py", "play.yaml", "out.json", "skills/a/SKILL.md", "w.lock")
-    found = await reasons(folder, *paths, "lib/loaded_package/part.py", "w.yaml", "lib/other/part.py")
+    paths = (
+        "plug/new.py",
+        "plug/__init__.py",
+        "one.py",
+        "play.yaml",
+        "out.json",
+        "skills/a/SKILL.md",
+        "w.lock",
+    )
+    found = await reasons(
+        folder, *paths, "lib/loaded_package/part.py", "w.yaml", "lib/other/part.py"
+    )
 
     assert found.pop("lib/other/part.py") == ""
     assert [path for path, why in found.items() if not why] == []
 
 
-async def test_libraries_that_code_of_a_worker_imports_ask(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_libraries_that_code_of_a_worker_imports_ask(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(folder, "w.yaml", CUSTOM % "./code.py")
     write(folder, "code.py", "from own_library.part import x")
     write(folder, "lib/own_library/__init__.py")
@@ -116,18 +155,28 @@ async def test_files_that_only_look_like_workers_do_not_count(folder: Path) -> N
     write(folder, "eslint.yaml", "plugins: [./plug]\nrules: {}\n")
     write(folder, "broken.yaml", "name: w\ntoolsets: {custom: {module: ./code.py\n")
     write(
-        folder, "large.yaml", "name: w\n" + "# x\n" * 100_000 + "toolsets: {custom: {module: ./code.py, tools: [f]}}\n"
+        folder,
+        "large.yaml",
+        "name: w\n" + "# x\n" * 100_000 + "toolsets: {custom: {module: ./code.py, tools: [f]}}\n",
     )
     write(folder, "plug/__init__.py")
 
-    assert set((await reasons(folder, "plug/__init__.py", "code.py", "eslint.yaml")).values()) == {""}
+    assert set((await reasons(folder, "plug/__init__.py", "code.py", "eslint.yaml")).values()) == {
+        ""
+    }
 
 
 @pytest.mark.parametrize("place", ["worker", "project", "user"])
-async def test_files_on_the_command_line_of_an_mcp_server_ask(project: Project, folder: Path, place: str) -> None:
+async def test_files_on_the_command_line_of_an_mcp_server_ask(
+    project: Project, folder: Path, place: str
+) -> None:
     server = {"command": "python3", "args": ["tools/server.py", "--config=conf.toml"]}
     if place == "worker":
-        write(folder, "w.yaml", json.dumps({"name": "w", "toolsets": {"mcp": {"servers": {"p": server}}}}))
+        write(
+            folder,
+            "w.yaml",
+            json.dumps({"name": "w", "toolsets": {"mcp": {"servers": {"p": server}}}}),
+        )
     elif place == "project":
         write(folder, ".mcp.json", json.dumps({"mcpServers": {"p": server}}))
     else:
@@ -135,7 +184,9 @@ async def test_files_on_the_command_line_of_an_mcp_server_ask(project: Project, 
     write(folder, "tools/server.py")
     write(folder, "conf.toml")
 
-    found = await reasons(folder, "tools/server.py", "tools/new.py", "conf.toml", "tools.py", "src/app.py")
+    found = await reasons(
+        folder, "tools/server.py", "tools/new.py", "conf.toml", "tools.py", "src/app.py"
+    )
 
     started = "the MCP server p is started from it"
     assert list(found.values()) == [started, started, started, "", ""]
@@ -152,20 +203,32 @@ async def test_scripts_of_hooks_ask(project: Project, folder: Path) -> None:
 
     found = await reasons(folder, "checks/a.sh", "checks/b.sh", "Makefile", "makefile.txt")
 
-    assert list(found.values()) == ["the hook sh runs it", "the hook sh runs it", "the hook make runs it", ""]
+    assert list(found.values()) == [
+        "the hook sh runs it",
+        "the hook sh runs it",
+        "the hook make runs it",
+        "",
+    ]
 
 
 def git(folder: Path, *words: str) -> None:
     subprocess.run(["git", "-C", folder, *words], check=True, timeout=60, capture_output=True)
 
 
-@pytest.mark.parametrize("how", ["relative", "absolute", "included", "home", "worktree", "below", "HOOKSPATH"])
+@pytest.mark.parametrize(
+    "how", ["relative", "absolute", "included", "home", "worktree", "below", "HOOKSPATH"]
+)
 async def test_the_folder_that_git_takes_hooks_from_asks(folder: Path, how: str) -> None:
     write(folder, "githooks/pre-commit")
     work = folder
     git(folder, "init", "-q")
     if how in ("relative", "HOOKSPATH"):
-        git(folder, "config", "core.hooksPath" if how == "relative" else "CORE.HOOKSPATH", "githooks")
+        git(
+            folder,
+            "config",
+            "core.hooksPath" if how == "relative" else "CORE.HOOKSPATH",
+            "githooks",
+        )
     elif how in ("absolute", "below"):
         git(folder, "config", "core.hooksPath", str(folder / "githooks"))
     elif how == "included":
@@ -174,15 +237,32 @@ async def test_the_folder_that_git_takes_hooks_from_asks(folder: Path, how: str)
     elif how == "home":
         write(Path(os.environ["HOME"]), ".gitconfig", f"[core]\n\thooksPath = {folder}/githooks\n")
     else:
-        git(folder, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "x")
+        git(
+            folder,
+            "-c",
+            "user.name=a",
+            "-c",
+            "user.email=a@b",
+            "commit",
+            "-q",
+            "--allow-empty",
+            "-m",
+            "x",
+        )
         git(folder, "worktree", "add", "-q", "tree")
         git(folder, "config", "core.hooksPath", "githooks")
         work = folder / "tree"
         write(work, "coder.yaml", WORKER)
         write(work, "githooks/pre-commit")
     if how == "below":
-        zones = f"zones: [{{name: all, path: {folder}, mode: rw, approval: {{write: preApproved}}}}]"
-        write(folder, "sub/coder.yaml", f"name: coder\ntoolsets: {{filesystem: }}\nsandbox: {{{zones}}}\n")
+        zones = (
+            f"zones: [{{name: all, path: {folder}, mode: rw, approval: {{write: preApproved}}}}]"
+        )
+        write(
+            folder,
+            "sub/coder.yaml",
+            f"name: coder\ntoolsets: {{filesystem: }}\nsandbox: {{{zones}}}\n",
+        )
         found = await reasons(folder / "sub", "/all/githooks/pre-commit", "/all/other/pre-commit")
     else:
         found = await reasons(work, "githooks/pre-commit", "other/pre-commit")
@@ -209,7 +289,13 @@ def test_no_confined_command_changes_them(project: Project, folder: Path) -> Non
     write(folder, "code.py", "import helper, later")
     servers = {name: {"command": name, "args": [file]} for name, file in SERVERS.items()}
     write(folder, ".mcp.json", json.dumps({"mcpServers": servers}))
-    for name in ("sub/code.py", "helper.py", "tools/server.py", "dist/server.js", "githooks/pre-commit"):
+    for name in (
+        "sub/code.py",
+        "helper.py",
+        "tools/server.py",
+        "dist/server.js",
+        "githooks/pre-commit",
+    ):
         write(folder, name)
     git(folder, "init", "-q")
     git(folder, "config", "core.hooksPath", "githooks")
@@ -226,13 +312,26 @@ def test_no_confined_command_changes_them(project: Project, folder: Path) -> Non
 SERVERS = {"python3": "tools/server.py", "node": "dist/server.js"}
 
 
-async def test_modules_that_a_script_at_the_top_would_import_in_place_of_a_library_ask(folder: Path) -> None:
+async def test_modules_that_a_script_at_the_top_would_import_in_place_of_a_library_ask(
+    folder: Path,
+) -> None:
     servers = {"p": {"command": "python3", "args": ["server.py"]}, "q": {"command": "./start"}}
     write(folder, ".mcp.json", json.dumps({"mcpServers": servers}))
     write(folder, "server.py", "import asyncio")
     write(folder, "start", "#!/usr/bin/env python3\nimport own")
 
-    asks = ("json.py", "json/__init__.py", "asyncio.py", "sitecustomize.py", "msgspec.py", "own.py", "re.pyc", "own.so")
-    found = await reasons(folder, *asks, "app.py", "src/json.py", "json/data.txt", "tests/__init__.py")
+    asks = (
+        "json.py",
+        "json/__init__.py",
+        "asyncio.py",
+        "sitecustomize.py",
+        "msgspec.py",
+        "own.py",
+        "re.pyc",
+        "own.so",
+    )
+    found = await reasons(
+        folder, *asks, "app.py", "src/json.py", "json/data.txt", "tests/__init__.py"
+    )
 
     assert [path for path, why in found.items() if why] == list(asks)

@@ -43,7 +43,10 @@ def policy(tmp_path: Path, project: Project, monkeypatch: pytest.MonkeyPatch) ->
     file = tmp_path / "policy.yaml"
     monkeypatch.setenv("FORGE_POLICY", str(file))
     project.write("worker.yaml", WORKER)
-    project.write("script.yaml", "turns: [{calls: [{tool: shell, input: {command: git --version}}]}, {text: done}]\n")
+    project.write(
+        "script.yaml",
+        "turns: [{calls: [{tool: shell, input: {command: git --version}}]}, {text: done}]\n",
+    )
 
     def write(text: str) -> Path:
         file.write_text(text)
@@ -59,10 +62,30 @@ def run(cli: Cli, *more: str) -> Done:
 
 
 CONFLICTS = [
-    ("allow: {models: ['anthropic:*']}", "", (), "worker.yaml:3:8: the model script:script.yaml is not allowed"),
-    ("allow: {models: ['script:*']}", "", ("-m", "anthropic:x"), "-m: the model anthropic:x is not allowed"),
-    ("allow: {workers: ['~/work/**', coder]}", "", (), "worker.yaml:1:1: the worker 'clerk' is not among those"),
-    ("allow: {executables: false}", "  executables: {}\n", (), "worker.yaml:7:3: the worker uses executables"),
+    (
+        "allow: {models: ['anthropic:*']}",
+        "",
+        (),
+        "worker.yaml:3:8: the model script:script.yaml is not allowed",
+    ),
+    (
+        "allow: {models: ['script:*']}",
+        "",
+        ("-m", "anthropic:x"),
+        "-m: the model anthropic:x is not allowed",
+    ),
+    (
+        "allow: {workers: ['~/work/**', coder]}",
+        "",
+        (),
+        "worker.yaml:1:1: the worker 'clerk' is not among those",
+    ),
+    (
+        "allow: {executables: false}",
+        "  executables: {}\n",
+        (),
+        "worker.yaml:7:3: the worker uses executables",
+    ),
     (
         "allow: {mcp: ['https://mcp.example.org/*']}",
         "  mcp: {servers: {x: {url: 'https://mcp.example.org.evil.net/a'}}}\n",
@@ -87,14 +110,39 @@ CONFLICTS = [
         (),
         "the MCP server x is not confined",
     ),
-    ("forbid: [unconfined]", "sandbox: {isolation: off}\n", (), "worker.yaml:7:22: isolation is off"),
-    ("require: {isolation: required}", "sandbox: {isolation: off}\n", (), "worker.yaml:7:22: isolation is off"),
+    (
+        "forbid: [unconfined]",
+        "sandbox: {isolation: off}\n",
+        (),
+        "worker.yaml:7:22: isolation is off",
+    ),
+    (
+        "require: {isolation: required}",
+        "sandbox: {isolation: off}\n",
+        (),
+        "worker.yaml:7:22: isolation is off",
+    ),
     ("forbid: [approve_all]", "", ("-y",), "the approval mode is approve_all"),
-    ("forbid: [approve_all]", "", ("--approval-mode", "approve_all"), "the approval mode is approve_all"),
-    ("require: {on_ask: fail}", "", ("--on-ask", "park"), "the organisation requires fail, and --on-ask says park"),
+    (
+        "forbid: [approve_all]",
+        "",
+        ("--approval-mode", "approve_all"),
+        "the approval mode is approve_all",
+    ),
+    (
+        "require: {on_ask: fail}",
+        "",
+        ("--on-ask", "park"),
+        "the organisation requires fail, and --on-ask says park",
+    ),
     ("require: {log_dir: /dev/null}", "", (), "log_dir: nothing can be written to /dev/null"),
     ("require: {log_dir: /nowhere/at/all}", "", (), "log_dir: there is no folder /nowhere/at/all"),
-    ("rules: [{pattern: git, approval: preApproved}]", "", (), "policy.yaml:1:9: rules[0]: a rule of an organisation"),
+    (
+        "rules: [{pattern: git, approval: preApproved}]",
+        "",
+        (),
+        "policy.yaml:1:9: rules[0]: a rule of an organisation",
+    ),
     ("allow: {modles: []}", "", (), "did you mean 'models'?"),
 ]
 
@@ -106,7 +154,12 @@ def test_a_conflict_is_an_error_with_both_places(policy: Write, cli: Cli, projec
         file = policy(text)
         project.write("worker.yaml", WORKER + more)
         done = run(cli, *flags)
-        if done.code != ExitCode.INVALID or words not in done.err or f"{file}:1:" not in done.err or done.out:
+        if (
+            done.code != ExitCode.INVALID
+            or words not in done.err
+            or f"{file}:1:" not in done.err
+            or done.out
+        ):
             failures.append((text, done))
     assert failures == []
 
@@ -145,7 +198,9 @@ def test_a_server_that_is_allowed_is_the_one_that_is_started() -> None:
         "MY_PATH",
     )
     servers = {name: McpServer(command="server", env={name: "x"}) for name in (*refused, *taken)}
-    told = [name for name, server in servers.items() if list(policy.about_server("s", server, None))]
+    told = [
+        name for name, server in servers.items() if list(policy.about_server("s", server, None))
+    ]
     assert told == list(refused)
 
 
@@ -158,7 +213,10 @@ def test_the_address_of_a_model(policy: Write, cli: Cli, monkeypatch: pytest.Mon
         ExitCode.INVALID,
         f"forge: ANTHROPIC_BASE_URL is http://127.0.0.1:9, and {file}:1:9 says https://api.anthropic.com\n",
     )
-    assert "the address of bedrock:x is not known before it is asked" in run(cli, "-m", "bedrock:x").err
+    assert (
+        "the address of bedrock:x is not known before it is asked"
+        in run(cli, "-m", "bedrock:x").err
+    )
 
 
 @pytest.mark.parametrize(
@@ -182,7 +240,9 @@ def test_the_address_of_a_model(policy: Write, cli: Cli, monkeypatch: pytest.Mon
     ],
 )
 def test_addresses_are_compared_part_by_part(pattern: str, url: str, fits: bool) -> None:
-    policy = OrganisationPolicy.model_validate({"allow": {"base_urls": [pattern], "mcp": [pattern]}})
+    policy = OrganisationPolicy.model_validate(
+        {"allow": {"base_urls": [pattern], "mcp": [pattern]}}
+    )
     assert policy.allows_address(url) is fits
     assert policy.allows_server(McpServer(url=url)) is fits
 
@@ -219,7 +279,9 @@ def test_addresses_are_compared_part_by_part(pattern: str, url: str, fits: bool)
         ("uvx server*", ["uvx server/evil"], False),
     ],
 )
-def test_a_command_is_compared_as_the_program_that_is_started(pattern: str, words: list[str], fits: bool) -> None:
+def test_a_command_is_compared_as_the_program_that_is_started(
+    pattern: str, words: list[str], fits: bool
+) -> None:
     policy = OrganisationPolicy.model_validate({"allow": {"mcp": [pattern]}})
     assert policy.allows_server(McpServer(command=words[0], args=words[1:])) is fits
 
@@ -230,14 +292,20 @@ def test_rules_and_limits_are_the_strictest(policy: Write, cli: Cli, project: Pr
         "limits: {max_turns: 1, max_cost: 20}\n"
     )
     project.home.mkdir(exist_ok=True)
-    (project.home / "config.yaml").write_text("limits: {max_turns: 5}\npolicy: {shell: {rules: []}}\n")
-    verdict = json.loads(cli("approve", "worker.yaml", "shell", "command=git --version", "--json").out)
+    (project.home / "config.yaml").write_text(
+        "limits: {max_turns: 5}\npolicy: {shell: {rules: []}}\n"
+    )
+    verdict = json.loads(
+        cli("approve", "worker.yaml", "shell", "command=git --version", "--json").out
+    )
     assert (verdict["verdict"], verdict["where"]) == ("blocked", f"{file}:2:5")
     assert "not here" in verdict["reason"]
     done = run(cli)
     assert (done.code, "1 turn" in done.err) == (ExitCode.LIMIT, True)
     rows = json.loads(cli("config", "show", "--json").out)
-    ours = {row["key"]: (row["value"], row["where"]) for row in rows if row["source"] == "organisation"}
+    ours = {
+        row["key"]: (row["value"], row["where"]) for row in rows if row["source"] == "organisation"
+    }
     assert ours["limits.max_turns"] == (1, f"{file}:3:21")
     assert ours["policy.shell.rules[0]"][1] == f"{file}:2:5"
     assert f"{file}:3:21" in cli("config", "show", "--origin").out
@@ -283,14 +351,18 @@ def test_calls_that_are_only_judged_go_into_the_log_as_well(
 
 
 @pytest.mark.needs("bwrap")
-def test_isolation_that_is_required_holds_for_workers_that_say_nothing(policy: Write, cli: Cli) -> None:
+def test_isolation_that_is_required_holds_for_workers_that_say_nothing(
+    policy: Write, cli: Cli
+) -> None:
     policy("require: {isolation: required}")
     done = cli("run", "worker.yaml", "go", "--json")
     start = json.loads(done.out.splitlines()[0])
     assert start["isolation"] == "required"
 
 
-def test_packages_that_are_not_named_do_not_load(policy: Write, project: Project, tmp_path: Path) -> None:
+def test_packages_that_are_not_named_do_not_load(
+    policy: Write, project: Project, tmp_path: Path
+) -> None:
     site = tmp_path / "site"
     plugin = (
         "from forge_cli import Toolset, hookimpl\n\n\nclass Words(Toolset):\n    name = 'words'\n\n\n"
@@ -302,7 +374,11 @@ def test_packages_that_are_not_named_do_not_load(policy: Write, project: Project
     file = policy("allow: {plugins: [forge-tools-web]}")
     done = project.forge("run", "worker.yaml", "go", "-p", env=env)
     problem = f"the package forge-tools-words is not allowed, and {file}:1:9 says forge-tools-web"
-    assert (done.returncode, problem in done.stderr, "worker.yaml:7:3" in done.stderr) == (3, True, True), done.stderr
+    assert (done.returncode, problem in done.stderr, "worker.yaml:7:3" in done.stderr) == (
+        3,
+        True,
+        True,
+    ), done.stderr
     policy("allow: {plugins: [Forge_Tools.Words]}")
     assert project.forge("run", "worker.yaml", "go", "-p", env=env).returncode == 0
 
@@ -312,14 +388,20 @@ def test_an_observer_of_a_package_that_is_not_named_is_a_conflict(
 ) -> None:
     """It is not left out, as one that fails would be."""
     site = tmp_path / "site"
-    write_distribution(site, "forge-watch", ["observer.watch = watching"], watching="raise SystemExit")
+    write_distribution(
+        site, "forge-watch", ["observer.watch = watching"], watching="raise SystemExit"
+    )
     monkeypatch.syspath_prepend(str(site))
     project.home.mkdir(exist_ok=True)
     (project.home / "config.yaml").write_text("hooks: [{on: record, observer: watch}]\n")
     file = policy("allow: {plugins: [forge-tools-web]}")
     done = run(cli)
     problem = f"the package forge-watch is not allowed, and {file}:1:9 says forge-tools-web"
-    assert (done.code, problem in done.err, "config.yaml:1:32" in done.err) == (ExitCode.INVALID, True, True), done.err
+    assert (done.code, problem in done.err, "config.yaml:1:32" in done.err) == (
+        ExitCode.INVALID,
+        True,
+        True,
+    ), done.err
 
 
 def test_tools_that_need_no_worker_are_there(policy: Write, cli: Cli, project: Project) -> None:
@@ -332,7 +414,9 @@ def test_tools_that_need_no_worker_are_there(policy: Write, cli: Cli, project: P
     assert cli("tools", "call", "read_file", "path=a.txt", "-y").code == ExitCode.INVALID
 
 
-def test_check_lists_everything_that_is_forbidden(policy: Write, cli: Cli, project: Project) -> None:
+def test_check_lists_everything_that_is_forbidden(
+    policy: Write, cli: Cli, project: Project
+) -> None:
     file = policy("allow: {models: [], executables: false}\n")
     project.write("worker.yaml", WORKER + "  executables: {}\n")
     done = cli("worker", "check", "worker.yaml")
@@ -344,7 +428,9 @@ def test_check_lists_everything_that_is_forbidden(policy: Write, cli: Cli, proje
     )
 
 
-def test_a_policy_that_cannot_be_relied_upon_stops_everything(policy: Write, cli: Cli, tmp_path: Path) -> None:
+def test_a_policy_that_cannot_be_relied_upon_stops_everything(
+    policy: Write, cli: Cli, tmp_path: Path
+) -> None:
     """No mistake of whoever keeps the machine turns it off, and none is left unsaid."""
     file = policy("allow: {models: ['script:*']}")
     assert run(cli).code == 0
@@ -354,20 +440,38 @@ def test_a_policy_that_cannot_be_relied_upon_stops_everything(policy: Write, cli
     spoilt: dict[str, Callable[[], object]] = {
         f"others than root can write {file}": lambda: file.chmod(0o666),
         f"{file} does not belong to root": lambda: os.chown(file, 12345, 0),
-        f"others than root can write {open_folder}": lambda: _move(file, open_folder / "policy.yaml"),
+        f"others than root can write {open_folder}": lambda: _move(
+            file, open_folder / "policy.yaml"
+        ),
         "it is not a regular file": lambda: _replace(file, Path.mkdir),
         f"there is no file {file}": lambda: _replace(file, lambda path: path.symlink_to("nowhere")),
-        "Too many levels of symbolic links": lambda: _replace(file, lambda path: path.symlink_to(path)),
-        "Not a directory": lambda: _replace(file, lambda path: path.symlink_to("/dev/null/policy.yaml")),
+        "Too many levels of symbolic links": lambda: _replace(
+            file, lambda path: path.symlink_to(path)
+        ),
+        "Not a directory": lambda: _replace(
+            file, lambda path: path.symlink_to("/dev/null/policy.yaml")
+        ),
     }
     failures: list[object] = []
     for why, spoil in spoilt.items():
         spoil()
-        for command in ("run worker.yaml go", "run worker.yaml go -p", "worker check worker.yaml", "config show"):
+        for command in (
+            "run worker.yaml go",
+            "run worker.yaml go -p",
+            "worker check worker.yaml",
+            "config show",
+        ):
             done = cli(*command.split())
-            if done.code != ExitCode.INVALID or why not in done.err or "FORGE_POLICY" not in done.err or done.out:
+            if (
+                done.code != ExitCode.INVALID
+                or why not in done.err
+                or "FORGE_POLICY" not in done.err
+                or done.out
+            ):
                 failures.append((why, command, done))
-        if f"FAILED  policy: {file}" not in cli("doctor").out.replace("FORGE_POLICY: there is no file ", f"{file}"):
+        if f"FAILED  policy: {file}" not in cli("doctor").out.replace(
+            "FORGE_POLICY: there is no file ", f"{file}"
+        ):
             failures.append((why, "doctor"))
         if file.is_dir() and not file.is_symlink():
             file.rmdir()
@@ -383,7 +487,14 @@ def _replace(file: Path, make: Callable[[Path], object]) -> None:
 
 @pytest.mark.parametrize(
     ("problem", "code"),
-    [(0, 0), (errno.ENOENT, 0), (errno.EACCES, 3), (errno.ENOTDIR, 3), (errno.ELOOP, 3), (errno.EIO, 3)],
+    [
+        (0, 0),
+        (errno.ENOENT, 0),
+        (errno.EACCES, 3),
+        (errno.ENOTDIR, 3),
+        (errno.ELOOP, 3),
+        (errno.EIO, 3),
+    ],
 )
 def test_only_a_file_that_is_not_there_is_no_policy(
     cli: Cli, project: Project, monkeypatch: pytest.MonkeyPatch, problem: int, code: int
@@ -401,7 +512,9 @@ def test_only_a_file_that_is_not_there_is_no_policy(
     monkeypatch.setattr(os, "lstat", lstat)
     done = run(cli)
     assert done.code == code, done
-    assert ("/etc/forge/policy.yaml:1:1: whether the organisation has a policy" in done.err) == (code != 0)
+    assert ("/etc/forge/policy.yaml:1:1: whether the organisation has a policy" in done.err) == (
+        code != 0
+    )
 
 
 def test_the_home_of_a_rule_is_the_one_that_the_system_knows(
@@ -412,7 +525,10 @@ def test_the_home_of_a_rule_is_the_one_that_the_system_knows(
     for pattern in ("~/**", f"~/{project.folder.name}/*"):
         policy(f"allow: {{workers: ['{pattern}']}}")
         done = run(cli)
-        assert (done.code, "is not among those that may run" in done.err) == (ExitCode.INVALID, True), pattern
+        assert (done.code, "is not among those that may run" in done.err) == (
+            ExitCode.INVALID,
+            True,
+        ), pattern
     entry = pwd.getpwuid(os.getuid())
     moved = pwd.struct_passwd([*entry[:5], str(project.folder.parent), entry[6]])
     monkeypatch.setattr(pwd, "getpwuid", lambda uid: moved)
@@ -435,7 +551,14 @@ def test_looking_commands_load_and_build_nothing_that_is_forbidden(
     site = tmp_path / "site"
     write_distribution(site, "forge-tools-words", ["words = words_plugin"], words_plugin=plugin)
     env = {"PYTHONPATH": str(site), "FORGE_LOAD_PLUGINS": "forge-tools-words"}
-    looks = ("plugins check", "plugins list", "tools list", "tools show words", "tools test words", "doctor")
+    looks = (
+        "plugins check",
+        "plugins list",
+        "tools list",
+        "tools show words",
+        "tools test words",
+        "doctor",
+    )
     assert project.forge("plugins", "check", "forge-tools-words", env=env).returncode == 0
     assert seen.exists()
     seen.unlink()
@@ -457,7 +580,9 @@ def _move(file: Path, to: Path) -> None:
     file.symlink_to(to)
 
 
-def test_a_name_that_leads_nowhere_is_an_error(cli: Cli, policy: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_that_leads_nowhere_is_an_error(
+    cli: Cli, policy: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FORGE_POLICY", "/nowhere/policy.yaml")
     done = run(cli)
     assert (done.code, done.err) == (

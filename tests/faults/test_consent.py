@@ -37,7 +37,9 @@ def asking(project: Project) -> Project:
         "calls: [{tool: leave, input: {word: free}}, {tool: ask, input: {word: first}}]",
         ("calls: [{tool: ask, input: {word: second}}]"),
     )
-    project.write("script.yaml", "turns:\n" + "".join(f"  - {turn}\n" for turn in turns) + "  - text: done\n")
+    project.write(
+        "script.yaml", "turns:\n" + "".join(f"  - {turn}\n" for turn in turns) + "  - text: done\n"
+    )
     return project
 
 
@@ -83,7 +85,10 @@ def finish_waiting(asking: Project, number: int) -> None:
     for log in logs(asking):
         finish(asking, log)
     done = Counter(asking.read("left").split())
-    assert (max(done.values(), default=1), {word: done[word] for word in words}) == (1, dict.fromkeys(words, 1)), number
+    assert (max(done.values(), default=1), {word: done[word] for word in words}) == (
+        1,
+        dict.fromkeys(words, 1),
+    ), number
 
 
 def park_first(asking: Project) -> Path:
@@ -152,7 +157,9 @@ CASES: dict[str, Callable[[Project, int], int]] = {
 
 
 @pytest.mark.few(1)
-@pytest.mark.parametrize(("case", "number"), [("run", 5), ("fork", MOST), ("answer", 3), ("resume", 4)])
+@pytest.mark.parametrize(
+    ("case", "number"), [("run", 5), ("fork", MOST), ("answer", 3), ("resume", 4)]
+)
 def test_a_few_system_calls(asking: Project, case: str, number: int) -> None:
     start_afresh(asking)
     CASES[case](asking, number)

@@ -55,12 +55,20 @@ def lost(keeper: Project, code: int, *argv: str, stdin: str = "") -> list[str]:
     command = [sys.executable, str(DURABLE), str(report), *argv]
     with keeper.environment():
         done = subprocess.run(
-            command, cwd=keeper.folder, input=stdin, capture_output=True, text=True, timeout=60, check=False
+            command,
+            cwd=keeper.folder,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
         )
     assert done.returncode == code, (argv, done.stderr)
     home = str(keeper.home.resolve())
     left = f"content {keeper.folder}/left"  # the tool of these workers wrote it
-    found = [line.replace(f"{home}/", "") for line in report.read_text().splitlines() if line != left]
+    found = [
+        line.replace(f"{home}/", "") for line in report.read_text().splitlines() if line != left
+    ]
     return [f"{argv}: {line}" for line in found if not is_cache(line.split(" ", 1)[1])]
 
 
@@ -74,7 +82,9 @@ RUN = ("run", "worker.yaml", "-p", "--on-ask", "park")
 def test_what_a_session_has_kept_is_on_the_disk(keeper: Project) -> None:
     failures = lost(keeper, 10, *RUN, "go")
     rows = json.loads(keeper.forge("approvals", "list", "--json").stdout)
-    failures += lost(keeper, 0, "approvals", "answer", rows[0]["session"], rows[0]["request"], "yes")
+    failures += lost(
+        keeper, 0, "approvals", "answer", rows[0]["session"], rows[0]["request"], "yes"
+    )
     assert not failures, "\n".join(failures)
 
 
@@ -91,7 +101,10 @@ def test_files_that_were_asked_for_are_on_the_disk(keeper: Project, before: str)
     failures += lost(keeper, 0, "worker", "new", "fresh")
     assert not failures, "\n".join(failures)
     assert keeper.read("answer.txt") == "done\n"
-    assert keeper.forge("run", "worker.yaml", "go", "-p", "--replay", "record.jsonl").stdout == "done\n"
+    assert (
+        keeper.forge("run", "worker.yaml", "go", "-p", "--replay", "record.jsonl").stdout
+        == "done\n"
+    )
 
 
 @pytest.mark.long

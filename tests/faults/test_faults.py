@@ -65,14 +65,24 @@ def busy(project: Project) -> Project:
     return project
 
 
-def work(busy: Project, point: str, session: str | None = None) -> "subprocess.CompletedProcess[str]":
-    words = [sys.executable, str(CRASHING), str(busy.folder), point, *([session] if session else [])]
+def work(
+    busy: Project, point: str, session: str | None = None
+) -> "subprocess.CompletedProcess[str]":
+    words = [
+        sys.executable,
+        str(CRASHING),
+        str(busy.folder),
+        point,
+        *([session] if session else []),
+    ]
     with busy.environment():
         return subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
 
 
 def the_session(busy: Project) -> Path | None:
-    found = list((busy.home / "sessions").glob("*.jsonl")) if (busy.home / "sessions").exists() else []
+    found = (
+        list((busy.home / "sessions").glob("*.jsonl")) if (busy.home / "sessions").exists() else []
+    )
     return found[0] if found else None
 
 

@@ -48,7 +48,10 @@ def busy(project: Project) -> Project:
         for n in range(TURNS)
     )
     project.write("script.yaml", f"turns:\n{turns}  - text: done\n")
-    project.write("changes.yaml", WORKER.replace("script.yaml", "changes-script.yaml").replace("busy", "changing"))
+    project.write(
+        "changes.yaml",
+        WORKER.replace("script.yaml", "changes-script.yaml").replace("busy", "changing"),
+    )
     project.write("changes-script.yaml", CHANGES)
     return project
 
@@ -58,13 +61,17 @@ def killed(busy: Project, number: int, *argv: str) -> tuple[int, int]:
     counts = busy.home.with_name("counts")
     command = [sys.executable, str(KILLED), str(number), str(counts), *argv]
     with busy.environment():
-        done = subprocess.run(command, cwd=busy.folder, stdin=subprocess.DEVNULL, timeout=60, check=False)
+        done = subprocess.run(
+            command, cwd=busy.folder, stdin=subprocess.DEVNULL, timeout=60, check=False
+        )
     return done.returncode, int(counts.read_text())
 
 
 def logs(busy: Project) -> list[Path]:
     """Those that have a line: an empty one is not a session."""
-    return [path for path in sorted((busy.home / "sessions").glob("*.jsonl")) if path.stat().st_size]
+    return [
+        path for path in sorted((busy.home / "sessions").glob("*.jsonl")) if path.stat().st_size
+    ]
 
 
 def check_logs(busy: Project, at_least: int, number: int) -> None:
@@ -79,7 +86,9 @@ def check_logs(busy: Project, at_least: int, number: int) -> None:
 def has_ended(busy: Project) -> bool:
     """Is the end on record, though nobody may have been told? Then there is nothing to resume."""
     ends = [read_session(path).lines[-1].data for path in logs(busy)]
-    return any(line["type"] == "sessionEnd" and line["result"]["response"] == "done" for line in ends)
+    return any(
+        line["type"] == "sessionEnd" and line["result"]["response"] == "done" for line in ends
+    )
 
 
 def resume_to_the_end(busy: Project, number: int) -> None:
@@ -89,7 +98,10 @@ def resume_to_the_end(busy: Project, number: int) -> None:
         done = busy.forge("run", "worker.yaml", "-c" if begun else "go", "-p")
         if ended or (done.returncode == 0 and "done" in done.stdout):
             break
-    assert (done.returncode, done.stdout) == ((2, "") if ended else (0, "done\n")), (number, done.stderr)
+    assert (done.returncode, done.stdout) == ((2, "") if ended else (0, "done\n")), (
+        number,
+        done.stderr,
+    )
     counts = Counter(busy.read("left").split())
     assert max(counts.values(), default=0) <= 1, (number, counts)
     kept = (".jsonl", ".undo", ".lock", ".tmp", ".json")
@@ -137,7 +149,9 @@ def survive_undo(busy: Project, number: int) -> int:
 def tree(folder: Path) -> dict[str, str | None]:
     """Every name below a folder with what it holds; what a killed process left is swept by the next one."""
     return {
-        str(path.relative_to(folder)): path.read_text() if path.is_file() and not path.is_symlink() else None
+        str(path.relative_to(folder)): path.read_text()
+        if path.is_file() and not path.is_symlink()
+        else None
         for path in folder.rglob("*")
         if not path.name.startswith(".forge-")
     }
@@ -152,7 +166,9 @@ def moments(count: int, seed: int) -> list[tuple[str, int]]:
 
 
 @pytest.mark.few(1)
-@pytest.mark.parametrize(("case", "number"), [("run", 3), ("fork", 4), ("undo", 12), *moments(1, seed=12)])
+@pytest.mark.parametrize(
+    ("case", "number"), [("run", 3), ("fork", 4), ("undo", 12), *moments(1, seed=12)]
+)
 def test_a_few_system_calls(busy: Project, case: str, number: int) -> None:
     CASES[case](busy, number)
 

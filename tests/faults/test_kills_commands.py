@@ -47,7 +47,13 @@ def fill(builder: Project) -> Path:
 def tree(folder: Path) -> dict[str, tuple[int, bytes | str | None]]:
     found: dict[str, tuple[int, bytes | str | None]] = {}
     for path in sorted(folder.rglob("*")):
-        said = os.readlink(path) if path.is_symlink() else path.read_bytes() if path.is_file() else None
+        said = (
+            os.readlink(path)
+            if path.is_symlink()
+            else path.read_bytes()
+            if path.is_file()
+            else None
+        )
         found[str(path.relative_to(folder))] = (path.lstat().st_mode, said)
     return found
 
@@ -66,7 +72,9 @@ def survive_command(builder: Project, number: int) -> int:
     forge(builder, "undo", "--list", codes=(0, 3))
     assert {name for name in tree(work) if name.startswith(".forge-")} == set(), number
     done = tree(work)
-    assert done == before or ("kept.bin" in done and "gone" not in done and done["old"][1] == b"file\n"), number
+    assert done == before or (
+        "kept.bin" in done and "gone" not in done and done["old"][1] == b"file\n"
+    ), number
     forge(builder, "undo", codes=(0, 3))
     assert tree(work) == before, number
     return count

@@ -5,7 +5,11 @@ import pytest
 from tests.support.layouts import LAYOUTS, run_tests
 
 FEW = [
-    *("tests/cli/test_undo_commands.py", "tests/cli/test_redo.py", "tests/faults/test_kills_commands.py"),
+    *(
+        "tests/cli/test_undo_commands.py",
+        "tests/cli/test_redo.py",
+        "tests/faults/test_kills_commands.py",
+    ),
     *("-k", "moved or repository or cut_off or done_again or few_kills"),
 ]
 ALL = [

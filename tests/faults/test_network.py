@@ -60,8 +60,13 @@ ERROR = b'{"type": "error", "error": {"type": "api_error", "message": "no"}}'
 SILENCE = 3
 
 
-def refusal(status: int, *headers: str, body: bytes = ERROR, kind: str = "application/json", says: str = "") -> Fault:
-    return Fault(lambda wire: [sized(f"{status} Status", body, *headers, kind=kind)], says=says or f"HTTP {status}")
+def refusal(
+    status: int, *headers: str, body: bytes = ERROR, kind: str = "application/json", says: str = ""
+) -> Fault:
+    return Fault(
+        lambda wire: [sized(f"{status} Status", body, *headers, kind=kind)],
+        says=says or f"HTTP {status}",
+    )
 
 
 def page(kind: str, body: bytes, says: str = "not an answer") -> Fault:
@@ -74,7 +79,11 @@ def stream(*steps: bytes | str | Drip, says: str = "broke off", **more: Any) -> 
 
 
 def encoded(encoding: str, body: bytes) -> bytes:
-    return EVENTS + f"content-encoding: {encoding}\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body
+    return (
+        EVENTS
+        + f"content-encoding: {encoding}\r\ncontent-length: {len(body)}\r\n\r\n".encode()
+        + body
+    )
 
 
 def cut(share: float, how: str) -> Fault:
@@ -112,46 +121,75 @@ ROWS: dict[str, Fault] = {
     "a status that is none": Fault(lambda wire: [b"HTTP/1.1 abc\r\n\r\n"], says=BROKEN),
     "half a head": Fault(lambda wire: [b"HTTP/1.1 200 OK\r\ncontent-"], says=BROKEN),
     "a head that drips": Fault(lambda wire: [b"HTTP/1.1 200 OK\r\nx: ", Drip(b"x")], says=SILENT),
-    "a head without end": Fault(lambda wire: [b"HTTP/1.1 200 OK\r\n", b"x: y\r\n" * 99999, STALL], says=BROKEN),
-    "a head that is malformed": Fault(lambda wire: [b"HTTP/1.1 200 OK\r\n:: \0\r\n\r\n"], says=BROKEN),
+    "a head without end": Fault(
+        lambda wire: [b"HTTP/1.1 200 OK\r\n", b"x: y\r\n" * 99999, STALL], says=BROKEN
+    ),
+    "a head that is malformed": Fault(
+        lambda wire: [b"HTTP/1.1 200 OK\r\n:: \0\r\n\r\n"], says=BROKEN
+    ),
     "100 for ever": Fault(lambda wire: [Drip(b"HTTP/1.1 100 Continue\r\n\r\n")], says=SILENT),
     "100 before the answer": Fault(
         lambda wire: [b"HTTP/1.1 100 Continue\r\n\r\n", CHUNKED, chunked(*wire), END], code=0
     ),
     "103 before the answer": Fault(
-        lambda wire: [b"HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n", CHUNKED, chunked(*wire), END], code=0
+        lambda wire: [b"HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n", CHUNKED, chunked(*wire), END],
+        code=0,
     ),
-    "101": Fault(lambda wire: [b"HTTP/1.1 101 Switching\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n"]),
+    "101": Fault(
+        lambda wire: [b"HTTP/1.1 101 Switching\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n"]
+    ),
     "204": Fault(lambda wire: [b"HTTP/1.1 204 No Content\r\n\r\n"]),
     # statuses
-    **{str(status): refusal(status) for status in (400, 401, 402, 403, 404, 405, 413, 418, 422, 501, 505)},
-    **{str(status): refusal(status) for status in (408, 409, 425, 429, 500, 502, 503, 504, 520, 529, 599)},
+    **{
+        str(status): refusal(status)
+        for status in (400, 401, 402, 403, 404, 405, 413, 418, 422, 501, 505)
+    },
+    **{
+        str(status): refusal(status)
+        for status in (408, 409, 425, 429, 500, 502, 503, 504, 520, 529, 599)
+    },
     "429, come back at once": refusal(429, "retry-after: 0"),
     "429, come back soon": refusal(429, "retry-after: 0.01"),
-    "429, come back in an hour": refusal(429, "retry-after: 3600", says="asks to come back in 3600 s"),
+    "429, come back in an hour": refusal(
+        429, "retry-after: 3600", says="asks to come back in 3600 s"
+    ),
     "429, come back at a date": refusal(429, "retry-after: Wed, 21 Oct 2015 07:28:00 GMT"),
     "429, come back never": refusal(429, "retry-after: inf"),
     "529, come back before": refusal(529, "retry-after: -5"),
     "503, come back when you like": refusal(503, "retry-after: nan", "retry-after-ms: x"),
-    "500, a page": refusal(500, body=b"<html><body>Bad <b>Gateway</b></body></html>", kind="text/html"),
+    "500, a page": refusal(
+        500, body=b"<html><body>Bad <b>Gateway</b></body></html>", kind="text/html"
+    ),
     "500, not JSON": refusal(500, body=b'{"error": '),
     "500, not text": refusal(500, body=bytes(range(256))),
     "500, nothing": refusal(500, body=b""),
     "500, another shape": refusal(500, body=b'[{"error": [1, {"message": 5}]}]'),
     "500, nested": refusal(500, body=b"[" * 100_000),
     "500, large": refusal(500, body=b"x" * 5_000_000, kind="text/plain"),
-    "500, without end": Fault(lambda wire: [b"HTTP/1.1 500 No\r\n\r\n", Drip(b"x" * 9999, 0.001)], says=""),
-    "500, silent": Fault(lambda wire: [b"HTTP/1.1 500 No\r\ncontent-length: 9\r\n\r\n", STALL], says=SILENT),
+    "500, without end": Fault(
+        lambda wire: [b"HTTP/1.1 500 No\r\n\r\n", Drip(b"x" * 9999, 0.001)], says=""
+    ),
+    "500, silent": Fault(
+        lambda wire: [b"HTTP/1.1 500 No\r\ncontent-length: 9\r\n\r\n", STALL], says=SILENT
+    ),
     "500, cut": Fault(lambda wire: [b"HTTP/1.1 500 No\r\ncontent-length: 9\r\n\r\nx"], says=BROKEN),
-    "500, a broken encoding": Fault(lambda wire: [sized("500 No", ERROR, "content-encoding: gzip")], says=BROKEN),
+    "500, a broken encoding": Fault(
+        lambda wire: [sized("500 No", ERROR, "content-encoding: gzip")], says=BROKEN
+    ),
     "a status of the future": refusal(999, says=""),
     # redirects
     "a redirect to itself": refusal(307, "location: /v1/messages", body=b"", says="sends us on"),
     "a redirect to nowhere": refusal(307, body=b"", says="sends us on to nowhere (HTTP 307)"),
     "a redirect to nonsense": refusal(308, "location: http://[::1", body=b"", says="sends us on"),
-    "a redirect to another protocol": refusal(308, "location: ftp://127.0.0.1/x", body=b"", says="sends us on"),
-    "a redirect to a file": refusal(302, "location: file:///etc/passwd", body=b"", says="sends us on"),
-    "a redirect to nobody": refusal(307, "location: http://127.0.0.1:9/", body=b"", says="sends us on"),
+    "a redirect to another protocol": refusal(
+        308, "location: ftp://127.0.0.1/x", body=b"", says="sends us on"
+    ),
+    "a redirect to a file": refusal(
+        302, "location: file:///etc/passwd", body=b"", says="sends us on"
+    ),
+    "a redirect to nobody": refusal(
+        307, "location: http://127.0.0.1:9/", body=b"", says="sends us on"
+    ),
     # something else than a stream of events
     "a page": page("text/html", b"<html><body>Log in</body></html>"),
     "a page that is called a stream": page("text/event-stream", b"<html>\n\nLog in</html>\n\n"),
@@ -169,12 +207,23 @@ ROWS: dict[str, Fault] = {
     "a chunk of less than nothing": Fault(lambda wire: [CHUNKED, b"-5\r\nhello\r\n"], says=BROKEN),
     "a chunk that is too long": Fault(lambda wire: [CHUNKED, b"2\r\nhello\r\n"], says=BROKEN),
     "a chunk that is too short": Fault(lambda wire: [CHUNKED, b"99\r\nhello\r\n"], says=BROKEN),
-    "a chunk of an enormous size": Fault(lambda wire: [CHUNKED, b"f" * 99 + b"\r\nhello\r\n"], says=BROKEN),
+    "a chunk of an enormous size": Fault(
+        lambda wire: [CHUNKED, b"f" * 99 + b"\r\nhello\r\n"], says=BROKEN
+    ),
     "no last chunk": Fault(lambda wire: [CHUNKED, chunked(*wire)], code=0),
-    "a length that is too short": Fault(lambda wire: [EVENTS + b"content-length: 20\r\n\r\n", *wire]),
-    "a length that is too long": Fault(lambda wire: [EVENTS + b"content-length: 99999\r\n\r\n", *wire], code=0),
-    "a length that is none": Fault(lambda wire: [EVENTS + b"content-length: x\r\n\r\n", *wire], says=BROKEN),
-    "two lengths": Fault(lambda wire: [EVENTS + b"content-length: 1\r\ncontent-length: 2\r\n\r\n", *wire], says=BROKEN),
+    "a length that is too short": Fault(
+        lambda wire: [EVENTS + b"content-length: 20\r\n\r\n", *wire]
+    ),
+    "a length that is too long": Fault(
+        lambda wire: [EVENTS + b"content-length: 99999\r\n\r\n", *wire], code=0
+    ),
+    "a length that is none": Fault(
+        lambda wire: [EVENTS + b"content-length: x\r\n\r\n", *wire], says=BROKEN
+    ),
+    "two lengths": Fault(
+        lambda wire: [EVENTS + b"content-length: 1\r\ncontent-length: 2\r\n\r\n", *wire],
+        says=BROKEN,
+    ),
     "no length": Fault(lambda wire: [EVENTS + b"\r\n", *wire], code=0),
     # the stream
     "nothing but a head": stream(CLOSE),
@@ -188,24 +237,47 @@ ROWS: dict[str, Fault] = {
     "a chunk that drips": stream(b"fffff\r\ndata: ", Drip(b"x"), says=SILENT),
     "a line of 50 MB": stream(*[chunked(b"data: " + b"x" * (1 << 20))] * 50, says=""),
     "lines of 50 MB": stream(*[chunked(b"data: x\n" * (1 << 17))] * 50, says=""),
-    "an event that is not JSON": stream(chunked(b"event: message_start\ndata: {not json\n\n"), END, says=GARBAGE),
-    "an event that is not text": stream(chunked(b"event: message_start\ndata: \xff\xfe\n\n"), END, says=GARBAGE),
-    "an event that is not an object": stream(chunked(b"event: message_start\ndata: 42\n\n"), END, says=GARBAGE),
+    "an event that is not JSON": stream(
+        chunked(b"event: message_start\ndata: {not json\n\n"), END, says=GARBAGE
+    ),
+    "an event that is not text": stream(
+        chunked(b"event: message_start\ndata: \xff\xfe\n\n"), END, says=GARBAGE
+    ),
+    "an event that is not an object": stream(
+        chunked(b"event: message_start\ndata: 42\n\n"), END, says=GARBAGE
+    ),
     "an event that is nested": stream(
         chunked(b"event: message_start\ndata: " + b"[" * 99999 + b"\n\n"), END, says=GARBAGE
     ),
-    "fields that nobody knows": stream(chunked(b"data\nid: 7\nretry: soon\n:\nwhat: ever\n\n\n\n"), END, says=""),
-    "an error in the stream": stream(chunked(b"event: error\ndata: " + ERROR + b"\n\n"), END, says="no"),
-    "an error in the stream that is none": stream(chunked(b'event: error\ndata: {"error": [7]}\n\n'), END, says=""),
+    "fields that nobody knows": stream(
+        chunked(b"data\nid: 7\nretry: soon\n:\nwhat: ever\n\n\n\n"), END, says=""
+    ),
+    "an error in the stream": stream(
+        chunked(b"event: error\ndata: " + ERROR + b"\n\n"), END, says="no"
+    ),
+    "an error in the stream that is none": stream(
+        chunked(b'event: error\ndata: {"error": [7]}\n\n'), END, says=""
+    ),
     **{
         f"lines that end in {name}": Fault(
-            lambda wire, end=end: [CHUNKED, chunked(*(event.replace(b"\n", end) for event in wire)), END], code=0
+            lambda wire, end=end: [
+                CHUNKED,
+                chunked(*(event.replace(b"\n", end) for event in wire)),
+                END,
+            ],
+            code=0,
         )
         for name, end in LINE_ENDS.items()
     },
-    "a mark of the byte order": Fault(lambda wire: [CHUNKED, chunked(b"\xef\xbb\xbf", *wire), END], code=0),
-    "byte by byte": Fault(lambda wire: [CHUNKED, *(chunked(bytes([b])) for b in b"".join(wire)), END], code=0),
-    "more after the end": Fault(lambda wire: [CHUNKED, chunked(*wire, *wire), END, b"more"], code=0),
+    "a mark of the byte order": Fault(
+        lambda wire: [CHUNKED, chunked(b"\xef\xbb\xbf", *wire), END], code=0
+    ),
+    "byte by byte": Fault(
+        lambda wire: [CHUNKED, *(chunked(bytes([b])) for b in b"".join(wire)), END], code=0
+    ),
+    "more after the end": Fault(
+        lambda wire: [CHUNKED, chunked(*wire, *wire), END, b"more"], code=0
+    ),
     # connections
     "a connection that is closed while it rests": Fault(
         lambda wire: [CHUNKED + chunked(*wire) + END, CLOSE], code=0, turn=0
@@ -216,13 +288,21 @@ ROWS: dict[str, Fault] = {
     "cut once": Fault(lambda wire: [CHUNKED, chunked(*wire[:-3]), RESET], code=0, once=True),
     "silent once": Fault(lambda wire: [CHUNKED, chunked(*wire[:-3]), STALL], code=0, once=True),
     # encryption
-    "a certificate that nobody signed": Fault(lambda wire: [], says="is not trusted", tls="127.0.0.1"),
+    "a certificate that nobody signed": Fault(
+        lambda wire: [], says="is not trusted", tls="127.0.0.1"
+    ),
     "a certificate of another": Fault(lambda wire: [], says="is not trusted", tls="else.where"),
     "encryption that is none": Fault(
         lambda wire: [sized("400 Bad", b"")], says=UNREACHABLE, reads=False, turn=0, tls=""
     ),
 }
-DRAWN = {"reset after the request", "429, come back soon", "a chunk that drips", "cut after 80%", "cut once"}
+DRAWN = {
+    "reset after the request",
+    "429, come back soon",
+    "a chunk that drips",
+    "cut after 80%",
+    "cut once",
+}
 
 
 @pytest.fixture(scope="session")
@@ -235,11 +315,24 @@ def warm() -> Iterator[Warm]:
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("certificates")
     for name in ("127.0.0.1", "else.where"):
-        make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "key", "-out", "certificate"]
+        make = [
+            "openssl",
+            "req",
+            "-x509",
+            "-newkey",
+            "rsa:2048",
+            "-nodes",
+            "-keyout",
+            "key",
+            "-out",
+            "certificate",
+        ]
         kind = "IP" if name[0].isdigit() else "DNS"
         more = ["-days", "2", "-subj", f"/CN={name}", "-addext", f"subjectAltName={kind}:{name}"]
         subprocess.run([*make, *more], cwd=folder, check=True, capture_output=True)
-        (folder / name).write_bytes((folder / "key").read_bytes() + (folder / "certificate").read_bytes())
+        (folder / name).write_bytes(
+            (folder / "key").read_bytes() + (folder / "certificate").read_bytes()
+        )
     return folder
 
 
@@ -267,12 +360,16 @@ def run(project: Project, url: str, *argv: str) -> "subprocess.CompletedProcess[
     return project.forge("run", "worker.yaml", *argv, env={**variables, **keys})
 
 
-def check_end(project: Project, done: "subprocess.CompletedProcess[str]", code: int, says: str) -> None:
+def check_end(
+    project: Project, done: "subprocess.CompletedProcess[str]", code: int, says: str
+) -> None:
     """What holds for every end: the exit code, the object, one sentence, a log that can be read."""
     told = f"{done.stdout}\n{done.stderr}"
     result = json.loads(done.stdout)
     assert (done.returncode, result["exitCode"]) == (code, code), told
-    assert ("Traceback" in told, "internal error" in told, KEY in told) == (False, False, False), told
+    assert ("Traceback" in told, "internal error" in told, KEY in told) == (False, False, False), (
+        told
+    )
     if code:
         assert (result["status"], says in result["error"]) == ("failed", True), told
         assert done.stderr.count("\nforge: ") + done.stderr.startswith("forge: ") == 1, told
@@ -284,11 +381,15 @@ def check_end(project: Project, done: "subprocess.CompletedProcess[str]", code: 
     assert (lines[-1]["type"], lines[-1]["result"]["exitCode"]) == ("sessionEnd", code)
 
 
-def survive(project: Project, way: str, fault: Fault, tls: ssl.SSLContext | None, place: str | None = None) -> None:
+def survive(
+    project: Project, way: str, fault: Fault, tls: ssl.SSLContext | None, place: str | None = None
+) -> None:
     answers, model, options = WAYS[way]
     prepare(project, model, options)
     with FaultyServer(answers, fault, tls) as server:
-        url = place or (server.url if fault.tls is None or tls else server.url.replace("http:", "https:"))
+        url = place or (
+            server.url if fault.tls is None or tls else server.url.replace("http:", "https:")
+        )
         done = run(project, url, "go", "--output-format", "json")
     check_end(project, done, fault.code, fault.says)
     words = project.read("left").split()
@@ -303,7 +404,11 @@ def survive(project: Project, way: str, fault: Fault, tls: ssl.SSLContext | None
 
 
 def rows(names: set[str]) -> list[Any]:
-    return [pytest.param(name, marks=[] if name in DRAWN else [pytest.mark.long]) for name in ROWS if name in names]
+    return [
+        pytest.param(name, marks=[] if name in DRAWN else [pytest.mark.long])
+        for name in ROWS
+        if name in names
+    ]
 
 
 @pytest.mark.long
@@ -320,4 +425,10 @@ def test_nobody_listens(project: Project, way: str) -> None:
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         place = f"http://127.0.0.1:{held.getsockname()[1]}"
-        survive(project, way, Fault(lambda wire: [], says="cannot be reached: Connection refused"), None, place)
+        survive(
+            project,
+            way,
+            Fault(lambda wire: [], says="cannot be reached: Connection refused"),
+            None,
+            place,
+        )

@@ -42,7 +42,10 @@ def disk(tmp_path: Path) -> Iterator[Path]:
         stream.truncate(48 << 20)
     subprocess.run(["mkfs.ext4", "-q", image], check=True)
     with mounted(image, tmp_path / "disk") as place:
-        calls = (f"[{{tool: write_file, input: {{path: /work/f{n}.txt, content: x}}}}]" for n in range(TURNS))
+        calls = (
+            f"[{{tool: write_file, input: {{path: /work/f{n}.txt, content: x}}}}]"
+            for n in range(TURNS)
+        )
         turns = "".join(f"  - calls: {call}\n" for call in calls)
         (place / "worker.yaml").write_text(WORKER)
         (place / "script.yaml").write_text(f"turns:\n{turns}  - text: done\n")
@@ -52,8 +55,20 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 def cut(disk: Path, at: int) -> Path:
     """What the disk holds when so many files are written, as an image; forge stands still while it is copied."""
-    command = [sys.executable, "-m", "forge_cli", "run", "worker.yaml", "go", "-p", "--max-turns", "999"]
-    process = subprocess.Popen(command, cwd=disk, env={"FORGE_HOME": str(disk / "home"), "PATH": "/usr/bin:/bin"})
+    command = [
+        sys.executable,
+        "-m",
+        "forge_cli",
+        "run",
+        "worker.yaml",
+        "go",
+        "-p",
+        "--max-turns",
+        "999",
+    ]
+    process = subprocess.Popen(
+        command, cwd=disk, env={"FORGE_HOME": str(disk / "home"), "PATH": "/usr/bin:/bin"}
+    )
     try:
         deadline = time.monotonic() + 60
         while sum(path.read_text() == "x" for path in (disk / "work").glob("f*")) < at:
@@ -74,17 +89,25 @@ def test_a_power_cut_loses_no_approval_and_at_most_one_result(disk: Path, number
         log = read_session(path)
         assert broken_link(log) is None
         done = {f"/work/{path.name}" for path in (after / "work").glob("f*")}
-        started = {line.data["toolCallId"]: line.data["args"] for line in log.lines if line.type == "toolStarted"}
+        started = {
+            line.data["toolCallId"]: line.data["args"]
+            for line in log.lines
+            if line.type == "toolStarted"
+        }
         approved, results = (
             {started[line.data["toolCallId"]]["path"] for line in log.lines if line.type == kind}
             for kind in ("approvalDecided", "toolResult")
         )
-        sys.stdout.write(f"{len(log.lines)} lines, {len(done)} files, {len(done - results)} without its result\n")
+        sys.stdout.write(
+            f"{len(log.lines)} lines, {len(done)} files, {len(done - results)} without its result\n"
+        )
         assert (done - approved, len(done - results) <= 1) == (set(), True)
         argv = ["run", "worker.yaml", "-r", log.session, "-p", "--max-turns", "999"]
         command = [sys.executable, "-m", "forge_cli", *argv]
         env = {"FORGE_HOME": str(after / "home"), "PATH": "/usr/bin:/bin"}
-        resumed = subprocess.run(command, cwd=after, env=env, capture_output=True, text=True, timeout=60, check=False)
+        resumed = subprocess.run(
+            command, cwd=after, env=env, capture_output=True, text=True, timeout=60, check=False
+        )
         assert (resumed.returncode, resumed.stdout) == (0, "done\n"), resumed.stderr
 
 
@@ -98,6 +121,8 @@ def test_a_power_cut_leaves_what_undo_restores(disk: Path, number: int) -> None:
     with mounted(image, disk) as after:
         env = {"FORGE_HOME": str(after / "home"), "PATH": "/usr/bin:/bin"}
         command = [sys.executable, "-m", "forge_cli", "undo"]
-        undone = subprocess.run(command, cwd=after, env=env, capture_output=True, text=True, timeout=60, check=False)
+        undone = subprocess.run(
+            command, cwd=after, env=env, capture_output=True, text=True, timeout=60, check=False
+        )
         left = [path.name for path in (after / "work").glob("f*") if path.read_text() != "old"]
     assert (undone.returncode, left) == (0, []), undone.stdout

@@ -25,7 +25,13 @@ __all__ = ["builder"]
 pytestmark = pytest.mark.needs("overlay")
 GONE: Tree = {}
 KINDS = {
-    "two": [("sure", "sure"), ("short", "short"), ("zeros", "zeros"), ("sure", "zeros"), ("zeros", "sure")],
+    "two": [
+        ("sure", "sure"),
+        ("short", "short"),
+        ("zeros", "zeros"),
+        ("sure", "zeros"),
+        ("zeros", "sure"),
+    ],
     "tmpfs-workspace": [(None, "sure"), (None, "zeros")],
     "tmpfs-home": [("sure", None), ("short", None), ("zeros", None)],
 }

@@ -44,9 +44,14 @@ def test_it_is_found_again_as_long_as_the_stamp_is_the_same(tmp_path: Path) -> N
 @example(b"[" * 100_000)
 @example(b"\xff\xfe")
 @given(
-    st.binary() | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(lambda x: json.dumps(x).encode())
+    st.binary()
+    | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(
+        lambda x: json.dumps(x).encode()
+    )
 )
-def test_a_file_that_holds_something_else_counts_for_nothing(tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_holds_something_else_counts_for_nothing(
+    tmp_path: Path, content: bytes
+) -> None:
     file = tmp_path / "tools.json"
     file.write_bytes(content)
     assert find(file) is None

@@ -13,7 +13,9 @@ from forge_cli.files.copying import copy_content
 
 CANNOT = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM)
 BLOCK = 4096
-pieces = st.lists(st.tuples(st.integers(0, 64), st.binary(min_size=1, max_size=2 * BLOCK)), max_size=6)
+pieces = st.lists(
+    st.tuples(st.integers(0, 64), st.binary(min_size=1, max_size=2 * BLOCK)), max_size=6
+)
 
 
 def copied(source: Path) -> Path:
@@ -42,7 +44,9 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @given(pieces=pieces, end=st.integers(0, 9 * BLOCK))
-def test_every_way_gives_the_same_and_keeps_holes(way: str, pieces: list[tuple[int, bytes]], end: int) -> None:
+def test_every_way_gives_the_same_and_keeps_holes(
+    way: str, pieces: list[tuple[int, bytes]], end: int
+) -> None:
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "source")
         with source.open("wb") as stream:
@@ -91,7 +95,9 @@ def test_what_no_other_way_would_do_better_is_an_error(
         copied(tmp_path / "source")
 
 
-def test_a_file_that_becomes_shorter_meanwhile_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_becomes_shorter_meanwhile_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "source").write_bytes(b"content" * 1000)
     real = os.pread
 

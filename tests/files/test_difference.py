@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from forge_cli.files.difference import NO_NEWLINE, unified_diff
 
 BREAKS = "\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
-ODD = st.text(st.sampled_from(["a", "b", " ", "\t", "\\", "r", *BREAKS, "\u200b", "\xa0", "\u0301", "\udcff"]))
+ODD = st.text(
+    st.sampled_from(["a", "b", " ", "\t", "\\", "r", *BREAKS, "\u200b", "\xa0", "\u0301", "\udcff"])
+)
 
 
 def changed(lines: list[str], sign: str) -> list[tuple[str, bool]]:
@@ -48,5 +50,8 @@ def test_texts_that_differ_look_different(before: str, after: str) -> None:
     assert all("\n" not in line and line.replace("\t", "").isprintable() for line in lines)
     assert (changed(lines, "-") != changed(lines, "+")) == (before != after)
     for stop in (4, 8):
-        looks = [[(f"+{line}".expandtabs(stop).rstrip(), end) for line, end in changed(lines, s)] for s in "-+"]
+        looks = [
+            [(f"+{line}".expandtabs(stop).rstrip(), end) for line, end in changed(lines, s)]
+            for s in "-+"
+        ]
         assert (looks[0] != looks[1]) == (before != after)

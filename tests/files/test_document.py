@@ -16,7 +16,13 @@ from hypothesis import strategies as st
 
 from forge_cli.core.errors import ExitCode, Mark, WorkerError
 from forge_cli.files import parsing
-from forge_cli.files.document import MAX_BYTES, Document, parse_document, read_document, split_front_matter
+from forge_cli.files.document import (
+    MAX_BYTES,
+    Document,
+    parse_document,
+    read_document,
+    split_front_matter,
+)
 from forge_cli.schema.marks import MarkedDict, MarkedList, where_in
 from tests.support.rows import each_row
 
@@ -102,21 +108,38 @@ def test_what_yaml_1_1_would_have_changed_stays_text(written: str) -> None:
 
 
 @pytest.mark.usefixtures("parser")
-@pytest.mark.parametrize("written", ["true", "null", "~", "", "12", "1.5", "a: b", "!x", "*a", "&a", "- a", "{", "<<"])
+@pytest.mark.parametrize(
+    "written", ["true", "null", "~", "", "12", "1.5", "a: b", "!x", "*a", "&a", "- a", "{", "<<"]
+)
 def test_quoted_is_always_text(written: str) -> None:
-    assert parse_document(f"""a: "{written}"\nb: '{written}'""", "w.yaml") == {"a": written, "b": written}
+    assert parse_document(f"""a: "{written}"\nb: '{written}'""", "w.yaml") == {
+        "a": written,
+        "b": written,
+    }
 
 
 @pytest.mark.usefixtures("parser")
 def test_keys_without_special_meaning() -> None:
     text = "<<: {a: 1}\n=: 2\nyes: 3\n'1': 4\n\"true\": 5\n? long\n: 6\n"
-    assert parse_document(text, "w.yaml") == {"<<": {"a": 1}, "=": 2, "yes": 3, "1": 4, "true": 5, "long": 6}
+    assert parse_document(text, "w.yaml") == {
+        "<<": {"a": 1},
+        "=": 2,
+        "yes": 3,
+        "1": 4,
+        "true": 5,
+        "long": 6,
+    }
 
 
 @pytest.mark.usefixtures("parser")
 def test_blocks_of_text() -> None:
     text = 'a: |\n  x: 1\n  # y\n\n   z\nb: >-\n  one\n  two\nc: one\n  two\nd: "\\t\\u00e9\\0"\n'
-    assert parse_document(text, "w.yaml") == {"a": "x: 1\n# y\n\n z\n", "b": "one two", "c": "one two", "d": "\té\0"}
+    assert parse_document(text, "w.yaml") == {
+        "a": "x: 1\n# y\n\n z\n",
+        "b": "one two",
+        "c": "one two",
+        "d": "\té\0",
+    }
 
 
 # marks
@@ -124,9 +147,7 @@ def test_blocks_of_text() -> None:
 
 @pytest.mark.usefixtures("parser")
 def test_mappings_lists_keys_and_values_have_marks() -> None:
-    text = (
-        "# top\nname: reporter\nsandbox:\n  zones:\n    - name: a\n      mode: rw\n    - {name: é, mode: ro}\n    -\n"
-    )
+    text = "# top\nname: reporter\nsandbox:\n  zones:\n    - name: a\n      mode: rw\n    - {name: é, mode: ro}\n    -\n"
     data = parse_document(text, "./w.yaml")
     zones = data["sandbox"]["zones"]
 
@@ -136,7 +157,11 @@ def test_mappings_lists_keys_and_values_have_marks() -> None:
     assert data.values_at["name"] == Mark("./w.yaml", 2, 7)
     assert data["sandbox"].keys_at == {"zones": Mark("./w.yaml", 4, 3)}
     assert zones.mark == Mark("./w.yaml", 5, 5)
-    assert zones.items_at == (Mark("./w.yaml", 5, 7), Mark("./w.yaml", 7, 7), Mark("./w.yaml", 8, 6))
+    assert zones.items_at == (
+        Mark("./w.yaml", 5, 7),
+        Mark("./w.yaml", 7, 7),
+        Mark("./w.yaml", 8, 6),
+    )
     assert where_in(data, ("sandbox", "zones", 1, "mode")) == Mark("./w.yaml", 7, 23)
     assert where_in(data, ("sandbox", "zones", 1, "mode"), key=True) == Mark("./w.yaml", 7, 17)
 
@@ -204,8 +229,18 @@ def test_line_ends_and_a_byte_order_mark_shift_nothing(ending: str, start: str) 
         ("a: 'x\nb: 1\n", 1, 4, "the quote that opens here is never closed; close it"),
         ('a: "x\nb: 1\n', 1, 4, "the quote that opens here is never closed; close it"),
         ("a: 'it's'", 1, 8, "check the indentation and the quotes"),
-        ("a: [1,\n  2\n\n", 2, 4, "the bracket that closes what began on line 1 is missing before this place"),
-        ("a: {b: 1\nc: {}}", 2, 2, "the bracket that closes what began on line 1 is missing before this place"),
+        (
+            "a: [1,\n  2\n\n",
+            2,
+            4,
+            "the bracket that closes what began on line 1 is missing before this place",
+        ),
+        (
+            "a: {b: 1\nc: {}}",
+            2,
+            2,
+            "the bracket that closes what began on line 1 is missing before this place",
+        ),
         ("a: @here", 1, 4, "text cannot begin with this character; quote it"),
         ("a: |x\n  y", 1, 5, "text after '|' or '>' belongs on the lines below"),
         ("a: - b", 1, 4, "a list cannot begin here"),
@@ -217,7 +252,12 @@ def test_line_ends_and_a_byte_order_mark_shift_nothing(ending: str, start: str) 
         ("a: \ud800", 1, 4, "U+D800 is not text; delete it"),
         ("a: x\u2028y", 1, 5, "U+2028 is invisible; delete it"),
         ("\ufeff\ufeffa: 1", 1, 1, "U+FEFF is invisible; delete it"),
-        (b"ok: 1\na: \xc3\xa9\xff", 2, 5, "byte 0xff at offset 11 is not UTF-8; save the file as UTF-8"),
+        (
+            b"ok: 1\na: \xc3\xa9\xff",
+            2,
+            5,
+            "byte 0xff at offset 11 is not UTF-8; save the file as UTF-8",
+        ),
         (b"\xef\xbb\xbfa: \xe9", 1, 4, "byte 0xe9 at offset 6 is not UTF-8"),
         ("a: 1".encode("utf-16"), 1, 1, "byte 0xff at offset 0 is not UTF-8"),
         (b"a: " + b"x" * MAX_BYTES, 1, 1, "larger than 256 KiB"),
@@ -253,7 +293,10 @@ def test_depth_has_an_end(opening: str, closing: str) -> None:
     levels = opening.count("[") + opening.count("{")
     fits, deeper = 49 // levels, 49 // levels + 1
     assert parse_document(f"a: {opening * fits}{closing * fits}", "w.yaml")
-    assert "nested deeper than 50 levels; flatten it" in refused(f"a: {opening * deeper}{closing * deeper}").message
+    assert (
+        "nested deeper than 50 levels; flatten it"
+        in refused(f"a: {opening * deeper}{closing * deeper}").message
+    )
 
 
 HOSTILE = {
@@ -315,7 +358,18 @@ def test_plain_yaml_has_no_body(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("name", ["worker.md", "x.worker", "X.MD"])
 @pytest.mark.parametrize("ending", ["\n", "\r\n"])
 def test_front_matter(tmp_path: Path, name: str, ending: str) -> None:
-    lines = ["\ufeff---", "name: x", "limits:", "  max_turns: 3", "--- ", "", "You write.", "---", "é: [", ""]
+    lines = [
+        "\ufeff---",
+        "name: x",
+        "limits:",
+        "  max_turns: 3",
+        "--- ",
+        "",
+        "You write.",
+        "---",
+        "é: [",
+        "",
+    ]
     path = write(tmp_path, name, ending.join(lines))
     read = read_document(path)
     assert read.data == {"name": "x", "limits": {"max_turns": 3}}
@@ -334,13 +388,21 @@ def test_front_matter_without_a_body() -> None:
     [
         ("", "w:1:1", "no front matter here; begin the file with a line '---'"),
         ("name: x\n---\nbody", "w:1:1", "no front matter here; begin the file with a line '---'"),
-        ("\n---\nname: x\n---\n", "w:1:1", "no front matter here; begin the file with a line '---'"),
+        (
+            "\n---\nname: x\n---\n",
+            "w:1:1",
+            "no front matter here; begin the file with a line '---'",
+        ),
         (
             "---\nname: x\n ---\n",
             "w:1:1",
             "the front matter that opens here is never closed; add a line '---' below it",
         ),
-        ("---", "w:1:1", "the front matter that opens here is never closed; add a line '---' below it"),
+        (
+            "---",
+            "w:1:1",
+            "the front matter that opens here is never closed; add a line '---' below it",
+        ),
         ("---\n---\nbody", "w:1:1", "write at least one 'key: value'"),
         ("---\na: 1\na: 2\n---\nbody", "w:3:1", "the key 'a' stands on line 2 already"),
         ("---\na: [\n---\nbody", "w:2:5", "a ',' or the bracket that closes what began on line 2"),
@@ -402,7 +464,9 @@ def test_a_file_that_may_not_be_read(tmp_path: Path) -> None:
 
 @each_row("name", ["a\0b.yaml", "a\ud800.yaml", "x" * 5000 + ".yaml"])
 def test_a_name_that_cannot_be_one(tmp_path: Path, name: str) -> None:
-    assert re.fullmatch(r"w: cannot be read \([^\n]+\); check the path", unreadable(tmp_path / name))
+    assert re.fullmatch(
+        r"w: cannot be read \([^\n]+\); check the path", unreadable(tmp_path / name)
+    )
 
 
 def test_the_largest_file(tmp_path: Path) -> None:
@@ -451,7 +515,9 @@ def check(text: str | bytes) -> None:
             json.dumps(data).encode()
         case WorkerError(where=Mark(line=line, column=column)) as error:
             assert "\n" not in str(error)
-            lines = re.split(r"\r\n|\r|\n", text if isinstance(text, str) else text.decode(errors="replace"))
+            lines = re.split(
+                r"\r\n|\r|\n", text if isinstance(text, str) else text.decode(errors="replace")
+            )
             assert 1 <= line <= len(lines)
             assert 1 <= column <= len(lines[line - 1]) + 1
         case other:
@@ -491,19 +557,25 @@ scalars = (
     | words
 )
 values = st.recursive(
-    scalars, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(words, inner, max_size=4), max_leaves=15
+    scalars,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(words, inner, max_size=4),
+    max_leaves=15,
 )
 
 
 def as_json(value: Any, indent: int | None = None) -> str:
     """JSON with the characters themselves, but for those that no text file should hold."""
     text = json.dumps(value, ensure_ascii=False, indent=indent)
-    return re.sub("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]", lambda found: f"\\u{ord(found[0]):04x}", text)
+    return re.sub(
+        "[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]", lambda found: f"\\u{ord(found[0]):04x}", text
+    )
 
 
 @pytest.mark.long
 @given(st.dictionaries(words, values, max_size=5), st.sampled_from([None, 0, 2]))
-def test_json_reads_as_the_same_data_with_marks_on_its_keys(data: dict[str, Any], indent: int | None) -> None:
+def test_json_reads_as_the_same_data_with_marks_on_its_keys(
+    data: dict[str, Any], indent: int | None
+) -> None:
     text = as_json(data, indent)
     read = parse_document(text, "w.yaml")
     assert json.dumps(read) == json.dumps(data)

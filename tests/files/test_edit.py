@@ -24,14 +24,18 @@ TOOL = GrantRule(("toolsets", "custom", "approval", "tools", "look"), "preApprov
 ZONE = GrantRule(("sandbox", "zones", "code", "approval", "write"), "preApproved", "")
 DEFAULT = {"name": "workspace", "path": ".", "mode": "rw"}
 WORKSPACE = [
-    GrantRule(("sandbox", "zones", "workspace", "approval", access), "preApproved", "", entry=DEFAULT)
+    GrantRule(
+        ("sandbox", "zones", "workspace", "approval", access), "preApproved", "", entry=DEFAULT
+    )
     for access in ("write", "delete")
 ]
 NETWORK = GrantRule(("sandbox", "network", "-"), "example.org:443", "")
 ENTRY = '{pattern: "git commit", approval: preApproved}'
 
 
-def added(tmp_path: Path, text: str, *rules: GrantRule, user: bool = False, name: str = "w.yaml") -> str:
+def added(
+    tmp_path: Path, text: str, *rules: GrantRule, user: bool = False, name: str = "w.yaml"
+) -> str:
     file = tmp_path / name
     file.write_bytes(text.encode())
     edit = plan_edit(file, rules, user=user)
@@ -56,8 +60,16 @@ def added(tmp_path: Path, text: str, *rules: GrantRule, user: bool = False, name
             f"toolsets:\n  shell:\n    rules:\n    - pattern: ls\n      reason: |\n        because\n    - {ENTRY}\n",
         ),
         ("toolsets:\n  shell:\n", SHELL, f"toolsets:\n  shell:\n    rules:\n      - {ENTRY}\n"),
-        ("toolsets:\n  shell: null # no\n", SHELL, f"toolsets:\n  shell: {{rules: [{ENTRY}]}} # no\n"),
-        ("toolsets: {shell: , plan: }", SHELL, f"toolsets: {{shell: {{rules: [{ENTRY}]}} , plan: }}"),
+        (
+            "toolsets:\n  shell: null # no\n",
+            SHELL,
+            f"toolsets:\n  shell: {{rules: [{ENTRY}]}} # no\n",
+        ),
+        (
+            "toolsets: {shell: , plan: }",
+            SHELL,
+            f"toolsets: {{shell: {{rules: [{ENTRY}]}} , plan: }}",
+        ),
         ("toolsets:\n  shell: {}\n", SHELL, f"toolsets:\n  shell: {{rules: [{ENTRY}]}}\n"),
         ("toolsets:\n  shell: {rules: []}\n", SHELL, f"toolsets:\n  shell: {{rules: [{ENTRY}]}}\n"),
         (
@@ -85,7 +97,11 @@ def added(tmp_path: Path, text: str, *rules: GrantRule, user: bool = False, name
             ZONE,
             "sandbox:\n  zones:\n    - name: code\n      approval:\n        write: preApproved\n",
         ),
-        ("sandbox: {network: [a.org]}\n", NETWORK, 'sandbox: {network: [a.org, "example.org:443"]}\n'),
+        (
+            "sandbox: {network: [a.org]}\n",
+            NETWORK,
+            'sandbox: {network: [a.org, "example.org:443"]}\n',
+        ),
         (
             "sandbox:\n  isolation: auto\nname: w\n",
             WORKSPACE[0],
@@ -94,12 +110,15 @@ def added(tmp_path: Path, text: str, *rules: GrantRule, user: bool = False, name
         ),
     ],
 )
-def test_the_least_text_that_says_it(tmp_path: Path, before: str, rule: GrantRule, after: str) -> None:
+def test_the_least_text_that_says_it(
+    tmp_path: Path, before: str, rule: GrantRule, after: str
+) -> None:
     assert added(tmp_path, before, rule) == after
 
 
 @pytest.mark.parametrize(
-    "before", ["", "# nothing yet\n", "# nothing yet", "model: x\n", "policy:\n", "policy: {web: {}}\n"]
+    "before",
+    ["", "# nothing yet\n", "# nothing yet", "model: x\n", "policy:\n", "policy: {web: {}}\n"],
 )
 def test_the_users_own_file(tmp_path: Path, before: str) -> None:
     after = added(tmp_path, before, SHELL, user=True)
@@ -157,7 +176,9 @@ def test_several_rules_and_one_that_stands_there_already(tmp_path: Path) -> None
         ("toolsets: {shell: \n", SHELL, "cannot be read"),
     ],
 )
-def test_what_cannot_be_edited_is_said(tmp_path: Path, text: str, rule: GrantRule, why: str) -> None:
+def test_what_cannot_be_edited_is_said(
+    tmp_path: Path, text: str, rule: GrantRule, why: str
+) -> None:
     file = tmp_path / "w.yaml"
     file.write_bytes(text.encode())
     with pytest.raises(CannotEditError, match=why):
@@ -186,18 +207,26 @@ def test_lines_to_paste_say_the_same() -> None:
     pasted = yaml.safe_load(lines_to_paste([*WORKSPACE, ZONE, SHELL]))
     assert [zone["name"] for zone in pasted["sandbox"]["zones"]] == ["workspace", "code"]
     assert pasted["toolsets"]["shell"]["rules"] == [SHELL.says]
-    assert yaml.safe_load(lines_to_paste([SHELL], user=True)) == {"policy": {"shell": {"rules": [SHELL.says]}}}
+    assert yaml.safe_load(lines_to_paste([SHELL], user=True)) == {
+        "policy": {"shell": {"rules": [SHELL.says]}}
+    }
 
 
 NAMES = st.sampled_from(["a", "b-c", "with blank", "7", "no", "'"])
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers(0, 99) | st.sampled_from(["x", "a: b", "# c", "two\nlines\n", "", "- d"]),
+    st.none()
+    | st.booleans()
+    | st.integers(0, 99)
+    | st.sampled_from(["x", "a: b", "# c", "two\nlines\n", "", "- d"]),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3),
     max_leaves=8,
 )
-SECTIONS = st.fixed_dictionaries({}, optional={"rules": st.none() | st.lists(VALUES, max_size=3), "more": VALUES})
+SECTIONS = st.fixed_dictionaries(
+    {}, optional={"rules": st.none() | st.lists(VALUES, max_size=3), "more": VALUES}
+)
 WORKERS = st.fixed_dictionaries(
-    {"toolsets": st.fixed_dictionaries({"shell": st.none() | SECTIONS}, optional={"a": VALUES})}, optional={"z": VALUES}
+    {"toolsets": st.fixed_dictionaries({"shell": st.none() | SECTIONS}, optional={"a": VALUES})},
+    optional={"z": VALUES},
 )
 
 
@@ -205,7 +234,9 @@ WORKERS = st.fixed_dictionaries(
 def test_for_any_file_the_rule_is_added_and_nothing_else_changes(
     worker: dict[str, Any], style: bool | None, comments: bool, indent: int
 ) -> None:
-    text = yaml.safe_dump(worker, default_flow_style=style, indent=indent, sort_keys=False, allow_unicode=True)
+    text = yaml.safe_dump(
+        worker, default_flow_style=style, indent=indent, sort_keys=False, allow_unicode=True
+    )
     if comments and style is False and "|" not in text and '"' not in text and "'" not in text:
         text = "".join(f"{line}  # {number}\n" for number, line in enumerate(text.splitlines()))
     with TemporaryDirectory() as folder:

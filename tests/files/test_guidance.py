@@ -96,7 +96,9 @@ def test_a_link_inside_is_followed(tmp_path: Path) -> None:
         ("itself", "Too many levels of symbolic links"),
     ],
 )
-def test_what_is_no_file_of_the_working_directory_is_an_error(tmp_path: Path, kind: str, problem: str) -> None:
+def test_what_is_no_file_of_the_working_directory_is_an_error(
+    tmp_path: Path, kind: str, problem: str
+) -> None:
     workspace = tmp_path / "project"
     workspace.mkdir()
     (tmp_path / "secret").write_text("secret")
@@ -107,7 +109,9 @@ def test_what_is_no_file_of_the_working_directory_is_an_error(tmp_path: Path, ki
         case "pipe":
             os.mkfifo(path)
         case _:
-            path.symlink_to({"outside": "../secret", "nowhere": "missing", "itself": "AGENTS.md"}[kind])
+            path.symlink_to(
+                {"outside": "../secret", "nowhere": "missing", "itself": "AGENTS.md"}[kind]
+            )
     with pytest.raises(WorkerError) as caught:
         read_guidance(workspace)
     assert problem in str(caught.value)
@@ -140,14 +144,22 @@ def test_every_folder_from_the_top_down_is_heard(repository: Path) -> None:
         "CLAUDE.md of the folder services says:\n\nBetween.\n\n"
         "AGENTS.md of the working directory says:\n\nHere."
     )
-    assert guidance.files == (top / "AGENTS.md", top / "services" / "CLAUDE.md", repository / "AGENTS.md")
+    assert guidance.files == (
+        top / "AGENTS.md",
+        top / "services" / "CLAUDE.md",
+        repository / "AGENTS.md",
+    )
 
 
 def test_together_they_are_bounded_and_the_nearest_counts_most(repository: Path) -> None:
     (repository.parents[1] / "AGENTS.md").write_text("t" * LARGEST)
     (repository / "AGENTS.md").write_text("h" * (LARGEST - 2048))
     text = read_guidance(repository).text
-    assert (text.count("h" * (LARGEST - 2048)), text.count("t" * 2048), "t" * 2049 in text) == (1, 1, False)
+    assert (text.count("h" * (LARGEST - 2048)), text.count("t" * 2048), "t" * 2049 in text) == (
+        1,
+        1,
+        False,
+    )
     assert "[... only the first 2 KiB of AGENTS.md ...]" in text
 
 
@@ -183,7 +195,10 @@ def test_where_nobody_says_what_is_trusted_counts(project: Project) -> None:
     first = project.run(model=model)
     assert "tabs" not in model.system[0]
     (told,) = [event.message for event in first.of(StatusEvent) if "AGENTS.md" in event.message]
-    assert told == f"{project.folder}/AGENTS.md ignored: you have not trusted this folder. Run: forge trust"
+    assert (
+        told
+        == f"{project.folder}/AGENTS.md ignored: you have not trusted this folder. Run: forge trust"
+    )
     assert project.forge("trust").stdout == f"trusted: {project.folder}/AGENTS.md (guidance)\n"
     second = project.run(model=model)
     assert "AGENTS.md of the working directory says:\n\nUse tabs." in model.system[1]

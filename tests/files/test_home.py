@@ -13,7 +13,12 @@ from forge_cli.testing import Project
 
 @pytest.mark.parametrize(
     ("named", "meant"),
-    [("/x/my forge", "/x/my forge"), ("~/mine", "/home/me/mine"), ("mine", "/there/mine"), ("", "/home/me/.forge")],
+    [
+        ("/x/my forge", "/x/my forge"),
+        ("~/mine", "/home/me/mine"),
+        ("mine", "/there/mine"),
+        ("", "/home/me/.forge"),
+    ],
 )
 def test_the_home(monkeypatch: pytest.MonkeyPatch, named: str, meant: str) -> None:
     monkeypatch.setenv("HOME", "/home/me")
@@ -42,7 +47,9 @@ def test_an_open_home_is_closed_and_that_is_said_once(worker: Project) -> None:
 
 
 @pytest.mark.few(1)
-@pytest.mark.parametrize("words", [["run", "worker.yaml", "go"], ["tools", "list"], ["tools", "new", "greet"]])
+@pytest.mark.parametrize(
+    "words", [["run", "worker.yaml", "go"], ["tools", "list"], ["tools", "new", "greet"]]
+)
 def test_a_new_home_is_for_its_user_alone(worker: Project, words: list[str]) -> None:
     worker.write("script.yaml", "turns: [{text: hi}]\n")
     done = worker.forge(*words, env={"FORGE_MODEL": "script:script.yaml"})
@@ -51,7 +58,9 @@ def test_a_new_home_is_for_its_user_alone(worker: Project, words: list[str]) -> 
     assert {mode(path) for path in worker.home.iterdir() if path.is_dir()} == {0o700}
 
 
-def test_what_is_not_for_forge_alone_stays_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_not_for_forge_alone_stays_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shared, work, own = tmp_path / "shared", tmp_path / "work", tmp_path / "own"
     for folder in (shared, work / "below", own):
         folder.mkdir(parents=True)

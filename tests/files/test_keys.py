@@ -45,7 +45,9 @@ def keyring(home: Path, monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, str]
 def test_a_stored_key_is_found(home: Path) -> None:
     assert find_key("ANTHROPIC_API_KEY") is None
     KeyStore(home).put("ANTHROPIC_API_KEY", SECRET)
-    assert find_key("ANTHROPIC_API_KEY") == ProviderKey("ANTHROPIC_API_KEY", SECRET, str(home / "keys.json"))
+    assert find_key("ANTHROPIC_API_KEY") == ProviderKey(
+        "ANTHROPIC_API_KEY", SECRET, str(home / "keys.json")
+    )
     assert SECRET not in repr(find_key("ANTHROPIC_API_KEY"))
 
 
@@ -56,7 +58,9 @@ def test_the_environment_wins(home: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert found == ProviderKey("ANTHROPIC_AUTH_TOKEN", OTHER, "environment")
 
 
-def test_a_keyring_keeps_the_value_and_the_file_the_name(home: Path, keyring: dict[tuple[str, str], str]) -> None:
+def test_a_keyring_keeps_the_value_and_the_file_the_name(
+    home: Path, keyring: dict[tuple[str, str], str]
+) -> None:
     key = KeyStore(home).put("A_KEY", SECRET)
     assert key.origin == "keyring"
     assert keyring == {("forge", "A_KEY"): SECRET}
@@ -66,7 +70,9 @@ def test_a_keyring_keeps_the_value_and_the_file_the_name(home: Path, keyring: di
     assert keyring == {}
 
 
-def test_a_keyring_that_keeps_nothing_safe_is_not_used(home: Path, keyring: dict[tuple[str, str], str]) -> None:
+def test_a_keyring_that_keeps_nothing_safe_is_not_used(
+    home: Path, keyring: dict[tuple[str, str], str]
+) -> None:
     sys.modules["keyring"].get_keyring = lambda: type("Backend", (), {"priority": 0})  # type: ignore[attr-defined]
     assert KeyStore(home).put("A_KEY", SECRET).origin == str(home / "keys.json")
     assert keyring == {}
@@ -74,7 +80,9 @@ def test_a_keyring_that_keeps_nothing_safe_is_not_used(home: Path, keyring: dict
 
 @pytest.mark.parametrize("name", ["", "anthropc", "A KEY", "1KEY", "A=B", "../x", "A" * 129])
 def test_what_is_not_the_name_of_a_key(name: str) -> None:
-    with pytest.raises(UsageError, match="is not the name of a key\n  it is anthropic, openai, or a variable"):
+    with pytest.raises(
+        UsageError, match="is not the name of a key\n  it is anthropic, openai, or a variable"
+    ):
         variable_for(name)
 
 
@@ -83,26 +91,38 @@ def test_what_is_not_the_name_of_a_key(name: str) -> None:
     [
         (b"", ":1:1: this is not a file of keys: Expecting value"),
         (b"nonsense", ":1:1: this is not a file of keys: Expecting value"),
-        (b'{\n  "A": "secret",\n  "B": secret}', ":3:8: this is not a file of keys: Expecting value"),
-        (b'{\n  "A": "secr\xe9t"}', ":2:13: byte 0xe9 at offset 14 is not UTF-8; save the file as UTF-8"),
+        (
+            b'{\n  "A": "secret",\n  "B": secret}',
+            ":3:8: this is not a file of keys: Expecting value",
+        ),
+        (
+            b'{\n  "A": "secr\xe9t"}',
+            ":2:13: byte 0xe9 at offset 14 is not UTF-8; save the file as UTF-8",
+        ),
         (b"[]", ":1:1: this is not a file of keys"),
         (b'{"A": 1}', ":1:1: this is not a file of keys: A is not text"),
         (b'{"A": {"secret": 1}}', ":1:1: this is not a file of keys: A is not text"),
         (b"[" * 100_000, ":1:1: this is not a file of keys: "),
     ],
 )
-def test_a_file_that_holds_something_else_is_named_and_not_shown(home: Path, content: bytes, problem: str) -> None:
+def test_a_file_that_holds_something_else_is_named_and_not_shown(
+    home: Path, content: bytes, problem: str
+) -> None:
     home.mkdir()
     (home / "keys.json").write_bytes(content)
     with pytest.raises(WorkerError) as caught:
         find_key("ANTHROPIC_API_KEY")
     assert str(caught.value).startswith(f"{home}/keys.json{problem}")
-    assert str(caught.value).endswith("\n  move it away, and store your keys again with forge keys set")
+    assert str(caught.value).endswith(
+        "\n  move it away, and store your keys again with forge keys set"
+    )
     assert "secr" not in str(caught.value)
     assert stored_keys() == {}
 
 
-def test_stored_keys_are_redacted_whatever_they_are_called(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stored_keys_are_redacted_whatever_they_are_called(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     KeyStore(home).put("MY_SERVICE", SECRET)
     KeyStore(home).put("ANTHROPIC_API_KEY", "stored-" + SECRET)
     monkeypatch.setenv("ANTHROPIC_API_KEY", OTHER)
@@ -112,7 +132,9 @@ def test_stored_keys_are_redacted_whatever_they_are_called(home: Path, monkeypat
 
 def test_writers_side_by_side_lose_nothing(home: Path) -> None:
     names = [f"KEY_{number}" for number in range(12)]
-    threads = [threading.Thread(target=KeyStore(home).put, args=(name, SECRET + name)) for name in names]
+    threads = [
+        threading.Thread(target=KeyStore(home).put, args=(name, SECRET + name)) for name in names
+    ]
     with deadline(20):
         for thread in threads:
             thread.start()

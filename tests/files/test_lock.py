@@ -47,7 +47,9 @@ def test_a_removed_file_is_locked_by_nobody(file: Path) -> None:
             assert file.exists()
 
 
-def test_the_lock_is_that_of_the_file_which_has_the_name_now(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_lock_is_that_of_the_file_which_has_the_name_now(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Somebody replaces the file between its opening and its locking."""
     os.close(acquire_file_lock(file))
     (new := file.with_name("new")).touch()

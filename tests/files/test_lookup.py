@@ -4,7 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from forge_cli.files.lookup import SHIPPED, NamedWorker, WorkerOrigin, is_path, is_sentence, named_workers
+from forge_cli.files.lookup import (
+    SHIPPED,
+    NamedWorker,
+    WorkerOrigin,
+    is_path,
+    is_sentence,
+    named_workers,
+)
 from forge_cli.testing import Project
 
 COMES_WITH_FORGE = ["coder", "reviewer", "shell-helper", "writer"]
@@ -23,14 +30,21 @@ def test_the_folder_comes_first_then_the_person_then_what_is_shipped(project: Pr
         NamedWorker("deploy", WorkerOrigin.PROJECT, here / "deploy.yaml"),
         NamedWorker("review", WorkerOrigin.PROJECT, here / "review" / "worker.yaml"),
         NamedWorker("coder", WorkerOrigin.USER, own),
-        *(NamedWorker(name, WorkerOrigin.SHIPPED, SHIPPED / f"{name}.yaml") for name in COMES_WITH_FORGE),
+        *(
+            NamedWorker(name, WorkerOrigin.SHIPPED, SHIPPED / f"{name}.yaml")
+            for name in COMES_WITH_FORGE
+        ),
     ]
 
 
 def test_of_two_files_with_one_name_yaml_comes_first(project: Project) -> None:
     for name in ("a.md", "a.worker", "a.yaml"):
         project.write(f".forge/workers/{name}", "")
-    found = [worker.path.name for worker in named_workers(project.folder, project.home) if worker.name == "a"]
+    found = [
+        worker.path.name
+        for worker in named_workers(project.folder, project.home)
+        if worker.name == "a"
+    ]
     assert found == ["a.yaml", "a.md", "a.worker"]
 
 
@@ -77,7 +91,9 @@ def test_a_folder_may_hold_a_main_worker(project: Project) -> None:
         project.write(f"{folder}/main.worker", f"---\nname: {name}\nmodel: {script}\n---\nWork.\n")
     project.write("seed/both/main.worker", "not a worker")
     project.write("seed/both/worker.yaml", f"name: both\nmodel: {script}\n")
-    project.write("boss.yaml", "name: boss\ntoolsets: {workers: {allowed: [seed, deep, seed/both]}}\n")
+    project.write(
+        "boss.yaml", "name: boss\ntoolsets: {workers: {allowed: [seed, deep, seed/both]}}\n"
+    )
     for worker in ("seed", "./seed", "seed/main.worker", "seed/both"):
         done = project.forge("run", worker, "go", "-p")
         assert (done.returncode, done.stdout) == (0, "Here I am.\n"), done.stderr

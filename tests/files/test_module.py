@@ -68,13 +68,21 @@ def test_a_library_is_found_before_a_file_of_its_name(tmp_path: Path) -> None:
 
 
 def test_the_digest_covers_what_it_imports(tmp_path: Path) -> None:
-    load(tmp_path, tools="import beside_d", beside_d="import deep_d.one", deep_d__one="X = 1", stranger="")
+    load(
+        tmp_path,
+        tools="import beside_d",
+        beside_d="import deep_d.one",
+        deep_d__one="X = 1",
+        stranger="",
+    )
     first = LocalModule.read(tmp_path / "tools.py").digest
     (tmp_path / "stranger.py").write_text("changed")
     assert LocalModule.read(tmp_path / "tools.py").digest == first
     (tmp_path / "deep_d/one.py").write_text("X = 2")
     assert LocalModule.read(tmp_path / "tools.py").digest != first
-    names = {path.relative_to(tmp_path).as_posix() for path in imported_beside(tmp_path / "tools.py")}
+    names = {
+        path.relative_to(tmp_path).as_posix() for path in imported_beside(tmp_path / "tools.py")
+    }
     assert names == {"tools.py", "beside_d.py", "deep_d/one.py"}
 
 
@@ -103,7 +111,9 @@ toolsets: {filesystem: {}, custom: {module: ./lib/tools.py, tools: [f]}}
         ("other.py", False),
     ],
 )
-def test_every_file_that_it_could_import_asks_before_it_is_written(project: Project, path: str, asks: bool) -> None:
+def test_every_file_that_it_could_import_asks_before_it_is_written(
+    project: Project, path: str, asks: bool
+) -> None:
     project.write("worker.yaml", WORKER)
     project.write("lib/tools.py", "from helper import f\nfrom deep import one\n")
     project.write("lib/helper.py", "def f() -> int:\n    'F.'\n    return 1\n")

@@ -34,7 +34,14 @@ FILES = {
     "env/bin/python": "#!\n",
     "cmd/main.go": "",
 }
-IMPORTED = {"helper.py", "helper/__init__.py", "package", "package.py", "absent.py", "absent/__init__.py"}
+IMPORTED = {
+    "helper.py",
+    "helper/__init__.py",
+    "package",
+    "package.py",
+    "absent.py",
+    "absent/__init__.py",
+}
 """Modules that the script at the top imports, as they are, or as they would be found first."""
 AT_THE_TOP = {"server.py", *IMPORTED}
 NODE = {"package.json", "node_modules"}
@@ -46,7 +53,8 @@ ROWS: dict[str, set[str]] = {
     "python -mserver": AT_THE_TOP | {"server/__init__.py"},
     "python -m package.part": {"package", "package.py"},
     "uv run server.py": AT_THE_TOP | {"pyproject.toml"},
-    "uv run --directory tools server.py": AT_THE_TOP | {"tools", "tools/server.py", "pyproject.toml"},
+    "uv run --directory tools server.py": AT_THE_TOP
+    | {"tools", "tools/server.py", "pyproject.toml"},
     "uvicorn server:app": AT_THE_TOP | {"server/__init__.py"},
     "fastmcp run server.py:app": AT_THE_TOP,
     "env/bin/python tools/server.py": {"env/bin/python", "env", "tools/server.py", "tools"},
@@ -84,7 +92,11 @@ def test_the_files_of_a_command_line(folder: Path, line: str) -> None:
 
 
 def test_variables_name_files_as_well(folder: Path) -> None:
-    env = {"PYTHONPATH": "lib:missing:.", "CONFIG": "conf.toml", "NODE_OPTIONS": "--require ./dist/server.js"}
+    env = {
+        "PYTHONPATH": "lib:missing:.",
+        "CONFIG": "conf.toml",
+        "NODE_OPTIONS": "--require ./dist/server.js",
+    }
     found = {str(path.relative_to(folder)) for path in started_files(["server"], folder, env).all}
     assert found == {"lib", "conf.toml", "dist", "dist/server.js"} | NODE
 

@@ -7,7 +7,9 @@ from forge_cli.testing import Project
 
 def test_a_pipe_in_the_place_of_a_module(project: Project) -> None:
     os.mkfifo(project.folder / "tools.py")
-    project.write("worker.yaml", "name: w\ntoolsets: {custom: {module: ./tools.py, tools: [act]}}\n")
+    project.write(
+        "worker.yaml", "name: w\ntoolsets: {custom: {module: ./tools.py, tools: [act]}}\n"
+    )
     done = project.forge("worker", "check", "worker.yaml")
     assert done.returncode == 3
     assert "toolsets.custom.module: there is no file" in done.stderr

@@ -19,7 +19,9 @@ def repository(tmp_path: Path) -> Path:
 
 
 def test_a_branch_is_found_in_and_around_a_folder(repository: Path) -> None:
-    assert [git_branch(repository / folder) for folder in ("", "deep", "deep/down")] == ["feature/names"] * 3
+    assert [git_branch(repository / folder) for folder in ("", "deep", "deep/down")] == [
+        "feature/names"
+    ] * 3
 
 
 def test_a_worktree_says_where_its_repository_lies(repository: Path, tmp_path: Path) -> None:
@@ -31,7 +33,9 @@ def test_a_worktree_says_where_its_repository_lies(repository: Path, tmp_path: P
         assert git_branch(tmp_path / "tree") == "other"
 
 
-@pytest.mark.parametrize("content", ["8534e75a046d4c548534e75a046d4c548534e75a\n", "ref: refs/remotes/x\n", "", "\xff"])
+@pytest.mark.parametrize(
+    "content", ["8534e75a046d4c548534e75a046d4c548534e75a\n", "ref: refs/remotes/x\n", "", "\xff"]
+)
 def test_without_a_branch_there_is_none(repository: Path, content: str) -> None:
     (repository / ".git/HEAD").write_text(content, encoding="latin-1")
     assert git_branch(repository / "deep") is None

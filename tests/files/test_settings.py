@@ -21,7 +21,9 @@ from forge_cli.files.trust import TrustStore
 from forge_cli.testing import Project
 
 
-@pytest.mark.parametrize("text", ["", "\n", "  \n\n", "# nothing yet\n", "---\n# nothing\n...\n", "\ufeff", "#"])
+@pytest.mark.parametrize(
+    "text", ["", "\n", "  \n\n", "# nothing yet\n", "---\n# nothing\n...\n", "\ufeff", "#"]
+)
 def test_an_empty_file_says_nothing(tmp_path: Path, text: str) -> None:
     (tmp_path / "config.yaml").write_text(text)
     assert load_settings(tmp_path) == Settings()
@@ -89,9 +91,18 @@ def test_what_both_files_say(tmp_path: Path, home: Path) -> None:
         "policy: {shell: {rules: [{pattern: git, approval: ask}]}}\n",
     )
     found = load_settings(home, project)
-    assert (found.model, found.trace, found.approval.mode) == ("script:project.yaml", "summary", ApprovalMode.AUTO_DENY)
+    assert (found.model, found.trace, found.approval.mode) == (
+        "script:project.yaml",
+        "summary",
+        ApprovalMode.AUTO_DENY,
+    )
     limits = found.limits
-    assert (limits.max_turns, limits.max_cost, limits.max_time, limits.max_tokens) == (20, 1, 9, None)
+    assert (limits.max_turns, limits.max_cost, limits.max_time, limits.max_tokens) == (
+        20,
+        1,
+        9,
+        None,
+    )
     assert found.aliases == {"a": "user", "b": "project", "c": "project"}
     rules = found.section("policy", "shell")["rules"]
     assert [rule["pattern"] for rule in rules] == ["git", "git status"]
@@ -123,8 +134,14 @@ def test_a_project_lets_servers_ask_for_no_more_than_the_user(tmp_path: Path, ho
             "policy: {shell: {rules: [{pattern: a, approval: preApproved}]}}",
             r"1:26: policy.shell.rules\[0\]: the rule of",
         ),
-        ("policy: {shell: {rules: [{pattern: a}]}}", r"policy.shell.rules\[0\]: the rule of a project says"),
-        ("policy: {shell: {default: preApproved}}", "policy.shell.default: a project can add rules, and nothing else"),
+        (
+            "policy: {shell: {rules: [{pattern: a}]}}",
+            r"policy.shell.rules\[0\]: the rule of a project says",
+        ),
+        (
+            "policy: {shell: {default: preApproved}}",
+            "policy.shell.default: a project can add rules, and nothing else",
+        ),
         ("modle: x", "unknown key 'modle'; did you mean 'model'"),
     ],
 )
@@ -133,7 +150,9 @@ def test_what_a_project_must_not_say(tmp_path: Path, home: Path, text: str, prob
         load_settings(home, project_with(tmp_path, text))
 
 
-def test_the_home_of_the_user_is_not_a_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_home_of_the_user_is_not_a_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FORGE_HOME", str(tmp_path / ".forge"))
     (tmp_path / ".forge").mkdir()
     (tmp_path / ".forge/config.yaml").write_text("approval: {mode: approve_all}\n")
@@ -147,9 +166,13 @@ toolsets: {shell: {rules: [{pattern: make, approval: preApproved}, {pattern: ls,
 """
 
 
-def test_the_rules_of_a_project_tighten_those_of_a_worker(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_rules_of_a_project_tighten_those_of_a_worker(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     project.write("worker.yaml", WORKER)
-    file = project.write(".forge/config.yaml", "policy: {shell: {rules: [{pattern: make, approval: blocked}]}}\n")
+    file = project.write(
+        ".forge/config.yaml", "policy: {shell: {rules: [{pattern: make, approval: blocked}]}}\n"
+    )
 
     def verdict(command: str) -> Any:
         done = project.forge("approve", "worker.yaml", "shell", f"command={command}", "--json")

@@ -31,11 +31,17 @@ def load(folder: Path) -> ModuleType:
 LATE = "def value():\n    {statement}\n    return {result}\n"
 LATER: dict[str, tuple[dict[str, str], dict[str, str]]] = {
     "a package in front of a module": (
-        {"tools.py": LATE.format(statement="import helper", result="helper.V"), "helper.py": "V = 1\n"},
+        {
+            "tools.py": LATE.format(statement="import helper", result="helper.V"),
+            "helper.py": "V = 1\n",
+        },
         {"helper/__init__.py": EVIL},
     ),
     "another content": (
-        {"tools.py": LATE.format(statement="import helper", result="helper.V"), "helper.py": "V = 1\n"},
+        {
+            "tools.py": LATE.format(statement="import helper", result="helper.V"),
+            "helper.py": "V = 1\n",
+        },
         {"helper.py": EVIL},
     ),
     "a folder without a file of its own": (
@@ -46,11 +52,17 @@ LATER: dict[str, tuple[dict[str, str], dict[str, str]]] = {
         {"deep/__init__.py": EVIL, "deep.py": EVIL},
     ),
     "native code": (
-        {"tools.py": LATE.format(statement="import helper", result="helper.V"), "helper.py": "V = 1\n"},
+        {
+            "tools.py": LATE.format(statement="import helper", result="helper.V"),
+            "helper.py": "V = 1\n",
+        },
         {f"helper{NATIVE}": EVIL, "helper.so": EVIL},
     ),
     "bytecode": (
-        {"tools.py": LATE.format(statement="import helper", result="helper.V"), "helper.py": "V = 1\n"},
+        {
+            "tools.py": LATE.format(statement="import helper", result="helper.V"),
+            "helper.py": "V = 1\n",
+        },
         {"helper.pyc": EVIL, f"__pycache__/helper.{sys.implementation.cache_tag}.pyc": EVIL},
     ),
     "in a package": (
@@ -63,7 +75,10 @@ LATER: dict[str, tuple[dict[str, str], dict[str, str]]] = {
         {"pack/two/__init__.py": EVIL, "pack/one/__init__.py": EVIL, "pack.py": EVIL},
     ),
     "from . import": (
-        {"tools.py": LATE.format(statement="from . import helper", result="helper.V"), "helper.py": "V = 1\n"},
+        {
+            "tools.py": LATE.format(statement="from . import helper", result="helper.V"),
+            "helper.py": "V = 1\n",
+        },
         {"helper/__init__.py": EVIL},
     ),
     "from .. import": (
@@ -72,10 +87,18 @@ LATER: dict[str, tuple[dict[str, str], dict[str, str]]] = {
             "a/b/c.py": "from ..d import V\n",
             "a/d.py": "V = 1\n",
         },
-        {"a/d/__init__.py": EVIL, "a/__init__.py": EVIL, "a/b/__init__.py": EVIL, "a/b/d.py": EVIL, "d.py": EVIL},
+        {
+            "a/d/__init__.py": EVIL,
+            "a/__init__.py": EVIL,
+            "a/b/__init__.py": EVIL,
+            "a/b/d.py": EVIL,
+            "d.py": EVIL,
+        },
     ),
     "what may be missing": (
-        {"tools.py": "try:\n    import extra_m\nexcept ImportError:\n    pass\ndef value(): return 1\n"},
+        {
+            "tools.py": "try:\n    import extra_m\nexcept ImportError:\n    pass\ndef value(): return 1\n"
+        },
         {"extra_m.py": EVIL, "extra_m/__init__.py": EVIL},
     ),
     "what may be missing in a package": (
@@ -123,27 +146,56 @@ def test_nothing_that_came_after_it_was_read_is_run(tmp_path: Path) -> None:
 
 def test_what_no_statement_named_is_not_found_in_the_folder(tmp_path: Path) -> None:
     dynamic = "from importlib import import_module\ndef get(name): return import_module(name, __package__)\n"
-    write(tmp_path, {"tools.py": f"{dynamic}from pack import one\n", "pack/__init__.py": "", "pack/one.py": "V = 1\n"})
+    write(
+        tmp_path,
+        {
+            "tools.py": f"{dynamic}from pack import one\n",
+            "pack/__init__.py": "",
+            "pack/one.py": "V = 1\n",
+        },
+    )
     module = load(tmp_path)
-    write(tmp_path, {"new.py": EVIL, "pack/new.py": EVIL, "bare/new.py": EVIL, "tools/new.py": EVIL})
+    write(
+        tmp_path, {"new.py": EVIL, "pack/new.py": EVIL, "bare/new.py": EVIL, "tools/new.py": EVIL}
+    )
     assert module.get(".pack.one").V == 1
     failures = []
-    for name in (".new", ".pack.new", ".bare.new", ".bare", ".tools.new", "new", "pack.new", "bare.new"):
+    for name in (
+        ".new",
+        ".pack.new",
+        ".bare.new",
+        ".bare",
+        ".tools.new",
+        "new",
+        "pack.new",
+        "bare.new",
+    ):
         with suppress(ModuleNotFoundError):
             failures.append((name, module.get(name)))
     assert failures == []
-    with pytest.raises(ModuleNotFoundError, match="No module named 'pack.new' among the files that import statements"):
+    with pytest.raises(
+        ModuleNotFoundError,
+        match="No module named 'pack.new' among the files that import statements",
+    ):
         module.get(".pack.new")
 
 
 def test_a_module_and_a_package_of_one_name_are_an_error_with_both(tmp_path: Path) -> None:
-    for number, (name, package) in enumerate((("helper", "helper"), ("pack/one", "one"), ("deep/two", "two"))):
+    for number, (name, package) in enumerate(
+        (("helper", "helper"), ("pack/one", "one"), ("deep/two", "two"))
+    ):
         folder = tmp_path / str(number)
         dotted = name.replace("/", ".")
-        write(folder, {"tools.py": f"import {dotted}\n", f"{name}.py": "", f"{name}/__init__.py": EVIL})
+        write(
+            folder,
+            {"tools.py": f"import {dotted}\n", f"{name}.py": "", f"{name}/__init__.py": EVIL},
+        )
         with pytest.raises(WorkerError) as caught:
             load(folder)
-        assert caught.value.message == f"{package}.py and {package}/__init__.py are one module for Python"
+        assert (
+            caught.value.message
+            == f"{package}.py and {package}/__init__.py are one module for Python"
+        )
         assert caught.value.where is not None
         assert caught.value.where.file == str(folder / f"{name}.py")
 
@@ -154,18 +206,22 @@ def test_many_files_that_import_one_another_are_all_found(tmp_path: Path) -> Non
         imports = f"from . import m{number + 1}, m{number // 2}" if number < 1499 else "V = 1"
         write(tmp_path, {f"pack/m{number}.py": imports})
     write(
-        tmp_path, {"pack/__init__.py": "", "tools.py": "def value():\n    from pack import m1499\n    return m1499.V\n"}
+        tmp_path,
+        {
+            "pack/__init__.py": "",
+            "tools.py": "def value():\n    from pack import m1499\n    return m1499.V\n",
+        },
     )
     assert len(Sources.below(tmp_path, ["pack.m0"]).files) == 1501
     assert load(tmp_path).value() == 1
 
 
 def test_where_a_file_would_be_imported_is_known(tmp_path: Path) -> None:
-    text = (
-        "import json, helper, deep.one\ntry:\n    import extra_x\nexcept ImportError:\n    pass\n__all__ = ['helper']\n"
-    )
+    text = "import json, helper, deep.one\ntry:\n    import extra_x\nexcept ImportError:\n    pass\n__all__ = ['helper']\n"
     write(tmp_path, {"tools.py": text, "helper.py": "", "deep/one.py": "", "stranger.py": ""})
-    found = {path.relative_to(tmp_path).as_posix() for path in importable_beside(tmp_path / "tools.py")}
+    found = {
+        path.relative_to(tmp_path).as_posix() for path in importable_beside(tmp_path / "tools.py")
+    }
     there = {"tools.py", "helper.py", "deep/one.py"}
     beside = {"helper/__init__.py", "deep.py", "deep/__init__.py", "deep/one/__init__.py"}
     assert found == there | beside | {"extra_x.py", "extra_x/__init__.py"}
@@ -183,7 +239,10 @@ def test_a_file_that_cannot_be_read_is_an_error_with_its_place(tmp_path: Path) -
 
 
 def test_a_package_has_what_its_modules_import(tmp_path: Path) -> None:
-    write(tmp_path, {"pack/__init__.py": "from . import one\n", "pack/one.py": "V = 1\n", "pack/two.py": EVIL})
+    write(
+        tmp_path,
+        {"pack/__init__.py": "from . import one\n", "pack/one.py": "V = 1\n", "pack/two.py": EVIL},
+    )
     package = LocalPackage.read(tmp_path, ["pack"])
     write(tmp_path, {"pack/one.py": EVIL, "pack/one/__init__.py": EVIL, "pack.py": EVIL})
     assert package.load("pack").one.V == 1

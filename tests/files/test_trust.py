@@ -38,7 +38,15 @@ def deploy(project: Project) -> NamedWorker:
 
 
 def test_every_file_that_belongs_to_it_counts(deploy: NamedWorker) -> None:
-    named = ["child.py", "child.yaml", "code/inner.py", "code/tools.py", "helper.py", "plugin.py", "schema.json"]
+    named = [
+        "child.py",
+        "child.yaml",
+        "code/inner.py",
+        "code/tools.py",
+        "helper.py",
+        "plugin.py",
+        "schema.json",
+    ]
     assert sorted(file_digests(deploy)) == sorted(
         [*(f"../../{name}" for name in named), "deploy.yaml", "other/worker.yaml"]
     )
@@ -71,10 +79,16 @@ def test_what_changed_is_known_with_the_text_of_then(project: Project, deploy: N
     project.write("code/inner.py", "x = 2")
     project.write(".forge/workers/added.py", "")
     (project.folder / "child.py").unlink()
-    assert trust.changes(deploy) == {"../../child.py": "", "../../code/inner.py": "x = 1", "added.py": None}
+    assert trust.changes(deploy) == {
+        "../../child.py": "",
+        "../../code/inner.py": "x = 1",
+        "added.py": None,
+    }
 
 
-def test_what_is_behind_a_link_to_a_folder_is_not_known(project: Project, deploy: NamedWorker) -> None:
+def test_what_is_behind_a_link_to_a_folder_is_not_known(
+    project: Project, deploy: NamedWorker
+) -> None:
     project.write("elsewhere/module.py", "")
     (deploy.root / "linked").symlink_to(project.folder / "elsewhere")
     trust = TrustStore(project.home)
@@ -82,7 +96,9 @@ def test_what_is_behind_a_link_to_a_folder_is_not_known(project: Project, deploy
     assert not trust.holds(deploy)
 
 
-def test_the_file_is_for_its_owner_and_keeps_other_entries(project: Project, deploy: NamedWorker) -> None:
+def test_the_file_is_for_its_owner_and_keeps_other_entries(
+    project: Project, deploy: NamedWorker
+) -> None:
     trust, file = TrustStore(project.home), project.home / "trust.json"
     trust.add(deploy, {"a": "1"})
     kept = json.loads(file.read_text())
@@ -90,11 +106,16 @@ def test_the_file_is_for_its_owner_and_keeps_other_entries(project: Project, dep
     assert kept == {"workers": {str(deploy.path.resolve()): {"a": "1"}}}
     file.write_text(json.dumps({**kept, "folders": ["/x"]}))
     trust.add(deploy, {"a": "2"})
-    assert json.loads(file.read_text()) == {"workers": {str(deploy.path.resolve()): {"a": "2"}}, "folders": ["/x"]}
+    assert json.loads(file.read_text()) == {
+        "workers": {str(deploy.path.resolve()): {"a": "2"}},
+        "folders": ["/x"],
+    }
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{", '{"workers": []}', "\0"])
-def test_a_file_that_makes_no_sense_trusts_nothing(project: Project, deploy: NamedWorker, content: str) -> None:
+def test_a_file_that_makes_no_sense_trusts_nothing(
+    project: Project, deploy: NamedWorker, content: str
+) -> None:
     project.home.mkdir(exist_ok=True)
     (project.home / "trust.json").write_text(content)
     assert not TrustStore(project.home).holds(deploy)
@@ -102,7 +123,9 @@ def test_a_file_that_makes_no_sense_trusts_nothing(project: Project, deploy: Nam
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("content", ["", "[]", "{", '{"workers": []}', '{"pins": 1}', "\0", "\xff"])
-def test_a_file_that_makes_no_sense_is_told_and_not_written_over(project: Project, content: str) -> None:
+def test_a_file_that_makes_no_sense_is_told_and_not_written_over(
+    project: Project, content: str
+) -> None:
     project.home.mkdir(exist_ok=True)
     file = project.home / "trust.json"
     file.write_text(content, encoding="latin-1")
@@ -134,7 +157,9 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "config.yaml"
 
 
-def test_the_same_content_elsewhere_is_not_trusted_but_a_link_to_it_is(file: Path, tmp_path: Path) -> None:
+def test_the_same_content_elsewhere_is_not_trusted_but_a_link_to_it_is(
+    file: Path, tmp_path: Path
+) -> None:
     store(tmp_path).add_file(file)
     (file.parent / "other.yaml").write_bytes(file.read_bytes())
     (file.parent / "link.yaml").symlink_to(file)

@@ -27,13 +27,21 @@ async def nothing(args: Any, context: Any) -> str:
     return ""
 
 
-def make(schema: JsonObject = SOUND, description: str = "Says it.", cls: type[Tool] = Tool, **more: Any) -> Tool:
+def make(
+    schema: JsonObject = SOUND, description: str = "Says it.", cls: type[Tool] = Tool, **more: Any
+) -> Tool:
     return cls(name="say", description=description, input_schema=schema, execute=nothing, **more)
 
 
 def failed(tool: Tool) -> dict[str, str]:
     checks = examine(tool)
-    assert [check.check for check in checks] == ["schema", "description", "parameters", "timeout", "input"]
+    assert [check.check for check in checks] == [
+        "schema",
+        "description",
+        "parameters",
+        "timeout",
+        "input",
+    ]
     assert {check.tool for check in checks} == {"say"}
     return {check.check: check.detail for check in checks if not check.ok}
 
@@ -83,5 +91,7 @@ def test_a_tool_may_say_that_it_takes_any_field() -> None:
 
 @pytest.mark.long
 def test_many_required_fields_hide_none_of_them() -> None:
-    fields = {f"field_{index}": {"type": "integer", "description": "A number"} for index in range(40)}
+    fields = {
+        f"field_{index}": {"type": "integer", "description": "A number"} for index in range(40)
+    }
     assert failed(make({"type": "object", "properties": fields, "required": list(fields)})) == {}

@@ -60,7 +60,9 @@ pytestmark = [pytest.mark.needs("bwrap"), pytest.mark.usefixtures("confined_look
 
 @pytest.fixture
 def keeper(install, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
-    monkeypatch.syspath_prepend(str(install("forge-tools-keeper", "keeper_module", PLUGIN, "keeper = keeper_module")))
+    monkeypatch.syspath_prepend(
+        str(install("forge-tools-keeper", "keeper_module", PLUGIN, "keeper = keeper_module"))
+    )
     monkeypatch.setenv("FORGE_LOAD_PLUGINS", "forge-tools-keeper")
     home = tmp_path / "person"
     home.joinpath(".forge").mkdir(parents=True)
@@ -91,7 +93,9 @@ def test_it_is_looked_at_before_it_ever_ran(cli, keeper: Project, words: list[st
 
 @pytest.mark.long
 @pytest.mark.parametrize("place", ["kept", "a/b/kept", "~/kept", "~/.forge/kept"])
-def test_its_zone_is_made_first_and_seen_with_what_is_in_it(cli, keeper: Project, place: str) -> None:
+def test_its_zone_is_made_first_and_seen_with_what_is_in_it(
+    cli, keeper: Project, place: str
+) -> None:
     keeper.write("worker.yaml", f"name: w\ntoolsets: {{keeper: {{place: {place}}}}}\n")
     folder = keeper.folder / Path(place).expanduser()
     done = cli("worker", "check", "worker.yaml")
@@ -99,7 +103,9 @@ def test_its_zone_is_made_first_and_seen_with_what_is_in_it(cli, keeper: Project
     assert done.out.startswith("worker.yaml: ok (worker 'w', toolsets: 1, tools: 2)")
     assert list(folder.iterdir()) == []
     folder.joinpath("text").write_text("x")
-    assert cli("worker", "check", "worker.yaml").out.startswith("worker.yaml: ok (worker 'w', toolsets: 1, tools: 1)")
+    assert cli("worker", "check", "worker.yaml").out.startswith(
+        "worker.yaml: ok (worker 'w', toolsets: 1, tools: 1)"
+    )
     assert not Path("~/.forge/data").expanduser().exists()
 
 
@@ -126,6 +132,9 @@ def test_without_a_zone_the_sentence_says_that_a_look_is_read_only(cli, keeper: 
 def test_zones_are_left_alone_where_every_toolset_is_forges_own(cli, project: Project) -> None:
     project.write("tools.py", "def hi() -> str:\n    'Hi.'\n    return ''\n")
     zones = "sandbox: {zones: [{name: kept, mode: rw}]}\n"
-    project.write("worker.yaml", f"name: w\n{zones}toolsets: {{custom: {{module: ./tools.py, tools: [hi]}}}}\n")
+    project.write(
+        "worker.yaml",
+        f"name: w\n{zones}toolsets: {{custom: {{module: ./tools.py, tools: [hi]}}}}\n",
+    )
     assert cli("worker", "check", "worker.yaml").code == 0
     assert not project.folder.joinpath("kept").exists()

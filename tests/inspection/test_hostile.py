@@ -32,7 +32,9 @@ def forge_toolsets():
     return [Kind]
 """
 SOON = ("leaves with 0", "writes beside the worker", "reads keys")
-CASES = [pytest.param(name, marks=[] if name in SOON else [pytest.mark.long]) for name in BEHAVIOURS]
+CASES = [
+    pytest.param(name, marks=[] if name in SOON else [pytest.mark.long]) for name in BEHAVIOURS
+]
 
 pytestmark = [
     pytest.mark.usefixtures("confined_looks"),
@@ -62,7 +64,9 @@ def files(*folders: Path) -> dict[Path, bytes]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", CASES)
-def test_tools_of_a_worker(cli: Callable[..., Done], project: Project, home: Path, monkeypatch, name: str) -> None:
+def test_tools_of_a_worker(
+    cli: Callable[..., Done], project: Project, home: Path, monkeypatch, name: str
+) -> None:
     behaviour = BEHAVIOURS[name]
     patience(monkeypatch, behaviour)
     project.write("worker.yaml", WORKER)
@@ -82,17 +86,25 @@ def test_tools_of_a_worker(cli: Callable[..., Done], project: Project, home: Pat
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", CASES)
-def test_a_plugin(cli: Callable[..., Done], project: Project, home: Path, install, monkeypatch, name: str) -> None:
+def test_a_plugin(
+    cli: Callable[..., Done], project: Project, home: Path, install, monkeypatch, name: str
+) -> None:
     behaviour = BEHAVIOURS[name]
     patience(monkeypatch, behaviour)
     project.write("worker.yaml", "name: w\n")
-    site = install("forge-tools-hostile", "hostile_module", behaviour.module, "hostile = hostile_module")
+    site = install(
+        "forge-tools-hostile", "hostile_module", behaviour.module, "hostile = hostile_module"
+    )
     install("forge-tools-kind", "kind_module", GOOD, "kind = kind_module")
     monkeypatch.syspath_prepend(str(site))
     monkeypatch.setenv("FORGE_LOAD_PLUGINS", "forge-tools-hostile,forge-tools-kind")
     before = files(project.folder, home, site)
     done = cli("tools", "list", "--json")
-    assert {path: text for path, text in files(project.folder, home, site).items() if path.suffix != ".pyc"} == before
+    assert {
+        path: text
+        for path, text in files(project.folder, home, site).items()
+        if path.suffix != ".pyc"
+    } == before
     _is_sound(done)
     rows = {row["toolset"]: row for row in json.loads(done.out)}
     assert done.code == 0

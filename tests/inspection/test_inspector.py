@@ -28,7 +28,9 @@ def leave(text: str) -> str:
     """Leave when judged."""
     return text
 '''
-WORKER = "name: w\ntoolsets:\n  filesystem: {}\n  custom: {module: ./tools.py, tools: [echo, leave]}\n"
+WORKER = (
+    "name: w\ntoolsets:\n  filesystem: {}\n  custom: {module: ./tools.py, tools: [echo, leave]}\n"
+)
 
 pytestmark = pytest.mark.usefixtures("confined_looks")
 
@@ -61,9 +63,13 @@ COMMANDS = [
 @pytest.mark.few(3)
 @pytest.mark.usefixtures("no_child")
 @pytest.mark.parametrize("words", COMMANDS, ids=lambda words: " ".join(words[:2]))
-def test_what_is_forges_own_needs_no_child(cli, project: Project, monkeypatch, words: list[str]) -> None:
+def test_what_is_forges_own_needs_no_child(
+    cli, project: Project, monkeypatch, words: list[str]
+) -> None:
     monkeypatch.setenv("FORGE_LOAD_PLUGINS", "")
-    project.write("own.yaml", "name: own\ntoolsets: {filesystem: {}, shell: {}, memory: {}, plan: {}}\n")
+    project.write(
+        "own.yaml", "name: own\ntoolsets: {filesystem: {}, shell: {}, memory: {}, plan: {}}\n"
+    )
     done = cli(*words)
     assert done.code == 0, done.err
     assert "no child" not in done.err
@@ -73,7 +79,11 @@ def test_third_party_code_is_not_loaded_here(cli, worker: Project) -> None:
     worker.write("tools.py", "import antigravity_of_strangers\n")
     worker.write("antigravity_of_strangers.py", "")
     before = set(sys.modules)
-    for words in (["worker", "check", "worker.yaml"], ["tools", "test", "tools.py"], ["tools", "list", "worker.yaml"]):
+    for words in (
+        ["worker", "check", "worker.yaml"],
+        ["tools", "test", "tools.py"],
+        ["tools", "list", "worker.yaml"],
+    ):
         cli(*words)
     new = set(sys.modules) - before
     assert not [name for name in new if "antigravity" in name or name.startswith("forge_local_")]
@@ -120,7 +130,10 @@ def test_a_plugin_that_leaves_is_a_row(cli) -> None:
     assert done.code == 1
     assert checks["toolset.leaving"]["detail"] == f"the plugin 'leaving{SENTENCE}"
     assert checks["model.leaving"]["detail"] == f"the plugin 'model.leaving{SENTENCE}"
-    assert all(not checks[name]["ok"] and checks[name]["remedy"] for name in ("toolset.leaving", "model.leaving"))
+    assert all(
+        not checks[name]["ok"] and checks[name]["remedy"]
+        for name in ("toolset.leaving", "model.leaving")
+    )
     rows = {row["provider"]: row for row in json.loads(cli("models", "list", "--json").out)}
     assert rows["leaving"]["error"] == f"the plugin 'model.leaving{SENTENCE}"
     assert "error" not in rows["script"]
@@ -130,7 +143,11 @@ def test_a_plugin_that_leaves_is_a_row(cli) -> None:
 @pytest.mark.usefixtures("leaving")
 def test_a_plugin_that_leaves_is_a_sentence(cli, project: Project) -> None:
     project.write("worker.yaml", "name: w\ntoolsets: {leaving: {}}\n")
-    for words in (["worker", "check", "worker.yaml"], ["worker", "show", "worker.yaml"], ["approve", ".", "x"]):
+    for words in (
+        ["worker", "check", "worker.yaml"],
+        ["worker", "show", "worker.yaml"],
+        ["approve", ".", "x"],
+    ):
         done = cli(*words)
         assert (done.code, done.out) == (3, "")
         assert done.err == f"forge: the plugin 'leaving{SENTENCE}\n"
@@ -166,7 +183,9 @@ def test_a_plugin_learns_that_its_key_is_set_and_not_its_value(monkeypatch) -> N
 
 
 @pytest.mark.long
-def test_without_a_mechanism_it_is_a_child_all_the_same_and_that_is_said_once(cli, worker, monkeypatch) -> None:
+def test_without_a_mechanism_it_is_a_child_all_the_same_and_that_is_said_once(
+    cli, worker, monkeypatch
+) -> None:
     monkeypatch.setattr(child_mounts, "best_mechanism", lambda: None)
     child_mounts._warn_once.cache_clear()
     done = cli("worker", "check", "worker.yaml")
@@ -180,7 +199,8 @@ def test_without_a_mechanism_it_is_a_child_all_the_same_and_that_is_said_once(cl
 def test_a_worker_in_the_home_shows_its_own_files_only(cli, project, monkeypatch) -> None:
     monkeypatch.setenv("HOME", str(project.folder))
     project.write(
-        "worker.yaml", "name: w\nsandbox: {zones: []}\ntoolsets:\n  custom: {module: ./tools.py, tools: [hi]}\n"
+        "worker.yaml",
+        "name: w\nsandbox: {zones: []}\ntoolsets:\n  custom: {module: ./tools.py, tools: [hi]}\n",
     )
     project.write(
         "helper.py",
@@ -198,13 +218,18 @@ def test_a_worker_in_the_home_shows_its_own_files_only(cli, project, monkeypatch
 
 @pytest.mark.needs("bwrap")
 def test_isolation_that_is_required_is_there_inside_as_well(cli, worker: Project) -> None:
-    worker.write("worker.yaml", WORKER.replace("  filesystem: {}", "  shell: {}") + "sandbox: {isolation: required}\n")
+    worker.write(
+        "worker.yaml",
+        WORKER.replace("  filesystem: {}", "  shell: {}") + "sandbox: {isolation: required}\n",
+    )
     done = cli("worker", "check", "worker.yaml")
     assert (done.code, done.err) == (0, "")
 
 
 def test_warnings_of_the_child_arrive(cli, worker: Project) -> None:
-    worker.write("worker.yaml", WORKER.replace("{}", "{approval: {tools: {read_file: preApproved}}}"))
+    worker.write(
+        "worker.yaml", WORKER.replace("{}", "{approval: {tools: {read_file: preApproved}}}")
+    )
     done = cli("worker", "check", "worker.yaml")
     assert done.code == 0
     assert done.err.startswith("warning: worker.yaml:3:")
@@ -213,7 +238,10 @@ def test_warnings_of_the_child_arrive(cli, worker: Project) -> None:
 
 def test_where_the_folder_of_a_zone_cannot_be_made(cli, worker: Project, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    worker.write("worker.yaml", WORKER + f"sandbox: {{zones: [{{name: a, path: {tmp_path}/file/a, mode: rw}}]}}\n")
+    worker.write(
+        "worker.yaml",
+        WORKER + f"sandbox: {{zones: [{{name: a, path: {tmp_path}/file/a, mode: rw}}]}}\n",
+    )
     done = cli("worker", "check", "worker.yaml")
     assert done.code == 3
     assert "cannot be made" in done.err

@@ -80,7 +80,9 @@ def test_workers_that_call_each_other_from_two_folders_are_told_once(cli, projec
     project.write("boss.yaml", "name: boss\ntoolsets: {workers: {allowed: [./kids/kid.yaml]}}\n")
     project.write("kids/kid.yaml", "name: kid\ntoolsets: {workers: {allowed: [../boss.yaml]}}\n")
     done = cli("worker", "check", "boss.yaml")
-    granted = [line.split(maxsplit=1)[1] for line in done.out.splitlines() if line.startswith("  worker")]
+    granted = [
+        line.split(maxsplit=1)[1] for line in done.out.splitlines() if line.startswith("  worker")
+    ]
     assert granted == ["./kids/kid.yaml", "../boss.yaml (worker 'kid')"]
     assert cli("lock", "boss.yaml").code == 0
 
@@ -99,8 +101,12 @@ def test_what_a_file_says_cannot_repaint_the_terminal(cli, project) -> None:
 
 
 def test_its_code_has_no_say(cli, project) -> None:
-    project.write("w/worker.yaml", "name: w\ntoolsets: {custom: {module: ./tools.py, tools: [good]}}")
-    forged = "import forge_cli.inspection.worker_grants as grants\ngrants.grants_of = lambda *args: []\n"
+    project.write(
+        "w/worker.yaml", "name: w\ntoolsets: {custom: {module: ./tools.py, tools: [good]}}"
+    )
+    forged = (
+        "import forge_cli.inspection.worker_grants as grants\ngrants.grants_of = lambda *args: []\n"
+    )
     project.write("w/tools.py", forged + TOOLS)
     assert "it grants itself:\n  code  ./tools.py" in cli("worker", "check", "w").out
 
@@ -120,7 +126,9 @@ def settings(project, text: str) -> None:
 
 def server(text: str) -> str:
     """A worker with one MCP server, which nobody starts here."""
-    return f"name: w\nsandbox: {{network: false}}\ntoolsets:\n  mcp:\n    servers:\n      s:\n{text}"
+    return (
+        f"name: w\nsandbox: {{network: false}}\ntoolsets:\n  mcp:\n    servers:\n      s:\n{text}"
+    )
 
 
 @pytest.mark.parametrize(
@@ -128,14 +136,20 @@ def server(text: str) -> str:
     [
         (
             server("        command: no-such-server\n        args: [-y, 'a b']\n"),
-            ["program  no-such-server -y 'a b' runs unconfined, the MCP server s (w/worker.yaml:7)"],
+            [
+                "program  no-such-server -y 'a b' runs unconfined, the MCP server s (w/worker.yaml:7)"
+            ],
         ),
         (
             server("        args: [x]\n        command: no-such-server\n        confined: true\n"),
-            ["program  no-such-server x runs confined as commands are, the MCP server s (w/worker.yaml:8)"],
+            [
+                "program  no-such-server x runs confined as commands are, the MCP server s (w/worker.yaml:8)"
+            ],
         ),
         (
-            server("        command: no-such-server\n        env: {A: '${MY_KEY}', B: 'x${MY_KEY}${OTHER}'}\n"),
+            server(
+                "        command: no-such-server\n        env: {A: '${MY_KEY}', B: 'x${MY_KEY}${OTHER}'}\n"
+            ),
             [
                 "program   no-such-server runs unconfined, the MCP server s (w/worker.yaml:7)",
                 "variable  MY_KEY, for the MCP server s",
@@ -143,7 +157,9 @@ def server(text: str) -> str:
             ],
         ),
         (
-            server("        url: http://127.0.0.1:9/mcp\n        headers: {Authorization: 'Bearer ${MY_KEY}'}\n"),
+            server(
+                "        url: http://127.0.0.1:9/mcp\n        headers: {Authorization: 'Bearer ${MY_KEY}'}\n"
+            ),
             [
                 "address   http://127.0.0.1:9/mcp gets what the MCP server s is asked (w/worker.yaml:7)",
                 "variable  MY_KEY, for the MCP server s",
@@ -158,7 +174,9 @@ def server(text: str) -> str:
         ),
         (
             "name: w\ntoolsets: {mcp: {servers: {mine: null}}}",
-            ["program  my-server --all runs unconfined, the MCP server mine ({home}/config.yaml:4)"],
+            [
+                "program  my-server --all runs unconfined, the MCP server mine ({home}/config.yaml:4)"
+            ],
         ),
         (
             "name: w\ntoolsets: {mcp: {servers: {theirs: null}}}",
@@ -166,9 +184,14 @@ def server(text: str) -> str:
         ),
         (
             "name: w\nsandbox: {network: false}\ntoolsets:\n  executables:\n",
-            ["program  what lies in {home}/tools can be called, confined as commands are (w/worker.yaml:4)"],
+            [
+                "program  what lies in {home}/tools can be called, confined as commands are (w/worker.yaml:4)"
+            ],
         ),
-        ("name: w\nplugins: [./tools.py]", ["code  ./tools.py runs in forge's own process, unconfined"]),
+        (
+            "name: w\nplugins: [./tools.py]",
+            ["code  ./tools.py runs in forge's own process, unconfined"],
+        ),
         (
             "name: w\ntoolsets: {workers: {allowed: [child]}}",
             [
@@ -181,11 +204,17 @@ def server(text: str) -> str:
         ),
     ],
 )
-def test_what_a_worker_starts_is_told_with_its_place(project, monkeypatch, text: str, told: list[str]) -> None:
+def test_what_a_worker_starts_is_told_with_its_place(
+    project, monkeypatch, text: str, told: list[str]
+) -> None:
     servers = "mcp:\n  servers:\n    mine:\n      command: my-server\n      args: [--all]\n"
     settings(project, servers)
-    project.write(".mcp.json", json.dumps({"mcpServers": {"theirs": {"command": "their-server"}}}, indent=2))
-    child = "toolsets: {mcp: {servers: {c: {command: from-child}}}, workers: {allowed: [./deep.yaml]}}"
+    project.write(
+        ".mcp.json", json.dumps({"mcpServers": {"theirs": {"command": "their-server"}}}, indent=2)
+    )
+    child = (
+        "toolsets: {mcp: {servers: {c: {command: from-child}}}, workers: {allowed: [./deep.yaml]}}"
+    )
     project.write("w/child.yaml", f"name: child\n{child}\n")
     zones = "[{name: n, path: ., mode: rw, approval: {write: preApproved}}]"
     deep = "toolsets: {custom: {module: ./tools.py, tools: [good]}}"
@@ -199,7 +228,10 @@ def test_what_a_worker_starts_is_told_with_its_place(project, monkeypatch, text:
 
 
 def test_hooks_are_told_with_their_place(cli, project) -> None:
-    settings(project, "hooks:\n  - {on: before_tool, run: [./look.sh, -x]}\n  - {on: session_end, run: [/bin/true]}\n")
+    settings(
+        project,
+        "hooks:\n  - {on: before_tool, run: [./look.sh, -x]}\n  - {on: session_end, run: [/bin/true]}\n",
+    )
     assert grants(cli, project, "name: w") == [
         "it gets nothing beyond the defaults",
         "hooks run beside it:",

@@ -66,19 +66,28 @@ def error(kind: str, message: str) -> bytes:
 
 
 STREAM = "content-type: text/event-stream"
-NEVER_ENDS = b'event: content_block_delta\ndata: {"type": "new", "choices": [{"delta": {"content": "x"}}]}\n\n' * 200
+NEVER_ENDS = (
+    b'event: content_block_delta\ndata: {"type": "new", "choices": [{"delta": {"content": "x"}}]}\n\n'
+    * 200
+)
 FINAL = {
     "refused the request (HTTP 400: no)": answer(400, error("invalid_request_error", "no")),
     "refused the key in PROVIDER_API_KEY (HTTP 401: who?)\n  set a valid one, or take another model": (
         answer(401, error("authentication_error", "who?"))
     ),
     "has no credit left for this key (HTTP 402: pay)": answer(402, error("billing_error", "pay")),
-    "refused what the key in PROVIDER_API_KEY asks for (HTTP 403: no)": answer(403, error("x", "no")),
+    "refused what the key in PROVIDER_API_KEY asks for (HTTP 403: no)": answer(
+        403, error("x", "no")
+    ),
     "knows no such model or address (HTTP 404: tiny?)\n  check the model's name 'tiny'": (
         answer(404, error("not_found_error", "tiny?"))
     ),
-    "refused the request (HTTP 413: big)\n  the conversation is longer": answer(413, error("request_too_large", "big")),
-    "refused the request (HTTP 418: short and stout)": answer(418, error("teapot", "short and stout")),
+    "refused the request (HTTP 413: big)\n  the conversation is longer": answer(
+        413, error("request_too_large", "big")
+    ),
+    "refused the request (HTTP 418: short and stout)": answer(
+        418, error("teapot", "short and stout")
+    ),
     "refused the request (HTTP 422)": answer(422, b""),
     "failed (HTTP 501: no)": answer(501, error("api_error", "no")),
     "failed (HTTP 529: no)": answer(529, error("overloaded_error", "no"), "x-should-retry: false"),
@@ -87,7 +96,9 @@ FINAL = {
     ),
 }
 PASSING = {
-    "has reached its limit of requests (HTTP 429: slow)": answer(429, error("rate_limit_error", "slow")),
+    "has reached its limit of requests (HTTP 429: slow)": answer(
+        429, error("rate_limit_error", "slow")
+    ),
     "failed (HTTP 408: late)": answer(408, error("timeout_error", "late")),
     "failed (HTTP 409: twice)": answer(409, error("x", "twice")),
     "failed (HTTP 500: oh)": answer(500, error("api_error", "oh")),
@@ -97,7 +108,9 @@ PASSING = {
         OK + f"{STREAM}\r\ncontent-length: 99\r\n\r\n: hello\n\n".encode(),
         CLOSE,
     ],
-    "sent something that is not an answer: an answer of more than 1000 bytes": answer(200, NEVER_ENDS, STREAM),
+    "sent something that is not an answer: an answer of more than 1000 bytes": answer(
+        200, NEVER_ENDS, STREAM
+    ),
     "sent something that is not an answer: a stream in which there is no event": answer(
         200, b"<p>\n\n</p>\n\n", STREAM
     ),
@@ -115,9 +128,14 @@ def test_trouble_is_told_in_the_same_words(monkeypatch: pytest.MonkeyPatch) -> N
                 said, told = same_failure(server.url)
             tried = " (tried 5 times)" if attempts == 5 else ""
             again = [f"{number} of 5)" for number in range(2, attempts + 1)]
-            if not said.startswith(f"PROVIDER:tiny: {server.url} {sentence}{tried}") or "status.claude.com" in said:
+            if (
+                not said.startswith(f"PROVIDER:tiny: {server.url} {sentence}{tried}")
+                or "status.claude.com" in said
+            ):
                 failures.append((sentence, said))
-            if [line.rpartition("(")[2] for line in told] != again or len(server.requests) != 3 * attempts:
+            if [line.rpartition("(")[2] for line in told] != again or len(
+                server.requests
+            ) != 3 * attempts:
                 failures.append((sentence, told))
     assert failures == []
 
@@ -128,7 +146,10 @@ def test_nobody_listens_in_the_same_words() -> None:
         url = f"http://127.0.0.1:{held.getsockname()[1]}"
         first = same_failure(url)
     refused = f"PROVIDER:tiny: {url} cannot be reached: Connection refused"
-    assert first[0] == f"{refused} (tried 5 times)\n  is the server running? PROVIDER_BASE_URL says where it is"
+    assert (
+        first[0]
+        == f"{refused} (tried 5 times)\n  is the server running? PROVIDER_BASE_URL says where it is"
+    )
     assert first[1] == [f"{refused}; trying again ({number} of 5)" for number in range(2, 6)]
 
 
@@ -152,7 +173,18 @@ def certificate(tmp_path: Path) -> Iterator[Path]:
     """One that nobody has signed, for 127.0.0.1, with its key in the same file."""
     if shutil.which("openssl") is None:
         pytest.skip("makes a certificate with openssl")
-    make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "c.pem", "-out", "cert.pem"]
+    make = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-keyout",
+        "c.pem",
+        "-out",
+        "cert.pem",
+    ]
     subprocess.run(
         [*make, "-days", "2", "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"],
         cwd=tmp_path,
@@ -175,11 +207,15 @@ def tls_with(certificate: Path) -> ssl.SSLContext:
 def test_a_certificate_that_nobody_signed_in_the_same_words(certificate: Path) -> None:
     with wire(FINE, tls=tls_with(certificate)) as server:
         said, told = same_failure(server.url)
-    assert said.startswith(f"PROVIDER:tiny: the certificate of {server.url} is not trusted: self-signed certificate\n")
+    assert said.startswith(
+        f"PROVIDER:tiny: the certificate of {server.url} is not trusted: self-signed certificate\n"
+    )
     assert told == []
 
 
-def test_a_certificate_that_the_environment_names(certificate: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_certificate_that_the_environment_names(
+    certificate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     with wire(answer(418, error("teapot", "safely")), tls=tls_with(certificate)) as server:
         said, _ = same_failure(server.url)
@@ -189,7 +225,9 @@ def test_a_certificate_that_the_environment_names(certificate: Path, monkeypatch
 def test_the_status_page_is_that_of_the_address() -> None:
     pages = {
         Credentials("ANTHROPIC_API_KEY", KEY).endpoint: "; https://status.claude.com tells more",
-        Server.at("https://api.openai.com/v1", KEY).endpoint: "; https://status.openai.com tells more",
+        Server.at(
+            "https://api.openai.com/v1", KEY
+        ).endpoint: "; https://status.openai.com tells more",
         Credentials("ANTHROPIC_API_KEY", KEY, "https://gateway.example").endpoint: "",
         Server.at("https://gateway.example/v1", KEY).endpoint: "",
     }
@@ -209,7 +247,9 @@ def test_waits_that_servers_want() -> None:
         ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0, 0),
         ({"retry-after": "Wed, 21 Oct 2015 07:28:00 -0000"}, 0, 0),
     ]
-    assert [(said, low) for said, low, high in waits if not low <= (wait_wanted(said) or 0) <= high] == []
+    assert [
+        (said, low) for said, low, high in waits if not low <= (wait_wanted(said) or 0) <= high
+    ] == []
 
 
 PAST = format_datetime(datetime.now(UTC) - timedelta(hours=1), usegmt=True)
@@ -229,7 +269,9 @@ PAST = format_datetime(datetime.now(UTC) - timedelta(hours=1), usegmt=True)
         ({"retry-after": "1"}, 9, 1),
     ],
 )
-def test_a_server_that_asks_for_no_pause_gets_one(header: dict[str, str], own: float, waited: float) -> None:
+def test_a_server_that_asks_for_no_pause_gets_one(
+    header: dict[str, str], own: float, waited: float
+) -> None:
     """All attempts would be over in milliseconds, while the server is busy for seconds."""
     told: list[float] = []
 
@@ -238,7 +280,9 @@ def test_a_server_that_asks_for_no_pause_gets_one(header: dict[str, str], own: f
         assert message.retry
         told.append(message.retry.wait)
 
-    failure = Credentials("ANTHROPIC_API_KEY", KEY).endpoint.refused(529, "busy", headers=header, model="tiny")
+    failure = Credentials("ANTHROPIC_API_KEY", KEY).endpoint.refused(
+        529, "busy", headers=header, model="tiny"
+    )
     begun = time.monotonic()
     anyio.run(Retry("tiny", notify, str, delays=(own,)).wait, 1, failure)
     assert waited <= told[0] <= waited * 1.25

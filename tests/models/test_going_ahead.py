@@ -51,7 +51,9 @@ def fail(reply: Reply) -> None:
     ],
     ids=["silence", "signs of life", "text", "a call"],
 )
-def test_others_go_once_an_answer_begins(pace: SharedPace, begun: tuple[bytes, ...], limit: int) -> None:
+def test_others_go_once_an_answer_begins(
+    pace: SharedPace, begun: tuple[bytes, ...], limit: int
+) -> None:
     fail(Reply(begun, end="silence"))
     assert pace.limit == limit
 
@@ -63,7 +65,9 @@ def test_others_do_not_go_where_a_request_is_refused(pace: SharedPace) -> None:
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize(("events", "limit"), [(2, 1), (3, MOST)])
-def test_others_go_once_an_answer_of_anthropic_begins(pace: SharedPace, events: int, limit: int) -> None:
+def test_others_go_once_an_answer_of_anthropic_begins(
+    pace: SharedPace, events: int, limit: int
+) -> None:
     with Api() as api:
         api.will(*[Stall(say("Hello."), events)] * 2)
         with pytest.raises(ModelError):

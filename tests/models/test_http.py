@@ -75,16 +75,31 @@ def test_pieces_of_any_size_with_any_line_end() -> None:
     for size in (1, 2, 3, 7, 4096):
         for ending in (b"\n", b"\r\n"):
             failures[size, ending] = misheard(
-                lambda stream, size=size, ending=ending: chunked(*cut(stream.replace(b"\n", ending), size))
+                lambda stream, size=size, ending=ending: chunked(
+                    *cut(stream.replace(b"\n", ending), size)
+                )
             )
     assert {case: found for case, found in failures.items() if found} == {}
 
 
 def test_events_without_data_are_skipped() -> None:
-    noise = [b"data:\n\n", b"data: \n\n", b"data\n\n", b"data: null\n\n", b"event: message_delta\ndata: null\n\n"]
-    noise += [b"event: message_delta\ndata:\n\n", b": keep-alive\n\n", b"event: x\n\n", b"id: 1\nretry: 2\n\n"]
+    noise = [
+        b"data:\n\n",
+        b"data: \n\n",
+        b"data\n\n",
+        b"data: null\n\n",
+        b"event: message_delta\ndata: null\n\n",
+    ]
+    noise += [
+        b"event: message_delta\ndata:\n\n",
+        b": keep-alive\n\n",
+        b"event: x\n\n",
+        b"id: 1\nretry: 2\n\n",
+    ]
     failures = {
-        each: misheard(lambda stream, each=each: chunked(each + stream.replace(b"\n\n", b"\n\n" + each)))
+        each: misheard(
+            lambda stream, each=each: chunked(each + stream.replace(b"\n\n", b"\n\n" + each))
+        )
         for each in noise
     }
     assert {each: found for each, found in failures.items() if found} == {}
@@ -98,7 +113,11 @@ def test_what_is_compressed_is_read_and_nothing_else_is_offered() -> None:
         head = STREAM + b"content-encoding: %b\r\n" % coding
         for size in (1, 4096):
             assert (
-                misheard(lambda stream, size=size, head=head, pack=pack: chunked(*cut(pack(stream), size), head=head))
+                misheard(
+                    lambda stream, size=size, head=head, pack=pack: chunked(
+                        *cut(pack(stream), size), head=head
+                    )
+                )
                 == []
             )
     for provider in ("anthropic", "openai"):
@@ -122,18 +141,33 @@ def test_the_end_of_an_answer_is_read_so_that_its_connection_is_used_again() -> 
 
 def test_a_sound_stream_is_read_whatever_its_type_is_said_to_be() -> None:
     """Gateways drop the type, or name another one."""
-    heads = [b"", *(b"content-type: %b\r\n" % name for name in (b"application/octet-stream", b"text/plain", b"x", b""))]
+    heads = [
+        b"",
+        *(
+            b"content-type: %b\r\n" % name
+            for name in (b"application/octet-stream", b"text/plain", b"x", b"")
+        ),
+    ]
     for head in heads:
         assert misheard(lambda stream, head=head: chunked(stream, head=head)) == []
     for provider in ("anthropic", "sdk"):
         for name in (b"application/json", b"text/html", b"image/png", b"text/plain", b"x"):
             with wire(chunked(b"\n", head=b"content-type: %b\r\n" % name)) as server:
-                assert f"not an answer: {name.decode()} instead of a stream" in heard(provider, server.url)
+                assert f"not an answer: {name.decode()} instead of a stream" in heard(
+                    provider, server.url
+                )
 
 
 def test_content_types_compare_without_case() -> None:
-    for name in (b"Text/Event-Stream", b"TEXT/EVENT-STREAM;Charset=UTF-8", b"text/event-stream ; charset=utf-8"):
-        assert misheard(lambda stream, name=name: chunked(stream, head=b"content-type: %b\r\n" % name)) == []
+    for name in (
+        b"Text/Event-Stream",
+        b"TEXT/EVENT-STREAM;Charset=UTF-8",
+        b"text/event-stream ; charset=utf-8",
+    ):
+        assert (
+            misheard(lambda stream, name=name: chunked(stream, head=b"content-type: %b\r\n" % name))
+            == []
+        )
     whole = b'{"choices": [{"message": {"content": "Hello."}, "finish_reason": "stop"}]}'
     with wire(chunked(whole, head=b"content-type: Application/JSON\r\n")) as server:
         assert heard("openai", server.url) == "Hello."
@@ -153,7 +187,11 @@ def test_a_redirect_never_leaves_the_origin() -> None:
         with wire(FINE) as elsewhere, wire([]) as server:
             port, own = elsewhere.url.rpartition(":")[2], server.url.rpartition(":")[2]
             targets = (
-                *(f"{elsewhere.url}/v1/messages", f"//127.0.0.1:{port}/x", f"http://localhost:{own}/x"),
+                *(
+                    f"{elsewhere.url}/v1/messages",
+                    f"//127.0.0.1:{port}/x",
+                    f"http://localhost:{own}/x",
+                ),
                 *(
                     f"https://127.0.0.1:{own}/x",
                     f"http://x@127.0.0.1:{port}",
@@ -164,10 +202,16 @@ def test_a_redirect_never_leaves_the_origin() -> None:
                 for target in targets:
                     server.answers = [redirect(status, target)]
                     said = heard(provider, server.url)
-                    if not said.startswith("ModelError") or "sends us on to " not in said or KEY in said:
+                    if (
+                        not said.startswith("ModelError")
+                        or "sends us on to " not in said
+                        or KEY in said
+                    ):
                         failures.append((provider, status, target, said))
             server.answers = [redirect(307, "/further"), redirect(307, f"{elsewhere.url}/x")]
-            failures += [] if "sends us on to " in heard(provider, server.url) else [(provider, "further")]
+            failures += (
+                [] if "sends us on to " in heard(provider, server.url) else [(provider, "further")]
+            )
             assert (elsewhere.connections, elsewhere.requests) == (0, [])
     assert failures == []
 
@@ -180,7 +224,13 @@ def test_a_redirect_at_the_same_origin_is_followed_with_the_body_or_refused() ->
             first, second = (request.partition(b"\r\n\r\n")[2] for request in server.requests)
             assert first == second
             assert server.requests[1].startswith(b"POST /there?x=1 HTTP/1.1\r\n")
-        for status, target in ((303, "/there"), (301, "/there"), (307, "/v1"), (307, "nowhere://"), (307, "http://[")):
+        for status, target in (
+            (303, "/there"),
+            (301, "/there"),
+            (307, "/v1"),
+            (307, "nowhere://"),
+            (307, "http://["),
+        ):
             with wire(redirect(status, target)) as server:
                 assert " sends us on" in heard(provider, server.url), (provider, status, target)
 
@@ -190,7 +240,9 @@ def endpoint_at(url: str) -> Endpoint:
 
 
 def client_at(url: str, *, trust_env: bool = False, **timeouts: float) -> HttpClient:
-    return HttpClient(url=url, endpoint=endpoint_at(url), timeouts=Timeouts(**timeouts), trust_env=trust_env)
+    return HttpClient(
+        url=url, endpoint=endpoint_at(url), timeouts=Timeouts(**timeouts), trust_env=trust_env
+    )
 
 
 async def ask(client: HttpClient) -> tuple[int, str]:
@@ -246,7 +298,9 @@ def test_cookies_are_not_kept() -> None:
     assert [b"cookie" in request.lower() for request in server.requests] == [False, False]
 
 
-def test_proxies_of_the_environment_are_for_those_who_want_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_proxies_of_the_environment_are_for_those_who_want_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async def story(server: Wire) -> None:
         client = client_at("http://api.example.org/v1", trust_env=True)
         assert await ask(client) == (200, "ok")

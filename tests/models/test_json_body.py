@@ -17,7 +17,10 @@ def strict(name: str) -> Any:
 
 def test_plain_data_is_written_as_it_is() -> None:
     value = {"a": [1, 0.5, None, True], "ü": "ü😀\n", "big": 10**30}
-    assert json_bytes(value) == '{"a":[1,0.5,null,true],"ü":"ü😀\\n","big":1000000000000000000000000000000}'.encode()
+    assert (
+        json_bytes(value)
+        == '{"a":[1,0.5,null,true],"ü":"ü😀\\n","big":1000000000000000000000000000000}'.encode()
+    )
     assert json_within({"a": [1, "ü"]}) == '{"a": [1, "ü"]}'
 
 

@@ -71,12 +71,20 @@ def test_keys_of_a_provider_are_checked_and_handed_over(project: Project) -> Non
 @pytest.mark.parametrize(
     ("said", "sentence"),
     [
-        ("{regoin: eu}", "config.yaml:1:23: models.acme:big: unknown key 'regoin'; did you mean 'region'?"),
-        ("{retries: many}", "config.yaml:1:32: models.acme:big.retries: must be an integer, not 'many'"),
+        (
+            "{regoin: eu}",
+            "config.yaml:1:23: models.acme:big: unknown key 'regoin'; did you mean 'region'?",
+        ),
+        (
+            "{retries: many}",
+            "config.yaml:1:32: models.acme:big.retries: must be an integer, not 'many'",
+        ),
         ("{temperature: 3}", "models.acme:big.temperature: must be less than or equal to 2, not 3"),
     ],
 )
-def test_a_wrong_key_of_a_provider_has_its_place(project: Project, said: str, sentence: str) -> None:
+def test_a_wrong_key_of_a_provider_has_its_place(
+    project: Project, said: str, sentence: str
+) -> None:
     configured(project, f'models: {{"acme:big": {said}}}')
     done = project.forge("run", "worker.yaml", "hi", "-p")
     assert done.returncode == 3
@@ -102,7 +110,9 @@ def test_a_provider_that_makes_nothing_is_blamed(project: Project) -> None:
     )
 
 
-def test_an_unknown_key_of_a_built_in_provider_is_an_error_wherever_the_config_is_read(project: Project) -> None:
+def test_an_unknown_key_of_a_built_in_provider_is_an_error_wherever_the_config_is_read(
+    project: Project,
+) -> None:
     configured(project, 'models: {"openai:x": {temprature: 1}}')
     done = project.forge("run", "worker.yaml", "hi", "-p")
     assert done.returncode == 3
@@ -117,10 +127,16 @@ def env(**options: object) -> ModelEnv:
     ("base", "fields", "images"),
     [
         ("", {"temperature": 0.5, "max_completion_tokens": 7, "reasoning_effort": "none"}, True),
-        ("http://127.0.0.1:9/v1", {"temperature": 0.5, "max_tokens": 7, "reasoning_effort": "none"}, False),
+        (
+            "http://127.0.0.1:9/v1",
+            {"temperature": 0.5, "max_tokens": 7, "reasoning_effort": "none"},
+            False,
+        ),
     ],
 )
-def test_openai_sends_them(monkeypatch: pytest.MonkeyPatch, base: str, fields: dict[str, object], images: bool) -> None:
+def test_openai_sends_them(
+    monkeypatch: pytest.MonkeyPatch, base: str, fields: dict[str, object], images: bool
+) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-0123456789")
     monkeypatch.setenv("OPENAI_BASE_URL", base)
     model = make_openai("tiny", env(temperature=0.5, max_tokens=7, thinking="off"))

@@ -47,12 +47,23 @@ def test_a_script_is_played(worker: Project) -> None:
         ("call_1_1", "echo", {"text": "6765"}),
         ("call_1_2", "echo", {"text": "two"}),
     ]
-    assert [event.delta for event in seen.of(Streaming)] == ["Let ", "me ", "see.", "", "It ", "is ", "two.", ""]
+    assert [event.delta for event in seen.of(Streaming)] == [
+        "Let ",
+        "me ",
+        "see.",
+        "",
+        "It ",
+        "is ",
+        "two.",
+        "",
+    ]
 
 
 def test_it_is_announced_as_scripted(worker: Project) -> None:
     seen = played(worker, "turns: [{text: hi}]")
-    announced = "the model is scripted: its words come from script.yaml, and nothing leaves this machine"
+    announced = (
+        "the model is scripted: its words come from script.yaml, and nothing leaves this machine"
+    )
     assert StatusEvent("info", announced) in seen.events
 
 
@@ -90,7 +101,10 @@ def test_placeholders_inside_inputs_and_names(worker: Project) -> None:
 
 def test_what_a_result_says_is_not_filled_in_again(worker: Project) -> None:
     seen = worker.run(
-        calls(call("echo", text="{x}")), calls(call("echo", text="{result}{x}")), "{result}", task="{result}"
+        calls(call("echo", text="{x}")),
+        calls(call("echo", text="{result}{x}")),
+        "{result}",
+        task="{result}",
     )
     assert response(seen) == "{x}{x}"
 
@@ -101,9 +115,7 @@ def failure(seen: Seen) -> str:
 
 
 def test_an_expectation_that_fails_is_loud(worker: Project) -> None:
-    script = (
-        "turns:\n  - calls: [{tool: echo, input: {text: no such luck}}]\n  - text: fine\n    expect: {result: '6765'}\n"
-    )
+    script = "turns:\n  - calls: [{tool: echo, input: {text: no such luck}}]\n  - text: fine\n    expect: {result: '6765'}\n"
     seen = played(worker, script)
     assert failure(seen) == (
         f"{worker.folder / 'script.yaml'}:4:5: turn 2 of script:script.yaml expected a result with '6765', "
@@ -120,7 +132,9 @@ def test_an_expectation_without_results_fails_too(worker: Project) -> None:
 def test_the_last_result_is_known_also_when_somebody_has_spoken_since(worker: Project) -> None:
     schema = OutputSchema({"type": "object"})
     repaired = {"expect": {"result": "7"}, "text": '{"n": {result}}'}
-    seen = worker.run(calls(call("echo", text="7")), "It is {result}.", repaired, output_schema=schema)
+    seen = worker.run(
+        calls(call("echo", text="7")), "It is {result}.", repaired, output_schema=schema
+    )
     assert seen.result.output == {"n": 7}
 
 
@@ -140,7 +154,9 @@ def test_more_turns_than_written_names_the_turn(worker: Project) -> None:
         ("{results[0]}", "{results[0]} stands in the script, but 0 results came before it"),
     ],
 )
-def test_a_placeholder_for_a_result_that_is_not_there(worker: Project, text: str, problem: str) -> None:
+def test_a_placeholder_for_a_result_that_is_not_there(
+    worker: Project, text: str, problem: str
+) -> None:
     assert failure(worker.run(text)) == problem
 
 
@@ -160,8 +176,14 @@ def test_a_placeholder_beyond_the_results_says_where_it_stands(worker: Project) 
             "turns:\n  - calls: [{tool: a, args: {}}]",
             "FILE:2:23: turns[0].calls[0]: unknown key 'args'; known here: input, tool",
         ),
-        ("turns: [{calls: [{input: {}}]}]", "FILE:1:18: turns[0].calls[0].tool: this key is required"),
-        ("turns: [{expect: {text: x}}]", "FILE:1:19: turns[0].expect: unknown key 'text'; known here: result"),
+        (
+            "turns: [{calls: [{input: {}}]}]",
+            "FILE:1:18: turns[0].calls[0].tool: this key is required",
+        ),
+        (
+            "turns: [{expect: {text: x}}]",
+            "FILE:1:19: turns[0].expect: unknown key 'text'; known here: result",
+        ),
         ("turns: [{text: 7}]", "FILE:1:16: turns[0].text: must be a string, not 7"),
         ("turns: hello", "FILE:1:8: turns: must be a list, not 'hello'"),
         ("", "FILE:1:1: nothing is written here; "),
@@ -186,5 +208,7 @@ def test_ids_are_used_once_in_a_session(worker: Project) -> None:
         done = worker.forge("run", "worker.yaml", "go", "-p", "-m", "script:script.yaml", *flags)
         assert (done.returncode, done.stdout) == (0, "done\n")
     shown = worker.forge("sessions", "show", "last", "--json").stdout
-    started = [line for line in map(json.loads, shown.splitlines()) if line["type"] == "toolStarted"]
+    started = [
+        line for line in map(json.loads, shown.splitlines()) if line["type"] == "toolStarted"
+    ]
     assert [line["toolCallId"] for line in started] == ["call_1_1", "call_2_1", "call_3_1"]

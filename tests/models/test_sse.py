@@ -18,7 +18,11 @@ NOISE = st.sampled_from([": ping", "event: x", "id: 1", "", "retry"])
 
 @given(st.data(), st.lists(st.lists(LINES, min_size=1, max_size=3), max_size=5))
 def test_events_survive_every_cut(data: st.DataObject, events: list[list[str]]) -> None:
-    said = [part for lines in events for part in (data.draw(NOISE), *(f"data: {line}" for line in lines), "")]
+    said = [
+        part
+        for lines in events
+        for part in (data.draw(NOISE), *(f"data: {line}" for line in lines), "")
+    ]
     endings = data.draw(st.sampled_from([("\n", "\r\n"), ("\r",)]))
     stream = "".join(line + data.draw(st.sampled_from(endings)) for line in said).encode()
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=8)))
@@ -51,17 +55,38 @@ def test_lines_of_every_form(lines: bytes, events: list[str]) -> None:
     assert SseReader().feed(lines.replace(b"\n", b"\r\n")) == events
 
 
-KEYS = ["choices", "delta", "message", "content", "tool_calls", "function", "arguments", "name", "id", "index", "usage"]
-VALUES = st.none() | st.booleans() | st.integers(-2, 2) | st.floats(allow_nan=False) | st.text(max_size=3)
+KEYS = [
+    "choices",
+    "delta",
+    "message",
+    "content",
+    "tool_calls",
+    "function",
+    "arguments",
+    "name",
+    "id",
+    "index",
+    "usage",
+]
+VALUES = (
+    st.none()
+    | st.booleans()
+    | st.integers(-2, 2)
+    | st.floats(allow_nan=False)
+    | st.text(max_size=3)
+)
 ANYTHING: st.SearchStrategy[Any] = st.recursive(
     VALUES,
-    lambda item: st.lists(item, max_size=3) | st.dictionaries(st.sampled_from(KEYS), item, max_size=4),
+    lambda item: (
+        st.lists(item, max_size=3) | st.dictionaries(st.sampled_from(KEYS), item, max_size=4)
+    ),
     max_leaves=6,
 )
 CALL = st.dictionaries(st.sampled_from(KEYS), ANYTHING, max_size=4)
 CHUNK = st.builds(
     lambda delta, more: {**more, "choices": [{"delta": delta}]},
-    st.dictionaries(st.sampled_from(KEYS), ANYTHING) | st.builds(lambda calls: {"tool_calls": calls}, st.lists(CALL)),
+    st.dictionaries(st.sampled_from(KEYS), ANYTHING)
+    | st.builds(lambda calls: {"tool_calls": calls}, st.lists(CALL)),
     st.dictionaries(st.sampled_from(KEYS), ANYTHING, max_size=3),
 )
 

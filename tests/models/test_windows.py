@@ -29,7 +29,9 @@ def test_a_claude_that_is_not_in_the_table_is_like_its_family() -> None:
     assert context_window("made-up") is None
 
 
-def test_a_server_of_ones_own_may_have_another_model_of_that_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_of_ones_own_may_have_another_model_of_that_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     env = ModelEnv(folders=(), notify=lambda level, message: None)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-x")
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)

@@ -13,7 +13,13 @@ from forge_cli.engine.runtime.result import WorkerResult
 from forge_cli.record.line import Line
 
 WIRE = WorkerResult(
-    status="failed", exit_code=ExitCode.FAILED, text="", session_id="", worker="", model="", error=""
+    status="failed",
+    exit_code=ExitCode.FAILED,
+    text="",
+    session_id="",
+    worker="",
+    model="",
+    error="",
 ).wire()
 
 FAILURES = {
@@ -24,7 +30,11 @@ FAILURES = {
     "missing key": (["worker.yaml", "go", "-m", "anthropic:x"], 7),
     "invalid key": (["worker.yaml", "go", "-m", "anthropic:x"], 7, {"ANTHROPIC_API_KEY": "a b"}),
     "bad address": (["worker.yaml", "go", "-m", "openai:x"], 7, {"OPENAI_BASE_URL": "nowhere"}),
-    "unreachable": (["worker.yaml", "go", "-m", "openai:x"], 7, {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}),
+    "unreachable": (
+        ["worker.yaml", "go", "-m", "openai:x"],
+        7,
+        {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"},
+    ),
     "broken tools.py": (["broken_tools.yaml", "go"], 3),
     "missing script": (["worker.yaml", "go", "-m", "script:none.yaml"], 3),
     "unknown price": (["worker.yaml", "go", "--max-cost", "1"], 3),
@@ -63,7 +73,8 @@ def make(tester):
     tester.write("broken.yaml", "name: w\nnonsense: 1\n")
     tester.write("bare.yaml", "name: bare\n")
     tester.write(
-        "broken_tools.yaml", "name: w\nmodel: script:script.yaml\ntoolsets: {custom: {module: ./bad.py, tools: [a]}}"
+        "broken_tools.yaml",
+        "name: w\nmodel: script:script.yaml\ntoolsets: {custom: {module: ./bad.py, tools: [a]}}",
     )
     tester.write("bad.py", "raise RuntimeError('no')\n")
     tester.write("short.yaml", "turns: [{calls: [{tool: peek}]}]")
@@ -93,7 +104,12 @@ def test_every_failure_prints_its_result(place, cli, monkeypatch, failure: str, 
     assert list(result) == list(WIRE)
     assert result["error"].splitlines()[0] in done.err
     assert "Traceback" not in done.err
-    named = {"no model": "bare", "missing script": "tester", "missing folder": "worker.yaml", "unknown option": ""}
+    named = {
+        "no model": "bare",
+        "missing script": "tester",
+        "missing folder": "worker.yaml",
+        "unknown option": "",
+    }
     assert result["worker"] == named.get(failure, result["worker"])
     kept = {file.stem for file in (place.home / "sessions").glob("*.jsonl")}
     assert {result["sessionId"]} - {""} == kept  # a session is named where it exists
@@ -112,17 +128,28 @@ def test_an_answer_that_cannot_be_written(tester, cli) -> None:
     done = cli("run", "worker.yaml", "go", "--output-format", "json", "-o", "/dev/full")
     result = json.loads(done.out)
     assert (done.code, result["exitCode"], result["status"]) == (1, 1, "failed")
-    assert result["error"] == "-o /dev/full: the answer could not be written: No space left on device"
+    assert (
+        result["error"] == "-o /dev/full: the answer could not be written: No space left on device"
+    )
 
 
-def test_a_failure_in_the_middle_continues_the_lines_of_the_session(tester, cli, monkeypatch) -> None:
+def test_a_failure_in_the_middle_continues_the_lines_of_the_session(
+    tester, cli, monkeypatch
+) -> None:
     def fail(*args: object) -> None:
         raise RuntimeError("a bug")
 
     monkeypatch.setattr("forge_cli.engine.turns.loop.Loop.work", fail)
-    lines = [Line.read(line.encode()) for line in cli("run", "worker.yaml", "go", "--json").out.splitlines()]
+    lines = [
+        Line.read(line.encode())
+        for line in cli("run", "worker.yaml", "go", "--json").out.splitlines()
+    ]
     assert [line.type for line in lines][0 :: len(lines) - 1] == ["sessionStart", "sessionEnd"]
-    assert (lines[-1].prev, lines[-1].seq, lines[-1].intact) == (lines[-2].hash, lines[-2].seq + 1, True)
+    assert (lines[-1].prev, lines[-1].seq, lines[-1].intact) == (
+        lines[-2].hash,
+        lines[-2].seq + 1,
+        True,
+    )
     assert lines[-1].data["result"]["sessionId"] == lines[0].session
     assert lines[-1].data["result"]["error"].startswith("internal error: RuntimeError: a bug")
 
@@ -133,7 +160,10 @@ def test_a_failure_in_the_middle_continues_the_lines_of_the_session(tester, cli,
         (["--nonsense", "--json"], 1),
         (["nobody.yaml", "--nonsense", "--output-format", "json"], 1),
         (["--output-format=stream-json", "nobody.yaml", "-yp"], 1),
-        (["-yp", "-m", "x", "nobody.yaml", "--output-format", "text", "--output-format", "json"], 1),
+        (
+            ["-yp", "-m", "x", "nobody.yaml", "--output-format", "text", "--output-format", "json"],
+            1,
+        ),
         (["nobody.yaml", "--output-format", "json", "-m"], 1),
         (["nobody.yaml", "--output-format", "json", "--output-format", "text"], 0),
         (["nobody.yaml", "task", "--", "--json"], 0),
@@ -143,7 +173,9 @@ def test_a_failure_in_the_middle_continues_the_lines_of_the_session(tester, cli,
         (["nobody.yaml", "--output-format", "jsonl"], 0),
     ],
 )
-def test_a_refused_command_line_prints_what_its_options_ask_for(place, cli, args: list[str], lines: int) -> None:
+def test_a_refused_command_line_prints_what_its_options_ask_for(
+    place, cli, args: list[str], lines: int
+) -> None:
     done = cli("run", *args)
     assert done.code in (2, 3)
     assert len(done.out.splitlines()) == lines, done.err

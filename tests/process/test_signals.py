@@ -48,14 +48,18 @@ def gate(tester) -> str:
 
 
 def calling(project, tool: str) -> None:
-    project.write("script.yaml", f"turns: [{{calls: [{{tool: {tool}}}, {{tool: peek}}]}}, {{text: never}}]")
+    project.write(
+        "script.yaml", f"turns: [{{calls: [{{tool: {tool}}}, {{tool: peek}}]}}, {{text: never}}]"
+    )
 
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize(("number", "code"), ALL_SIGNALS)
 def test_while_the_model_thinks(tester, start, install, number: signal.Signals, code: int) -> None:
     site = install("forge-stuck", "stuck_model", MODEL, "model.stuck = stuck_model")
-    forge = start("run", "worker.yaml", "go", "-m", "stuck:x", "--json", "-o", "said", PYTHONPATH=str(site))
+    forge = start(
+        "run", "worker.yaml", "go", "-m", "stuck:x", "--json", "-o", "said", PYTHONPATH=str(site)
+    )
     for line in forge.process.stdout:
         if json.loads(line)["type"] == "streaming":
             break
@@ -63,7 +67,11 @@ def test_while_the_model_thinks(tester, start, install, number: signal.Signals, 
     done = forge.end()
     last = json.loads(done.out.splitlines()[-1])
     assert done.code == code
-    assert (last["type"], last["result"]["status"], last["result"]["exitCode"]) == ("sessionEnd", "interrupted", code)
+    assert (last["type"], last["result"]["status"], last["result"]["exitCode"]) == (
+        "sessionEnd",
+        "interrupted",
+        code,
+    )
     assert (last["result"]["response"], last["result"]["cost"]) == ("[Interrupted]", None)
     assert tester.read("said") == "Thinking\n"
     assert "Traceback" not in done.err
@@ -71,7 +79,9 @@ def test_while_the_model_thinks(tester, start, install, number: signal.Signals, 
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize(("number", "code"), SIGNALS)
-def test_while_a_tool_listens_to_nobody(tester, start, gate, number: signal.Signals, code: int) -> None:
+def test_while_a_tool_listens_to_nobody(
+    tester, start, gate, number: signal.Signals, code: int
+) -> None:
     calling(tester, "hold")
     forge = start("run", "worker.yaml", "go", "--trace", "normal", "-o", "answer")
     forge.wait_for("holding")
@@ -90,7 +100,10 @@ def test_every_call_has_its_result_in_the_record(tester, start, gate) -> None:
     forge.wait_for("holding")
     forge.signal(signal.SIGINT)
     lines = [json.loads(line) for line in forge.end().out.splitlines()]
-    assert [line["toolCallId"] for line in lines if line["type"] == "toolStarted"] == ["call_1_1", "call_1_2"]
+    assert [line["toolCallId"] for line in lines if line["type"] == "toolStarted"] == [
+        "call_1_1",
+        "call_1_2",
+    ]
     results = [line for line in lines if line["type"] == "toolResult"]
     assert [(line["toolCallId"], line["status"]) for line in results] == [
         ("call_1_1", "interrupted"),
@@ -100,7 +113,9 @@ def test_every_call_has_its_result_in_the_record(tester, start, gate) -> None:
 
 
 @pytest.mark.parametrize(("number", "code"), SIGNALS)
-def test_twice_leaves_at_once_even_from_a_blocked_loop(tester, start, gate, number, code: int) -> None:
+def test_twice_leaves_at_once_even_from_a_blocked_loop(
+    tester, start, gate, number, code: int
+) -> None:
     calling(tester, "block")
     forge = start("run", "worker.yaml", "go")
     forge.wait_for("holding")
@@ -171,30 +186,46 @@ def test_a_signal_that_a_thread_gets_at_the_very_end_is_no_fault() -> None:
 @pytest.mark.long
 @pytest.mark.few(1)
 @pytest.mark.parametrize(("number", "code"), ALL_SIGNALS)
-def test_while_the_tools_are_still_loading(tester, start, number: signal.Signals, code: int) -> None:
+def test_while_the_tools_are_still_loading(
+    tester, start, number: signal.Signals, code: int
+) -> None:
     tools = tester.read("tools.py")
-    tester.write("tools.py", f"import sys, time\nsys.stderr.write('loading\\n')\ntime.sleep(60)\n{tools}")
+    tester.write(
+        "tools.py", f"import sys, time\nsys.stderr.write('loading\\n')\ntime.sleep(60)\n{tools}"
+    )
     forge = start("run", "worker.yaml", "go", "--json", FORGE_IMPORT_TIMEOUT="60")
     forge.wait_for("loading")
     forge.signal(number)
     done = forge.end()
     last = json.loads(done.out)
-    assert (done.code, last["type"], last["result"]["status"]) == (code, "sessionEnd", "interrupted")
+    assert (done.code, last["type"], last["result"]["status"]) == (
+        code,
+        "sessionEnd",
+        "interrupted",
+    )
     assert last["result"]["exitCode"] == code
     assert "Traceback" not in done.err
 
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize(("number", "code"), ALL_SIGNALS)
-def test_before_any_command_has_begun(tester, start, install, number: signal.Signals, code: int) -> None:
+def test_before_any_command_has_begun(
+    tester, start, install, number: signal.Signals, code: int
+) -> None:
     """Anything that is imported on the way to a command may take its time."""
     slow = "import sys, time\nsys.stderr.write('loading\\n')\ntime.sleep(60)\n"
     site = install("forge-slow", "typer", slow, "unused = typer")
-    forge = start("run", "worker.yaml", "go", "--output-format", "json", cold=True, PYTHONPATH=str(site))
+    forge = start(
+        "run", "worker.yaml", "go", "--output-format", "json", cold=True, PYTHONPATH=str(site)
+    )
     forge.wait_for("loading")
     forge.signal(number)
     done = forge.end()
-    assert (done.code, done.out, done.err) == (code, "", "")  # the options, which ask for a result, are not read yet
+    assert (done.code, done.out, done.err) == (
+        code,
+        "",
+        "",
+    )  # the options, which ask for a result, are not read yet
 
 
 @pytest.mark.long
@@ -234,12 +265,16 @@ def forge_toolsets():
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_while_everything_is_being_closed(tester, start, install, gate, number: signal.Signals) -> None:
+def test_while_everything_is_being_closed(
+    tester, start, install, gate, number: signal.Signals
+) -> None:
     """The task is done and its end is on record: what is open is closed all the same."""
     site = install("forge-tools-slow", "slow_tools", CLOSING, "slow = slow_tools")
     tester.write("worker.yaml", "name: w\nmodel: script:script.yaml\ntoolsets: {slow: {}}\n")
     tester.write("script.yaml", "turns: [{text: done}]")
-    forge = start("run", "worker.yaml", "go", "--json", cold=True, PYTHONPATH=str(site))  # a signal takes no detour
+    forge = start(
+        "run", "worker.yaml", "go", "--json", cold=True, PYTHONPATH=str(site)
+    )  # a signal takes no detour
     forge.wait_for("closing")
     forge.signal(number)
     (tester.folder / "gate").write_text("go on")
@@ -260,7 +295,10 @@ def test_no_command_is_left_behind(tester, start, gate, number: signal.Signals) 
         "name: w\nmodel: script:script.yaml\nsandbox: {isolation: off}\ntoolsets: {shell: {default: preApproved}}\n",
     )
     command = "setsid sleep 300 & echo $! >gate; sleep 300; touch late"
-    tester.write("script.yaml", f"turns: [{{calls: [{{tool: shell, input: {{command: '{command}'}}}}]}}, {{text: x}}]")
+    tester.write(
+        "script.yaml",
+        f"turns: [{{calls: [{{tool: shell, input: {{command: '{command}'}}}}]}}, {{text: x}}]",
+    )
     forge = start("run", "worker.yaml", "go", "-p", "-y")
     with deadline():
         left = os.pidfd_open(int((tester.folder / "gate").read_text()))

@@ -84,7 +84,10 @@ def test_without_a_task_a_silent_pipe_is_a_usage_error(pipe, monkeypatch) -> Non
 def test_a_pipe_that_falls_silent_is_a_usage_error(pipe, monkeypatch, argument: str | None) -> None:
     monkeypatch.setattr(stdin, "STALL", 0.01)
     write = pipe(b"x")
-    with deadline(), pytest.raises(UsageError, match="standard input did not end: nothing more came for 0.01 s"):
+    with (
+        deadline(),
+        pytest.raises(UsageError, match="standard input did not end: nothing more came for 0.01 s"),
+    ):
         task_from(argument)
     os.close(write)
 
@@ -92,7 +95,10 @@ def test_a_pipe_that_falls_silent_is_a_usage_error(pipe, monkeypatch, argument: 
 @pytest.mark.parametrize("argument", ["-", None])
 def test_an_endless_input_is_given_up(given, argument: str | None) -> None:
     given(os.open("/dev/zero", os.O_RDONLY))
-    with deadline(), pytest.raises(UsageError, match="standard input brings more than 16777216 bytes"):
+    with (
+        deadline(),
+        pytest.raises(UsageError, match="standard input brings more than 16777216 bytes"),
+    ):
         task_from(argument)
 
 

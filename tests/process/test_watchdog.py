@@ -42,9 +42,7 @@ ARGV = ("run", "worker.yaml", "go", "--output-format", "json")
 
 
 def prepare(project: Project, body: str, kind: str = "async def", options: str = "") -> None:
-    act = (
-        f"@tool({options})\n{kind} act() -> str:\n    holding()\n    {body}\n\ndef fine() -> str:\n    return 'fine'\n"
-    )
+    act = f"@tool({options})\n{kind} act() -> str:\n    holding()\n    {body}\n\ndef fine() -> str:\n    return 'fine'\n"
     project.write("tools.py", HEAD + act)
     project.write(
         "worker.yaml",
@@ -66,7 +64,9 @@ def statuses(project: Project) -> list[str]:
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("kind", IN_A_TASK)
-def test_a_call_that_is_late_is_abandoned_and_the_work_continues(project: Project, kind: str) -> None:
+def test_a_call_that_is_late_is_abandoned_and_the_work_continues(
+    project: Project, kind: str
+) -> None:
     prepare(project, IN_A_TASK[kind], kind, "timeout=1")
     done = project.forge(*ARGV)
     result = json.loads(done.stdout)
@@ -90,7 +90,9 @@ def test_a_call_that_holds_the_event_loop_ends_the_run_and_is_named(project: Pro
 
 @pytest.mark.long
 @pytest.mark.few(1)
-@pytest.mark.parametrize("body", [SWALLOWS, "time.sleep(1000)"], ids=["swallows cancellation", "sleeps in the loop"])
+@pytest.mark.parametrize(
+    "body", [SWALLOWS, "time.sleep(1000)"], ids=["swallows cancellation", "sleeps in the loop"]
+)
 def test_a_deadline(project: Project, body: str) -> None:
     prepare(project, body)
     done = project.forge(*ARGV, "--max-time", "1")
@@ -138,7 +140,9 @@ def test_a_regular_expression_lets_no_thread_work_and_the_signal_handler_ends_it
         while started.process.poll() is None:
             started.signal(signal.SIGTERM)
             with suppress(subprocess.TimeoutExpired):
-                started.process.wait(5)  # twice within a second of the process's own time leaves at once
+                started.process.wait(
+                    5
+                )  # twice within a second of the process's own time leaves at once
     done = started.end()
     ends = {(143, "interrupted"), (5, "limit")} if limit else {(143, "interrupted")}
     assert (done.code, json.loads(done.out)["status"]) in ends
@@ -163,7 +167,9 @@ def test_a_module_that_is_never_imported(project: Project) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("form", ["json", "stream-json"])
-def test_a_deadline_and_a_signal_during_an_import(project: Project, start: Callable[..., Any], form: str) -> None:
+def test_a_deadline_and_a_signal_during_an_import(
+    project: Project, start: Callable[..., Any], form: str
+) -> None:
     prepare(project, "")
     project.write("tools.py", HEAD + IMPORTS)
     argv = (*ARGV[:-1], form)
@@ -186,13 +192,21 @@ def test_a_deadline_and_a_signal_during_an_import(project: Project, start: Calla
 def test_the_limit_for_imports_is_a_setting(project: Project) -> None:
     prepare(project, "")
     project.write(
-        "tools.py", HEAD + "time.sleep(2)\ndef act() -> str:\n    return ''\n\ndef fine() -> str:\n    return ''\n"
+        "tools.py",
+        HEAD
+        + "time.sleep(2)\ndef act() -> str:\n    return ''\n\ndef fine() -> str:\n    return ''\n",
     )
     project.home.mkdir()
     (project.home / "config.yaml").write_text("import_timeout: 0.5\n")
-    commands = (ARGV, ("worker", "check", "worker.yaml"), ("tools", "call", "act", "--worker", "worker.yaml"))
+    commands = (
+        ARGV,
+        ("worker", "check", "worker.yaml"),
+        ("tools", "call", "act", "--worker", "worker.yaml"),
+    )
     late = [project.forge(*argv) for argv in commands]
-    assert [(done.returncode, "within 0.5 seconds" in done.stderr) for done in late] == [(3, True)] * 3
+    assert [(done.returncode, "within 0.5 seconds" in done.stderr) for done in late] == [
+        (3, True)
+    ] * 3
     assert project.forge(*ARGV, env={"FORGE_IMPORT_TIMEOUT": "60"}).returncode == 0
     wrong = project.forge(*ARGV, env={"FORGE_IMPORT_TIMEOUT": "soon"})
     assert (wrong.returncode, "FORGE_IMPORT_TIMEOUT is 'soon'" in wrong.stderr) == (3, True)
@@ -223,7 +237,9 @@ def test_whatever_a_check_raises_means_ask(project: Project, statement: str) -> 
 
 
 @pytest.mark.long
-def test_a_closing_that_never_ends_comes_after_the_answer(project: Project, start: Callable[..., Any]) -> None:
+def test_a_closing_that_never_ends_comes_after_the_answer(
+    project: Project, start: Callable[..., Any]
+) -> None:
     prepare(project, "")
     closing = (
         "from forge_cli import Toolset\n"
@@ -243,7 +259,9 @@ def test_a_closing_that_never_ends_comes_after_the_answer(project: Project, star
     assert started.end().code == 0
 
 
-def test_a_tool_that_ends_the_process_has_ended_its_run_and_the_session_resumes(project: Project) -> None:
+def test_a_tool_that_ends_the_process_has_ended_its_run_and_the_session_resumes(
+    project: Project,
+) -> None:
     prepare(project, "os._exit(7)")
     done = project.forge(*ARGV)
     assert (done.returncode, done.stdout) == (7, "")

@@ -16,7 +16,14 @@ from anyio import to_thread
 from forge_cli.core.actions import ApprovalResponse
 from forge_cli.core.approval import ApprovalDecision, ApprovalRequest
 from forge_cli.core.bus import EventBus
-from forge_cli.core.events import ApprovalDecided, ApprovalRequired, Event, SessionStart, StatusEvent, ToolResult
+from forge_cli.core.events import (
+    ApprovalDecided,
+    ApprovalRequired,
+    Event,
+    SessionStart,
+    StatusEvent,
+    ToolResult,
+)
 from forge_cli.core.results import Text
 from forge_cli.record import answers
 from forge_cli.record.answers import LeftAnswer, answer_file, leave_answer, take_answers
@@ -75,7 +82,9 @@ def asked(left: Leave, request: ApprovalRequest) -> tuple[ApprovalDecision, list
 def test_the_answer_is_taken_and_on_record_with_where_it_came_from() -> None:
     counted = list[ApprovalDecision | None]()
     request = new_request(fingerprint="f", stamp="s")
-    decision, seen = asked(lambda log, asked: counted.append(leave_answer(log, asked, YES)), request)
+    decision, seen = asked(
+        lambda log, asked: counted.append(leave_answer(log, asked, YES)), request
+    )
     assert (decision, counted) == (YES, [YES])
     assert next(event for event in seen if isinstance(event, ApprovalResponse)).decision == YES
 
@@ -88,8 +97,16 @@ def changed(**changes: Any) -> Callable[[Log, ApprovalRequest], None]:
     """An answer that forge itself has written, to something else."""
 
     def leave(log: Log, request: ApprovalRequest) -> None:
-        said = {"session": "s1", "request_id": request.request_id, "fingerprint": "f", "stamp": "s", **changes}
-        answer_file(log.path).write_text(LeftAnswer(**said, approved=True, note=None, via="x").text())
+        said = {
+            "session": "s1",
+            "request_id": request.request_id,
+            "fingerprint": "f",
+            "stamp": "s",
+            **changes,
+        }
+        answer_file(log.path).write_text(
+            LeftAnswer(**said, approved=True, note=None, via="x").text()
+        )
 
     return leave
 
@@ -121,7 +138,9 @@ def test_what_is_not_an_answer_to_this_very_call_does_not_count(left) -> None:
     decision, seen = asked(left, new_request(fingerprint="f", stamp="s"))
     assert decision == AT_HAND
     warned = [event.message for event in seen if isinstance(event, StatusEvent)]
-    assert warned == ["an answer from elsewhere does not fit the call that waits, and does not count"]
+    assert warned == [
+        "an answer from elsewhere does not fit the call that waits, and does not count"
+    ]
 
 
 def test_who_comes_late_is_told_what_counted() -> None:
@@ -137,7 +156,9 @@ def test_who_comes_late_is_told_what_counted() -> None:
     assert decision == AT_HAND
 
 
-def test_an_answer_that_nobody_takes_is_withdrawn(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_answer_that_nobody_takes_is_withdrawn(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(answers, "PATIENCE", 0.05)
     file = tmp_path / "s1.jsonl"
     file.write_bytes(b"")
@@ -150,11 +171,16 @@ def lines(*events: Event) -> list[Line]:
     made = list[Line]()
     for event in events:
         after = made[-1] if made else None
-        made.append(Line.of(event, session="s", worker="w", depth=0, redactor=Redactor({}), after=after))
+        made.append(
+            Line.of(event, session="s", worker="w", depth=0, redactor=Redactor({}), after=after)
+        )
     return made
 
 
-START, ASK = SessionStart("m", "/", "interactive"), ApprovalRequired(new_request(request_id="approval_1"))
+START, ASK = (
+    SessionStart("m", "/", "interactive"),
+    ApprovalRequired(new_request(request_id="approval_1")),
+)
 CALL = ASK.request.tool_call_id
 
 
@@ -164,7 +190,15 @@ CALL = ASK.request.tool_call_id
         ([], ["approval_1"], True),
         ([ApprovalResponse("approval_1", YES)], [], False),
         ([ApprovalResponse("approval_2", YES)], ["approval_1"], True),
-        ([ApprovalDecided(CALL, "ask", True, "user", None, None, "", False, request_id="approval_1")], [], False),
+        (
+            [
+                ApprovalDecided(
+                    CALL, "ask", True, "user", None, None, "", False, request_id="approval_1"
+                )
+            ],
+            [],
+            False,
+        ),
         ([ToolResult(CALL, "t", "interrupted", Text(""), 1)], [], True),
         ([START], [], True),
     ],

@@ -12,7 +12,9 @@ from tests.support.lines import lines_of
 CALL = ToolCall("c", "pay", {"to": "Ana"})
 HERE = Mark("worker.yaml", 7, 3)
 STARTED = ToolStarted("c", "pay", CALL.args)
-REQUEST = ApprovalRequest("r", "c", "pay", CALL.args, "w wants to pay", "it asks", "high", None, HERE)
+REQUEST = ApprovalRequest(
+    "r", "c", "pay", CALL.args, "w wants to pay", "it asks", "high", None, HERE
+)
 
 
 def made(*events: Event) -> list[PastCall]:
@@ -21,11 +23,19 @@ def made(*events: Event) -> list[PastCall]:
 
 def test_only_the_answer_of_a_person_counts_also_before_it_is_carried_out() -> None:
     asked = [STARTED, ApprovalRequired(REQUEST)]
-    answers: dict[DecidedBy, bool | None] = {"user": False, "headless": None, "mode": None, "memory": None}
+    answers: dict[DecidedBy, bool | None] = {
+        "user": False,
+        "headless": None,
+        "mode": None,
+        "memory": None,
+    }
     failures = [
         by
         for by, answer in answers.items()
-        if made(*asked, ApprovalDecided("c", "ask", False, by, None, None, "", cached=False))[0].answer != answer
+        if made(*asked, ApprovalDecided("c", "ask", False, by, None, None, "", cached=False))[
+            0
+        ].answer
+        != answer
     ]
     assert failures == []
     (parked,) = made(*asked, ApprovalResponse("r", ApprovalDecision(True)))

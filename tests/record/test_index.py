@@ -9,7 +9,13 @@ import pytest
 from forge_cli.core.events import Event, MessageEvent, SessionEnd, SessionStart
 from forge_cli.events import Message
 from forge_cli.record.log import session_files
-from forge_cli.record.overview import INDEX, Overview, readable_sessions, session_index, session_overview
+from forge_cli.record.overview import (
+    INDEX,
+    Overview,
+    readable_sessions,
+    session_index,
+    session_overview,
+)
 from forge_cli.record.places import session_file, sessions_folder
 from forge_cli.record.recorder import SessionLog
 from tests.support.lines import lines_of

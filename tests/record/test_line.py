@@ -40,12 +40,18 @@ from tests.support.lines import CHILD, lines_of
 
 WORDS = st.text(max_size=20)
 DATA = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.floats(allow_nan=False, allow_infinity=False) | WORDS,
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**60), 2**60)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | WORDS,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=3),
     max_leaves=5,
 )
 OBJECTS = st.dictionaries(WORDS, DATA, max_size=3)
-HINTS = st.none() | st.builds(DisplayHints, language=st.none() | WORDS, collapsed=st.none() | st.booleans())
+HINTS = st.none() | st.builds(
+    DisplayHints, language=st.none() | WORDS, collapsed=st.none() | st.booleans()
+)
 KINDS = st.from_regex(r"[a-z]{2,5}\.[a-z]{2,5}", fullmatch=True)
 MARKS = st.builds(Mark, WORDS, st.integers(1, 999), st.integers(1, 999))
 CALLS = st.builds(ToolCall, WORDS, WORDS, OBJECTS, st.none() | WORDS)
@@ -61,9 +67,16 @@ MESSAGES = st.builds(
     attachments=st.lists(FILES, max_size=2).map(tuple),
     native=st.none() | OBJECTS,
     summary=st.none()
-    | st.builds(Summary, WORDS, st.lists(WORDS, max_size=2).map(tuple), st.dictionaries(WORDS, WORDS, max_size=2)),
+    | st.builds(
+        Summary,
+        WORDS,
+        st.lists(WORDS, max_size=2).map(tuple),
+        st.dictionaries(WORDS, WORDS, max_size=2),
+    ),
 )
-DECISIONS = st.builds(ApprovalDecision, st.booleans(), st.none() | st.just("session"), st.none() | WORDS)
+DECISIONS = st.builds(
+    ApprovalDecision, st.booleans(), st.none() | st.just("session"), st.none() | WORDS
+)
 SCALARS: dict[Any, st.SearchStrategy[Any]] = {
     str: WORDS,
     int: st.integers(0, 999),
@@ -98,8 +111,12 @@ def values(hint: Any) -> st.SearchStrategy[Any]:
 
 def made(kind: type[Any]) -> st.SearchStrategy[Any]:
     hints = typing.get_type_hints(kind)
-    fields = [field.name for field in fields_of(kind) if field.name not in getattr(kind, "off_wire", ())]
-    return st.fixed_dictionaries({name: values(hints[name]) for name in fields}).map(lambda given: kind(**given))
+    fields = [
+        field.name for field in fields_of(kind) if field.name not in getattr(kind, "off_wire", ())
+    ]
+    return st.fixed_dictionaries({name: values(hints[name]) for name in fields}).map(
+        lambda given: kind(**given)
+    )
 
 
 RECORDED = [kind for kind in EVENT_KINDS.values() if not kind.transient]
@@ -112,7 +129,9 @@ FEW = settings(max_examples=settings().max_examples // 5)
 @pytest.mark.parametrize("kind", RECORDED, ids=lambda kind: kind.type)
 @FEW
 @given(st.data())
-def test_every_event_survives_being_written_and_read(kind: type[Event], data: st.DataObject) -> None:
+def test_every_event_survives_being_written_and_read(
+    kind: type[Event], data: st.DataObject
+) -> None:
     event = data.draw(made(kind))
     (line,) = lines_of(event)
     again = Line.read(line.text().encode())
@@ -124,7 +143,13 @@ def test_every_event_survives_being_written_and_read(kind: type[Event], data: st
 
 def test_who_and_when_are_read_from_the_line() -> None:
     root, child = lines_of(StatusEvent("info", "a"), StatusEvent("info", "b", origin=CHILD))
-    assert (root.seq, root.session, root.worker, root.depth, root.delegation) == (1, "s", "w", 0, None)
+    assert (root.seq, root.session, root.worker, root.depth, root.delegation) == (
+        1,
+        "s",
+        "w",
+        0,
+        None,
+    )
     assert (child.seq, child.worker, child.depth, child.delegation) == (2, "child", 1, "task_1")
     assert (root.prev, child.prev, child.version) == (None, root.hash, 1)
     assert root.time.endswith("Z")
@@ -155,13 +180,20 @@ def test_a_newer_forge_may_say_more() -> None:
         ({"status": None}, "toolResult.status: not a text"),
         ({"value": "x"}, "toolResult.value: not an object"),
         ({"value": {"kind": "text"}}, "toolResult.value.content: missing"),
-        ({"value": {"kind": "file_list", "path": "/", "files": "a", "count": 1}}, "toolResult.value.files: not a list"),
+        (
+            {"value": {"kind": "file_list", "path": "/", "files": "a", "count": 1}},
+            "toolResult.value.files: not a list",
+        ),
     ],
 )
-def test_what_is_wrong_with_a_line_is_told_with_its_place(change: dict[str, Any], problem: str) -> None:
+def test_what_is_wrong_with_a_line_is_told_with_its_place(
+    change: dict[str, Any], problem: str
+) -> None:
     (line,) = lines_of(ToolResult("c", "t", "success", Text("x"), 3))
     broken = Line({**line.data, **change}, Mark("log.jsonl", 7))
-    with pytest.raises(BadLine, match=f"^log.jsonl:7:1: this is not a line of a session: {problem}\n"):
+    with pytest.raises(
+        BadLine, match=f"^log.jsonl:7:1: this is not a line of a session: {problem}\n"
+    ):
         _ = broken.event
 
 
@@ -179,7 +211,9 @@ def test_the_bytes_that_an_overview_looks_for(data: st.DataObject) -> None:
         assert found.type == kind.type
 
 
-REQUEST = ApprovalRequest("r1", "c1", "push", {}, "w wants to call push", "it asks", "low", None, None)
+REQUEST = ApprovalRequest(
+    "r1", "c1", "push", {}, "w wants to call push", "it asks", "low", None, None
+)
 
 
 @pytest.mark.parametrize(
@@ -194,7 +228,9 @@ REQUEST = ApprovalRequest("r1", "c1", "push", {}, "w wants to call push", "it as
         (sequences._ENDED, ToolResult("c1", "push", "success", Text("x"), 3)),
     ],
 )
-def test_the_bytes_that_an_index_looks_for_are_those_that_are_written(looked_for: bytes, event: Event) -> None:
+def test_the_bytes_that_an_index_looks_for_are_those_that_are_written(
+    looked_for: bytes, event: Event
+) -> None:
     """They depend on the order of keys: whoever changes it finds out here, and not by lists that are empty."""
     (line,) = lines_of(event)
     assert line.text().encode().count(looked_for) == 1

@@ -36,7 +36,9 @@ except SessionBusy as error:
 def other_process(*paths: Path) -> Iterator[subprocess.Popen[str]]:
     """A process that has the locks of these logs."""
     argv = [sys.executable, "-c", HOLD, *map(str, paths)]
-    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "held\n"
         try:
@@ -56,7 +58,9 @@ def locked(path: Path) -> Iterator[os.stat_result]:
 
 def told(path: Path) -> str:
     """What another process hears that wants the lock."""
-    done = subprocess.run([sys.executable, "-c", TRY, str(path)], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", TRY, str(path)], capture_output=True, text=True, check=True
+    )
     return done.stdout.strip()
 
 

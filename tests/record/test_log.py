@@ -116,7 +116,9 @@ def test_no_byte_can_be_changed_unnoticed(data: st.DataObject) -> None:
         assert error.where is not None
     else:
         same = [line.data for line in read.lines] == before[: len(read.lines)]
-        assert broken_link(read) is not None or (same and (read.dropped or len(read.lines) == len(before)))
+        assert broken_link(read) is not None or (
+            same and (read.dropped or len(read.lines) == len(before))
+        )
 
 
 @pytest.mark.parametrize(
@@ -125,12 +127,18 @@ def test_no_byte_can_be_changed_unnoticed(data: st.DataObject) -> None:
         (lambda lines: lines[:1] + lines[2:], "line 2: its number is 3, not 2"),
         (lambda lines: [lines[0], lines[2], lines[1]], "line 2: its number is 3, not 2"),
         (lambda lines: [lines[0], lines[0], *lines[1:]], "line 2: its number is 1, not 2"),
-        (lambda lines: [lines[0], {**lines[1], "message": "other"}], "line 2: it was changed after it was written"),
+        (
+            lambda lines: [lines[0], {**lines[1], "message": "other"}],
+            "line 2: it was changed after it was written",
+        ),
         (
             lambda lines: [lines[0], _sealed({**lines[1], "prev": "0" * 64})],
             "line 2: it does not follow the line before",
         ),
-        (lambda lines: [{**lines[0], "model": "\ud800", "hash": None}], "line 1: it was changed after it was written"),
+        (
+            lambda lines: [{**lines[0], "model": "\ud800", "hash": None}],
+            "line 1: it was changed after it was written",
+        ),
         (lambda lines: [_without_hash(lines[0])], "line 1: it was changed after it was written"),
     ],
 )
@@ -150,7 +158,16 @@ def _without_hash(line: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "garbage", [b"no json", b"[]", b"{}", b'{"seq": "1", "type": "x"}', b"\x00\x00", b"[" * 100_000, b"9" * 5000]
+    "garbage",
+    [
+        b"no json",
+        b"[]",
+        b"{}",
+        b'{"seq": "1", "type": "x"}',
+        b"\x00\x00",
+        b"[" * 100_000,
+        b"9" * 5000,
+    ],
 )
 def test_what_is_no_line_is_named_by_its_place(garbage: bytes) -> None:
     path = keep(*said("a"))
@@ -163,7 +180,8 @@ def test_what_is_no_line_is_named_by_its_place(garbage: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "column"), [('{"seq": 2, "tÿpe": nothing}'.encode(), 20), (b'{"seq": 2, "type": "\xe9"}', 21)]
+    ("line", "column"),
+    [('{"seq": 2, "tÿpe": nothing}'.encode(), 20), (b'{"seq": 2, "type": "\xe9"}', 21)],
 )
 def test_what_breaks_a_line_is_named_by_its_column(line: bytes, column: int) -> None:
     path = keep(*said("a"))
@@ -187,13 +205,18 @@ def test_a_file_that_is_no_log_is_never_touched(tmp_path: Path) -> None:
 
 
 def test_names() -> None:
-    first, second = keep(*said(), session="20260101-000000-aa"), keep(*said(), session="20260102-000000-bb")
+    first, second = (
+        keep(*said(), session="20260101-000000-aa"),
+        keep(*said(), session="20260102-000000-bb"),
+    )
     other = keep(*said(), session="20260102")
     assert find_session("20260101") == find_session("20260101-000000-aa") == first
     assert find_session("20260102-") == second
     assert find_session("20260102") == other
     assert find_session(str(first)) == first
-    with pytest.raises(WorkerError, match="'2026' could be 3 sessions; type more of it\n  2026.*\n  2026.*\n  2026"):
+    with pytest.raises(
+        WorkerError, match="'2026' could be 3 sessions; type more of it\n  2026.*\n  2026.*\n  2026"
+    ):
         find_session("2026")
     for name in ("", "2027", str(first), "*", "../s1"):
         with pytest.raises(WorkerError, match="there is no session"):
@@ -227,7 +250,9 @@ def test_a_lock_with_nonsense_in_it_is_nobodys() -> None:
 @pytest.fixture
 def full_disk(monkeypatch: pytest.MonkeyPatch):
     """Files of this process cannot grow beyond a size; Python ignores the signal, so that a write fails."""
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # half a file would be kept, and break every later import
+    monkeypatch.setattr(
+        sys, "dont_write_bytecode", True
+    )  # half a file would be kept, and break every later import
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 
@@ -247,7 +272,10 @@ def test_a_full_disk_stops_the_work_and_leaves_whole_lines(full_disk, room: int)
     with log:
         full_disk(path.stat().st_size + room)
         for _ in range(2):
-            with pytest.raises(SessionLost, match=r"cannot be written any more: .*\n  make room for .* -r s1, or use"):
+            with pytest.raises(
+                SessionLost,
+                match=r"cannot be written any more: .*\n  make room for .* -r s1, or use",
+            ):
                 recorder(StatusEvent("info", "b"))
         recorder(SessionEnd({"status": "failed"}))
         full_disk(resource.RLIM_INFINITY)
@@ -277,7 +305,10 @@ def chatty(context: ToolContext) -> str:
 
 def test_a_tool_cannot_hide_that_the_log_is_lost(full_disk, project: Project) -> None:
     project.write("tools.py", CHATTY)
-    project.write("worker.yaml", "name: w\ninstructions: x\ntoolsets: {custom: {module: ./tools.py, tools: [chatty]}}")
+    project.write(
+        "worker.yaml",
+        "name: w\ninstructions: x\ntoolsets: {custom: {module: ./tools.py, tools: [chatty]}}",
+    )
     with project.environment(), SessionLog.create(session_file("s1")) as log:
         full_disk(8000)
         seen = project.run(calls(call("chatty")), "Done.", sinks=(log,))
@@ -309,7 +340,9 @@ def test_a_lost_log_does_not_hold_up_an_interrupt(full_disk, project: Project) -
     with project.environment(), SessionLog.create(session_file("s1")) as log:
         worker = load_worker(project.folder / "worker.yaml")
         wiring = Wiring(sinks=(log,), session_id="s1")
-        runtime = WorkerRuntime(worker=worker, model=Stuck(), workspace=project.folder, wiring=wiring)
+        runtime = WorkerRuntime(
+            worker=worker, model=Stuck(), workspace=project.folder, wiring=wiring
+        )
         result = in_loop(work)
     assert (result.status, result.exit_code) == ("failed", 1)
 

@@ -26,7 +26,9 @@ def worker(project: Project) -> Worker:
 
 def kept(session: str, workspace: Path, *events: Any) -> Path:
     """A session of the worker in that folder, with something left to do."""
-    start = SessionStart("script:x", str(workspace), "interactive", output_schema={"type": "object"})
+    start = SessionStart(
+        "script:x", str(workspace), "interactive", output_schema={"type": "object"}
+    )
     with SessionLog.create(session_file(session)) as log:
         log.copy(lines_of(start, MessageEvent(Message("user", "go")), *events))
     return log.path
@@ -77,13 +79,21 @@ def test_what_stays_as_it_was_begun(worker: Worker, tmp_path: Path) -> None:
     path = kept("s1", tmp_path)
     with open_session(worker, resume="s1") as session:
         assert session.resumed is not None
-        assert (session.resumed.model, session.resumed.output_schema) == ("script:x", {"type": "object"})
+        assert (session.resumed.model, session.resumed.output_schema) == (
+            "script:x",
+            {"type": "object"},
+        )
         assert [message.text for message in session.resumed.past.messages] == ["go"]
         assert (session.resumed.last, session.resumed.forked_from) == (session.lines[-1], None)
     with open_session(worker, resume="s1", fork=True) as copy:
         assert copy.resumed is not None
-        assert (copy.resumed.forked_from, {line.session for line in copy.lines}) == ("s1", {copy.id})
-    assert [line.text() for line in read_session(path).lines] == [line.text() for line in session.lines]
+        assert (copy.resumed.forked_from, {line.session for line in copy.lines}) == (
+            "s1",
+            {copy.id},
+        )
+    assert [line.text() for line in read_session(path).lines] == [
+        line.text() for line in session.lines
+    ]
 
 
 def test_a_new_session_without_a_word_leaves_nothing(worker: Worker) -> None:
@@ -94,7 +104,9 @@ def test_a_new_session_without_a_word_leaves_nothing(worker: Worker) -> None:
     assert session_files() == []
 
 
-def test_a_line_that_forge_never_wrote_is_named_though_its_chain_holds(worker: Worker, tmp_path: Path) -> None:
+def test_a_line_that_forge_never_wrote_is_named_though_its_chain_holds(
+    worker: Worker, tmp_path: Path
+) -> None:
     path = kept("s1", tmp_path)
     first, second = read_session(path).lines
     broken = Line({**second.data, "message": {"role": "user"}}).copied("s1", first)

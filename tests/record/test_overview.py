@@ -27,13 +27,30 @@ def keep(*events: Event) -> Path:
         ([], "interrupted", True),
         ([SessionEnd({"status": "completed"})], "completed", False),
         ([SessionEnd({"status": "parked"})], "parked", True),
-        ([SessionEnd({"status": "parked"}), ApprovalResponse("r", ApprovalDecision(True))], "parked", True),
-        ([SessionEnd({"status": "parked"}), ApprovalResponse("r", ApprovalDecision(True)), START], "interrupted", True),
+        (
+            [SessionEnd({"status": "parked"}), ApprovalResponse("r", ApprovalDecision(True))],
+            "parked",
+            True,
+        ),
+        (
+            [
+                SessionEnd({"status": "parked"}),
+                ApprovalResponse("r", ApprovalDecision(True)),
+                START,
+            ],
+            "interrupted",
+            True,
+        ),
         ([SessionEnd({"status": "limit"})], "limit", False),
         ([SessionEnd({"status": "limit"}), START], "limit", False),
     ],
 )
 def test_a_session_at_a_glance(events: list[Event], status: str, waits: bool) -> None:
     seen = session_overview(keep(StatusEvent("info", "a"), *events))
-    assert (seen.session, seen.worker, seen.model, seen.workspace) == ("s1", "w", "script:x", "/somewhere")
+    assert (seen.session, seen.worker, seen.model, seen.workspace) == (
+        "s1",
+        "w",
+        "script:x",
+        "/somewhere",
+    )
     assert (seen.status, seen.waits, seen.pid, seen.task) == (status, waits, None, "")

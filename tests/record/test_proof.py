@@ -89,9 +89,13 @@ def rewritten(project: Project, change: Callable[[dict[str, Any]], None]) -> Non
     """Change the last line, and seal it as anybody can."""
     *before, last = (json.loads(line) for line in log(project).read_text().splitlines())
     change(last)
-    sealed = json.dumps({key: value for key, value in last.items() if key != "hash"}, ensure_ascii=False)
+    sealed = json.dumps(
+        {key: value for key, value in last.items() if key != "hash"}, ensure_ascii=False
+    )
     last["hash"] = hashlib.sha256(sealed.encode()).hexdigest()
-    log(project).write_text("".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in (*before, last)))
+    log(project).write_text(
+        "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in (*before, last))
+    )
 
 
 def without_key(project: Project) -> None:
@@ -118,7 +122,9 @@ def with_another_answer(project: Project) -> None:
 
 @pytest.mark.long
 @pytest.mark.few(2)
-@pytest.mark.parametrize("lose", [without_key, without_proof, with_another_proof, with_nonsense, with_another_answer])
+@pytest.mark.parametrize(
+    "lose", [without_key, without_proof, with_another_proof, with_nonsense, with_another_answer]
+)
 def test_a_yes_that_is_not_proven_asks_again_and_another_counts(
     parked: Project, lose: Callable[[Project], None]
 ) -> None:
@@ -144,7 +150,9 @@ def test_a_no_needs_no_proof(parked: Project) -> None:
     assert resumed(parked, "-r", log(parked).stem)[1] == ""
 
 
-def test_a_session_that_was_moved_with_its_home_keeps_its_yes(parked: Project, tmp_path: Path) -> None:
+def test_a_session_that_was_moved_with_its_home_keeps_its_yes(
+    parked: Project, tmp_path: Path
+) -> None:
     name = log(parked).stem
     shutil.move(parked.home, tmp_path / "moved")
     parked.home.symlink_to(tmp_path / "moved")
@@ -155,7 +163,9 @@ def test_a_record_elsewhere_takes_a_yes_of_its_own(parked: Project) -> None:
     there = parked.folder / log(parked).name
     shutil.copy(log(parked), there)
     (waiting,) = json.loads(parked.forge("approvals", "list", "--json").stdout)
-    assert parked.forge("approvals", "answer", str(there), waiting["request"], "yes").returncode == 0
+    assert (
+        parked.forge("approvals", "answer", str(there), waiting["request"], "yes").returncode == 0
+    )
     assert resumed(parked, "-r", str(there)) == (0, "x")
 
 
@@ -173,7 +183,9 @@ def test_a_yes_that_could_not_count_is_not_taken(parked: Project) -> None:
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("change", ["worker", "workspace"])
-def test_a_yes_is_for_this_worker_file_and_this_folder(parked: Project, change: str, tmp_path: Path) -> None:
+def test_a_yes_is_for_this_worker_file_and_this_folder(
+    parked: Project, change: str, tmp_path: Path
+) -> None:
     argv = ["-r", log(parked).stem]
     if change == "worker":
         parked.write("worker.yaml", WORKER + "description: other\n")
@@ -198,7 +210,9 @@ def test_the_key_is_the_users_alone(parked: Project) -> None:
     assert {path.name: path.stat().st_mode & 0o777 for path in proofs.iterdir()} == {".key": 0o600}
 
 
-def test_many_that_make_the_key_at_once_have_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_many_that_make_the_key_at_once_have_the_same(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("FORGE_HOME", str(tmp_path))
     (tmp_path / "proofs").mkdir()
     (tmp_path / "proofs" / ".key").write_bytes(b"torn")

@@ -32,7 +32,10 @@ SHAPES = {
 
 @pytest.fixture
 def worker(project: Project) -> Project:
-    project.write("tools.py", "def echo(text: str, more: dict[str, str] = {}) -> dict: return {text: [text], **more}\n")
+    project.write(
+        "tools.py",
+        "def echo(text: str, more: dict[str, str] = {}) -> dict: return {text: [text], **more}\n",
+    )
     project.write(
         "worker.yaml",
         "name: w\ntoolsets: {custom: {module: ./tools.py, tools: [echo], approval: {default: preApproved}}}\n",
@@ -41,7 +44,12 @@ def worker(project: Project) -> Project:
 
 
 def recorder_for(lines: list[JsonObject], environ: dict[str, str] | None = None) -> Recorder:
-    return Recorder(lambda line: lines.append(line.data), session="s1", worker="w", redactor=Redactor(environ or {}))
+    return Recorder(
+        lambda line: lines.append(line.data),
+        session="s1",
+        worker="w",
+        redactor=Redactor(environ or {}),
+    )
 
 
 def test_every_line_is_numbered_sealed_and_tied_to_the_one_before(worker: Project) -> None:
@@ -99,7 +107,9 @@ def test_the_seal_survives_the_way_to_a_file_and_back() -> None:
 
 
 @pytest.mark.parametrize("secret", [KEY, *SHAPES.values()], ids=["environment", *SHAPES])
-def test_no_secret_reaches_any_line(worker: Project, secret: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_secret_reaches_any_line(
+    worker: Project, secret: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FOO_API_KEY", KEY)
     turn = calls(
         call("echo", text=secret, more={secret: f"a {secret} b"}),
@@ -138,12 +148,25 @@ def test_a_secret_that_is_streamed_in_pieces_is_never_sent(
     assert seen.result.response == text
 
 
-def test_what_is_printed_holds_no_secret_and_the_file_that_was_named_the_whole_answer(worker: Project) -> None:
+def test_what_is_printed_holds_no_secret_and_the_file_that_was_named_the_whole_answer(
+    worker: Project,
+) -> None:
     worker.write(
-        "script.yaml", f"turns: [{{calls: [{{tool: echo, input: {{text: {KEY}}}}}]}}, {{text: it is {KEY}}}]\n"
+        "script.yaml",
+        f"turns: [{{calls: [{{tool: echo, input: {{text: {KEY}}}}}]}}, {{text: it is {KEY}}}]\n",
     )
     done = worker.forge(
-        *("run", "worker.yaml", "go", "-m", "script:script.yaml", "--trace", "debug", "-o", "answer.txt"),
+        *(
+            "run",
+            "worker.yaml",
+            "go",
+            "-m",
+            "script:script.yaml",
+            "--trace",
+            "debug",
+            "-o",
+            "answer.txt",
+        ),
         env={"FOO_AUTH": KEY},
     )
     assert (done.returncode, done.stdout) == (0, "it is [redacted:FOO_AUTH]\n")

@@ -90,7 +90,9 @@ def check(messages: Sequence[Message]) -> None:
     for before, after in zip(messages, [*messages[1:], None], strict=False):
         if before.calls:
             assert after is not None
-            assert [result.call_id for result in after.results] == [each.id for each in before.calls]
+            assert [result.call_id for result in after.results] == [
+                each.id for each in before.calls
+            ]
         elif before.role == "assistant":
             assert after is None or after.role == "user"
         assert before.role != "tool" or after is None or after.role != "tool"
@@ -124,7 +126,10 @@ def test_the_whole_history_comes_back_as_the_model_knew_it(boss: Project) -> Non
 
 
 def test_attachments_come_back() -> None:
-    files = (Attachment("a.txt", "text/plain", b"words"), Attachment("b.png", "image/png", b"\x89PNG\x00\xff"))
+    files = (
+        Attachment("a.txt", "text/plain", b"words"),
+        Attachment("b.png", "image/png", b"\x89PNG\x00\xff"),
+    )
     message = Message("user", "look", attachments=files)
     assert past_of(MessageEvent(message)).messages == (message,)
 
@@ -133,18 +138,27 @@ def test_a_call_that_was_approved_and_has_no_result_may_have_run(boss: Project) 
     lines = kept(boss.run(calls(call("change", what="x"), call("look", at="y")), "Done."))
     decided = next(at for at, line in enumerate(lines) if line.type == "approvalDecided")
     started = read_past(lines[:decided])
-    assert (started.in_flight, [each.name for each in started.cut_off]) == (frozenset(), ["change", "look"])
+    assert (started.in_flight, [each.name for each in started.cut_off]) == (
+        frozenset(),
+        ["change", "look"],
+    )
     approved = read_past(lines[: decided + 1])
     assert approved.in_flight == {'["change", {"what": "x"}]'}
     told = [result.text for result in approved.messages[-1].results]
     assert ["may have run" in text and "not repeated" in text for text in told] == [True, False]
     done = read_past(lines[: decided + 2])
     assert (done.in_flight, [each.name for each in done.cut_off]) == (frozenset(), ["look"])
-    assert [result.text for result in done.messages[-1].results] == ["changed x", '{"type": "interrupted"}']
+    assert [result.text for result in done.messages[-1].results] == [
+        "changed x",
+        '{"type": "interrupted"}',
+    ]
 
 
 def test_a_parked_request_waits_until_it_is_decided(boss: Project) -> None:
-    seen = boss.run(calls(call("look", at="a"), call("risk", what="b"), call("risk", what="c")), on_ask=OnAsk.PARK)
+    seen = boss.run(
+        calls(call("look", at="a"), call("risk", what="b"), call("risk", what="c")),
+        on_ask=OnAsk.PARK,
+    )
     lines = kept(seen)
     past = read_past(lines)
     assert [each.name for each in past.calls] == ["look", "risk", "risk"]
@@ -157,7 +171,9 @@ def test_a_parked_request_waits_until_it_is_decided(boss: Project) -> None:
 
 
 def answered(lines: list[Line], request: str, approved: bool, note: str | None = None) -> None:
-    lines += lines_of(ApprovalResponse(request, ApprovalDecision(approved, note=note)), after=lines[-1])
+    lines += lines_of(
+        ApprovalResponse(request, ApprovalDecision(approved, note=note)), after=lines[-1]
+    )
 
 
 def test_the_last_answer_counts(boss: Project) -> None:
@@ -181,7 +197,10 @@ def test_a_request_further_down_waits_at_its_place(boss: Project) -> None:
     answered(lines, waiting.id, True)
     seen = go_on(boss, lines, calls(call("helper", input="do it")), "Done.")
     assert seen.result.status == "completed"
-    assert [(each.tool_name, each.status) for each in seen.outcomes] == [("risk", "success"), ("helper", "success")]
+    assert [(each.tool_name, each.status) for each in seen.outcomes] == [
+        ("risk", "success"),
+        ("helper", "success"),
+    ]
 
 
 def go_on(project: Project, lines: list[Line], *turns: Any, **options: Any) -> Seen:
@@ -194,6 +213,14 @@ def past_of(*events: Event) -> Past:
 
 def test_an_empty_session_and_unknown_events() -> None:
     assert past_of() == Past()
-    invented = {"v": 1, "seq": 1, "time": "", "session": "s", "worker": "w", "depth": 0, "type": "invented later"}
+    invented = {
+        "v": 1,
+        "seq": 1,
+        "time": "",
+        "session": "s",
+        "worker": "w",
+        "depth": 0,
+        "type": "invented later",
+    }
     assert read_past([Line({**invented, "x": 1})]) == Past()
     assert not Past().unfinished

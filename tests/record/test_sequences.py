@@ -4,7 +4,12 @@ import time
 
 import pytest
 
-from forge_cli.record.sequences import COMMAND_LIMIT, RepeatedSequence, find_repeated, normalise_command
+from forge_cli.record.sequences import (
+    COMMAND_LIMIT,
+    RepeatedSequence,
+    find_repeated,
+    normalise_command,
+)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +56,10 @@ def test_the_longest_first_and_parts_only_where_they_are_more_frequent() -> None
 
 
 def test_five_at_most() -> None:
-    assert [each[0] for each in found(*((f"s{n}", "abcdef") for n in range(3)))] == ["abcde", "bcdef"]
+    assert [each[0] for each in found(*((f"s{n}", "abcdef") for n in range(3)))] == [
+        "abcde",
+        "bcdef",
+    ]
 
 
 def test_one_call_counts_once() -> None:

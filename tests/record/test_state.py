@@ -45,7 +45,9 @@ def told(*calls: ToolCall, text: str = "") -> MessageEvent:
 
 
 def decided(call: ToolCall, approved: bool = True, request: str | None = None) -> ApprovalDecided:
-    return ApprovalDecided(call.id, "ask", approved, "user", None, None, "why", cached=False, request_id=request)
+    return ApprovalDecided(
+        call.id, "ask", approved, "user", None, None, "why", cached=False, request_id=request
+    )
 
 
 def started(call: ToolCall) -> ToolStarted:
@@ -64,13 +66,39 @@ def below(*events: Event) -> list[Event]:
 def story() -> list[Event]:
     """A child worker that asks, is answered while nobody works, and is resumed; then other tasks and a way back."""
     return [
-        *(START, said("go"), TurnStart(1, "d", ("child",)), told(HELP), started(HELP), decided(HELP)),
+        *(
+            START,
+            said("go"),
+            TurnStart(1, "d", ("child",)),
+            told(HELP),
+            started(HELP),
+            decided(HELP),
+        ),
         *below(WorkerUpdate("started", "w", "h"), said("help"), told(PAY), started(PAY), ASKED),
         *(ApprovalResponse("r", YES), START),
-        *below(decided(PAY, request="r"), ended(PAY), told(text="Helped."), WorkerUpdate("completed", "w", "h")),
-        *(ended(HELP), ContextUsage(5, 100, elided=("h",)), told(text="Done."), said("more"), told(text="Yes.")),
-        *(MessageEvent(Message("user", "so far", summary=Summary("short")), summary_of=3), said("and more")),
-        *(told(text="Well."), ContextUsage(0, 100, rewound=20), said("otherwise"), ContextUsage(0, 100, cleared=True)),
+        *below(
+            decided(PAY, request="r"),
+            ended(PAY),
+            told(text="Helped."),
+            WorkerUpdate("completed", "w", "h"),
+        ),
+        *(
+            ended(HELP),
+            ContextUsage(5, 100, elided=("h",)),
+            told(text="Done."),
+            said("more"),
+            told(text="Yes."),
+        ),
+        *(
+            MessageEvent(Message("user", "so far", summary=Summary("short")), summary_of=3),
+            said("and more"),
+        ),
+        *(
+            told(text="Well."),
+            ContextUsage(0, 100, rewound=20),
+            said("otherwise"),
+            ContextUsage(0, 100, cleared=True),
+        ),
     ]
 
 
@@ -94,12 +122,23 @@ def test_a_way_back_leads_to_what_was_there_before_room_was_made() -> None:
     assert texts(*talk, *after) == ["abcd", "e", "f", "g", "h"]
     assert texts(*talk, *after, ContextUsage(0, 9, rewound=9)) == ["abcd", "e", "f"]
     assert texts(*talk, *after, ContextUsage(0, 9, rewound=6)) == ["a", "b", "c", "d"]
-    assert texts(*talk, *after, ContextUsage(0, 9, rewound=6), said("i"), ContextUsage(0, 9, rewound=4)) == ["a", "b"]
+    assert texts(
+        *talk, *after, ContextUsage(0, 9, rewound=6), said("i"), ContextUsage(0, 9, rewound=4)
+    ) == ["a", "b"]
 
 
 def test_an_id_that_comes_again_is_another_call() -> None:
     other = ToolCall("p", "pay", {"to": "Bob"})
-    events = [START, told(PAY), started(PAY), decided(PAY), ended(PAY), told(other), started(other), decided(other)]
+    events = [
+        START,
+        told(PAY),
+        started(PAY),
+        decided(PAY),
+        ended(PAY),
+        told(other),
+        started(other),
+        decided(other),
+    ]
     state = fold_lines(lines_of(*events))
     assert [(each.call, each.result is not None, each.number) for each in state.calls] == [
         (PAY, True, 1),
@@ -109,7 +148,9 @@ def test_an_id_that_comes_again_is_another_call() -> None:
 
 
 def test_a_long_conversation_is_not_copied_for_each_message() -> None:
-    lines = lines_of(*(event for number in range(1500) for event in (said(f"{number}"), told(text="ok"))))
+    lines = lines_of(
+        *(event for number in range(1500) for event in (said(f"{number}"), told(text="ok")))
+    )
     for line in lines:
         _ = line.event
     tracemalloc.start()
@@ -123,7 +164,17 @@ def test_a_long_conversation_is_not_copied_for_each_message() -> None:
 def test_each_decision_has_the_end_of_its_own_call() -> None:
     other = ToolCall("p", "pay", {"to": "Bob"})
     lines = lines_of(
-        START, told(PAY), started(PAY), decided(PAY), ended(PAY), told(other), started(other), decided(other)
+        START,
+        told(PAY),
+        started(PAY),
+        decided(PAY),
+        ended(PAY),
+        told(other),
+        started(other),
+        decided(other),
     )
     rows = list(csv.DictReader(io.StringIO(decisions_csv([lines]))))
-    assert [(row["input"], row["status"]) for row in rows] == [('{"to": "Ana"}', "success"), ('{"to": "Bob"}', "")]
+    assert [(row["input"], row["status"]) for row in rows] == [
+        ('{"to": "Ana"}', "success"),
+        ('{"to": "Bob"}', ""),
+    ]

@@ -18,7 +18,14 @@ from forge_cli.files.regular import read_regular
 from forge_cli.record.batch import BatchLog
 from forge_cli.record.log import read_session
 from forge_cli.record.overview import session_overview
-from forge_cli.record.places import SessionLost, lock_file, lock_log, session_file, sessions_folder, unlock_log
+from forge_cli.record.places import (
+    SessionLost,
+    lock_file,
+    lock_log,
+    session_file,
+    sessions_folder,
+    unlock_log,
+)
 from forge_cli.record.recorder import Recorder, RecordLog, SessionLog
 from forge_cli.sandbox.secrets import Redactor
 from forge_cli.testing import Project, call, calls, scripted_model
@@ -105,8 +112,12 @@ def test_an_approval_is_on_the_disk_before_the_call_and_its_result_before_the_ne
     monkeypatch.setattr(SYNC, disk(place))
     with keeper.environment(), SessionLog.create(session_file("s1")) as log:
         seen = keeper.run(model=Watching(), sinks=(log,))
-        assert place.read_bytes() == log.path.read_bytes(), "something of a session that has ended is lost"
-    assert [outcome.value.text() for outcome in seen.outcomes] == ["toolStarted approvalDecided"] * 2
+        assert place.read_bytes() == log.path.read_bytes(), (
+            "something of a session that has ended is lost"
+        )
+    assert [outcome.value.text() for outcome in seen.outcomes] == [
+        "toolStarted approvalDecided"
+    ] * 2
     assert [types.count("toolResult") for types in asked] == [0, 2]
     assert types(place)[-1] == "sessionEnd"
 
@@ -115,7 +126,10 @@ def test_an_approval_is_on_the_disk_before_the_call_and_its_result_before_the_ne
 async def test_the_log_of_an_item_waits_for_the_disk_only_where_somebody_asks_for_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place, approved = tmp_path / "disk", ApprovalDecided("c", "ask", True, "user", None, None, "", cached=False)
+    place, approved = (
+        tmp_path / "disk",
+        ApprovalDecided("c", "ask", True, "user", None, None, "", cached=False),
+    )
     monkeypatch.setattr(SYNC, disk(place))
     with BatchLog.create(session_file("s1")) as log:
         write = recorder(log)
@@ -128,7 +142,9 @@ async def test_the_log_of_an_item_waits_for_the_disk_only_where_somebody_asks_fo
 
 
 @pytest.mark.anyio
-async def test_the_log_of_an_item_is_lost_where_the_disk_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_log_of_an_item_is_lost_where_the_disk_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def broken(descriptor: int) -> None:
         raise OSError(5, "Input/output error")
 
@@ -151,7 +167,9 @@ def test_a_disk_that_fails_stops_the_work(keeper: Project, monkeypatch: pytest.M
     with keeper.environment(), SessionLog.create(session_file("s1")) as log:
         seen = keeper.run(calls(call("spoil", how="remove")), "Done.", sinks=(log,))
     assert (seen.result.status, seen.result.exit_code) == ("failed", 1)
-    assert "the session's log cannot be written any more: Input/output error" in (seen.result.error or "")
+    assert "the session's log cannot be written any more: Input/output error" in (
+        seen.result.error or ""
+    )
     assert not (keeper.folder / "spoilt").exists()
 
 
@@ -180,7 +198,10 @@ def test_a_session_of_that_name_is_never_written_over() -> None:
     with SessionLog.create(session_file("s1")) as log:
         recorder(log)(START)
     before = log.path.read_bytes()
-    with SessionLog.create(session_file("s1")) as log, pytest.raises(SessionLost, match="File exists"):
+    with (
+        SessionLog.create(session_file("s1")) as log,
+        pytest.raises(SessionLost, match="File exists"),
+    ):
         recorder(log)(START)
     assert (log.path.read_bytes(), os.listdir(log.path.parent)) == (before, ["s1.jsonl"])
 
@@ -218,7 +239,12 @@ def test_what_is_not_a_file_hangs_nobody(project: Project, kind: str) -> None:
             odd.symlink_to("/dev/zero")
     if kind == "fifo":
         os.mkfifo(lock_file(odd))
-    commands = [["sessions", "list"], ["sessions", "verify"], ["sessions", "search", "go"], ["approvals", "list"]]
+    commands = [
+        ["sessions", "list"],
+        ["sessions", "verify"],
+        ["sessions", "search", "go"],
+        ["approvals", "list"],
+    ]
     for command in commands:
         done = project.forge(*command)
         assert (done.returncode, "odd" in f"{done.stdout}{done.stderr}") == (0, False), command
@@ -251,4 +277,7 @@ def test_the_last_words_of_another_thread_are_the_last() -> None:
             write(StatusEvent("info", "late"))
         over.set()
         watching.join()
-        assert [line.type for line in read_session(log.path).lines] == ["sessionStart", "sessionEnd"]
+        assert [line.type for line in read_session(log.path).lines] == [
+            "sessionStart",
+            "sessionEnd",
+        ]

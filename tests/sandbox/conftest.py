@@ -24,7 +24,11 @@ def _no_orphans() -> None:
 
 
 THREE_ZONES: list[dict[str, Any]] = [
-    {"name": "scratch", "mode": "rw", "approval": {"write": "preApproved", "delete": "preApproved"}},
+    {
+        "name": "scratch",
+        "mode": "rw",
+        "approval": {"write": "preApproved", "delete": "preApproved"},
+    },
     {"name": "output", "mode": "rw", "approval": {"write": "ask", "delete": "blocked"}},
     {"name": "src", "mode": "ro"},
 ]
@@ -67,7 +71,9 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def open_sandbox(root: Path) -> OpenSandbox:
-    def opened(zones: list[dict[str, Any]] | None = THREE_ZONES, *, protected: tuple[Path, ...] = ()) -> Sandbox:
+    def opened(
+        zones: list[dict[str, Any]] | None = THREE_ZONES, *, protected: tuple[Path, ...] = ()
+    ) -> Sandbox:
         config = parse_config(SandboxConfig, {"zones": zones})
         home = Path("/nonexistent/home")
         zones_open = open_zones(config, workspace=root, user_home=home, file="worker.yaml")

@@ -56,7 +56,17 @@ DIFFERENT = [
     ("[a-c]", "d"),
     (r"\*", "a"),
 ]
-MEANINGLESS = ["[a", "{a", "a}", "a\\", "[", "[[:no:]]", "!a", "{a,b}" * 7, "{" * 100 + "a" + "}" * 99]
+MEANINGLESS = [
+    "[a",
+    "{a",
+    "a}",
+    "a\\",
+    "[",
+    "[[:no:]]",
+    "!a",
+    "{a,b}" * 7,
+    "{" * 100 + "a" + "}" * 99,
+]
 
 
 def test_what_a_glob_matches() -> None:
@@ -99,7 +109,9 @@ def words(text: str) -> list[str]:
 name = st.sampled_from([*words("a b ab a.py build .hid é [a] {a,b} a* #a !a a\\b 1-"), "x y", "b "])
 glob_part = st.sampled_from(
     [
-        *words(r"a b a.py *.py * ** *** ? ?? [ab] [!a] [^a]* build .hid é [é] {a,b} \* \[a] []a] [a-b] [b-a] [a a\ "),
+        *words(
+            r"a b a.py *.py * ** *** ? ?? [ab] [!a] [^a]* build .hid é [é] {a,b} \* \[a] []a] [a-b] [b-a] [a a\ "
+        ),
         *words(r"**b *a*b* [[:alpha:]] [[:alpha:] [a-]* [!a-]* 1[--1] [\a-c] [a/b] #a"),
         r"x\ y",
         r"b\ ",
@@ -125,14 +137,27 @@ rules = st.lists(rule, min_size=1, max_size=5).map("\n".join)
 @example(["a/b/c", "b", "x/b"], {"": "[b-a]"})
 @example(["a/b", "c"], {"": "\\/**"})
 @example(["a/b/a.py", "a/b/b"], {"": "/a/b/*\n!/a/b/a.py\n", "a/": "/b/b"})
-def test_rules_leave_out_what_they_leave_out_for_git(paths: list[str], files: dict[str, str]) -> None:
+def test_rules_leave_out_what_they_leave_out_for_git(
+    paths: list[str], files: dict[str, str]
+) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        for path, text in [*((path, "") for path in paths), *((f"{below}.gitignore", files[below]) for below in files)]:
+        for path, text in [
+            *((path, "") for path in paths),
+            *((f"{below}.gitignore", files[below]) for below in files),
+        ]:
             with suppress(OSError):
                 (Path(folder) / path).parent.mkdir(parents=True, exist_ok=True)
                 (Path(folder) / path).write_bytes(text.encode())
         subprocess.run(["git", "init", "-q", folder], check=True)
-        argv = ["git", "-C", folder, "ls-files", "-z", "--others", "--exclude-per-directory=.gitignore"]
+        argv = [
+            "git",
+            "-C",
+            folder,
+            "ls-files",
+            "-z",
+            "--others",
+            "--exclude-per-directory=.gitignore",
+        ]
         listed = subprocess.run(argv, check=True, capture_output=True).stdout
         assert sorted(kept(folder.encode())) == sorted(path for path in listed.split(b"\0") if path)
 

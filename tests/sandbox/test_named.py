@@ -252,13 +252,19 @@ def test_no_letter_of_a_value_is_told_before_it_is_over(line: str) -> None:
 @pytest.mark.parametrize(
     ("data", "redacted"),
     [
-        ({"password": "hunter2", "token_count": "5"}, {"password": "[redacted:password]", "token_count": "5"}),
+        (
+            {"password": "hunter2", "token_count": "5"},
+            {"password": "[redacted:password]", "token_count": "5"},
+        ),
         ({"a": [{"apiKey": "abcdef1", "n": 1}]}, {"a": [{"apiKey": "[redacted:key]", "n": 1}]}),
         (
             {"headers": {"Authorization": "Basic abcdef"}},
             {"headers": {"Authorization": "Basic [redacted:authorization]"}},
         ),
-        ([{"name": "DB_PASSWORD", "value": "x12"}], [{"name": "DB_PASSWORD", "value": "[redacted:password]"}]),
+        (
+            [{"name": "DB_PASSWORD", "value": "x12"}],
+            [{"name": "DB_PASSWORD", "value": "[redacted:password]"}],
+        ),
         ([{"name": "HOME", "value": "x12"}], [{"name": "HOME", "value": "x12"}]),
         ({"password": 'quo"ted \\ é'}, {"password": "[redacted:password]"}),
         ({"password": "${VAR}", "secret": "", "token": None, "key": True}, None),
@@ -275,7 +281,18 @@ NAMES = st.sampled_from(
     ["password", "apiKey", "X-Auth-Token", "name", "value", "auth", "cookie", "token_count", "user"]
 )
 VALUES = st.sampled_from(
-    ["hunter2", "${X}", "swordfish", "A=b; c=d", "Basic abcdef", BASIC, "/a/b", 'q"u\\o1', "two words", ""]
+    [
+        "hunter2",
+        "${X}",
+        "swordfish",
+        "A=b; c=d",
+        "Basic abcdef",
+        BASIC,
+        "/a/b",
+        'q"u\\o1',
+        "two words",
+        "",
+    ]
 )
 
 
@@ -290,7 +307,18 @@ def test_data_is_judged_as_its_text_is(data: dict[str, object]) -> None:
 noise = st.text(" \n\\\"'`=:;,&?-_>|abZ09./@", max_size=8)
 words = st.sampled_from([MARKED.sub(r"\1", line) for line in lines(SECRETS)] + lines(EVERYDAY))
 parts = st.sampled_from(
-    ["password", "TOKEN", "api_key", "Cookie", "value", "name", "login me ", "-u me:", "export ", "\\n"]
+    [
+        "password",
+        "TOKEN",
+        "api_key",
+        "Cookie",
+        "value",
+        "name",
+        "login me ",
+        "-u me:",
+        "export ",
+        "\\n",
+    ]
 )
 texts = st.lists(words | noise | parts, max_size=6).map("".join)
 
@@ -306,7 +334,9 @@ def test_however_a_text_is_split_the_same_is_told(text: str, data: st.DataObject
 @given(texts)
 def test_what_was_redacted_once_stays(text: str) -> None:
     told = REDACTOR.redact(text)
-    assert re.sub(r"\[redacted:[a-z-]+\]", "", REDACTOR.redact(told)) == re.sub(r"\[redacted:[a-z-]+\]", "", told)
+    assert re.sub(r"\[redacted:[a-z-]+\]", "", REDACTOR.redact(told)) == re.sub(
+        r"\[redacted:[a-z-]+\]", "", told
+    )
 
 
 @pytest.mark.long
@@ -351,7 +381,11 @@ def test_it_takes_linear_time_whatever_it_reads(piece: str, end: str) -> None:
 def test_no_secret_of_a_file_that_was_read_is_in_the_log(project: Project) -> None:
     content = "\n".join(MARKED.sub(r"\1", line) for line in lines(SECRETS))
     project.write("notes.txt", content)
-    project.write("worker.yaml", "name: w\ntoolsets: {filesystem: {approval: {default: preApproved}}}\n")
+    project.write(
+        "worker.yaml", "name: w\ntoolsets: {filesystem: {approval: {default: preApproved}}}\n"
+    )
     seen = project.run(calls(call("read_file", path="notes.txt")), "password: hunter22 it is")
     log = json.dumps([line.data for line in seen.record], ensure_ascii=False)
-    assert not [secret for secret in set(MARKED.findall(SECRETS)) if len(secret) > 8 and secret in log]
+    assert not [
+        secret for secret in set(MARKED.findall(SECRETS)) if len(secret) > 8 and secret in log
+    ]

@@ -29,12 +29,16 @@ def test_names_that_no_file_may_have(name: str, problem: str) -> None:
     assert problem in (unusable(name) or "")
 
 
-@each_row("name", ["a.txt", "-rf", "~", "CON", "a:b", "a\\b", "‥", "café", "👨\u200d👩", "n" * 255, " "])
+@each_row(
+    "name", ["a.txt", "-rf", "~", "CON", "a:b", "a\\b", "‥", "café", "👨\u200d👩", "n" * 255, " "]
+)
 def test_names_that_are_ordinary(name: str) -> None:
     assert unusable(name) is None
 
 
-@pytest.mark.parametrize("other", ["cafe\u0301", "ｃafé", "ca\u200bfé", "ca\ufe0ffé", "ca\u034ffé", "caf\u00ade\u0301"])
+@pytest.mark.parametrize(
+    "other", ["cafe\u0301", "ｃafé", "ca\u200bfé", "ca\ufe0ffé", "ca\u034ffé", "caf\u00ade\u0301"]
+)
 def test_names_that_look_the_same(other: str) -> None:
     assert lookalike_key(other) == lookalike_key("café")
 

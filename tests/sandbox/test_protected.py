@@ -21,7 +21,12 @@ def test_every_name_is_found_with_its_reason() -> None:
     for row in TABLE:
         for name in row.names:
             parts = name.replace("*", "x").rstrip("/").split("/")
-            for way in (parts, ["deep", *parts], [*parts, "below"], [part.upper() for part in parts]):
+            for way in (
+                parts,
+                ["deep", *parts],
+                [*parts, "below"],
+                [part.upper() for part in parts],
+            ):
                 found = protected_among(way)
                 if found is None or found[1] != row.why:
                     failures.append((way, found))
@@ -29,11 +34,20 @@ def test_every_name_is_found_with_its_reason() -> None:
 
 
 def test_a_name_in_a_folder_counts_only_there() -> None:
-    assert protected_among(["a", ".github", "workflows", "x.yml"]) == (".github/workflows", "a CI service runs it")
+    assert protected_among(["a", ".github", "workflows", "x.yml"]) == (
+        ".github/workflows",
+        "a CI service runs it",
+    )
     assert protected_among(["workflows", "x.yml"]) is None
     assert protected_among([".github", "docs", "workflows"]) is None
-    assert protected_among(["workflows"], ".github") == (".github/workflows", "a CI service runs it")
-    assert protected_among([".forgejo", "workflows", "x.yml"]) == (".forgejo/workflows", "a CI service runs it")
+    assert protected_among(["workflows"], ".github") == (
+        ".github/workflows",
+        "a CI service runs it",
+    )
+    assert protected_among([".forgejo", "workflows", "x.yml"]) == (
+        ".forgejo/workflows",
+        "a CI service runs it",
+    )
     assert protected_among(["src"], ".claude") is None
     assert is_protected("workflows", ".github")
     assert not is_protected("workflows")
@@ -50,9 +64,33 @@ def test_a_name_in_two_folders_counts_only_there() -> None:
 
 
 EVERYDAY = (
-    *("src/app.py", "conftest.py", "tests/conftest.py", "Makefile", "pyproject.toml", "package.json", "setup.py"),
-    *(".gitignore", ".dockerignore", "compose.yaml", "docker-compose.yml", "Dockerfile", ".python-version", ".nvmrc"),
-    *("tsconfig.json", ".eslintrc.json", ".prettierrc", ".editorconfig", "build.gradle", "pom.xml", "go.mod"),
+    *(
+        "src/app.py",
+        "conftest.py",
+        "tests/conftest.py",
+        "Makefile",
+        "pyproject.toml",
+        "package.json",
+        "setup.py",
+    ),
+    *(
+        ".gitignore",
+        ".dockerignore",
+        "compose.yaml",
+        "docker-compose.yml",
+        "Dockerfile",
+        ".python-version",
+        ".nvmrc",
+    ),
+    *(
+        "tsconfig.json",
+        ".eslintrc.json",
+        ".prettierrc",
+        ".editorconfig",
+        "build.gradle",
+        "pom.xml",
+        "go.mod",
+    ),
     *(
         "gradle/libs.versions.toml",
         ".yarn/cache/x.zip",
@@ -61,7 +99,14 @@ EVERYDAY = (
         "docs/rules.md",
         "repo/config.toml",
     ),
-    *("Cargo.toml", "vite.config.ts", "README.md", ".github/dependabot.yml", ".github/ISSUE_TEMPLATE/bug.md", "mise/x"),
+    *(
+        "Cargo.toml",
+        "vite.config.ts",
+        "README.md",
+        ".github/dependabot.yml",
+        ".github/ISSUE_TEMPLATE/bug.md",
+        "mise/x",
+    ),
 )
 
 
@@ -71,16 +116,47 @@ def test_sources_that_people_edit_all_day_do_not_ask(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["lefthook.yaml", ".lefthook.toml", ".devcontainer.json", ".pre-commit-config.yml", ".pnpmfile.cjs"]
+    "name",
+    [
+        "lefthook.yaml",
+        ".lefthook.toml",
+        ".devcontainer.json",
+        ".pre-commit-config.yml",
+        ".pnpmfile.cjs",
+    ],
 )
 def test_other_spellings_of_a_name_that_programs_read_are_protected(name: str) -> None:
     assert is_protected(name)
 
 
 STARTED = (
-    *(".hg/hgrc", ".mvn/extensions.xml", ".bazelrc", ".gdbinit", ".pdbrc", ".Rprofile", ".exrc", ".nvim.lua", ".rspec"),
-    *(".yarn/releases/yarn.cjs", "compose.override.yaml", "docker-compose.override.yml", ".run/x.run.xml", ".rules"),
-    *(".github/prompts/a.md", ".config/git/config", ".ignore", ".irbrc", ".lldbinit", "a.code-workspace", ".ssh/rc"),
+    *(
+        ".hg/hgrc",
+        ".mvn/extensions.xml",
+        ".bazelrc",
+        ".gdbinit",
+        ".pdbrc",
+        ".Rprofile",
+        ".exrc",
+        ".nvim.lua",
+        ".rspec",
+    ),
+    *(
+        ".yarn/releases/yarn.cjs",
+        "compose.override.yaml",
+        "docker-compose.override.yml",
+        ".run/x.run.xml",
+        ".rules",
+    ),
+    *(
+        ".github/prompts/a.md",
+        ".config/git/config",
+        ".ignore",
+        ".irbrc",
+        ".lldbinit",
+        "a.code-workspace",
+        ".ssh/rc",
+    ),
 )
 
 
@@ -90,7 +166,8 @@ def test_files_that_programs_run_by_themselves_are_protected(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "secret"), [(".env", True), (".ENV.local", True), (".environment", True), ("env", False)]
+    ("name", "secret"),
+    [(".env", True), (".ENV.local", True), (".environment", True), ("env", False)],
 )
 def test_files_and_searches_agree_on_what_may_hold_secrets(name: str, secret: bool) -> None:
     assert is_secret(name) is secret

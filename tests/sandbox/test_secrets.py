@@ -25,7 +25,12 @@ HEX = "0a1f" * 20
 KEYS = {
     "anthropic": [f"sk-ant-api03-{ABC[:90]}"],
     "openai": [f"sk-{ABC[:48]}", f"sk-proj-{ABC[:60]}"],
-    "github": [f"ghp_{ABC[:36]}", f"gho_{ABC[:36]}", f"ghs_{ABC[:36]}", f"github_pat_{ABC[:22]}_{ABC[:59]}"],
+    "github": [
+        f"ghp_{ABC[:36]}",
+        f"gho_{ABC[:36]}",
+        f"ghs_{ABC[:36]}",
+        f"github_pat_{ABC[:22]}_{ABC[:59]}",
+    ],
     "gitlab": [f"glpat-{ABC[:20]}", f"glrt-{ABC[:20]}"],
     "aws": ["AKIAABCD1234EFGH5678", "ASIAABCD1234EFGH5678"],
     "google": [f"AIza{ABC[:35]}"],
@@ -112,15 +117,23 @@ KEYS = {
     ],
 }
 AROUND = {
-    "aws-secret": [("aws_secret_access_key = ", ABC[:40], ""), ('"SecretAccessKey": "', ABC[:40], '"')],
+    "aws-secret": [
+        ("aws_secret_access_key = ", ABC[:40], ""),
+        ('"SecretAccessKey": "', ABC[:40], '"'),
+    ],
     "slack-webhook": [("https://hooks.slack.com/services/", f"T0A1B2C3D/B0A1B2C3D/{ABC[:24]}", "")],
-    "discord-webhook": [("https://discord.com/api/webhooks/", f"123456789012345678/{ABC[:68]}", "")],
+    "discord-webhook": [
+        ("https://discord.com/api/webhooks/", f"123456789012345678/{ABC[:68]}", "")
+    ],
     "telegram": [("123456789:", ABC[:35], "")],
     "azure": [
         ("DefaultEndpointsProtocol=https;AccountKey=", f"{ABC[:86]}==", ";EndpointSuffix=x"),
         ("abc8", f"Q~{ABC[:34]}", ""),
     ],
-    "bearer": [("Authorization: Bearer ", f"{ABC[:20]}.~+/=", ""), ("authorization: bearer ", ABC[:40], "")],
+    "bearer": [
+        ("Authorization: Bearer ", f"{ABC[:20]}.~+/=", ""),
+        ("authorization: bearer ", ABC[:40], ""),
+    ],
     "basic-auth": [("Authorization: Basic ", "dXNlcjpwYXNzd29yZA==", "")],
     "url-password": [
         ("postgres://me:", "hunter2", "@db.example.org/x"),
@@ -164,7 +177,10 @@ SPELLINGS = {
     "a URL of escapes only, long": "".join(f"%{byte:02X}" for byte in LONG.encode()),
     "JSON": json.dumps(ODD),
     "JSON with letters": json.dumps(ODD, ensure_ascii=False),
-    "JSON for HTML": json.dumps(ODD).replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003E"),
+    "JSON for HTML": json.dumps(ODD)
+    .replace("&", "\\u0026")
+    .replace("<", "\\u003c")
+    .replace(">", "\\u003E"),
     "JSON with slashes": json.dumps(ODD).replace("/", "\\/"),
     "JSON in JSON": json.dumps(json.dumps({"key": ODD})),
     "JSON in JSON in JSON": json.dumps(json.dumps(json.dumps([ODD]))),
@@ -190,8 +206,16 @@ noise = st.text(string.ascii_letters + string.digits + " \n\\_-.:/@=%+~é", max_
 
 
 @each_row(("name", "lead", "secret", "close"), CASES)
-def test_the_usual_kinds_of_keys_are_known_by_their_shape(name: str, lead: str, secret: str, close: str) -> None:
-    for before, after in [("", ""), ("<", ">"), ("the key:\n", "\nis secret"), ('{"k": "', '"}'), ("a\\n", "\\n")]:
+def test_the_usual_kinds_of_keys_are_known_by_their_shape(
+    name: str, lead: str, secret: str, close: str
+) -> None:
+    for before, after in [
+        ("", ""),
+        ("<", ">"),
+        ("the key:\n", "\nis secret"),
+        ('{"k": "', '"}'),
+        ("a\\n", "\\n"),
+    ]:
         told = REDACTOR.redact(f"{before}{lead}{secret}{close}{after}")
         assert told == f"{before}{lead}[redacted:{name}]{close}{after}"
 
@@ -247,7 +271,18 @@ def test_names_that_say_secret(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["PWD", "OLDPWD", "SSH_AUTH_SOCK", "XAUTHORITY", "PATH", "EDITOR", "KEYBOARD", "AUTHOR", "BASE_URL"]
+    "name",
+    [
+        "PWD",
+        "OLDPWD",
+        "SSH_AUTH_SOCK",
+        "XAUTHORITY",
+        "PATH",
+        "EDITOR",
+        "KEYBOARD",
+        "AUTHOR",
+        "BASE_URL",
+    ],
 )
 def test_names_that_do_not(name: str) -> None:
     assert Redactor({name: "/some/place"}).redact("in /some/place") == "in /some/place"
@@ -255,7 +290,13 @@ def test_names_that_do_not(name: str) -> None:
 
 @each_row(("how", "text"), SPELLINGS.items())
 def test_a_known_secret_is_found_however_it_is_spelled(how: str, text: str) -> None:
-    for before, after in [("", ""), ("it is: ", " or so"), ("a\n", "\nb"), ("50% of \\", '\\"'), ('{"k": "', '"}')]:
+    for before, after in [
+        ("", ""),
+        ("it is: ", " or so"),
+        ("a\n", "\nb"),
+        ("50% of \\", '\\"'),
+        ('{"k": "', '"}'),
+    ]:
         told = SPELLED.redact(f"{before}{text}{after}")
         assert len(re.findall(r"\[redacted:(?:ODD_PASSWORD|LONG_KEY)\]", told)) == 1
         rest = told.removeprefix(before).removesuffix(after)
@@ -290,7 +331,21 @@ def test_ordinary_texts_stay_whatever_escapes_they_have(text: str) -> None:
 
 
 spelled = st.lists(
-    st.sampled_from([*SPELLINGS.values(), ODD, LONG, LONG[:60], "Bearer ", "://a:", "\\", "%", "\n", "%4", "\\u"])
+    st.sampled_from(
+        [
+            *SPELLINGS.values(),
+            ODD,
+            LONG,
+            LONG[:60],
+            "Bearer ",
+            "://a:",
+            "\\",
+            "%",
+            "\n",
+            "%4",
+            "\\u",
+        ]
+    )
     | noise,
     max_size=5,
 ).map("".join)
@@ -314,7 +369,9 @@ def test_marks_stay_as_they_are() -> None:
     assert REDACTOR.redact(text) == text
 
 
-words = st.sampled_from([*SECRETS, " ", "\n", "@", "/", "-----", "Bearer ", "://", "a", "sk-", "eyJ", "s", "ghp_"])
+words = st.sampled_from(
+    [*SECRETS, " ", "\n", "@", "/", "-----", "Bearer ", "://", "a", "sk-", "eyJ", "s", "ghp_"]
+)
 texts = st.lists(words | noise, max_size=6).map("".join)
 
 
@@ -356,7 +413,9 @@ def test_data_is_redacted_in_keys_and_values_alike() -> None:
 def test_in_a_large_text_the_same_secrets_are_found() -> None:
     draw = random.Random(1)
     starts = [shape.anchor for shape in SHAPES]
-    words = draw.choices([*SECRETS, *starts, " ", "\n", "-", ":", "word ", "a_long_name = ", ABC, HEX], k=5_000)
+    words = draw.choices(
+        [*SECRETS, *starts, " ", "\n", "-", ":", "word ", "a_long_name = ", ABC, HEX], k=5_000
+    )
     text = "".join(words)
     assert BY_SHAPE.redact(text) == tried_everywhere(text) != text
 
@@ -374,7 +433,11 @@ def test_letter_by_letter_no_part_of_a_secret_is_told_before_it_is_over(secret: 
     text = f"Look: {secret} - that is it"
     told = stream(list(text))
     assert "".join(told) == REDACTOR.redact(text) != text
-    assert not any(secret[-12:] in "".join(told[:end]) for end in range(len(told)) if not secret.endswith(CLOSINGS))
+    assert not any(
+        secret[-12:] in "".join(told[:end])
+        for end in range(len(told))
+        if not secret.endswith(CLOSINGS)
+    )
 
 
 CLOSINGS = tuple(close for _, _, _, close in CASES if close)
@@ -382,7 +445,21 @@ CLOSINGS = tuple(close for _, _, _, close in CASES if close)
 
 def test_no_more_is_held_back_than_may_become_a_secret() -> None:
     """The last letter of a piece may begin one."""
-    told = stream(["Hello ", "there", ", re", "ader. ", "See http", "s://", "example.org", "/a now", " s", "k", "y!"])
+    told = stream(
+        [
+            "Hello ",
+            "there",
+            ", re",
+            "ader. ",
+            "See http",
+            "s://",
+            "example.org",
+            "/a now",
+            " s",
+            "k",
+            "y!",
+        ]
+    )
     assert told == [
         "Hello ",
         "ther",

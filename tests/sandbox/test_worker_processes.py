@@ -69,14 +69,20 @@ def processes(place: Path, wanted: Sandbox) -> tuple[WorkerProcesses, list[str]]
         if (level, sentence) != ("debug", "commands: confined (bwrap)"):
             said.append(f"{level}: {sentence}")
 
-    return WorkerProcesses(wanted, workspace=place / "project", home=place / ".forge", notify=notify), said
+    return WorkerProcesses(
+        wanted, workspace=place / "project", home=place / ".forge", notify=notify
+    ), said
 
 
-async def run(place: Path, text: str, line: str, *, weakness: str | None = None, **options: Any) -> Finished:
+async def run(
+    place: Path, text: str, line: str, *, weakness: str | None = None, **options: Any
+) -> Finished:
     made, said = processes(place, sandbox(place, text))
     async with made.children:
         done = await made.run(bash_argv(line), timeout=60, **options)
-    assert said == ([f"warning: commands: confined, weaker (Landlock: {weakness})"] if weakness else [])
+    assert said == (
+        [f"warning: commands: confined, weaker (Landlock: {weakness})"] if weakness else []
+    )
     return done
 
 
@@ -104,7 +110,9 @@ async def test_off_is_off(place: Path) -> None:
 
 @pytest.mark.needs("bwrap")
 async def test_secrets_are_hidden_and_the_workers_own_files_are_kept(place: Path) -> None:
-    done = await run(place, "isolation: auto", "ls -A ~/.ssh; cat worker.yaml; echo x >> worker.yaml")
+    done = await run(
+        place, "isolation: auto", "ls -A ~/.ssh; cat worker.yaml; echo x >> worker.yaml"
+    )
     assert (done.stdout, done.exit_code) == ("name: w\n", 1)
     assert (place / "project/worker.yaml").read_text() == "name: w\n"
 
@@ -115,19 +123,26 @@ async def test_protected_names_that_a_command_makes_are_renamed_and_reported(pla
     (project / ".env").write_text("kept")
     made, said = processes(place, sandbox(place, "isolation: auto"))
     async with made.children:
-        first = await made.run(bash_argv("mkdir -p src/new/.git; echo x > .env.local; echo x > .env"), timeout=60)
+        first = await made.run(
+            bash_argv("mkdir -p src/new/.git; echo x > .env.local; echo x > .env"), timeout=60
+        )
         again = await made.run(bash_argv("touch src/new/file"), timeout=60)
         child = made.start(bash_argv("touch .mcp.json"), cwd=project)
         with anyio.fail_after(60):
             await child.ended.wait()
-    told = [re.sub(r"[0-9a-f]{8}\)", "X)", name) for name in (*first.appeared, *child.finished().appeared)]
+    told = [
+        re.sub(r"[0-9a-f]{8}\)", "X)", name)
+        for name in (*first.appeared, *child.finished().appeared)
+    ]
     assert told == [
         f"{project}/.env.local (renamed to removed-by-forge.env.local.X)",
         f"{project}/src/new/.git (renamed to removed-by-forge.git.X)",
         f"{project}/.mcp.json (renamed to removed-by-forge.mcp.json.X)",
     ]
     assert again.appeared == ()
-    assert [line.partition(": '")[0] for line in said] == ["warning: a command has made protected names"] * 2
+    assert [line.partition(": '")[0] for line in said] == [
+        "warning: a command has made protected names"
+    ] * 2
     assert sorted(path.name for path in project.iterdir() if path.name.startswith(".")) == [".env"]
     assert (project / ".env").read_text() == "kept"
 
@@ -159,7 +174,11 @@ async def test_protected_names_hold_among_any_number_of_files(place: Path) -> No
         (project / f"aaa/{number}").touch()
     (project / "pkg/api/.git").mkdir(parents=True)
     (project / "pkg/api/.env").touch()
-    done = await run(place, "isolation: auto", "for f in .git/config .env; do echo x >pkg/api/$f || echo held; done")
+    done = await run(
+        place,
+        "isolation: auto",
+        "for f in .git/config .env; do echo x >pkg/api/$f || echo held; done",
+    )
     assert done.stdout == "held\nheld\n"
 
 
@@ -179,7 +198,9 @@ async def test_parts_of_the_home_are_read_where_they_are_named(place: Path) -> N
         ("isolation: required\nnetwork: true", True),
     ],
 )
-async def test_the_network_follows_the_level_unless_something_is_said(place: Path, text: str, shared: bool) -> None:
+async def test_the_network_follows_the_level_unless_something_is_said(
+    place: Path, text: str, shared: bool
+) -> None:
     done = await run(place, text, "readlink /proc/self/ns/net")
     assert done.stdout.startswith("net:")
     assert (done.stdout.strip() == os.readlink("/proc/self/ns/net")) is shared
@@ -197,7 +218,11 @@ def repository(place: Path) -> Path:
 
 
 def contents(folder: Path) -> dict[str, str]:
-    return {str(file.relative_to(folder)): file.read_text() for file in folder.rglob("*") if file.is_file()}
+    return {
+        str(file.relative_to(folder)): file.read_text()
+        for file in folder.rglob("*")
+        if file.is_file()
+    }
 
 
 OPENED = {
@@ -212,18 +237,28 @@ OPENED = {
 @pytest.mark.few(2)
 @pytest.mark.needs("bwrap")
 @pytest.mark.parametrize("line", OPENED.values(), ids=OPENED)
-async def test_of_an_opened_folder_hooks_and_settings_stay(place: Path, repository: Path, line: str) -> None:
+async def test_of_an_opened_folder_hooks_and_settings_stay(
+    place: Path, repository: Path, line: str
+) -> None:
     before = contents(repository)
-    done = await run(place, "isolation: auto", f"{line}; echo new > .git/HEAD", writable=[repository])
+    done = await run(
+        place, "isolation: auto", f"{line}; echo new > .git/HEAD", writable=[repository]
+    )
     assert (done.exit_code, contents(repository)) == (0, before | {"HEAD": "new\n"})
     free = await run(place, "isolation: off", f"{line}; echo new > .git/HEAD")
-    assert (free.exit_code, contents(repository)) != (0, before | {"HEAD": "new\n"}), "it would have done no harm"
+    assert (free.exit_code, contents(repository)) != (0, before | {"HEAD": "new\n"}), (
+        "it would have done no harm"
+    )
 
 
 @pytest.mark.needs("bwrap")
 async def test_what_is_not_opened_stays_as_it_is(place: Path, repository: Path) -> None:
     (place / "project/src/.forge").mkdir()
-    for zones, opened in [("zones:", []), (ZONES, [repository]), ("zones:", [place / "project/src/.forge"])]:
+    for zones, opened in [
+        ("zones:", []),
+        (ZONES, [repository]),
+        ("zones:", [place / "project/src/.forge"]),
+    ]:
         line = "echo new > .git/HEAD; echo new > src/.forge/new; ls src/.forge"
         done = await run(place, f"isolation: auto\n{zones}", line, writable=opened)
         assert (done.stdout, (repository / "HEAD").read_text()) == ("", "old\n")
@@ -259,7 +294,9 @@ async def test_a_link_to_hooks_leads_afterwards_where_it_did(place: Path, reposi
 @pytest.mark.needs("bwrap")
 async def test_what_is_hidden_can_be_shown_to_one_command(place: Path) -> None:
     assert (await run(place, "isolation: auto", "cat ~/.ssh/id")).stdout == ""
-    assert (await run(place, "isolation: auto", "cat ~/.ssh/id", readable=[place / ".ssh"])).stdout == "secret"
+    assert (
+        await run(place, "isolation: auto", "cat ~/.ssh/id", readable=[place / ".ssh"])
+    ).stdout == "secret"
 
 
 def confined(place: Path, wanted: Sandbox) -> tuple[bool, list[str]]:
@@ -277,7 +314,10 @@ def test_auto_says_what_is_missing_to_the_first_toolset_that_asks(place: Path) -
     wanted = sandbox(place, "isolation: auto")
     assert confined(place, wanted) == (False, [f"warning: {NOT_CONFINED}"])
     assert confined(place, wanted) == (False, [])
-    assert confined(place, sandbox(place, "isolation: auto")) == (False, [f"warning: {NOT_CONFINED}"])
+    assert confined(place, sandbox(place, "isolation: auto")) == (
+        False,
+        [f"warning: {NOT_CONFINED}"],
+    )
 
 
 def test_what_confines_is_said_once(place: Path, only: Mechanism) -> None:
@@ -285,7 +325,10 @@ def test_what_confines_is_said_once(place: Path, only: Mechanism) -> None:
     wanted = sandbox(place, "isolation: auto")
     for _ in range(2):
         made = WorkerProcesses(
-            wanted, workspace=place / "project", home=place / ".forge", notify=lambda *said: lines.append(said)
+            wanted,
+            workspace=place / "project",
+            home=place / ".forge",
+            notify=lambda *said: lines.append(said),
         )
         made.check()
         made.warn_of_rules()
@@ -342,14 +385,18 @@ WRITES = {
 
 
 @pytest.mark.parametrize("how", WRITES)
-async def test_no_command_changes_what_forge_loads_whatever_confines_it(place: Path, only: Mechanism, how: str) -> None:
+async def test_no_command_changes_what_forge_loads_whatever_confines_it(
+    place: Path, only: Mechanism, how: str
+) -> None:
     project = place / "project"
     (project / "code").mkdir()
     (project / "code/a.py").write_text("own")
     (project / "one.sh").write_text("own")
     (project / "alias.sh").symlink_to("one.sh")
     (project / "code/a.py").chmod(0o644)
-    loaded = LoadedFiles(tuple(LoadedPath(project / name, "it is loaded") for name in ("code", "one.sh", "alias.sh")))
+    loaded = LoadedFiles(
+        tuple(LoadedPath(project / name, "it is loaded") for name in ("code", "one.sh", "alias.sh"))
+    )
     zones = sandbox(place, "isolation: auto").zones
     made, said = processes(place, Sandbox(zones, own=OwnFiles((), lambda: loaded)))
     async with made.children:
@@ -405,34 +452,46 @@ async def test_no_command_changes_a_protected_file_by_another_name_of_it(
     loaded = LoadedFiles((LoadedPath(project / "code", "it is loaded"),))
     own = OwnFiles([project / "worker.yaml"], lambda: loaded)
     opened = sandbox(place, "isolation: auto")
-    made, said = processes(place, Sandbox(opened.zones, protected=[project / "worker.yaml"], own=own))
+    made, said = processes(
+        place, Sandbox(opened.zones, protected=[project / "worker.yaml"], own=own)
+    )
     async with made.children:
         done = await made.run(bash_argv(BY_OTHER_NAME[how]), timeout=60)
         again = await made.run(bash_argv("touch free"), timeout=60)
     assert (file.read_text(), file.stat().st_mode & 0o777) == ("own\n", 0o644)
     assert len(done.appeared) == 1
     assert done.appeared[0].startswith(f"{file} (put back")
-    assert said[-1].startswith(f"warning: a command has changed what it must not: '{file} (put back")
+    assert said[-1].startswith(
+        f"warning: a command has changed what it must not: '{file} (put back"
+    )
     assert (again.appeared, (project / "free").exists()) == ((), True)
 
 
-async def test_a_file_that_is_shared_and_left_alone_stays_as_it_is(place: Path, only: Mechanism) -> None:
+async def test_a_file_that_is_shared_and_left_alone_stays_as_it_is(
+    place: Path, only: Mechanism
+) -> None:
     hook = place / "project/.git/hooks/pre-commit"
     hook.parent.mkdir(parents=True)
     hook.write_text("own")
     os.link(hook, place / "project/other")
     made, _ = processes(place, sandbox(place, "isolation: auto"))
     async with made.children:
-        done = await made.run(bash_argv("cat other; ln other third; mv other fourth; rm third"), timeout=60)
+        done = await made.run(
+            bash_argv("cat other; ln other third; mv other fourth; rm third"), timeout=60
+        )
     assert (done.stdout, done.appeared) == ("own", ())
     assert hook.stat().st_ino == (place / "project/fourth").stat().st_ino
 
 
-async def test_what_a_person_allowed_while_a_command_ran_is_not_put_back(place: Path, only: Mechanism) -> None:
+async def test_what_a_person_allowed_while_a_command_ran_is_not_put_back(
+    place: Path, only: Mechanism
+) -> None:
     project = place / "project"
     for name in ("a.py", "b.py"):
         (project / name).write_text("own")
-    loaded = LoadedFiles(tuple(LoadedPath(project / name, "it is loaded") for name in ("a.py", "b.py")))
+    loaded = LoadedFiles(
+        tuple(LoadedPath(project / name, "it is loaded") for name in ("a.py", "b.py"))
+    )
     opened = Sandbox(sandbox(place, "isolation: auto").zones, own=OwnFiles((), lambda: loaded))
     opened.written.add(str(project / "b.py"))  # by a call of before
     made, _ = processes(place, opened)
@@ -463,30 +522,52 @@ async def test_required_starts_nothing_where_nobody_checked_before(place: Path) 
 
 
 OBEYED = (
-    *(".claude/settings.json", ".codex/config.toml", ".cursor/mcp.json", ".github/workflows/x.yml", ".gitlab-ci.yml"),
-    *(".pre-commit-config.yaml", ".idea/workspace.xml", ".gitattributes", "AGENTS.md", "sub/CLAUDE.md", "sub/.envrc"),
+    *(
+        ".claude/settings.json",
+        ".codex/config.toml",
+        ".cursor/mcp.json",
+        ".github/workflows/x.yml",
+        ".gitlab-ci.yml",
+    ),
+    *(
+        ".pre-commit-config.yaml",
+        ".idea/workspace.xml",
+        ".gitattributes",
+        "AGENTS.md",
+        "sub/CLAUDE.md",
+        "sub/.envrc",
+    ),
     *("sub/.github/workflows/x.yml", "sub/.circleci/config.yml", ".github/copilot-instructions.md"),
 )
 
 
-async def test_what_other_programs_obey_is_put_aside_where_a_command_makes_it(place: Path, only: Mechanism) -> None:
+async def test_what_other_programs_obey_is_put_aside_where_a_command_makes_it(
+    place: Path, only: Mechanism
+) -> None:
     project = place / "project"
     lines = "".join(f"mkdir -p {os.path.dirname(name) or '.'}; echo x >{name}\n" for name in OBEYED)
     made, _ = processes(place, sandbox(place, "isolation: auto"))
     async with made.children:
-        done = await made.run(bash_argv(f"{lines}mkdir -p node_modules/a/.github/workflows .github/other"), timeout=60)
+        done = await made.run(
+            bash_argv(f"{lines}mkdir -p node_modules/a/.github/workflows .github/other"), timeout=60
+        )
     assert [name for name in OBEYED if (project / name).exists()] == []
     assert len(done.appeared) == len(OBEYED)
     assert (project / "node_modules/a/.github/workflows").is_dir()
     assert (project / ".github/other").is_dir()
 
 
-async def test_what_other_programs_obey_cannot_be_changed_nor_moved_away(place: Path, only: Mechanism) -> None:
+async def test_what_other_programs_obey_cannot_be_changed_nor_moved_away(
+    place: Path, only: Mechanism
+) -> None:
     project = place / "project"
     for name in OBEYED:
         (project / name).parent.mkdir(parents=True, exist_ok=True)
         (project / name).write_text("old")
-    lines = "".join(f"echo x >{name}; rm -f {name}; echo x >{name}.new && mv {name}.new {name}\n" for name in OBEYED)
+    lines = "".join(
+        f"echo x >{name}; rm -f {name}; echo x >{name}.new && mv {name}.new {name}\n"
+        for name in OBEYED
+    )
     moves = "for each in .github sub/.github .claude AGENTS.md; do mv $each away && echo $each; done; true"
     made, _ = processes(place, sandbox(place, "isolation: auto"))
     async with made.children:
@@ -499,9 +580,23 @@ async def test_what_other_programs_obey_cannot_be_changed_nor_moved_away(place: 
 
 
 WAYS_HOME = (
-    *("cat {home}/.ssh/id", "cat {home}/notes", "cat {home}/../{home.name}/notes", "cat /proc/self/root{home}/notes"),
-    *("cd {home} && cat notes", "ls -A {home}", "find {home} -type f", "cp -r {home} copy && cat copy/notes"),
-    *("ln -s {home} link && cat link/notes", "ln {home}/notes hard && cat hard", "mv {home}/notes . && cat notes"),
+    *(
+        "cat {home}/.ssh/id",
+        "cat {home}/notes",
+        "cat {home}/../{home.name}/notes",
+        "cat /proc/self/root{home}/notes",
+    ),
+    *(
+        "cd {home} && cat notes",
+        "ls -A {home}",
+        "find {home} -type f",
+        "cp -r {home} copy && cat copy/notes",
+    ),
+    *(
+        "ln -s {home} link && cat link/notes",
+        "ln {home}/notes hard && cat hard",
+        "mv {home}/notes . && cat notes",
+    ),
     *(
         "HOME={home} && cat ~/notes",
         "tar cf - {home}",
@@ -511,7 +606,9 @@ WAYS_HOME = (
 )
 
 
-async def test_both_homes_are_hidden(place: Path, only: Mechanism, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_both_homes_are_hidden(
+    place: Path, only: Mechanism, monkeypatch: pytest.MonkeyPatch
+) -> None:
     home, other = place / "project/home", place / "other"
     for folder in (home, other):
         (folder / ".ssh").mkdir(parents=True)
@@ -520,16 +617,26 @@ async def test_both_homes_are_hidden(place: Path, only: Mechanism, monkeypatch: 
     known = pwd.struct_passwd(("me", "x", os.getuid(), os.getgid(), "", str(other), "/bin/sh"))
     monkeypatch.setattr(pwd, "getpwuid", lambda _: known)
     monkeypatch.setenv("HOME", str(home))
-    line = "\n".join(f"({way.format(home=folder)})" for folder in (home, other) for way in (*WAYS_HOME, "true"))
+    line = "\n".join(
+        f"({way.format(home=folder)})" for folder in (home, other) for way in (*WAYS_HOME, "true")
+    )
     done = await run(
-        place, "isolation: auto\nzones: [{name: src, path: ./src}]\nnetwork: false", line, weakness=only.weakness
+        place,
+        "isolation: auto\nzones: [{name: src, path: ./src}]\nnetwork: false",
+        line,
+        weakness=only.weakness,
     )
     assert "secret" not in done.stdout
     assert "notes" not in done.stdout
 
 
 MOVED = (
-    *(("sub/.git/config", "sub"), ("sub/.npmrc", "sub"), ("a/sub/.env", "a"), ("a/sub/.env", "a/sub")),
+    *(
+        ("sub/.git/config", "sub"),
+        ("sub/.npmrc", "sub"),
+        ("a/sub/.env", "a"),
+        ("a/sub/.env", "a/sub"),
+    ),
     *(("a/sub/.claude/settings.json", "a/sub"), ("a/sub/.github/workflows/x.yml", "a")),
 )
 
@@ -559,7 +666,10 @@ def _leads_to(place: Path) -> str | None:
 LOOSE = {
     "a missing file": ("touch extra.py", "extra.py"),
     "a missing package": ("mkdir helper; touch helper/__init__.py", "helper/__init__.py"),
-    "through a link to a folder": ("mkdir evil; touch evil/__init__.py; ln -s evil helper", "helper"),
+    "through a link to a folder": (
+        "mkdir evil; touch evil/__init__.py; ln -s evil helper",
+        "helper",
+    ),
     "a link to a file": ("touch evil; ln -s evil extra.py", "extra.py"),
     "a link that leads nowhere": ("ln -s nowhere extra.py", "extra.py"),
     "a folder": ("mkdir extra.py", "extra.py"),
@@ -573,7 +683,9 @@ LOOSE = {
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("names", [False, True])
-async def test_own_files_that_are_missing_or_links_are_put_aside(place: Path, only: Mechanism, names: bool) -> None:
+async def test_own_files_that_are_missing_or_links_are_put_aside(
+    place: Path, only: Mechanism, names: bool
+) -> None:
     """Also where the line names git, which may make other protected names."""
     project, failures = place / "project", []
     for what, (line, name) in LOOSE.items():
@@ -585,22 +697,41 @@ async def test_own_files_that_are_missing_or_links_are_put_aside(place: Path, on
         for link, target in links.items():
             (project / link).symlink_to(target)
         zones = sandbox(place, "isolation: auto").zones
-        own_files = ("extra.py", "helper/__init__.py", "linked.py", "lib/tools.py", "dangling.py", "real/other.py")
+        own_files = (
+            "extra.py",
+            "helper/__init__.py",
+            "linked.py",
+            "lib/tools.py",
+            "dangling.py",
+            "real/other.py",
+        )
         made, _ = processes(place, Sandbox(zones, protected=[project / each for each in own_files]))
         async with made.children:
             done = await made.run(bash_argv(line), timeout=60, names=names)
             again = await made.run(bash_argv("true"), timeout=60)
-        found = {link: target for link in links if (target := _leads_to(project / link)) is not None}
+        found = {
+            link: target for link in links if (target := _leads_to(project / link)) is not None
+        }
         told = [each.partition(" (renamed to removed-by-forge.")[0] for each in done.appeared]
-        expected = [f"{project}/{name}", *([f"{project}/{name} (put back)"] if name in links else [])]
-        if told != expected or found != links or (name not in links and name in os.listdir(project)) or again.appeared:
+        expected = [
+            f"{project}/{name}",
+            *([f"{project}/{name} (put back)"] if name in links else []),
+        ]
+        if (
+            told != expected
+            or found != links
+            or (name not in links and name in os.listdir(project))
+            or again.appeared
+        ):
             failures.append((what, done.appeared, found, again.appeared, done.stderr))
     assert failures == []
 
 
 async def test_own_files_that_were_written_with_consent_stay(place: Path, only: Mechanism) -> None:
     project = place / "project"
-    own = Sandbox(sandbox(place, "isolation: auto").zones, protected=[project / "helper/__init__.py"])
+    own = Sandbox(
+        sandbox(place, "isolation: auto").zones, protected=[project / "helper/__init__.py"]
+    )
     made, _ = processes(place, own)
     async with made.children:
         child = made.start(bash_argv("cat"), cwd=project)

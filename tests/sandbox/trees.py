@@ -17,7 +17,20 @@ from forge_cli.sandbox.processes.command import clean_environment
 from forge_cli.sandbox.processes.process import ChildProcesses
 from forge_cli.sandbox.trial.copies import Copies
 
-NAMES = ["a", "b", "c", "-n", "with space", "new\nline", "ünï", "\udcff\udcfe", ".dot", ".wh.a", "x" * 200, "ba\\ck"]
+NAMES = [
+    "a",
+    "b",
+    "c",
+    "-n",
+    "with space",
+    "new\nline",
+    "ünï",
+    "\udcff\udcfe",
+    ".dot",
+    ".wh.a",
+    "x" * 200,
+    "ba\\ck",
+]
 STEPS = [
     *("write", "append", "cut", "delete", "clear", "move", "folder"),
     *("link", "hard", "mode", "sparse", "pipe", "swap", "over", "edit", "repoint"),
@@ -81,7 +94,10 @@ def steps(
     def place() -> str:
         return "/".join([root, *chance.choices(names, k=chance.randint(1, 3))])
 
-    return [(chance.choice(kinds), place(), place(), chance.randint(0, 99)) for _ in range(chance.randint(1, 10))]
+    return [
+        (chance.choice(kinds), place(), place(), chance.randint(0, 99))
+        for _ in range(chance.randint(1, 10))
+    ]
 
 
 def tree(root: Path) -> dict[str, tuple[object, ...]]:
@@ -107,7 +123,9 @@ def tree(root: Path) -> dict[str, tuple[object, ...]]:
 def carry_out(root: Path, lines: Sequence[object]) -> None:
     """The real run."""
     feed = ascii(list(lines))
-    subprocess.run([sys.executable, "-c", DRIVER], cwd=root, input=feed, text=True, check=True, timeout=60)
+    subprocess.run(
+        [sys.executable, "-c", DRIVER], cwd=root, input=feed, text=True, check=True, timeout=60
+    )
 
 
 async def on_copies(
@@ -119,9 +137,13 @@ async def on_copies(
 ) -> tuple[Copies, Finished]:
     """The same, or another command, on copies."""
     cage = next(found for found in available_mechanisms() if found.name == "bwrap")
-    confinement = Confinement(zones=(Zone("zone", zone, ZoneMode.RW),), workspace=zone, network=True)
+    confinement = Confinement(
+        zones=(Zone("zone", zone, ZoneMode.RW),), workspace=zone, network=True
+    )
     copies = Copies(folder, Confined(cage, replace(confinement)), network=False, room=room)
     feed = ascii(list(lines)).encode()
     async with ChildProcesses() as processes:
-        done = await processes.run(argv, cwd=zone, wrap=copies, env=clean_environment(), timeout=60, feed=feed)
+        done = await processes.run(
+            argv, cwd=zone, wrap=copies, env=clean_environment(), timeout=60, feed=feed
+        )
     return copies, done

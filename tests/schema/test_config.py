@@ -44,7 +44,9 @@ class Plan(Config):
 
 
 def _other_cases(name: str) -> st.SearchStrategy[str]:
-    spelled = st.tuples(*(st.sampled_from([letter, letter.upper()]) for letter in name)).map("".join)
+    spelled = st.tuples(*(st.sampled_from([letter, letter.upper()]) for letter in name)).map(
+        "".join
+    )
     return spelled.filter(lambda key: key not in (name, camel_case(name)))
 
 
@@ -52,9 +54,14 @@ def read(text: str) -> Plan:
     return parse_config(Plan, parse_document(text, "plan.yaml"), file="plan.yaml")
 
 
-@pytest.mark.parametrize("text", ["planName: a\nsteps: [{runIt: later}]", "plan_name: a\nsteps: [{run_it: later}]"])
+@pytest.mark.parametrize(
+    "text", ["planName: a\nsteps: [{runIt: later}]", "plan_name: a\nsteps: [{run_it: later}]"]
+)
 def test_both_spellings_parse(text: str) -> None:
-    assert read(text).model_dump(exclude_defaults=True) == {"plan_name": "a", "steps": [{"run_it": "later"}]}
+    assert read(text).model_dump(exclude_defaults=True) == {
+        "plan_name": "a",
+        "steps": [{"run_it": "later"}],
+    }
 
 
 @given(st.sampled_from(["plan_name", "steps", "by_name"]).flatmap(_other_cases))
@@ -99,7 +106,10 @@ def test_an_alias_is_the_only_name_of_its_key() -> None:
         ("plan_name:", "plan.yaml:1:11: plan_name: must be a string, not nothing"),
         ("plan_name: a\ncode: X", "plan.yaml:2:7: code: must match pattern '^[a-z]+$', not 'X'"),
         ("plan_name: a\ntitle: ''", "plan.yaml:2:8: title: must not be empty"),
-        ("plan_name: a\ntitle: long", "plan.yaml:2:8: title: must have at most 3 characters, not 'long'"),
+        (
+            "plan_name: a\ntitle: long",
+            "plan.yaml:2:8: title: must have at most 3 characters, not 'long'",
+        ),
         (
             "plan_name: a\nwords: [a]",
             "plan.yaml:2:1: words: must have at least 2 items, not a list",
@@ -109,8 +119,14 @@ def test_an_alias_is_the_only_name_of_its_key() -> None:
         ('plan_name: a\nquiet: "true"', "plan.yaml:2:8: quiet: must be true or false, not 'true'"),
         ("plan_name: a\nquiet: 1", "plan.yaml:2:8: quiet: must be true or false, not 1"),
         ("plan_name: a\nratio: '5'", "plan.yaml:2:8: ratio: must be a number, not '5'"),
-        ("plan_name: a\nby_name: {x: {tries: true}}", "plan.yaml:2:22: by_name.x.tries: must be an integer, not true"),
-        ("plan_name: a\nby_name: {x: {tries: 1.5}}", "plan.yaml:2:22: by_name.x.tries: must be an integer, not 1.5"),
+        (
+            "plan_name: a\nby_name: {x: {tries: true}}",
+            "plan.yaml:2:22: by_name.x.tries: must be an integer, not true",
+        ),
+        (
+            "plan_name: a\nby_name: {x: {tries: 1.5}}",
+            "plan.yaml:2:22: by_name.x.tries: must be an integer, not 1.5",
+        ),
         (
             f"plan_name: a\ncode: {'X' * 9000}",
             f"plan.yaml:2:7: code: must match pattern '^[a-z]+$', not '{'X' * 36} ... {'X' * 36}'",
@@ -134,7 +150,11 @@ def test_what_was_not_read_from_a_file_still_says_which() -> None:
 def test_where_a_value_stands() -> None:
     plan = read("planName: a\nsteps:\n  - {}\n  - runIt: later\n")
     assert plan.where("plan_name") == Mark("plan.yaml", 1, 11)
-    assert plan.where("steps", 1, "run_it") == plan.steps[1].where("run_it") == Mark("plan.yaml", 4, 12)
+    assert (
+        plan.where("steps", 1, "run_it")
+        == plan.steps[1].where("run_it")
+        == Mark("plan.yaml", 4, 12)
+    )
     assert plan.where("steps", 1) == Mark("plan.yaml", 4, 5)
     assert plan.where("steps") == Mark("plan.yaml", 2, 1)
     assert plan.where("steps", 7) == Mark("plan.yaml", 2, 1)
@@ -144,7 +164,12 @@ def test_where_a_value_stands() -> None:
 
 @pytest.mark.parametrize(
     ("loc", "text"),
-    [((), ""), (("a",), "a"), (("sandbox", "zones", 0, "mode"), "sandbox.zones[0].mode"), ((0, "a"), "[0].a")],
+    [
+        ((), ""),
+        (("a",), "a"),
+        (("sandbox", "zones", 0, "mode"), "sandbox.zones[0].mode"),
+        ((0, "a"), "[0].a"),
+    ],
 )
 def test_a_place_as_people_write_it(loc: tuple[Any, ...], text: str) -> None:
     assert dotted(loc) == text

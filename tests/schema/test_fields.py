@@ -45,7 +45,9 @@ class Push(BaseModel):
 
 PUSH_FIELDS = [
     FormField("branch", "text", required=True, description="Target branch"),
-    FormField("remote", "select", default="origin", has_default=True, options=("origin", "upstream")),
+    FormField(
+        "remote", "select", default="origin", has_default=True, options=("origin", "upstream")
+    ),
     FormField("force", "boolean", default=False, has_default=True),
     FormField("depth", "number", has_default=True),
     FormField("ratio", "number", required=True),
@@ -78,7 +80,9 @@ def test_fields_of_a_foreign_schema() -> None:
         "type": "object",
         "properties": {
             "name": {"type": ["string", "null"], "description": "Who"},
-            "level": {"oneOf": [{"const": "low", "title": "Low"}, {"const": "high", "title": "High"}]},
+            "level": {
+                "oneOf": [{"const": "low", "title": "Low"}, {"const": "high", "title": "High"}]
+            },
             "mode": {"$ref": "#/$defs/mode", "default": "b"},
             "free": True,
         },
@@ -88,7 +92,9 @@ def test_fields_of_a_foreign_schema() -> None:
     assert derive_fields(schema) == [
         FormField("name", "text", required=True, description="Who"),
         FormField("level", "select", options=("low", "high")),
-        FormField("mode", "select", default="b", has_default=True, description="How", options=("a", "b")),
+        FormField(
+            "mode", "select", default="b", has_default=True, description="How", options=("a", "b")
+        ),
         FormField("free", "json"),
     ]
 
@@ -98,7 +104,10 @@ def test_no_form_for_anything_else() -> None:
         derive_fields(3)
 
 
-NODE = {"type": "object", "properties": {"n": {"type": "integer"}, "next": {"$ref": "#/$defs/node"}}}
+NODE = {
+    "type": "object",
+    "properties": {"n": {"type": "integer"}, "next": {"$ref": "#/$defs/node"}},
+}
 DEFINITIONS = {
     "count": {"type": "integer"},
     "chain": {"$ref": "#/$defs/count"},
@@ -169,13 +178,33 @@ OPTIONAL = {"anyOf": [INTEGER, {"type": "null"}]}
         ({"type": "array", "items": INTEGER}, ["1", 2], [1, 2]),
         ({"type": "array"}, "{}", "{}"),
         ({"type": "array"}, "[" * 100_000, "[" * 100_000),
-        ({"type": "array", "prefixItems": [INTEGER], "items": {"type": "string"}}, ["1", "2"], [1, "2"]),
+        (
+            {"type": "array", "prefixItems": [INTEGER], "items": {"type": "string"}},
+            ["1", "2"],
+            [1, "2"],
+        ),
         ({"type": "object"}, '{"a": "1"}', {"a": "1"}),
         ({"type": "object", "additionalProperties": INTEGER}, {"a": "1"}, {"a": 1}),
-        ({"type": "object", "properties": {"a": INTEGER}}, ' {"a": "1", "b": "1"} ', {"a": 1, "b": "1"}),
-        ({"type": "object", "patternProperties": {"^s": {}}, "additionalProperties": INTEGER}, {"s": "1"}, {"s": "1"}),
-        ({"anyOf": [{"type": "object", "properties": {"a": INTEGER}}, {"type": "null"}]}, {"a": "1"}, {"a": 1}),
-        ({"anyOf": [{"type": "object", "properties": {"a": INTEGER}}, {"type": "object"}]}, {"a": "1"}, {"a": "1"}),
+        (
+            {"type": "object", "properties": {"a": INTEGER}},
+            ' {"a": "1", "b": "1"} ',
+            {"a": 1, "b": "1"},
+        ),
+        (
+            {"type": "object", "patternProperties": {"^s": {}}, "additionalProperties": INTEGER},
+            {"s": "1"},
+            {"s": "1"},
+        ),
+        (
+            {"anyOf": [{"type": "object", "properties": {"a": INTEGER}}, {"type": "null"}]},
+            {"a": "1"},
+            {"a": 1},
+        ),
+        (
+            {"anyOf": [{"type": "object", "properties": {"a": INTEGER}}, {"type": "object"}]},
+            {"a": "1"},
+            {"a": "1"},
+        ),
         ({"$ref": "#/$defs/count"}, "1", 1),
         ({"$ref": "#/$defs/chain"}, "1", 1),
         ({"$ref": "#/$defs/loop"}, "1", "1"),

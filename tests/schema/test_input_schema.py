@@ -136,7 +136,10 @@ def test_a_recursive_model_is_an_object_at_the_top() -> None:
     assert list(schema.json_schema["properties"]) == ["name", "children"]
     given = {"name": "a", "children": [{"name": "b", "children": []}]}
     assert schema.validate(given) == given
-    assert problem(schema, {"name": "a", "children": [{"nam": "b"}]}) == "missing field 'children[0].name' (a string)"
+    assert (
+        problem(schema, {"name": "a", "children": [{"nam": "b"}]})
+        == "missing field 'children[0].name' (a string)"
+    )
 
 
 def test_defaults_are_filled_in_the_order_of_the_schema() -> None:
@@ -171,13 +174,17 @@ def test_validated_args_are_new_and_plain() -> None:
 
 
 def test_filled_defaults_are_not_shared_between_calls() -> None:
-    schema = InputSchema.of({"type": "object", "properties": {"tags": {"type": "array", "default": []}}})
+    schema = InputSchema.of(
+        {"type": "object", "properties": {"tags": {"type": "array", "default": []}}}
+    )
     schema.validate({})["tags"].append("x")
     assert schema.validate({}) == {"tags": []}
 
 
 def test_a_default_that_does_not_fit_its_own_schema_is_not_filled() -> None:
-    schema = InputSchema.of({"type": "object", "properties": {"a": {"type": "string", "default": None}}})
+    schema = InputSchema.of(
+        {"type": "object", "properties": {"a": {"type": "string", "default": None}}}
+    )
     assert schema.validate({}) == {}
 
     class Sloppy(BaseModel):
@@ -224,7 +231,10 @@ def test_the_sentence_names_each_wrong_field(schema: InputSchema) -> None:
         ({"n": math.nan}, "it is not plain JSON: Out of range float values are not JSON compliant"),
         ({"n": 1, "text": "\ud800"}, "it holds a lone surrogate, which is not text"),
         ({"n": 1, "\ud800": 2}, "it holds a lone surrogate, which is not text"),
-        ({"n": 1, "text": b"x"}, "it is not plain JSON: Object of type bytes is not JSON serializable"),
+        (
+            {"n": 1, "text": b"x"},
+            "it is not plain JSON: Object of type bytes is not JSON serializable",
+        ),
         ({"n": 1, "zzz\x1b": 2}, None),
         ([], "the input must be an object, got a list"),
         (None, "the input must be an object, got null"),
@@ -233,7 +243,9 @@ def test_the_sentence_names_each_wrong_field(schema: InputSchema) -> None:
 )
 def test_what_is_refused(schema: InputSchema, args: Any, sentence: str | None) -> None:
     if sentence is not None:
-        assert problem(schema, args).removesuffix(": nan") == sentence  # said by Python 3.13 and newer
+        assert (
+            problem(schema, args).removesuffix(": nan") == sentence
+        )  # said by Python 3.13 and newer
     elif "n" in args and len(args) == 1:
         assert schema.validate(args)["n"] == int(args["n"])
     else:
@@ -250,7 +262,10 @@ def test_only_the_first_five_problems_are_told() -> None:
 def test_constraints_in_words() -> None:
     wanted = "a string of at most 3 characters and matching '^[a-z]+$'"
     assert problem(FOREIGN, {"n": 1, "code": "ABC"}) == f"code: must be {wanted}, got 'ABC'"
-    assert problem(FOREIGN, {"n": 1, "point": {"x": 1, "z": 2}}) == "unknown field 'point.z' (known: x, y)"
+    assert (
+        problem(FOREIGN, {"n": 1, "point": {"x": 1, "z": 2}})
+        == "unknown field 'point.z' (known: x, y)"
+    )
 
 
 @BOTH
@@ -334,7 +349,10 @@ class Nested(SignatureModel):
         ({"renamed": {"big": 1, "inner": {"depth": 2}}, "made": {"lives": 3}}, ""),
         ({"renamed": {"bigg": 1}}, "'renamed.bigg' (known: size, depth, weight)"),
         ({"pet": {"lives": 3, "livs": True}}, "'pet.livs' (did you mean 'lives'?)"),
-        ({"pet": {"friends": [{}, {"bark": True, "name": 2}]}}, "'pet.friends[1].name' (known: bark, friends)"),
+        (
+            {"pet": {"friends": [{}, {"bark": True, "name": 2}]}},
+            "'pet.friends[1].name' (known: bark, friends)",
+        ),
         ({"by_name": {"rex": {"brk": True}}}, "'by_name.rex.brk' (did you mean 'bark'?)"),
         ({"pair": [1, {"live": 2}]}, "'pair[1].live' (did you mean 'lives'?)"),
         ({"tagged": {"cat": {"name": "Tom"}}}, "'tagged.cat.name' (known: lives)"),
@@ -360,7 +378,9 @@ def test_unknown_fields_are_refused_at_any_depth(given: dict[str, Any], unknown:
         ({"unevaluatedProperties": False}, None, False),
     ],
 )
-def test_a_schema_is_closed_unless_it_says_otherwise(more: dict[str, Any], emitted: Any, accepted: bool) -> None:
+def test_a_schema_is_closed_unless_it_says_otherwise(
+    more: dict[str, Any], emitted: Any, accepted: bool
+) -> None:
     schema = InputSchema.of({"type": "object", "properties": {"a": {}}, **more})
     assert schema.json_schema.get("additionalProperties") == emitted
     if accepted:
@@ -390,7 +410,9 @@ def test_aliases_are_what_the_model_sees() -> None:
     schema = InputSchema.of(Camel)
     assert list(schema.json_schema["properties"]) == ["longName", "readIt", "innerOne"]
     expected = {"longName": "x", "readIt": 2, "innerOne": {"deepValue": 3}}
-    assert schema.validate({"longName": "x", "readIt": "2", "innerOne": {"deepValue": 3}}) == expected
+    assert (
+        schema.validate({"longName": "x", "readIt": "2", "innerOne": {"deepValue": 3}}) == expected
+    )
     assert problem(schema, {"long_name": "x"}).startswith(
         "missing field 'longName' (a string); unknown field 'long_name'"
     )
@@ -465,7 +487,10 @@ def test_no_reference_is_ever_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
         (SCHEMA, None),
         ({"type": "object"}, None),
         (
-            {"type": "object", "properties": {"$ref": {"type": "string", "default": {"$ref": "https://x"}}}},
+            {
+                "type": "object",
+                "properties": {"$ref": {"type": "string", "default": {"$ref": "https://x"}}},
+            },
             "property name",
         ),
         ({"type": "object", "properties": {"a": {"default": {"$ref": "https://x"}}}}, None),
@@ -476,13 +501,25 @@ def test_no_reference_is_ever_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
         ({}, 'the top level must say "type": "object"'),
         ({"type": "string"}, 'the top level must say "type": "object"'),
         ({"type": ["object", "null"]}, 'the top level must say "type": "object"'),
-        ({"type": "object", "properties": []}, '"properties" must be a mapping from names to schemas'),
-        ({"type": "object", "properties": {"a b": {}}}, "property name 'a b' must match ^[a-zA-Z0-9_.-]{1,64}$"),
+        (
+            {"type": "object", "properties": []},
+            '"properties" must be a mapping from names to schemas',
+        ),
+        (
+            {"type": "object", "properties": {"a b": {}}},
+            "property name 'a b' must match ^[a-zA-Z0-9_.-]{1,64}$",
+        ),
         ({"type": "object", "properties": {"a" * 65: {}}}, "property name"),
         ({"type": "object", "properties": {"": {}}}, "property name ''"),
-        ({"type": "object", "properties": {"a": {}}, "required": ["b"]}, "\"required\" names 'b', which is not under"),
+        (
+            {"type": "object", "properties": {"a": {}}, "required": ["b"]},
+            "\"required\" names 'b', which is not under",
+        ),
         ({"type": "object", "required": [[]]}, '"required" names []'),
-        ({"type": "object", "required": True}, "required: not valid JSON Schema: True is not of type 'array'"),
+        (
+            {"type": "object", "required": True},
+            "required: not valid JSON Schema: True is not of type 'array'",
+        ),
         ({"type": "object", "anyOf": [{}]}, '"anyOf" at the top level is refused by providers'),
         ({"type": "object", "oneOf": [{}]}, '"oneOf" at the top level'),
         ({"type": "object", "allOf": [{}]}, '"allOf" at the top level'),
@@ -490,22 +527,40 @@ def test_no_reference_is_ever_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
             {"type": "object", "properties": {"a": {"type": "strin"}}},
             "properties.a.type: not valid JSON Schema: 'strin'",
         ),
-        ({"type": "object", "properties": {"a": {"pattern": "("}}}, "properties.a.pattern: not valid JSON Schema"),
-        ({"type": "object", "properties": {"a": {"pattern": "a{99999999999}"}}}, "the schema cannot be checked: "),
+        (
+            {"type": "object", "properties": {"a": {"pattern": "("}}},
+            "properties.a.pattern: not valid JSON Schema",
+        ),
+        (
+            {"type": "object", "properties": {"a": {"pattern": "a{99999999999}"}}},
+            "the schema cannot be checked: ",
+        ),
         ({"type": "object", "properties": {"a": 3}}, "properties.a: not valid JSON Schema: 3"),
         ({"type": "object", "$schema": 3}, "the schema cannot be checked: "),
         (
             {"type": "object", "properties": {"a": {"$ref": "https://example.org/x.json"}}},
             "$ref 'https://example.org/x.json' is remote and never fetched; copy the definition under $defs",
         ),
-        ({"type": "object", "properties": {"a": {"$ref": "other.json#/a"}}}, "$ref 'other.json#/a' is remote"),
-        ({"type": "object", "properties": {"a": {"$ref": "#/$defs/b"}}}, "$ref '#/$defs/b' points at nothing in this"),
+        (
+            {"type": "object", "properties": {"a": {"$ref": "other.json#/a"}}},
+            "$ref 'other.json#/a' is remote",
+        ),
+        (
+            {"type": "object", "properties": {"a": {"$ref": "#/$defs/b"}}},
+            "$ref '#/$defs/b' points at nothing in this",
+        ),
         (
             {"type": "object", "properties": {"a": {"$ref": "#/properties/a"}}},
             "$ref '#/properties/a' only leads back to itself",
         ),
-        ({"type": "object", "default": {1}}, "the schema cannot be used: it is not plain JSON: Object of type set"),
-        ({"type": "object", "default": math.inf}, "the schema cannot be used: it is not plain JSON: Out of range"),
+        (
+            {"type": "object", "default": {1}},
+            "the schema cannot be used: it is not plain JSON: Object of type set",
+        ),
+        (
+            {"type": "object", "default": math.inf},
+            "the schema cannot be used: it is not plain JSON: Out of range",
+        ),
     ],
 )
 def test_lint(schema: Any, sentence: str | None) -> None:
@@ -526,7 +581,9 @@ def circles(*ways_out: Any) -> dict[str, Any]:
     return {"type": "object", "properties": {"a": {"anyOf": everyone}}, "$defs": definitions}
 
 
-NEVER_ENDS = "the input cannot be checked: the schema of the tool is at fault, as its references never end"
+NEVER_ENDS = (
+    "the input cannot be checked: the schema of the tool is at fault, as its references never end"
+)
 
 
 def test_schemas_in_circles_come_to_an_end() -> None:
@@ -544,12 +601,16 @@ anything = st.recursive(
         st.floats(),
         st.text(st.characters()),
         st.binary(),
-        st.sampled_from([Colour.RED, Path("x"), {1, 2}, object(), "[", '{"x": NaN}', '{"x": "1"}', "\ud800"]),
+        st.sampled_from(
+            [Colour.RED, Path("x"), {1, 2}, object(), "[", '{"x": NaN}', '{"x": "1"}', "\ud800"]
+        ),
     ),
     lambda inner: st.one_of(
         st.lists(inner, max_size=4),
         st.tuples(inner),
-        st.dictionaries(st.sampled_from(["x", "y", "z"]) | st.integers() | st.none(), inner, max_size=3),
+        st.dictionaries(
+            st.sampled_from(["x", "y", "z"]) | st.integers() | st.none(), inner, max_size=3
+        ),
     ),
     max_leaves=8,
 )
@@ -580,7 +641,10 @@ SCALE = {"type": "string", "default": "css"}
 
 def elsewhere(**declared: Any) -> dict[str, Any]:
     """A required field whose default stands in another part of the schema."""
-    return {**schema_of(declared, required=["x"]), "$defs": {"Scale": SCALE, "Alias": {"$ref": "#/$defs/Scale"}}}
+    return {
+        **schema_of(declared, required=["x"]),
+        "$defs": {"Scale": SCALE, "Alias": {"$ref": "#/$defs/Scale"}},
+    }
 
 
 @pytest.mark.parametrize(
@@ -595,12 +659,18 @@ def elsewhere(**declared: Any) -> dict[str, Any]:
         (elsewhere(allOf=[{"$ref": "#/$defs/Scale"}]), {"x": "b"}, {"x": "b"}),
         (schema_of(ITEM), {"x": {}}, {"x": {"a": 1}}),
         (schema_of({**ITEM, "default": {}}, required=["x"]), {}, {"x": {"a": 1}}),
-        (schema_of({"type": "array", "items": ITEM}), {"x": [{}, {"a": 2}]}, {"x": [{"a": 1}, {"a": 2}]}),
+        (
+            schema_of({"type": "array", "items": ITEM}),
+            {"x": [{}, {"a": 2}]},
+            {"x": [{"a": 1}, {"a": 2}]},
+        ),
         (schema_of({"$ref": "#/$defs/i"}, **{"$defs": {"i": ITEM}}), {"x": {}}, {"x": {"a": 1}}),
         (schema_of({"allOf": [ITEM]}), {"x": {}}, {"x": {"a": 1}}),
     ],
 )
-def test_a_default_is_filled_in_before_a_required_field_is_missed(schema: Any, args: Any, filled: Any) -> None:
+def test_a_default_is_filled_in_before_a_required_field_is_missed(
+    schema: Any, args: Any, filled: Any
+) -> None:
     given_args = json.loads(json.dumps(args))
     assert InputSchema.of(schema).validate(args) == filled
     assert args == given_args
@@ -611,7 +681,23 @@ def test_a_default_that_does_not_fit_is_none() -> None:
         InputSchema.of(schema_of({"type": "string", "default": None}, required=["x"])).validate({})
 
 
-PIECES = ["a", "b", "[ab]", "(a|b)", "(?:ab)", ".", r"\w", r"\d", "^", "$", "*", "+", "?", "{2}", "|"]
+PIECES = [
+    "a",
+    "b",
+    "[ab]",
+    "(a|b)",
+    "(?:ab)",
+    ".",
+    r"\w",
+    r"\d",
+    "^",
+    "$",
+    "*",
+    "+",
+    "?",
+    "{2}",
+    "|",
+]
 PATTERNS = st.lists(st.sampled_from(PIECES), max_size=6).map("".join)
 
 
@@ -625,18 +711,28 @@ def test_linear_patterns_find_what_those_of_python_find(pattern: str, text: str)
         assert matcher(text) is expected
 
 
-@pytest.mark.parametrize("pattern", ["^(a+)+$", "^(a|a)*$", "(.*)*b", "^(([a-z])+.)+[A-Z]([a-z])+$", "^(a?){40}a{40}$"])
+@pytest.mark.parametrize(
+    "pattern", ["^(a+)+$", "^(a|a)*$", "(.*)*b", "^(([a-z])+.)+[A-Z]([a-z])+$", "^(a?){40}a{40}$"]
+)
 def test_patterns_that_go_back_and_forth_end_at_once(pattern: str) -> None:
-    by_name = {"type": "object", "patternProperties": {pattern: {"type": "integer"}}, "additionalProperties": False}
+    by_name = {
+        "type": "object",
+        "patternProperties": {pattern: {"type": "integer"}},
+        "additionalProperties": False,
+    }
     text = "a" * 5000 + "!"
     for field, value in (({"type": "string", "pattern": pattern}, text), (by_name, {text: "no"})):
-        with pytest.raises(InvalidInput, match=r"must be a string matching|unknown field|must be an integer"):
+        with pytest.raises(
+            InvalidInput, match=r"must be a string matching|unknown field|must be an integer"
+        ):
             InputSchema.of(schema_of(field)).validate({"x": value})
 
 
 @pytest.mark.parametrize("keyword", ["allOf", "anyOf", "oneOf"])
 def test_references_that_multiply_are_given_up(keyword: str) -> None:
-    defined: dict[str, Any] = {f"a{at}": {keyword: [{"$ref": f"#/$defs/a{at + 1}"}] * 2} for at in range(30)}
+    defined: dict[str, Any] = {
+        f"a{at}": {keyword: [{"$ref": f"#/$defs/a{at + 1}"}] * 2} for at in range(30)
+    }
     defined["a30"] = {"type": "null"}
     with pytest.raises(InvalidInput, match="its references and alternatives multiply"):
         InputSchema.of(schema_of({"$ref": "#/$defs/a0"}, **{"$defs": defined})).validate({"x": 1})
@@ -645,6 +741,8 @@ def test_references_that_multiply_are_given_up(keyword: str) -> None:
 def test_a_dialect_inside_of_a_schema_is_checked_like_the_rest() -> None:
     draft = "http://json-schema.org/draft-07/schema#"
     inner = {"$schema": draft, "type": "string", "pattern": "^(a+)+$"}
-    schema = schema_of({"$ref": "#/definitions/i"}, **{"$schema": draft, "definitions": {"i": inner}})
+    schema = schema_of(
+        {"$ref": "#/definitions/i"}, **{"$schema": draft, "definitions": {"i": inner}}
+    )
     with pytest.raises(InvalidInput, match="must be a string matching"):
         InputSchema.of(schema).validate({"x": "a" * 5000 + "!"})

@@ -42,13 +42,28 @@ def found(**args: Any) -> list[tuple[str, str, tuple[str | int, ...]]]:
 def test_the_schema_says_which_arguments_are_paths_and_what_is_done_there() -> None:
     schema = EVERYTHING.schema.json_schema["properties"]
     assert schema["source"] == {"type": "string", "format": "path", "x-forge-access": "read"}
-    assert schema["targets"]["items"] == {"type": "string", "format": "path", "x-forge-access": "write"}
-    gone = {"type": "string", "format": "path", "x-forge-access": "delete", "description": "What goes", "default": "x"}
+    assert schema["targets"]["items"] == {
+        "type": "string",
+        "format": "path",
+        "x-forge-access": "write",
+    }
+    gone = {
+        "type": "string",
+        "format": "path",
+        "x-forge-access": "delete",
+        "description": "What goes",
+        "default": "x",
+    }
     assert schema["gone"] == gone
 
 
 def test_paths_are_found_at_any_depth_and_defaults_count() -> None:
-    assert found(source="a", targets=["b", "c"], edits={"one": {"file": "d", "note": "/etc/passwd"}}, text="/e") == [
+    assert found(
+        source="a",
+        targets=["b", "c"],
+        edits={"one": {"file": "d", "note": "/etc/passwd"}},
+        text="/e",
+    ) == [
         ("a", "read", ("source",)),
         ("b", "write", ("targets", 0)),
         ("c", "write", ("targets", 1)),
@@ -64,9 +79,14 @@ def test_a_plain_path_is_not_a_declaration() -> None:
 
 
 @given(st.lists(st.text()), st.dictionaries(st.text(), st.text(), max_size=3))
-def test_every_string_of_a_declared_list_is_found_once(paths: list[str], other: dict[str, str]) -> None:
+def test_every_string_of_a_declared_list_is_found_once(
+    paths: list[str], other: dict[str, str]
+) -> None:
     item = {"type": "string", "x-forge-access": "write"}
-    schema = {"type": "object", "properties": {"paths": {"type": "array", "items": {"anyOf": [item, item]}}}}
+    schema = {
+        "type": "object",
+        "properties": {"paths": {"type": "array", "items": {"anyOf": [item, item]}}},
+    }
     uses = declared_paths(schema, {**other, "paths": paths})
     assert [use.path for use in uses] == paths
     replaced = with_paths({**other, "paths": paths}, {use.at: f"/zone/{use.path}" for use in uses})

@@ -55,12 +55,48 @@ def function(annotation: Any, value: Any) -> Callable[[], Any]:
 
 
 ALLOWED = [
-    *((int, 3), (int, True), (float, 3), (str, Label("x")), (Sequence[int], (1, 2)), (None, None), (int | None, None)),
-    *((Line, Line(amount=1)), (list[Line], [Line(amount=1)]), (Order, {"lines": [Line(amount=1)]}), (Point, Point(1))),
-    *((Colour, Colour.RED), (Text, Text("x")), (Json, Json({})), (Text | Json, Json({})), (list[Text], [Text("x")])),
-    *((Any, object()), (object, 3), (Draws, 3), ("NotThere", 3), (pathlib.Path, pathlib.Path()), (bytes, b"")),
-    *((datetime.date, datetime.date(2026, 1, 2)), (Literal["a"], "a"), (Iterable[str], ["a"]), (Awaitable[int], 3)),
-    *((Mapping[str, Any], {}), (tuple[int, str], (1, "a")), (typing.TypeVar("Free"), 3), (typing.NoReturn, 3)),
+    *(
+        (int, 3),
+        (int, True),
+        (float, 3),
+        (str, Label("x")),
+        (Sequence[int], (1, 2)),
+        (None, None),
+        (int | None, None),
+    ),
+    *(
+        (Line, Line(amount=1)),
+        (list[Line], [Line(amount=1)]),
+        (Order, {"lines": [Line(amount=1)]}),
+        (Point, Point(1)),
+    ),
+    *(
+        (Colour, Colour.RED),
+        (Text, Text("x")),
+        (Json, Json({})),
+        (Text | Json, Json({})),
+        (list[Text], [Text("x")]),
+    ),
+    *(
+        (Any, object()),
+        (object, 3),
+        (Draws, 3),
+        ("NotThere", 3),
+        (pathlib.Path, pathlib.Path()),
+        (bytes, b""),
+    ),
+    *(
+        (datetime.date, datetime.date(2026, 1, 2)),
+        (Literal["a"], "a"),
+        (Iterable[str], ["a"]),
+        (Awaitable[int], 3),
+    ),
+    *(
+        (Mapping[str, Any], {}),
+        (tuple[int, str], (1, "a")),
+        (typing.TypeVar("Free"), 3),
+        (typing.NoReturn, 3),
+    ),
 ]
 WRONG = [
     (int, "3", "the int that it promises: must be a valid integer, not '3'"),
@@ -90,7 +126,9 @@ async def test_a_result_that_is_promised_passes_as_it_is(annotation: Any, value:
 
 
 @pytest.mark.parametrize(("annotation", "value", "problem"), WRONG)
-async def test_another_result_is_an_error_with_its_place(annotation: Any, value: Any, problem: str) -> None:
+async def test_another_result_is_an_error_with_its_place(
+    annotation: Any, value: Any, problem: str
+) -> None:
     with pytest.raises(ToolError) as error:
         await Tool.from_function(function(annotation, value)).execute({}, None)
     assert str(error.value).startswith("give was called, and its result is not the ")
@@ -116,4 +154,6 @@ def test_the_model_and_the_person_read_which_tool_promised_what(project: Project
     project.write("worker.yaml", f"name: w\ntoolsets:\n  {section}\n")
     seen = project.run(calls(call("total", city="Bern")), "{result}")
     assert seen.statuses == ["error"]
-    assert "total was called, and its result is not the int that it promises" in seen.result.response
+    assert (
+        "total was called, and its result is not the int that it promises" in seen.result.response
+    )

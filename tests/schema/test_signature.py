@@ -62,20 +62,33 @@ def fibonacci(n: Annotated[int, Field(ge=0, description="Position in sequence")]
 def test_no_parameters() -> None:
     def nothing() -> None: ...
 
-    assert schema_of(nothing) == {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
+    assert schema_of(nothing) == {
+        "type": "object",
+        "properties": {},
+        "required": [],
+        "additionalProperties": False,
+    }
     assert call(nothing, {}) == {}
 
 
 def test_defaults_keyword_only_and_skipped_parameters() -> None:
-    def git_push(branch: str, force: bool = False, *, remote: str = "origin", context: Missing) -> None: ...
+    def git_push(
+        branch: str, force: bool = False, *, remote: str = "origin", context: Missing
+    ) -> None: ...
 
     model = signature_model(git_push, skip={"context"})
     schema = InputSchema.of(model)
     assert schema.json_schema["required"] == ["branch"]
-    assert schema.validate({"branch": "main"}) == {"branch": "main", "force": False, "remote": "origin"}
+    assert schema.validate({"branch": "main"}) == {
+        "branch": "main",
+        "force": False,
+        "remote": "origin",
+    }
 
 
-def google(path: str, limit: int = 3, other: Annotated[int, Field(description="from Field")] = 1) -> None:
+def google(
+    path: str, limit: int = 3, other: Annotated[int, Field(description="from Field")] = 1
+) -> None:
     """Read it.
 
     All of it:
@@ -205,11 +218,17 @@ def test_field_as_default() -> None:
 
 
 def test_sets_have_one_order() -> None:
-    def tag(names: set[str] = {"c", "a", "b"}, mixed: frozenset[int | str] = frozenset({2, "a", 10})) -> None: ...  # noqa: B006
+    def tag(
+        names: set[str] = {"c", "a", "b"},  # noqa: B006
+        mixed: frozenset[int | str] = frozenset({2, "a", 10}),
+    ) -> None: ...
 
     schema = InputSchema.of(signature_model(tag))
     assert schema.json_schema["properties"]["names"]["default"] == ["a", "b", "c"]
-    assert schema.validate({"names": ["z", "y", "x"]}) == {"names": ["x", "y", "z"], "mixed": ["a", 10, 2]}
+    assert schema.validate({"names": ["z", "y", "x"]}) == {
+        "names": ["x", "y", "z"],
+        "mixed": ["a", 10, 2],
+    }
     assert call(tag, {"names": ["z"]}) == {"names": {"z"}, "mixed": frozenset({2, "a", 10})}
 
 
@@ -245,14 +264,23 @@ def foreign(größe: int) -> None: ...
 @pytest.mark.parametrize(
     ("function", "sentence"),
     [
-        (unhinted, "unhinted: parameter 'path' has no type hint; add one (path: str), or define unhinted_schema"),
+        (
+            unhinted,
+            "unhinted: parameter 'path' has no type hint; add one (path: str), or define unhinted_schema",
+        ),
         (
             starred,
             "starred: parameter 'paths' takes any number of values; name each of them, or define starred_schema",
         ),
         (double_starred, "double_starred: parameter 'paths' takes any number of values"),
-        (positional, "positional: parameter 'path' is positional-only and cannot be passed by name; remove the '/'"),
-        (unresolved, "unresolved: parameter 'path': type hint 'Missing' cannot be resolved (name 'Missing' is not"),
+        (
+            positional,
+            "positional: parameter 'path' is positional-only and cannot be passed by name; remove the '/'",
+        ),
+        (
+            unresolved,
+            "unresolved: parameter 'path': type hint 'Missing' cannot be resolved (name 'Missing' is not",
+        ),
         (opaque, "opaque: 'path' (<class "),
         (clash, "clash: parameters 'a' and 'b' share a name"),
         (foreign, "foreign: property name 'größe' must match ^[a-zA-Z0-9_.-]{1,64}$"),
@@ -289,7 +317,10 @@ typed_values = st.one_of(
     st.tuples(st.just(Colour), st.sampled_from(Colour)),
     st.tuples(st.just(Point), st.builds(Point, st.integers(), st.integers())),
     st.tuples(st.just(Options), st.builds(Options, depth=st.integers(), title=text)),
-    st.tuples(st.just(list[Point | None]), st.lists(st.none() | st.builds(Point, st.integers()), max_size=3)),
+    st.tuples(
+        st.just(list[Point | None]),
+        st.lists(st.none() | st.builds(Point, st.integers()), max_size=3),
+    ),
     st.tuples(st.just(datetime), moments),
     st.tuples(st.just(date), st.dates()),
     st.tuples(st.just(timedelta), st.timedeltas(timedelta(days=-999), timedelta(days=999))),
@@ -297,15 +328,21 @@ typed_values = st.one_of(
     st.tuples(st.just(Decimal), st.decimals(allow_nan=False, allow_infinity=False, places=2)),
     st.tuples(st.just(Path), st.from_regex(r"[a-z]{1,5}(/[a-z]{1,5})*", fullmatch=True).map(Path)),
 )
-names = st.sampled_from(["n", "json", "schema", "copy", "model_config", "_x", "self", "timeout", "class_", "arg1"])
+names = st.sampled_from(
+    ["n", "json", "schema", "copy", "model_config", "_x", "self", "timeout", "class_", "arg1"]
+)
 
 
 @given(st.dictionaries(names, typed_values, max_size=4))
-def test_a_value_valid_for_its_type_makes_the_round_trip(parameters: dict[str, tuple[Any, Any]]) -> None:
+def test_a_value_valid_for_its_type_makes_the_round_trip(
+    parameters: dict[str, tuple[Any, Any]],
+) -> None:
     def function(**_: Any) -> None: ...
 
     kind = inspect.Parameter.KEYWORD_ONLY
-    declared = [inspect.Parameter(name, kind, annotation=hint) for name, (hint, _) in parameters.items()]
+    declared = [
+        inspect.Parameter(name, kind, annotation=hint) for name, (hint, _) in parameters.items()
+    ]
     function.__signature__ = inspect.Signature(declared)  # type: ignore[attr-defined]
     model = signature_model(function)
     values = {name: value for name, (_, value) in parameters.items()}

@@ -46,7 +46,9 @@ class Notes(Toolset):
 
 def test_a_library_bound_to_a_thread_works(forge_worker, forge_project: Project) -> None:
     worker = forge_worker(Notes)
-    assert [value_of(worker.call("add", text="a"), Text).content for _ in range(3)] == ["toolset notes"] * 3
+    assert [value_of(worker.call("add", text="a"), Text).content for _ in range(3)] == [
+        "toolset notes"
+    ] * 3
     assert worker.call("count").text() == "3"
     folder = forge_project.home / "data" / "notes"
     assert [path.name for path in folder.iterdir()] == ["notes.db"]
@@ -95,7 +97,9 @@ class Returning(Toolset):
 
 
 @pytest.mark.parametrize("thread", ["own", "pool"])
-def test_threads_are_as_those_of_anyio(forge_worker, monkeypatch: pytest.MonkeyPatch, thread: str) -> None:
+def test_threads_are_as_those_of_anyio(
+    forge_worker, monkeypatch: pytest.MonkeyPatch, thread: str
+) -> None:
     monkeypatch.setattr(Returning, "thread", thread)
     worker = forge_worker(Returning)
     assert [worker.call("back").text(), worker.call("apart").text()] == ["true", "apart"]
@@ -137,7 +141,9 @@ def boom() -> int:
 
 def test_the_log_has_the_traceback_and_the_model_has_not(forge_project: Project) -> None:
     forge_project.write("tools.py", RAISES)
-    forge_project.write("worker.yaml", "name: w\ntoolsets: {custom: {module: ./tools.py, tools: [boom]}}")
+    forge_project.write(
+        "worker.yaml", "name: w\ntoolsets: {custom: {module: ./tools.py, tools: [boom]}}"
+    )
     with forge_project.open() as worker:
         outcome = worker.call("boom")
     assert outcome.text() == "ZeroDivisionError: integer division or modulo by zero (tools.py:3)"

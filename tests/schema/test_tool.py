@@ -35,7 +35,12 @@ async def _nothing(args: dict[str, Any], context: ToolContext) -> None: ...
 
 
 def made(**options: Any) -> Tool:
-    given: dict[str, Any] = {"name": "t", "description": "", "input_schema": {"type": "object"}, "execute": _nothing}
+    given: dict[str, Any] = {
+        "name": "t",
+        "description": "",
+        "input_schema": {"type": "object"},
+        "execute": _nothing,
+    }
     return Tool(**{**given, **options})
 
 
@@ -48,7 +53,10 @@ def executed(subject: Tool, **args: Any) -> Any:
 def test_other_names_are_refused(name: str) -> None:
     with pytest.raises(SchemaError) as caught:
         made(name=name)
-    assert str(caught.value) == f"{name!r} is not a name for a tool: use 1 to 64 letters, digits, '_' and '-'"
+    assert (
+        str(caught.value)
+        == f"{name!r} is not a name for a tool: use 1 to 64 letters, digits, '_' and '-'"
+    )
 
 
 @pytest.mark.parametrize(
@@ -61,7 +69,9 @@ def test_other_names_are_refused(name: str) -> None:
         (frozenset({Effect.EXECUTE}), False, "high"),
     ],
 )
-def test_only_declared_effects_count(effects: frozenset[Effect] | None, read_only: bool, risk: str) -> None:
+def test_only_declared_effects_count(
+    effects: frozenset[Effect] | None, read_only: bool, risk: str
+) -> None:
     subject = made(name="get_read_list", effects=effects)
     assert (subject.read_only, subject.risk) == (read_only, risk)
 
@@ -125,13 +135,22 @@ def test_what_at_tool_says_is_kept_and_overrides_win() -> None:
 def test_an_unknown_option_is_an_error() -> None:
     with pytest.raises(TypeError) as caught:
         tool(need_approval=True)  # type: ignore[call-overload]
-    assert str(caught.value) == "@tool has no option 'need_approval'; did you mean 'needs_approval'?"
+    assert (
+        str(caught.value) == "@tool has no option 'need_approval'; did you mean 'needs_approval'?"
+    )
     with pytest.raises(TypeError, match="need_approval"):
         made(need_approval=True)
 
 
 def test_a_tool_takes_its_fields_and_no_second_name_of_an_option() -> None:
-    for name in ("manual_execution", "manualExecution", "needsApproval", "read_only", "label", "category"):
+    for name in (
+        "manual_execution",
+        "manualExecution",
+        "needsApproval",
+        "read_only",
+        "label",
+        "category",
+    ):
         with pytest.raises(TypeError, match=name):
             made(**{name: True})
 
@@ -177,7 +196,9 @@ def test_an_input_is_checked_without_a_call() -> None:
         raise AssertionError
 
     subject = Tool.from_function(repeat)
-    assert subject.validate_input({"text": "a", "times": "3"}) == Validated(ok=True, args={"text": "a", "times": 3})
+    assert subject.validate_input({"text": "a", "times": "3"}) == Validated(
+        ok=True, args={"text": "a", "times": 3}
+    )
     for wrong in ({"times": 3}, [], None, {"text": 1, "times": "x"}):
         found = subject.validate_input(wrong)
         assert (found.ok, found.args) == (False, None)

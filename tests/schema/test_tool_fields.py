@@ -28,7 +28,12 @@ async def _nothing(args: dict[str, Any], context: Any) -> str:
 
 
 def made(**options: Any) -> Tool:
-    given: dict[str, Any] = {"name": "push", "description": "", "input_schema": {"type": "object"}, "execute": _nothing}
+    given: dict[str, Any] = {
+        "name": "push",
+        "description": "",
+        "input_schema": {"type": "object"},
+        "execute": _nothing,
+    }
     return Tool(**{**given, **options})
 
 
@@ -63,7 +68,11 @@ UNDERSTOOD: list[tuple[dict[str, Any], str, Any]] = [
     ({"needs_approval": "ask"}, "needs_approval", Approval.ASK),
     ({"needs_approval": "preApproved"}, "needs_approval", Approval.PRE_APPROVED),
     ({"needs_approval": "pre_approved"}, "needs_approval", Approval.PRE_APPROVED),
-    ({"needs_approval": Verdict(Approval.ASK, "why")}, "needs_approval", Verdict(Approval.ASK, "why")),
+    (
+        {"needs_approval": Verdict(Approval.ASK, "why")},
+        "needs_approval",
+        Verdict(Approval.ASK, "why"),
+    ),
     ({"needs_approval": False}, "needs_approval", False),
 ]
 
@@ -72,7 +81,11 @@ OTHER_NAMES: list[tuple[dict[str, Any], str, Any]] = [
     ({"manual_execution": "both"}, "manual_execution", BOTH),
     ({"manualExecution": {"mode": "both"}}, "manual", BOTH),
     ({"manual": "manual", "label": "Push", "category": "Git"}, "manual", PUSH),
-    ({"manual": {"mode": "manual", "label": "Pull"}, "label": "Push", "category": "Git"}, "manual", PUSH),
+    (
+        {"manual": {"mode": "manual", "label": "Pull"}, "label": "Push", "category": "Git"},
+        "manual",
+        PUSH,
+    ),
     ({"label": "Push"}, "manual", ManualExecution("llm", "Push")),
     ({"read_only": True}, "effects", READ),
     ({"readOnly": True, "effects": ["read"]}, "effects", READ),
@@ -89,7 +102,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"manual": "always"}, f"manual {MODES} 'always'"),
     ({"manual": {"mode": "always"}}, f"manual mode {MODES} 'always'"),
     ({"manual": {"mode": None}}, f"manual mode {MODES} None"),
-    ({"manual": {"mode": "both", "lable": "x"}}, f"manual {OBJECT} {{'mode': 'both', 'lable': 'x'}}"),
+    (
+        {"manual": {"mode": "both", "lable": "x"}},
+        f"manual {OBJECT} {{'mode': 'both', 'lable': 'x'}}",
+    ),
     ({"manual": True}, f"manual {OBJECT} True"),
     ({"effects": ["wrte"]}, f"effects {EFFECTS} ['wrte']"),
     ({"effects": [1]}, f"effects {EFFECTS} [1]"),
@@ -111,8 +127,14 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 REFUSED_OF_OTHER_NAMES: list[tuple[dict[str, Any], str]] = [
     ({"manual_execution": ["manual"]}, f"manual {OBJECT} ['manual']"),
     ({"read_only": "no"}, "read_only must be true or false, not 'no'"),
-    ({"read_only": True, "effects": ["write"]}, "read_only and effects contradict each other; keep one"),
-    ({"read_only": False, "effects": ["read"]}, "read_only and effects contradict each other; keep one"),
+    (
+        {"read_only": True, "effects": ["write"]},
+        "read_only and effects contradict each other; keep one",
+    ),
+    (
+        {"read_only": False, "effects": ["read"]},
+        "read_only and effects contradict each other; keep one",
+    ),
 ]
 ONLY_OBJECTS: list[tuple[dict[str, Any], str]] = [
     ({"description": None}, "description must be text, not None"),
@@ -153,7 +175,9 @@ def test_one_field_under_two_names_is_an_error() -> None:
 
 
 def test_a_copy_keeps_what_was_read() -> None:
-    subject = made(manual={"mode": "manual"}, effects=["read"], timeout="5", execute=lambda args: "x")
+    subject = made(
+        manual={"mode": "manual"}, effects=["read"], timeout="5", execute=lambda args: "x"
+    )
     again = replace(subject, name="pull")
     assert (again.manual, again.effects, again.timeout) == (subject.manual, subject.effects, 5.0)
     assert again.execute is subject.execute
@@ -236,4 +260,7 @@ def test_words_and_methods_of_a_toolset() -> None:
 
     with pytest.raises(SchemaError) as caught:
         anyio.run(Lost().tools)
-    assert str(caught.value) == "keep: needs_approval names the method 'nowhere', which Lost does not have"
+    assert (
+        str(caught.value)
+        == "keep: needs_approval names the method 'nowhere', which Lost does not have"
+    )

@@ -59,7 +59,10 @@ def tools_of(cls: type[Toolset]) -> list[tuple[str, str]]:
 
 
 def test_marked_methods_are_the_tools_in_the_order_of_the_text() -> None:
-    assert tools_of(Base) == [("second", "Second in the alphabet."), ("renamed", "First in the alphabet.")]
+    assert tools_of(Base) == [
+        ("second", "Second in the alphabet."),
+        ("renamed", "First in the alphabet."),
+    ]
     assert tools_of(Derived) == [
         ("second", "Overridden."),
         ("renamed", "First in the alphabet."),
@@ -80,7 +83,10 @@ def test_marked_methods_are_the_tools_in_the_order_of_the_text() -> None:
             "not 'pre_approved'",
         ),
         ("approval: ask", "worker.yaml:1:11: toolsets.x.approval: must be a mapping, not 'ask'"),
-        ("aproval: {}", "worker.yaml:1:1: toolsets.x: unknown key 'aproval'; did you mean 'approval'?"),
+        (
+            "aproval: {}",
+            "worker.yaml:1:1: toolsets.x: unknown key 'aproval'; did you mean 'approval'?",
+        ),
         ("tools: push", "worker.yaml:1:8: toolsets.x.tools: must be a list, not 'push'"),
     ],
 )

@@ -38,7 +38,9 @@ def gate(folder: Path) -> Iterator[Gate]:
 @contextmanager
 def stranger(*words: str) -> Iterator[subprocess.Popen[bytes]]:
     """A child of ours that nobody but its starter has to do with."""
-    process = subprocess.Popen(words or ("sleep", "300"), stdout=subprocess.PIPE, start_new_session=True)
+    process = subprocess.Popen(
+        words or ("sleep", "300"), stdout=subprocess.PIPE, start_new_session=True
+    )
     try:
         yield process
     finally:
@@ -68,7 +70,9 @@ def children() -> list[int]:
     found = []
     for thread in os.listdir("/proc/self/task"):
         with suppress(OSError):  # a thread may have ended meanwhile
-            found += [int(pid) for pid in Path(f"/proc/self/task/{thread}/children").read_text().split()]
+            found += [
+                int(pid) for pid in Path(f"/proc/self/task/{thread}/children").read_text().split()
+            ]
     return [pid for pid in found if b"warm.py" not in _command_line(pid)]
 
 

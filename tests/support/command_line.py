@@ -126,7 +126,9 @@ class Done:
 
 
 @pytest.fixture
-def cli(project: Project, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., Done]:
+def cli(
+    project: Project, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Callable[..., Done]:
     """Carry out a command in this process, in the project's folder and home."""
     monkeypatch.chdir(project.folder)
     monkeypatch.setenv("FORGE_HOME", str(project.home))
@@ -201,7 +203,9 @@ def start(project: Project, warm: Warm) -> Iterator[Callable[..., Started]]:
     """
     started: list[subprocess.Popen[str]] = []
 
-    def forge(*words: str, stdin: int = subprocess.DEVNULL, cold: bool = False, **env: str) -> Started:
+    def forge(
+        *words: str, stdin: int = subprocess.DEVNULL, cold: bool = False, **env: str
+    ) -> Started:
         process = subprocess.Popen(
             [sys.executable if cold else str(warm.python), "-m", "forge_cli", *words],
             cwd=project.folder,
@@ -225,6 +229,8 @@ def install(tmp_path: Path) -> Callable[..., Path]:
     """Install a package with entry points; returns the folder that goes on PYTHONPATH."""
 
     def package(name: str, module: str, code: str, *entries: str) -> Path:
-        return write_distribution(tmp_path / "site", name, entries, version="1.2", **{module: code}).parent
+        return write_distribution(
+            tmp_path / "site", name, entries, version="1.2", **{module: code}
+        ).parent
 
     return package

@@ -23,5 +23,7 @@ def deadline(seconds: float = 60) -> Iterator[None]:
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, max(0.001, left - (time.monotonic() - begun)) if left else 0)
+        signal.setitimer(
+            signal.ITIMER_REAL, max(0.001, left - (time.monotonic() - begun)) if left else 0
+        )
         signal.signal(signal.SIGALRM, handler)

@@ -17,12 +17,20 @@ def load_plugins(*names: str) -> None:
 
 
 def write_distribution(
-    site: Path, name: str, entries: Iterable[str] = (), *, version: str = "1.0", metadata: str = "", **modules: str
+    site: Path,
+    name: str,
+    entries: Iterable[str] = (),
+    *,
+    version: str = "1.0",
+    metadata: str = "",
+    **modules: str,
 ) -> Path:
     """Write a distribution into a folder, with lines such as ``words = words_plugin``; returns its metadata folder."""
     info = site / f"{name.replace('-', '_')}-{version}.dist-info"
     info.mkdir(parents=True)
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{metadata}")
+    (info / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{metadata}"
+    )
     if lines := [*entries]:
         (info / "entry_points.txt").write_text("\n".join(["[forge]", *lines, ""]))
     for module, code in modules.items():

@@ -25,7 +25,9 @@ class Person(acp.Client):
     """Option ids; ``cancelled``, ``error``, ``nonsense`` and ``silence`` are what else may come."""
     why: str = "use another name"
     updates: list[tuple[str, Any]] = field(default_factory=list)
-    asked: list[tuple[schema.ToolCallUpdate, list[schema.PermissionOption]]] = field(default_factory=list)
+    asked: list[tuple[schema.ToolCallUpdate, list[schema.PermissionOption]]] = field(
+        default_factory=list
+    )
     order: list[str] = field(default_factory=list)
     """What came from the other end, in one word each."""
     questions: list[str] = field(default_factory=list)
@@ -37,7 +39,11 @@ class Person(acp.Client):
         self._news()
 
     async def request_permission(
-        self, session_id: str, tool_call: schema.ToolCallUpdate, options: list[schema.PermissionOption], **more: Any
+        self,
+        session_id: str,
+        tool_call: schema.ToolCallUpdate,
+        options: list[schema.PermissionOption],
+        **more: Any,
     ) -> Any:
         self.asked.append((tool_call, options))
         self.order.append("asked")
@@ -67,7 +73,11 @@ class Person(acp.Client):
             await self.heard.wait()
 
     def of(self, kind: str, session: str | None = None) -> list[Any]:
-        return [update for id, update in self.updates if update.session_update == kind and session in (None, id)]
+        return [
+            update
+            for id, update in self.updates
+            if update.session_update == kind and session in (None, id)
+        ]
 
     def said(self, session: str | None = None) -> str:
         return "".join(update.content.text for update in self.of("agent_message_chunk", session))

@@ -103,7 +103,9 @@ class Keyboard:
         self.seen += self.child.before
         self.child.close()
         assert "Traceback" not in self.seen
-        return self.child.exitstatus if self.child.exitstatus is not None else -self.child.signalstatus
+        return (
+            self.child.exitstatus if self.child.exitstatus is not None else -self.child.signalstatus
+        )
 
     @property
     def lines(self) -> list[str]:
@@ -125,7 +127,12 @@ def terminal(writer: Project, warm: Warm) -> Iterator[Callable[..., Keyboard]]:
     children: list[pexpect.spawn[str]] = []
 
     def start(
-        *words: str, shell: str = "", program: Sequence[str] = (), columns: int = 100, rows: int = 50, **env: str
+        *words: str,
+        shell: str = "",
+        program: Sequence[str] = (),
+        columns: int = 100,
+        rows: int = 50,
+        **env: str,
     ) -> Keyboard:
         command = f'exec "$@" {shell}'
         child = pexpect.spawn(

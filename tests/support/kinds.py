@@ -23,7 +23,9 @@ from forge_cli.core.results import (
 )
 
 Strategy = st.SearchStrategy[Any]
-ANY_MIME: Strategy = st.sampled_from([None, "image/png", "text/csv", "text/x-diff", "text/markdown"])
+ANY_MIME: Strategy = st.sampled_from(
+    [None, "image/png", "text/csv", "text/x-diff", "text/markdown"]
+)
 OWN_KIND: Strategy = st.just("a.b")
 
 
@@ -40,7 +42,12 @@ def results_of(text: str, hints: DisplayHints | None = None) -> list[ResultValue
 
 
 def result_strategies(
-    words: Strategy, data: Strategy, hints: Strategy, *, mimes: Strategy = ANY_MIME, kinds: Strategy = OWN_KIND
+    words: Strategy,
+    data: Strategy,
+    hints: Strategy,
+    *,
+    mimes: Strategy = ANY_MIME,
+    kinds: Strategy = OWN_KIND,
 ) -> dict[type[Any], Strategy]:
     """A strategy for each kind of result that consists of texts; what is in them is given."""
     numbers = st.integers(0, 99)

@@ -45,9 +45,23 @@ def run_tests(layout: str, *tests: str, timeout: float) -> subprocess.CompletedP
         place = Path(os.path.realpath(folder))
         for name in ("work", "home"):
             (place / name).mkdir()
-        options = ["-q", "-p", "no:cacheprovider", "-p", "no:randomly", "-n", "0", f"--basetemp={place}/work/base"]
+        options = [
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "-p",
+            "no:randomly",
+            "-n",
+            "0",
+            f"--basetemp={place}/work/base",
+        ]
         argv = [sys.executable, "-m", "pytest", *options, *tests]
-        environment = {**os.environ, HOMES: f"{place}/home", "TMPDIR": f"{place}/home", "TESTS_LAYOUT": layout}
+        environment = {
+            **os.environ,
+            HOMES: f"{place}/home",
+            "TMPDIR": f"{place}/home",
+            "TESTS_LAYOUT": layout,
+        }
         for name in [name for name in environment if name.startswith("PYTEST_")]:
             del environment[name]
         return subprocess.run(

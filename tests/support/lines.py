@@ -12,5 +12,7 @@ def lines_of(*events: Event, after: Line | None = None) -> list[Line]:
     found: list[Line] = []
     for event in events:
         last = found[-1] if found else after
-        found.append(Line.of(event, session="s", worker="w", depth=0, redactor=Redactor({}), after=last))
+        found.append(
+            Line.of(event, session="s", worker="w", depth=0, redactor=Redactor({}), after=last)
+        )
     return found

@@ -15,4 +15,8 @@ def script(project: Project, *turns: Any, name: str = "script.yaml") -> None:
 
 def sessions(project: Project) -> list[Path]:
     """The logs, the latest first."""
-    return sorted((project.home / "sessions").glob("*.jsonl"), key=lambda path: path.stat().st_mtime_ns, reverse=True)
+    return sorted(
+        (project.home / "sessions").glob("*.jsonl"),
+        key=lambda path: path.stat().st_mtime_ns,
+        reverse=True,
+    )

@@ -18,17 +18,23 @@ Maker = Callable[[str, Told, float], ModelProvider]
 
 def anthropic_at(url: str, told: Told, silence: float) -> ModelProvider:
     transport = HttpTransport(Credentials("ANTHROPIC_API_KEY", KEY, url), silence)
-    return AnthropicModel("anthropic:tiny", transport, lambda _, text: told.append(text), delays=(0,))
+    return AnthropicModel(
+        "anthropic:tiny", transport, lambda _, text: told.append(text), delays=(0,)
+    )
 
 
 def sdk_at(url: str, told: Told, silence: float) -> ModelProvider:
     transport = sdk_transport(Credentials("ANTHROPIC_API_KEY", KEY, url), silence)
-    return AnthropicModel("anthropic:tiny", transport, lambda _, text: told.append(text), delays=(0,))
+    return AnthropicModel(
+        "anthropic:tiny", transport, lambda _, text: told.append(text), delays=(0,)
+    )
 
 
 def openai_at(url: str, told: Told, silence: float) -> ModelProvider:
     server = Server.at(url, KEY, Timeouts(read=silence))
-    return OpenAIModel("tiny", server, NativeDialect(), lambda _, text: told.append(text), delays=(0,))
+    return OpenAIModel(
+        "tiny", server, NativeDialect(), lambda _, text: told.append(text), delays=(0,)
+    )
 
 
 MAKERS: dict[str, Maker] = {"anthropic": anthropic_at, "sdk": sdk_at, "openai": openai_at}

@@ -78,7 +78,10 @@ class Quick:
     @cached_property
     def files(self) -> list[TestFile]:
         found = sorted(self.root.glob("tests/**/test_*.py"))
-        return [parse_test_file(path.relative_to(self.root).as_posix(), path.read_text("utf-8")) for path in found]
+        return [
+            parse_test_file(path.relative_to(self.root).as_posix(), path.read_text("utf-8"))
+            for path in found
+        ]
 
     def choose(self, changed: Iterable[str]) -> Choice:
         tests: set[str] = set()
@@ -87,7 +90,9 @@ class Quick:
             for found in self._tests_of(path, left_out.add):
                 tests.add(found)
         # a file that is run whole needs none of its tests named
-        chosen = {each for each in tests if each.partition("::")[0] not in tests or "::" not in each}
+        chosen = {
+            each for each in tests if each.partition("::")[0] not in tests or "::" not in each
+        }
         return Choice((*ALWAYS, *sorted(chosen - set(ALWAYS))), tuple(sorted(left_out)))
 
     def _tests_of(self, path: str, leave_out: Callable[[str], object]) -> Iterator[str]:
@@ -96,7 +101,9 @@ class Quick:
             yield f"{DOCUMENT}[{path}]"
         elif top == "tests":
             yield from self._of_test(path, leave_out)
-        elif top == "plugins" and (self.root / f"plugins/{inside.partition('/')[0]}/tests").is_dir():
+        elif (
+            top == "plugins" and (self.root / f"plugins/{inside.partition('/')[0]}/tests").is_dir()
+        ):
             yield f"plugins/{inside.partition('/')[0]}/tests"
         elif top == "forge_cli":
             yield from self._of_module(path, leave_out)
@@ -132,7 +139,9 @@ class Quick:
         while not list((self.root / folder).glob("*.py")):
             folder = folder.parent
         inside = f"{dotted(str(folder))}."
-        yield from (each.path for each in self.files if any(name.startswith(inside) for name in each.covers))
+        yield from (
+            each.path for each in self.files if any(name.startswith(inside) for name in each.covers)
+        )
 
     def _of_folder(self, folder: str, leave_out: Callable[[str], object]) -> Iterator[str]:
         found = [each.path for each in self.files if each.folder == folder]
@@ -151,7 +160,11 @@ class Quick:
 
 def changed_files(root: Path, base: str = "main") -> list[str]:
     """Files that differ from where the branch left ``base``, and those that git does not know yet."""
-    start = _git(root, "merge-base", "HEAD", base) or _git(root, "merge-base", "HEAD", f"origin/{base}") or ["HEAD"]
+    start = (
+        _git(root, "merge-base", "HEAD", base)
+        or _git(root, "merge-base", "HEAD", f"origin/{base}")
+        or ["HEAD"]
+    )
     new = _git(root, "ls-files", "--others", "--exclude-standard")
     return sorted({*_git(root, "diff", "--name-only", "--no-renames", start[0]), *new})
 

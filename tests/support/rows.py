@@ -43,7 +43,9 @@ def each_row(names: str | Sequence[str], table: Iterable[Any]) -> Callable[[Test
             fail(failures, len(cases))
 
         wrapper: Test = run_async if inspect.iscoroutinefunction(test) else run
-        others = [parameter for name, parameter in signature.parameters.items() if name not in columns]
+        others = [
+            parameter for name, parameter in signature.parameters.items() if name not in columns
+        ]
         wrapper.__signature__ = signature.replace(parameters=others)  # type: ignore[attr-defined]
         return wrapper
 
@@ -72,10 +74,14 @@ def told(case: dict[str, Any], failures: list[str]) -> Iterator[None]:
     except (Exception, pytest.fail.Exception) as error:
         frame = extract_tb(error.__traceback__)[-1]
         values = ", ".join(f"{name}={value!r}" for name, value in case.items())
-        failures.append(f"{values}\n{frame.filename}:{frame.lineno}: {type(error).__name__}: {error}")
+        failures.append(
+            f"{values}\n{frame.filename}:{frame.lineno}: {type(error).__name__}: {error}"
+        )
 
 
 def fail(failures: list[str], count: int) -> None:
     __tracebackhide__ = True
     if failures:
-        pytest.fail("\n\n".join([f"{len(failures)} of {count} rows fail:", *failures]), pytrace=False)
+        pytest.fail(
+            "\n\n".join([f"{len(failures)} of {count} rows fail:", *failures]), pytrace=False
+        )

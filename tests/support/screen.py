@@ -99,7 +99,9 @@ class Screen:
             case (("h" | "l"), _):
                 self.modes[args.strip("?")] = kind == "h"
             case "m", _:
-                self.style = args if self.style == "" or args[:1] in ("", "0") else f"{self.style};{args}"
+                self.style = (
+                    args if self.style == "" or args[:1] in ("", "0") else f"{self.style};{args}"
+                )
             case "A", _:
                 self.row = max(0, self.row - (number or 1))
             case "B", _:
@@ -131,4 +133,7 @@ class Screen:
     def styled_lines(self) -> list[str]:
         """The same with their styles, each letter in an SGR sequence of its own."""
         rows = [*self.above, *self.rows][: len(self.lines)]
-        return ["".join(f"\x1b[0;{getattr(cell, 'style', '')}m{cell}" for cell in row if cell) for row in rows]
+        return [
+            "".join(f"\x1b[0;{getattr(cell, 'style', '')}m{cell}" for cell in row if cell)
+            for row in rows
+        ]

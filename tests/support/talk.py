@@ -15,7 +15,9 @@ DEADLINE = 60
 class UI:
     """Notes what happens, and does something at the first event of a name."""
 
-    def __init__(self, bus: EventBus, *, answers: bool = False, **reactions: Callable[[Event], None]) -> None:
+    def __init__(
+        self, bus: EventBus, *, answers: bool = False, **reactions: Callable[[Event], None]
+    ) -> None:
         self.bus, self.seen, self.reactions = bus, list[Event](), reactions
         bus.subscribe(self.take, answers=answers)
 
@@ -32,7 +34,9 @@ class UI:
         return [
             event.message.text
             for event in self.seen
-            if isinstance(event, MessageEvent) and event.message.role == "assistant" and event.message.text
+            if isinstance(event, MessageEvent)
+            and event.message.role == "assistant"
+            and event.message.text
         ]
 
 
@@ -50,7 +54,10 @@ def converse(
 ) -> WorkerResult | None:
     async def main() -> WorkerResult | None:
         runtime = WorkerRuntime(
-            worker=load_worker(project.folder / "worker.yaml"), model=scripted_model(*turns), bus=bus, **options
+            worker=load_worker(project.folder / "worker.yaml"),
+            model=scripted_model(*turns),
+            bus=bus,
+            **options,
         )
         with anyio.fail_after(DEADLINE):
             async with runtime, anyio.create_task_group() as tasks:

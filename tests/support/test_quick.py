@@ -5,7 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.quick import ALWAYS, DOCUMENT, MANY_IMPORTERS, MANY_IN_FOLDER, Quick, changed_files
+from tests.support.quick import (
+    ALWAYS,
+    DOCUMENT,
+    MANY_IMPORTERS,
+    MANY_IN_FOLDER,
+    Quick,
+    changed_files,
+)
 
 ROOT = Path(__file__).parents[2]
 
@@ -35,8 +42,16 @@ def house(tmp_path: Path) -> Path:
 
 
 CHOICES = {
-    "forge_cli/core/text.py": ["tests/core/test_bus.py", "tests/core/test_text.py", "tests/record/test_log.py"],
-    "forge_cli/record/log.py": ["tests/cli/test_show.py", "tests/core/test_bus.py", "tests/record/test_log.py"],
+    "forge_cli/core/text.py": [
+        "tests/core/test_bus.py",
+        "tests/core/test_text.py",
+        "tests/record/test_log.py",
+    ],
+    "forge_cli/record/log.py": [
+        "tests/cli/test_show.py",
+        "tests/core/test_bus.py",
+        "tests/record/test_log.py",
+    ],
     "forge_cli/core/gone.py": ["tests/core/test_bus.py", "tests/core/test_text.py"],
     "forge_cli/new/room.py": [],
     "forge_cli/__init__.py": [],
@@ -62,7 +77,9 @@ def test_a_change_has_its_tests(house: Path, changed: str) -> None:
 
 
 def test_many_changes_have_all_their_tests_once(house: Path) -> None:
-    choice = Quick(house).choose(["forge_cli/core/text.py", "forge_cli/record/log.py", "tests/core/test_bus.py"])
+    choice = Quick(house).choose(
+        ["forge_cli/core/text.py", "forge_cli/record/log.py", "tests/core/test_bus.py"]
+    )
     both = {*CHOICES["forge_cli/core/text.py"], *CHOICES["forge_cli/record/log.py"]}
     assert choice.tests == (*ALWAYS, *sorted(both))
 
@@ -85,8 +102,17 @@ def test_what_many_files_import_does_not_run_them_all(house: Path) -> None:
 
 def test_what_differs_from_main_is_changed(house: Path) -> None:
     def git(*words: str) -> None:
-        named = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"]
-        subprocess.run(["git", *named, *words], cwd=house, check=True, capture_output=True, timeout=60)
+        named = [
+            "-c",
+            "user.name=t",
+            "-c",
+            "user.email=t@example.org",
+            "-c",
+            "commit.gpgsign=false",
+        ]
+        subprocess.run(
+            ["git", *named, *words], cwd=house, check=True, capture_output=True, timeout=60
+        )
 
     git("init", "-q", "-b", "main")
     git("add", ".")

@@ -70,4 +70,9 @@ def test_it_ends_with_the_one_who_waits_for_it(warm: Warm, tmp_path: Path) -> No
 def test_one_that_leaves_before_it_has_asked_stops_nobody(warm: Warm) -> None:
     with socket.socket(socket.AF_UNIX) as client:
         client.connect(str(warm.place / "socket"))
-    assert subprocess.run([warm.python, "-c", "print(1)"], capture_output=True, timeout=60, check=True).stdout == b"1\n"
+    assert (
+        subprocess.run(
+            [warm.python, "-c", "print(1)"], capture_output=True, timeout=60, check=True
+        ).stdout
+        == b"1\n"
+    )

@@ -94,7 +94,9 @@ async def any_worker(path: str, context: ToolContext) -> str:
 
 def script(*turns: Any) -> str:
     """A script file; a plain string is a turn of text."""
-    return json.dumps({"turns": [{"text": turn} if isinstance(turn, str) else turn for turn in turns]})
+    return json.dumps(
+        {"turns": [{"text": turn} if isinstance(turn, str) else turn for turn in turns]}
+    )
 
 
 def custom(*names: str, approval: str = "preApproved") -> str:
@@ -117,14 +119,18 @@ class Tree:
     def boss(self, *toolsets: str, more: str = "") -> None:
         self._write("boss", "instructions: You lead.\n" + more, toolsets)
 
-    def worker(self, name: str, *turns: Any, toolsets: tuple[str, ...] = (), more: str = "") -> None:
+    def worker(
+        self, name: str, *turns: Any, toolsets: tuple[str, ...] = (), more: str = ""
+    ) -> None:
         """A worker with a script of its own."""
         self.project.write(f"{name}.script.yaml", script(*turns))
         self._write(name, f"model: script:{name}.script.yaml\n{more}", toolsets)
 
     def _write(self, name: str, more: str, toolsets: tuple[str, ...]) -> None:
         sections = "".join(f"  {section}\n" for section in toolsets)
-        self.project.write(f"{name}.yaml", f"name: {name}\n{more}\ntoolsets:\n{sections or '  plan:'}\n")
+        self.project.write(
+            f"{name}.yaml", f"name: {name}\n{more}\ntoolsets:\n{sections or '  plan:'}\n"
+        )
 
     def run(self, *turns: Any, **options: Any) -> Seen:
         return self.project.run(*turns, **{"worker": "boss.yaml", **options})
@@ -135,9 +141,19 @@ class Tree:
     def go_on(self, seen: Seen, *turns: Any, approved: bool = True, **options: Any) -> Seen:
         """Resume a session after every request was answered; the lines of the whole session come back."""
         lines = recorded(seen)
-        decided = {event.request_id for line in lines if isinstance(event := line.event, ApprovalDecided)}
-        asked = [event.request.request_id for line in lines if isinstance(event := line.event, ApprovalRequired)]
-        answers = [ApprovalResponse(request, ApprovalDecision(approved)) for request in asked if request not in decided]
+        decided = {
+            event.request_id for line in lines if isinstance(event := line.event, ApprovalDecided)
+        }
+        asked = [
+            event.request.request_id
+            for line in lines
+            if isinstance(event := line.event, ApprovalRequired)
+        ]
+        answers = [
+            ApprovalResponse(request, ApprovalDecision(approved))
+            for request in asked
+            if request not in decided
+        ]
         resumed = Resumed(read_past([*lines, *lines_of(*answers, after=lines[-1])]), lines[-1])
         again = self.run(*turns, task="", resume=resumed, **options)
         again.record[:0] = lines
@@ -155,7 +171,9 @@ def recorded(seen: Seen) -> list[Line]:
 
 
 def results(seen: Seen, depth: int = 0) -> list[ToolResult]:
-    return [event for event in seen.outcomes if (event.origin.depth if event.origin else 0) == depth]
+    return [
+        event for event in seen.outcomes if (event.origin.depth if event.origin else 0) == depth
+    ]
 
 
 def texts(seen: Seen, depth: int = 0) -> list[str]:
@@ -166,7 +184,11 @@ def unanswered(seen: Seen) -> list[tuple[str, str]]:
     """The calls of the log that have not exactly one result."""
     started = [_call(line) for line in seen.record if line.type == ToolStarted.type]
     ended = [_call(line) for line in seen.record if line.type == ToolResult.type]
-    return [each for each in dict.fromkeys([*started, *ended]) if started.count(each) > 1 or ended.count(each) != 1]
+    return [
+        each
+        for each in dict.fromkeys([*started, *ended])
+        if started.count(each) > 1 or ended.count(each) != 1
+    ]
 
 
 def _call(line: Line) -> tuple[str, str]:

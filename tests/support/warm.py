@@ -108,7 +108,9 @@ def started(*modules: str) -> Iterator[Warm]:
         path.write_text(CLIENT.format(python=sys.executable, address=address))
         path.chmod(0o755)
     command = [sys.executable, __file__, address, *modules]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+    )
     with process:
         assert process.stdin
         assert process.stdout
@@ -136,7 +138,12 @@ def warm_looks(find: Callable[[], str | Path]) -> Callable[[Any], Any]:
 
     def started(child: Any, children: Any, *given: Any, **options: Any) -> None:
         confined = CONFINED_LOOKS in os.environ
-        start(child, children if confined else LookingChildren(children, str(find())), *given, **options)
+        start(
+            child,
+            children if confined else LookingChildren(children, str(find())),
+            *given,
+            **options,
+        )
 
     return started
 
@@ -192,7 +199,9 @@ def _import_everything(address: str, *modules: str) -> None:
     child.__init__ = warm_looks(lambda: Path(address).with_name("python"))
     _complete(importlib.import_module("pydantic").BaseModel)
     know_distributions()
-    importlib.import_module("forge_cli.engine.plugins.scan").installed(Path(address).parent / "scanned" / "cache")
+    importlib.import_module("forge_cli.engine.plugins.scan").installed(
+        Path(address).parent / "scanned" / "cache"
+    )
     gc.freeze()
 
 
@@ -244,7 +253,10 @@ def _tell_ends(waiting: dict[int, socket.socket]) -> None:
         while (ended := os.waitpid(-1, os.WNOHANG))[0]:
             child, status = ended
             if child in waiting:
-                with waiting.pop(child) as connection, suppress(BrokenPipeError):  # whoever wanted to know has gone
+                with (
+                    waiting.pop(child) as connection,
+                    suppress(BrokenPipeError),
+                ):  # whoever wanted to know has gone
                     connection.sendall(status.to_bytes(8, "big"))
 
 
@@ -276,7 +288,11 @@ def become(argv: list[str], folder: str, env: Mapping[bytes, bytes], streams: li
             fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
             break
     sys.stdin, sys.stdout, sys.stderr = sys.__stdin__, sys.__stdout__, sys.__stderr__ = _opened()  # type: ignore[misc]
-    own = [os.path.abspath(place) for place in os.environ.get("PYTHONPATH", "").split(os.pathsep) if place]
+    own = [
+        os.path.abspath(place)
+        for place in os.environ.get("PYTHONPATH", "").split(os.pathsep)
+        if place
+    ]
     main = sys.modules["__main__"] = types.ModuleType("__main__")
     match argv:
         case [python, "-c", code, *args] if python.endswith("/python"):
@@ -308,7 +324,9 @@ def _leave(code: int) -> None:
 def _opened() -> tuple[io.TextIOWrapper, ...]:
     def opened(number: int, mode: str, errors: str = "strict") -> io.TextIOWrapper:
         lines = number == 2 or os.isatty(number)
-        return io.TextIOWrapper(open(number, mode, closefd=False), "utf-8", errors, line_buffering=lines)
+        return io.TextIOWrapper(
+            open(number, mode, closefd=False), "utf-8", errors, line_buffering=lines
+        )
 
     return opened(0, "rb"), opened(1, "wb"), opened(2, "wb", "backslashreplace")
 

@@ -74,7 +74,9 @@ class Wire:
 
 def _is_whole(request: bytes) -> bool:
     head, end, body = request.partition(b"\r\n\r\n")
-    lengths = [line[15:] for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
+    lengths = [
+        line[15:] for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")
+    ]
     return bool(end) and len(body) >= int(lengths[0] if lengths else 0)
 
 

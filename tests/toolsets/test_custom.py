@@ -30,7 +30,9 @@ def _clean_imports(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", list(sys.path))
 
 
-def worker(project: Project, module: str, *tools: str, approval: str = "{default: preApproved}") -> Path:
+def worker(
+    project: Project, module: str, *tools: str, approval: str = "{default: preApproved}"
+) -> Path:
     project.write("tools.py", module)
     return project.write(
         "worker.yaml",
@@ -54,7 +56,11 @@ def problem_of(project: Project, module: str, *tools: str) -> str:
     with pytest.raises(WorkerError) as caught:
         project.run("never said")
     assert caught.value.exit_code == 3
-    return str(caught.value).replace(str(file), "WORKER").replace(str(project.folder / "tools.py"), "TOOLS")
+    return (
+        str(caught.value)
+        .replace(str(file), "WORKER")
+        .replace(str(project.folder / "tools.py"), "TOOLS")
+    )
 
 
 def tools_of(project: Project) -> list[Tool]:
@@ -93,19 +99,22 @@ def test_a_typed_function(project: Project) -> None:
     )
     schema = {
         "type": "object",
-        "properties": {"n": {"type": "integer", "minimum": 0, "description": "Position in sequence"}},
+        "properties": {
+            "n": {"type": "integer", "minimum": 0, "description": "Position in sequence"}
+        },
         "required": ["n"],
         "additionalProperties": False,
     }
     assert tools_of(project) == [ToolSpec("fib", "Calculate the nth Fibonacci number.", schema)]
     assert outcome(project, "fib", n=20).value == Json(6765)
-    assert outcome(project, "fib", n=-1).error == "invalid input for fib: n: must be an integer >= 0, got -1"
+    assert (
+        outcome(project, "fib", n=-1).error
+        == "invalid input for fib: n: must be an integer >= 0, got -1"
+    )
 
 
 def test_a_function_whose_hints_are_text(project: Project) -> None:
-    module = (
-        "from __future__ import annotations\nfrom pathlib import Path\ndef name(path: Path) -> str: return path.name\n"
-    )
+    module = "from __future__ import annotations\nfrom pathlib import Path\ndef name(path: Path) -> str: return path.name\n"
     worker(project, module, "name")
     assert outcome(project, "name", path="/a/b.txt").value == Text("b.txt")
 
@@ -138,7 +147,10 @@ def test_a_schema_may_name_what_a_function_takes_by_any_name(project: Project, m
 def test_a_result_that_may_never_end_is_an_error(project: Project, returned: str) -> None:
     worker(project, f"async def agen():\n    yield 1\ndef f() -> object: return {returned}\n", "f")
     result = outcome(project, "f")
-    assert (result.status, str(result.error).endswith("may never end; return a list of its items")) == ("error", True)
+    assert (
+        result.status,
+        str(result.error).endswith("may never end; return a list of its items"),
+    ) == ("error", True)
 
 
 def test_the_schema_beside_a_function_decides_over_its_hints(project: Project) -> None:
@@ -196,7 +208,9 @@ def test_a_toolset_class_is_opened_used_and_closed(project: Project) -> None:
     seen = project.run(calls(call("up"), call("up", by=2), call("reset")), "done")
     assert seen.statuses == ["success", "success", "blocked"]
     assert [result.value for result in seen.outcomes[:2]] == [Json(1), Json(3)]
-    module = sys.modules[f"forge_local_{digest_of((project.folder / 'tools.py').read_bytes())[:16]}"]
+    module = sys.modules[
+        f"forge_local_{digest_of((project.folder / 'tools.py').read_bytes())[:16]}"
+    ]
     assert module.LIFE == ["open", "up", "up", "closed"]
 
 
@@ -246,7 +260,10 @@ def test_the_prompts_of_a_toolset_are_commands(project: Project, names: tuple[st
     async def main() -> str | None:
         model = scripted_model("You said: {task}")
         with anyio.fail_after(40):
-            async with WorkerRuntime(worker=loaded, model=model) as runtime, anyio.create_task_group() as tasks:
+            async with (
+                WorkerRuntime(worker=loaded, model=model) as runtime,
+                anyio.create_task_group() as tasks,
+            ):
                 tasks.start_soon(runtime.converse)
                 await anyio.lowlevel.checkpoint()
                 runtime.bus.emit(CommandEvent("sum_note", ("Plans",)))
@@ -298,24 +315,30 @@ def test_manual_modes(project: Project, mode: str, for_the_model: bool, status: 
     ],
 )
 @pytest.mark.parametrize("kind", ["def", "async def"])
-def test_the_context_comes_by_its_type_whatever_its_name(project: Project, signature: str, kind: str) -> None:
+def test_the_context_comes_by_its_type_whatever_its_name(
+    project: Project, signature: str, kind: str
+) -> None:
     name = next(part.split(":")[0] for part in signature.split(", ") if "ToolContext" in part)
-    module = (
-        f"from forge_cli import ToolContext\n{kind} who({signature}) -> str: return {name}.worker + {name}.call_id\n"
-    )
+    module = f"from forge_cli import ToolContext\n{kind} who({signature}) -> str: return {name}.worker + {name}.call_id\n"
     worker(project, module, "who")
     assert outcome(project, "who").value == Text("wcall_1_1")
 
 
 def test_modules_beside_the_worker_can_be_imported(project: Project) -> None:
     project.write("beside_for_this_test.py", "VALUE = 42\n")
-    worker(project, "from beside_for_this_test import VALUE\ndef value() -> int: return VALUE\n", "value")
+    worker(
+        project,
+        "from beside_for_this_test import VALUE\ndef value() -> int: return VALUE\n",
+        "value",
+    )
     assert outcome(project, "value").value == Json(42)
 
 
 async def _opened_tools(project: Project) -> list[Tool]:
     loaded = load_worker(project.folder / "worker.yaml")
-    async with WorkerRuntime(worker=loaded, model=scripted_model("hi"), workspace=project.folder) as runtime:
+    async with WorkerRuntime(
+        worker=loaded, model=scripted_model("hi"), workspace=project.folder
+    ) as runtime:
         return runtime.tools
 
 
@@ -336,7 +359,9 @@ def test_tools_carry_their_source_and_the_digest_of_the_file(project: Project) -
     assert (one.manual, two.manual) == (ManualExecution("both", "L"), None)
 
 
-def test_a_changed_file_is_loaded_anew_by_the_next_session(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_changed_file_is_loaded_anew_by_the_next_session(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     worker(project, "def version() -> int: return 1\n", "version")
     assert outcome(project, "version").value == Json(1)
@@ -344,19 +369,25 @@ def test_a_changed_file_is_loaded_anew_by_the_next_session(project: Project, mon
     assert outcome(project, "version").value == Json(2)
 
 
-def test_a_link_that_leads_to_another_file_is_followed_by_the_next_session(project: Project) -> None:
+def test_a_link_that_leads_to_another_file_is_followed_by_the_next_session(
+    project: Project,
+) -> None:
     worker(project, "", "version")
     link = project.folder / "tools.py"
     for version in (1, 2):
         link.unlink()
-        link.symlink_to(project.write(f"version{version}.py", f"def version() -> int: return {version}\n"))
+        link.symlink_to(
+            project.write(f"version{version}.py", f"def version() -> int: return {version}\n")
+        )
         assert outcome(project, "version").value == Json(version)
 
 
 # --- what is said when it is wrong
 
 
-MODULE = "def add(a: int, b: int) -> int: return a + b\n\n\ndef untyped(a): return a\n\n\nNUMBER = 3\n"
+MODULE = (
+    "def add(a: int, b: int) -> int: return a + b\n\n\ndef untyped(a): return a\n\n\nNUMBER = 3\n"
+)
 
 
 @pytest.mark.parametrize(
@@ -375,7 +406,11 @@ MODULE = "def add(a: int, b: int) -> int: return a + b\n\n\ndef untyped(a): retu
             "WORKER:5:13: tools.py: 'untyped' cannot be a tool: untyped: parameter 'a' has no type hint; "
             "add one (a: str), or define untyped_schema",
         ),
-        (MODULE, ["NUMBER"], "WORKER:5:13: tools.py: 'NUMBER' is neither a function nor a tool, but of type int"),
+        (
+            MODULE,
+            ["NUMBER"],
+            "WORKER:5:13: tools.py: 'NUMBER' is neither a function nor a tool, but of type int",
+        ),
         (
             "class Thing: ...\n",
             ["Thing"],
@@ -455,7 +490,11 @@ MODULE = "def add(a: int, b: int) -> int: return a + b\n\n\ndef untyped(a): retu
             "TOOLS:2:1: cannot be imported: RuntimeError: at import",
         ),
         ("x = 1\ndef f(:\n", ["f"], "TOOLS:2:7: cannot be imported: SyntaxError: "),
-        ("import sys\n\nsys.exit('bye')\n", ["f"], "TOOLS:3:1: cannot be imported: SystemExit: bye"),
+        (
+            "import sys\n\nsys.exit('bye')\n",
+            ["f"],
+            "TOOLS:3:1: cannot be imported: SystemExit: bye",
+        ),
         (
             "from forge_cli import tool\n\n@tool(manual='always')\ndef f(): ...\n",
             ["f"],
@@ -508,10 +547,16 @@ MODULE = "def add(a: int, b: int) -> int: return a + b\n\n\ndef untyped(a): retu
             ["Own"],
             "WORKER:5:13: tools.py: 'Own' is a toolset that adds zones, which takes a section of its own",
         ),
-        ("def f() -> int: return 1\n", ["f", "f"], "WORKER:5:5: toolsets.custom.tools: 'f' is listed twice; keep one"),
+        (
+            "def f() -> int: return 1\n",
+            ["f", "f"],
+            "WORKER:5:5: toolsets.custom.tools: 'f' is listed twice; keep one",
+        ),
     ],
 )
-def test_problems_with_their_place(project: Project, module: str, tools: list[str], problem: str) -> None:
+def test_problems_with_their_place(
+    project: Project, module: str, tools: list[str], problem: str
+) -> None:
     assert problem_of(project, module, *tools).startswith(problem)
 
 
@@ -560,7 +605,10 @@ def test_problems_of_the_section(project: Project, section: str, problem: str) -
     file = project.write("worker.yaml", f"name: w\ntoolsets:\n  custom: {section}\n")
     with pytest.raises(WorkerError) as caught:
         project.run("never said")
-    assert str(caught.value).replace(str(file), "WORKER").replace(str(project.folder), "FOLDER") == problem
+    assert (
+        str(caught.value).replace(str(file), "WORKER").replace(str(project.folder), "FOLDER")
+        == problem
+    )
 
 
 def test_nothing_of_the_module_is_offered_unless_it_is_listed(project: Project) -> None:
@@ -606,7 +654,11 @@ def greetings(seen: Seen) -> list[str]:
 
 
 def warnings_of(seen: Seen) -> list[str]:
-    return [event.message for event in seen.of(StatusEvent) if event.level == "warning" and "tools.py" in event.message]
+    return [
+        event.message
+        for event in seen.of(StatusEvent)
+        if event.level == "warning" and "tools.py" in event.message
+    ]
 
 
 @pytest.mark.parametrize(
@@ -621,7 +673,11 @@ def test_a_changed_module_is_loaded_before_the_next_turn(
 
 
 def test_a_broken_edit_keeps_what_was_loaded_and_is_told_once(project: Project) -> None:
-    edits = [("tools.py", '"one "', '"two " )'), ("helping.py", "Ana", "Ana"), ("tools.py", '"two " )', '"two "')]
+    edits = [
+        ("tools.py", '"one "', '"two " )'),
+        ("helping.py", "Ana", "Ana"),
+        ("tools.py", '"two " )', '"two "'),
+    ]
     seen = edited(project, *edits, answers=[True] * 4)
     assert greetings(seen) == ["one Ana", "one Ana", "one Ana", "two Ana"]
     [warning] = warnings_of(seen)
@@ -641,7 +697,10 @@ def test_a_yes_for_the_session_is_for_the_content_that_was_there(project: Projec
     same = edited(project, ("helping.py", "Ana", "Ana"), answers=[always])
     assert (greetings(same), len(same.asked)) == (["one Ana", "one Ana"], 1)
     changed = edited(project, ("helping.py", "Ana", "Ben"), answers=[always, False])
-    assert [each.status for each in changed.outcomes if each.tool_name == "greet"] == ["success", "denied"]
+    assert [each.status for each in changed.outcomes if each.tool_name == "greet"] == [
+        "success",
+        "denied",
+    ]
 
 
 def test_a_toolset_that_is_open_stays_until_the_session_ends(project: Project) -> None:
@@ -649,7 +708,9 @@ def test_a_toolset_that_is_open_stays_until_the_session_ends(project: Project) -
     worker(project, module, "edit", "greet", "Kit")
     project.write("helping.py", "NAME = 'Ana'\n")
     edit = calls(call("edit", file="helping.py", old="Ana", new="Ben"))
-    seen = project.run(calls(call("greet")), edit, calls(call("greet")), "done", answers=[True, True])
+    seen = project.run(
+        calls(call("greet")), edit, calls(call("greet")), "done", answers=[True, True]
+    )
     assert greetings(seen) == ["one Ana", "one Ana"]
     [warning] = warnings_of(seen)
     assert warning.endswith("a toolset in it is open; the change counts from the next session on")
@@ -675,6 +736,8 @@ query_schema = {"type": "object", "properties": {"sql": {"type": "string"}}, "re
 
 def test_a_schema_beside_a_wrapper_fits_what_the_wrapper_takes(project: Project) -> None:
     project.write("tools.py", WRAPPED)
-    project.write("worker.yaml", "name: w\ntoolsets: {custom: {module: ./tools.py, tools: [query]}}\n")
+    project.write(
+        "worker.yaml", "name: w\ntoolsets: {custom: {module: ./tools.py, tools: [query]}}\n"
+    )
     done = project.forge("tools", "call", "query", "--worker", "worker.yaml", "-y", "sql=x")
     assert (done.returncode, done.stdout) == (0, "x on DB\n"), done.stderr

@@ -75,15 +75,21 @@ class Hands:
     async def start(self, command: str, yield_time_ms: int = 0, **args: Any) -> ToolOutcome:
         return await self.call("exec_command", command=command, yield_time_ms=yield_time_ms, **args)
 
-    async def write(self, chars: str = "", yield_time_ms: int = 5, session_id: int = 1) -> ToolOutcome:
-        return await self.call("write_stdin", session_id=session_id, chars=chars, yield_time_ms=yield_time_ms)
+    async def write(
+        self, chars: str = "", yield_time_ms: int = 5, session_id: int = 1
+    ) -> ToolOutcome:
+        return await self.call(
+            "write_stdin", session_id=session_id, chars=chars, yield_time_ms=yield_time_ms
+        )
 
     async def hear(self, text: str) -> str:
         """Read until this has been said; returns all that was said so far."""
         with anyio.fail_after(60):
             while text not in self.heard:
                 outcome = await self.write()
-                assert text in self.heard or outcome.value.data["running"], f"{text!r} never came: {self.heard!r}"
+                assert text in self.heard or outcome.value.data["running"], (
+                    f"{text!r} never came: {self.heard!r}"
+                )
         return self.heard
 
     @property
@@ -125,7 +131,9 @@ def opened(project: Project) -> Open:
 
 
 @LEVELS
-async def test_a_session_while_it_goes_on_and_an_exit_code_at_the_end(opened: Open, level: str) -> None:
+async def test_a_session_while_it_goes_on_and_an_exit_code_at_the_end(
+    opened: Open, level: str
+) -> None:
     async with opened(level=level) as hands:
         running = await hands.start("read x; echo got $x")
         assert (running.status, running.text()) == ("success", "session_id: 1\n")
@@ -147,7 +155,11 @@ async def test_commands_that_run_on_are_told_whenever_that_changes(opened: Open)
         await hands.start("read x")
         await hands.start("sleep 600")
         await hands.write("word\n", ENOUGH, session_id=2)
-    told = [event for event in hands.events if isinstance(event, StatusEvent) and event.about == "commands"]
+    told = [
+        event
+        for event in hands.events
+        if isinstance(event, StatusEvent) and event.about == "commands"
+    ]
     running = [[(each.number, each.command) for each in event.running or ()] for event in told]
     first, second = (2, "read x"), (3, "sleep 600")
     assert running == [[first], [first, second], [second]]
@@ -185,7 +197,9 @@ async def test_output_above_the_bound_comes_with_later_calls(opened: Open) -> No
 
 async def test_a_flood_that_nobody_reads_is_bounded(opened: Open) -> None:
     async with opened() as hands:
-        outcome = await hands.start("echo first; head -c 5000000 /dev/zero | tr '\\0' x; echo last", ENOUGH)
+        outcome = await hands.start(
+            "echo first; head -c 5000000 /dev/zero | tr '\\0' x; echo last", ENOUGH
+        )
         while outcome.value.data["sessionId"]:
             outcome = await hands.write()
         assert len(hands.heard) < 1_100_000
@@ -220,7 +234,10 @@ async def test_only_so_many_at_a_time(opened: Open) -> None:
             assert (await hands.start("cat")).status == "success"
         refused = await hands.start("printf x")
         assert (refused.status, hands.asked) == ("error", [])
-        assert refused.error == "sessions 1, 2, 3, 4, 5, 6, 7, 8 are open, which is the most; read or end one first"
+        assert (
+            refused.error
+            == "sessions 1, 2, 3, 4, 5, 6, 7, 8 are open, which is the most; read or end one first"
+        )
         assert (await hands.write("\x03", ENOUGH, session_id=3)).status == "error"
         assert (await hands.start("cat")).text().startswith("session_id: 9")
 
@@ -230,12 +247,17 @@ async def test_another_folder_asks(opened: Open, project: Project) -> None:
         outcome = await hands.start("echo hi; pwd", ENOUGH, workdir="/here/sub")
         assert said(outcome) == f"hi\n{project.folder / 'sub'}\n"
         await hands.start("echo hi", ENOUGH, workdir="/here/sub")
-        assert hands.asked[1].reason == "the rules are for the working directory, and this is another folder"
+        assert (
+            hands.asked[1].reason
+            == "the rules are for the working directory, and this is another folder"
+        )
         await hands.start("echo hi", ENOUGH, workdir="/here")
         assert len(hands.asked) == 2
 
 
-@pytest.mark.parametrize("workdir", ["/here/none", "/here/worker.yaml", "/etc", "/here/../..", "none"])
+@pytest.mark.parametrize(
+    "workdir", ["/here/none", "/here/worker.yaml", "/etc", "/here/../..", "none"]
+)
 async def test_no_such_folder_is_refused_and_nobody_is_asked(opened: Open, workdir: str) -> None:
     async with opened() as hands:
         assert (await hands.start("make", workdir=workdir)).status == "error"
@@ -284,8 +306,15 @@ async def test_a_shell_that_did_what_no_rule_covers_asks_from_then_on(opened: Op
         await hands.start("bash")
         await hands.write("alias echo=make\n")
         await hands.write("echo one\n")
-        assert [request.tool_name for request in hands.asked] == ["exec_command", "write_stdin", "write_stdin"]
-        assert hands.asked[2].reason == "something was written to this shell before that is not pre-approved"
+        assert [request.tool_name for request in hands.asked] == [
+            "exec_command",
+            "write_stdin",
+            "write_stdin",
+        ]
+        assert (
+            hands.asked[2].reason
+            == "something was written to this shell before that is not pre-approved"
+        )
         assert (await hands.write("rm x\n")).status == "blocked"
 
 
@@ -341,7 +370,9 @@ async def test_a_line_in_two_pieces_is_judged_as_a_whole(
         ("cat worker.yaml\necho one\n# rm x\n", False),
     ],
 )
-async def test_no_command_takes_a_piece_of_the_next_line(opened: Open, text: str, asks: bool) -> None:
+async def test_no_command_takes_a_piece_of_the_next_line(
+    opened: Open, text: str, asks: bool
+) -> None:
     """With ``head -c 2`` before it, ``# rm x`` is not a comment to the shell."""
     async with opened(True, False) as hands:
         await hands.start("bash")
@@ -350,7 +381,9 @@ async def test_no_command_takes_a_piece_of_the_next_line(opened: Open, text: str
             assert "may read the lines behind it" in hands.asked[1].reason
 
 
-async def test_a_shell_in_which_a_command_may_wait_for_input_asks_from_then_on(opened: Open) -> None:
+async def test_a_shell_in_which_a_command_may_wait_for_input_asks_from_then_on(
+    opened: Open,
+) -> None:
     async with opened() as hands:
         await hands.start("bash")
         await hands.write("sort < worker.yaml; cat worker.yaml\n")
@@ -366,7 +399,10 @@ async def test_a_shell_in_another_folder_asks_for_each_line(opened: Open) -> Non
         await hands.start("bash", workdir="/here/sub")
         await hands.write("echo there > scratch/x\n")
         assert [request.tool_name for request in hands.asked] == ["exec_command", "write_stdin"]
-        assert hands.asked[1].reason == "the rules are for the working directory, and this is another folder"
+        assert (
+            hands.asked[1].reason
+            == "the rules are for the working directory, and this is another folder"
+        )
 
 
 async def test_a_shell_that_went_elsewhere_writes_elsewhere(opened: Open, project: Project) -> None:
@@ -404,10 +440,15 @@ async def test_the_rules_follow_a_shell_into_other_folders(opened: Open, project
         await hands.write("cd scratch\n")
         await hands.write("echo three\n")
         assert len(hands.asked) == 2
-        assert "scratch is a link, or a folder whose files are written without asking" in hands.asked[1].reason
+        assert (
+            "scratch is a link, or a folder whose files are written without asking"
+            in hands.asked[1].reason
+        )
 
 
-@pytest.mark.parametrize("command", ["bash -i", "/bin/bash", "bash < /dev/stdin", "exec bash", "python3 -i", "tail -f"])
+@pytest.mark.parametrize(
+    "command", ["bash -i", "/bin/bash", "bash < /dev/stdin", "exec bash", "python3 -i", "tail -f"]
+)
 async def test_what_other_programs_are_told_asks(opened: Open, command: str) -> None:
     async with opened() as hands:
         await hands.start(command)
@@ -436,10 +477,22 @@ OTHER_SHELLS = [
 
 def test_only_bash_as_it_is_started_here_is_read() -> None:
     bare = ["bash", " bash --norc --noprofile ", "'bash'"]
-    others = [*OTHER_SHELLS, "python3", "bash -i", "bash x.sh", "bash; ls", "bash < x", "/bin/bash", "sudo bash"]
+    others = [
+        *OTHER_SHELLS,
+        "python3",
+        "bash -i",
+        "bash x.sh",
+        "bash; ls",
+        "bash < x",
+        "/bin/bash",
+        "sudo bash",
+    ]
     others += ["X=1 bash", "bash | cat", "bash --posix", "rbash", ""]
     assert [command for command in (*bare, *others) if is_bare_shell(read(command))] == bare
-    assert [command for command in (*bare, *others) if may_be_shell(command)] == [*OTHER_SHELLS, "sudo bash"]
+    assert [command for command in (*bare, *others) if may_be_shell(command)] == [
+        *OTHER_SHELLS,
+        "sudo bash",
+    ]
 
 
 @pytest.mark.parametrize("shell", ["sh", pytest.param("dash", marks=pytest.mark.needs("dash"))])
@@ -452,7 +505,12 @@ async def test_another_shell_asks_for_every_line_and_starts_nothing_that_is_bloc
             await hands.write(line)
             assert len(hands.asked) == count
             assert hands.asked[-1].reason.startswith("the rules read bash only")
-        for line in ("echo a &>/dev/null rm worker.yaml\n", "echo a;rm worker.yaml\n", "$'rm' x\n", "x=rm; $x a\n"):
+        for line in (
+            "echo a &>/dev/null rm worker.yaml\n",
+            "echo a;rm worker.yaml\n",
+            "$'rm' x\n",
+            "x=rm; $x a\n",
+        ):
             assert (await hands.write(line)).status == "blocked", line
         assert len(hands.asked) == 4
         assert project.folder.joinpath("worker.yaml").exists()
@@ -472,7 +530,10 @@ async def test_what_reads_no_more_is_told_of(opened: Open) -> None:
         await hands.start("exec <&-; echo deaf; exec sleep 300")
         await hands.hear("deaf\n")
         outcome = await hands.write("word\n")
-        assert (outcome.status, outcome.error) == ("error", "the process does not read its input any more")
+        assert (outcome.status, outcome.error) == (
+            "error",
+            "the process does not read its input any more",
+        )
 
 
 # --- polling and interrupting
@@ -520,7 +581,9 @@ async def test_an_interrupted_shell_goes_on(opened: Open, level: str) -> None:
 async def test_nothing_outlives_the_session(opened: Open, level: str, tmp_path: Path) -> None:
     sleeping = tag()
     async with opened(level=level) as hands:
-        await hands.start(f"(setsid sleep {sleeping} &); echo up; trap '' TERM INT; sleep {sleeping}; sleep {sleeping}")
+        await hands.start(
+            f"(setsid sleep {sleeping} &); echo up; trap '' TERM INT; sleep {sleeping}; sleep {sleeping}"
+        )
         await hands.start("bash")
         await hands.write(f"echo shell up; sleep {sleeping}\n", session_id=2)
         await hands.hear("up\n")
@@ -535,7 +598,9 @@ async def test_an_interrupted_start_leaves_nothing_running(opened: Open, project
             outcomes: list[ToolOutcome] = []
 
             async def start() -> None:
-                outcomes.append(await hands.start(f"echo one; echo up > {up.path}; sleep {sleeping}", ENOUGH))
+                outcomes.append(
+                    await hands.start(f"echo one; echo up > {up.path}; sleep {sleeping}", ENOUGH)
+                )
 
             tasks.start_soon(start)
             await up.opened()
@@ -565,7 +630,11 @@ async def test_text_goes_both_ways_in_the_encoding_of_the_locale(
     ("encoding", "chars", "problem"),
     [
         ("ISO-8859-1", "echo €\n", "iso8859-1, the encoding of the locale, has no '€' (U+20AC)"),
-        ("GBK", f"echo {GBK_PIPE}echo two\n", f"in gbk, the encoding of the locale, a shell may misread '{GBK_PIPE}'"),
+        (
+            "GBK",
+            f"echo {GBK_PIPE}echo two\n",
+            f"in gbk, the encoding of the locale, a shell may misread '{GBK_PIPE}'",
+        ),
     ],
 )
 async def test_what_the_locale_cannot_write_is_named_and_nothing_is_written(

@@ -118,7 +118,11 @@ def sums(install: Install, project: Project, monkeypatch: pytest.MonkeyPatch) ->
 
 def worker(project: Project, *sections: str) -> Path:
     """A worker with one section, or a list of several."""
-    given = f"    {sections[0]}" if len(sections) == 1 else "\n".join(f"    - {section}" for section in sections)
+    given = (
+        f"    {sections[0]}"
+        if len(sections) == 1
+        else "\n".join(f"    - {section}" for section in sections)
+    )
     return project.write("worker.yaml", f"name: w\ntoolsets:\n  external:\n{given}\n")
 
 
@@ -150,7 +154,9 @@ def problem_of(project: Project) -> str:
         ("nested", ["add", "minus"], ["6", "4"]),
     ],
 )
-def test_what_a_name_may_stand_for(sums: Project, name: str, tools: list[str], results: list[str]) -> None:
+def test_what_a_name_may_stand_for(
+    sums: Project, name: str, tools: list[str], results: list[str]
+) -> None:
     worker(sums, f"{{package: sums, import: {name}, approval: {{default: preApproved}}}}")
     seen = sums.run(calls(*(call(tool, a=5) for tool in tools)), "done")
     assert seen.of(TurnStart)[0].tools == tuple(tools)
@@ -189,7 +195,10 @@ def test_several_sections_each_with_its_own_consent_and_prefix(sums: Project) ->
     assert seen.statuses == ["success", "blocked", "success", "success", "success"]
     assert [request.tool_name for request in seen.asked] == ["all_less"]
     file = str(sums.folder / "worker.yaml")
-    decided = [(each.by, each.rule, str(each.where).replace(file, "WORKER")) for each in seen.of(ApprovalDecided)]
+    decided = [
+        (each.by, each.rule, str(each.where).replace(file, "WORKER"))
+        for each in seen.of(ApprovalDecided)
+    ]
     assert decided == [
         ("rule", "toolsets.external.approval.default", "WORKER:4:56"),
         ("rule", "toolsets.external.approval.default", "WORKER:5:71"),
@@ -219,7 +228,13 @@ def test_the_list_shows_where_each_comes_from(sums: Project, install: Install) -
     assert (done.returncode, done.stderr) == (0, "")
     row = {"toolset": "external", "source": "external", "mode": "llm"}
     assert json.loads(done.stdout) == [
-        {"name": "add", **row, "origin": "sums 2.1", "approval": "blocked", "description": "Add two numbers."},
+        {
+            "name": "add",
+            **row,
+            "origin": "sums 2.1",
+            "approval": "blocked",
+            "description": "Add two numbers.",
+        },
         {
             "name": "double",
             **row,
@@ -227,7 +242,13 @@ def test_the_list_shows_where_each_comes_from(sums: Project, install: Install) -
             "approval": "preApproved",
             "description": "Take a number twice.",
         },
-        {"name": "toss", **row, "origin": "Money 0.3", "approval": "ask", "description": "Toss a coin."},
+        {
+            "name": "toss",
+            **row,
+            "origin": "Money 0.3",
+            "approval": "ask",
+            "description": "Toss a coin.",
+        },
         {"name": "wait", **row, "origin": "alone", "approval": "ask", "description": "Wait."},
     ]
 
@@ -285,7 +306,10 @@ class Needy(sums.Toolset):
             "package: raising, import: x",
             "4:15: toolsets.external: 'raising' cannot be imported: RuntimeError: half installed",
         ),
-        ("package: leaving, import: x", "4:15: toolsets.external: 'leaving' cannot be imported: SystemExit: 3"),
+        (
+            "package: leaving, import: x",
+            "4:15: toolsets.external: 'leaving' cannot be imported: SystemExit: 3",
+        ),
         (
             "package: sums, import: lsted",
             "4:29: toolsets.external: sums has no 'lsted'\n  did you mean 'listed'?",
@@ -311,7 +335,9 @@ class Needy(sums.Toolset):
         ),
     ],
 )
-def test_what_is_wrong_is_said_with_its_place(sums: Project, install: Install, section: str, problem: str) -> None:
+def test_what_is_wrong_is_said_with_its_place(
+    sums: Project, install: Install, section: str, problem: str
+) -> None:
     install(
         {
             "broken.py": BROKEN,
@@ -326,7 +352,10 @@ def test_what_is_wrong_is_said_with_its_place(sums: Project, install: Install, s
 
 def test_the_place_of_the_section_that_is_wrong(sums: Project) -> None:
     worker(sums, "{package: sums, import: add}", "{package: sums, import: les}")
-    assert problem_of(sums) == "WORKER:5:31: toolsets.external: sums has no 'les'\n  did you mean 'less'?"
+    assert (
+        problem_of(sums)
+        == "WORKER:5:31: toolsets.external: sums has no 'les'\n  did you mean 'less'?"
+    )
     worker(sums, "{package: sums, import: add}", "{package: sums, imports: less}")
     assert problem_of(sums).startswith("WORKER:5:23: toolsets.external[1]: unknown key 'imports'")
     worker(sums, "just a word", "{package: sums, import: add}")
@@ -344,7 +373,9 @@ def test_nothing_is_imported_before_a_worker_names_it(sums: Project) -> None:
     assert "sums" not in sys.modules
 
 
-def test_a_yes_for_the_session_is_for_the_same_call_of_the_same_package(sums: Project, install: Install) -> None:
+def test_a_yes_for_the_session_is_for_the_same_call_of_the_same_package(
+    sums: Project, install: Install
+) -> None:
     install({"more.py": SUMS})
     worker(sums, "{package: sums, import: add}", "{package: more, import: add, prefix: more}")
     once = [call("add", a=1), call("add", a=1, b=1), call("more_add", a=1), call("add", a=2)]

@@ -176,7 +176,10 @@ def shaped(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def worker(project: Project, name: str, package: str = "standins", more: str = "") -> None:
-    project.write("worker.yaml", f"name: w\ntoolsets:\n  external: {{package: {package}, import: {name}{more}}}\n")
+    project.write(
+        "worker.yaml",
+        f"name: w\ntoolsets:\n  external: {{package: {package}, import: {name}{more}}}\n",
+    )
 
 
 NAMES = {
@@ -206,7 +209,9 @@ NAMES = {
 def test_tools_of_other_frameworks_ask_and_work(shaped: Project, name: str) -> None:
     worker(shaped, name)
     tools = NAMES[name]
-    seen = shaped.run(calls(*(call(tool, a=21) for tool in tools)), "done", answers=[True] * len(tools))
+    seen = shaped.run(
+        calls(*(call(tool, a=21) for tool in tools)), "done", answers=[True] * len(tools)
+    )
     assert seen.of(TurnStart)[0].tools == tuple(tools)
     assert [outcome.value.text() for outcome in seen.outcomes] == ["42"] * len(tools)
     assert [request.tool_name for request in seen.asked] == tools
@@ -225,7 +230,12 @@ def test_the_description_of_a_crewai_tool_is_its_own_sentence(shaped: Project, n
 
 def test_args_are_validated_before_the_framework_sees_them(shaped: Project) -> None:
     worker(shaped, "several", more=", approval: {default: preApproved}")
-    made = [call("chain", a="x"), call("smol"), call("smol", a=1, b="text", c=[None]), call("smol", a=1, b=[])]
+    made = [
+        call("chain", a="x"),
+        call("smol"),
+        call("smol", a=1, b="text", c=[None]),
+        call("smol", a=1, b=[]),
+    ]
     seen = shaped.run(calls(*made, call("llama", a=0)), "done")
     assert seen.statuses == ["invalid", "invalid", "success", "invalid", "error"]
     assert seen.outcomes[-1].error == "not zero"
@@ -265,7 +275,10 @@ def test_no_call_waits_for_the_thread_of_another() -> None:
         ("in_workflow", "'llama' takes the Context of its framework, and there is none here"),
         ("seeing", "'smol' takes 'picture' as image, which JSON cannot carry"),
         ("odd", "its schema is of type object, neither JSON Schema nor a pydantic model"),
-        ("spaced", "'with a space' is not a name for a tool: use 1 to 64 letters, digits, '_' and '-'"),
+        (
+            "spaced",
+            "'with a space' is not a name for a tool: use 1 to 64 letters, digits, '_' and '-'",
+        ),
         ("strange", "'strange' is neither a function nor a tool, but of type AnythingGoes"),
         ("Picky", "the class 'Picky' (smolagents) cannot be made without arguments: "),
     ],
@@ -347,14 +360,20 @@ def test_the_frameworks_themselves(shaped: Project, package: str, tmp_path: Path
     lines = [line.removeprefix("        ") for line in REAL[package].splitlines()]
     (tmp_path / "site" / f"{module}.py").write_text("\n".join(lines))
     worker(shaped, "double", package=module)
-    seen = shaped.run(calls(call("double", a=21), call("double", a="x")), "done", answers=[True], timeout=120)
+    seen = shaped.run(
+        calls(call("double", a=21), call("double", a="x")), "done", answers=[True], timeout=120
+    )
     assert seen.statuses == ["success", "invalid"]
     assert seen.outcomes[0].value.text() == "42"
 
 
-def test_annotations_of_a_package_are_no_promise_to_forge(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_annotations_of_a_package_are_no_promise_to_forge(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.syspath_prepend(str(project.folder))
-    project.write("promises.py", 'def total(city: str) -> int:\n    """Add up."""\n    return "many"\n')
+    project.write(
+        "promises.py", 'def total(city: str) -> int:\n    """Add up."""\n    return "many"\n'
+    )
     section = "external: {package: promises, import: total, approval: {default: preApproved}}"
     project.write("worker.yaml", f"name: w\ntoolsets:\n  {section}\n")
     seen = project.run(calls(call("total", city="Bern")), "{result}")

@@ -12,7 +12,21 @@ from forge_cli.core.results import Diff, FileContent
 from forge_cli.testing import Project, Seen, call, calls
 from tests.support.listener import Listener
 
-OUTSIDE = ["../other/topic", "/etc/passwd", "..", ".", "", "a/b", "A", "topic.md", "-a", "a b", "é", "a\n", "x" * 65]
+OUTSIDE = [
+    "../other/topic",
+    "/etc/passwd",
+    "..",
+    ".",
+    "",
+    "a/b",
+    "A",
+    "topic.md",
+    "-a",
+    "a b",
+    "é",
+    "a\n",
+    "x" * 65,
+]
 
 
 @pytest.fixture
@@ -95,13 +109,19 @@ def test_a_note_that_changed_meanwhile_is_shown_again(worker: Project) -> None:
 def test_each_worker_has_its_own(worker: Project) -> None:
     save(worker, "prices", "bread: 2\n")
     seen = get(worker, "prices", worker="other.yaml")
-    assert (seen.statuses, seen.result.response) == (["error"], "there is no note on 'prices'; there are: none yet")
+    assert (seen.statuses, seen.result.response) == (
+        ["error"],
+        "there is no note on 'prices'; there are: none yet",
+    )
 
 
 def test_an_unknown_topic_lists_those_that_are_known(worker: Project) -> None:
     save(worker, "prices", "")
     save(worker, "customers", "")
-    assert get(worker, "price").result.response == "there is no note on 'price'; there are: customers, prices"
+    assert (
+        get(worker, "price").result.response
+        == "there is no note on 'price'; there are: customers, prices"
+    )
 
 
 @pytest.mark.few(5)
@@ -131,4 +151,6 @@ def test_the_model_is_told_the_topics(worker: Project) -> None:
     model = Listener()
     worker.run(model=model)
     told, _, _ = model.system[0].partition("\n\n")
-    assert told == "Notes from earlier sessions can be read with get_memory; the topics are: prices."
+    assert (
+        told == "Notes from earlier sessions can be read with get_memory; the topics are: prices."
+    )

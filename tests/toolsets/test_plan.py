@@ -91,4 +91,6 @@ def test_what_is_no_plan_is_refused(worker: Project, plan: Any) -> None:
 def test_the_model_is_told_to_use_it(worker: Project) -> None:
     model = Listener()
     worker.run(model=model)
-    assert model.system[0].startswith("You report.\n\nFor work of several steps, keep a plan with update_plan")
+    assert model.system[0].startswith(
+        "You report.\n\nFor work of several steps, keep a plan with update_plan"
+    )

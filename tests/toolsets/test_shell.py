@@ -57,8 +57,12 @@ def with_policy(project: Project, policy: str) -> None:
     (project.home / "config.yaml").write_text(policy)
 
 
-def shell(project: Project, command: str, answers: list[bool] | None = None, **options: Any) -> Seen:
-    return project.run(calls(call("shell", command=command)), "{result}", answers=answers, **options)
+def shell(
+    project: Project, command: str, answers: list[bool] | None = None, **options: Any
+) -> Seen:
+    return project.run(
+        calls(call("shell", command=command)), "{result}", answers=answers, **options
+    )
 
 
 def told(project: Project, command: str, **args: Any) -> Custom:
@@ -82,10 +86,34 @@ def verdict(project: Project, command: str) -> str:
 @pytest.mark.parametrize(
     ("command", "approval", "rule", "line", "reason"),
     [
-        ("echo hi", "preApproved", "toolsets.shell.rules[0]", 8, "'echo hi' matches the pre-approved rule 'echo'"),
-        ("git fetch", "ask", "toolsets.shell.rules[3]", 11, "matches the asking rule 'git fetch': it takes long"),
-        ("echo hi; git push -f", "blocked", "toolsets.shell.rules[2]", 10, "'git push': pushing is for people"),
-        ("make test", "ask", "toolsets.shell.default", 7, "no rule allows 'make test', so you are asked"),
+        (
+            "echo hi",
+            "preApproved",
+            "toolsets.shell.rules[0]",
+            8,
+            "'echo hi' matches the pre-approved rule 'echo'",
+        ),
+        (
+            "git fetch",
+            "ask",
+            "toolsets.shell.rules[3]",
+            11,
+            "matches the asking rule 'git fetch': it takes long",
+        ),
+        (
+            "echo hi; git push -f",
+            "blocked",
+            "toolsets.shell.rules[2]",
+            10,
+            "'git push': pushing is for people",
+        ),
+        (
+            "make test",
+            "ask",
+            "toolsets.shell.default",
+            7,
+            "no rule allows 'make test', so you are asked",
+        ),
     ],
 )
 def test_a_decision_says_which_rule_and_where(
@@ -93,11 +121,17 @@ def test_a_decision_says_which_rule_and_where(
 ) -> None:
     seen = shell(worker, command)
     (decided,) = seen.of(ApprovalDecided)
-    assert (decided.verdict, decided.approved, decided.rule) == (approval, approval == "preApproved", rule)
+    assert (decided.verdict, decided.approved, decided.rule) == (
+        approval,
+        approval == "preApproved",
+        rule,
+    )
     assert reason in decided.reason
     assert str(decided.where).startswith(f"{worker.folder / 'worker.yaml'}:{line}:")
     assert decided.by == ("headless" if approval == "ask" else "rule")
-    assert seen.statuses == [{"preApproved": "success", "ask": "denied", "blocked": "blocked"}[approval]]
+    assert seen.statuses == [
+        {"preApproved": "success", "ask": "denied", "blocked": "blocked"}[approval]
+    ]
 
 
 def test_what_cannot_be_analysed_asks_and_blames_no_rule(worker: Project) -> None:
@@ -132,9 +166,17 @@ def test_a_yes_runs_it(worker: Project) -> None:
 
 def test_the_default_is_for_what_no_rule_covers(project: Project) -> None:
     with_shell(project, "{default: blocked, rules: [{pattern: echo, approval: preApproved}]}")
-    assert [verdict(project, line) for line in ("echo hi", "ls", "echo $HOME")] == ["preApproved", "blocked", "blocked"]
+    assert [verdict(project, line) for line in ("echo hi", "ls", "echo $HOME")] == [
+        "preApproved",
+        "blocked",
+        "blocked",
+    ]
     with_shell(project, "{default: preApproved, rules: [{pattern: ls, approval: ask}]}")
-    assert [verdict(project, line) for line in ("echo hi", "ls", "echo $HOME")] == ["preApproved", "ask", "ask"]
+    assert [verdict(project, line) for line in ("echo hi", "ls", "echo $HOME")] == [
+        "preApproved",
+        "ask",
+        "ask",
+    ]
 
 
 # --- the user's own rules
@@ -153,19 +195,36 @@ policy:
 def test_the_users_rules_tighten_and_do_not_loosen(worker: Project) -> None:
     with_policy(worker, USER)
     lines = ("cat x", "git fetch", "echo hi", "date", "git push")
-    assert [verdict(worker, line) for line in lines] == ["blocked", "ask", "ask", "preApproved", "blocked"]
+    assert [verdict(worker, line) for line in lines] == [
+        "blocked",
+        "ask",
+        "ask",
+        "preApproved",
+        "blocked",
+    ]
     (decided,) = shell(worker, "cat x").of(ApprovalDecided)
-    assert (decided.rule, str(decided.where)) == ("policy.shell.rules[0]", f"{worker.home / 'config.yaml'}:5:9")
+    assert (decided.rule, str(decided.where)) == (
+        "policy.shell.rules[0]",
+        f"{worker.home / 'config.yaml'}:5:9",
+    )
     assert "not on my machine" in decided.reason
 
 
 @pytest.mark.parametrize(
     ("policy", "place", "problem"),
     [
-        ("policy: {shell: {rule: []}}", "1:18", "policy.shell: unknown key 'rule'; did you mean 'rules'?"),
+        (
+            "policy: {shell: {rule: []}}",
+            "1:18",
+            "policy.shell: unknown key 'rule'; did you mean 'rules'?",
+        ),
         ("policy: {shell: {default: ask}}", "1:18", "policy.shell: unknown key 'default'"),
         ("policy: {shel: {}}", "1:10", "policy.shel: no such toolset"),
-        ("policy:\n  shell: {rules: [{pattern: rm, approval: never}]}", "2:43", "policy.shell.rules[0].approval"),
+        (
+            "policy:\n  shell: {rules: [{pattern: rm, approval: never}]}",
+            "2:43",
+            "policy.shell.rules[0].approval",
+        ),
         (
             "policy:\n  shell:\n    rules:\n      - {pattern: rm, approval: blocked, match: [ls]}",
             "4:50",
@@ -173,7 +232,9 @@ def test_the_users_rules_tighten_and_do_not_loosen(worker: Project) -> None:
         ),
     ],
 )
-def test_a_mistake_in_them_is_found_at_once(worker: Project, policy: str, place: str, problem: str) -> None:
+def test_a_mistake_in_them_is_found_at_once(
+    worker: Project, policy: str, place: str, problem: str
+) -> None:
     with_policy(worker, policy)
     with pytest.raises(WorkerError) as caught:
         worker.run("never said")
@@ -220,7 +281,9 @@ toolsets:
         ("cd /scratch/deep && echo hi > down/a", "ask"),
     ],
 )
-def test_a_redirection_needs_the_consent_of_the_zone(project: Project, command: str, approval: str) -> None:
+def test_a_redirection_needs_the_consent_of_the_zone(
+    project: Project, command: str, approval: str
+) -> None:
     project.write("worker.yaml", ZONES)
     project.write("scratch/drafts/old", "")
     project.write("scratch/deep/down/old", "")
@@ -281,20 +344,34 @@ def test_a_command_reads_what_the_zone_of_the_real_file_lets_it_read(
     project.write("worker.yaml", READING)
     for name in ("notes", "sub/notes", ".env"):
         project.write(name, "text")
-    links = {"inside": "notes", "outside": "/etc/hostname", "dangling": "/nowhere/at/all", "away": "/", "env": ".env"}
+    links = {
+        "inside": "notes",
+        "outside": "/etc/hostname",
+        "dangling": "/nowhere/at/all",
+        "away": "/",
+        "env": ".env",
+    }
     links["sub/hidden"] = "../.env"
     for name, target in links.items():
         (project.folder / name).symlink_to(target)
     assert shell(project, command).of(ApprovalDecided)[0].verdict == approval
 
 
-def test_without_a_zone_around_the_working_directory_plain_files_are_read_and_links_ask(project: Project) -> None:
+def test_without_a_zone_around_the_working_directory_plain_files_are_read_and_links_ask(
+    project: Project,
+) -> None:
     zones = "[{name: scratch, mode: rw}]"
     rules = "[{pattern: wc, approval: preApproved}]"
-    project.write("worker.yaml", f"name: w\nsandbox: {{zones: {zones}}}\ntoolsets: {{shell: {{rules: {rules}}}}}\n")
+    project.write(
+        "worker.yaml",
+        f"name: w\nsandbox: {{zones: {zones}}}\ntoolsets: {{shell: {{rules: {rules}}}}}\n",
+    )
     project.write("notes", "text")
     (project.folder / "outside").symlink_to("/etc/hostname")
-    verdicts = [shell(project, f"wc < {name}").of(ApprovalDecided)[0].verdict for name in ("notes", "outside")]
+    verdicts = [
+        shell(project, f"wc < {name}").of(ApprovalDecided)[0].verdict
+        for name in ("notes", "outside")
+    ]
     assert verdicts == ["preApproved", "ask"]
 
 
@@ -304,11 +381,15 @@ def test_a_zone_says_why_it_asks(project: Project) -> None:
     project.write("output/kept", "kept")
     (project.folder / "scratch/link").symlink_to("../output/kept")
     (decided,) = shell(project, "echo hi > scratch/link").of(ApprovalDecided)
-    assert decided.reason.startswith("it writes scratch/link: writing in zone 'output' needs your OK")
+    assert decided.reason.startswith(
+        "it writes scratch/link: writing in zone 'output' needs your OK"
+    )
     assert decided.rule == "sandbox.zones.output.approval.write"
 
 
-def test_a_target_is_not_taken_for_one_in_a_zone_that_is_called_like_a_folder_of_the_host(project: Project) -> None:
+def test_a_target_is_not_taken_for_one_in_a_zone_that_is_called_like_a_folder_of_the_host(
+    project: Project,
+) -> None:
     first = project.folder.resolve().parts[1]
     zones = ZONES.replace("name: scratch", f"name: {first}, path: ./scratch")
     project.write("worker.yaml", zones)
@@ -326,13 +407,18 @@ def test_a_confined_command_finds_zones_by_their_names(project: Project) -> None
     assert told(project, "find /scratch /output").data["stdout"].split() == [
         *("/scratch", "/scratch/drafts", "/scratch/drafts/old", "/output")
     ]
-    told(project, "echo a > /scratch/a; echo b > /output/b; echo c > /drafts/c; echo d > /scratch/drafts/d")
+    told(
+        project,
+        "echo a > /scratch/a; echo b > /output/b; echo c > /drafts/c; echo d > /scratch/drafts/d",
+    )
     assert (project.read("scratch/a"), project.read("output/b")) == ("a\n", "b\n")
     assert os.listdir(project.folder / "scratch/drafts") == ["old"]
 
 
 def test_the_workers_own_file_asks(project: Project) -> None:
-    zones = "{isolation: off, zones: [{name: code, path: ., mode: rw, approval: {write: preApproved}}]}"
+    zones = (
+        "{isolation: off, zones: [{name: code, path: ., mode: rw, approval: {write: preApproved}}]}"
+    )
     with_shell(project, "{rules: [{pattern: echo, approval: preApproved}]}", zones)
     assert verdict(project, "echo hi > notes.txt") == "preApproved"
     (decided,) = shell(project, "echo hi > worker.yaml").of(ApprovalDecided)
@@ -380,7 +466,8 @@ def test_a_signal_is_told(worker: Project) -> None:
 
 @pytest.mark.needs("bwrap")
 @pytest.mark.parametrize(
-    ("command", "code", "number"), [("kill -9 $$", None, 9), ("exit 7", 7, None), ("exit 200", 200, None)]
+    ("command", "code", "number"),
+    [("kill -9 $$", None, 9), ("exit 7", 7, None), ("exit 200", 200, None)],
 )
 def test_a_signal_is_told_of_a_confined_command_too(
     project: Project, command: str, code: int | None, number: int | None
@@ -406,9 +493,7 @@ def test_the_worker_sets_the_timeout(project: Project) -> None:
     assert told(project, "exec sleep 300").summary == "stopped after 0.2 seconds"
 
 
-FLOOD = (
-    "echo first; head -c 3000000 /dev/zero | tr '\\0' '{0}'; echo last; head -c 3000000 /dev/zero | tr '\\0' '{0}' >&2"
-)
+FLOOD = "echo first; head -c 3000000 /dev/zero | tr '\\0' '{0}'; echo last; head -c 3000000 /dev/zero | tr '\\0' '{0}' >&2"
 
 
 @pytest.mark.parametrize("noise", ["x", "\\001"], ids=["plain", "long as JSON"])
@@ -432,11 +517,19 @@ def test_words_that_are_too_many_cannot_start(worker: Project) -> None:
 
 
 def test_the_environment_is_clean(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "FORGE_TOKEN", "SOMETHING", "NAMED_API_KEY"):
+    for name in (
+        "ANTHROPIC_API_KEY",
+        "OPENAI_API_KEY",
+        "FORGE_TOKEN",
+        "SOMETHING",
+        "NAMED_API_KEY",
+    ):
         monkeypatch.setenv(name, f"value-of-{name}")
     with_shell(project, "{env: [NAMED_API_KEY]}")
     found = dict(line.split("=", 1) for line in told(project, "env").data["stdout"].splitlines())
-    assert found.keys().isdisjoint({"ANTHROPIC_API_KEY", "OPENAI_API_KEY", "FORGE_TOKEN", "SOMETHING"})
+    assert found.keys().isdisjoint(
+        {"ANTHROPIC_API_KEY", "OPENAI_API_KEY", "FORGE_TOKEN", "SOMETHING"}
+    )
     assert found["NAMED_API_KEY"] == "value-of-NAMED_API_KEY"
     assert found["FORGE_WORKSPACE"] == found["PWD"] == str(project.folder)
 
@@ -494,7 +587,9 @@ def test_an_interrupted_command_keeps_what_it_printed(project: Project) -> None:
 
     threading.Thread(target=wait_and_interrupt, daemon=True).start()
     seen = project.run(
-        calls(call("shell", command="echo one; echo two >&2; echo up > gate; sleep 60; echo never")),
+        calls(
+            call("shell", command="echo one; echo two >&2; echo up > gate; sleep 60; echo never")
+        ),
         "never",
         approval_mode="approve_all",
         interrupt_signal=signal,
@@ -527,7 +622,9 @@ def test_what_a_command_prints_is_shown_while_it_runs_and_not_recorded(project: 
         bus=bus,
     )
     assert (shown[-1], seen.statuses) == ("first\nsecond", ["success"])
-    assert "toolOutput" in {line["type"] for line in seen.lines} - {line.type for line in seen.record}
+    assert "toolOutput" in {line["type"] for line in seen.lines} - {
+        line.type for line in seen.record
+    }
 
 
 # --- isolation
@@ -543,7 +640,9 @@ def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.mark.needs("bwrap")
 @pytest.mark.parametrize("sandbox", ["{}", "{isolation: auto}", "{isolation: required}"])
-def test_a_confined_command_writes_in_its_zones_only(project: Project, home: Path, sandbox: str) -> None:
+def test_a_confined_command_writes_in_its_zones_only(
+    project: Project, home: Path, sandbox: str
+) -> None:
     with_shell(project, "", sandbox)
     value = told(project, "touch here ~/there; cat worker.yaml && touch worker.yaml")
     assert (project.folder / "here").exists()
@@ -593,16 +692,22 @@ def only_bash(tmp_path: Path) -> dict[str, str]:
     """A machine on which there is a shell, and nothing that could confine it, for a process of its own."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "bash").symlink_to("/bin/bash")
-    (tmp_path / "bin" / "sitecustomize.py").write_text(NO_LANDLOCK if sys.platform == "linux" else "")
+    (tmp_path / "bin" / "sitecustomize.py").write_text(
+        NO_LANDLOCK if sys.platform == "linux" else ""
+    )
     return {"PATH": str(tmp_path / "bin"), "PYTHONPATH": str(tmp_path / "bin")}
 
 
 @pytest.mark.long
-def test_required_without_a_mechanism_is_refused(project: Project, only_bash: dict[str, str]) -> None:
+def test_required_without_a_mechanism_is_refused(
+    project: Project, only_bash: dict[str, str]
+) -> None:
     with_shell(project, "", "\n  isolation: required")
     done = Project.forge(project, "worker", "check", "worker.yaml", env=only_bash)
     assert (done.returncode, done.stdout) == (3, "")
-    assert done.stderr.startswith("forge: worker.yaml:3:14: isolation is required, and this machine has no working")
+    assert done.stderr.startswith(
+        "forge: worker.yaml:3:14: isolation is required, and this machine has no working"
+    )
     assert "install bubblewrap" in done.stderr
 
 
@@ -610,8 +715,12 @@ def test_required_without_a_mechanism_is_refused(project: Project, only_bash: di
 def test_auto_without_a_mechanism_says_so_once(project: Project, only_bash: dict[str, str]) -> None:
     with_shell(project, "", "{isolation: auto}")
     twice = "[{tool: shell, input: {command: echo one}}, {tool: shell, input: {command: echo two}}]"
-    project.write("script.yaml", f"turns: [{{calls: {twice}}}, {{text: '{{results[0]}} {{results[1]}}'}}]")
-    done = Project.forge(project, "run", "worker.yaml", "go", "-y", "-m", "script:script.yaml", env=only_bash)
+    project.write(
+        "script.yaml", f"turns: [{{calls: {twice}}}, {{text: '{{results[0]}} {{results[1]}}'}}]"
+    )
+    done = Project.forge(
+        project, "run", "worker.yaml", "go", "-y", "-m", "script:script.yaml", env=only_bash
+    )
     assert (done.returncode, done.stdout) == (0, "exit code: 0\none\n exit code: 0\ntwo\n")
     assert done.stderr.count(NOT_CONFINED) == 1
 
@@ -619,14 +728,19 @@ def test_auto_without_a_mechanism_says_so_once(project: Project, only_bash: dict
 @pytest.mark.long
 @pytest.mark.few(1)
 @pytest.mark.parametrize(
-    ("rules", "isolation", "times"), [("preApproved", "auto", 1), ("ask", "auto", 0), ("preApproved", "off", 0)]
+    ("rules", "isolation", "times"),
+    [("preApproved", "auto", 1), ("ask", "auto", 0), ("preApproved", "off", 0)],
 )
 def test_rules_without_a_mechanism_are_named_even_with_print(
     project: Project, only_bash: dict[str, str], rules: str, isolation: str, times: int
 ) -> None:
-    with_shell(project, f"{{rules: [{{pattern: echo, approval: {rules}}}]}}", f"{{isolation: {isolation}}}")
+    with_shell(
+        project, f"{{rules: [{{pattern: echo, approval: {rules}}}]}}", f"{{isolation: {isolation}}}"
+    )
     project.write("script.yaml", "turns: [{text: done}]")
-    done = Project.forge(project, "run", "worker.yaml", "go", "-p", "-m", "script:script.yaml", env=only_bash)
+    done = Project.forge(
+        project, "run", "worker.yaml", "go", "-p", "-m", "script:script.yaml", env=only_bash
+    )
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (0, "done\n", times)
     assert done.stderr.count(f"warning: {UNCONFINED_RULES}") == times
 
@@ -637,21 +751,32 @@ def test_what_confines_is_a_line_of_the_trace(project: Project, trace: str, time
     with_shell(project, "", "{isolation: auto}")
     project.write("script.yaml", "turns: [{text: done}]")
     done = project.forge("run", "worker.yaml", "go", "--trace", trace, "-m", "script:script.yaml")
-    assert (done.returncode, done.stderr.splitlines().count("commands: confined (bwrap)")) == (0, times)
+    assert (done.returncode, done.stderr.splitlines().count("commands: confined (bwrap)")) == (
+        0,
+        times,
+    )
 
 
 @pytest.mark.long
 @pytest.mark.needs("Landlock")
 @pytest.mark.parametrize(("trace", "times"), [("summary", 1), ("quiet", 0)])
-def test_the_weaker_mechanism_is_a_warning(project: Project, tmp_path: Path, trace: str, times: int) -> None:
+def test_the_weaker_mechanism_is_a_warning(
+    project: Project, tmp_path: Path, trace: str, times: int
+) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "bash").symlink_to("/bin/bash")
     with_shell(project, "{rules: [{pattern: echo, approval: preApproved}]}", "{isolation: auto}")
-    project.write("script.yaml", "turns: [{calls: [{tool: shell, input: {command: echo one}}]}, {text: '{result}'}]")
+    project.write(
+        "script.yaml",
+        "turns: [{calls: [{tool: shell, input: {command: echo one}}]}, {text: '{result}'}]",
+    )
     argv = ("run", "worker.yaml", "go", "--trace", trace, "-m", "script:script.yaml")
     done = project.forge(*argv, env={"PATH": str(tmp_path / "bin")})
     assert (done.returncode, done.stdout) == (0, "exit code: 0\none\n")
-    assert done.stderr.count("warning: commands: confined, weaker (Landlock: protected names in zones") == times
+    assert (
+        done.stderr.count("warning: commands: confined, weaker (Landlock: protected names in zones")
+        == times
+    )
 
 
 @pytest.mark.long
@@ -663,17 +788,23 @@ def test_off_without_a_mechanism_says_nothing(project: Project, only_bash: dict[
 @pytest.mark.needs("git")
 def test_git_obeys_no_files_that_a_zone_could_hold(project: Project) -> None:
     """A folder made a repository by plain files, with a program that every look at it would start."""
-    with_shell(project, "{rules: [{pattern: git status, approval: preApproved}]}", "{isolation: off}")
+    with_shell(
+        project, "{rules: [{pattern: git status, approval: preApproved}]}", "{isolation: off}"
+    )
     for name in ("objects/x", "refs/x", "HEAD", "config"):
         project.write(name, "ref: refs/heads/main\n")
     planted = project.folder / "planted"
-    project.write("config", f"[core]\n\tbare = false\n\tworktree = .\n\tfsmonitor = touch {planted} #\n")
+    project.write(
+        "config", f"[core]\n\tbare = false\n\tworktree = .\n\tfsmonitor = touch {planted} #\n"
+    )
     shell(project, "git status")
     assert not planted.exists()
     for name in ("objects/x", "refs/x", "HEAD", "config"):
         (project.folder / name).unlink()
     subprocess.run(["git", "init", "-q", "."], cwd=project.folder, check=True)
-    subprocess.run(["git", "config", "core.fsmonitor", f"touch {planted} #"], cwd=project.folder, check=True)
+    subprocess.run(
+        ["git", "config", "core.fsmonitor", f"touch {planted} #"], cwd=project.folder, check=True
+    )
     shell(project, "git status")
     assert not planted.exists()
 

@@ -46,7 +46,11 @@ class Spelled:
 
     def spellings(self, working: Path) -> list[str]:
         absolute = working.parent / self.file
-        up = f"../{self.file}" if not self.file.startswith("work/") else self.file.removeprefix("work/")
+        up = (
+            f"../{self.file}"
+            if not self.file.startswith("work/")
+            else self.file.removeprefix("work/")
+        )
         at_home = f"~/{working.parent.name}/{self.file}"
         return [self.by_zone, up, str(absolute), f"./x/..//{up}", at_home, f"~//x/../{at_home[2:]}"]
 
@@ -101,9 +105,13 @@ def _made(project: Project, working: Path, case: Spelled, tool: str, path: str) 
 
 
 @pytest.mark.few(10)
-@pytest.mark.parametrize("path", ["/etc/hostname", "../outside.txt", "/near/../../etc/x", "~/x", "/nowhere/x", ".."])
+@pytest.mark.parametrize(
+    "path", ["/etc/hostname", "../outside.txt", "/near/../../etc/x", "~/x", "/nowhere/x", ".."]
+)
 @pytest.mark.parametrize("tool", ["read_file", "write_file", "delete_file", "list_files"])
-def test_what_no_zone_covers_stays_refused_in_every_spelling(project: Project, path: str, tool: str) -> None:
+def test_what_no_zone_covers_stays_refused_in_every_spelling(
+    project: Project, path: str, tool: str
+) -> None:
     project.write("outside.txt", "here")
     zone = "sandbox: {zones: [{name: near, path: near, mode: rw}]}"
     project.write("work/worker.yaml", f"name: w\n{zone}\n{TOOLS}")
@@ -120,7 +128,9 @@ def test_results_name_files_so_that_they_can_be_used_again(project: Project) -> 
     project.write("work/near/a.txt", "here\n")
     project.write("far/d.txt", "here\n")
     options = {"worker": "work/worker.yaml", "workspace": project.folder / "work"}
-    found = project.run(calls(call("grep_files", pattern="here", path="/")), "{result}", **options).result.response
+    found = project.run(
+        calls(call("grep_files", pattern="here", path="/")), "{result}", **options
+    ).result.response
     names = [line.partition(":")[0] for line in found.splitlines()]
     assert names == ["/far/d.txt", "near/a.txt"]
     for name in names:
@@ -130,10 +140,15 @@ def test_results_name_files_so_that_they_can_be_used_again(project: Project) -> 
 
 def test_a_folder_called_tilde_keeps_its_place(project: Project) -> None:
     """Results name it so that it can be used again, and a diff of git means it."""
-    project.write("work/worker.yaml", f"name: w\nsandbox: {{zones: [{{name: all, path: ., mode: rw}}]}}\n{TOOLS}")
+    project.write(
+        "work/worker.yaml",
+        f"name: w\nsandbox: {{zones: [{{name: all, path: ., mode: rw}}]}}\n{TOOLS}",
+    )
     project.write("work/~/a.txt", "here\n")
     options = {"worker": "work/worker.yaml", "workspace": project.folder / "work"}
-    found = project.run(calls(call("grep_files", pattern="here")), "{result}", **options).result.response
+    found = project.run(
+        calls(call("grep_files", pattern="here")), "{result}", **options
+    ).result.response
     assert found.startswith("./~/a.txt:")
     diff = "--- a/~/a.txt\n+++ b/~/a.txt\n@@\n-here\n+there\n"
     failures = []
@@ -161,7 +176,9 @@ def test_the_home_itself_is_in_no_zone(project: Project) -> None:
     for path in ("~", "~/", "~/x", "~/.forge/tools/x/x.go", "~/../x", "~//.ssh/id_rsa"):
         for tool in ("write_file", "read_file", "list_files"):
             seen = project.run(calls(call(tool, path=path, **CALLS[tool])), "done", answers=[])
-            if (seen.statuses, seen.asked) != (["error"], []) or "in no zone" not in str(seen.outcomes[0].error):
+            if (seen.statuses, seen.asked) != (["error"], []) or "in no zone" not in str(
+                seen.outcomes[0].error
+            ):
                 failures.append((tool, path, seen.statuses, seen.outcomes[0].error))
     assert failures == []
     assert not (project.folder / "~").exists()
@@ -173,6 +190,11 @@ def test_a_command_that_names_a_file_with_a_tilde_asks(project: Project) -> None
     zone = "{name: work, path: ., mode: rw, approval: {write: preApproved}}"
     shell = "toolsets: {shell: {rules: [{pattern: echo, approval: preApproved}]}}"
     project.write("worker.yaml", f"name: w\nsandbox: {{zones: [{zone}]}}\n{shell}\n")
-    for line in ("echo x > '~/a.txt'", "echo x > ~/a.txt", "echo < '~/a.txt'", "echo x > \\~/a.txt"):
+    for line in (
+        "echo x > '~/a.txt'",
+        "echo x > ~/a.txt",
+        "echo < '~/a.txt'",
+        "echo x > \\~/a.txt",
+    ):
         done = project.forge("approve", "worker.yaml", "shell", f"command={line}")
         assert done.stdout.startswith("ask"), done.stdout

@@ -15,14 +15,24 @@ from forge_cli.testing import Project, Seen, call, calls, scripted_model
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(8)
 
 
-def boss(project: Project, allowed: str, more: str = "approval: {default: preApproved}", sandbox: str = "") -> None:
-    project.write("boss.yaml", f"name: boss\n{sandbox}\ntoolsets:\n  workers: {{allowed: {allowed}, {more}}}\n")
+def boss(
+    project: Project,
+    allowed: str,
+    more: str = "approval: {default: preApproved}",
+    sandbox: str = "",
+) -> None:
+    project.write(
+        "boss.yaml",
+        f"name: boss\n{sandbox}\ntoolsets:\n  workers: {{allowed: {allowed}, {more}}}\n",
+    )
 
 
 def offered(project: Project) -> dict[str, Tool]:
     async def look() -> dict[str, Tool]:
         worker = load_worker(project.folder / "boss.yaml")
-        async with WorkerRuntime(worker=worker, model=scripted_model(), workspace=project.folder) as runtime:
+        async with WorkerRuntime(
+            worker=worker, model=scripted_model(), workspace=project.folder
+        ) as runtime:
             return {tool.name: tool for tool in runtime.tools}
 
     return in_loop(look)
@@ -45,7 +55,10 @@ class Reader:
 
     async def stream(self, request: ModelRequest):
         self.asked.append(request)
-        files = [f"{file.name} {file.media_type} {len(file.data)}" for file in request.messages[0].attachments]
+        files = [
+            f"{file.name} {file.media_type} {len(file.data)}"
+            for file in request.messages[0].attachments
+        ]
         yield TextDelta(", ".join(files) or "nothing")
         yield TurnEnd("end")
 
@@ -71,13 +84,23 @@ class Reader:
 )
 def test_where_a_worker_is_found(project: Project, entry: str, file: str) -> None:
     text = "name: helper\ndescription: Helps out"
-    project.write(file, text if file.endswith(("yaml", "yml")) else f"---\n{text}\n---\nYou help.\n")
+    project.write(
+        file, text if file.endswith(("yaml", "yml")) else f"---\n{text}\n---\nYou help.\n"
+    )
     boss(project, f"[{entry}]")
-    assert {name: tool.description for name, tool in offered(project).items()} == {"helper": "Helps out"}
+    assert {name: tool.description for name, tool in offered(project).items()} == {
+        "helper": "Helps out"
+    }
 
 
 def test_the_nearest_place_wins(project: Project) -> None:
-    files = ["helper.yaml", "helper.md", "helper/worker.yaml", "workers/helper.yaml", "workers/helper.md"]
+    files = [
+        "helper.yaml",
+        "helper.md",
+        "helper/worker.yaml",
+        "workers/helper.yaml",
+        "workers/helper.md",
+    ]
     for file in files:
         text = f"name: helper\ndescription: from {file}"
         project.write(file, f"---\n{text}\n---\n" if file.endswith("md") else text)
@@ -117,7 +140,10 @@ def test_what_the_model_is_offered(project: Project) -> None:
             "boss.yaml:4:23: there is no worker 'zzz'\n"
             "  looked for zzz.yaml, .yml, .md, .worker, zzz/worker.yaml and zzz/main.worker in",
         ),
-        ("[./helpr.yaml]", "boss.yaml:4:23: there is no worker './helpr.yaml'\n  did you mean './helper.yaml'?"),
+        (
+            "[./helpr.yaml]",
+            "boss.yaml:4:23: there is no worker './helpr.yaml'\n  did you mean './helper.yaml'?",
+        ),
         ("[./broken.yaml]", "broken.yaml:2:1: unknown key 'toolset'; did you mean 'toolsets'?"),
         ("[./notes.txt]", "notes.txt:1:1: a worker file ends in"),
         ("[./empty]", "empty: this folder holds no worker.yaml"),
@@ -131,7 +157,9 @@ def test_what_the_model_is_offered(project: Project) -> None:
         ("[3]", "boss.yaml:4:23: toolsets.workers.allowed[0]: must be"),
     ],
 )
-def test_what_is_wrong_is_said_where_it_stands(project: Project, allowed: str, problem: str) -> None:
+def test_what_is_wrong_is_said_where_it_stands(
+    project: Project, allowed: str, problem: str
+) -> None:
     project.write("helper.yaml", "name: helper\n")
     project.write("copy.yaml", "name: helper\n")
     project.write("broken.yaml", "name: broken\ntoolset: {}\n")
@@ -149,7 +177,9 @@ def test_a_broken_worker_also_says_who_allows_it(project: Project) -> None:
 
 def test_a_worker_called_like_another_tool_is_a_clash(project: Project) -> None:
     project.write("shell.yaml", "name: shell\n")
-    project.write("boss.yaml", "name: boss\ntoolsets:\n  shell: {}\n  workers: {allowed: [shell]}\n")
+    project.write(
+        "boss.yaml", "name: boss\ntoolsets:\n  shell: {}\n  workers: {allowed: [shell]}\n"
+    )
     assert "two toolsets offer a tool called 'shell'" in refused(project)
 
 
@@ -186,8 +216,15 @@ def test_files_go_along_with_a_task(project: Project) -> None:
     (project.folder / "b.png").write_bytes(PNG)
     (project.folder / "link.txt").symlink_to("a.txt")
     seen, model = ask(project, "a.txt", "/workspace/b.png", "link.txt")
-    assert seen.outcomes[-1].value.text() == "a.txt text/plain 5, b.png image/png 16, a.txt text/plain 5"
-    assert [file.data for file in model.asked[0].messages[0].attachments] == [b"hello", PNG, b"hello"]
+    assert (
+        seen.outcomes[-1].value.text()
+        == "a.txt text/plain 5, b.png image/png 16, a.txt text/plain 5"
+    )
+    assert [file.data for file in model.asked[0].messages[0].attachments] == [
+        b"hello",
+        PNG,
+        b"hello",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -202,7 +239,9 @@ def test_files_go_along_with_a_task(project: Project) -> None:
         ("big.bin", "at most"),
     ],
 )
-def test_files_are_read_as_the_caller_may_read_them(project: Project, path: str, problem: str) -> None:
+def test_files_are_read_as_the_caller_may_read_them(
+    project: Project, path: str, problem: str
+) -> None:
     project.write(".env", "KEY=1")
     (project.folder.parent / "outside.txt").write_text("x")
     (project.folder / "out.txt").symlink_to(project.folder.parent / "outside.txt")
@@ -234,7 +273,9 @@ def test_too_many_files_are_invalid_input(project: Project) -> None:
 def test_an_empty_task_is_refused(project: Project) -> None:
     project.write("helper.yaml", "name: helper\n")
     boss(project, "[helper]")
-    turn = calls(call("helper", input=""), call("helper", input=" \n"), call("helper", input="x", more=1))
+    turn = calls(
+        call("helper", input=""), call("helper", input=" \n"), call("helper", input="x", more=1)
+    )
     seen = project.run(turn, "done", worker="boss.yaml")
     assert seen.statuses == ["invalid", "error", "invalid"]
     assert "the input is empty; say what is to be done" in seen.outcomes[1].value.text()

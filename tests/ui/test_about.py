@@ -54,7 +54,10 @@ def facts_of(seen: Seen) -> Facts:
 
 def test_no_words_of_a_toolset_pass_for_forge(project: Project) -> None:
     project.write("tools.py", TOOLS)
-    project.write("worker.yaml", "name: w\nsandbox: {isolation: off}\nplugins: [./tools.py]\ntoolsets: {liar: {}}\n")
+    project.write(
+        "worker.yaml",
+        "name: w\nsandbox: {isolation: off}\nplugins: [./tools.py]\ntoolsets: {liar: {}}\n",
+    )
     seen = project.run(calls(call("lie")), "done")
     told = [event for event in seen.of(StatusEvent) if event.message in SPOOFS]
     assert len(told) == 3 * len(SPOOFS)
@@ -83,16 +86,24 @@ def test_the_confinement_of_commands_is_told_as_such(project: Project) -> None:
 
 def test_a_server_that_is_not_there_is_told_as_such(project: Project) -> None:
     server = {"command": sys.executable, "args": ["-c", "print('no')"]}
-    project.write("worker.yaml", json.dumps({"name": "w", "toolsets": {"mcp": {"servers": {"s": server}}}}))
+    project.write(
+        "worker.yaml", json.dumps({"name": "w", "toolsets": {"mcp": {"servers": {"s": server}}}})
+    )
     seen = project.run("done")
-    told = [(event.level, event.urgent) for event in seen.of(StatusEvent) if event.about == "server"]
+    told = [
+        (event.level, event.urgent) for event in seen.of(StatusEvent) if event.about == "server"
+    ]
     assert told == [("warning", True)]
 
 
 def test_a_notice_is_its_sentence() -> None:
     retry = RetryNotice("it broke", 0.5, 2, 5)
     notice = StatusNotice.of_retry(retry)
-    assert (notice, notice.about, notice.retry) == ("it broke; trying again in 0.5 s (2 of 5)", "retry", retry)
+    assert (notice, notice.about, notice.retry) == (
+        "it broke; trying again in 0.5 s (2 of 5)",
+        "retry",
+        retry,
+    )
     event = StatusEvent.of("warning", notice)
     assert type(event.message) is str
     assert StatusEvent.of("warning", event.message) == StatusEvent("warning", str(notice))

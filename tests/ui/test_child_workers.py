@@ -8,7 +8,10 @@ from forge_cli.testing import Project
 
 BOSS = "name: boss\nmodel: script:boss.script.yaml\ntoolsets: {workers: {allowed: [writer]}}\n"
 BOSS_SCRIPT = "turns: [{text: First., calls: [{tool: writer, input: {input: x}}]}, {text: 'It said: {result}'}]\n"
-SCRIPT = ("{text: Words of my own., calls: [{tool: echo, input: {text: hello}}]}", '{text: "I said {result}"}')
+SCRIPT = (
+    "{text: Words of my own., calls: [{tool: echo, input: {text: hello}}]}",
+    '{text: "I said {result}"}',
+)
 
 
 @pytest.fixture
@@ -47,8 +50,15 @@ def test_every_line_of_the_record_says_whose_it_is(boss) -> None:
     done = boss.forge("run", "boss.yaml", "go", "--json", "-y")
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     called = [line for line in lines if line["worker"] == "writer"]
-    assert {(line["depth"], line["delegation"]) for line in called} == {(1, called[0]["delegation"])}
-    assert {line["type"] for line in called} >= {"streaming", "message", "toolResult", "workerUpdate"}
+    assert {(line["depth"], line["delegation"]) for line in called} == {
+        (1, called[0]["delegation"])
+    }
+    assert {line["type"] for line in called} >= {
+        "streaming",
+        "message",
+        "toolResult",
+        "workerUpdate",
+    }
     assert lines[-1]["result"]["response"] == "It said: I said hello"
 
 

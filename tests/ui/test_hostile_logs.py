@@ -78,13 +78,25 @@ READERS = [
 KEPT = {"type", "session", "prev", "hash", "proof", "time"}
 """What a log has to say as it is, to be a log."""
 NAMES = {
-    *("toolName", "name", "tools", "toolCallId", "id", "requestId", "requestDigest", "worker", "workspace"),
+    *(
+        "toolName",
+        "name",
+        "tools",
+        "toolCallId",
+        "id",
+        "requestId",
+        "requestDigest",
+        "worker",
+        "workspace",
+    ),
     *("workerFile", "status", "model", "system", "environment", "specs"),
 }
 """What the commands that work with a session go by."""
 FREE = {"args", "input", "data", "value"}
 """Objects that may have any key."""
-OWN = re.compile(r"\x1b\[[\d;]*[mK]|\x1b\[\?(?:25|2004|7)[hl]|\x1b\]8;(?:id=\d+)?;[!-~]*\x1b\\|\r*\n")
+OWN = re.compile(
+    r"\x1b\[[\d;]*[mK]|\x1b\[\?(?:25|2004|7)[hl]|\x1b\]8;(?:id=\d+)?;[!-~]*\x1b\\|\r*\n"
+)
 """What forge itself may write on a terminal: colours, an erased line, modes, links, and the end of a line."""
 
 
@@ -133,7 +145,9 @@ def whole(terminal: Callable[..., Keyboard], writer: Project, script: Callable[.
     script(*TURNS)
     assert terminal("run", "worker.yaml", "go", "-y").end() == 0
     (log,) = (writer.home / "sessions").glob("*.jsonl")
-    again = terminal("run", "worker.yaml", "more", "-r", log.stem, "--on-ask", "park", shell="< /dev/null")
+    again = terminal(
+        "run", "worker.yaml", "more", "-r", log.stem, "--on-ask", "park", shell="< /dev/null"
+    )
     assert again.end() == 10
     return log
 

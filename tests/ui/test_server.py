@@ -48,7 +48,9 @@ App = Callable[[Any, Any, Any], Awaitable[None]]
 
 
 async def answer(scope: Any, receive: Any, send: Any) -> None:
-    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+    await send(
+        {"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]}
+    )
     await send({"type": "http.response.body", "body": b"ok"})
 
 
@@ -67,7 +69,12 @@ class Host:
         return stream
 
     async def say(self, stream: SocketStream, said: str) -> None:
-        fields = {"host": f"127.0.0.1:{self.port}", "port": self.port, "secret": self.secret, "path": self.path}
+        fields = {
+            "host": f"127.0.0.1:{self.port}",
+            "port": self.port,
+            "secret": self.secret,
+            "path": self.path,
+        }
         await stream.send(said.format(**fields).encode())
 
     async def ask(self, stream: SocketStream) -> str:
@@ -113,7 +120,9 @@ async def ended(stream: SocketStream) -> str:
                 return told.decode()
 
 
-def play(story: Callable[[Host], Awaitable[None]], serving: Callable[..., Any] = page, app: App = answer) -> None:
+def play(
+    story: Callable[[Host], Awaitable[None]], serving: Callable[..., Any] = page, app: App = answer
+) -> None:
     async def work() -> None:
         async with serving(app) as host:
             await story(host)
@@ -144,13 +153,17 @@ def test_who_says_no_more_is_not_waited_for(serving: Any, monkeypatch: pytest.Mo
             for name, said in {**HELD, **REFUSED}.items():
                 tasks.start_soon(wait, name, said)
         assert {name: text for name, text in told.items() if name in HELD and text} == {}
-        assert {name: told[name] for name in REFUSED if not told[name].startswith("HTTP/1.1 4")} == {}
+        assert {
+            name: told[name] for name in REFUSED if not told[name].startswith("HTTP/1.1 4")
+        } == {}
 
     play(story, serving)
 
 
 @pytest.mark.parametrize("said", ["", OWN])
-def test_letter_by_letter_a_head_has_no_more_time(said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_letter_by_letter_a_head_has_no_more_time(
+    said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     quickly(monkeypatch)
 
     async def story(host: Host) -> None:
@@ -191,7 +204,9 @@ def test_an_answer_may_take_longer_than_a_head(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("serving", [page, tools])
-def test_strangers_give_way_and_the_owner_does_not(serving: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_strangers_give_way_and_the_owner_does_not(
+    serving: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(server, "MOST_CONNECTIONS", 3)
     monkeypatch.setattr(server, "MOST_STRANGERS", 20)
     give_time(monkeypatch, WAIT)  # only others end a connection, however slow the machine is
@@ -202,7 +217,9 @@ def test_strangers_give_way_and_the_owner_does_not(serving: Any, monkeypatch: py
             async with AsyncExitStack() as held:
                 first = await held.enter_async_context(await host.connect())
                 answers = [await host.ask(first)]
-                strangers = [await held.enter_async_context(await host.connect(said)) for _ in range(45)]
+                strangers = [
+                    await held.enter_async_context(await host.connect(said)) for _ in range(45)
+                ]
                 answers.append(await host.ask(await held.enter_async_context(await host.connect())))
                 answers.append(await host.ask(first))
                 told = "".join([await ended(stream) for stream in strangers[:20]])

@@ -24,7 +24,11 @@ def printed(columns, rows, width: int) -> list[str]:
     """What a terminal of that width shows."""
     ours, theirs = os.openpty()
     termios.tcsetwinsize(theirs, (24, width))
-    with open(ours, "rb", buffering=0) as screen, open(theirs, "w") as terminal, redirect_stdout(terminal):
+    with (
+        open(ours, "rb", buffering=0) as screen,
+        open(theirs, "w") as terminal,
+        redirect_stdout(terminal),
+    ):
         print_table(columns, rows)
         terminal.write("\0")
         terminal.flush()
@@ -91,7 +95,10 @@ def test_the_room_goes_to_what_matters(width: int, shown: list[str]) -> None:
 
 
 @given(
-    st.lists(st.fixed_dictionaries({name: st.text("ab 漢é", max_size=30) for name in ("a", "b", "c")}), max_size=4),
+    st.lists(
+        st.fixed_dictionaries({name: st.text("ab 漢é", max_size=30) for name in ("a", "b", "c")}),
+        max_size=4,
+    ),
     st.integers(24, 90),
     st.lists(st.none() | st.integers(0, 3), min_size=3, max_size=3),
     st.integers(6, 40),

@@ -90,7 +90,12 @@ SERVER = str(Path(__file__).parents[1] / "toolsets" / "mcp" / "server.py")
 
 
 def write_worker(writer: Project, script, mode: str) -> None:
-    server = {"command": sys.executable, "args": [SERVER, mode], "sampling": True, "elicitation": True}
+    server = {
+        "command": sys.executable,
+        "args": [SERVER, mode],
+        "sampling": True,
+        "elicitation": True,
+    }
     section = {"servers": {"s": server}, "approval": {"default": "preApproved"}}
     worker = {"name": "w", "model": "script:script.yaml", "toolsets": {"mcp": section}}
     writer.write("worker.yaml", json.dumps(worker))

@@ -50,14 +50,47 @@ from forge_cli.ui.transcript.terminal import draw
 from tests.support.lines import CHILD, lines_of
 
 START = SessionStart("m", "/w", "interactive")
-NASTY = st.text(st.one_of(st.sampled_from("`~<>&\"'*_#|\\\n\t-+[]!"), st.characters()), max_size=40) | st.sampled_from(
-    ["```", "~~~~", "</pre>", "<!--", "\x1b[2J", "\u202e", "\ud800", "\u2028# no"]
-)
+NASTY = st.text(
+    st.one_of(st.sampled_from("`~<>&\"'*_#|\\\n\t-+[]!"), st.characters()), max_size=40
+) | st.sampled_from(["```", "~~~~", "</pre>", "<!--", "\x1b[2J", "\u202e", "\ud800", "\u2028# no"])
 
 
 MARKDOWN = frozenset(
-    ["a", "blockquote", "br", "code", "del", "em", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre", "strong"]
-) | frozenset(["table", "tbody", "td", "th", "thead", "tr", "ul", "span", "dl", "dt", "dd", "details", "summary"])
+    [
+        "a",
+        "blockquote",
+        "br",
+        "code",
+        "del",
+        "em",
+        "h3",
+        "h4",
+        "h5",
+        "h6",
+        "hr",
+        "li",
+        "ol",
+        "p",
+        "pre",
+        "strong",
+    ]
+) | frozenset(
+    [
+        "table",
+        "tbody",
+        "td",
+        "th",
+        "thead",
+        "tr",
+        "ul",
+        "span",
+        "dl",
+        "dt",
+        "dd",
+        "details",
+        "summary",
+    ]
+)
 """What the words of a worker may become."""
 
 
@@ -65,7 +98,9 @@ def told(*events: Event) -> Transcript:
     return read_transcript(lines_of(START, *events))
 
 
-def said(role: Literal["user", "assistant"], content: str, *calls: ToolCall, **more: Any) -> MessageEvent:
+def said(
+    role: Literal["user", "assistant"], content: str, *calls: ToolCall, **more: Any
+) -> MessageEvent:
     return MessageEvent(Message(role, content, calls, **more))
 
 
@@ -160,13 +195,27 @@ def test_whatever_was_said_cannot_repaint_a_terminal(text: str) -> None:
 def test_a_call_has_everything_that_came_of_it() -> None:
     call = ToolCall("c", "pay", {"to": "Ana"})
     request = ApprovalRequest(
-        "approval_1", "c", "pay", call.args, "w wants to call pay", "it asks", "high", None, Mark("a", 1, 2)
+        "approval_1",
+        "c",
+        "pay",
+        call.args,
+        "w wants to call pay",
+        "it asks",
+        "high",
+        None,
+        Mark("a", 1, 2),
     )
-    events = [said("assistant", "", call), ToolStarted("c", "pay", call.args), ApprovalRequired(request)]
+    events = [
+        said("assistant", "", call),
+        ToolStarted("c", "pay", call.args),
+        ApprovalRequired(request),
+    ]
     speaker, waiting = told(*events).entries
     assert speaker == Said("w", "")
     asks = "asks: it asks (a:1:2); approval_1"
-    assert waiting == Called("pay", {"to": "Ana"}, verdict=f"{asks} waits for an answer", started=True)
+    assert waiting == Called(
+        "pay", {"to": "Ana"}, verdict=f"{asks} waits for an answer", started=True
+    )
     stopped = ToolResult("c", "pay", "interrupted", Text(INTERRUPTED_CALL), 0, INTERRUPTED_CALL)
     _, ended = told(*events, stopped).entries
     assert isinstance(ended, Called)
@@ -189,7 +238,11 @@ def test_two_workers_may_name_their_calls_alike() -> None:
     assert isinstance(entries[1], Called)
     assert (entries[1].tool, entries[1].status) == ("t", "success")
     assert entries[2] == Noted("child started", 1)
-    assert entries[3:] == [Said("w", "the task", depth=1), Said("child", "", depth=1), Called("inner", {}, 1)]
+    assert entries[3:] == [
+        Said("w", "the task", depth=1),
+        Said("child", "", depth=1),
+        Called("inner", {}, 1),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -199,11 +252,22 @@ def test_two_workers_may_name_their_calls_alike() -> None:
         (StatusEvent("warning", "hm"), "warning: hm"),
         (Interrupt("terminated"), "terminated"),
         (ContextUsage(1, 2), None),
-        (ContextUsage(1, 2, ("a", "b")), "room was made: the results of 2 calls were taken out of the history"),
-        (ContextUsage(1, 2, None, 4), "room was made: a summary stands for 4 messages from here on"),
-        (NetworkAccess("a.example", 80, True, "user", "c"), "network: a.example:80 allowed by user"),
         (
-            CommandTried("c", "incomplete", 7, 100, wanted=(TriedWant("network", "one.example:443"),)),
+            ContextUsage(1, 2, ("a", "b")),
+            "room was made: the results of 2 calls were taken out of the history",
+        ),
+        (
+            ContextUsage(1, 2, None, 4),
+            "room was made: a summary stands for 4 messages from here on",
+        ),
+        (
+            NetworkAccess("a.example", 80, True, "user", "c"),
+            "network: a.example:80 allowed by user",
+        ),
+        (
+            CommandTried(
+                "c", "incomplete", 7, 100, wanted=(TriedWant("network", "one.example:443"),)
+            ),
             "tried: it wanted the network (one.example:443) (exit code 7, 0.1 s)",
         ),
         (InputPrompt("r", "Who?"), "asks: Who?"),
@@ -215,14 +279,18 @@ def test_two_workers_may_name_their_calls_alike() -> None:
     ],
 )
 def test_what_else_a_reader_should_know(event: Event, text: str | None) -> None:
-    assert [entry.text for entry in told(event).entries if isinstance(entry, Noted)] == ([] if text is None else [text])
+    assert [entry.text for entry in told(event).entries if isinstance(entry, Noted)] == (
+        [] if text is None else [text]
+    )
 
 
 def test_what_a_command_did_is_told_and_a_warning_is_marked_as_one() -> None:
     done = StatusEvent("info", "a.md restored")
     assert told(done).entries == []
     assert told(CommandEvent("undo"), done).entries == [Noted("a.md restored")]
-    assert told(CommandEvent("undo"), MessageEvent(Message("user", "x")), done).entries == [Said("user", "x")]
+    assert told(CommandEvent("undo"), MessageEvent(Message("user", "x")), done).entries == [
+        Said("user", "x")
+    ]
     assert told(StatusEvent("error", "no")).entries == [Noted("error: no", level="error")]
 
 
@@ -238,11 +306,18 @@ JSON = (
 
 @given(st.data())
 def test_a_line_that_somebody_broke_is_named_and_the_rest_is_told(data: st.DataObject) -> None:
-    lines = lines_of(START, *[said("assistant", "a", ToolCall("c", "t", {})), decided("c"), said("user", "the end")])
+    lines = lines_of(
+        START,
+        *[said("assistant", "a", ToolCall("c", "t", {})), decided("c"), said("user", "the end")],
+    )
     place = data.draw(st.integers(1, 2))
-    key = data.draw(st.sampled_from([key for key in lines[place].data if key not in ("v", "seq", "type")]))
+    key = data.draw(
+        st.sampled_from([key for key in lines[place].data if key not in ("v", "seq", "type")])
+    )
     broken = {**lines[place].data, key: data.draw(JSON)}
-    transcript = read_transcript([*lines[:place], Line(broken, Mark("log", place + 1)), *lines[place + 1 :]])
+    transcript = read_transcript(
+        [*lines[:place], Line(broken, Mark("log", place + 1)), *lines[place + 1 :]]
+    )
     assert transcript.entries[-1] == Said("user", "the end")
     drawn(transcript)
     markdown(transcript)
@@ -250,7 +325,9 @@ def test_a_line_that_somebody_broke_is_named_and_the_rest_is_told(data: st.DataO
 
 
 def test_a_session_that_is_resumed_says_what_is_new() -> None:
-    first, second, third = lines_of(START, START, replace(START, workspace="/other", model="n", forked_from="old"))
+    first, second, third = lines_of(
+        START, START, replace(START, workspace="/other", model="n", forked_from="old")
+    )
     entries = read_transcript([first, second, third]).entries
     times = [local_time(line.time) for line in (second, third)]
     assert entries == [
@@ -260,19 +337,26 @@ def test_a_session_that_is_resumed_says_what_is_new() -> None:
 
 
 def told_result(value: ResultValue) -> Transcript:
-    return told(said("assistant", "", ToolCall("c", "look", {})), ToolResult("c", "look", "success", value, 0))
+    return told(
+        said("assistant", "", ToolCall("c", "look", {})),
+        ToolResult("c", "look", "success", value, 0),
+    )
 
 
 @pytest.mark.parametrize(
     "value",
     [
         Text("secret", DisplayHints("hidden")),
-        Diff("/secret", None, "secret", is_new=True, bytes_written=6, display=DisplayHints("hidden")),
+        Diff(
+            "/secret", None, "secret", is_new=True, bytes_written=6, display=DisplayHints("hidden")
+        ),
         Custom("a.b", ["secret"], "secret", display=DisplayHints("hidden")),
     ],
 )
 @pytest.mark.parametrize("show", [drawn, markdown, page])
-def test_what_is_for_the_model_only_is_told_nowhere(value: ResultValue, show: Callable[[Transcript], str]) -> None:
+def test_what_is_for_the_model_only_is_told_nowhere(
+    value: ResultValue, show: Callable[[Transcript], str]
+) -> None:
     assert "secret" not in show(told_result(value))
     assert "secret" in show(told_result(replace(value, display=None)))
 
@@ -288,10 +372,16 @@ def test_a_page_folds_and_bounds_what_its_hints_say() -> None:
 
 def test_a_patch_is_coloured_on_a_page_and_named_in_markdown() -> None:
     patch = Custom("a.b", "-old\n+new", mime_type="text/x-diff")
-    assert '<span class="minus">-old</span>\n<span class="plus">+new</span>' in page(told_result(patch))
+    assert '<span class="minus">-old</span>\n<span class="plus">+new</span>' in page(
+        told_result(patch)
+    )
     assert "```diff\n-old\n+new\n```" in markdown(told_result(patch))
-    assert "```python\nx = 1\n```" in markdown(told_result(Text("x = 1", DisplayHints("code", "python"))))
-    assert "```text\nx = 1\n```" in markdown(told_result(Text("x = 1", DisplayHints("code", "a b\nc"))))
+    assert "```python\nx = 1\n```" in markdown(
+        told_result(Text("x = 1", DisplayHints("code", "python")))
+    )
+    assert "```text\nx = 1\n```" in markdown(
+        told_result(Text("x = 1", DisplayHints("code", "a b\nc")))
+    )
 
 
 PATCH = "*** Begin Patch\n*** Update File: a.py\n-old <b>\n+new\n*** End Patch\n"
@@ -321,7 +411,11 @@ def test_on_a_terminal_long_args_have_lines_of_their_own() -> None:
     shown = drawn(told_call({"path": "a.py", "input": PATCH, "command": 'echo "a"\ndone'}))
     lines = [line.rstrip() for line in shown.splitlines()]
     start = lines.index('  > work path="a.py"')
-    assert lines[start + 1 : start + 4] == ["    input:", "      | *** Begin Patch", "      | *** Update File: a.py"]
+    assert lines[start + 1 : start + 4] == [
+        "    input:",
+        "      | *** Begin Patch",
+        "      | *** Update File: a.py",
+    ]
     command = lines.index('    $ echo "a"')
     assert lines[command + 1] == "    > done"
 
@@ -343,7 +437,9 @@ def test_what_a_diff_shows_is_not_shown_as_an_arg_too() -> None:
         ("error", "exit code: 4", Text("out\nexit code: 4"), "error"),
     ],
 )
-def test_how_a_call_ended_is_said_once(status, error: str | None, value: ResultValue, ending: str) -> None:
+def test_how_a_call_ended_is_said_once(
+    status, error: str | None, value: ResultValue, ending: str
+) -> None:
     (call,) = told(ToolResult("c", "work", status, value, 0, error=error)).entries
     assert isinstance(call, Called)
     assert call.ending(call.shown.text() if call.shown else "") == ending
@@ -352,9 +448,17 @@ def test_how_a_call_ended_is_said_once(status, error: str | None, value: ResultV
 
 def test_on_a_terminal_reads_are_folded_and_words_are_drawn() -> None:
     file = io.StringIO()
-    console = Console(file=file, width=40, force_terminal=True, soft_wrap=True, color_system="standard")
+    console = Console(
+        file=file, width=40, force_terminal=True, soft_wrap=True, color_system="standard"
+    )
     content = FileContent("a.py", "one\ntwo\n", 8)
-    draw(told(said("assistant", "Some **bold** words."), ToolResult("c", "read_file", "success", content, 0)), console)
+    draw(
+        told(
+            said("assistant", "Some **bold** words."),
+            ToolResult("c", "read_file", "success", content, 0),
+        ),
+        console,
+    )
     assert "Some \x1b[1mbold\x1b[0m words." in file.getvalue()
     assert "success · 2 lines" in file.getvalue()
     assert "two" not in file.getvalue()

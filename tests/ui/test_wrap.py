@@ -36,7 +36,9 @@ def test_lines_are_broken_between_words(text: str, expected: str) -> None:
 
 @example("aaaa \u0301、、、", 10, 0)
 @given(TEXTS, st.integers(10, 40), st.integers(0, 30))
-def test_nothing_is_lost_but_the_blank_where_a_line_is_broken(text: str, width: int, indent: int) -> None:
+def test_nothing_is_lost_but_the_blank_where_a_line_is_broken(
+    text: str, width: int, indent: int
+) -> None:
     pieces = rows(text, width, indent)
     place = 0
     for piece in pieces:
@@ -57,7 +59,9 @@ def test_words_that_fit_are_never_cut(words: list[str]) -> None:
 
 
 @given(TEXTS, st.integers(0, 40))
-def test_a_line_that_is_fitted_is_no_wider_and_the_same_where_it_fits(text: str, width: int) -> None:
+def test_a_line_that_is_fitted_is_no_wider_and_the_same_where_it_fits(
+    text: str, width: int
+) -> None:
     fitted = fit(text, width)
     assert cell_len(fitted) <= width
     assert (fitted == text) is (cell_len(text) <= width)
@@ -72,15 +76,22 @@ def test_what_is_cut_is_marked() -> None:
 @given(st.text())
 def test_no_fewer_cells_are_counted_than_a_terminal_may_need(text: str) -> None:
     shown = visible(text)
-    assert cell_len(shown) >= cells.cell_len(shown) or not all(map(unicodedata.name, shown, repeat("")))
+    assert cell_len(shown) >= cells.cell_len(shown) or not all(
+        map(unicodedata.name, shown, repeat(""))
+    )
 
 
-PATHS = st.lists(st.sampled_from(["src", "a_long_name", "漢字", "module.py", "x" * 40]), min_size=1, max_size=12).map(
-    "/".join
+PATHS = st.lists(
+    st.sampled_from(["src", "a_long_name", "漢字", "module.py", "x" * 40]), min_size=1, max_size=12
+).map("/".join)
+
+
+@given(
+    PATHS,
+    st.sampled_from(["", "pattern ", "x "]),
+    st.sampled_from(["", " offset=1 limit=20"]),
+    st.integers(1, 90),
 )
-
-
-@given(PATHS, st.sampled_from(["", "pattern ", "x "]), st.sampled_from(["", " offset=1 limit=20"]), st.integers(1, 90))
 def test_a_path_that_is_cut_keeps_its_end(path: str, before: str, behind: str, width: int) -> None:
     line = f"{before}{path}{behind}"
     shown = fit_path(line, path, width)

@@ -26,24 +26,73 @@ VERDICTS: dict[str, dict[str, list[dict[str, object]]]] = {
     "coder": {
         "preApproved": [
             READ,
-            *map(command, ["git status", "git diff --stat HEAD~1", "git log --oneline -5", "git show HEAD"]),
-            *map(command, ["pytest -q tests", "python -m pytest -x", "go test ./...", "cargo test", "npm test"]),
-            *map(command, ["ruff check .", "ruff format --check .", "mypy", "eslint src", "git status && pytest"]),
+            *map(
+                command,
+                ["git status", "git diff --stat HEAD~1", "git log --oneline -5", "git show HEAD"],
+            ),
+            *map(
+                command,
+                [
+                    "pytest -q tests",
+                    "python -m pytest -x",
+                    "go test ./...",
+                    "cargo test",
+                    "npm test",
+                ],
+            ),
+            *map(
+                command,
+                [
+                    "ruff check .",
+                    "ruff format --check .",
+                    "mypy",
+                    "eslint src",
+                    "git status && pytest",
+                ],
+            ),
         ],
         "ask": [
             WRITE,
             DELETE,
-            *map(command, ["git commit -m x", "git checkout main", "rm -rf build", "pip install x", "npm install"]),
-            *map(command, ["ruff check --fix .", "ruff check . --fix", "eslint src --fix", "ruff format ."]),
-            *map(command, ["cat .env", "git diff --output=app.py", "git log > app.py", "pytest; rm app.py"]),
+            *map(
+                command,
+                [
+                    "git commit -m x",
+                    "git checkout main",
+                    "rm -rf build",
+                    "pip install x",
+                    "npm install",
+                ],
+            ),
+            *map(
+                command,
+                ["ruff check --fix .", "ruff check . --fix", "eslint src --fix", "ruff format ."],
+            ),
+            *map(
+                command,
+                ["cat .env", "git diff --output=app.py", "git log > app.py", "pytest; rm app.py"],
+            ),
             {"tool": "read_file", "input": {"path": ".env"}},
         ],
-        "blocked": [*map(command, ["git push", "git -C . push -f", "pytest && git push", "sudo ls", "npm publish"])],
+        "blocked": [
+            *map(
+                command,
+                ["git push", "git -C . push -f", "pytest && git push", "sudo ls", "npm publish"],
+            )
+        ],
         "refused": [{"tool": "read_file", "input": {"path": "/etc/passwd"}}],
     },
     "reviewer": {
-        "preApproved": [READ, *map(command, ["git diff", "git log -3", "git show HEAD", "git blame app.py"])],
-        "blocked": [*map(command, ["pytest", "rm app.py", "git commit -m x", "git diff > app.py", "git diff $(rm x)"])],
+        "preApproved": [
+            READ,
+            *map(command, ["git diff", "git log -3", "git show HEAD", "git blame app.py"]),
+        ],
+        "blocked": [
+            *map(
+                command,
+                ["pytest", "rm app.py", "git commit -m x", "git diff > app.py", "git diff $(rm x)"],
+            )
+        ],
         "refused": [WRITE, DELETE],
     },
     "writer": {
@@ -77,11 +126,15 @@ def test_what_each_may_do(repository: Project, name: str) -> None:
     done = repository.forge("approve", name, "--batch", "-", stdin=lines)
     assert done.returncode == 0, done.stderr
     seen = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [(answer["verdict"], call) for answer, (_, call) in zip(seen, expected, strict=True)] == expected, seen
+    assert [
+        (answer["verdict"], call) for answer, (_, call) in zip(seen, expected, strict=True)
+    ] == expected, seen
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_each_is_sound_and_names_no_model(repository: Project, name: str, unconfined_rules: str) -> None:
+def test_each_is_sound_and_names_no_model(
+    repository: Project, name: str, unconfined_rules: str
+) -> None:
     worker = load_worker(SHIPPED / f"{name}.yaml")
     assert (worker.name, worker.config.model, worker.config.agents_md) == (name, None, None)
     assert worker.config.description
@@ -91,11 +144,15 @@ def test_each_is_sound_and_names_no_model(repository: Project, name: str, unconf
 
 
 def test_nothing_else_is_shipped() -> None:
-    assert sorted(path.name for path in SHIPPED.iterdir() if path.suffix) == [f"{name}.yaml" for name in NAMES]
+    assert sorted(path.name for path in SHIPPED.iterdir() if path.suffix) == [
+        f"{name}.yaml" for name in NAMES
+    ]
 
 
 GREP = {"tool": "grep_files", "input": {"pattern": "helo", "path": "."}}
-FIX = "*** Begin Patch\n*** Update File: app.py\n@@\n-print('helo')\n+print('hello')\n*** End Patch\n"
+FIX = (
+    "*** Begin Patch\n*** Update File: app.py\n@@\n-print('helo')\n+print('hello')\n*** End Patch\n"
+)
 SESSIONS: dict[str, tuple[list[dict[str, object]], list[str]]] = {
     "coder": (
         [
@@ -118,7 +175,14 @@ SESSIONS: dict[str, tuple[list[dict[str, object]], list[str]]] = {
     ),
     "writer": (
         [
-            {"calls": [{"tool": "write_file", "input": {"path": "README.md", "content": "# App\n\nIt greets.\n"}}]},
+            {
+                "calls": [
+                    {
+                        "tool": "write_file",
+                        "input": {"path": "README.md", "content": "# App\n\nIt greets.\n"},
+                    }
+                ]
+            },
             {"calls": [DELETE]},
             {"text": "README.md says what the app does."},
         ],
@@ -152,8 +216,14 @@ def session(repository: Project, tmp_path: Path) -> Callable[..., tuple[list[str
             *flags,
         )
         assert done.returncode == 0, done.stderr
-        events = [json.loads(line) for line in (tmp_path / "session.jsonl").read_text().splitlines()]
-        ends = {event["toolCallId"]: event["status"] for event in events if event["type"] == "toolResult"}
+        events = [
+            json.loads(line) for line in (tmp_path / "session.jsonl").read_text().splitlines()
+        ]
+        ends = {
+            event["toolCallId"]: event["status"]
+            for event in events
+            if event["type"] == "toolResult"
+        }
         calls = [event["toolCallId"] for event in events if event["type"] == "toolStarted"]
         return [ends[call] for call in calls], done.stdout
 
@@ -162,7 +232,9 @@ def session(repository: Project, tmp_path: Path) -> Callable[..., tuple[list[str
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("name", NAMES)
-def test_a_session_with_each_replays_without_drift(repository: Project, tmp_path: Path, session, name: str) -> None:
+def test_a_session_with_each_replays_without_drift(
+    repository: Project, tmp_path: Path, session, name: str
+) -> None:
     turns, ends = SESSIONS[name]
     assert session(name, "-y") == (ends, f"{turns[-1]['text']}\n")
     for file, content in FILES.items():
@@ -175,7 +247,11 @@ def test_a_session_with_each_replays_without_drift(repository: Project, tmp_path
 @pytest.mark.parametrize("name", NAMES)
 def test_nothing_changes_without_consent(repository: Project, session, name: str) -> None:
     def content() -> dict[Path, bytes]:
-        files = [path for path in repository.folder.rglob("*") if path.is_file() and ".git" not in path.parts]
+        files = [
+            path
+            for path in repository.folder.rglob("*")
+            if path.is_file() and ".git" not in path.parts
+        ]
         return {path: path.read_bytes() for path in files}
 
     before = content()

@@ -30,7 +30,9 @@ LEFT = "the editor has left"
 class EditorQuestions:
     """The questions of one session; ``cancel`` ends its turn."""
 
-    def __init__(self, client: EditorClient, bus: EventBus, tasks: TaskGroup, cancel: Callable[[str], object]) -> None:
+    def __init__(
+        self, client: EditorClient, bus: EventBus, tasks: TaskGroup, cancel: Callable[[str], object]
+    ) -> None:
         self.session = ""
         self.shown: dict[str, tuple[schema.ToolCallUpdate, ApprovalRequest]] = {}
         """The call as it is shown and the request without secrets, by the request's id."""
@@ -67,7 +69,9 @@ class EditorQuestions:
                 except ConnectionError:
                     decision = await self._end_turn(LEFT)
         except Exception as error:  # third-party code: an editor that fails has not said yes
-            decision = ApprovalDecision(False, note=f"the editor could not ask: {visible(error_text(error))}")
+            decision = ApprovalDecision(
+                False, note=f"the editor could not ask: {visible(error_text(error))}"
+            )
         finally:
             del self._open[request.request_id]
             self.shown.pop(request.request_id, None)
@@ -79,15 +83,25 @@ class EditorQuestions:
         (call, redacted), offers = self.shown[request.request_id], all_offers(request)
         options = [_option("once", "Allow once", "allow_once")]
         if request.kept:
-            options = [_option("once", f"Allow, and keep that in {visible(request.kept)}", "allow_once")]
+            options = [
+                _option("once", f"Allow, and keep that in {visible(request.kept)}", "allow_once")
+            ]
         options += [
-            _option(f"session:{number}", f"Allow for this session: {visible(offer.text)}", "allow_always")
+            _option(
+                f"session:{number}",
+                f"Allow for this session: {visible(offer.text)}",
+                "allow_always",
+            )
             for number, offer in enumerate(all_offers(redacted))
         ]
-        options.append(_option("no", "Reject, and keep that" if request.kept else "Reject", "reject_once"))
+        options.append(
+            _option("no", "Reject, and keep that" if request.kept else "Reject", "reject_once")
+        )
         if self._client.can_fill_forms:
             options.append(_option("tell", "Reject, and say why", "reject_once"))
-        asked = schema.RequestPermissionRequest(session_id=self.session, tool_call=call, options=options)
+        asked = schema.RequestPermissionRequest(
+            session_id=self.session, tool_call=call, options=options
+        )
         answer = await self._client.ask("session/request_permission", asked)
         outcome = schema.RequestPermissionResponse.model_validate(answer).outcome
         if isinstance(outcome, schema.DeniedOutcome):
@@ -97,7 +111,9 @@ class EditorQuestions:
                 return ApprovalDecision(True)
             case ("session", _, number) if number.isdecimal() and int(number) < len(offers):
                 offer = offers[int(number)]
-                return ApprovalDecision(True, remember="session", grant=None if offer == THIS_CALL else offer)
+                return ApprovalDecision(
+                    True, remember="session", grant=None if offer == THIS_CALL else offer
+                )
             case ("tell", "", _):
                 why = await self._fill("What should it do instead?", "why", call.tool_call_id)
                 return ApprovalDecision(False, note=" ".join(why.split()) or None)
@@ -123,13 +139,20 @@ class EditorQuestions:
     async def _fill(self, message: str, name: str, call: str | None = None) -> str:
         """The line that the person types; nothing where they do not want to."""
         form = schema.ElicitationSchema(
-            properties={name: schema.ElicitationStringPropertySchema(type="string", title=message)}, required=[name]
+            properties={name: schema.ElicitationStringPropertySchema(type="string", title=message)},
+            required=[name],
         )
         params = schema.CreateFormSessionElicitationRequest(
-            session_id=self.session, tool_call_id=call, message=message, mode="form", requested_schema=form
+            session_id=self.session,
+            tool_call_id=call,
+            message=message,
+            mode="form",
+            requested_schema=form,
         )
         match await self._client.ask("elicitation/create", params):
-            case {"action": "accept", "content": {**content}} if isinstance(typed := content.get(name), str):
+            case {"action": "accept", "content": {**content}} if isinstance(
+                typed := content.get(name), str
+            ):
                 return typed
             case _:
                 return ""

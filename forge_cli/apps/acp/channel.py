@@ -41,7 +41,13 @@ class EditorChannel:
                     try:
                         message = read_message(line)
                     except RequestError as error:
-                        self.post({"jsonrpc": "2.0", "id": request_id(line), "error": error.to_error_obj()})
+                        self.post(
+                            {
+                                "jsonrpc": "2.0",
+                                "id": request_id(line),
+                                "error": error.to_error_obj(),
+                            }
+                        )
                     else:
                         await self._arriving.send(message)
 
@@ -86,7 +92,9 @@ class EditorChannel:
 class EditorClient:
     """The editor at the other end, as sessions see it; ``handle`` answers its requests."""
 
-    def __init__(self, channel: EditorChannel, handle: Callable[[str, Any, bool], Awaitable[Any]]) -> None:
+    def __init__(
+        self, channel: EditorChannel, handle: Callable[[str, Any, bool], Awaitable[Any]]
+    ) -> None:
         self._channel = channel
         self.connection = Connection(handle, channel, listening=False)
         self.capabilities = schema.ClientCapabilities()

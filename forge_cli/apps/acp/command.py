@@ -41,11 +41,17 @@ class Editor(StrEnum):
 def acp(
     options: SharedOptions,
     worker: Annotated[
-        str, typer.Argument(metavar="WORKER", help="A name (forge worker list), a worker file, or a folder with one.")
+        str,
+        typer.Argument(
+            metavar="WORKER",
+            help="A name (forge worker list), a worker file, or a folder with one.",
+        ),
     ] = DEFAULT,
     print_config: Annotated[
         Editor | None,
-        typer.Option("--print-config", help="Print what to write into the settings of this editor, and end."),
+        typer.Option(
+            "--print-config", help="Print what to write into the settings of this editor, and end."
+        ),
     ] = None,
 ) -> None:
     """Put a worker into editors that speak the Agent Client Protocol.
@@ -71,7 +77,9 @@ def config_for(editor: Editor, asked: RunOptions) -> str:
     command = [*_program(), *_arguments(asked)]
     match editor:
         case Editor.ZED:
-            return _servers(name, {"type": "custom", "command": command[0], "args": command[1:], "env": {}})
+            return _servers(
+                name, {"type": "custom", "command": command[0], "args": command[1:], "env": {}}
+            )
         case Editor.JETBRAINS:
             return _servers(name, {"command": command[0], "args": command[1:], "env": {}})
         case Editor.NEOVIM:
@@ -79,7 +87,12 @@ def config_for(editor: Editor, asked: RunOptions) -> str:
             return _template("neovim.lua") % given
         case Editor.EMACS:
             program, *arguments = map(_text, command)
-            given = {"key": _KEY, "name": _text(name), "program": program, "arguments": " ".join(arguments)}
+            given = {
+                "key": _KEY,
+                "name": _text(name),
+                "program": program,
+                "arguments": " ".join(arguments),
+            }
             return _template("emacs.el") % given
 
 
@@ -99,11 +112,25 @@ def _text(text: str) -> str:
 def _program() -> list[str]:
     """This forge by its full path: an editor may know no other PATH than that of a desktop."""
     started = Path(sys.argv[0]).absolute()
-    return [str(started)] if started.name in PROGRAMS and started.is_file() else [sys.executable, "-m", "forge_cli"]
+    return (
+        [str(started)]
+        if started.name in PROGRAMS and started.is_file()
+        else [sys.executable, "-m", "forge_cli"]
+    )
 
 
 def _arguments(asked: RunOptions) -> list[str]:
     mode = ["--approval-mode", asked.mode.value] if asked.mode is not None else []
     model = ["-m", asked.model] if asked.model is not None else []
-    flags = [*(["--no-plugins"] if not asked.plugins else []), *(["--read-only"] if asked.read_only else [])]
-    return ["serve", "acp", asked.worker if is_path(asked.named) else asked.named, *model, *mode, *flags]
+    flags = [
+        *(["--no-plugins"] if not asked.plugins else []),
+        *(["--read-only"] if asked.read_only else []),
+    ]
+    return [
+        "serve",
+        "acp",
+        asked.worker if is_path(asked.named) else asked.named,
+        *model,
+        *mode,
+        *flags,
+    ]

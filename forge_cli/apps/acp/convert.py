@@ -11,7 +11,13 @@ from acp import helpers, schema
 from msgspec.structs import replace
 
 from forge_cli.core import events
-from forge_cli.core.actions import ApprovalResponse, CommandEvent, Interrupt, ManualToolInvoke, UserInput
+from forge_cli.core.actions import (
+    ApprovalResponse,
+    CommandEvent,
+    Interrupt,
+    ManualToolInvoke,
+    UserInput,
+)
 from forge_cli.core.approval import MODE_TITLES, ApprovalRequest, Effect, SessionMode
 from forge_cli.core.event_kinds import OtherEvent
 from forge_cli.core.media import Image
@@ -58,7 +64,9 @@ _SEARCHES = {"pattern", "query"}
 class UpdateWriter:
     """Makes updates of the lines of one session; ``facts`` and ``tools`` are those of now."""
 
-    def __init__(self, facts: Facts, tools: Callable[[], Sequence[Tool]], find: FindRenderer) -> None:
+    def __init__(
+        self, facts: Facts, tools: Callable[[], Sequence[Tool]], find: FindRenderer
+    ) -> None:
         self._facts = facts
         self._tools = tools
         self._find = find
@@ -78,7 +86,9 @@ class UpdateWriter:
             case events.Streaming(request_id=said, delta=delta) if delta and not child:
                 self._streamed = True
                 yield schema.AgentMessageChunk(
-                    session_update="agent_message_chunk", content=helpers.text_block(delta), message_id=said
+                    session_update="agent_message_chunk",
+                    content=helpers.text_block(delta),
+                    message_id=said,
                 )
             case events.MessageEvent(message=message) if not child:
                 yield from self._said(message, replayed)
@@ -86,7 +96,9 @@ class UpdateWriter:
                 yield self._start(event, line)
             case events.ApprovalRequired(request=request):
                 yield from self._asks(dict(self.question(line, request)))
-            case events.ApprovalDecided(tool_call_id=call, approved=approved) if call_id(line, call) in self._no_calls:
+            case events.ApprovalDecided(tool_call_id=call, approved=approved) if (
+                call_id(line, call) in self._no_calls
+            ):
                 yield _progress(call_id(line, call), status="completed" if approved else "failed")
             case events.ApprovalDecided(approved=True, tool_call_id=call):
                 yield _progress(call_id(line, call), status="in_progress")
@@ -94,7 +106,9 @@ class UpdateWriter:
                 events.ToolOutput(tool_call_id=call, text=text)
                 | events.StatusEvent(tool_call_id=str() as call, message=text)
             ):
-                yield _progress(call_id(line, call), content=[_text(fenced(cut(text, SHOWN_MAX), "text"))])
+                yield _progress(
+                    call_id(line, call), content=[_text(fenced(cut(text, SHOWN_MAX), "text"))]
+                )
             case events.ToolResult():
                 yield from self._result(event, call_id(line, event.tool_call_id))
             case events.SessionUpdate(title=str() as title):
@@ -142,9 +156,12 @@ class UpdateWriter:
         where = f" ({short_place(request.where)})" if request.where else ""
         rule = f"\nrule: {visible(request.rule)}" if request.rule else ""
         why = f"{visible(request.reason)}{visible(where)}{rule}\nrisk: {request.risk}"
-        details = fenced(describe_in_text(told, self._find), "text")  # never cut: a yes counts for all of it
+        details = fenced(
+            describe_in_text(told, self._find), "text"
+        )  # never cut: a yes counts for all of it
         unfolded = [
-            _text(fenced(f"{visible(each.line)}\n{visible(each.text, keep=_BREAKS)}", "diff")) for each in folded
+            _text(fenced(f"{visible(each.line)}\n{visible(each.text, keep=_BREAKS)}", "diff"))
+            for each in folded
         ]
         content = [_text(why), *([shown] if shown else []), _text(details), *unfolded]
         return schema.ToolCallUpdate(
@@ -167,9 +184,16 @@ class UpdateWriter:
         yield schema.ToolCallStart(session_update="tool_call", **asks)
 
     def _said(self, message: Message, replayed: bool) -> Iterator[Update]:
-        if message.role == "user" and replayed and message.summary is None and not is_own(message.text):
+        if (
+            message.role == "user"
+            and replayed
+            and message.summary is None
+            and not is_own(message.text)
+        ):
             yield helpers.update_user_message_text(message.text)
-            yield from (helpers.update_user_message(_attached(file)) for file in message.attachments)
+            yield from (
+                helpers.update_user_message(_attached(file)) for file in message.attachments
+            )
         elif message.role == "assistant":
             if message.text and (replayed or not self._streamed):
                 yield helpers.update_agent_message_text(message.text)
@@ -185,7 +209,9 @@ class UpdateWriter:
             title=_title(event.tool_name, event.args, line),
             kind=kind_of(tool),
             status="pending",
-            locations=[schema.ToolCallLocation(path=path) for path in self._paths(tool, event.args)],
+            locations=[
+                schema.ToolCallLocation(path=path) for path in self._paths(tool, event.args)
+            ],
             raw_input=jsonable(event.args),
         )
 
@@ -194,7 +220,9 @@ class UpdateWriter:
         error = event.error
         if error is not None and event.status == "interrupted":
             error = interrupted_for_people(error)
-        content = list(self._content(value, event.distribution)) if error is None else [_text(error)]
+        content = (
+            list(self._content(value, event.distribution)) if error is None else [_text(error)]
+        )
         paths = [value.path] if isinstance(value, Diff | FileContent) else []
         yield _progress(
             call,
@@ -206,13 +234,17 @@ class UpdateWriter:
         if isinstance(value, Custom) and value.kind == PLAN and isinstance(value.data, Mapping):
             yield helpers.update_plan(list(_steps(value.data.get("plan"))))
 
-    def _content(self, value: ResultValue, distribution: str | None) -> Iterator[helpers.ToolCallContentVariant]:
+    def _content(
+        self, value: ResultValue, distribution: str | None
+    ) -> Iterator[helpers.ToolCallContentVariant]:
         if isinstance(value, Diff) and (shown := _diff(value, self._file(value.path))):
             yield shown
             return
         for file in shown_files(value):
             if isinstance(file, Image):
-                yield helpers.tool_content(helpers.image_block(b64encode(file.data).decode(), file.media_type))
+                yield helpers.tool_content(
+                    helpers.image_block(b64encode(file.data).decode(), file.media_type)
+                )
         view = view_of(value, self._find, distribution)
         if text := render_text(view):
             yield _text(fenced(cut(text, SHOWN_MAX), "diff" if view.form == "diff" else "text"))
@@ -229,7 +261,11 @@ class UpdateWriter:
     def _paths(self, tool: Tool | None, args: Mapping[str, Any]) -> list[str]:
         """The files that a call names, by the arguments that its tool declares as paths."""
         declared = tool.schema.json_schema.get("properties", {}) if tool else {}
-        named = [args.get(name) for name, each in declared.items() if isinstance(each, Mapping) and ACCESS in each]
+        named = [
+            args.get(name)
+            for name, each in declared.items()
+            if isinstance(each, Mapping) and ACCESS in each
+        ]
         return [self._file(name) for name in named if isinstance(name, str)]
 
     def _file(self, name: str) -> str:
@@ -285,11 +321,15 @@ def _attached(file: Attachment) -> schema.ImageContentBlock | schema.EmbeddedRes
     """A file that went along with a prompt, as the editor gave it; its name is that of tools."""
     if file.media_type.startswith("text/"):
         text = file.data.decode("utf-8", "replace")
-        return helpers.resource_block(helpers.embedded_text_resource(file.name, text, mime_type=file.media_type))
+        return helpers.resource_block(
+            helpers.embedded_text_resource(file.name, text, mime_type=file.media_type)
+        )
     data = b64encode(file.data).decode()
     if file.media_type.startswith("image/"):
         return helpers.image_block(data, file.media_type)
-    return helpers.resource_block(helpers.embedded_blob_resource(file.name, data, mime_type=file.media_type))
+    return helpers.resource_block(
+        helpers.embedded_blob_resource(file.name, data, mime_type=file.media_type)
+    )
 
 
 def _text(text: str) -> helpers.ToolCallContentVariant:
@@ -315,8 +355,14 @@ def _reasons(request: ApprovalRequest) -> JsonObject:
 
 def _steps(plan: Any) -> Iterator[schema.PlanEntry]:
     for step in plan if isinstance(plan, Sequence) else ():
-        if isinstance(step, Mapping) and step.get("status") in ("pending", "in_progress", "completed"):
-            yield schema.PlanEntry(content=str(step.get("step", "")), priority="medium", status=step["status"])
+        if isinstance(step, Mapping) and step.get("status") in (
+            "pending",
+            "in_progress",
+            "completed",
+        ):
+            yield schema.PlanEntry(
+                content=str(step.get("step", "")), priority="medium", status=step["status"]
+            )
 
 
 COMMANDS = {
@@ -338,14 +384,18 @@ def modes_of(facts: Facts) -> schema.SessionModeState:
     """The modes, for editors that know no options."""
     return schema.SessionModeState(
         current_mode_id=facts.mode,
-        available_modes=[schema.SessionMode(id=mode, name=_mode_title(facts, mode)) for mode in facts.modes],
+        available_modes=[
+            schema.SessionMode(id=mode, name=_mode_title(facts, mode)) for mode in facts.modes
+        ],
     )
 
 
 def options_of(facts: Facts) -> list[Option]:
     models = dict.fromkeys([facts.model, *facts.models()])
     return [
-        _select("mode", "Mode", facts.mode, {mode: _mode_title(facts, mode) for mode in facts.modes}),
+        _select(
+            "mode", "Mode", facts.mode, {mode: _mode_title(facts, mode) for mode in facts.modes}
+        ),
         _select("model", "Model", facts.model, {name: name for name in models}),
     ]
 
@@ -373,16 +423,23 @@ def _mode_title(facts: Facts, mode: SessionMode) -> str:
     return MODE_TITLES[mode]
 
 
-def _select(id: Literal["mode", "model"], name: str, current: str, choices: Mapping[str, str]) -> Option:
+def _select(
+    id: Literal["mode", "model"], name: str, current: str, choices: Mapping[str, str]
+) -> Option:
     return schema.SessionConfigOptionSelect(
         type="select",
         id=id,
         name=name,
         category=id,
         current_value=current,
-        options=[schema.SessionConfigSelectOption(value=value, name=title) for value, title in choices.items()],
+        options=[
+            schema.SessionConfigSelectOption(value=value, name=title)
+            for value, title in choices.items()
+        ],
     )
 
 
 def _hint(hint: str) -> schema.AvailableCommandInput | None:
-    return schema.AvailableCommandInput(schema.UnstructuredCommandInput(hint=hint)) if hint else None
+    return (
+        schema.AvailableCommandInput(schema.UnstructuredCommandInput(hint=hint)) if hint else None
+    )

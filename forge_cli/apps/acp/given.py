@@ -48,11 +48,17 @@ def read_prompt(blocks: Sequence[Block], workspace: Path) -> tuple[str, tuple[At
                 said.append(f"@{_named(uri, workspace)}{f' ({visible(lines)})' if lines else ''}")
             case schema.ImageContentBlock(data=data, uri=uri):
                 attached.append(_attachment(_file_name(uri or "image"), _decoded(data)))
-            case schema.EmbeddedResourceContentBlock(resource=schema.BlobResourceContents(blob=data, uri=uri)):
+            case schema.EmbeddedResourceContentBlock(
+                resource=schema.BlobResourceContents(blob=data, uri=uri)
+            ):
                 attached.append(_attachment(_named(uri, workspace), _decoded(data)))
-            case schema.EmbeddedResourceContentBlock(resource=schema.TextResourceContents(text=text, uri=uri)):
+            case schema.EmbeddedResourceContentBlock(
+                resource=schema.TextResourceContents(text=text, uri=uri)
+            ):
                 name = _named(uri, workspace)
-                attached.append(Attachment(name, "text/plain", _bounded(text.encode("utf-8", "replace"))))
+                attached.append(
+                    Attachment(name, "text/plain", _bounded(text.encode("utf-8", "replace")))
+                )
                 if _differs(uri, text):
                     notes.append(EDITED_IN_EDITOR.format(name=name))
             case _:
@@ -72,7 +78,11 @@ def _joined(pieces: Sequence[str]) -> str:
 def _path(uri: str) -> Path | None:
     """The file of this machine that a URI names."""
     parts = urlsplit(uri)
-    return Path(unquote(parts.path)) if parts.scheme == "file" and parts.netloc in ("", "localhost") else None
+    return (
+        Path(unquote(parts.path))
+        if parts.scheme == "file" and parts.netloc in ("", "localhost")
+        else None
+    )
 
 
 def _named(uri: str, workspace: Path) -> str:
@@ -116,7 +126,9 @@ def _attachment(name: str, data: bytes) -> Attachment:
     return Attachment(name, media_type(data), data)
 
 
-Servers = Sequence[schema.HttpMcpServer | schema.SseMcpServer | schema.AcpMcpServer | schema.McpServerStdio]
+Servers = Sequence[
+    schema.HttpMcpServer | schema.SseMcpServer | schema.AcpMcpServer | schema.McpServerStdio
+]
 NAME_MAX = 32
 
 
@@ -142,11 +154,19 @@ def with_servers(worker: Worker, given: Servers) -> Worker:
         name = re.sub(r"[^a-zA-Z0-9_-]+", "-", server.name).strip("-_")[:NAME_MAX]
         definition = _definition(server)
         if not name or definition is None or name in own.servers or name in found:
-            warn(f"the MCP server '{server.name}' of the editor is not used: {_problem(name, definition)}")
+            warn(
+                f"the MCP server '{server.name}' of the editor is not used: {_problem(name, definition)}"
+            )
         else:
             found[name] = definition
-    config = {"servers": found, "approval": {"default": own.approval.default}, "elicitation": own.elicitation}
-    return replace(worker, toolsets=(*worker.toolsets, McpToolset({**config, "sampling": own.sampling})))
+    config = {
+        "servers": found,
+        "approval": {"default": own.approval.default},
+        "elicitation": own.elicitation,
+    }
+    return replace(
+        worker, toolsets=(*worker.toolsets, McpToolset({**config, "sampling": own.sampling}))
+    )
 
 
 def _problem(name: str, definition: JsonObject | None) -> str:
@@ -156,13 +176,19 @@ def _problem(name: str, definition: JsonObject | None) -> str:
 
 
 def _definition(
-    server: schema.HttpMcpServer | schema.SseMcpServer | schema.AcpMcpServer | schema.McpServerStdio,
+    server: schema.HttpMcpServer
+    | schema.SseMcpServer
+    | schema.AcpMcpServer
+    | schema.McpServerStdio,
 ) -> JsonObject | None:
     match server:
         case schema.McpServerStdio():
             env = {each.name: each.value for each in server.env}
             return {"command": server.command, "args": server.args, "env": env}
         case schema.HttpMcpServer():
-            return {"url": server.url, "headers": {each.name: each.value for each in server.headers}}
+            return {
+                "url": server.url,
+                "headers": {each.name: each.value for each in server.headers},
+            }
         case _:
             return None

@@ -87,11 +87,17 @@ class EditorRequests:
         except (RequestError, ValidationError) as error:
             if not is_notification:
                 raise
-            sys.stderr.write(f"forge: {visible(method)} makes no sense: {visible(error_text(error))}\n")
+            sys.stderr.write(
+                f"forge: {visible(method)} makes no sense: {visible(error_text(error))}\n"
+            )
         except ForgeError as error:
             raise _refusal(error) from None
-        except Exception as error:  # the outermost frame of a request: one that fails must not end the others
-            sys.stderr.write(f"forge: internal error in {visible(method)}: {visible(error_text(error))}\n")
+        except (
+            Exception
+        ) as error:  # the outermost frame of a request: one that fails must not end the others
+            sys.stderr.write(
+                f"forge: internal error in {visible(method)}: {visible(error_text(error))}\n"
+            )
             raise RequestError.internal_error({"details": error_text(error)}) from None
         finally:
             self._unanswered -= 1
@@ -102,13 +108,18 @@ class EditorRequests:
     # --- the connection
 
     async def initialize(
-        self, protocol_version: int, client_capabilities: schema.ClientCapabilities | None = None, **more: Any
+        self,
+        protocol_version: int,
+        client_capabilities: schema.ClientCapabilities | None = None,
+        **more: Any,
     ) -> schema.InitializeResponse:
         self._editor.capabilities = client_capabilities or self._editor.capabilities
         worker = load_worker(self._asked.worker)
         return schema.InitializeResponse(
             protocol_version=PROTOCOL_VERSION,
-            agent_info=schema.Implementation(name="forge", title=f"forge: {worker.name}", version=__version__),
+            agent_info=schema.Implementation(
+                name="forge", title=f"forge: {worker.name}", version=__version__
+            ),
             auth_methods=_auth_methods(missing_keys(self._asked)),
             agent_capabilities=schema.AgentCapabilities(
                 load_session=True,
@@ -127,7 +138,9 @@ class EditorRequests:
     async def authenticate(self, method_id: str, **more: Any) -> schema.AuthenticateResponse:
         """Say whether the key is there by now; it is the editor that puts it into the environment."""
         if keys := missing_keys(self._asked):
-            raise RequestError(-32000, f"{keys[0]} is not set", {"hint": "set it in the settings of the editor"})
+            raise RequestError(
+                -32000, f"{keys[0]} is not set", {"hint": "set it in the settings of the editor"}
+            )
         return schema.AuthenticateResponse()
 
     # --- sessions
@@ -180,7 +193,9 @@ class EditorRequests:
 
     # --- work
 
-    async def prompt(self, session_id: str, prompt: list[Block], **more: Any) -> schema.PromptResponse:
+    async def prompt(
+        self, session_id: str, prompt: list[Block], **more: Any
+    ) -> schema.PromptResponse:
         session = self._find(session_id)
         text, attachments = read_prompt(prompt, session.asked.workspace)
         result = await session.prompt(text, attachments)
@@ -194,7 +209,9 @@ class EditorRequests:
     async def cancel(self, session_id: str, **more: Any) -> None:
         self._find(session_id).cancel()
 
-    async def set_session_mode(self, session_id: str, mode_id: str, **more: Any) -> schema.SetSessionModeResponse:
+    async def set_session_mode(
+        self, session_id: str, mode_id: str, **more: Any
+    ) -> schema.SetSessionModeResponse:
         self._find(session_id).set_mode(mode_id)
         return schema.SetSessionModeResponse()
 
@@ -221,7 +238,9 @@ class EditorRequests:
     def _in_folder(self, cwd: str, more: Sequence[str]) -> RunOptions:
         folder = Path(cwd)
         if not folder.is_absolute() or not folder.is_dir():
-            raise UsageError(f"the working directory {visible(cwd)} is not the absolute path of a folder")
+            raise UsageError(
+                f"the working directory {visible(cwd)} is not the absolute path of a folder"
+            )
         zones = (*self._asked.zones, *map(added_zone, more))
         asked = replace(self._asked, workspace=folder.resolve(), zones=zones)
         return replace(asked, mode=asked.mode or _mode_without_flag(asked))
@@ -241,7 +260,9 @@ class EditorRequests:
         fork: bool = False,
         **more: Any,
     ) -> EditorSession:
-        asked = replace(self._in_folder(cwd, additional_directories or ()), resume=resume, fork=fork)
+        asked = replace(
+            self._in_folder(cwd, additional_directories or ()), resume=resume, fork=fork
+        )
         session = EditorSession(asked, self._editor, self._tasks, mcp_servers or ())
         self._starting.append(session)
         try:
@@ -277,7 +298,11 @@ def missing_keys(asked: RunOptions) -> tuple[str, ...]:
 def _auth_methods(keys: Sequence[str]) -> list[schema.EnvVarAuthMethod | Any]:
     return [
         schema.EnvVarAuthMethod(
-            type="env_var", id=key, name=key, description="The key of the model", vars=[schema.AuthEnvVar(name=key)]
+            type="env_var",
+            id=key,
+            name=key,
+            description="The key of the model",
+            vars=[schema.AuthEnvVar(name=key)],
         )
         for key in keys
     ]
@@ -325,7 +350,9 @@ def _mode_without_flag(asked: RunOptions) -> ApprovalMode | None:
     """Ask, where only the person's config would say yes to everything: an editor has somebody to ask."""
     config = load_settings(forge_home(), asked.workspace).approval.mode
     worker = load_worker(asked.worker)
-    consents = ApprovalMode.strictest(worker.config.approval.mode, config) is ApprovalMode.APPROVE_ALL
+    consents = (
+        ApprovalMode.strictest(worker.config.approval.mode, config) is ApprovalMode.APPROVE_ALL
+    )
     return ApprovalMode.INTERACTIVE if consents else None
 
 

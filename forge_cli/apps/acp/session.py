@@ -45,7 +45,9 @@ CANCELLED = "cancelled in the editor"
 class EditorSession:
     """One session, open until the editor closes it or leaves."""
 
-    def __init__(self, asked: RunOptions, client: EditorClient, tasks: TaskGroup, servers: Servers = ()) -> None:
+    def __init__(
+        self, asked: RunOptions, client: EditorClient, tasks: TaskGroup, servers: Servers = ()
+    ) -> None:
         self.asked = asked
         self._client = client
         self._servers = servers
@@ -88,14 +90,18 @@ class EditorSession:
                 self.updates = UpdateWriter(self.facts, self.facts.tools, host.renderer)
                 self.bus.subscribe(self._hear, answers=True)
                 wiring = Wiring(host=host, sinks=(self._take,))
-                self.runtime = self.asked.runtime(worker, session, wiring, bus=self.bus, interrupt_signal=self._signal)
+                self.runtime = self.asked.runtime(
+                    worker, session, wiring, bus=self.bus, interrupt_signal=self._signal
+                )
                 async with self.runtime as runtime:
                     started = True
                     task_status.started()
                     await runtime.converse(on_begin=self._begin, on_done=self._done)
             if not started:
                 raise UsageError("the server ends; nothing new is started")
-        except Exception as error:  # the outermost frame of a session: one that fails must not end the others
+        except (
+            Exception
+        ) as error:  # the outermost frame of a session: one that fails must not end the others
             cause = innermost(error)
             if not started:
                 raise cause from None
@@ -151,9 +157,14 @@ class EditorSession:
         if threading.get_ident() != self._thread:
             self._loop.call_soon_threadsafe(self._take, line)
             return
-        if line.type == events.ApprovalRequired.type and isinstance(line.event, events.ApprovalRequired):
+        if line.type == events.ApprovalRequired.type and isinstance(
+            line.event, events.ApprovalRequired
+        ):
             request = line.event.request
-            self._questions.shown[request.request_id] = self.updates.question(line, request), request
+            self._questions.shown[request.request_id] = (
+                self.updates.question(line, request),
+                request,
+            )
         for update in self.updates.updates_of(line):
             self._tell(update)
 
@@ -161,7 +172,8 @@ class EditorSession:
         """Tell something that is forge's own word."""
         self._tell(
             schema.AgentMessageChunk(
-                session_update="agent_message_chunk", content=schema.TextContentBlock(type="text", text=f"{text}\n\n")
+                session_update="agent_message_chunk",
+                content=schema.TextContentBlock(type="text", text=f"{text}\n\n"),
             )
         )
 
@@ -178,7 +190,11 @@ class EditorSession:
             case events.ManualToolsAvailable() if self._held is None:
                 self._tell(commands_of(self.facts))
             case events.ModeChanged(mode=mode):
-                self._tell(schema.CurrentModeUpdate(session_update="current_mode_update", current_mode_id=mode))
+                self._tell(
+                    schema.CurrentModeUpdate(
+                        session_update="current_mode_update", current_mode_id=mode
+                    )
+                )
                 self._tell_options()
             case events.SessionUpdate() if event.model or event.approval_mode:
                 self._tell_options()
@@ -192,7 +208,9 @@ class EditorSession:
 
     def _tell_options(self) -> None:
         self._tell(
-            schema.ConfigOptionUpdate(session_update="config_option_update", config_options=options_of(self.facts))
+            schema.ConfigOptionUpdate(
+                session_update="config_option_update", config_options=options_of(self.facts)
+            )
         )
 
     def _begin(self) -> None:
@@ -212,7 +230,9 @@ class EditorSession:
     async def prompt(self, text: str, attachments: tuple[Attachment, ...]) -> WorkerResult | None:
         """Say something to the worker, or have a command obeyed; None where the model had no part in it."""
         if self._at_hand is not None and not self._cancelled:
-            raise UsageError("this session works on a prompt already", hint="cancel it, or wait for its end")
+            raise UsageError(
+                "this session works on a prompt already", hint="cancel it, or wait for its end"
+            )
         if not text.strip() and not attachments:
             raise UsageError("the prompt is empty")
         async with self._working:  # one that was cancelled may not have ended yet
@@ -251,7 +271,9 @@ class EditorSession:
                 await self._invoke(self.runtime, tool.name, args)
                 return None
             check_for_people(parsed.name, self.facts)
-            hint = did_you_mean(f"/{parsed.name}", [f"/{name}" for name in (*known, *self.facts.manual_tools)])
+            hint = did_you_mean(
+                f"/{parsed.name}", [f"/{name}" for name in (*known, *self.facts.manual_tools)]
+            )
             raise UsageError(f"there is no command '/{visible(parsed.name)}'", hint=hint)
         except UsageError as error:
             self.say(str(error))

@@ -73,7 +73,9 @@ class BatchPlan(Struct, frozen=True):
                 yield item, known.session if known.resumes else new_session_id()
 
 
-def make_plan(inputs: BatchInputs, record: BatchRecord, digest: str, restart: RestartChoice | None) -> BatchPlan:
+def make_plan(
+    inputs: BatchInputs, record: BatchRecord, digest: str, restart: RestartChoice | None
+) -> BatchPlan:
     """Read all inputs once; UsageError where something has changed since it was done, unless it starts over.
 
     ``digest`` is that of the worker.
@@ -92,7 +94,9 @@ def make_plan(inputs: BatchInputs, record: BatchRecord, digest: str, restart: Re
         if known.digest == item.digest or known.state in _SETTLED:
             counts.add(known.state)
     for key in wanted - keys:
-        raise UsageError(f"--restart {visible(key)}: there is no such item", hint=did_you_mean(key, keys, ""))
+        raise UsageError(
+            f"--restart {visible(key)}: there is no such item", hint=did_you_mean(key, keys, "")
+        )
     if changed:
         hint = f"--restart {_named(changed)} does them again, --restart does everything again, -o starts a new file"
         raise UsageError(f"the input of {_named(changed)} has changed since it was done", hint=hint)
@@ -101,7 +105,9 @@ def make_plan(inputs: BatchInputs, record: BatchRecord, digest: str, restart: Re
         open_items = [key for key, item in record.items.items() if item.state not in _SETTLED]
         rest = f", --restart {_named(open_items)} only what was not completed" if open_items else ""
         hint = f"--restart does everything again{rest}; -o starts a new file"
-        raise UsageError(f"the worker has changed since it did {counted(settled, 'item')}", hint=hint)
+        raise UsageError(
+            f"the worker has changed since it did {counted(settled, 'item')}", hint=hint
+        )
     removed = [key for key in record.items if key not in keys]
     if restart:
         record.items = {key: item for key, item in record.items.items() if not restart.covers(key)}
@@ -146,7 +152,9 @@ class ItemFolders(Struct, frozen=True):
         if self.each_in is None:
             return
         if other := _OTHER_FIELD.search(self.each_in):
-            raise UsageError(f"--each-in: {other[0]} is not known", hint="{key} is, the key of an item")
+            raise UsageError(
+                f"--each-in: {other[0]} is not known", hint="{key} is, the key of an item"
+            )
         before, key, _ = self.each_in.partition(_KEY)
         base = Path(f"{before}{key}").parent if key else Path(before)
         for folder in (base, *base.parents):
@@ -207,7 +215,11 @@ class Batch:
         """Is nothing left of what all items may use together?"""
         limits, cost = self.pool.limits, self.spending.cost or 0.0
         tokens = limits.max_tokens is not None and self.spending.tokens >= limits.max_tokens
-        return tokens or self.pool.is_spent or (limits.max_cost is not None and cost >= limits.max_cost)
+        return (
+            tokens
+            or self.pool.is_spent
+            or (limits.max_cost is not None and cost >= limits.max_cost)
+        )
 
     async def run(self) -> ExitCode:
         """Work until nothing is left; an interrupt lets what runs save itself."""
@@ -236,7 +248,11 @@ class Batch:
     @property
     def _is_stopped(self) -> bool:
         """Has somebody stopped it, or the budget, or a worker that cannot be opened?"""
-        return self.interrupt.interrupted or self._problem is not None or (self.spent and not self._running)
+        return (
+            self.interrupt.interrupted
+            or self._problem is not None
+            or (self.spent and not self._running)
+        )
 
     def _exit_code(self) -> ExitCode:
         if self.interrupt.interrupted:
@@ -250,14 +266,18 @@ class Batch:
         its calls again.
         """
         begun: list[_Attempt] = []
-        while len(self._running) < self.concurrency and not self.spent and (attempt := self._next()):
+        while (
+            len(self._running) < self.concurrency and not self.spent and (attempt := self._next())
+        ):
             begun.append(attempt)
             self._begin(attempt)
         if begun:
             await self._sync()
         for attempt in begun:
             item = attempt.item
-            self.executor.submit(BatchItem(item.key, item.task, attempt.session, self.folders.of(item.key)))
+            self.executor.submit(
+                BatchItem(item.key, item.task, attempt.session, self.folders.of(item.key))
+            )
         return bool(begun)
 
     def _next(self) -> _Attempt | None:
@@ -327,7 +347,9 @@ class Batch:
             self._answered, self._refusals = True, 0
         cut = self.spent
         state = item_state(end.result, cut=cut)
-        may_help = state == "failed" and not end.refused and not self.interrupt.interrupted and not cut
+        may_help = (
+            state == "failed" and not end.refused and not self.interrupt.interrupted and not cut
+        )
         if may_help and attempt.number <= self.retries:
             self._try_again(attempt, end)
             return
@@ -336,7 +358,9 @@ class Batch:
 
     def _keep(self, attempt: _Attempt, end: ItemEnd, *, cut: bool) -> None:
         state = item_state(end.result, cut=cut)
-        self.store.finish(end.key, attempt.item.recorded, end.result, cut=cut and state == "interrupted")
+        self.store.finish(
+            end.key, attempt.item.recorded, end.result, cut=cut and state == "interrupted"
+        )
         self.counts.add(state)
 
     def _try_again(self, attempt: _Attempt, end: ItemEnd) -> None:

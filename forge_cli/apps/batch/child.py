@@ -50,7 +50,10 @@ class HostedItems:
         self._signals: dict[int, InterruptSignal] = {}
         self._reason: str | None = None
         self._perform = ItemPerformer(
-            parcel.write(folder / FILES), Budget(parcel.budget, None), SharedPace(parcel.concurrency), self
+            parcel.write(folder / FILES),
+            Budget(parcel.budget, None),
+            SharedPace(parcel.concurrency),
+            self,
         )
 
     async def run(self) -> None:
@@ -62,7 +65,9 @@ class HostedItems:
                 while True:
                     group.start_soon(self._work, await begun.get())
 
-    def _listen(self, loop: asyncio.AbstractEventLoop, begun: asyncio.Queue[dict[str, Any]]) -> None:
+    def _listen(
+        self, loop: asyncio.AbstractEventLoop, begun: asyncio.Queue[dict[str, Any]]
+    ) -> None:
         """A thread, since standard input is read by waiting for it."""
         for line in self._orders:
             match json.loads(line):
@@ -98,7 +103,9 @@ class HostedItems:
             self.keys[item.session] = bytes.fromhex(order["proofs"])
             end = await self._perform(item, signal)
         except (OSError, ForgeError) as error:
-            end = self._perform.failed(item, ForgeError(f"the session cannot be resumed there: {error}"))
+            end = self._perform.failed(
+                item, ForgeError(f"the session cannot be resumed there: {error}")
+            )
         del self._signals[run]
         self._unsynced.pop(item.session, None)
         log.unlink(missing_ok=True)
@@ -111,7 +118,9 @@ class HostedItems:
         def send(line: Line) -> None:
             if not line.transient:
                 waits = line.is_consent
-                number = self._write({"type": "line", "run": run, "line": line.text(), "waits": waits})
+                number = self._write(
+                    {"type": "line", "run": run, "line": line.text(), "waits": waits}
+                )
                 if waits:
                     self._unsynced[session] = number
 

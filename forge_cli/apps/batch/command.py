@@ -76,55 +76,95 @@ def batch(
     options: WorkerOptions,
     inputs: Annotated[
         str,
-        typer.Argument(metavar="INPUTS", help="A .jsonl or .csv file, a folder, a quoted pattern of files, or -."),
+        typer.Argument(
+            metavar="INPUTS",
+            help="A .jsonl or .csv file, a folder, a quoted pattern of files, or -.",
+        ),
     ],
     keys: Annotated[
-        list[str] | None, typer.Argument(metavar="KEY", help="With --restart: only these items.", hidden=True)
+        list[str] | None,
+        typer.Argument(metavar="KEY", help="With --restart: only these items.", hidden=True),
     ] = None,
     task: Annotated[
         str | None,
-        typer.Option("--task", metavar="TEMPLATE", help="The task, filled from the fields: 'Sum up {title}'."),
+        typer.Option(
+            "--task", metavar="TEMPLATE", help="The task, filled from the fields: 'Sum up {title}'."
+        ),
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="RESULTS", help="The results file; INPUTS.results.jsonl without it."),
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="RESULTS",
+            help="The results file; INPUTS.results.jsonl without it.",
+        ),
     ] = None,
     concurrency: Annotated[
         int, typer.Option("--concurrency", metavar="N", min=1, help="How many items run at once.")
     ] = CONCURRENCY,
     executor: Annotated[
-        str, typer.Option("--executor", metavar="NAME[:ADDRESS]", help="Where items run; local is this process.")
+        str,
+        typer.Option(
+            "--executor", metavar="NAME[:ADDRESS]", help="Where items run; local is this process."
+        ),
     ] = "local",
     retries: Annotated[
-        int, typer.Option("--retries", metavar="N", min=0, help="How often a failed item is tried again.")
+        int,
+        typer.Option(
+            "--retries", metavar="N", min=0, help="How often a failed item is tried again."
+        ),
     ] = RETRIES,
     each_in: Annotated[
         str | None,
-        typer.Option("--each-in", metavar="DIR", help="Give each item a folder of its own, DIR/{key}."),
+        typer.Option(
+            "--each-in", metavar="DIR", help="Give each item a folder of its own, DIR/{key}."
+        ),
     ] = None,
     restart: Annotated[
-        bool, typer.Option("--restart", help="Start over, completed items too; KEYs behind it limit that to them.")
+        bool,
+        typer.Option(
+            "--restart", help="Start over, completed items too; KEYs behind it limit that to them."
+        ),
     ] = False,
-    on_ask: Annotated[OnAsk, typer.Option("--on-ask", help="What an ask means, since forge cannot ask.")] = OnAsk.DENY,
+    on_ask: Annotated[
+        OnAsk, typer.Option("--on-ask", help="What an ask means, since forge cannot ask.")
+    ] = OnAsk.DENY,
     output_schema: Annotated[
         str | None,
-        typer.Option("--output-schema", metavar="FILE", help="Each answer must be JSON that fits this schema."),
+        typer.Option(
+            "--output-schema",
+            metavar="FILE",
+            help="Each answer must be JSON that fits this schema.",
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print an event a line.")] = False,
     max_turns: Annotated[
-        int | None, typer.Option("--max-turns", metavar="N", min=1, help="Stop an item after N turns of the model.")
+        int | None,
+        typer.Option(
+            "--max-turns", metavar="N", min=1, help="Stop an item after N turns of the model."
+        ),
     ] = None,
     max_time: Annotated[
         float | None,
-        typer.Option("--max-time", metavar="SECONDS", callback=more_than_nothing, help="Stop an item after this time."),
+        typer.Option(
+            "--max-time",
+            metavar="SECONDS",
+            callback=more_than_nothing,
+            help="Stop an item after this time.",
+        ),
     ] = None,
     max_tokens: Annotated[
-        int | None, typer.Option("--max-tokens", metavar="N", min=1, help="Stop after N tokens of all items.")
+        int | None,
+        typer.Option("--max-tokens", metavar="N", min=1, help="Stop after N tokens of all items."),
     ] = None,
     max_cost: Annotated[
         float | None,
         typer.Option(
-            "--max-cost", metavar="USD", callback=more_than_nothing, help="Stop when all items have spent this."
+            "--max-cost",
+            metavar="USD",
+            callback=more_than_nothing,
+            help="Stop when all items have spent this.",
         ),
     ] = None,
 ) -> None:
@@ -136,7 +176,9 @@ def batch(
     if str(results) == STDIN:
         hint = "they are what the next invocation resumes from; --json prints them as well"
         raise UsageError("-o -: the results are kept in a file", hint=hint)
-    if (os.path.exists(results) and not os.path.isfile(results)) or not os.path.isdir(results.absolute().parent):
+    if (os.path.exists(results) and not os.path.isfile(results)) or not os.path.isdir(
+        results.absolute().parent
+    ):
         raise UsageError(f"-o {results}: name a regular file in a folder that is there")
     restarted = frozenset(keys) if keys else None
     call = BatchCall(
@@ -144,7 +186,9 @@ def batch(
             options.chosen(find_trusted_worker(worker, interactive=False), worker),
             on_ask=on_ask,
             limits=Limits(max_turns=max_turns, max_time=max_time),
-            schema=None if output_schema is None else OutputSchema.load(output_schema, where=None, folder=Path.cwd()),
+            schema=None
+            if output_schema is None
+            else OutputSchema.load(output_schema, where=None, folder=Path.cwd()),
             batch=str(results.absolute()),
         ),
         inputs=BatchInputs(
@@ -171,7 +215,9 @@ def batch(
 def _piped() -> BinaryIO:
     """Standard input in a private file: memory holds little of it."""
     if sys.stdin.isatty():
-        raise UsageError("- reads the inputs from standard input, which is a terminal", hint="pipe them in")
+        raise UsageError(
+            "- reads the inputs from standard input, which is a terminal", hint="pipe them in"
+        )
     file = TemporaryFile(prefix="forge-stdin-")  # noqa: SIM115  # open for as long as the batch
     try:
         while piece := sys.stdin.buffer.read(1 << 16):
@@ -204,10 +250,16 @@ async def _carry_out(call: BatchCall, out: TextIO) -> ExitCode:
     performer = ItemPerformer(call.work, pool, pace)
     name, _, address = call.executor.partition(":")
     factory = call.work.host().executor(name)
-    report = BatchReport(performer.worker.name, out, lambda: provider_state(pace), as_json=call.as_json)
+    report = BatchReport(
+        performer.worker.name, out, lambda: provider_state(pace), as_json=call.as_json
+    )
     stop_on_loss(out, interrupt.interrupt)
     opening = False
-    with report.shown(), interruptible(interrupt.interrupt, lambda: not opening), open_store(call.results) as store:
+    with (
+        report.shown(),
+        interruptible(interrupt.interrupt, lambda: not opening),
+        open_store(call.results) as store,
+    ):
         digest = worker_digest(performer.worker)
         plan = make_plan(call.inputs, read_record(call.results), digest, call.restart)
         report.screen.preparing, opening = f"waiting for the executor {name}", True

@@ -100,7 +100,9 @@ class BatchInputs:
             return _json_rows(self._kept(), Mark("-"))
         path = Path(self.source)
         if os.path.isdir(path) or self._paths is not None:
-            return self._files(lambda: (each for each in path.rglob("*") if not _is_hidden(each.relative_to(path))))
+            return self._files(
+                lambda: (each for each in path.rglob("*") if not _is_hidden(each.relative_to(path)))
+            )
         match path.suffix.lower():
             case ".jsonl" | ".ndjson" if not _is_pattern(self.source):
                 return _json_rows(self._kept(), Mark(self.source))
@@ -169,7 +171,11 @@ def _digest(task: str, fields: Mapping[str, Any]) -> str:
 
 
 def _unreadable(path: Path, error: OSError) -> ForgeError:
-    return whole_file(path, _MISSING) if isinstance(error, FileNotFoundError) else cannot_read(path, error)
+    return (
+        whole_file(path, _MISSING)
+        if isinstance(error, FileNotFoundError)
+        else cannot_read(path, error)
+    )
 
 
 def _text(path: Path) -> str:
@@ -195,7 +201,9 @@ def _lines(file: BinaryIO, source: Mark) -> Iterator[bytes]:
     while line := file.readline(LONGEST_LINE + 1):
         number += 1
         if len(line) > LONGEST_LINE:
-            raise WorkerError(Mark(source.file, number), f"this line is longer than {LONGEST_LINE >> 20} MiB")
+            raise WorkerError(
+                Mark(source.file, number), f"this line is longer than {LONGEST_LINE >> 20} MiB"
+            )
         yield line
 
 
@@ -211,7 +219,9 @@ def _json_rows(file: BinaryIO, source: Mark) -> Iterator[InputRow]:
 def _json_object(text: str, where: Mark) -> JsonObject:
     found = parse_json(text, where)
     if not isinstance(found, dict):
-        raise WorkerError(where, "a row must be a JSON object", hint='such as {"id": "a", "task": "Sum up a.txt"}')
+        raise WorkerError(
+            where, "a row must be a JSON object", hint='such as {"id": "a", "task": "Sum up a.txt"}'
+        )
     return found
 
 
@@ -233,7 +243,9 @@ def _csv_rows(file: BinaryIO, path: Path) -> Iterator[InputRow]:
             number += 1
             if len(cells) != len(names):
                 problem = f"this row has {len(cells)} fields, the first one has {len(names)}"
-                raise WorkerError(Mark(where.file, where.line, min(len(cells), len(names)) + 1), problem)
+                raise WorkerError(
+                    Mark(where.file, where.line, min(len(cells), len(names)) + 1), problem
+                )
             fields: JsonObject = dict(zip(names, cells, strict=True))
             yield InputRow(_key(fields, number, where), fields, where, fields)
     except csv.Error as error:  # a quote that is not closed is found at the end of the file
@@ -255,7 +267,9 @@ def _key(fields: Mapping[str, Any], number: int, where: Mark) -> str:
         return str(number)
     key = fields[name]
     if not isinstance(key, str | int) or isinstance(key, bool) or not str(key).strip():
-        raise WorkerError(where, f"the field '{name}' must be a text or a whole number, and not empty")
+        raise WorkerError(
+            where, f"the field '{name}' must be a text or a whole number, and not empty"
+        )
     return str(key)
 
 
@@ -285,7 +299,9 @@ class TaskTemplate(Struct, frozen=True):
                 hint = "give each item a task, or fill one from its fields: --task 'Sum up {FIELD}'"
                 raise UsageError("there is no field 'task' with a text", where=where, hint=hint)
         elif not self.text.strip():
-            raise UsageError("--task is empty", hint="say what is to be done: --task 'Sum up {FIELD}'")
+            raise UsageError(
+                "--task is empty", hint="say what is to be done: --task 'Sum up {FIELD}'"
+            )
         else:
             task = _PART.sub(lambda part: self._replace(part, fields, where), self.text)
         if not task.strip():
@@ -296,7 +312,9 @@ class TaskTemplate(Struct, frozen=True):
         if part[0] in ("{{", "}}"):
             return part[0][0]
         if part[0] in ("{", "}"):
-            raise UsageError(f"--task: a '{part[0]}' stands alone, at character {part.start() + 1}", hint=_TWICE)
+            raise UsageError(
+                f"--task: a '{part[0]}' stands alone, at character {part.start() + 1}", hint=_TWICE
+            )
         if (name := part[1]) not in fields:
             hint = f"{did_you_mean(name, fields)} ({_TWICE})"
             raise UsageError(f"--task: there is no field '{name}'", where=where, hint=hint)

@@ -37,7 +37,9 @@ def provider_state(pace: SharedPace) -> str:
 class BatchReport:
     """Passes the events of a batch on to its display."""
 
-    def __init__(self, name: str, out: TextIO, provider: Callable[[], str], *, as_json: bool) -> None:
+    def __init__(
+        self, name: str, out: TextIO, provider: Callable[[], str], *, as_json: bool
+    ) -> None:
         self.screen = BatchScreen(name, provider)
         self._out, self._as_json = out, as_json
         self._since = time.monotonic()
@@ -53,7 +55,9 @@ class BatchReport:
             live.start()
         thread = threading.Thread(target=self._tick, name="forge-batch-lines", daemon=True)
         if not self._live:
-            before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they are for the main thread
+            before = signal.pthread_sigmask(
+                signal.SIG_BLOCK, signal.valid_signals()
+            )  # they are for the main thread
             thread.start()
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         try:
@@ -86,7 +90,9 @@ class BatchReport:
         lines += [f"  {error}" for error in self.screen.failures]
         lines.append(f"  results: {results}")
         if counts.parked:
-            lines.append("  forge approvals list shows what is parked; after the answers, the same command resumes it")
+            lines.append(
+                "  forge approvals list shows what is parked; after the answers, the same command resumes it"
+            )
         if counts.waiting and code == ExitCode.LIMIT:
             lines.append("  the budget is spent; the same command resumes the rest with a new one")
         elif counts.waiting:
@@ -155,10 +161,14 @@ class BatchScreen:
         if not self._ready:
             return self.preparing
         trouble = [] if ended else self._trouble()
-        return " · ".join([_states(self.counts).replace("   ", ", "), *trouble, *self._facts(seconds)])
+        return " · ".join(
+            [_states(self.counts).replace("   ", ", "), *trouble, *self._facts(seconds)]
+        )
 
     def _trouble(self) -> list[str]:
-        return [cut(visible(problem), LONGEST_ERROR, "end")] if (problem := self._provider()) else []
+        return (
+            [cut(visible(problem), LONGEST_ERROR, "end")] if (problem := self._provider()) else []
+        )
 
     def _facts(self, seconds: float) -> list[str]:
         counts = self.counts
@@ -176,7 +186,9 @@ class BatchScreen:
 
 
 def _states(counts: BatchCounts) -> str:
-    shown = [f"{counts.completed:,} completed", f"{counts.running:,} running"] if counts.running else []
+    shown = (
+        [f"{counts.completed:,} completed", f"{counts.running:,} running"] if counts.running else []
+    )
     shown = shown or [f"{counts.completed:,} completed"]
     shown += [f"{counts.failed:,} failed"] if counts.failed else []
     shown += [f"{counts.parked:,} parked"] if counts.parked else []

@@ -10,7 +10,13 @@ from typing import Annotated
 import typer
 from msgspec.structs import asdict
 
-from forge_cli.apps.batch.store import BatchCounts, BatchRecord, has_content, journal_of, read_record
+from forge_cli.apps.batch.store import (
+    BatchCounts,
+    BatchRecord,
+    has_content,
+    journal_of,
+    read_record,
+)
 from forge_cli.cli.options import JsonOption, new_app
 from forge_cli.core.errors import ExitCode, Mark, WorkerError
 from forge_cli.core.text import counted, dollars, visible
@@ -24,7 +30,9 @@ SHOWN = 20
 
 @app.command("status")
 def status(
-    results: Annotated[Path, typer.Argument(metavar="RESULTS", help="The results file of a batch.")],
+    results: Annotated[
+        Path, typer.Argument(metavar="RESULTS", help="The results file of a batch.")
+    ],
     as_json: JsonOption = False,
 ) -> None:
     """Say how a batch stands.
@@ -43,10 +51,19 @@ def status(
     counts.running = len(record.in_state("interrupted")) if running else 0
     code = counts.exit_code(spent=record.exit_code == ExitCode.LIMIT and not running)
     if as_json:
-        failed = [{"key": key, "error": record.items[key].error} for key in record.in_state("failed")]
+        failed = [
+            {"key": key, "error": record.items[key].error} for key in record.in_state("failed")
+        ]
         facts = {"worker": record.worker, "active": running, "counts": counts.wire()}
-        ends = {"cost": record.spending.cost, "failed": failed, "parked": _parked(record), "exit_code": int(code)}
-        print_json(camel_keys({**facts, "usage": camel_keys(asdict(record.spending.usage)), **ends}))
+        ends = {
+            "cost": record.spending.cost,
+            "failed": failed,
+            "parked": _parked(record),
+            "exit_code": int(code),
+        }
+        print_json(
+            camel_keys({**facts, "usage": camel_keys(asdict(record.spending.usage)), **ends})
+        )
     else:
         _print(record, counts, running=running)
     raise typer.Exit(code)
@@ -64,12 +81,20 @@ def _is_running(journal: Path) -> bool:
 
 
 def _parked(record: BatchRecord) -> list[dict[str, str]]:
-    return [camel_keys({"key": key, "session_id": record.items[key].session}) for key in record.in_state("parked")]
+    return [
+        camel_keys({"key": key, "session_id": record.items[key].session})
+        for key in record.in_state("parked")
+    ]
 
 
 def _print(record: BatchRecord, counts: BatchCounts, *, running: bool) -> None:
     states = [f"{counts.completed:,} of {counts.total:,} completed"]
-    named = {"running": counts.running, "failed": counts.failed, "parked": counts.parked, "waiting": counts.waiting}
+    named = {
+        "running": counts.running,
+        "failed": counts.failed,
+        "parked": counts.parked,
+        "waiting": counts.waiting,
+    }
     states += [f"{number:,} {name}" for name, number in named.items() if number]
     tokens = counted(record.spending.tokens, "token")
     cost = f", {dollars(record.spending.cost)}" if record.spending.cost else ""

@@ -107,7 +107,9 @@ class BatchEvent(Struct, frozen=True):
         named |= {"retry_in": self.retry_in, "exit_code": self.exit_code}
         found |= {name: value for name, value in named.items() if value is not None}
         usage = camel_keys(asdict(self.spending.usage))
-        return camel_keys({**found, "counts": self.counts.wire(), "usage": usage, "cost": self.spending.cost})
+        return camel_keys(
+            {**found, "counts": self.counts.wire(), "usage": usage, "cost": self.spending.cost}
+        )
 
 
 VERSION = 1
@@ -185,7 +187,10 @@ def item_state(result: Mapping[str, Any], *, cut: bool = False) -> ItemState:
 
 def is_resumed(result: Mapping[str, Any]) -> bool:
     """Is the session of an item resumed when it is tried again? Otherwise it starts over."""
-    return result.get("status") in ("parked", "interrupted", "limit") or result.get("exitCode") == RESUMED_EXIT
+    return (
+        result.get("status") in ("parked", "interrupted", "limit")
+        or result.get("exitCode") == RESUMED_EXIT
+    )
 
 
 def read_record(results: Path) -> BatchRecord:
@@ -195,7 +200,10 @@ def read_record(results: Path) -> BatchRecord:
     for line, _ in _lines(journal_of(results)):
         match line:
             case {"type": "batch"}:
-                record.worker, record.worker_digest = str(line.get("worker")), str(line.get("digest"))
+                record.worker, record.worker_digest = (
+                    str(line.get("worker")),
+                    str(line.get("digest")),
+                )
                 record.total, record.exit_code = int(line.get("total") or 0), None
                 record.pid = line.get("pid")
                 for known in record.items.values():
@@ -220,11 +228,21 @@ def read_record(results: Path) -> BatchRecord:
                 record.exit_code = line.get("exit_code")
     for line, offset in _lines(results):
         key, result = line.get("key"), line.get("result")
-        if not isinstance(key, str) or not isinstance(result, dict) or not _is_counted(record.spending, result):
+        if (
+            not isinstance(key, str)
+            or not isinstance(result, dict)
+            or not _is_counted(record.spending, result)
+        ):
             raise WorkerError(Mark(str(results)), "this is not a results file of forge batch")
-        result = camel_keys(result)  # version 0.2 wrote both spellings, and 0.1 only the one with underscores
+        result = camel_keys(
+            result
+        )  # version 0.2 wrote both spellings, and 0.1 only the one with underscores
         item = record.items.get(key)
-        if offset < max(all_from, key_from.get(key, 0)) or item is None or item.session != result.get("sessionId"):
+        if (
+            offset < max(all_from, key_from.get(key, 0))
+            or item is None
+            or item.session != result.get("sessionId")
+        ):
             continue
         item.state, item.resumes = item_state(result, cut=key in cut), is_resumed(result)
         item.error = result.get("error")
@@ -257,7 +275,9 @@ def _lines(file: Path) -> Iterator[tuple[JsonObject, int]]:
             except (ValueError, RecursionError):
                 found = None
             if not isinstance(found, dict):
-                raise WorkerError(Mark(str(file), number), "this line is not one that forge batch wrote")
+                raise WorkerError(
+                    Mark(str(file), number), "this line is not one that forge batch wrote"
+                )
             yield found, offset
             offset += len(line)
 
@@ -273,9 +293,17 @@ class BatchStore:
         """Was something written that the disk may not have yet?"""
         return self._journal.unsynced or self._results.unsynced
 
-    def begin(self, worker: str, digest: str, total: int, time: str, removed: Sequence[str] = ()) -> None:
+    def begin(
+        self, worker: str, digest: str, total: int, time: str, removed: Sequence[str] = ()
+    ) -> None:
         """Keep what this invocation works on; ``removed`` are items that are not among its inputs any more."""
-        facts = {"worker": worker, "digest": digest, "total": total, "time": time, "pid": os.getpid()}
+        facts = {
+            "worker": worker,
+            "digest": digest,
+            "total": total,
+            "time": time,
+            "pid": os.getpid(),
+        }
         self._note({"type": "batch", "v": VERSION, **facts})
         if removed:
             self._note({"type": "removed", "keys": list(removed)})
@@ -312,10 +340,14 @@ class BatchStore:
         try:
             file.append(_encode(line))
         except FileSpoilt as error:
-            raise ForgeError(f"{results}: {file.path.name} was {error.what} while it was written") from None
+            raise ForgeError(
+                f"{results}: {file.path.name} was {error.what} while it was written"
+            ) from None
         except OSError as error:
             hint = "make room, then give the same command again"
-            raise ForgeError(f"{results}: a result cannot be written: {error.strerror}", hint=hint) from None
+            raise ForgeError(
+                f"{results}: a result cannot be written: {error.strerror}", hint=hint
+            ) from None
 
 
 @contextmanager
@@ -325,18 +357,24 @@ def open_store(results: Path) -> Iterator[BatchStore]:
     if has_content(results) and not has_content(journal):
         hint = f"name a new file with -o; if these are results, put {journal.name} back beside them"
         raise UsageError(
-            f"{results}: that file is there, without the journal of a batch, and is left as it is", hint=hint
+            f"{results}: that file is there, without the journal of a batch, and is left as it is",
+            hint=hint,
         )
     made = [file for file in (results, journal) if not os.path.lexists(file)]
     with ExitStack() as stack:
         try:
             stack.enter_context(hold_file_lock(journal, wait=_PATIENCE))
             stack.callback(_remove_unused, journal, made)
-            files = [stack.enter_context(closing(LineFile(file, mode=0o666))) for file in (journal, results)]
+            files = [
+                stack.enter_context(closing(LineFile(file, mode=0o666)))
+                for file in (journal, results)
+            ]
         except BlockingIOError:
             record = read_record(results)  # which has not begun yet where the last one has ended
             who = f" (pid {record.pid})" if record.pid and record.exit_code is None else ""
-            raise ForgeError(f"{results} is in use by another forge batch{who}", hint="wait for it to end") from None
+            raise ForgeError(
+                f"{results} is in use by another forge batch{who}", hint="wait for it to end"
+            ) from None
         except OSError as error:
             raise UsageError(f"-o {results}: it cannot be written: {error.strerror}") from None
         yield BatchStore(*files)

@@ -146,12 +146,16 @@ def status_line(facts: Facts, columns: int) -> str:
         "model": visible(facts.model),
         "tokens": f"{compact(read)} in, {compact(used.output_tokens)} out" if read else "",
         "cost": dollars(facts.cost) if facts.cost else "",
-        "window": f"{facts.used / facts.window:.0%} of the window" if facts.window and facts.used else "",
+        "window": f"{facts.used / facts.window:.0%} of the window"
+        if facts.window and facts.used
+        else "",
         "folder": visible(near_home(facts.workspace)),
         "mode": facts.mode_title,
     }
     for count in range(len(_DROPPED) + 1):
-        line = " · ".join(text for name, text in parts.items() if text and name not in _DROPPED[:count])
+        line = " · ".join(
+            text for name, text in parts.items() if text and name not in _DROPPED[:count]
+        )
         if cell_width(line) < columns:
             return line
     mode = f" · {parts['mode']}"
@@ -176,7 +180,12 @@ class InputHistory:
 
     def add(self, text: str) -> None:
         """Remember a line, unless it is the last one again, is too long, or holds a secret."""
-        if not text.strip() or text in self.entries[-1:] or len(text) > LONGEST or self._redact(text) != text:
+        if (
+            not text.strip()
+            or text in self.entries[-1:]
+            or len(text) > LONGEST
+            or self._redact(text) != text
+        ):
             return
         self.entries.append(text)
         if self._file is not None:

@@ -63,7 +63,8 @@ def chat(
     worker: Annotated[
         str | None,
         typer.Argument(
-            metavar="WORKER", help="As for run; else worker.yaml, one of the folder that you trust, or coder."
+            metavar="WORKER",
+            help="As for run; else worker.yaml, one of the folder that you trust, or coder.",
         ),
     ] = None,
     *,
@@ -125,7 +126,13 @@ async def _talk(asked: RunOptions, out: TextIO, first: str) -> tuple[ExitCode, s
     reason, another = room.talk.exit_reason, runtime.next_session
     if session.log and asked.interactive and not session.resumed:
         remove_unused(session.log.path)
-    if session.log and asked.trace != "quiet" and runtime.result and asked.interactive and not another:
+    if (
+        session.log
+        and asked.trace != "quiet"
+        and runtime.result
+        and asked.interactive
+        and not another
+    ):
         room.terminal.write(f"resume with: {resume_command('chat', asked, session.id)}\n")
     return (Interrupted(reason).exit_code if reason else ExitCode.DONE), another
 
@@ -134,7 +141,12 @@ class Room:
     """The parts of a conversation, and how they hear of each other."""
 
     def __init__(
-        self, asked: RunOptions, session: OpenSession, runtime: WorkerRuntime, host: PluginHost, out: TextIO
+        self,
+        asked: RunOptions,
+        session: OpenSession,
+        runtime: WorkerRuntime,
+        host: PluginHost,
+        out: TextIO,
     ) -> None:
         worker = runtime.worker
         self._asked = asked
@@ -159,7 +171,9 @@ class Room:
             facts=facts,
             tools=lambda: runtime.tools,
             places=places,
-            history=InputHistory(forge_home() / "history" / f"{worker.name}.jsonl", self._redactor.redact_text),
+            history=InputHistory(
+                forge_home() / "history" / f"{worker.name}.jsonl", self._redactor.redact_text
+            ),
             signal=runtime.interrupt_signal,
         )
         self._above = TextAbove(sys.stderr)
@@ -231,9 +245,18 @@ class Room:
         if self.screen:
             self._write_raw("\r\x1b[K")  # keys that were pressed before there was a line to type in
         about = f": {self._worker.config.description}" if self._worker.config.description else ""
-        self._ui.show(f"{self._worker.name}{visible(about)}\n/help lists the commands, Ctrl+D leaves.")
-        said = [message for message in past.messages if message.text and not is_own(message.text)] if past else []
-        asked = max((place for place, message in enumerate(said) if message.role == "user"), default=len(said))
+        self._ui.show(
+            f"{self._worker.name}{visible(about)}\n/help lists the commands, Ctrl+D leaves."
+        )
+        said = (
+            [message for message in past.messages if message.text and not is_own(message.text)]
+            if past
+            else []
+        )
+        asked = max(
+            (place for place, message in enumerate(said) if message.role == "user"),
+            default=len(said),
+        )
         for message in [*said[asked : asked + 1], *said[max(asked + 1, len(said) - 1) :]]:
             if message.role == "user":
                 self._ui.show_message(words_and_commands(message.text)[0])

@@ -23,7 +23,14 @@ from forge_cli.core.text import readable, visible
 from forge_cli.files.settings import TraceLevel
 from forge_cli.schema.tool import Tool
 from forge_cli.ui.queue import MANUAL
-from forge_cli.ui.terminal.calls import LEAST, ShownResult, call_duration, call_key, describe_error, mark_of
+from forge_cli.ui.terminal.calls import (
+    LEAST,
+    ShownResult,
+    call_duration,
+    call_key,
+    describe_error,
+    mark_of,
+)
 from forge_cli.ui.terminal.forms import fill_form
 from forge_cli.ui.terminal.keys import QuestionLeft
 from forge_cli.ui.terminal.live import LiveArea, cyan, dim, duration, spin
@@ -125,7 +132,9 @@ class ChatUI(TerminalUI):
     def show_message(self, text: str) -> None:
         if self._echo:
             head, *more = readable(text).split("\n")
-            said = Styled.assemble(("\n> ", "bold cyan"), (head, "bold"), *(f"\n  {line}" for line in more))
+            said = Styled.assemble(
+                ("\n> ", "bold cyan"), (head, "bold"), *(f"\n  {line}" for line in more)
+            )
             self.show(Indented(said, 0, hang=2))
 
     def show_answer(self, text: str) -> None:
@@ -201,11 +210,18 @@ class ChatUI(TerminalUI):
         return [*text, line, *self._status.problem]
 
     def _show(self, event: Event) -> None:
-        if isinstance(event, Streaming) and event.origin is None and not event.done and self._stream_text:
+        if (
+            isinstance(event, Streaming)
+            and event.origin is None
+            and not event.done
+            and self._stream_text
+        ):
             self._deltas.append(event)
             if self._timer is None:
                 loop = asyncio.get_running_loop()
-                self._timer = loop.call_later(max(0.0, self._drawn + BATCH - time.monotonic()), self._show_deltas)
+                self._timer = loop.call_later(
+                    max(0.0, self._drawn + BATCH - time.monotonic()), self._show_deltas
+                )
             return
         self._show_deltas()
         if isinstance(event, SessionEnd):
@@ -219,7 +235,10 @@ class ChatUI(TerminalUI):
             self._timer.cancel()
             self._timer = None
         if self._deltas:
-            text, request = "".join(event.delta for event in self._deltas), self._deltas[0].request_id
+            text, request = (
+                "".join(event.delta for event in self._deltas),
+                self._deltas[0].request_id,
+            )
             self._deltas.clear()
             self._drawn = time.monotonic()
             super()._show(Streaming(request, text, done=False))
@@ -256,13 +275,21 @@ class ChatUI(TerminalUI):
         room = max(self._console.width - 1 - cell_width(f"{mark}{head}{told}"), LEAST)
         args = fit_path(call.args, call.path, room) if call else ""
         self._console.print(
-            Styled.assemble((mark, style), head, (args, "dim"), (told, style if event.error else "dim"))
+            Styled.assemble(
+                (mark, style), head, (args, "dim"), (told, style if event.error else "dim")
+            )
         )
         view = view_of(event.value, self._find, event.distribution)
         if event.error and isinstance(event.value, Custom) and isinstance(view.data, str):
-            view = replace(view, data=view.data.removesuffix(event.value.summary or ""))  # its line says that already
+            view = replace(
+                view, data=view.data.removesuffix(event.value.summary or "")
+            )  # its line says that already
         if view.data and event.value.text() != event.error:
             self._console.print(Indented(render_view(view, lines=None), 2), end="")
 
     def _leaves_a_line_open(self, event: Event) -> bool:
-        return bool(self._prompts) if isinstance(event, Interrupt) else super()._leaves_a_line_open(event)
+        return (
+            bool(self._prompts)
+            if isinstance(event, Interrupt)
+            else super()._leaves_a_line_open(event)
+        )

@@ -35,7 +35,14 @@ from prompt_toolkit.layout import (
 from prompt_toolkit.layout.menus import CompletionsMenu
 from prompt_toolkit.styles import Style, default_ui_style, merge_styles
 
-from forge_cli.apps.chat.around import FOCUS_OFF, FOCUS_ON, Notice, TextAbove, TypedLine, status_line
+from forge_cli.apps.chat.around import (
+    FOCUS_OFF,
+    FOCUS_ON,
+    Notice,
+    TextAbove,
+    TypedLine,
+    status_line,
+)
 from forge_cli.apps.chat.drawing import BATCH
 from forge_cli.apps.chat.talk import Talk
 from forge_cli.apps.chat.toolkit import (
@@ -70,13 +77,20 @@ HINT = 1.5
 QUESTION_WAITS = "a question waits: Tab turns to it, or finish the line"
 FRONT, BEHIND = ("escape", "[", "I"), ("escape", "[", "O")
 """Sequences that the terminal sends when it comes to the front, and when it leaves it."""
-STYLE = {"prompt": "bold ansicyan", "bar": "ansibrightblack", "queued": "ansibrightblack", "hint": "ansiyellow"}
+STYLE = {
+    "prompt": "bold ansicyan",
+    "bar": "ansibrightblack",
+    "queued": "ansibrightblack",
+    "hint": "ansiyellow",
+}
 
 
 class ChatScreen(TypedLine):
     """Owns the bottom of a terminal while ``run`` is awaited; ``above`` is where everybody else writes."""
 
-    def __init__(self, talk: Talk, above: TextAbove, *, completion: InputCompletion, notice: Notice) -> None:
+    def __init__(
+        self, talk: Talk, above: TextAbove, *, completion: InputCompletion, notice: Notice
+    ) -> None:
         self.lines: Lines = lambda seconds: ()
         self.on_enter: Callable[[str], object] = lambda text: None
         self._talk, self._above, self._notice = talk, above, notice
@@ -92,12 +106,18 @@ class ChatScreen(TypedLine):
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._input = SignallingInput(sys.stdin)
         self._output = HeldOutput(
-            above.stream, self._size, term=os.environ.get("TERM"), enable_bell=False, enable_cpr=False
+            above.stream,
+            self._size,
+            term=os.environ.get("TERM"),
+            enable_bell=False,
+            enable_cpr=False,
         )
         self._search = SearchBufferControl()
         self._buffer = Buffer(
             completer=InputCompleter(completion),
-            complete_while_typing=Condition(lambda: completion.is_wanted(self._buffer.document.text_before_cursor)),
+            complete_while_typing=Condition(
+                lambda: completion.is_wanted(self._buffer.document.text_before_cursor)
+            ),
             history=InMemoryHistory(talk.history.entries),
             multiline=True,
         )
@@ -106,8 +126,12 @@ class ChatScreen(TypedLine):
 
     def _new_app(self) -> Application[None]:
         typed = Window(
-            BufferControl(self._buffer, [TABS], search_buffer_control=self._search, preview_search=True),
-            get_line_prefix=lambda line, wrapped: [("class:prompt", PROMPT)] if line == wrapped == 0 else MARGIN,
+            BufferControl(
+                self._buffer, [TABS], search_buffer_control=self._search, preview_search=True
+            ),
+            get_line_prefix=lambda line, wrapped: (
+                [("class:prompt", PROMPT)] if line == wrapped == 0 else MARGIN
+            ),
             wrap_lines=True,
             height=Dimension(min=1, max=MOST_ROWS),
             dont_extend_height=True,
@@ -117,7 +141,11 @@ class ChatScreen(TypedLine):
                 rows_of(lambda: self._rows, wrap=True),
                 typed,
                 ConditionalContainer(
-                    Window(self._search, height=1, get_line_prefix=lambda *_: [("class:hint", "search: ")]),
+                    Window(
+                        self._search,
+                        height=1,
+                        get_line_prefix=lambda *_: [("class:hint", "search: ")],
+                    ),
                     is_searching,
                 ),
                 CompletionsMenu(max_height=6),
@@ -135,7 +163,9 @@ class ChatScreen(TypedLine):
             include_default_pygments_style=False,
             enable_page_navigation_bindings=False,
         )
-        app.renderer = self._renderer = ReflowedRenderer(merge_styles([default_ui_style(), style]), self._output)
+        app.renderer = self._renderer = ReflowedRenderer(
+            merge_styles([default_ui_style(), style]), self._output
+        )
         app.ttimeoutlen = app.timeoutlen = ESCAPE
         app.before_render += lambda _: self._before_drawing()
         app.after_render += lambda _: self._drawn()
@@ -156,7 +186,9 @@ class ChatScreen(TypedLine):
             self._input.take_typed()
             self._output.write_raw(FOCUS_ON)
             with terminal_taken(self.close), wakeup_kept():
-                await self._app.run_async(pre_run=self._wake, set_exception_handler=False, handle_sigint=False)
+                await self._app.run_async(
+                    pre_run=self._wake, set_exception_handler=False, handle_sigint=False
+                )
         except (EOFError, OSError) as error:
             if not is_hung_up(self._input.fileno()):
                 if isinstance(error, OSError):
@@ -192,7 +224,9 @@ class ChatScreen(TypedLine):
         if not app.is_running:
             yield
             return
-        self._press(self._input.read_keys() + self._input.flush_keys())  # typed before anybody could see a question
+        self._press(
+            self._input.read_keys() + self._input.flush_keys()
+        )  # typed before anybody could see a question
         if self._buffer.text:
             await self._turned_to()
         self._output.release()
@@ -249,7 +283,9 @@ class ChatScreen(TypedLine):
     def edit(self, text: str) -> None:
         typed = self._buffer.document
         whole = f"{text}\n{typed.text}" if typed.text else text
-        self._buffer.document = Document(whole, len(whole) - len(typed.text) + typed.cursor_position)
+        self._buffer.document = Document(
+            whole, len(whole) - len(typed.text) + typed.cursor_position
+        )
         self.redraw()
 
     def redraw(self) -> None:
@@ -285,7 +321,10 @@ class ChatScreen(TypedLine):
             renderer.erase()
         last = renderer.last_rendered_screen
         self._output.write_raw(text)
-        self._rows, self._status = self._live(), [("class:bar", status_line(self._talk.facts, size.columns))]
+        self._rows, self._status = (
+            self._live(),
+            [("class:bar", status_line(self._talk.facts, size.columns))],
+        )
         if last is not None:
             wanted = self._app.layout.container.preferred_height(size.columns, size.rows).preferred
             if last.height > wanted:
@@ -302,8 +341,13 @@ class ChatScreen(TypedLine):
         rows += [fit(line, columns - 1) for line in self.lines(time.monotonic() - self._started)]
         rows = rows[-max(1, height - KEPT_ROWS) :]
         shown: StyleAndTextTuples = [*to_formatted_text(ANSI("\n".join(rows)))] if rows else []
-        more = [("class:queued", f"queued: {_one_line(message.text, columns)}") for message in self._talk.queue]
-        more += [("class:queued", f"attached: {visible(file.about())}") for file in self._talk.attached]
+        more = [
+            ("class:queued", f"queued: {_one_line(message.text, columns)}")
+            for message in self._talk.queue
+        ]
+        more += [
+            ("class:queued", f"attached: {visible(file.about())}") for file in self._talk.attached
+        ]
         more += [("class:hint", QUESTION_WAITS)] if self._waiting else []
         more += [("class:hint", self._hint)] if self._hint else []
         for style, text in more:
@@ -313,7 +357,11 @@ class ChatScreen(TypedLine):
     def _is_only_one(self) -> bool:
         """Is the only completion in its place already, so that Tab can only continue behind it?"""
         state = self._buffer.complete_state
-        return state is not None and state.current_completion is not None and len(state.completions) == 1
+        return (
+            state is not None
+            and state.current_completion is not None
+            and len(state.completions) == 1
+        )
 
     def _keys(self) -> KeyBindings:
         keys, plain = KeyBindings(), ~is_searching
@@ -324,7 +372,9 @@ class ChatScreen(TypedLine):
             if state and state.current_completion:
                 self._buffer.complete_state = None
                 return
-            text = self._buffer.text.encode(errors="replace").decode()  # it may hold halves of characters
+            text = self._buffer.text.encode(
+                errors="replace"
+            ).decode()  # it may hold halves of characters
             if text.strip():
                 self._buffer.append_to_history()
             self._buffer.reset()
@@ -344,7 +394,9 @@ class ChatScreen(TypedLine):
         def _(event: KeyPressEvent) -> None:
             self._buffer.newline(copy_margin=False)
 
-        @keys.add("up", filter=plain & Condition(lambda: bool(self._talk.queue) and not self._buffer.text))
+        @keys.add(
+            "up", filter=plain & Condition(lambda: bool(self._talk.queue) and not self._buffer.text)
+        )
         def _(event: KeyPressEvent) -> None:
             self._talk.edit_queued()
 

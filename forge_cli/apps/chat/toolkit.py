@@ -17,7 +17,13 @@ from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.input.typeahead import store_typeahead
 from prompt_toolkit.input.vt100 import Vt100Input
-from prompt_toolkit.layout import ConditionalContainer, Dimension, FormattedTextControl, Layout, Window
+from prompt_toolkit.layout import (
+    ConditionalContainer,
+    Dimension,
+    FormattedTextControl,
+    Layout,
+    Window,
+)
 from prompt_toolkit.layout.processors import TabsProcessor
 from prompt_toolkit.layout.screen import Char
 from prompt_toolkit.output.vt100 import Vt100_Output
@@ -46,7 +52,9 @@ class SignallingInput(Vt100Input):
         with super().raw_mode():
             ours = termios.tcgetattr(self.fileno())
             ours[_LFLAG] |= termios.ISIG
-            ours[_CC][termios.VSUSP] = b"\0"  # Ctrl+Z is a key, so that the screen is put in order first
+            ours[_CC][termios.VSUSP] = (
+                b"\0"  # Ctrl+Z is a key, so that the screen is put in order first
+            )
             termios.tcsetattr(self.fileno(), termios.TCSANOW, ours)
             self._raw = True
             try:
@@ -70,7 +78,9 @@ class SignallingInput(Vt100Input):
     def take_typed(self) -> None:
         """Keys that were typed while the terminal still gave lines: their ends are those of Enter."""
         typed = b""
-        while select.select([self.fileno()], [], [], 0)[0] and (piece := os.read(self.fileno(), 4096)):
+        while select.select([self.fileno()], [], [], 0)[0] and (
+            piece := os.read(self.fileno(), 4096)
+        ):
             typed += piece
         self.vt100_parser.feed(typed.decode(errors="replace").replace("\n", "\r"))
         store_typeahead(self, self.flush_keys())
@@ -102,7 +112,10 @@ class ReflowedRenderer(Renderer):
     @property
     def is_reflowed(self) -> bool:
         """Has the terminal another width since it was drawn?"""
-        return self.last_rendered_screen is not None and self._columns != self.output.get_size().columns
+        return (
+            self.last_rendered_screen is not None
+            and self._columns != self.output.get_size().columns
+        )
 
     def render(self, app: Application[Any], layout: Layout, is_done: bool = False) -> None:
         super().render(app, layout, is_done)
@@ -112,19 +125,33 @@ class ReflowedRenderer(Renderer):
 
     def erase(self, leave_alternate_screen: bool = True) -> None:
         screen, columns = self.last_rendered_screen, self.output.get_size().columns
-        if screen and self.is_reflowed and not {"XTERM_VERSION", "STY"} & os.environ.keys():  # those cut rows off
-            broken = sum(max(0, _width(screen.data_buffer[row]) - 1) // columns for row in range(self._cursor.y))
+        if (
+            screen and self.is_reflowed and not {"XTERM_VERSION", "STY"} & os.environ.keys()
+        ):  # those cut rows off
+            broken = sum(
+                max(0, _width(screen.data_buffer[row]) - 1) // columns
+                for row in range(self._cursor.y)
+            )
             self.output.cursor_up(broken + self._cursor.x // columns)
         super().erase(leave_alternate_screen)
 
 
 def _width(row: Mapping[int, Char]) -> int:
-    return max((column + char.width for column, char in row.items() if char.char.strip()), default=0)
+    return max(
+        (column + char.width for column, char in row.items() if char.char.strip()), default=0
+    )
 
 
-def rows_of(content: Callable[[], StyleAndTextTuples], *, wrap: bool = False) -> ConditionalContainer:
+def rows_of(
+    content: Callable[[], StyleAndTextTuples], *, wrap: bool = False
+) -> ConditionalContainer:
     """Rows that are there only when they have content."""
-    window = Window(FormattedTextControl(content), wrap_lines=wrap, dont_extend_height=True, height=Dimension(min=1))
+    window = Window(
+        FormattedTextControl(content),
+        wrap_lines=wrap,
+        dont_extend_height=True,
+        height=Dimension(min=1),
+    )
     return ConditionalContainer(window, Condition(lambda: bool(content())))
 
 
@@ -134,8 +161,15 @@ class InputCompleter(Completer):
     def __init__(self, completion: InputCompletion) -> None:
         self._completion = completion
 
-    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+    def get_completions(
+        self, document: Document, complete_event: CompleteEvent
+    ) -> Iterable[Completion]:
         text = document.text_before_cursor
         if complete_event.completion_requested or self._completion.is_wanted(text):
             for found in self._completion.candidates(text):
-                yield Completion(found.text, -found.length, display=visible(found.text), display_meta=found.summary)
+                yield Completion(
+                    found.text,
+                    -found.length,
+                    display=visible(found.text),
+                    display_meta=found.summary,
+                )

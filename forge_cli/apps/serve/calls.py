@@ -116,7 +116,11 @@ class ServedCall:
                 await question.answered.wait()
         finally:
             del self.questions[request.request_id]
-        return ApprovalDecision(False, note=UNANSWERED) if question.decision is None else question.decision
+        return (
+            ApprovalDecision(False, note=UNANSWERED)
+            if question.decision is None
+            else question.decision
+        )
 
     async def ask_person(self, asker: str, question: str, schema: JsonObject) -> JsonObject | None:
         """Have the client put a form to its user; None where that is declined, or no answer comes in time."""

@@ -17,7 +17,9 @@ def flat_schema(schema: JsonObject) -> JsonObject:
 
     A ToolError where a field holds more than a form of the protocol can.
     """
-    fields = {name: _flat_field(name, declared, schema) for name, declared in _properties(schema).items()}
+    fields = {
+        name: _flat_field(name, declared, schema) for name, declared in _properties(schema).items()
+    }
     required = [name for name in schema.get("required", []) if name in fields]
     return {"type": "object", "properties": fields, **({"required": required} if required else {})}
 
@@ -32,7 +34,9 @@ def _flat_field(name: str, declared: Any, root: JsonObject) -> JsonObject:
         branches = [branch for branch in alternatives(declared, root) if kinds(branch) != {"null"}]
         if len(branches) != 1:
             raise _too_rich(name)
-        told = {key: own[key] for key in ("title", "description", "default") if own.get(key) is not None}
+        told = {
+            key: own[key] for key in ("title", "description", "default") if own.get(key) is not None
+        }
         own = {**branches[0], **told}
     if own.get("type") in SCALARS:
         return {key: value for key, value in own.items() if key != "default" or value is not None}
@@ -47,4 +51,6 @@ def _flat_field(name: str, declared: Any, root: JsonObject) -> JsonObject:
 
 def _too_rich(name: str) -> ToolError:
     takes = "texts, numbers, yes or no, and choices"
-    return ToolError(f"the field '{name}' cannot be asked of the user of an MCP client, whose forms have {takes}")
+    return ToolError(
+        f"the field '{name}' cannot be asked of the user of an MCP client, whose forms have {takes}"
+    )

@@ -36,7 +36,9 @@ def form_of(
     if isinstance(question, CallQuestion):
         return question_form(question.request, redactor, find)
     said = redactor.redact_text(visible(f"{question.asker} asks: {question.question}"))
-    return mcp_types.ElicitRequestFormParams(message=cut(said, QUESTION_MAX), requested_schema=question.schema)
+    return mcp_types.ElicitRequestFormParams(
+        message=cut(said, QUESTION_MAX), requested_schema=question.schema
+    )
 
 
 def settle(question: CallQuestion | CallForm, answer: mcp_types.ElicitResult | None) -> None:

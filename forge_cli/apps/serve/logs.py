@@ -40,15 +40,21 @@ class ClientLogs:
             self._levels.popitem(last=False)
         return mcp_types.EmptyResult()
 
-    async def send(self, message: CallMessage, text: str, tool: str, context: ServerRequestContext[Any, Any]) -> None:
+    async def send(
+        self, message: CallMessage, text: str, tool: str, context: ServerRequestContext[Any, Any]
+    ) -> None:
         """Send one, where its client wants it; of the newer generation the SDK knows that."""
         level = self._levels.get(_client(context))
         older = context.session.can_send_request
         if older and (level is None or SEVERITY.index(message.level) < level):
             return
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", MCPDeprecationWarning)  # of the newest protocol; clients still ask for it
-            sending = context.session.send_log_message(message.level, text, tool, context.request_id)
+            warnings.simplefilter(
+                "ignore", MCPDeprecationWarning
+            )  # of the newest protocol; clients still ask for it
+            sending = context.session.send_log_message(
+                message.level, text, tool, context.request_id
+            )
         await sending
 
 

@@ -52,7 +52,9 @@ class OfferedExtras:
         ]
         return mcp_types.ListPromptsResult(prompts=listed)
 
-    async def get_prompt(self, context: Context, params: mcp_types.GetPromptRequestParams) -> mcp_types.GetPromptResult:
+    async def get_prompt(
+        self, context: Context, params: mcp_types.GetPromptRequestParams
+    ) -> mcp_types.GetPromptResult:
         given = [f"{key}={value}" for key, value in (params.arguments or {}).items()]
         try:
             value = await self._prompts.value(params.name, given)
@@ -60,7 +62,9 @@ class OfferedExtras:
             raise self._refused(mcp_types.INVALID_PARAMS, error) from None
         if value is None:
             raise MCPError(mcp_types.INVALID_PARAMS, f"there is no prompt '{visible(params.name)}'")
-        messages = [mcp_types.PromptMessage(role="user", content=block) for block in self._blocks(value)]
+        messages = [
+            mcp_types.PromptMessage(role="user", content=block) for block in self._blocks(value)
+        ]
         return mcp_types.GetPromptResult(messages=messages)
 
     def _blocks(self, value: ResultValue) -> list[mcp_types.ContentBlock]:
@@ -71,30 +75,44 @@ class OfferedExtras:
         text = mcp_types.TextContent(text=self._served.redactor.redact_text(value.text()))
         return [text, *found]
 
-    async def complete(self, context: Context, params: mcp_types.CompleteRequestParams) -> mcp_types.CompleteResult:
+    async def complete(
+        self, context: Context, params: mcp_types.CompleteRequestParams
+    ) -> mcp_types.CompleteResult:
         """The values that a toolset knows for an argument of a prompt; none where it knows none."""
         found: list[str] = []
         if isinstance(params.ref, mcp_types.PromptReference):
             with suppress(ForgeError, ToolError):
-                found = await self._prompts.complete(params.ref.name, params.argument.name, params.argument.value)
+                found = await self._prompts.complete(
+                    params.ref.name, params.argument.name, params.argument.value
+                )
         shown = [self._served.redactor.redact_text(value) for value in found[:MOST_COMPLETIONS]]
         more = len(found) > MOST_COMPLETIONS
-        return mcp_types.CompleteResult(completion=mcp_types.Completion(values=shown, total=len(found), has_more=more))
+        return mcp_types.CompleteResult(
+            completion=mcp_types.Completion(values=shown, total=len(found), has_more=more)
+        )
 
     async def list_resources(self, context: Context, params: Page) -> mcp_types.ListResourcesResult:
         listed = [
             mcp_types.Resource(
-                uri=spec.uri, name=spec.name, description=spec.description or None, mime_type=spec.media_type
+                uri=spec.uri,
+                name=spec.name,
+                description=spec.description or None,
+                mime_type=spec.media_type,
             )
             for _, spec in await self._specs()
             if not spec.is_template
         ]
         return mcp_types.ListResourcesResult(resources=listed)
 
-    async def list_templates(self, context: Context, params: Page) -> mcp_types.ListResourceTemplatesResult:
+    async def list_templates(
+        self, context: Context, params: Page
+    ) -> mcp_types.ListResourceTemplatesResult:
         listed = [
             mcp_types.ResourceTemplate(
-                uri_template=spec.uri, name=spec.name, description=spec.description or None, mime_type=spec.media_type
+                uri_template=spec.uri,
+                name=spec.name,
+                description=spec.description or None,
+                mime_type=spec.media_type,
             )
             for _, spec in await self._specs()
             if spec.is_template
@@ -120,7 +138,9 @@ class OfferedExtras:
     async def _read(self, opened: OpenToolset, uri: str, args: Mapping[str, str]) -> ResultValue:
         what = f"the resource '{visible(uri)}' cannot be read"
         read = opened.toolset.read_resource
-        return as_result(await opened.ask(what, "read_resource()", read, uri, args, seconds=LONGEST))
+        return as_result(
+            await opened.ask(what, "read_resource()", read, uri, args, seconds=LONGEST)
+        )
 
     def _contents(
         self, uri: str, spec: ResourceSpec, value: ResultValue
@@ -137,7 +157,9 @@ class OfferedExtras:
         found: list[tuple[OpenToolset, ResourceSpec]] = []
         for opened in self._served.toolbox.toolsets:
             with suppress(ForgeError, ToolError):
-                listed = await opened.ask("it cannot list its resources", "resources()", opened.toolset.resources)
+                listed = await opened.ask(
+                    "it cannot list its resources", "resources()", opened.toolset.resources
+                )
                 found += [(opened, spec) for spec in listed]
         return found
 

@@ -18,7 +18,14 @@ from mcp.server.session import ServerSession
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
 
 from forge_cli import __version__
-from forge_cli.apps.serve.calls import PATIENCE, CallForm, CallMessage, CallProgress, CallQuestion, ServedCall
+from forge_cli.apps.serve.calls import (
+    PATIENCE,
+    CallForm,
+    CallMessage,
+    CallProgress,
+    CallQuestion,
+    ServedCall,
+)
 from forge_cli.apps.serve.content import file_block
 from forge_cli.apps.serve.forms import form_of, settle
 from forge_cli.apps.serve.logs import ClientLogs
@@ -60,13 +67,19 @@ class McpRequests:
         """The server of the SDK that hands these requests over."""
 
         class ToolServer(Server[Any]):
-            def create_initialization_options(self, *args: Any, **options: Any) -> InitializationOptions:
-                return super().create_initialization_options(NotificationOptions(tools_changed=True))
+            def create_initialization_options(
+                self, *args: Any, **options: Any
+            ) -> InitializationOptions:
+                return super().create_initialization_options(
+                    NotificationOptions(tools_changed=True)
+                )
 
         silence_sdk()
         extras = OfferedExtras(self._served)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", MCPDeprecationWarning)  # for the log, which clients still ask for
+            warnings.simplefilter(
+                "ignore", MCPDeprecationWarning
+            )  # for the log, which clients still ask for
             server = ToolServer(
                 "forge",
                 version=__version__,
@@ -82,9 +95,13 @@ class McpRequests:
                 on_list_resource_templates=extras.list_templates,
                 on_read_resource=extras.read_resource,
                 on_set_logging_level=self._logs.set_level,
-                on_subscriptions_listen=ListenHandler(self._listeners, max_subscriptions=MOST_CLIENTS),
+                on_subscriptions_listen=ListenHandler(
+                    self._listeners, max_subscriptions=MOST_CLIENTS
+                ),
             )
-        server.add_notification_handler("notifications/initialized", mcp_types.NotificationParams, self._greet)
+        server.add_notification_handler(
+            "notifications/initialized", mcp_types.NotificationParams, self._greet
+        )
         return server
 
     async def watch_tools(self) -> None:
@@ -102,11 +119,15 @@ class McpRequests:
                 with anyio.move_on_after(1), suppress(Exception):  # a client that has left
                     await session.send_tool_list_changed()
 
-    async def _greet(self, context: ServerRequestContext[Any, Any], params: mcp_types.NotificationParams) -> None:
+    async def _greet(
+        self, context: ServerRequestContext[Any, Any], params: mcp_types.NotificationParams
+    ) -> None:
         self._sessions.append(context.session)
 
     async def _list_tools(
-        self, context: ServerRequestContext[Any, Any], params: mcp_types.PaginatedRequestParams | None
+        self,
+        context: ServerRequestContext[Any, Any],
+        params: mcp_types.PaginatedRequestParams | None,
     ) -> mcp_types.ListToolsResult:
 
         await self._served.refresh()
@@ -120,7 +141,11 @@ class McpRequests:
         self, context: ServerRequestContext[Any, Any], params: mcp_types.CallToolRequestParams
     ) -> mcp_types.CallToolResult | mcp_types.InputRequiredResult:
         try:
-            call = self._resumed(params) if params.request_state is not None else self._begun(context, params)
+            call = (
+                self._resumed(params)
+                if params.request_state is not None
+                else self._begun(context, params)
+            )
         except ToolError as error:
             return refusal(visible(str(error)))
         try:
@@ -129,7 +154,9 @@ class McpRequests:
             call.interrupt.interrupt(CANCELLED)
             raise
 
-    def _begun(self, context: ServerRequestContext[Any, Any], params: mcp_types.CallToolRequestParams) -> ServedCall:
+    def _begun(
+        self, context: ServerRequestContext[Any, Any], params: mcp_types.CallToolRequestParams
+    ) -> ServedCall:
         asks = can_ask(context.session.client_capabilities)
         return self._served.call(params.name, params.arguments or {}, can_ask=asks)
 
@@ -137,8 +164,13 @@ class McpRequests:
         """The call that waits for the answers that come with this request."""
 
         call = self._waiting.pop(params.request_state or "", None)
-        if call is None or (call.call.name, call.call.args) != (params.name, params.arguments or {}):
-            raise ToolError(f"{params.name} was not called: the answer came too late, or belongs to another call")
+        if call is None or (call.call.name, call.call.args) != (
+            params.name,
+            params.arguments or {},
+        ):
+            raise ToolError(
+                f"{params.name} was not called: the answer came too late, or belongs to another call"
+            )
         for key, question in list(call.questions.items()):
             if question.heard:
                 answer = (params.input_responses or {}).get(key)
@@ -161,7 +193,9 @@ class McpRequests:
                     step += 1
                     text = self._served.redactor.redact_text(visible(cut(message, 300, "end")))
                     # it has to increase, and the fraction may not: so the total is what is adjusted
-                    await context.session.report_progress(step, step / fraction if fraction else None, text)
+                    await context.session.report_progress(
+                        step, step / fraction if fraction else None, text
+                    )
                 case CallQuestion() | CallForm() as question if context.session.can_send_request:
                     settle(question, await self._elicit(question, context))
                 case CallQuestion() | CallForm() as question:
@@ -175,10 +209,14 @@ class McpRequests:
         form = form_of(question, self._served.redactor, self._find)
         answer = None
         with anyio.move_on_after(PATIENCE), suppress(MCPError, ValueError):
-            answer = await context.session.elicit_form(form.message, form.requested_schema, context.request_id)
+            answer = await context.session.elicit_form(
+                form.message, form.requested_schema, context.request_id
+            )
         return answer
 
-    def _input_required(self, call: ServedCall, question: CallQuestion | CallForm) -> mcp_types.InputRequiredResult:
+    def _input_required(
+        self, call: ServedCall, question: CallQuestion | CallForm
+    ) -> mcp_types.InputRequiredResult:
         """Have the client ask, and send the same request once more with the answer."""
 
         state = secrets.token_urlsafe(24)
@@ -209,7 +247,10 @@ def offered_tool(tool: Tool) -> mcp_types.Tool:
         open_world_hint=bool(effects & {Effect.NETWORK, Effect.EXECUTE}),
     )
     return mcp_types.Tool(
-        name=tool.name, description=tool.description, input_schema=tool.schema.json_schema, annotations=hints
+        name=tool.name,
+        description=tool.description,
+        input_schema=tool.schema.json_schema,
+        annotations=hints,
     )
 
 

@@ -68,7 +68,13 @@ class ServedWorker:
     """
 
     def __init__(
-        self, asked: RunOptions, worker: Worker, host: PluginHost, session: OpenSession, *, takes_tasks: bool
+        self,
+        asked: RunOptions,
+        worker: Worker,
+        host: PluginHost,
+        session: OpenSession,
+        *,
+        takes_tasks: bool,
     ) -> None:
         self.worker = worker
         self.bus = EventBus()
@@ -109,7 +115,10 @@ class ServedWorker:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         for call in self._calls.values():
             call.interrupt.interrupt(self._ending or CLOSED)
@@ -180,7 +189,9 @@ class ServedWorker:
         if self._ending is not None:
             raise ToolError(f"{name} was not called: {CLOSED}")
         if len(self._calls) >= MOST_OPEN:
-            raise ToolError(f"{name} was not called: {MOST_OPEN} calls are open already; wait for one of them")
+            raise ToolError(
+                f"{name} was not called: {MOST_OPEN} calls are open already; wait for one of them"
+            )
         self.made += 1
         call = ServedCall(ToolCall(new_id("call"), name, args), can_ask=can_ask)
         self._calls[call.call.id] = call
@@ -190,7 +201,9 @@ class ServedWorker:
     async def _work(self, call: ServedCall) -> None:
         shared = self._assembly.guard
         callback = call.ask if call.can_ask else None
-        controller = ApprovalController(self._mode, callback, bus=self.bus, hooks=shared.judge.hooks)
+        controller = ApprovalController(
+            self._mode, callback, bus=self.bus, hooks=shared.judge.hooks
+        )
         guard = dataclasses.replace(
             shared,
             consent=Consent(shared.judge, controller, call.interrupt, self._assembly.toolbox),
@@ -207,12 +220,14 @@ class ServedWorker:
 
     def _hear(self, event: events.Event) -> None:
         match event:
-            case events.StatusEvent(level, message, tool_call_id=str() as call, progress=fraction) if (
-                call in self._calls
-            ):
+            case events.StatusEvent(
+                level, message, tool_call_id=str() as call, progress=fraction
+            ) if call in self._calls:
                 self._calls[call].say(level, message)
                 self._calls[call].report(message, fraction)
-            case events.ToolOutput(tool_call_id=call, text=text) if call in self._calls and text.strip():
+            case events.ToolOutput(tool_call_id=call, text=text) if (
+                call in self._calls and text.strip()
+            ):
                 self._calls[call].report(text.strip().splitlines()[-1], None)
             case _:
                 pass
@@ -233,7 +248,12 @@ class ServedWorker:
             )
         assembler = Assembler(
             self._folder(worker),
-            Wiring(bus=self.bus, session=self._session, session_id=self._session.id, read_only=self._asked.read_only),
+            Wiring(
+                bus=self.bus,
+                session=self._session,
+                session_id=self._session.id,
+                read_only=self._asked.read_only,
+            ),
             ApprovalController(self._mode, self._ask_for_command, bus=self.bus),
             stack,
             self._announcer.notify,
@@ -243,10 +263,14 @@ class ServedWorker:
 
     def _recorder(self) -> Recorder:
         sinks = (*self._session.sinks, *self._folder(self.worker).sinks(self._session.id, self.bus))
-        return Recorder(*sinks, session=self._session.id, worker=self.worker.name, redactor=self.redactor)
+        return Recorder(
+            *sinks, session=self._session.id, worker=self.worker.name, redactor=self.redactor
+        )
 
     def _folder(self, worker: Worker) -> PreparedFolder:
-        return PreparedWorker(worker, self._host, locked=self._asked.locked).within(self._asked.workspace)
+        return PreparedWorker(worker, self._host, locked=self._asked.locked).within(
+            self._asked.workspace
+        )
 
     def _start(self) -> events.SessionStart:
         return events.SessionStart(
@@ -262,7 +286,9 @@ class ServedWorker:
         if self._ending is not None:
             stop = Interrupted(self._ending)
             ending = Ending("", "interrupted", stop.exit_code, self._ending)
-        result = WorkerResult.of(ending, session_id=self._session.id, worker=self.worker.name, model=events.CLIENTS)
+        result = WorkerResult.of(
+            ending, session_id=self._session.id, worker=self.worker.name, model=events.CLIENTS
+        )
         return replace(result, tool_calls=self.made)
 
 
@@ -273,7 +299,9 @@ def _always_blocked(offer: Offer) -> bool:
 
 INPUT: JsonObject = {
     "type": "object",
-    "properties": {"task": {"type": "string", "minLength": 1, "description": "What the worker is to do."}},
+    "properties": {
+        "task": {"type": "string", "minLength": 1, "description": "What the worker is to do."}
+    },
     "required": ["task"],
     "additionalProperties": False,
 }
@@ -283,7 +311,11 @@ class WorkerTask:
     """Gives tasks to a worker, each in a session of its own; the client that made the call is asked if it asks."""
 
     def __init__(
-        self, asked: RunOptions, worker: Worker, host: PluginHost, find_call: Callable[[str], ServedCall | None]
+        self,
+        asked: RunOptions,
+        worker: Worker,
+        host: PluginHost,
+        find_call: Callable[[str], ServedCall | None],
     ) -> None:
         self.asked = asked
         self.worker = worker

@@ -79,7 +79,9 @@ class Messages:
                 try:
                     message = jsonrpc_message_adapter.validate_json(line, by_name=False)
                 except (ValueError, RecursionError):
-                    await self._complain(PARSE_ERROR, "this line is not a JSON-RPC message", request_id(line))
+                    await self._complain(
+                        PARSE_ERROR, "this line is not a JSON-RPC message", request_id(line)
+                    )
                     continue
                 if isinstance(message, JSONRPCRequest):
                     self._unanswered.add(message.id)
@@ -93,12 +95,17 @@ class Messages:
         async with leaving:
             async for sent in leaving:
                 await self._put(sent.message)
-                if isinstance(sent.message, JSONRPCResponse | JSONRPCError) and sent.message.id is not None:
+                if (
+                    isinstance(sent.message, JSONRPCResponse | JSONRPCError)
+                    and sent.message.id is not None
+                ):
                     self._unanswered.discard(sent.message.id)
                     self._answered.set()
 
     async def _complain(self, code: int, sentence: str, request: str | int | None = None) -> None:
-        await self._put(JSONRPCError(jsonrpc="2.0", id=request, error=ErrorData(code=code, message=sentence)))
+        await self._put(
+            JSONRPCError(jsonrpc="2.0", id=request, error=ErrorData(code=code, message=sentence))
+        )
 
     async def _put(self, message: Any) -> None:
         await self._lines.write(message.model_dump_json(by_alias=True, exclude_unset=True))
@@ -128,11 +135,16 @@ class HttpListener:
         names = [f"{HOST}:{self.port}", f"localhost:{self.port}"]
         if not (len(hosts := headers.get("host", [])) == 1 and hosts[0] in names):
             return 403, "this server is reached as 127.0.0.1 or localhost only"
-        if any(origin not in [f"http://{name}" for name in names] for origin in headers.get("origin", [])):
+        if any(
+            origin not in [f"http://{name}" for name in names]
+            for origin in headers.get("origin", [])
+        ):
             return 403, "no web page may use this server"
         given = headers.get("authorization", [])
         scheme, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
-        if scheme.lower() != "bearer" or not hmac.compare_digest(token.strip().encode(), self.token.encode()):
+        if scheme.lower() != "bearer" or not hmac.compare_digest(
+            token.strip().encode(), self.token.encode()
+        ):
             return 401, "the token is missing or wrong; the server printed it when it started"
         return None
 
@@ -161,7 +173,9 @@ async def serve_http(server: Server[Any], listener: HttpListener, stop: anyio.Ev
     """Serve until ``stop``; then connections have a moment to end."""
     from forge_cli.ui.server import new_server
 
-    manager = StreamableHTTPSessionManager(server, max_request_body_size=BODY_MAX, max_sessions=MOST_SESSIONS)
+    manager = StreamableHTTPSessionManager(
+        server, max_request_body_size=BODY_MAX, max_sessions=MOST_SESSIONS
+    )
     running = new_server(TokenGate(manager.handle_request, listener))
 
     async def stop_server() -> None:
@@ -174,7 +188,9 @@ async def serve_http(server: Server[Any], listener: HttpListener, stop: anyio.Ev
         tasks.cancel_scope.cancel()
 
 
-async def serve(asked: RunOptions, worker: Worker, named: bool, http: int | None, out: TextIO) -> ExitCode:
+async def serve(
+    asked: RunOptions, worker: Worker, named: bool, http: int | None, out: TextIO
+) -> ExitCode:
     """Serve until the client leaves, or until a signal comes; over HTTP on that port, where there is one."""
     listener = HttpListener(http) if http is not None else None
     stop = anyio.Event()
@@ -217,7 +233,10 @@ async def _serve_streams(requests: McpRequests, out: TextIO, stop: anyio.Event) 
     server = requests.server()
     try:
         with own_input() as descriptor:
-            async with Messages(descriptor, out).streams() as streams, anyio.create_task_group() as tasks:
+            async with (
+                Messages(descriptor, out).streams() as streams,
+                anyio.create_task_group() as tasks,
+            ):
 
                 async def leave() -> None:
                     await stop.wait()

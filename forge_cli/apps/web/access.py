@@ -45,7 +45,9 @@ PRIVATE = "/api/"
 """The beginning of the paths that need a token."""
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 UNKNOWN = "open the address that forge web has printed: the secret is missing or wrong"
-USED = "this address was used before, and is good once: open the one that forge web has printed last"
+USED = (
+    "this address was used before, and is good once: open the one that forge web has printed last"
+)
 METHODS = frozenset({"GET", "HEAD", "POST"})
 OWN_SITES = frozenset({"same-origin", "none"})
 """Values of a header of requests that come from the page itself, or from the address bar."""
@@ -100,7 +102,10 @@ class PageAccess:
                 return RefusedRequest(403, USED if self._used.intersection(given) else UNKNOWN)
         if method == "POST" and not _is_json(headers):
             return RefusedRequest(403, "a request needs the header Content-Type: application/json")
-        if any(not size.isdecimal() or int(size) > BODY_MAX for size in headers.get("content-length", [])):
+        if any(
+            not size.isdecimal() or int(size) > BODY_MAX
+            for size in headers.get("content-length", [])
+        ):
             return TOO_LARGE
         return None
 
@@ -116,7 +121,9 @@ class PageAccess:
 
     def _is_known(self, given: str) -> bool:
         if _equal(given, self.secret):
-            self._tokens.add(given)  # a program that uses the secret itself keeps it, and no one else can exchange it
+            self._tokens.add(
+                given
+            )  # a program that uses the secret itself keeps it, and no one else can exchange it
         return any(_equal(given, token) for token in self._tokens)
 
     def _is_own_host(self, host: str) -> bool:
@@ -132,7 +139,9 @@ class PageAccess:
 class AccessGate:
     """Lets the requests through that may be made, bounds their bodies, and adds the headers of every response."""
 
-    def __init__(self, app: Any, access: PageAccess, on_exchange: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, app: Any, access: PageAccess, on_exchange: Callable[[], None] = lambda: None
+    ) -> None:
         self._app = app
         self._access = access
         self._on_exchange = on_exchange
@@ -182,7 +191,9 @@ class AccessGate:
         except _TooLarge:
             if not started:
                 await _refusal(TOO_LARGE)(scope, receive, send)
-        except Exception as error:  # the outermost frame of a request: one that fails must not end the others
+        except (
+            Exception
+        ) as error:  # the outermost frame of a request: one that fails must not end the others
             sys.stderr.write(f"forge: internal error: {visible(error_text(error))}\n")
             if not started:
                 failed = RefusedRequest(500, f"internal error: {error_text(error)}")

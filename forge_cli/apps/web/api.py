@@ -33,7 +33,12 @@ WIDEST = 100
 STATIC = Path(__file__).parent / "static"
 CODE_COLOURS = Path(__file__).parents[2] / "ui" / "html" / "pygments.css"
 """The style sheet that exported sessions have, too."""
-MEDIA_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+MEDIA_TYPES = {
+    ".html": "text/html",
+    ".css": "text/css",
+    ".js": "text/javascript",
+    ".svg": "image/svg+xml",
+}
 LONGEST_BODY = 256 * 2**20
 """Bytes of one request, with the files that go along with a message."""
 NOTHING_HERE = {"error": "there is nothing here"}
@@ -49,13 +54,21 @@ class PageRoutes:
         table: list[tuple[str, str, Handler]] = [
             ("GET", "/api/state", self.state),
             ("GET", "/api/models", lambda _: self._sessions.models()),
-            ("GET", "/api/sessions", lambda request: self._sessions.listing(request.query_params.get("search", ""))),
+            (
+                "GET",
+                "/api/sessions",
+                lambda request: self._sessions.listing(request.query_params.get("search", "")),
+            ),
             ("POST", "/api/sessions", self.start),
             ("POST", "/api/sessions/{id}/resume", self.resume),
             ("POST", "/api/sessions/{id}/fork", self.fork),
             ("POST", "/api/sessions/{id}/close", self.close),
             ("GET", "/api/sessions/{id}/export", self.export),
-            ("GET", "/api/sessions/{id}/verify", lambda request: self._sessions.verify(_id(request))),
+            (
+                "GET",
+                "/api/sessions/{id}/verify",
+                lambda request: self._sessions.verify(_id(request)),
+            ),
             ("POST", "/api/sessions/{id}/input", self.say),
             ("POST", "/api/sessions/{id}/answer", self.answer),
             ("POST", "/api/sessions/{id}/reply", self.reply),
@@ -67,7 +80,9 @@ class PageRoutes:
             ("GET", "/api/inbox", lambda _: self._sessions.inbox()),
             ("POST", "/api/inbox/{id}/{request}", self.answer_parked),
         ]
-        routes = [Route(path, _answering(handler), methods=[method]) for method, path, handler in table]
+        routes = [
+            Route(path, _answering(handler), methods=[method]) for method, path, handler in table
+        ]
         routes += [
             Route("/", _page, methods=["GET"]),
             Route("/static/{name}", _page, methods=["GET"]),
@@ -92,7 +107,9 @@ class PageRoutes:
         return {}
 
     async def export(self, request: Request) -> Any:
-        text, kind, name = await self._sessions.export(_id(request), request.query_params.get("format", "html"))
+        text, kind, name = await self._sessions.export(
+            _id(request), request.query_params.get("format", "html")
+        )
         headers = {"Content-Disposition": f'attachment; filename="{name}"'}
         return Response(text.encode("utf-8", "replace"), media_type=kind, headers=headers)
 
@@ -103,8 +120,13 @@ class PageRoutes:
         text = _text(body, "text")
         if len(text.encode("utf-8", "replace")) > LONGEST_TASK:
             hint = "put it into a file that the worker can read, and say where it is"
-            raise UsageError(f"the message has more than {LONGEST_TASK} bytes, the most that one may have", hint=hint)
-        return await self._live(request).enter(text, _attachments(body.get("attachments") or []), width)
+            raise UsageError(
+                f"the message has more than {LONGEST_TASK} bytes, the most that one may have",
+                hint=hint,
+            )
+        return await self._live(request).enter(
+            text, _attachments(body.get("attachments") or []), width
+        )
 
     async def complete(self, request: Request) -> Any:
         return self._live(request).complete(request.query_params.get("text", ""))
@@ -139,7 +161,9 @@ class PageRoutes:
     async def answer_parked(self, request: Request) -> Any:
         body = await _body(request)
         wanted = str(request.path_params["request"])
-        await self._sessions.answer_parked(_id(request), wanted, _text(body, "choice"), _text(body, "feedback"))
+        await self._sessions.answer_parked(
+            _id(request), wanted, _text(body, "choice"), _text(body, "feedback")
+        )
         return {}
 
     async def events(self, request: Request) -> Any:
@@ -184,7 +208,9 @@ async def _page(request: Request) -> Response:
         return JSONResponse(NOTHING_HERE, 404)
     content = path.read_bytes()
     if token := getattr(request.state, "token", None):
-        content = content.replace(b"</head>", b'<meta name="forge-token" content="%b">\n</head>' % token.encode())
+        content = content.replace(
+            b"</head>", b'<meta name="forge-token" content="%b">\n</head>' % token.encode()
+        )
     return Response(content, media_type=MEDIA_TYPES[path.suffix])
 
 
@@ -202,7 +228,9 @@ async def _body(request: Request) -> JsonObject:
     async for piece in request.stream():
         data += piece
         if len(data) > LONGEST_BODY:
-            raise UsageError(f"the request has more than {LONGEST_BODY >> 20} MiB, with all that is attached")
+            raise UsageError(
+                f"the request has more than {LONGEST_BODY >> 20} MiB, with all that is attached"
+            )
     try:
         body = json.loads(bytes(data)) if data.strip() else {}
     except (ValueError, RecursionError):

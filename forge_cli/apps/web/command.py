@@ -50,16 +50,27 @@ def web(
     worker: Annotated[
         str | None,
         typer.Argument(
-            metavar="WORKER", help="Start this one: a name, a worker file, or a folder with one. The page lists others."
+            metavar="WORKER",
+            help="Start this one: a name, a worker file, or a folder with one. The page lists others.",
         ),
     ] = None,
-    port: Annotated[int, typer.Option("--port", metavar="N", help="Listen on this port; 0 finds a free one.")] = 0,
-    no_open: Annotated[bool, typer.Option("--no-open", help="Print the address, and open no browser.")] = False,
+    port: Annotated[
+        int, typer.Option("--port", metavar="N", help="Listen on this port; 0 finds a free one.")
+    ] = 0,
+    no_open: Annotated[
+        bool, typer.Option("--no-open", help="Print the address, and open no browser.")
+    ] = False,
     host: Annotated[
-        str, typer.Option("--host", metavar="H", help="Listen on another address; only with --allow-remote.")
+        str,
+        typer.Option(
+            "--host", metavar="H", help="Listen on another address; only with --allow-remote."
+        ),
     ] = HOST,
     allow_remote: Annotated[
-        bool, typer.Option("--allow-remote", help="Let others connect who know the address, unencrypted.")
+        bool,
+        typer.Option(
+            "--allow-remote", help="Let others connect who know the address, unencrypted."
+        ),
     ] = False,
 ) -> None:
     """Talk with workers in a browser, and watch them there.
@@ -73,7 +84,11 @@ def web(
         raise UsageError(f"--host {host}: only this machine can reach {HOST}", hint=hint)
     interactive = is_interactive()
     offer_trust(options.workspace)
-    path = Path(find_trusted_worker(worker, interactive=interactive)).absolute() if worker is not None else ""
+    path = (
+        Path(find_trusted_worker(worker, interactive=interactive)).absolute()
+        if worker is not None
+        else ""
+    )
     asked = options.chosen(str(path), worker or "")
     with open_socket(host, port) as listener, data_output():
         access = PageAccess(listener.getsockname()[1], host)
@@ -87,7 +102,9 @@ def web(
 
 
 def _has_display() -> bool:
-    return sys.platform == "darwin" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+    return sys.platform == "darwin" or bool(
+        os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    )
 
 
 class Serving:
@@ -96,7 +113,9 @@ class Serving:
     def __init__(self, asked: RunOptions, tasks: TaskGroup) -> None:
         self._asked = asked
         self._tasks = tasks
-        self.sessions: WebSessions = import_module("forge_cli.apps.web.sessions").WebSessions(asked, tasks)
+        self.sessions: WebSessions = import_module("forge_cli.apps.web.sessions").WebSessions(
+            asked, tasks
+        )
         self._stop = anyio.Event()
         self.reason: str | None = None
 
@@ -112,7 +131,10 @@ class Serving:
         return say_fault(end) if end.fault else end.exit_code
 
     async def run(
-        self, listener: socket.socket, access: PageAccess, open_page: Callable[[str], object] | None = None
+        self,
+        listener: socket.socket,
+        access: PageAccess,
+        open_page: Callable[[str], object] | None = None,
     ) -> None:
         """Serve until the end; then the sessions end first, the tabs after them."""
 
@@ -144,7 +166,10 @@ class Serving:
 
 
 async def serve(
-    asked: RunOptions, listener: socket.socket, access: PageAccess, open_page: Callable[[str], object] | None
+    asked: RunOptions,
+    listener: socket.socket,
+    access: PageAccess,
+    open_page: Callable[[str], object] | None,
 ) -> ExitCode:
     """Serve until a signal comes."""
     async with anyio.create_task_group() as tasks:

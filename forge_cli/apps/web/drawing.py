@@ -105,7 +105,11 @@ class SessionDrawing:
         if isinstance(event, events.SessionUpdate) and event.title:
             kind = "title"
         elif isinstance(entry, Said):
-            kind = "answer" if isinstance(event, events.MessageEvent) and event.message.role == "assistant" else "user"
+            kind = (
+                "answer"
+                if isinstance(event, events.MessageEvent) and event.message.role == "assistant"
+                else "user"
+            )
         if kind == "answer":
             key = self._answer_key(line.delegation)
             self._answers[line.delegation] += 1
@@ -126,7 +130,9 @@ class SessionDrawing:
         self._keys[id(entry)] = key
         of_command = bool(self._reader.command)
         before = self._key_after(entry)
-        self._placed[key] = PlacedEntry(key, entry, kind, parent, line.seq, grown, of_command, before)
+        self._placed[key] = PlacedEntry(
+            key, entry, kind, parent, line.seq, grown, of_command, before
+        )
 
     def _key_after(self, entry: TranscriptEntry) -> str | None:
         """The key of the entry that a new one was put before: an answer that was cut off comes before the reason."""
@@ -230,7 +236,9 @@ class SessionDrawing:
                 pass
 
     def _close_request(self, request: str, verdict: str, by: str) -> None:
-        self._pending.others.append({"type": "decided", "request": request, "verdict": verdict, "by": by})
+        self._pending.others.append(
+            {"type": "decided", "request": request, "verdict": verdict, "by": by}
+        )
         self._changed("status")
 
     def _close_question(self, request_id: str) -> None:
@@ -299,25 +307,39 @@ class SessionDrawing:
         pending = self._pending
         self._pending = PendingChanges()
         return [
-            *(self._draw_entry(self._placed[key]) for key in pending.entries if self._placed[key].is_shown),
+            *(
+                self._draw_entry(self._placed[key])
+                for key in pending.entries
+                if self._placed[key].is_shown
+            ),
             *({"type": "void", "key": key} for key in pending.void),
             *(self._draw_growing() if pending.grown else ()),
-            *({"type": "output", "key": key, "text": text} for key, text in pending.outputs.items()),
+            *(
+                {"type": "output", "key": key, "text": text}
+                for key, text in pending.outputs.items()
+            ),
             *pending.others,
             *(self._draw_state(state) for state in pending.states),
         ]
 
     def history(self, after: int) -> Iterator[JsonObject]:
         """The entries that were changed after a line, in their order; each is drawn when it is asked for."""
-        for key in list(dict.fromkeys(self._keys[id(entry)] for entry in self._reader.told.entries)):
+        for key in list(
+            dict.fromkeys(self._keys[id(entry)] for entry in self._reader.told.entries)
+        ):
             placed = self._placed[key]
-            is_stale = placed.is_open and not self._is_at_work  # a tab may show it as it was at work
+            is_stale = (
+                placed.is_open and not self._is_at_work
+            )  # a tab may show it as it was at work
             if (placed.seq > after or is_stale) and placed.is_shown:
                 yield self._draw_entry(placed)
 
     def state(self) -> list[JsonObject]:
         """All that holds now and is not an entry."""
-        objects = [self._draw_state(state) for state in ("session", "title", "status", "usage", "tools", "tree")]
+        objects = [
+            self._draw_state(state)
+            for state in ("session", "title", "status", "usage", "tools", "tree")
+        ]
         objects += map(self._draw_request, self.requests.values())
         objects += map(draw_question, self._questions.values())
         return [*objects, *self._draw_growing(whole=True)]
@@ -336,7 +358,12 @@ class SessionDrawing:
                     "rest": rest,
                 }
             else:
-                yield {"type": "delta", "key": self._answer_key(None), "done": certain, "rest": rest}
+                yield {
+                    "type": "delta",
+                    "key": self._answer_key(None),
+                    "done": certain,
+                    "rest": rest,
+                }
 
     def _draw_entry(self, placed: PlacedEntry) -> JsonObject:
         entry = placed.entry
@@ -362,7 +389,9 @@ class SessionDrawing:
         call = state.requests.get(request.request_id)
         tried = call.tried if call else None
         entry = self._key_of(task, request.tool_call_id)
-        return draw_request_object(request, list(state.path(task)), self.find, tried=tried, entry=entry)
+        return draw_request_object(
+            request, list(state.path(task)), self.find, tried=tried, entry=entry
+        )
 
     def _draw_children(self) -> Iterator[JsonObject]:
         for task, worker in self._reader.state.workers.items():
@@ -374,10 +403,21 @@ class SessionDrawing:
         facts = self.facts
         match state:
             case "session":
-                found = {"id": self.session, "worker": facts.worker, "model": facts.model, "folder": facts.workspace}
+                found = {
+                    "id": self.session,
+                    "worker": facts.worker,
+                    "model": facts.model,
+                    "folder": facts.workspace,
+                }
                 modes = [{"name": mode, "title": MODE_TITLES[mode]} for mode in facts.modes]
                 mode = {"mode": facts.mode, "modeTitle": facts.mode_title, "modes": modes}
-                return {"type": "session", **found, **mode, "live": self.live, "started": self.started}
+                return {
+                    "type": "session",
+                    **found,
+                    **mode,
+                    "live": self.live,
+                    "started": self.started,
+                }
             case "title":
                 return {"type": "title", "title": facts.title}
             case "status":
@@ -387,13 +427,24 @@ class SessionDrawing:
             case "tools":
                 return draw_tools(list(facts.manual_tools.values()) if self.live else [])
             case _:
-                root = {"id": ROOT, "name": facts.worker, "parent": None, "status": self._status()[0]}
+                root = {
+                    "id": ROOT,
+                    "name": facts.worker,
+                    "parent": None,
+                    "status": self._status()[0],
+                }
                 return {"type": "tree", "workers": [root, *self._draw_children()]}
 
     def _draw_status(self) -> JsonObject:
         state, detail = self._status()
         since = round(self._since * 1000)
-        return {"type": "status", "state": state, "detail": detail, "since": since, "queued": list(self.queued)}
+        return {
+            "type": "status",
+            "state": state,
+            "detail": detail,
+            "since": since,
+            "queued": list(self.queued),
+        }
 
     def _status(self) -> tuple[str, str]:
         if not self.live:

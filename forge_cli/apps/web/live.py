@@ -22,7 +22,14 @@ from forge_cli.core.approval import THIS_CALL, ApprovalDecision, ApprovalRequest
 from forge_cli.core.bounds import ForcedEnd
 from forge_cli.core.bus import EventBus
 from forge_cli.core.errors import ForgeError, InvalidInput, UsageError
-from forge_cli.core.events import ApprovalDecided, ApprovalRequired, ContextUsage, Event, SessionStart, SessionUpdate
+from forge_cli.core.events import (
+    ApprovalDecided,
+    ApprovalRequired,
+    ContextUsage,
+    Event,
+    SessionStart,
+    SessionUpdate,
+)
 from forge_cli.core.interrupt import InterruptSignal
 from forge_cli.core.messages import Attachment
 from forge_cli.core.phrases import is_own
@@ -47,7 +54,9 @@ from forge_cli.ui.places import Places
 from forge_cli.ui.queue import MessageQueue, TypedMessage
 from forge_cli.ui.typed import TypedLines
 
-_PROBLEM = re.compile(r"missing field '(?P<missing>[^']+)'|(?P<name>[^\s:.\[]+)[^:]*: (?P<why>.+)", re.DOTALL)
+_PROBLEM = re.compile(
+    r"missing field '(?P<missing>[^']+)'|(?P<name>[^\s:.\[]+)[^:]*: (?P<why>.+)", re.DOTALL
+)
 
 
 class AnsweredBefore(ForgeError):
@@ -67,7 +76,9 @@ class UnfitArgs(ForgeError):
         """Problems by the name of the field; others are in the sentence."""
         for problem in error.problems:
             if found := _PROBLEM.match(problem):
-                self.fields.setdefault(found["missing"] or found["name"], found["why"] or "it needs a value")
+                self.fields.setdefault(
+                    found["missing"] or found["name"], found["why"] or "it needs a value"
+                )
 
 
 class PageQueue(MessageQueue):
@@ -119,16 +130,22 @@ class LiveSession:
                     self.view.set_live(True)
                     task_status.started(self.id)
                     parked = _is_parked(session)
-                    await runtime.converse(resume=parked, on_begin=self.queue.began, on_end=self._on_end)
+                    await runtime.converse(
+                        resume=parked, on_begin=self.queue.began, on_end=self._on_end
+                    )
             if session.log and not session.resumed:
                 remove_unused(session.log.path)
             if not started:
                 raise UsageError("the server ends; nothing new is started")
-        except Exception as error:  # the outermost frame of a session: one that fails must not end the others
+        except (
+            Exception
+        ) as error:  # the outermost frame of a session: one that fails must not end the others
             cause = innermost(error)
             if not started:
                 raise cause from None
-            self.view.drawing.ending = str(cause) if isinstance(cause, ForgeError) else error_text(cause)
+            self.view.drawing.ending = (
+                str(cause) if isinstance(cause, ForgeError) else error_text(cause)
+            )
         finally:
             if started:
                 self.view.on_tabs = lambda: None
@@ -159,10 +176,14 @@ class LiveSession:
                 view.take(line)
         if session.resumed:
             past = session.resumed.past.messages
-            said = [message for message in past if message.role == "user" and not is_own(message.text)]
+            said = [
+                message for message in past if message.role == "user" and not is_own(message.text)
+            ]
             self.queue.last = TypedMessage(said[-1].text, said[-1].attachments) if said else None
         wiring = Wiring(host=host, sinks=(view.take,))
-        runtime = self.asked.runtime(worker, session, wiring, bus=self.bus, interrupt_signal=self._signal)
+        runtime = self.asked.runtime(
+            worker, session, wiring, bus=self.bus, interrupt_signal=self._signal
+        )
         self.runtime = runtime
         facts.tools = lambda: runtime.tools
         self.bus.subscribe(self._hear)
@@ -174,7 +195,9 @@ class LiveSession:
     def _hear(self, event: Event) -> None:
         self.queue.note(event)
         match event:
-            case SessionStart(zones=zones) | SessionUpdate(zones=zones) if zones and event.origin is None:
+            case SessionStart(zones=zones) | SessionUpdate(zones=zones) if (
+                zones and event.origin is None
+            ):
                 self._places.zones = {str(zone["name"]): Path(str(zone["path"])) for zone in zones}
             case ContextUsage(rewound=int(line)) if event.origin is None:
                 self.view.tell({"type": "edit", "text": words_at(self.id, line)})
@@ -220,7 +243,9 @@ class LiveSession:
                 self.runtime.stop_conversing()
             raise
 
-    async def enter(self, text: str, attachments: tuple[Attachment, ...], columns: int) -> JsonObject:
+    async def enter(
+        self, text: str, attachments: tuple[Attachment, ...], columns: int
+    ) -> JsonObject:
         """Do what a line says that somebody typed in a tab; what a command shows is for that tab."""
         if not text.strip() and not attachments:
             raise UsageError("the message is empty")
@@ -284,7 +309,10 @@ class LiveSession:
             with self._ending_with_its_log():
                 self.queue.interrupt()
         files = ", ".join(visible(file.name) for file in self._lines.attached) if taken else ""
-        return {"text": "\n".join(taken), "shown": f"{files} goes with your next message" if files else ""}
+        return {
+            "text": "\n".join(taken),
+            "shown": f"{files} goes with your next message" if files else "",
+        }
 
     def stop(self, reason: str | None = None) -> None:
         """End it, as a command ends that runs a worker."""

@@ -45,7 +45,12 @@ def draw_request_object(
 def draw_question(asked: InputPrompt) -> JsonObject:
     """A line of text that somebody asks for, or one of a few."""
     html = element("p", many_lines(asked.prompt, exact=True), "asks")
-    return {"type": "question", "request": asked.request_id, "html": html, "options": list(asked.options or ())}
+    return {
+        "type": "question",
+        "request": asked.request_id,
+        "html": html,
+        "options": list(asked.options or ()),
+    }
 
 
 def draw_usage(facts: Facts, calls: int) -> JsonObject:
@@ -68,7 +73,11 @@ def draw_tools(tools: Sequence[ManualTool]) -> JsonObject:
     """The tools that a person may call, by category."""
     names = dict.fromkeys(tool.category or "" for tool in tools)
     categories = [
-        {"name": name, "tools": [_draw_tool(tool) for tool in tools if (tool.category or "") == name]} for name in names
+        {
+            "name": name,
+            "tools": [_draw_tool(tool) for tool in tools if (tool.category or "") == name],
+        }
+        for name in names
     ]
     return {"type": "tools", "categories": categories}
 
@@ -87,7 +96,12 @@ def _draw_tool(tool: ManualTool) -> JsonObject:
         }
         for each in tool.fields
     ]
-    return {"name": tool.name, "label": tool.label, "description": tool.description, "fields": fields}
+    return {
+        "name": tool.name,
+        "label": tool.label,
+        "description": tool.description,
+        "fields": fields,
+    }
 
 
 def settled_by(event: AnyEvent) -> tuple[str, str]:

@@ -58,7 +58,9 @@ class SessionNotLive(UsageError):
     """This process does not work on the session."""
 
     def __init__(self, session: str) -> None:
-        super().__init__(f"the session '{visible(session)}' is only read here", hint="resume it first")
+        super().__init__(
+            f"the session '{visible(session)}' is only read here", hint="resume it first"
+        )
 
 
 class WebSessions:
@@ -91,9 +93,13 @@ class WebSessions:
     async def listing(self, search: str) -> list[JsonObject]:
         rows = await in_thread(lambda: _listing(search.casefold()))
         here = str(self._asked.workspace)
-        rows.sort(key=lambda row: row["folder"] != here)  # those of this folder first, the others as they were
+        rows.sort(
+            key=lambda row: row["folder"] != here
+        )  # those of this folder first, the others as they were
         waits = {session for session, live in self.live.items() if live.view.drawing.requests}
-        return [{**row, "live": row["id"] in self.live, "waits": row["id"] in waits} for row in rows]
+        return [
+            {**row, "live": row["id"] in self.live, "waits": row["id"] in waits} for row in rows
+        ]
 
     async def start(self, worker: str = "", model: str = "") -> str:
         """A new session; without a name that of the worker of the command line, and with its model."""
@@ -106,10 +112,16 @@ class WebSessions:
     async def models(self) -> JsonObject:
         """The models that can be asked now, by name, with the providers that are ready and what brings another."""
         settings = load_settings(forge_home(), self._asked.workspace)
-        rows = [row for row in await provider_rows(with_models=True) if row["ready"] and row["provider"] != FILES]
+        rows = [
+            row
+            for row in await provider_rows(with_models=True)
+            if row["ready"] and row["provider"] != FILES
+        ]
         ready = [str(row["provider"]) for row in rows]
         own = [*settings.aliases, *settings.models]
-        names = [name for name in own if settings.resolve(name).partition(":")[0] in (*ready, FILES)]
+        names = [
+            name for name in own if settings.resolve(name).partition(":")[0] in (*ready, FILES)
+        ]
         for row in rows:
             names += [f"{row['provider']}:{model['name']}" for model in row["models"]]
         return {"models": list(dict.fromkeys(names)), "ready": ready, "missing": NO_MODEL}
@@ -131,7 +143,12 @@ class WebSessions:
         folder = Path(seen.workspace)
         workspace = folder if folder.is_dir() else self._asked.workspace
         return replace(
-            self._asked, worker=str(worker), named=seen.worker, workspace=workspace, resume=path.stem, fork=fork
+            self._asked,
+            worker=str(worker),
+            named=seen.worker,
+            workspace=workspace,
+            resume=path.stem,
+            fork=fork,
         )
 
     async def _start(self, asked: RunOptions) -> str:
@@ -150,7 +167,9 @@ class WebSessions:
     async def _forget(self, live: LiveSession) -> None:
         await live.ended.wait()
         del self.live[live.id]
-        if live.runtime and (another := live.runtime.next_session):  # a command wants to continue with another one
+        if live.runtime and (
+            another := live.runtime.next_session
+        ):  # a command wants to continue with another one
             with suppress(ForgeError):
                 live.view.tell({"type": "go", "id": await self.resume(another)})
 
@@ -203,7 +222,10 @@ class WebSessions:
     async def export(self, name: str, format: str) -> tuple[str, str, str]:
         """A session as a document: its text, its media type, and the name of the file."""
         if format not in MEDIA_TYPES:
-            raise UsageError(f"there is no format '{visible(format)}'", hint=f"there are: {', '.join(MEDIA_TYPES)}")
+            raise UsageError(
+                f"there is no format '{visible(format)}'",
+                hint=f"there are: {', '.join(MEDIA_TYPES)}",
+            )
         path = find_kept(name)
         text = await in_thread(lambda: self._export(path, format))
         return text, MEDIA_TYPES[format], f"{path.stem}.{ENDINGS[format]}"
@@ -226,7 +248,10 @@ class WebSessions:
     def _inbox(self) -> list[JsonObject]:
         with session_index() as look:
             return [
-                {**self._waiting_row(path.stem, waiting), "about": _about(session_row(path, look) or {})}
+                {
+                    **self._waiting_row(path.stem, waiting),
+                    "about": _about(session_row(path, look) or {}),
+                }
                 for path, waiting in waiting_requests(_ignore)
             ]
 
@@ -255,9 +280,13 @@ class WebSessions:
             self.live[session].answer(request, choice, feedback)
             return
         if choice not in ("once", "no"):
-            raise UsageError(f"'{visible(choice)}' is not one of the choices", hint="there are: once, no")
+            raise UsageError(
+                f"'{visible(choice)}' is not one of the choices", hint="there are: once, no"
+            )
         note = " ".join(feedback.split()) or None
-        decision = ApprovalDecision(choice == "once", note=note if choice == "no" else None, via=VIA)
+        decision = ApprovalDecision(
+            choice == "once", note=note if choice == "no" else None, via=VIA
+        )
         await in_thread(lambda: answer_request(find_kept(session), request, decision))
 
     # --- the end
@@ -330,7 +359,9 @@ def _listed(row: JsonObject, match: str | None) -> JsonObject:
 
 def _about(row: JsonObject) -> str:
     """The title of a session, or what it began with."""
-    return " ".join(str(row.get("title") or row.get("task") or row.get("error") or "").split())[:200]
+    return " ".join(str(row.get("title") or row.get("task") or row.get("error") or "").split())[
+        :200
+    ]
 
 
 MARKS = (b"\ninstructions:", b"\ntoolsets:")
@@ -366,7 +397,9 @@ def check_trust(path: Path) -> None:
     """Refuse a worker that a folder brings, until somebody has agreed to it."""
     for folder in path.absolute().parents:
         for named in named_workers(folder, forge_home()) if (folder / ".forge").is_dir() else ():
-            if named.path.resolve() == path.resolve() and not is_trusted(named, TrustStore(forge_home())):
+            if named.path.resolve() == path.resolve() and not is_trusted(
+                named, TrustStore(forge_home())
+            ):
                 raise TrustError(f"{visible(str(path))}: {UNTRUSTED}")
 
 
@@ -376,7 +409,9 @@ def is_trusted(worker: NamedWorker, trust: TrustStore) -> bool:
 
 def _files(folder: Path) -> list[Path]:
     try:
-        return sorted(path for path in folder.iterdir() if path.suffix in SUFFIXES and path.is_file())
+        return sorted(
+            path for path in folder.iterdir() if path.suffix in SUFFIXES and path.is_file()
+        )
     except OSError:
         return []
 
@@ -386,9 +421,16 @@ def _row(name: str, path: Path, *, is_named: bool) -> JsonObject | None:
         worker = load_worker(path)
     except ForgeError as error:
         problem = str(error) if is_named or _looks_like_a_worker(path) else None
-        return (problem and {"name": name, "path": str(path), "description": "", "error": problem}) or None
+        return (
+            problem and {"name": name, "path": str(path), "description": "", "error": problem}
+        ) or None
     shown = name if is_named else worker.name
-    return {"name": shown, "path": str(path), "description": worker.config.description, "error": None}
+    return {
+        "name": shown,
+        "path": str(path),
+        "description": worker.config.description,
+        "error": None,
+    }
 
 
 def _looks_like_a_worker(path: Path) -> bool:

@@ -83,7 +83,9 @@ class SessionView:
             for tab in self.tabs:
                 tab.put(message)
 
-    def stream(self, after: int, beside: Callable[[SessionView], Coroutine[Any, Any, None]]) -> StreamingResponse:
+    def stream(
+        self, after: int, beside: Callable[[SessionView], Coroutine[Any, Any, None]]
+    ) -> StreamingResponse:
         """The answer to a tab that has opened."""
         return TabStream(self, after, beside)
 
@@ -122,7 +124,10 @@ class TabStream(StreamingResponse):
     """The stream of one tab, until it is gone, closed, or too far behind; ``beside`` works for as long."""
 
     def __init__(
-        self, view: SessionView, after: int, beside: Callable[[SessionView], Coroutine[Any, Any, None]]
+        self,
+        view: SessionView,
+        after: int,
+        beside: Callable[[SessionView], Coroutine[Any, Any, None]],
     ) -> None:
         self._view = view
         self._tab = Tab()

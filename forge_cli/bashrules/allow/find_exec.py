@@ -41,4 +41,7 @@ def _listing_and_reader(command: Simple) -> list[Simple] | None:
     listing = replace(command, words=command.words[:at])
     words = inner[:-1] if is_last else [ShellWord("-I"), ShellWord(_NAME), *inner]
     fed = Unknown(ADDED_BY_XARGS, printed_by=(tuple(listing.texts),))
-    return [listing, replace(command, words=[ShellWord("xargs"), *words], piped=True, sure=False, fed=fed)]
+    return [
+        listing,
+        replace(command, words=[ShellWord("xargs"), *words], piped=True, sure=False, fed=fed),
+    ]

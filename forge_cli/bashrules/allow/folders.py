@@ -47,7 +47,10 @@ class Folders(Struct, frozen=True):
             return replace(self, possible=frozenset({None}))
         paths = (folder and posixpath.normpath(f"{folder}/{target}") for folder in from_here)
         return replace(
-            self, possible=frozenset(None if path is None or path.startswith("..") else path for path in paths)
+            self,
+            possible=frozenset(
+                None if path is None or path.startswith("..") else path for path in paths
+            ),
         )
 
     def leads_inside(self, path: str) -> bool:
@@ -55,7 +58,9 @@ class Folders(Struct, frozen=True):
         behind = path.lstrip("./")
         if not path.startswith("..") or ".." in behind.split("/") or _PIECES.search(path):
             return False
-        joined = (posixpath.normpath(f"{folder}/{path}") if folder else ".." for folder in self.possible)
+        joined = (
+            posixpath.normpath(f"{folder}/{path}") if folder else ".." for folder in self.possible
+        )
         return not any(each.startswith("..") for each in joined)
 
     def after(self, command: Simple, is_link: Callable[[str], bool] = no_links) -> Folders:
@@ -65,8 +70,16 @@ class Folders(Struct, frozen=True):
         if words[start : start + 1] != ["cd"]:
             return self
         there = self.joined(_target(command, start))
-        looked = is_link is not no_links and not any(folder is None or is_link(folder) for folder in there.possible)
-        sure = command.sure and not command.background and not command.redirects and start == 0 and looked
+        looked = is_link is not no_links and not any(
+            folder is None or is_link(folder) for folder in there.possible
+        )
+        sure = (
+            command.sure
+            and not command.background
+            and not command.redirects
+            and start == 0
+            and looked
+        )
         return there if sure else replace(self, possible=self.possible | there.possible)
 
 
@@ -100,7 +113,10 @@ class CommandPlace(Struct, frozen=True):
     def leaves(self, command: Simple) -> bool:
         """May the command be a ``cd`` that leads out of the working directory?"""
         start, _ = innermost(command.texts, len(command.texts))
-        return command.texts[start] == "cd" and None in self.folders.joined(_target(command, start)).possible
+        return (
+            command.texts[start] == "cd"
+            and None in self.folders.joined(_target(command, start)).possible
+        )
 
 
 def _target(command: Simple, start: int) -> str | None:
@@ -125,7 +141,9 @@ def link_maker(command: Simple) -> str | None:
 
 def links_beside(commands: Sequence[Simple]) -> list[str | None]:
     """For each command, one behind it in the line that may make links and does not wait for it."""
-    if not any(command.background or command.beside < place for place, command in enumerate(commands)):
+    if not any(
+        command.background or command.beside < place for place, command in enumerate(commands)
+    ):
         return [None] * len(commands)
     found: list[str | None] = []
     pipeline = len(commands)
@@ -159,11 +177,15 @@ def in_its_folder(command: Simple, place: CommandPlace) -> tuple[Simple, Command
     folders = place.folders
     for target in named.values():
         folders = folders.joined(target)
-    words = [word for at, word in enumerate(command.words) if at not in named and at + 1 not in named]
+    words = [
+        word for at, word in enumerate(command.words) if at not in named and at + 1 not in named
+    ]
     return replace(command, words=words), replace(place, folders=folders)
 
 
-def folder_hazard(words: Sequence[str], reach: int, place: CommandPlace, *, of_set: bool = False) -> str | None:
+def folder_hazard(
+    words: Sequence[str], reach: int, place: CommandPlace, *, of_set: bool = False
+) -> str | None:
     """Why a pattern of ``reach`` tokens does not cover these words in the folders where they may run.
 
     One ``of_set`` is for every folder of the project, but for those of packages and hidden ones.
@@ -225,4 +247,6 @@ def _is_in(path: str, folder: str) -> bool:
 def _is_doubtful(folder: str, place: CommandPlace) -> bool:
     if folder == ".":
         return False
-    return any(is_inside(f"{folder}/x", writable) for writable in place.writable) or place.is_link(folder)
+    return any(is_inside(f"{folder}/x", writable) for writable in place.writable) or place.is_link(
+        folder
+    )

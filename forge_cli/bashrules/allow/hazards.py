@@ -45,7 +45,9 @@ _KEYWORDS = word_set(
 """Words of the shell itself; what begins with one is no command that a rule could mean."""
 
 
-def command_hazard(words: Sequence[ShellWord], reach: int, *, known_only: bool = False) -> str | None:
+def command_hazard(
+    words: Sequence[ShellWord], reach: int, *, known_only: bool = False
+) -> str | None:
     """The objection to pre-approving these words by a pattern of ``reach`` tokens, or None.
 
     With ``known_only`` an option asks that no table knows, of whatever program.
@@ -55,12 +57,17 @@ def command_hazard(words: Sequence[ShellWord], reach: int, *, known_only: bool =
     options = (word.text for word in words if word.glob and word.text.startswith("-"))
     if option := next((text for text in options if not _CHOOSES_FILES.fullmatch(text)), None):
         return f"{option} can become another option"
-    argv = Argv([word.text for word in words], frozenset(place for place, word in enumerate(words) if word.glob))
+    argv = Argv(
+        [word.text for word in words],
+        frozenset(place for place, word in enumerate(words) if word.glob),
+    )
     for _ in range(_TOOLS_AT_MOST):
         start, why = innermost(argv.words, reach)
         argv, reach = _behind(argv, start, argv.words[start]), reach - start
         tool = named_tool(argv.words)
-        why = why or program_hazard(program(argv.words[0]), argv, reach, known_only=known_only and tool is None)
+        why = why or program_hazard(
+            program(argv.words[0]), argv, reach, known_only=known_only and tool is None
+        )
         if why or tool is None:
             return why
         argv, reach = _behind(argv, *tool), reach - tool[0]
@@ -152,7 +159,11 @@ def _own_words(words: Sequence[str]) -> int:
 def _through_operand(words: Sequence[str]) -> int:
     """How many words behind the first name its first operand; all of them where it may be the value of an option."""
     behind = enumerate(pairwise(words), 1)
-    found = (at for at, (before, word) in behind if not before.startswith("-") and not word.startswith("-"))
+    found = (
+        at
+        for at, (before, word) in behind
+        if not before.startswith("-") and not word.startswith("-")
+    )
     return next(found, len(words) - 1)
 
 
@@ -176,14 +187,24 @@ def grantable_pattern(words: Sequence[ShellWord]) -> str | None:
     name = program(texts[0])
     found = program_named(name)
     inner = texts[innermost(texts, len(texts))[0] :]
-    if discards(inner) or any(path_ends(inner, 0, program_named(program(inner[0])).words("ungranted"))):
+    if discards(inner) or any(
+        path_ends(inner, 0, program_named(program(inner[0])).words("ungranted"))
+    ):
         return None
-    if not _NAME.fullmatch(texts[0]) or starts_commands(found) or not found.kind.isdisjoint(_NEVER_GRANTED):
+    if (
+        not _NAME.fullmatch(texts[0])
+        or starts_commands(found)
+        or not found.kind.isdisjoint(_NEVER_GRANTED)
+    ):
         return None
     cover = suggestion_for(words)
     if cover and "/".join(cover.split()[1:]) in found.words("nested"):
         return None
-    told = not found.kind.isdisjoint({"interpreter", "subcommands"}) or runner_named(name) or known_paths(name)
+    told = (
+        not found.kind.isdisjoint({"interpreter", "subcommands"})
+        or runner_named(name)
+        or known_paths(name)
+    )
     if cover is None or (cover == texts[0] and told):
         return None
     return None if _is_group(cover.split()) else cover
@@ -192,4 +213,8 @@ def grantable_pattern(words: Sequence[ShellWord]) -> str | None:
 def _is_group(words: Sequence[str]) -> bool:
     """Whether a pattern is a group of subcommands alone, such as ``docker compose``: its rule would cover none."""
     name = program(words[0])
-    return name != "git" and known_paths(name) is not None and _own_words([*words, "x"]) > _own_words(words)
+    return (
+        name != "git"
+        and known_paths(name) is not None
+        and _own_words([*words, "x"]) > _own_words(words)
+    )

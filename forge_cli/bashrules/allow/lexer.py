@@ -120,7 +120,9 @@ _CONTINUED = re.compile(r"(?:\\\n)+(?=[&|;<>()-])")
 """Backslash-newline after an operator, and a character that bash may join to it: ``&`` and ``>`` become ``&>``."""
 _BRACED = re.compile(r"\{[A-Za-z0-9_+-]*\}(?!(?:\\\n)*[<>])")
 _BRACE_WORD = re.compile(r"(?=[^\s{]*\{[^\s]*,)[A-Za-z0-9_./:@%+=*?{},-]+(?=[ \t\n;&|)]|\Z)")
-_DELIMITER = re.compile(r"(?:'([^'\n]+)'|\"([^\"\\$`\n]+)\"|\\([A-Za-z0-9_]+)|([A-Za-z0-9_]+))(?=[ \t\n;&|()<>]|\Z)")
+_DELIMITER = re.compile(
+    r"(?:'([^'\n]+)'|\"([^\"\\$`\n]+)\"|\\([A-Za-z0-9_]+)|([A-Za-z0-9_]+))(?=[ \t\n;&|()<>]|\Z)"
+)
 _EXPANDS = re.compile(r"(?<!\\)(?:\\\\)*[$`]|\\\Z")
 
 _UNUSUAL = re.compile(r"[^\t\n\x20-\x7e]")
@@ -155,7 +157,9 @@ def _word_of_braces(text: str) -> ShellWord:
 class Lexer:
     """Splits a line into tokens, one a call."""
 
-    def __init__(self, text: str, read_substitution: ReadSubstitution, pos: int = 0, depth: int = 0) -> None:
+    def __init__(
+        self, text: str, read_substitution: ReadSubstitution, pos: int = 0, depth: int = 0
+    ) -> None:
         self.text = text
         self.pos = pos
         self.depth = depth
@@ -346,7 +350,9 @@ class Lexer:
         if after in literal_before and not self.text.startswith("\\\n", self.pos + 1):
             return self._take()
         named = after.isalnum() or after in _SPECIAL_PARAMETERS
-        raise UnreadableLine(_AFTER_DOLLAR.get(after, VARIABLE if named else "'$' is not understood here"), self.pos)
+        raise UnreadableLine(
+            _AFTER_DOLLAR.get(after, VARIABLE if named else "'$' is not understood here"), self.pos
+        )
 
     def _substitution(self, *, quoted: bool) -> Expanded:
         start = self.pos
@@ -369,7 +375,9 @@ class Lexer:
         self._stay_in_line(raw)
         if "{" in raw or (self.pos < len(self.text) and self.text[self.pos] not in _ENDS_WORD):
             raise UnreadableLine(PROCESS_SUBSTITUTION, start)
-        return ShellWord(raw, bare=False, pieces=(Expanded(commands=commands, quoted=True, is_pipe=True),))
+        return ShellWord(
+            raw, bare=False, pieces=(Expanded(commands=commands, quoted=True, is_pipe=True),)
+        )
 
     def _brace_words(self, at: int, glued: bool) -> ShellToken | None:
         """The first word of a brace list at ``at``, the others of which come next; None where it is no plain list."""
@@ -398,7 +406,9 @@ class Lexer:
         if delimiter is None:
             raise UnreadableLine("the end of a here-document is not a plain word", self.pos)
         self.pos = delimiter.end()
-        self._heredocs.append(_Heredoc(next(filter(None, delimiter.groups())), delimiter[4] is not None, tabs))
+        self._heredocs.append(
+            _Heredoc(next(filter(None, delimiter.groups())), delimiter[4] is not None, tabs)
+        )
 
     def _skip_heredocs(self) -> None:
         for heredoc in self._heredocs:

@@ -46,7 +46,9 @@ class _Expect(Enum):
     """After ``)`` or ``}``."""
 
 
-_RESERVED = word_set("if then elif else fi for while until do done case esac select function coproc in [[ ]]")
+_RESERVED = word_set(
+    "if then elif else fi for while until do done case esac select function coproc in [[ ]]"
+)
 _NEXT = {
     ("if", "then"): "then",
     ("then", "elif"): "if",
@@ -71,7 +73,9 @@ def read_line(text: str) -> tuple[Simple, ...]:
     refuse_invisible(text)
     parser = _Parser(Lexer(text, _substituted))
     commands = parser.line()
-    return tuple(resolved(commands, parser.bindings) if parser.bindings or parser.expands else commands)
+    return tuple(
+        resolved(commands, parser.bindings) if parser.bindings or parser.expands else commands
+    )
 
 
 def _substituted(lexer: Lexer) -> list[Simple]:
@@ -154,7 +158,8 @@ class _Parser:
             if printers and plain and not redirected:
                 printed_by = tuple(tuple(each.texts) for each in printers)
                 self._commands[place] = replace(
-                    command, fed=Unknown("xargs adds words that are not known", printed_by=printed_by)
+                    command,
+                    fed=Unknown("xargs adds words that are not known", printed_by=printed_by),
                 )
 
     @property
@@ -170,7 +175,9 @@ class _Parser:
             case "redirect":
                 self._simple(token).redirects.append(self._redirect(token))
             case "heredoc":
-                self._simple(token).redirects.append(Redirect("<<", token.word, self._taken_descriptor()))
+                self._simple(token).redirects.append(
+                    Redirect("<<", token.word, self._taken_descriptor())
+                )
             case "newline":
                 self._newline(token)
             case ";" | "&":
@@ -232,7 +239,9 @@ class _Parser:
     def _assign(self, token: ShellToken) -> None:
         """``name=value``, by itself or before a command."""
         name, equals, _ = token.word.text.partition("=")
-        if not (equals and self._lexer.text.startswith(f"{name}=", token.at) and _NAME.fullmatch(name)):
+        if not (
+            equals and self._lexer.text.startswith(f"{name}=", token.at) and _NAME.fullmatch(name)
+        ):
             raise UnreadableLine(ASSIGNMENT, token.at)
         self._commands += self._substitutes(token.word)
         self._assigned.append(token)
@@ -248,7 +257,9 @@ class _Parser:
             return
         if self._piped:
             raise UnreadableLine(ASSIGNMENT, assigned[0].at)
-        if not all(_VARIABLE_NAME.fullmatch(token.word.text.partition("=")[0]) for token in assigned):
+        if not all(
+            _VARIABLE_NAME.fullmatch(token.word.text.partition("=")[0]) for token in assigned
+        ):
             words = [token.word for token in assigned]
             self._commands.append(Simple(assigned=words, at=assigned[0].at, beside=self._beside()))
         sure = len(self._nestings) == 1 and not self._conditional
@@ -257,7 +268,9 @@ class _Parser:
             first, *others = token.word.pieces or ("",)
             pieces = (str(first)[len(name) + 1 :], *others) if token.word.pieces else ()
             word = token.word._replace(text=value, pieces=pieces)
-            self.bindings.append(Binding(name, (word,), len(self._commands), sure=sure, at=token.at))
+            self.bindings.append(
+                Binding(name, (word,), len(self._commands), sure=sure, at=token.at)
+            )
 
     def _control(self, token: ShellToken) -> None:
         """A word that begins, continues or ends a loop or a condition."""
@@ -284,7 +297,9 @@ class _Parser:
         if loop:
             self._loops.append(len(self._commands))
             self._tangled = True
-        self._nestings.append(Nesting(len(self._commands), len(self._commands), outside=self._nestings[-1].beside))
+        self._nestings.append(
+            Nesting(len(self._commands), len(self._commands), outside=self._nestings[-1].beside)
+        )
         self._expect, self._piped = _Expect.COMMAND, False
 
     def _leave(self, word: str, at: int) -> None:
@@ -303,7 +318,9 @@ class _Parser:
     def _for(self, token: ShellToken) -> None:
         """``for name in words; do``: the words are known before the first round."""
         name, has_words = self._next().word, self._next()
-        if not (name.bare and _VARIABLE_NAME.fullmatch(name.text) and has_words.word == ShellWord("in")):
+        if not (
+            name.bare and _VARIABLE_NAME.fullmatch(name.text) and has_words.word == ShellWord("in")
+        ):
             raise UnreadableLine(CONTROL_FLOW, token.at)
         words: list[ShellWord] = []
         while (each := self._next()).kind == "word":
@@ -315,7 +332,9 @@ class _Parser:
             pass
         if each.kind != "word" or each.word != ShellWord("do"):
             raise UnreadableLine(_SYNTAX, each.at)
-        self.bindings.append(Binding(name.text, tuple(words), len(self._commands), loop=True, at=token.at))
+        self.bindings.append(
+            Binding(name.text, tuple(words), len(self._commands), loop=True, at=token.at)
+        )
         self._enter("do", loop=True)
 
     def _simple(self, token: ShellToken) -> Simple:
@@ -327,9 +346,13 @@ class _Parser:
                 raise UnreadableLine(f"it has more than {COMMANDS_AT_MOST} commands", token.at)
             nested = self._lexer.depth > 0
             sure = len(self._nestings) == 1 and not self._conditional and not nested
-            here = Simple(at=token.at, piped=self._piped, beside=self._beside(), sure=sure, nested=nested)
+            here = Simple(
+                at=token.at, piped=self._piped, beside=self._beside(), sure=sure, nested=nested
+            )
             if self._assigned:
-                here = replace(here, assigned=[each.word for each in self._assigned], at=self._assigned[0].at)
+                here = replace(
+                    here, assigned=[each.word for each in self._assigned], at=self._assigned[0].at
+                )
                 self._assigned = []
             self._commands.append(here)
             self._at = len(self._commands) - 1
@@ -342,7 +365,11 @@ class _Parser:
         operator, target = token.word.text, self._lexer.target()
         if target.pieces or target.unknown:
             raise UnreadableLine(target.unknown.why if target.unknown else VARIABLE, token.at)
-        if operator in ("<&", ">&") and target.text != "-" and not _PLAIN_TARGET.fullmatch(target.text):
+        if (
+            operator in ("<&", ">&")
+            and target.text != "-"
+            and not _PLAIN_TARGET.fullmatch(target.text)
+        ):
             raise UnreadableLine("the target of a copied descriptor is not plain", token.at)
         if target.text == "-" and not target.bare:
             raise UnreadableLine("the target of a copied descriptor is not plain", token.at)
@@ -394,7 +421,9 @@ class _Parser:
             raise UnreadableLine(_SYNTAX, token.at)
         kind = token.word.text or token.kind
         after = self._lexer.text[self._lexer.pos : self._lexer.pos + 1]
-        if (kind == "(" and after in ("(", "\\")) or (kind == "{" and after not in (" ", "\t", "\n")):
+        if (kind == "(" and after in ("(", "\\")) or (
+            kind == "{" and after not in (" ", "\t", "\n")
+        ):
             raise UnreadableLine(CONTROL_FLOW, token.at)
         self._enter(kind)
 

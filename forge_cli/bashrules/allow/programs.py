@@ -10,7 +10,11 @@ from msgspec import Struct
 from forge_cli.bashrules.programs.discarding import discard_hazard
 from forge_cli.bashrules.programs.git import git_hazard, git_options
 from forge_cli.bashrules.programs.options import known_options, options_of
-from forge_cli.bashrules.programs.subcommands import runner_named, starts_commands, subcommand_hazard
+from forge_cli.bashrules.programs.subcommands import (
+    runner_named,
+    starts_commands,
+    subcommand_hazard,
+)
 from forge_cli.bashrules.programs.table import KnownProgram, program, program_named, word_set
 
 _NAMES_A_FILE = re.compile(r"[/~]|\A[.@]|\.[A-Za-z][A-Za-z0-9]{0,9}\Z")
@@ -39,7 +43,9 @@ _INLINE = "it is given code as words, which is not analysed"
 _STDIN = "it would read its code from its input"
 _SCRIPT = "its script can start programs or write files"
 
-_SED_FLAGS = re.compile(r"-[nErsuz]+|--(?:quiet|silent|regexp-extended|separate|unbuffered|null-data|posix|debug)")
+_SED_FLAGS = re.compile(
+    r"-[nErsuz]+|--(?:quiet|silent|regexp-extended|separate|unbuffered|null-data|posix|debug)"
+)
 _SED_EXPRESSION = re.compile(r"-[nErsuz]*e|--expression")
 _SED_ADDRESS = r"(?:\d+(?:~\d+)?|\$|/(?:[^/\\\n[]|\\[^\n]|\[[^]/\\\n]+\])*/I?)"
 _SED_COMMAND = re.compile(
@@ -48,11 +54,15 @@ _SED_COMMAND = re.compile(
     r"|s([/|,#:@!])(?:(?!\1)[^\\\n[]|\\[^\n]|\[(?:(?!\1)[^]\\\n])+\])*\1(?:(?!\1)[^\\\n]|\\[^\n])*\1[gpiI0-9]*"
     r")\s*(?:;|\n|\Z|(?=\})))"
 )
-_AWK_HAZARD = re.compile(r"system|getline|(?<!\|)\|(?!\|)|print.*>|@|\bclose\b|\bfflush\b|\\\n", re.DOTALL)
+_AWK_HAZARD = re.compile(
+    r"system|getline|(?<!\|)\|(?!\|)|print.*>|@|\bclose\b|\bfflush\b|\\\n", re.DOTALL
+)
 """Behind ``print`` an angle bracket may open a file; before it, it compares."""
 _CURL_COOKIE = re.compile(r"-[A-Za-z#0-9]*b|--cook?i?e?")
 _CURL_FORMAT = re.compile(r"-[A-Za-z#0-9]*w|--w[a-z-]*=?")
-_DENO_PERMITS = re.compile(r"-[AcP].*|--(?:allow|perm|preload|require|import-map|config|unstable|env-file).*")
+_DENO_PERMITS = re.compile(
+    r"-[AcP].*|--(?:allow|perm|preload|require|import-map|config|unstable|env-file).*"
+)
 _LAUNCHER_VERSION = re.compile(r"-[23][.0-9]*(?:-\d+)?")
 _INLINE_MODULES = frozenset({""}) | word_set(
     "timeit code asyncio pdb sqlite3 pickle webbrowser idlelib turtledemo imaplib"
@@ -79,14 +89,20 @@ def program_hazard(name: str, argv: Argv, reach: int, *, known_only: bool = Fals
     return why if why or found.judged else unknown_option(argv.words, reach)
 
 
-def _runner_hazard(name: str, found: KnownProgram, words: list[str], reach: int, *, known_only: bool) -> str | None:
+def _runner_hazard(
+    name: str, found: KnownProgram, words: list[str], reach: int, *, known_only: bool
+) -> str | None:
     """Why a rule for a program that runs or loads files does not cover words that it does not spell."""
     known = git_options(words) if name == "git" and known_only else known_options(name)
-    if (known_only or "runner" in found.kind) and (other := known.unknown(words, reach, numbers=known_only)):
-        return (
-            f"{other} is none of the options of {name} that are known to start and write nothing; a rule can spell it"
-        )
-    if "runner" in found.kind and "--" in words[reach:] and (other := passed_on(words[words.index("--") + 1 :])):
+    if (known_only or "runner" in found.kind) and (
+        other := known.unknown(words, reach, numbers=known_only)
+    ):
+        return f"{other} is none of the options of {name} that are known to start and write nothing; a rule can spell it"
+    if (
+        "runner" in found.kind
+        and "--" in words[reach:]
+        and (other := passed_on(words[words.index("--") + 1 :]))
+    ):
         return f"{other} is passed on, and may name a file or a program; a rule can spell it"
     targets = list(known.operands(words)) if "targets" in found.kind else []
     if targets and targets[0] < reach <= targets[-1]:
@@ -98,7 +114,9 @@ def _minds_names(name: str, found: KnownProgram) -> bool:
     """Whether a program takes an operand for a format, an assignment or a subcommand, as a file may be called."""
     if "minds_names" in found.kind:
         return True
-    has_subcommands = any(map(found.says, ("known", "never", "spelled"))) or runner_named(name) is not None
+    has_subcommands = (
+        any(map(found.says, ("known", "never", "spelled"))) or runner_named(name) is not None
+    )
     return has_subcommands and not found.says("only_known")
 
 
@@ -128,7 +146,9 @@ def _python(argv: Argv) -> str | None:
             continue
         for place, letter in enumerate(word[1:], 2):
             if letter == "m":
-                return _module(word[place:] or next(values, ""), list(values), globs=bool(argv.globs))
+                return _module(
+                    word[place:] or next(values, ""), list(values), globs=bool(argv.globs)
+                )
             if letter in "WX":
                 if place == len(word):
                     next(values, "")
@@ -145,7 +165,9 @@ def _module(name: str, rest: Sequence[str], *, globs: bool) -> str | None:
     if name.partition(".")[0] in _INLINE_MODULES:
         return _INLINE
     second = len(rest) > _first_operand([name, *rest])
-    if (name in _SECOND_WRITES and (globs or second)) or (name in _OPTION_WRITES and _has_letter(rest, "o")):
+    if (name in _SECOND_WRITES and (globs or second)) or (
+        name in _OPTION_WRITES and _has_letter(rest, "o")
+    ):
         return f"python -m {name} would write a file"
     return None
 
@@ -191,8 +213,14 @@ def _sed(argv: Argv) -> str | None:
             explicit = True
             scripts.append(pos)
         pos += 1
-    texts = [argv.words[place] for place in scripts if place < len(argv.words) and place not in argv.globs]
-    return None if texts and len(texts) == len(scripts) and all(map(_reads_only, texts)) else _SCRIPT
+    texts = [
+        argv.words[place]
+        for place in scripts
+        if place < len(argv.words) and place not in argv.globs
+    ]
+    return (
+        None if texts and len(texts) == len(scripts) and all(map(_reads_only, texts)) else _SCRIPT
+    )
 
 
 def _reads_only(script: str) -> bool:
@@ -229,7 +257,11 @@ def _second_operand(argv: Argv) -> str | None:
 
 def _first_operand(words: Sequence[str]) -> int:
     """The place of the first operand behind a program; some take each word behind it for one, as behind ``--``."""
-    operands = (at for at, word in enumerate(words) if at and (word in ("-", "--") or not word.startswith("-")))
+    operands = (
+        at
+        for at, word in enumerate(words)
+        if at and (word in ("-", "--") or not word.startswith("-"))
+    )
     first = next(operands, len(words))
     return first + 1 if words[first : first + 1] == ["--"] else first
 
@@ -237,7 +269,9 @@ def _first_operand(words: Sequence[str]) -> int:
 def _tar(argv: Argv) -> str | None:
     """The first word may be options without a dash."""
     bundle = "".join(argv.words[1:2])
-    if bundle.startswith("-") or (1 not in argv.globs and options_of("tar").used([f"-{bundle}"]) is None):
+    if bundle.startswith("-") or (
+        1 not in argv.globs and options_of("tar").used([f"-{bundle}"]) is None
+    ):
         return None
     return f"tar {bundle} starts a program, goes elsewhere or writes"
 
@@ -255,9 +289,15 @@ def _curl(argv: Argv) -> str | None:
         cookies = _CURL_COOKIE.fullmatch(option) and "=" not in word
         if cookies or (option.startswith(("--data-u", "--url-q")) and "@" in word):
             return f"{word} may be a file that is read and sent"
-    values = [word for option, word in zip(argv.words, argv.words[1:], strict=False) if _CURL_FORMAT.fullmatch(option)]
+    values = [
+        word
+        for option, word in zip(argv.words, argv.words[1:], strict=False)
+        if _CURL_FORMAT.fullmatch(option)
+    ]
     values += [word[found.end() :] for word in argv.words if (found := _CURL_FORMAT.match(word))]
-    if any("%output{" in word for word in argv.words) or any(value.startswith("@") for value in values):
+    if any("%output{" in word for word in argv.words) or any(
+        value.startswith("@") for value in values
+    ):
         return "its format may write a file"
     return None
 
@@ -289,7 +329,9 @@ def unknown_option(words: Sequence[str], reach: int) -> str | None:
 def passed_on(words: Sequence[str]) -> str | None:
     """An option among words for another program that may name a file or a program, in this word or the next."""
     for word in words:
-        if word.startswith("-") and (_may_start(word) or _TELLS_WHAT_TO_START.search(word.partition("=")[0])):
+        if word.startswith("-") and (
+            _may_start(word) or _TELLS_WHAT_TO_START.search(word.partition("=")[0])
+        ):
             return word
     return None
 

@@ -21,7 +21,12 @@ _FIND_ACTIONS = word_set("-exec -execdir -ok -okdir -files0-from")
 
 
 def redirect_hazard(
-    redirect: Redirect, writable: Sequence[str], names: FileNames, *, moved: bool, unsure: str | None = None
+    redirect: Redirect,
+    writable: Sequence[str],
+    names: FileNames,
+    *,
+    moved: bool,
+    unsure: str | None = None,
 ) -> str | None:
     """Why a redirection is not harmless; once a line has ``moved``, no relative name is known to be in ``writable``.
 
@@ -35,28 +40,42 @@ def redirect_hazard(
     if redirect.target.glob:
         return f"the target of {operator} is a glob"
     if operator in _WRITES:
-        inside = any(is_inside(target, folder) for folder in writable) and not (moved and below(target))
+        inside = any(is_inside(target, folder) for folder in writable) and not (
+            moved and below(target)
+        )
         if inside and unsure and not names.keep_from_writing(target):
             return f"{unsure} may have made links, so that {operator} {target} may write elsewhere"
-        return None if inside and not names.keep_from_writing(target) else f"{operator} {target} writes a file"
+        return (
+            None
+            if inside and not names.keep_from_writing(target)
+            else f"{operator} {target} writes a file"
+        )
     if any(map(names.is_secret, target.split("/"))):
         return f"{target} may hold secrets"
     if operator != "<" or not below(target):
         return f"{operator} {target} reads outside the working directory"
-    return f"{unsure} may have made links, so that < {target} may read elsewhere" if unsure else None
+    return (
+        f"{unsure} may have made links, so that < {target} may read elsewhere" if unsure else None
+    )
 
 
-def secret_hazard(words: Sequence[ShellWord], reach: int, names: FileNames, scripts: Sequence[int] = ()) -> str | None:
+def secret_hazard(
+    words: Sequence[ShellWord], reach: int, names: FileNames, scripts: Sequence[int] = ()
+) -> str | None:
     """Why a command may read secrets: it names a file that holds some, and no rule of ``reach`` tokens does.
 
     The words at the places ``scripts`` are patterns or programs, and no names of files.
     """
-    if "prints" in program_named(program(words[0].text)).kind and not any(word.glob for word in words):
+    if "prints" in program_named(program(words[0].text)).kind and not any(
+        word.glob for word in words
+    ):
         return None
     if reads_no_content([word.text for word in words]):
         return None
     operands = (word for at, word in enumerate(words) if at >= max(reach, 1) and at not in scripts)
-    named = next((word.text for word in operands if names.named_secret(word.text, glob=word.glob)), None)
+    named = next(
+        (word.text for word in operands if names.named_secret(word.text, glob=word.glob)), None
+    )
     return f"{named} may hold secrets" if named else None
 
 

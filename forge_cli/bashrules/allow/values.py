@@ -121,7 +121,11 @@ def resolved(commands: Sequence[Simple], bindings: Sequence[Binding]) -> list[Si
 def _once(bindings: Sequence[Binding]) -> dict[str, Binding]:
     """The variables that are given values in one place only."""
     counted = [binding.name for binding in bindings]
-    return {binding.name: binding for binding in bindings if counted.count(binding.name) == 1 and binding.sure}
+    return {
+        binding.name: binding
+        for binding in bindings
+        if counted.count(binding.name) == 1 and binding.sure
+    }
 
 
 def _may_set(command: Simple) -> bool:
@@ -130,7 +134,9 @@ def _may_set(command: Simple) -> bool:
     if _SETS_MODES.fullmatch(" ".join(texts)):
         return False
     first = texts if texts[:1] == ["time"] else texts[:1]
-    return not _SETS_VARIABLES.isdisjoint(first) or ("printf" in first and any(map(_PRINTF_SETS.fullmatch, texts)))
+    return not _SETS_VARIABLES.isdisjoint(first) or (
+        "printf" in first and any(map(_PRINTF_SETS.fullmatch, texts))
+    )
 
 
 def _variants(command: Simple, place: int, known: dict[str, Binding]) -> Iterator[Simple]:
@@ -168,23 +174,33 @@ def _values(word: ShellWord, place: int, known: dict[str, Binding]) -> list[Shel
         if alone and parts[0].unknown and not parts[0].glob:
             found.append(parts[0]._replace(text=word.text))
         else:
-            found.append(parts[0] if alone else ShellWord(text, False, any(part.glob for part in parts)))
+            found.append(
+                parts[0] if alone else ShellWord(text, False, any(part.glob for part in parts))
+            )
     return found
 
 
-def _piece_values(piece: str | Expanded, place: int, known: dict[str, Binding]) -> list[ShellWord | None]:
+def _piece_values(
+    piece: str | Expanded, place: int, known: dict[str, Binding]
+) -> list[ShellWord | None]:
     """The possible values of one piece of a word; None where they are unknown."""
     if isinstance(piece, str):
         return [ShellWord(piece, False)]
     if piece.commands:
         return [_printed(piece)]
     binding = known.get(piece.variable)
-    if binding is None or not binding.start <= place < (binding.end or place + 1) or (binding.loop and not binding.end):
+    if (
+        binding is None
+        or not binding.start <= place < (binding.end or place + 1)
+        or (binding.loop and not binding.end)
+    ):
         return [None]
     rest = {name: other for name, other in known.items() if other.at < binding.at}
     values: list[ShellWord | None] = []
     for word in binding.values:
-        values += [_used(value, quoted=piece.quoted) for value in _values(word, binding.start, rest)]
+        values += [
+            _used(value, quoted=piece.quoted) for value in _values(word, binding.start, rest)
+        ]
     return values or [None]
 
 
@@ -196,7 +212,11 @@ def _used(value: ShellWord, *, quoted: bool) -> ShellWord | None:
         leads = value.text.startswith(("*", "?", "["))
         unknown = Unknown(VARIABLE, quoted, glob=value.text) if leads or not quoted else None
         return ShellWord(value.text, False, True, unknown=unknown)
-    return ShellWord(value.text, False) if quoted or (value.text and not _SPLITS.search(value.text)) else None
+    return (
+        ShellWord(value.text, False)
+        if quoted or (value.text and not _SPLITS.search(value.text))
+        else None
+    )
 
 
 def _unknown(word: ShellWord) -> ShellWord:
@@ -208,15 +228,25 @@ def _unknown(word: ShellWord) -> ShellWord:
 
 def prints_elsewhere(command: Simple) -> bool:
     """Whether something but its words decides what a command prints."""
-    silent = all((each.descriptor, each.target.text) == ("2", "/dev/null") for each in command.redirects)
-    return not silent or bool(command.assigned) or any(word.pieces or word.unknown for word in command.words)
+    silent = all(
+        (each.descriptor, each.target.text) == ("2", "/dev/null") for each in command.redirects
+    )
+    return (
+        not silent
+        or bool(command.assigned)
+        or any(word.pieces or word.unknown for word in command.words)
+    )
 
 
 def _printed(piece: Expanded) -> ShellWord:
     """The output of a substitution, with the pipeline that prints it where it is one, or the pipe to read it from."""
     if piece.is_pipe:
-        return ShellWord("<(...)", False, unknown=Unknown(PROCESS_SUBSTITUTION, quoted=True, is_pipe=True))
+        return ShellWord(
+            "<(...)", False, unknown=Unknown(PROCESS_SUBSTITUTION, quoted=True, is_pipe=True)
+        )
     commands: Sequence[Simple] = piece.commands
-    one = all(command.piped for command in commands[1:]) and not any(map(prints_elsewhere, commands))
+    one = all(command.piped for command in commands[1:]) and not any(
+        map(prints_elsewhere, commands)
+    )
     printed_by = tuple(tuple(command.texts) for command in commands) if one else ()
     return ShellWord("$(...)", False, unknown=Unknown(SUBSTITUTION, piece.quoted, printed_by))

@@ -11,7 +11,14 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from forge_cli.bashrules.block.quoting import ANSI_QUOTED, QUOTES, ansi_characters, could_be, protect, restore
+from forge_cli.bashrules.block.quoting import (
+    ANSI_QUOTED,
+    QUOTES,
+    ansi_characters,
+    could_be,
+    protect,
+    restore,
+)
 
 _FIRST_MARK, _MARKS_MAX = 0xF0000, 0xFFF0
 _MARK = re.compile("[\U000f0000-\U000ffffd]")
@@ -59,7 +66,9 @@ class Scattered(Struct, frozen=True):
     """Words with an expansion beside other text, as globs."""
 
     def may_hold(self, token: str) -> bool:
-        return any(token in words for words in self.words) or any(could_be(glob, token) for glob in self.globs)
+        return any(token in words for words in self.words) or any(
+            could_be(glob, token) for glob in self.globs
+        )
 
 
 @dataclass
@@ -78,7 +87,9 @@ class Marks:
         """The mark of a plain ``$name``, which is the same wherever it stands."""
         if (name, quoted) not in self._known:
             indirect = name.isdecimal() or name in ("@", "*")
-            self._known[name, quoted] = self.mark(Expansion(name, quoted, name in ("@", "*"), indirect))
+            self._known[name, quoted] = self.mark(
+                Expansion(name, quoted, name in ("@", "*"), indirect)
+            )
         return self._known[name, quoted]
 
     def of(self, mark: str) -> Expansion:
@@ -139,7 +150,9 @@ class Values:
         present = list(dict.fromkeys(_MARK.findall("".join(words))))
         if any(len(self._values.get(marks.of(mark).name, ())) > _VALUES_MAX for mark in present):
             raise TooMany
-        choices = {mark: found for mark in present if (found := self._candidates(marks.of(mark), marks, 0))}
+        choices = {
+            mark: found for mark in present if (found := self._candidates(marks.of(mark), marks, 0))
+        }
         if prod(map(len, choices.values())) > _VARIANTS_MAX:
             raise TooMany
         for values in product(*choices.values()):
@@ -147,12 +160,18 @@ class Values:
             for blank in ("", " ", "_") if choices else (" ", "_"):
                 yield _substituted(words, marks, chosen, blank)
             if "IFS" in self._values:
-                yield _substituted(words, marks, {mark: _SEPARATORS.sub(" ", chosen[mark]) for mark in chosen}, " ")
+                yield _substituted(
+                    words, marks, {mark: _SEPARATORS.sub(" ", chosen[mark]) for mark in chosen}, " "
+                )
 
     def scattered(self, words: Sequence[str], marks: Marks) -> Scattered:
         """All that the words could be, without a look at how it comes together."""
         expansions = {marks.of(mark).name: marks.of(mark) for mark in _MARK.findall("".join(words))}
-        few = [one for name, one in expansions.items() if len(self._values.get(name, ())) <= _VALUES_MAX]
+        few = [
+            one
+            for name, one in expansions.items()
+            if len(self._values.get(name, ())) <= _VALUES_MAX
+        ]
         given: set[str] = set()
         for one in few:
             for text in self._candidates(one, marks, 0):
@@ -160,7 +179,13 @@ class Values:
         plain = {text.rsplit("/", 1)[-1].casefold() for text in map(restore, words)}
         globs = [glob for word in words if (glob := _MARK.sub("*", word)) not in (word, "*")]
         return Scattered(
-            [*map(self._words_of, expansions), given, plain, {*map(str.casefold, map(restore, words))}], globs
+            [
+                *map(self._words_of, expansions),
+                given,
+                plain,
+                {*map(str.casefold, map(restore, words))},
+            ],
+            globs,
         )
 
     def _words_of(self, name: str) -> frozenset[str]:
@@ -185,7 +210,11 @@ class Values:
             found.update(dict.fromkeys(islice(words, _VALUES_MAX)))
         if expansion.edits is not None:
             sources = [set((value + expansion.edits).casefold()) for value in (*found, "")]
-            found.update(dict.fromkeys(token for token in self._tokens if any(set(token) <= one for one in sources)))
+            found.update(
+                dict.fromkeys(
+                    token for token in self._tokens if any(set(token) <= one for one in sources)
+                )
+            )
         return list(found)
 
     def _resolved(self, value: str, marks: Marks, depth: int) -> list[str]:
@@ -194,14 +223,18 @@ class Values:
             return [value]
         choices = [self._candidates(marks.of(mark), marks, depth) or [""] for mark in present]
         combined = islice(product(*choices), _VALUES_MAX + 1)
-        return [_replaced(value, dict(zip(present, chosen, strict=True)), "") for chosen in combined]
+        return [
+            _replaced(value, dict(zip(present, chosen, strict=True)), "") for chosen in combined
+        ]
 
 
 def _replaced(word: str, chosen: dict[str, str], otherwise: str) -> str:
     return _MARK.sub(lambda mark: chosen.get(mark[0], otherwise), word)
 
 
-def _substituted(words: Sequence[str], marks: Marks, chosen: dict[str, str], blank: str) -> list[str]:
+def _substituted(
+    words: Sequence[str], marks: Marks, chosen: dict[str, str], blank: str
+) -> list[str]:
     """The words that bash would make of these: what is not quoted is split."""
     result: list[str] = []
     split = {mark: restore(text) for mark, text in chosen.items()}

@@ -15,7 +15,9 @@ from forge_cli.bashrules.programs.table import word_set
 
 FrameKind = Literal["commands", "subst", "quotes", "braces", "bracket"]
 
-_DELIMITER = re.compile(r"[ \t]*((?:[^ \t\n;&|()<>\"'\\`$]|\\[^\n]|'[^'\n]*'|\"[^\"\n]*\")+)(?![$`\\\"'])")
+_DELIMITER = re.compile(
+    r"[ \t]*((?:[^ \t\n;&|()<>\"'\\`$]|\\[^\n]|'[^'\n]*'|\"[^\"\n]*\")+)(?![$`\\\"'])"
+)
 _LINE_MAX = 256
 """A line that is longer is not the end of a here-document that anybody means."""
 _QUOTING = re.compile(r"\\(.)|['\"]")
@@ -82,7 +84,9 @@ _PASSED_OVER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^]]*\])?\+?=|(?:builtin|
 _SETS_VARIABLES = word_set("for select read mapfile readarray set")
 _VALUES_MAX = 32
 _SUBSCRIPT = re.compile(r"\[[^]]*\]=")
-_STARTS_ITS_WORDS = word_set("eval time coproc builtin command exec nohup sudo env xargs bash sh zsh dash ksh")
+_STARTS_ITS_WORDS = word_set(
+    "eval time coproc builtin command exec nohup sudo env xargs bash sh zsh dash ksh"
+)
 _BETWEEN_COMMANDS = word_set("if then elif else fi while until do done ! { } esac")
 RESERVED = _BETWEEN_COMMANDS | _SETS_VARIABLES | word_set("case printf")
 """Words that mean more than themselves to the scan."""
@@ -165,10 +169,14 @@ class Frame:
     def _keep(self, text: str, marked: str, result: Scanned) -> None:
         assignment = _ASSIGNMENT.match(text) if "=" in text else None
         stores = text.startswith("-v") and "printf" in self.words
-        result.assigns = result.assigns or assignment is not None or stores or text in _SETS_VARIABLES
+        result.assigns = (
+            result.assigns or assignment is not None or stores or text in _SETS_VARIABLES
+        )
         if assignment:
             name, _, value = marked.partition("=")
-            result.assignments.append(Assignment(name.partition("[")[0].rstrip("+"), value, name.endswith("+")))
+            result.assignments.append(
+                Assignment(name.partition("[")[0].rstrip("+"), value, name.endswith("+"))
+            )
         elif self.expanded:
             result.starts_variable = result.starts_variable or self._starts_words
             result.doubt = result.doubt or (self._starts_words and "{" in text)
@@ -181,7 +189,9 @@ class Frame:
             self.words.append(text)
             self.named = self.named or assignment is None
 
-    def end_command(self, result: Scanned, end: int, *, nested: bool, pattern: bool = False) -> None:
+    def end_command(
+        self, result: Scanned, end: int, *, nested: bool, pattern: bool = False
+    ) -> None:
         """Keep the words so far as a command; as a ``pattern`` of ``case`` they are not expanded."""
         if self.start < 0:
             self.redirect = ""
@@ -191,7 +201,10 @@ class Frame:
         if words or marked:
             _note_values(marked or words, self.array, result)
             if pattern:
-                words, marked = [protect(word) for word in words], [protect(word) for word in marked]
+                words, marked = (
+                    [protect(word) for word in words],
+                    [protect(word) for word in marked],
+                )
             found = FoundCommand(words, self.start, end, nested, marked=marked)
             result.found.append(found)
             _expand_braces(found, result)
@@ -203,19 +216,25 @@ def _note_values(words: Sequence[str], array: str, result: Scanned) -> None:
     if array:
         values = [_SUBSCRIPT.sub("", word) for word in words[:_VALUES_MAX]]
         result.assignments += [Assignment(array, value) for value in (*values, " ".join(words))]
-    first = next((place for place, word in enumerate(words) if not _PASSED_OVER.match(word)), len(words))
+    first = next(
+        (place for place, word in enumerate(words) if not _PASSED_OVER.match(word)), len(words)
+    )
     name, rest = "".join(words[first : first + 1]), words[first + 1 :]
     if name not in _SETS_VARIABLES and name != "printf":
         return
     match name:
         case "for" | "select":
-            result.assignments += [Assignment("".join(rest[:1]), value) for value in rest[2 : 2 + _VALUES_MAX]]
+            result.assignments += [
+                Assignment("".join(rest[:1]), value) for value in rest[2 : 2 + _VALUES_MAX]
+            ]
         case "read" | "mapfile" | "readarray":
             result.fed |= {"REPLY", "MAPFILE", *rest}
         case "printf" if "".join(rest[:1]).startswith("-v"):
             variable = rest[0][2:] or "".join(rest[1:2])
             result.fed.add(variable)
-            result.assignments += [Assignment(variable, value) for value in rest[1 : 1 + _VALUES_MAX]]
+            result.assignments += [
+                Assignment(variable, value) for value in rest[1 : 1 + _VALUES_MAX]
+            ]
 
 
 def _expand_braces(found: FoundCommand, result: Scanned) -> None:
@@ -292,7 +311,12 @@ class Heredocs:
             end = self._text.find("\n", pos)
             end = len(self._text) if end < 0 else end
             line = before + self._text[pos:end]
-            if heredoc.expands and line.endswith("\\") and len(line) < _LINE_MAX and not line.endswith("\\\\"):
+            if (
+                heredoc.expands
+                and line.endswith("\\")
+                and len(line) < _LINE_MAX
+                and not line.endswith("\\\\")
+            ):
                 pos, before = end + 1, line[:-1]
                 continue
             before = ""

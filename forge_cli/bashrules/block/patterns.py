@@ -70,7 +70,13 @@ class Patterns:
         rests = self._by_name.get(name, {})
         spelling = spelling_of(name) if rests else Spelling()
         each_counts = not spelling.first_decides and (structured or name in table_index())
-        walk = partial(_comes_to, command, start + 1, spelling, between=(each_counts, each_counts or structured))
+        walk = partial(
+            _comes_to,
+            command,
+            start + 1,
+            spelling,
+            between=(each_counts, each_counts or structured),
+        )
         return next((index for rest, index in rests.items() if walk(index, rest)), None)
 
     def match_anywhere(self, words: Sequence[str]) -> tuple[int, int] | None:
@@ -87,16 +93,23 @@ class Patterns:
         first = _base(raw[start].casefold())
         head = [first] if is_glob(first) else []
         if first.startswith("git-"):
-            return self.match_glob(["git", first[4:], *raw[start + 1 : start + self._longest]], 0, GitWords(()))
+            return self.match_glob(
+                ["git", first[4:], *raw[start + 1 : start + self._longest]], 0, GitWords(())
+            )
         if head:
-            names = [name for name in self._by_name if len(first) > _GLOB_LENGTH or could_be(first, name)]
+            names = [
+                name for name in self._by_name if len(first) > _GLOB_LENGTH or could_be(first, name)
+            ]
         else:
             names = [name] if (name := restore(first)) in self._by_name else []
         for name in names:
             places = {start + 1, git.subcommand(start) if name == "git" else start + 1}
             for rest, index in self._by_name[name].items():
                 tokens = (name, *rest) if head else rest
-                if any(_could_begin([*head, *raw[place : place + len(rest)]], tokens) for place in places):
+                if any(
+                    _could_begin([*head, *raw[place : place + len(rest)]], tokens)
+                    for place in places
+                ):
                     return index
         return None
 
@@ -131,7 +144,10 @@ class Patterns:
         first, *others = (word.casefold() for word in words)
         for name, rests in self._by_name.items():
             if may_become(_base(first), name):
-                fits = (len(rest) <= len(others) and all(map(_argument_may_become, others, rest)) for rest in rests)
+                fits = (
+                    len(rest) <= len(others) and all(map(_argument_may_become, others, rest))
+                    for rest in rests
+                )
                 yield from (index for index, fit in zip(rests.values(), fits, strict=True) if fit)
 
 
@@ -164,11 +180,17 @@ def _comes_to(
         command.looked_at.add((pattern, pos, token, passed))
         word, wanted = _folded(words[pos]), tokens[token]
         is_option = word[:1] in ("-", "+") and len(word) > 1
-        if word == wanted if wanted[:1] == "-" else not is_option and spelling.means(word, wanted, token):
+        if (
+            word == wanted
+            if wanted[:1] == "-"
+            else not is_option and spelling.means(word, wanted, token)
+        ):
             todo += [] if passed and wanted[:1] == "-" else [(pos + 1, token + 1, False)]
         if is_option:
             todo += [(pos + width, token, passed) for width in spelling.passed(words[pos])]
-        elif between[token > 0] or (token == 0 and not spelling.groups.isdisjoint({word, f"{word}/{wanted}"})):
+        elif between[token > 0] or (
+            token == 0 and not spelling.groups.isdisjoint({word, f"{word}/{wanted}"})
+        ):
             todo.append((pos + 1, token, True))
     return False
 
@@ -189,7 +211,9 @@ def _could_begin(words: Sequence[str], tokens: tuple[str, ...]) -> bool:
 
 def _folded(word: str) -> str:
     """A word in lower case, a path in its shortest spelling."""
-    return posixpath.normpath(_SLASHES.sub("/", word)).casefold() if "/" in word else word.casefold()
+    return (
+        posixpath.normpath(_SLASHES.sub("/", word)).casefold() if "/" in word else word.casefold()
+    )
 
 
 def _base(word: str) -> str:
@@ -226,9 +250,17 @@ class Spelling(Struct, frozen=True):
             word = _AROUND_TARGET.sub("", word)
         if word == token:
             return True
-        if place == 0 and self.aliases and self.aliases.get(word, word) == self.aliases.get(token, token):
+        if (
+            place == 0
+            and self.aliases
+            and self.aliases.get(word, word) == self.aliases.get(token, token)
+        ):
             return True
-        return place < self.abbreviated and word not in ("", *self.names, *self.aliases) and token.startswith(word)
+        return (
+            place < self.abbreviated
+            and word not in ("", *self.names, *self.aliases)
+            and token.startswith(word)
+        )
 
 
 @lru_cache(maxsize=256)
@@ -240,14 +272,21 @@ def spelling_of(name: str) -> Spelling:
     abbreviated = max((row.abbreviates for row in found.rows), default=0)
     groups = found.names("groups")
     targets = "targets" in found.kind
-    return Spelling(options, _first_decides(found), abbreviated, names, _aliases(found), groups, targets)
+    return Spelling(
+        options, _first_decides(found), abbreviated, names, _aliases(found), groups, targets
+    )
 
 
 def _first_decides(found: KnownProgram) -> bool:
     if "targets" in found.kind:
         return False
     kinds = {"subcommands", "interpreter", "runs_file", "python"}
-    return bool(found.below) or starts_commands(found) or any(map(found.says, _SUBCOMMANDS)) or bool(kinds & found.kind)
+    return (
+        bool(found.below)
+        or starts_commands(found)
+        or any(map(found.says, _SUBCOMMANDS))
+        or bool(kinds & found.kind)
+    )
 
 
 def _aliases(found: KnownProgram) -> dict[str, str]:

@@ -18,13 +18,25 @@ _ANSI = re.compile(
     r"\\(?:x\{([0-9A-Fa-f]+)\}?|x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|([0-7]{1,3})|c(.)|(.))",
     re.DOTALL,
 )
-_ANSI_LETTERS = {"a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_ANSI_LETTERS = {
+    "a": "\a",
+    "b": "\b",
+    "e": "\x1b",
+    "E": "\x1b",
+    "f": "\f",
+    "n": "\n",
+    "r": "\r",
+    "t": "\t",
+    "v": "\v",
+}
 _KEEPS_BACKSLASH = re.compile(r"[^\\'\"?]")
 _BRACE_MARK = re.compile(r"[{},]")
 _SEQUENCE = re.compile(r"([A-Za-z]|-?\d{1,6})\.\.([A-Za-z]|-?\d{1,6})(?:\.\.-?\d+)?")
 
 _EXPANDS = re.compile(r"[*?]|\[.|(?:\A|[=:])~")
-_PARTS = re.compile(r"(\*+)|(\?)|(\[[!^]?\]?(?:\[[:.=][^]]*\]|[^]])*\])|((?:(?<=[=:])|\A)~[^/]*)|(.)", re.DOTALL)
+_PARTS = re.compile(
+    r"(\*+)|(\?)|(\[[!^]?\]?(?:\[[:.=][^]]*\]|[^]])*\])|((?:(?<=[=:])|\A)~[^/]*)|(.)", re.DOTALL
+)
 _LONGEST = 256
 """A longer glob is taken for one that could be anything."""
 
@@ -86,7 +98,9 @@ def expand_braces(word: str) -> list[str] | None:
             done.append(prefix + rest)
         else:
             start, end, choices = found
-            todo.extend((prefix + rest[:start], choice + rest[end:]) for choice in reversed(choices))
+            todo.extend(
+                (prefix + rest[:start], choice + rest[end:]) for choice in reversed(choices)
+            )
         if len(done) + len(todo) > BRACE_LIMIT:
             return None
     return done
@@ -105,7 +119,9 @@ def _first_braces(text: str) -> tuple[int, int, list[str]] | None:
             opened[-1].append(mark.start())
         else:
             cuts = opened.pop()
-            if (first is None or cuts[0] < first[0]) and (choices := _choices(text, cuts, mark.start())):
+            if (first is None or cuts[0] < first[0]) and (
+                choices := _choices(text, cuts, mark.start())
+            ):
                 first = cuts[0], mark.end(), choices
             if first and not opened:
                 break
@@ -165,7 +181,12 @@ def _bracket(text: str) -> re.Pattern[str]:
     inside, negated = text[1:-1], text[1:2] in ("!", "^")
     if "[" in inside or "\\" in inside:
         return _ANY
-    inside = (inside[1:] if negated else inside).replace("]", "\\]").replace("^", "\\^").replace("&", "\\&")
+    inside = (
+        (inside[1:] if negated else inside)
+        .replace("]", "\\]")
+        .replace("^", "\\^")
+        .replace("&", "\\&")
+    )
     try:
         return re.compile(f"[{'^' if negated else ''}{restore(inside)}]", re.IGNORECASE)
     except re.error:

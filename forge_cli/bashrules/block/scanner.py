@@ -31,7 +31,9 @@ _BRACES_RUN = re.compile(r"[^\"'\\$`}\]<>]+")
 _JOINED = r"(?:\\\n)*+"
 """Backslash-newlines, which bash takes out before it looks at the operator that they stand in."""
 _REDIRECT = re.compile(
-    "<J<J<|<J<(?:J-)?|<J>|[<>]J&(?:(?:[ \t]|\\\\\n)*-)?|>J>|>J[|]|&J>(?:J>)?|[<>]".replace("J", _JOINED)
+    "<J<J<|<J<(?:J-)?|<J>|[<>]J&(?:(?:[ \t]|\\\\\n)*-)?|>J>|>J[|]|&J>(?:J>)?|[<>]".replace(
+        "J", _JOINED
+    )
 )
 _PROCESS = re.compile(f"[<>]{_JOINED}[(]")
 _BACKTICKS = re.compile(r"`([^`\\]*(?:\\.[^`\\]*)*)`", re.DOTALL)
@@ -42,7 +44,9 @@ _NAMED = f"[A-Za-z_](?:{_JOINED}[A-Za-z0-9_])*"
 _NAME = re.compile(rf"\${_JOINED}(?:{_NAMED}|[0-9@*#?$!-]|\{{{_JOINED}{_NAMED}{_JOINED}\}})")
 _OPENS = re.compile(rf"\${_JOINED}([({{[])")
 _ARITHMETIC = re.compile(rf"\${_JOINED}\({_JOINED}\(")
-_EXPANSION = re.compile(rf"\${_JOINED}\{{{_JOINED}([!#]?){_JOINED}({_NAMED}|[0-9@*]+){_JOINED}(\[[^]}}]*\])?{_JOINED}")
+_EXPANSION = re.compile(
+    rf"\${_JOINED}\{{{_JOINED}([!#]?){_JOINED}({_NAMED}|[0-9@*]+){_JOINED}(\[[^]}}]*\])?{_JOINED}"
+)
 _DEFAULTS = re.compile(r":?[-=+?]")
 _INSIDE_MAX = 512
 _ARRAY = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\+?=")
@@ -72,16 +76,26 @@ class _Scanner:
         self._ground = len(self._frames)
 
     def scan(self) -> Scanned:
-        inside = {"commands": self._in_commands, "subst": self._in_commands, "quotes": self._in_quotes}
+        inside = {
+            "commands": self._in_commands,
+            "subst": self._in_commands,
+            "quotes": self._in_quotes,
+        }
         budget = self.result.budget
         while self.pos < len(self.text) and budget.steps > 0:
             budget.steps -= 1
             frame = self._frames[-1]
             inside.get(frame.kind, self._in_braces)(frame)
         if self.pos < len(self.text):
-            self.result.give_up(min((frame.start for frame in self._owners if frame.start >= 0), default=self.pos))
+            self.result.give_up(
+                min((frame.start for frame in self._owners if frame.start >= 0), default=self.pos)
+            )
         else:
-            self._doubt_if(len(self._frames) != self._ground or bool(self._heredocs) or self._owners[0].case > 0)
+            self._doubt_if(
+                len(self._frames) != self._ground
+                or bool(self._heredocs)
+                or self._owners[0].case > 0
+            )
         for frame in self._owners:
             self._end_command(frame)
         self._doubt_if(self.result.assigns and self.result.starts_variable)
@@ -263,7 +277,13 @@ class _Scanner:
     def _open_expansion(self, owner: Frame, opens: re.Match[str], quoted: bool) -> None:
         opener = opens[1]
         if opener == "{":
-            starts_commands = self.text[opens.end() : opens.end() + 1] in (" ", "\t", "\n", "|", "\\")
+            starts_commands = self.text[opens.end() : opens.end() + 1] in (
+                " ",
+                "\t",
+                "\n",
+                "|",
+                "\\",
+            )
             self._doubt_if(owner.at_name or starts_commands)
         arithmetic = _ARITHMETIC.match(self.text, self.pos) is not None
         head = _EXPANSION.match(self.text, self.pos) if opener == "{" else None
@@ -286,7 +306,9 @@ class _Scanner:
         if found:
             expansion.default = inside[found.end() :]
             if "=" in found[0]:
-                self.result.assignments += [Assignment(expansion.name, text) for text in defaults(expansion.default)]
+                self.result.assignments += [
+                    Assignment(expansion.name, text) for text in defaults(expansion.default)
+                ]
         elif inside:
             expansion.edits = inside
 
@@ -337,7 +359,9 @@ class _Scanner:
         if operator in ("<<", "<<-"):
             self._doubt_if(frame.arithmetic or self.text.startswith("\\\n", self.pos))
             if not frame.arithmetic:
-                self.pos = self._heredocs.announce(self.pos, tabs=operator == "<<-", depth=self._depth)
+                self.pos = self._heredocs.announce(
+                    self.pos, tabs=operator == "<<-", depth=self._depth
+                )
         elif operator and not operator.endswith("-"):
             frame.redirect = operator
 

@@ -13,7 +13,13 @@ from msgspec import Struct
 from forge_cli.bashrules.block.expansions import Marks, Scattered, TooMany, Values
 from forge_cli.bashrules.block.frames import FoundCommand, ScanBudget, Scanned
 from forge_cli.bashrules.block.patterns import CommandWords, Patterns
-from forge_cli.bashrules.block.quoting import ansi_characters, bare_words, expanding_words, expands, restore
+from forge_cli.bashrules.block.quoting import (
+    ansi_characters,
+    bare_words,
+    expanding_words,
+    expands,
+    restore,
+)
 from forge_cli.bashrules.block.scanner import scan
 from forge_cli.bashrules.block.unwrap import Fed, makefile_script, unwrap
 from forge_cli.bashrules.programs.table import word_set
@@ -29,7 +35,9 @@ _STARTS_NOTHING = word_set(
     "md5sum sha1sum sha256sum cd pushd true false test ["
 )
 """Programs that start no others, and print nothing that their words say, so that it could be read as a script."""
-_DEFINES = re.compile(r"\([\s\\]*\)|\b(?:function|alias|eval|source|enable)\b|(?:^|[\s;&|])\.\s|BASH_|PATH")
+_DEFINES = re.compile(
+    r"\([\s\\]*\)|\b(?:function|alias|eval|source|enable)\b|(?:^|[\s;&|])\.\s|BASH_|PATH"
+)
 """Words by which a name may come to stand for something else."""
 _GLOB = re.compile(r"[*?~]|\[.")
 _WORDS_A_STEP = 16
@@ -134,7 +142,9 @@ class Search:
 
     def _search(self, job: _Job) -> Hit | None:
         self._budget.steps -= _STEPS_A_SCRIPT
-        scanned = scan(job.text, self._budget, self._marks, body=job.body) if job.level else self._scanned
+        scanned = (
+            scan(job.text, self._budget, self._marks, body=job.body) if job.level else self._scanned
+        )
         self._queue(scanned.scripts, job.level + 1)
         self._queue(scanned.bodies, job.level + 1, body=True)
         self._data += scanned.data
@@ -185,7 +195,9 @@ class Search:
     def _line_words(self) -> set[str]:
         return {word.casefold() for word in chain.from_iterable(bare_words(self._line))}
 
-    def _search_command(self, found: FoundCommand, raw: Sequence[str], level: int) -> tuple[Hit | None, bool]:
+    def _search_command(
+        self, found: FoundCommand, raw: Sequence[str], level: int
+    ) -> tuple[Hit | None, bool]:
         words = raw if "".join(raw).isascii() else [restore(word) for word in raw]
         git = CommandWords(words)
         inside = unwrap(words, git)
@@ -195,7 +207,9 @@ class Search:
             if pattern is None and globs:
                 pattern = self._match_glob(raw, start, git)
             if pattern is not None:
-                return Hit(pattern, tuple(words[start:]), found.nested or level > 0 or start > 0), False
+                return Hit(
+                    pattern, tuple(words[start:]), found.nested or level > 0 or start > 0
+                ), False
         if words[0] in _PRINTS and not self._given:
             self._print(words[1:])
         self._reads_script = self._reads_script or inside.reads_script

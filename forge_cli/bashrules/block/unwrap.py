@@ -89,7 +89,14 @@ class _Unwrapper:
     @cached_property
     def _plain_from(self) -> int:
         """The place from which on all words are plain."""
-        return next((pos + 1 for pos in reversed(range(len(self._words))) if not _PLAIN.fullmatch(self._words[pos])), 0)
+        return next(
+            (
+                pos + 1
+                for pos in reversed(range(len(self._words)))
+                if not _PLAIN.fullmatch(self._words[pos])
+            ),
+            0,
+        )
 
     def all(self) -> Unwrapped:
         while self._todo:
@@ -126,13 +133,19 @@ class _Unwrapper:
             case "fd" | "fdfind":
                 self._once("fd", self._after_options, name)
             case "git":
-                self._once("git", self._scripts, scripts_in_git(self._words, self._git.subcommand(start)))
+                self._once(
+                    "git", self._scripts, scripts_in_git(self._words, self._git.subcommand(start))
+                )
             case "make" | "gmake" | "bmake":
                 self._once("make", self._make, start)
             case _ if "python" in program_named(name).kind:
                 self._module(start)
             case "trap":
-                self._once("trap", self._scripts, (w for w in self._words[start + 1 : start + 4] if w[:1] != "-"))
+                self._once(
+                    "trap",
+                    self._scripts,
+                    (w for w in self._words[start + 1 : start + 4] if w[:1] != "-"),
+                )
             case "alias":
                 self._once("alias", self._aliases, start)
             case "." | "source":
@@ -174,7 +187,9 @@ class _Unwrapper:
         words = self._words[start + 1 :]
         values = [word.partition("=")[2] for word in words if "=" in word]
         self._scripts(map(makefile_script, [*values, *options_of("make").arguments(words)]))
-        self._result.reads_makefile = any(word[:1] == "-" and ("f" in word or word == "-") for word in words)
+        self._result.reads_makefile = any(
+            word[:1] == "-" and ("f" in word or word == "-") for word in words
+        )
 
     def _once(self, key: str, action: Callable[..., None], *args: object) -> None:
         """Do what looks at all the words only once, or many such commands in one would take quadratic time."""
@@ -224,7 +239,11 @@ class _Unwrapper:
         """``xargs`` and ``parallel`` give words to the command inside: from their input, or from behind ``:::``."""
         words = self._words[start + 1 : start + 1 + _FED_MAX]
         given = words.index(":::") if ":::" in words else len(words)
-        options = [(word, after) for word, after in zip(words, [*words[1:], ""], strict=True) if word[:2] == "-I"]
+        options = [
+            (word, after)
+            for word, after in zip(words, [*words[1:], ""], strict=True)
+            if word[:2] == "-I"
+        ]
         replaced = next((word[2:] or after for word, after in options), "{}")
         for place in list(wrapper.candidates(self._words, start))[:_CANDIDATES_MAX]:
             fed = Fed(tuple(self._words[place : start + 1 + given]), replaced)
@@ -234,7 +253,9 @@ class _Unwrapper:
     def _reparse(self, start: int, wrapper: Wrapper) -> None:
         places = list(wrapper.candidates(self._words, start)) or [start + 1]
         self._todo.extend(places)
-        self._scripts(iter([" ".join(self._words[start + 1 :]), " ".join(self._words[places[-1] :])]))
+        self._scripts(
+            iter([" ".join(self._words[start + 1 :]), " ".join(self._words[places[-1] :])])
+        )
         if wrapper.feeds:
             self._scripts(word for word in self._words[start + 1 :] if not _PLAIN.fullmatch(word))
 
@@ -254,7 +275,11 @@ class _Unwrapper:
         """The first words that may be its subcommand: options with values stand before it as well as behind it."""
         places, operands = self._ends_of(name, runner), runner.wrapper.operands
         first = bisect_right(places, start)
-        ends = [end for end in places[first : first + _SUBCOMMANDS_MAX] if end <= start + _SHELL_OPTIONS_MAX]
+        ends = [
+            end
+            for end in places[first : first + _SUBCOMMANDS_MAX]
+            if end <= start + _SHELL_OPTIONS_MAX
+        ]
         for end in ends:
             if runner.wrapper.command:
                 self._todo.append(end)
@@ -304,7 +329,11 @@ class _Unwrapper:
     def _shell(self, start: int) -> None:
         """Options, then a script file, or with ``-c`` a script; to most shells but bash ``&>`` ends a command."""
         script, stdin, values, pos = False, False, [], start + 1
-        while pos < len(self._words) and self._words[pos][:1] in ("-", "+") and len(self._words[pos]) > 1:
+        while (
+            pos < len(self._words)
+            and self._words[pos][:1] in ("-", "+")
+            and len(self._words[pos]) > 1
+        ):
             option = self._words[pos]
             if pos - start > _SHELL_OPTIONS_MAX:
                 self._result.doubt = True
@@ -323,7 +352,11 @@ class _Unwrapper:
             self._scripts(iter([*values, operand, operand.replace("&>", "& >")]))
         else:
             self._todo.append(pos)
-        if stdin or operand in ("", "{}") or (not script and operand in ("-", "/dev/stdin", "/dev/fd/0")):
+        if (
+            stdin
+            or operand in ("", "{}")
+            or (not script and operand in ("-", "/dev/stdin", "/dev/fd/0"))
+        ):
             self._result.reads_script = True
 
 

@@ -49,7 +49,11 @@ def _may_come_to_discard(words: Sequence[str]) -> bool:
         if not paths or any(path_ends(words, 0, paths)):
             return True
     beginning = "/".join(words[1:])
-    return any(path.startswith(f"{beginning}/") for path in program_named(name).words("discarding") if beginning)
+    return any(
+        path.startswith(f"{beginning}/")
+        for path in program_named(name).words("discarding")
+        if beginning
+    )
 
 
 def discarding_words(words: Sequence[str]) -> Iterator[int]:
@@ -101,7 +105,9 @@ def git_form(words: Sequence[str], nested: Callable[[Sequence[str]], int]) -> in
     forms = frozenset[str]().union(*(row.forms for row in git_rows(words[place])))
     if not forms:
         return place - 1 + nested(words[place:])
-    return place + 1 if words[place + 1 : place + 2] and words[place + 1] in forms else len(words) - 1
+    return (
+        place + 1 if words[place + 1 : place + 2] and words[place + 1] in forms else len(words) - 1
+    )
 
 
 def possible_files(words: Sequence[str]) -> Iterator[str]:

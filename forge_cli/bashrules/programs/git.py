@@ -11,7 +11,17 @@ from forge_cli.bashrules.programs.table import ProgramRow, below, program, progr
 
 _CONFIG_READS = frozenset({"--get", "--get-all", "--get-regexp", "--get-urlmatch", "--list", "-l"})
 _CONFIG_SCOPES = frozenset(
-    {"--global", "--system", "--local", "--worktree", "--show-origin", "--show-scope", "--name-only", "-z", "--null"}
+    {
+        "--global",
+        "--system",
+        "--local",
+        "--worktree",
+        "--show-origin",
+        "--show-scope",
+        "--name-only",
+        "-z",
+        "--null",
+    }
 )
 _MAKES_FOLDERS = frozenset({"clone", "init", "worktree"})
 _SENDS = frozenset({"push"})
@@ -82,24 +92,34 @@ def git_hazard(words: Sequence[str], *, globs: bool = False) -> str | None:
         return f"-C {outside} may leave the working directory"
     if words[place - 1] == "-C":
         return "-C needs a directory"
-    if subcommand == "help" and next((word for word in rest if not word.startswith("-")), "") != "".join(rest):
+    if subcommand == "help" and next(
+        (word for word in rest if not word.startswith("-")), ""
+    ) != "".join(rest):
         return "git help with options can start a browser"
     if subcommand == "config" and not _reads_config(rest):
         return "git config can set what git starts"
-    return _place_hazard(subcommand, rest) or Options.of(tuple(git_rows(subcommand))).used(list(dict.fromkeys(rest)))
+    return _place_hazard(subcommand, rest) or Options.of(tuple(git_rows(subcommand))).used(
+        list(dict.fromkeys(rest))
+    )
 
 
 def _place_hazard(subcommand: str, words: Sequence[str]) -> str | None:
     """Why a command writes elsewhere, or into a repository in a folder, whose hooks would run."""
-    operands = [word for at, word in enumerate(words) if not word.startswith("-") or "--" in words[:at]]
+    operands = [
+        word for at, word in enumerate(words) if not word.startswith("-") or "--" in words[:at]
+    ]
     made = operands[1:][-1:] if subcommand == "clone" else operands
-    if subcommand in _MAKES_FOLDERS and (outside := next((word for word in made if not below(word)), None)):
+    if subcommand in _MAKES_FOLDERS and (
+        outside := next((word for word in made if not below(word)), None)
+    ):
         return f"{outside} is outside of the working directory"
     if subcommand in _SENDS:
         values = [word.partition("=")[2] for word in words if word.startswith("--")]
         if folder := next(filter(_is_folder, [*_repositories(words), *values]), None):
             return f"{folder} may be a folder, and hooks in it would run"
-    set_up = operands[1:] if subcommand == "remote" and operands[:1] in (["add"], ["set-url"]) else ()
+    set_up = (
+        operands[1:] if subcommand == "remote" and operands[:1] in (["add"], ["set-url"]) else ()
+    )
     folder = next(filter(_is_folder, set_up), None)
     return f"{folder} may be a folder, and hooks in it would run" if folder else None
 
@@ -124,8 +144,12 @@ def _is_folder(word: str) -> bool:
 
 def _reads_config(words: Sequence[str]) -> bool:
     operands = [word for word in words if not word.startswith("-")]
-    known = all(word in _CONFIG_READS or word in _CONFIG_SCOPES for word in words if word.startswith("-"))
-    return known and (len(operands) <= 1 or operands[0] in ("get", "list") or not _CONFIG_READS.isdisjoint(words))
+    known = all(
+        word in _CONFIG_READS or word in _CONFIG_SCOPES for word in words if word.startswith("-")
+    )
+    return known and (
+        len(operands) <= 1 or operands[0] in ("get", "list") or not _CONFIG_READS.isdisjoint(words)
+    )
 
 
 def scripts_in_git(words: Sequence[str], place: int) -> Iterator[str]:
@@ -140,7 +164,9 @@ def scripts_in_git(words: Sequence[str], place: int) -> Iterator[str]:
         if word in ("-c", "--config", "--config-env"):
             yield from _configured(after)
         elif word.startswith(("-c", "--config=", "--config-env=")):
-            yield from _configured(word.removeprefix("--config-env=").removeprefix("--config=").removeprefix("-c"))
+            yield from _configured(
+                word.removeprefix("--config-env=").removeprefix("--config=").removeprefix("-c")
+            )
         elif word in starting:
             yield word.partition("=")[2] or after
         elif word[1:2] != "-" and (letter := _STARTING_LETTER.search(word)):

@@ -98,8 +98,12 @@ class Options(Struct, frozen=True):
         if word in ("-o/dev/null", "-o=/dev/null", "--output=/dev/null"):
             return True
         letters = "" if word.startswith("--") else word[1:-1]
-        clustered = word.endswith("o") and not any(letter in self.writes.letters for letter in letters)
-        return list(after) == ["/dev/null"] and (word == "--output" or (word.startswith("-") and clustered))
+        clustered = word.endswith("o") and not any(
+            letter in self.writes.letters for letter in letters
+        )
+        return list(after) == ["/dev/null"] and (
+            word == "--output" or (word.startswith("-") and clustered)
+        )
 
     def arguments(self, words: Sequence[str]) -> Iterator[str]:
         """The programs that these arguments start."""
@@ -111,7 +115,9 @@ class Options(Struct, frozen=True):
             elif starts.has(word):
                 value = word.partition("=")[2]
                 yield from (value, value.partition("=")[2])
-                clustered = (word[at + 1 :] for at, letter in enumerate(word) if letter in starts.letters)
+                clustered = (
+                    word[at + 1 :] for at, letter in enumerate(word) if letter in starts.letters
+                )
                 yield from islice(clustered, _CLUSTER_MAX)
                 yield from words[place + 1 : place + 2]
 

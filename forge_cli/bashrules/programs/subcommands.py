@@ -42,19 +42,27 @@ def subcommands(words: Sequence[str], start: int) -> Iterator[int]:
         yield len(words)
 
 
-def path_ends(words: Sequence[str], start: int, paths: Iterable[str], *, abbreviated: bool = False) -> Iterator[int]:
+def path_ends(
+    words: Sequence[str], start: int, paths: Iterable[str], *, abbreviated: bool = False
+) -> Iterator[int]:
     """Ends of a path of subcommands such as ``compose/exec``, with options between its parts."""
     split = [path.split("/") for path in paths]
     return _ends(words, start, split, abbreviated=abbreviated)
 
 
-def _ends(words: Sequence[str], start: int, paths: list[list[str]], *, abbreviated: bool) -> Iterator[int]:
+def _ends(
+    words: Sequence[str], start: int, paths: list[list[str]], *, abbreviated: bool
+) -> Iterator[int]:
     for pos in subcommands(words, start):
         if pos == len(words):
             yield pos
             return
         word = words[pos]
-        rests = [path[1:] for path in paths if path[0] == word or (abbreviated and path[0].startswith(word))]
+        rests = [
+            path[1:]
+            for path in paths
+            if path[0] == word or (abbreviated and path[0].startswith(word))
+        ]
         if [] in rests:
             yield pos
         if longer := [rest for rest in rests if rest]:
@@ -90,7 +98,9 @@ class SubcommandRunner(Struct, frozen=True):
 
     def may_end_at(self, word: str) -> bool:
         """Whether a path may end with this word, wherever it stands."""
-        return word in self.last or (self.abbreviated and any(last.startswith(word) for last in self.last))
+        return word in self.last or (
+            self.abbreviated and any(last.startswith(word) for last in self.last)
+        )
 
 
 @lru_cache(maxsize=4096)
@@ -217,7 +227,9 @@ class Wrapper(Struct, frozen=True):
         pos += self.operands
         return pos if pos < len(words) and not words[pos].startswith("-") else None
 
-    def candidates(self, words: Sequence[str], start: int, walked: Walked | None = None) -> Iterator[int]:
+    def candidates(
+        self, words: Sequence[str], start: int, walked: Walked | None = None
+    ) -> Iterator[int]:
         """Every place where the command inside could start, however the options are to be understood.
 
         What an earlier walk over the same words has ``walked`` is not walked again: it led to the same places.
@@ -249,7 +261,9 @@ def wrapper_named(name: str) -> Wrapper | None:
 
 def starts_commands(found: KnownProgram) -> bool:
     """Whether a program is there to start the command among its words, or the script that it is given."""
-    return not found.kind.isdisjoint({"shell", "starter"}) or any(row.runs is not None for row in found.rows)
+    return not found.kind.isdisjoint({"shell", "starter"}) or any(
+        row.runs is not None for row in found.rows
+    )
 
 
 def named_tool(words: Sequence[str]) -> tuple[int, str] | None:
@@ -267,7 +281,9 @@ def named_tool(words: Sequence[str]) -> tuple[int, str] | None:
     for pos in tuple(places):
         if list(words[pos : pos + 1]) in (["run"], ["run-script"]):
             places += subcommands(words, pos)
-    return next(((pos, words[pos]) for pos in places if pos < len(words) and words[pos] in tools), None)
+    return next(
+        ((pos, words[pos]) for pos in places if pos < len(words) and words[pos] in tools), None
+    )
 
 
 def python_module(words: Sequence[str]) -> tuple[int, str] | None:

@@ -82,7 +82,11 @@ class KnownProgram(Struct, frozen=True):
         below = tuple(row for row in rows if row.below)
         kind = frozenset[str]().union(*(row.kind for row in above))
         judged = "reader" in kind or any(map(cls(above).says, _JUDGED))
-        minds = bool(below) or any(map(cls(above).says, _MINDED)) or not kind.isdisjoint({"state", "interactive"})
+        minds = (
+            bool(below)
+            or any(map(cls(above).says, _MINDED))
+            or not kind.isdisjoint({"state", "interactive"})
+        )
         return cls(above, below, kind, judged, minds)
 
     def words(self, key: str) -> tuple[str, ...]:

@@ -19,7 +19,19 @@ _LOADING = word_set(
     bundle_gemfile openssl_modules
     """
 )
-_LOADING_PREFIXES = ("ld_", "dyld_", "git_", "bash_", "ssh_", "sudo_", "npm_", "pip_", "coreclr_", "cor_", "ansible_")
+_LOADING_PREFIXES = (
+    "ld_",
+    "dyld_",
+    "git_",
+    "bash_",
+    "ssh_",
+    "sudo_",
+    "npm_",
+    "pip_",
+    "coreclr_",
+    "cor_",
+    "ansible_",
+)
 _LOADING_PART = re.compile(
     r"(?:^|_)(?:config|conf|cfg|rc|init|preload|hooks?|plugins?|wrapper|launcher|runner|linker|command|cmd|editor|pager"
     r"|browser|shell|askpass|options|opts|opt|addopts|args|startup|exec|executable|rsh|ssh|profile|profiler|proxy)(?:_|\d|$)"
@@ -52,4 +64,8 @@ def loading_name(assigned: Sequence[ShellWord]) -> str | None:
 
 def _loads(name: str) -> bool:
     name = name.casefold()
-    return name in _LOADING or name.startswith(_LOADING_PREFIXES) or _LOADING_PART.search(name) is not None
+    return (
+        name in _LOADING
+        or name.startswith(_LOADING_PREFIXES)
+        or _LOADING_PART.search(name) is not None
+    )

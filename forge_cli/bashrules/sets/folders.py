@@ -19,7 +19,9 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*\.go")
 _LAUNCHERS = word_set("npx pnpm yarn exec")
 
 
-def unmet_need(row: SetRow, tokens: Sequence[str], words: Sequence[str], folder: Path, root: Path) -> str | None:
+def unmet_need(
+    row: SetRow, tokens: Sequence[str], words: Sequence[str], folder: Path, root: Path
+) -> str | None:
     """Why a row that matches by ``tokens`` does not cover ``words`` in a folder below ``root``, or None."""
     match row.needs:
         case "installed":
@@ -35,7 +37,9 @@ def _not_installed(tokens: Sequence[str], folder: Path, root: Path) -> str | Non
     tool = next(token for token in tokens if token not in _LAUNCHERS)
     places = [place for place in (folder, *folder.parents) if place.is_relative_to(root)]
     started_by_name = tokens[0] == tool
-    if started_by_name or any((place / "node_modules" / ".bin" / tool).exists() for place in places):
+    if started_by_name or any(
+        (place / "node_modules" / ".bin" / tool).exists() for place in places
+    ):
         return None
     return f"{tool} is not installed in node_modules, so that it may be downloaded"
 
@@ -60,7 +64,9 @@ def _packages(root: Path) -> Iterator[str]:
         if count and "go.mod" in files:
             below.clear()
             continue
-        below[:] = [name for name in below if name not in _NOT_BUILT and not name.startswith((".", "_"))]
+        below[:] = [
+            name for name in below if name not in _NOT_BUILT and not name.startswith((".", "_"))
+        ]
         if any(_is_built(os.path.join(folder, name)) for name in files):
             yield folder
 

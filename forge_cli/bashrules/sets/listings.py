@@ -71,9 +71,15 @@ def _lists(words: Sequence[str]) -> FilesBelow | None:
 
 
 def _find(words: Sequence[str]) -> FilesBelow | None:
-    start = next((at for at, word in enumerate(words) if at and word[:1] in ("-", "(", "!")), len(words))
+    start = next(
+        (at for at, word in enumerate(words) if at and word[:1] in ("-", "(", "!")), len(words)
+    )
     roots, globs = tuple(words[1:start]), _find_names(words[start:])
-    return FilesBelow(roots, tuple(globs)) if globs is not None and all(map(_is_plain, roots)) else None
+    return (
+        FilesBelow(roots, tuple(globs))
+        if globs is not None and all(map(_is_plain, roots))
+        else None
+    )
 
 
 def _find_names(tests: Sequence[str]) -> list[str] | None:
@@ -105,9 +111,15 @@ def _git(words: Sequence[str]) -> FilesBelow | None:
         rest = words[len(prefix) :]
         if not all(word in options or not word.startswith("-") for word in rest):
             return None
-        specs = [word for word in rest if not word.startswith("-")] if prefix[1] == "ls-files" else []
+        specs = (
+            [word for word in rest if not word.startswith("-")] if prefix[1] == "ls-files" else []
+        )
         suffixes = [found[1] for spec in specs if (found := _SUFFIX.fullmatch(spec))]
-        return FilesBelow(globs=tuple(suffixes)) if suffixes and len(suffixes) == len(specs) else FilesBelow()
+        return (
+            FilesBelow(globs=tuple(suffixes))
+            if suffixes and len(suffixes) == len(specs)
+            else FilesBelow()
+        )
     return None
 
 
@@ -143,7 +155,9 @@ def _grep(words: Sequence[str]) -> FilesBelow | None:
     if not all(_GREP.fullmatch(word) or word.startswith("--include=") for word in options):
         return None
     if any("r" in word.lower() for word in options if not word.startswith("--")):
-        return FilesBelow(tuple(operands), tuple(includes)) if all(map(_is_plain, operands)) else None
+        return (
+            FilesBelow(tuple(operands), tuple(includes)) if all(map(_is_plain, operands)) else None
+        )
     return _fitting(operands)
 
 
@@ -156,7 +170,11 @@ def _ls(words: Sequence[str]) -> FilesBelow | None:
 
 def _fitting(globs: Sequence[str]) -> FilesBelow | None:
     """The names that some globs find below the working directory."""
-    return fitting(globs) if globs and all(glob.startswith(("*", "?", "[")) or below(glob) for glob in globs) else None
+    return (
+        fitting(globs)
+        if globs and all(glob.startswith(("*", "?", "[")) or below(glob) for glob in globs)
+        else None
+    )
 
 
 def fitting(globs: Sequence[str]) -> FilesBelow:
@@ -167,7 +185,9 @@ def fitting(globs: Sequence[str]) -> FilesBelow:
     if any(map(_GLOB.search, folders)):
         first = {_GLOB.split(folder)[0].rpartition("/")[0] or "." for folder in folders}
         return FilesBelow(tuple(first), hidden=hidden)
-    return FilesBelow(tuple(folders), tuple(map(posixpath.basename, globs)), deep=False, hidden=hidden)
+    return FilesBelow(
+        tuple(folders), tuple(map(posixpath.basename, globs)), deep=False, hidden=hidden
+    )
 
 
 def _is_plain(root: str) -> bool:

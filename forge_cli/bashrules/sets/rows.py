@@ -27,7 +27,14 @@ _UNARY = re.compile(r"-[bcdefghkLnOGprsStuwxz]")
 _BINARY = re.compile(r"=|==|!=|-eq|-ne|-lt|-le|-gt|-ge|-nt|-ot|-ef")
 _FILE_IN_CLUSTER = re.compile(r"-[A-Za-z]+[Xafm]((?:/|~|\.\.).*)", re.DOTALL)
 """A letter that takes a file, behind other letters: ``-nf/x``."""
-_OF_ALL = ("/dev/null", "/dev/stdin", "/etc/os-release", "/proc/cpuinfo", "/proc/meminfo", "/proc/version")
+_OF_ALL = (
+    "/dev/null",
+    "/dev/stdin",
+    "/etc/os-release",
+    "/proc/cpuinfo",
+    "/proc/meminfo",
+    "/proc/version",
+)
 """Files outside of every zone that tell nothing but what machine it is."""
 _NOT_HELD = "it may read more than its words name, and nothing holds this line to reading"
 _SEPARATOR = re.compile(r"-[dtFs]/")
@@ -95,30 +102,44 @@ class SetRow(Struct, frozen=True, forbid_unknown_fields=True):
         Where a line is not ``held`` to what the set promises, only plain forms are allowed; ``leads_inside`` tells
         of a path that goes up whether it stays in the working directory.
         """
-        if why := _unsure_start(words[:reach]) or self._unknown_misfit(words[reach:], words[0].text, held=held):
+        if why := _unsure_start(words[:reach]) or self._unknown_misfit(
+            words[reach:], words[0].text, held=held
+        ):
             return why
         texts = [word.text for word in words[reach:]]
-        if self.wide and not held and any(re.search(self.wide, f"{words[reach - 1].text} {text}") for text in texts):
+        if (
+            self.wide
+            and not held
+            and any(re.search(self.wide, f"{words[reach - 1].text} {text}") for text in texts)
+        ):
             return _NOT_HELD
         if self.requires and not any(re.search(self.requires, text) for text in texts):
             return "it may write a file, as none of its words says that it does not"
-        if unknown := self._unknown_option(texts, passed_on="--" in (word.text for word in words[:reach])):
+        if unknown := self._unknown_option(
+            texts, passed_on="--" in (word.text for word in words[:reach])
+        ):
             return f"{unknown} is none of the options that are known to do no more"
         for text in texts:
-            if any(never.startswith(text.partition("=")[0]) for never in self.never if len(text) > 2):
+            if any(
+                never.startswith(text.partition("=")[0]) for never in self.never if len(text) > 2
+            ):
                 return f"{text} names files in a file"
             if self.refuses and re.search(self.refuses, text):
                 return f"{text} may name files that are not seen here"
             option = text.startswith("-") and text != "-"
             if option and self.vouched and self.operands == "none":
                 return f"with {text} it may do more"
-            if not option and (self.operands == "none" or (self.operands == "format" and not text.startswith("+"))):
+            if not option and (
+                self.operands == "none" or (self.operands == "format" and not text.startswith("+"))
+            ):
                 return f"with {text} it may do more"
         if self.operands in ("files", "script"):
             paths = self._paths(texts)
             if words[0].text == "git":
                 paths = (f"HEAD{text[1:]}" if text.startswith("@") else text for text in paths)
-            outside = (text for text in paths if is_outside(text, readable) and not leads_inside(text))
+            outside = (
+                text for text in paths if is_outside(text, readable) and not leads_inside(text)
+            )
             if (found := next(outside, None)) is not None:
                 return f"{found} may lie outside the zones"
         return None
@@ -133,7 +154,11 @@ class SetRow(Struct, frozen=True, forbid_unknown_fields=True):
         if self.knows_options:
             alone = self.options | self.flags | self.scripts
             valued = self.scripts.union(self.values)
-            unknown = (text for text in texts[:end] if _is_option(text) and not _is_known(text, alone, valued))
+            unknown = (
+                text
+                for text in texts[:end]
+                if _is_option(text) and not _is_known(text, alone, valued)
+            )
             if (found := next(unknown, None)) is not None:
                 return found
             behind = texts[end:] if self.operands == "none" else ()
@@ -164,7 +189,9 @@ class SetRow(Struct, frozen=True, forbid_unknown_fields=True):
 
     def script_places(self, words: Sequence[str], reach: int) -> Sequence[int]:
         """The places of patterns and programs for the tool among words that a pattern of ``reach`` tokens begins."""
-        return [reach + at for at in self._scripts(words[reach:])] if self.operands == "script" else ()
+        return (
+            [reach + at for at in self._scripts(words[reach:])] if self.operands == "script" else ()
+        )
 
     def _awaits_script(self, words: Sequence[ShellWord]) -> bool:
         """Would the next operand be a script?"""
@@ -198,7 +225,9 @@ class SetRow(Struct, frozen=True, forbid_unknown_fields=True):
         """Is the next word a script, by this option or by the last one of a cluster?"""
         if option in self.scripts:
             return True
-        return f"-{option[-1]}" in self.scripts and all(f"-{each}" in self.flags for each in option[1:-1])
+        return f"-{option[-1]}" in self.scripts and all(
+            f"-{each}" in self.flags for each in option[1:-1]
+        )
 
     def _paths(self, texts: Sequence[str]) -> Iterator[str]:
         """The words, and parts of options, that may name files."""
@@ -223,7 +252,9 @@ def _is_known(option: str, alone: frozenset[str], valued: frozenset[str]) -> boo
     name, letters = option.partition("=")[0], option[1:]
     if name in alone or name in valued or letters.isdigit():
         return True
-    flags = list(takewhile(lambda letter: f"-{letter}" in alone and f"-{letter}" not in valued, letters))
+    flags = list(
+        takewhile(lambda letter: f"-{letter}" in alone and f"-{letter}" not in valued, letters)
+    )
     rest = letters[len(flags) :]
     return not option.startswith("--") and (not rest or f"-{rest[0]}" in valued)
 
@@ -232,7 +263,11 @@ def _unsure_start(words: Sequence[ShellWord]) -> str | None:
     """Why it is not known which command starts: ``timeout $x cat`` starts whatever stands second in ``x``."""
     for word in words:
         if word.unknown or word.glob:
-            return word.unknown.why if word.unknown else f"file names may become more words than {word.text}"
+            return (
+                word.unknown.why
+                if word.unknown
+                else f"file names may become more words than {word.text}"
+            )
     return None
 
 

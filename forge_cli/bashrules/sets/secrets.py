@@ -17,13 +17,18 @@ FILES_AT_MOST = 50_000
 """A larger tree cannot be searched in time."""
 _GREP = re.compile(r"-[A-Za-z0-9]*[dRr].*|--[dr].*")
 """Options may be abbreviated; one that means something else only costs a look."""
-_RG = re.compile(r"-[^-].*[u.].*|-[u.].*|--(?:hid|unr|no-ig|type-a).*|--type=(?:all|sh)|-[^-]*t(?:all|sh)", re.DOTALL)
+_RG = re.compile(
+    r"-[^-].*[u.].*|-[u.].*|--(?:hid|unr|no-ig|type-a).*|--type=(?:all|sh)|-[^-]*t(?:all|sh)",
+    re.DOTALL,
+)
 _RG_GLOB = re.compile(r"-[A-Za-z]*g(.*)|--i?glob(?:=(.*))?")
 _GIT = ("--no-index", "--untracked", "--no-exclude-standard")
 _READS_FOLDERS = frozenset(("diff", "grep"))
 """Subcommands of git that read plain folders outside of a repository."""
 _EXPANDS = re.compile(r"[{\[\\]")
-_HOOKS = re.compile(r"^\s*(?:\[[^\]]*\]\s*)?hookspath\s*=\s*(.*?)\s*$", re.IGNORECASE | re.MULTILINE)
+_HOOKS = re.compile(
+    r"^\s*(?:\[[^\]]*\]\s*)?hookspath\s*=\s*(.*?)\s*$", re.IGNORECASE | re.MULTILINE
+)
 _INCLUDED = re.compile(r"^\s*(?:\[[^\]]*\]\s*)?path\s*=\s*(.*?)\s*$", re.IGNORECASE | re.MULTILINE)
 _INCLUDES_AT_MOST = 16
 
@@ -69,7 +74,9 @@ class FilesBelow(Struct, frozen=True):
         if entry.is_dir(follow_symlinks=False):
             return False
         ends = [glob.rsplit("/", 1)[-1] for glob in self.globs]
-        return not ends or any(_EXPANDS.search(end) or fnmatchcase(entry.name.lower(), end.lower()) for end in ends)
+        return not ends or any(
+            _EXPANDS.search(end) or fnmatchcase(entry.name.lower(), end.lower()) for end in ends
+        )
 
 
 def hidden_reads(
@@ -86,7 +93,11 @@ def hidden_reads(
             return FilesBelow(folders, tuple(_values(words, "--include")))
         case "rg":
             globs = tuple(glob for glob in _rg_globs(words) if not glob.startswith("!"))
-            return FilesBelow(folders, globs) if globs or not held or any(map(_RG.fullmatch, words[1:])) else None
+            return (
+                FilesBelow(folders, globs)
+                if globs or not held or any(map(_RG.fullmatch, words[1:]))
+                else None
+            )
         case "diff":
             return FilesBelow(folders, here=any("$" in word for word in words))
         case "git" if any(map(_leaves_index, words)):
@@ -109,7 +120,10 @@ def _leaves_repository(names: Sequence[str], places: Iterable[Path]) -> bool:
         if root is None:
             return True
         paths = (os.path.realpath(place / name) for name in names)
-        if any(os.path.commonpath([os.path.realpath(root), path]) != os.path.realpath(root) for path in paths):
+        if any(
+            os.path.commonpath([os.path.realpath(root), path]) != os.path.realpath(root)
+            for path in paths
+        ):
             return True
     return False
 
@@ -134,7 +148,10 @@ def _rg_globs(words: Sequence[str]) -> Iterator[str]:
 
 def hook_folders(workspace: Path) -> Iterator[Path]:
     """The folders that git's settings name for hooks, of the repository around a folder and of the user."""
-    root = next((folder for folder in (workspace, *workspace.parents) if os.path.lexists(folder / ".git")), None)
+    root = next(
+        (folder for folder in (workspace, *workspace.parents) if os.path.lexists(folder / ".git")),
+        None,
+    )
     if root is None:
         return
     todo, seen = list(_settings(root)), set[Path]()

@@ -60,7 +60,9 @@ def _parse(words: Sequence[str]) -> tuple[str, Word, str]:
             return request, word, ""
         case [request, "yes" | "no" as word, feedback]:
             return request, word, feedback
-    raise UsageError(f"'{' '.join(words)}' is not an answer", hint="say [REQUEST] yes|no [FEEDBACK]")
+    raise UsageError(
+        f"'{' '.join(words)}' is not an answer", hint="say [REQUEST] yes|no [FEEDBACK]"
+    )
 
 
 def _describe_answer(read: Log, chosen: Waiting, word: Word, left: Sequence[Waiting]) -> str:

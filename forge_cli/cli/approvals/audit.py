@@ -33,14 +33,18 @@ def audit(as_json: JsonOption = False) -> None:
     if as_json:
         print_json(never)
         return
-    lines = [f"{rule['where']}: {rule['rule']}: {rule['reason']} ({rule['verdict']})" for rule in never]
+    lines = [
+        f"{rule['where']}: {rule['rule']}: {rule['reason']} ({rule['verdict']})" for rule in never
+    ]
     for line in (*lines, _sum_up(len(never), len(rules), calls)):
         sys.stdout.write(wrap_for(sys.stdout, visible(line), 4) + "\n")
 
 
 def _place(rule: tuple[str, Facts]) -> list[tuple[int, str]]:
     """Sorts line 9 before line 10."""
-    return [(int(piece) if piece.isdigit() else 0, piece) for piece in re.split("([0-9]+)", rule[0])]
+    return [
+        (int(piece) if piece.isdigit() else 0, piece) for piece in re.split("([0-9]+)", rule[0])
+    ]
 
 
 def _sum_up(never: int, rules: int, calls: int) -> str:
@@ -48,5 +52,9 @@ def _sum_up(never: int, rules: int, calls: int) -> str:
         return "there are no past calls that rules could be compared with"
     if not rules:
         return "there are no rules, neither in your config.yaml nor in a worker of a past session"
-    said = f"{never} of {counted(rules, 'rule')} never met" if never else f"each of {counted(rules, 'rule')} was met"
+    said = (
+        f"{never} of {counted(rules, 'rule')} never met"
+        if never
+        else f"each of {counted(rules, 'rule')} was met"
+    )
     return f"{said}, in {counted(calls, 'past call')}"

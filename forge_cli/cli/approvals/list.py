@@ -26,7 +26,10 @@ app = new_app()
 @app.command("list")
 def list_approvals(
     session: Annotated[
-        str | None, typer.Argument(metavar="SESSION", help=f"Show those of one session whole; it is named {NAMED}.")
+        str | None,
+        typer.Argument(
+            metavar="SESSION", help=f"Show those of one session whole; it is named {NAMED}."
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -64,7 +67,13 @@ def request_row(session: str, waiting: Waiting) -> dict[str, Any]:
         "time": waiting.time,
         "pid": waiting.pid,
         "held_secret": has_mark(dict(request.args)),
-        "answer": {"approved": answer.approved, "note": answer.note} if answer is not None else None,
+        "answer": {"approved": answer.approved, "note": answer.note}
+        if answer is not None
+        else None,
         **({"recap": request.recap} if request.recap else {}),
-        **({"folded": [{"line": each.line, "text": each.text} for each in request.folded]} if request.folded else {}),
+        **(
+            {"folded": [{"line": each.line, "text": each.text} for each in request.folded]}
+            if request.folded
+            else {}
+        ),
     }

@@ -56,14 +56,18 @@ def _ask_all(waiting: Sequence[tuple[Path, Waiting]]) -> tuple[int, list[Log]]:
     parked: dict[Path, Log] = {}
     left = len(waiting)
     for number, (path, each) in enumerate(waiting, 1):
-        sys.stderr.write(visible(f"{number}/{len(waiting)}  {path.stem}  {local_time(each.time)}") + "\n")
+        sys.stderr.write(
+            visible(f"{number}/{len(waiting)}  {path.stem}  {local_time(each.time)}") + "\n"
+        )
         if has_mark(dict(each.request.args)) and each.pid is None:
             warn(LOST)
         try:
             decision = in_loop(_ask, each)
         except QuestionLeft:
             break
-        except KeyboardInterrupt:  # where lines are not edited, Ctrl+C leaves the cursor behind the question
+        except (
+            KeyboardInterrupt
+        ):  # where lines are not edited, Ctrl+C leaves the cursor behind the question
             sys.stderr.write("\n")
             break
         try:

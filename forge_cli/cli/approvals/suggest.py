@@ -38,9 +38,14 @@ SHOWN = 5
 @app.command()
 def suggest(
     since: Annotated[
-        str | None, typer.Option("--since", metavar="30d", help="Only questions of sessions since then: h, d or w.")
+        str | None,
+        typer.Option(
+            "--since", metavar="30d", help="Only questions of sessions since then: h, d or w."
+        ),
     ] = None,
-    write: Annotated[bool, typer.Option("--write", help="Write the rules into your own config.yaml.")] = False,
+    write: Annotated[
+        bool, typer.Option("--write", help="Write the rules into your own config.yaml.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Suggest rules that would have answered past questions with yes.
@@ -49,7 +54,9 @@ def suggest(
     and nothing is sent anywhere.
     """
     with data_output():
-        questions, found, left_out = in_loop(suggest_from_past, _beginning(since) if since else "", warn)
+        questions, found, left_out = in_loop(
+            suggest_from_past, _beginning(since) if since else "", warn
+        )
     asked = sum(each.yes for each in questions)
     edit = None
     if found and write:
@@ -60,7 +67,9 @@ def suggest(
     for line in _lines(asked, found, left_out):
         sys.stdout.write(wrap_for(sys.stdout, visible(line), 4) + "\n")
     if edit:
-        new_console(sys.stdout).print(Indented(render(edit.diff, exact=True, lines=None), 4, bar=True), end="")
+        new_console(sys.stdout).print(
+            Indented(render(edit.diff, exact=True, lines=None), 4, bar=True), end=""
+        )
         sys.stdout.write(visible(f"written to {edit.file}") + "\n")
 
 
@@ -68,20 +77,30 @@ def _beginning(since: str) -> str:
     """The time from which on sessions count, as it stands in logs."""
     parts = re.fullmatch(r"([0-9]{1,4})([hdw])", since)
     if parts is None:
-        raise UsageError(f"--since {since}: give a number of hours, days or weeks", hint="as in --since 30d")
+        raise UsageError(
+            f"--since {since}: give a number of hours, days or weeks", hint="as in --since 30d"
+        )
     beginning = datetime.now(UTC) - timedelta(**{UNITS[parts[2]]: int(parts[1])})
     return beginning.isoformat(timespec="milliseconds").removesuffix("+00:00")
 
 
-def _object(asked: int, found: Sequence[Suggestion], left_out: Sequence[LeftOut], edit: FileEdit | None) -> JsonObject:
+def _object(
+    asked: int, found: Sequence[Suggestion], left_out: Sequence[LeftOut], edit: FileEdit | None
+) -> JsonObject:
     return {
         "questions": asked,
         "suggestions": [
-            {"rules": _texts(each.rules), "yaml": lines_to_paste(each.rules, user=True), "saves": each.saves}
+            {
+                "rules": _texts(each.rules),
+                "yaml": lines_to_paste(each.rules, user=True),
+                "saves": each.saves,
+            }
             | {"also": [_call(also) for also in each.also]}
             for each in found
         ],
-        "leftOut": [{"rules": _texts(each.rules), "denied": _call(each.denied)} for each in left_out],
+        "leftOut": [
+            {"rules": _texts(each.rules), "denied": _call(each.denied)} for each in left_out
+        ],
         "written": str(edit.file) if edit else None,
     }
 
@@ -99,7 +118,9 @@ def _lines(asked: int, found: Sequence[Suggestion], left_out: Sequence[LeftOut])
     for each in found:
         yield from _texts(each.rules)
         yield f"  saves {each.saves} of {counted(asked, 'question')}"
-        yield from (f"  would also have allowed: {described(also.past.call)}" for also in each.also[:SHOWN])
+        yield from (
+            f"  would also have allowed: {described(also.past.call)}" for also in each.also[:SHOWN]
+        )
         if len(each.also) > SHOWN:
             yield f"  and {len(each.also) - SHOWN} more"
     for left in left_out:

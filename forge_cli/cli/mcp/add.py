@@ -24,16 +24,22 @@ app = new_app()
 def add(
     name: Annotated[str, typer.Argument(metavar="NAME", help="What workers call it.")],
     command: Annotated[
-        list[str] | None, typer.Argument(metavar="-- COMMAND ARGS", help="The program that is the server.")
+        list[str] | None,
+        typer.Argument(metavar="-- COMMAND ARGS", help="The program that is the server."),
     ] = None,
-    url: Annotated[str | None, typer.Option("--url", metavar="URL", help="Where it is reached instead.")] = None,
+    url: Annotated[
+        str | None, typer.Option("--url", metavar="URL", help="Where it is reached instead.")
+    ] = None,
 ) -> None:
     """Define an MCP server in your own config.yaml.
 
     A worker that names it with servers: [NAME] can use it. Nothing is started; forge mcp test NAME tries it.
     """
     if (url is None) == (not command):
-        raise UsageError("give either --url URL or -- COMMAND ARGS...", hint=f"as in: forge mcp add {name} -- program")
+        raise UsageError(
+            "give either --url URL or -- COMMAND ARGS...",
+            hint=f"as in: forge mcp add {name} -- program",
+        )
     program, *args = command or [""]
     server: dict[str, Any] = {"url": url} if url else {"command": program}
     if args:
@@ -49,17 +55,23 @@ def add(
     except CannotEditError as error:
         raise ForgeError(f"{error}; add it by hand: {rule}") from None
     sys.stdout.write(visible(f"added {name} to {file}") + "\n")
-    sys.stdout.write(visible(f"a worker uses it with toolsets: {{mcp: {{servers: [{name}]}}}}") + "\n")
+    sys.stdout.write(
+        visible(f"a worker uses it with toolsets: {{mcp: {{servers: [{name}]}}}}") + "\n"
+    )
 
 
 @app.command()
-def remove(name: Annotated[str, typer.Argument(metavar="NAME", help="A server of your own config.yaml.")]) -> None:
+def remove(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A server of your own config.yaml.")],
+) -> None:
     """Delete an MCP server from your own config.yaml, without asking."""
     known = load_settings(forge_home()).mcp.servers
     file = forge_home() / "config.yaml"
     if name not in known:
         there = f"there are: {', '.join(known)}" if known else "there are none"
-        raise UsageError(f"{file} has no MCP server '{name}'", hint=did_you_mean(name, known, there))
+        raise UsageError(
+            f"{file} has no MCP server '{name}'", hint=did_you_mean(name, known, there)
+        )
     try:
         plan_removal(file, ("mcp", "servers", name)).write()
     except CannotEditError as error:

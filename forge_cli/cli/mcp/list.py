@@ -28,7 +28,10 @@ app = new_app()
 @app.command("list")
 def list_servers(
     worker: Annotated[
-        str | None, typer.Argument(metavar="WORKER", help="Those that this worker names, wherever they are defined.")
+        str | None,
+        typer.Argument(
+            metavar="WORKER", help="Those that this worker names, wherever they are defined."
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -48,15 +51,23 @@ def list_servers(
     if as_json:
         print_json(rows)
     elif rows:
-        shown = [{**row, "seen": local_time(str(row.get("seen") or "never"), "%b %d %H:%M")} for row in rows]
-        dropped = [Column(name, drop=at) for at, name in enumerate(("from", "confined", "seen", "tools"))]
+        shown = [
+            {**row, "seen": local_time(str(row.get("seen") or "never"), "%b %d %H:%M")}
+            for row in rows
+        ]
+        dropped = [
+            Column(name, drop=at) for at, name in enumerate(("from", "confined", "seen", "tools"))
+        ]
         print_table(["name", *dropped, "address"], shown)
     else:
         sys.stderr.write("there are no MCP servers; forge mcp add NAME defines one\n")
 
 
 def _defined(
-    name: str, server: McpServer | None, own: Mapping[str, McpServer], project: Mapping[str, ProjectServers]
+    name: str,
+    server: McpServer | None,
+    own: Mapping[str, McpServer],
+    project: Mapping[str, ProjectServers],
 ) -> tuple[McpServer | None, str]:
     """A server that a worker names, and where it is defined."""
     if server is not None:
@@ -68,7 +79,11 @@ def _defined(
 
 def _row(name: str, server: McpServer | None, origin: str) -> dict[str, Any]:
     if server is None:
-        return {"name": name, "from": origin, "error": f"there is no definition of it: forge mcp add {name} -- COMMAND"}
+        return {
+            "name": name,
+            "from": origin,
+            "error": f"there is no definition of it: forge mcp add {name} -- COMMAND",
+        }
     address = server.url or shlex.join([str(server.command), *server.args])
     row = {"name": name, "from": origin, "confined": describe_confined(server), "address": address}
     kept = KeptOffer(forge_home(), server, Path.cwd()).find()

@@ -41,7 +41,9 @@ if TYPE_CHECKING:
     from mcp.shared.auth import AuthorizationCodeResult
 
 HOST, PATH = "127.0.0.1", "/callback"
-BY_HAND = "register forge there, and name that client in the server's definition: oauth: {client_id: ...}"
+BY_HAND = (
+    "register forge there, and name that client in the server's definition: oauth: {client_id: ...}"
+)
 _REFUSED = re.compile(r"Registration failed: (\d{3})\b")
 """The words of the SDK, which quotes the whole page that came back."""
 DONE = "forge has what it needs. You can close this page.\n"
@@ -51,7 +53,9 @@ Answer = dict[str, str]
 
 
 @asynccontextmanager
-async def listening() -> AsyncIterator[tuple[str, MemoryObjectSendStream[Answer], MemoryObjectReceiveStream[Answer]]]:
+async def listening() -> AsyncIterator[
+    tuple[str, MemoryObjectSendStream[Answer], MemoryObjectReceiveStream[Answer]]
+]:
     """The address on this machine that a browser is to be sent to, and a stream of what it brings there."""
     from starlette.responses import PlainTextResponse
 
@@ -80,25 +84,38 @@ async def listening() -> AsyncIterator[tuple[str, MemoryObjectSendStream[Answer]
 
 
 def read_query(address: str) -> Answer:
-    return {name: values[0] for name, values in parse_qs(urlsplit(address).query or address).items()}
+    return {
+        name: values[0] for name, values in parse_qs(urlsplit(address).query or address).items()
+    }
 
 
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="A server that is reached under a URL.")]
+NameArgument = Annotated[
+    str, typer.Argument(metavar="NAME", help="A server that is reached under a URL.")
+]
 ServerWorkerOption = Annotated[
-    str | None, typer.Option("--worker", metavar="WORKER", help="The worker that defines it, if your config does not.")
+    str | None,
+    typer.Option(
+        "--worker", metavar="WORKER", help="The worker that defines it, if your config does not."
+    ),
 ]
 
 
 def find_server(name: str, worker: str | None) -> McpServer:
     """The definition of an HTTP server, of a worker or of the user; a server started by a command has no login."""
-    named = named_servers(load_worker(find_trusted_worker(worker, interactive=False))) if worker else {name: None}
+    named = (
+        named_servers(load_worker(find_trusted_worker(worker, interactive=False)))
+        if worker
+        else {name: None}
+    )
     own = load_settings(forge_home()).mcp.servers
     server = named.get(name) or (name in named and own.get(name)) or None
     if server is None and name in named:
         server = trusted_server(name, Path.cwd(), forge_home())
     if server is None:
         known = list(named if worker else own)
-        hint = did_you_mean(name, known, "forge mcp add defines one, and --worker names a worker that has it")
+        hint = did_you_mean(
+            name, known, "forge mcp add defines one, and --worker names a worker that has it"
+        )
         raise UsageError(f"there is no MCP server '{visible(name)}'", hint=hint)
     if server.url is None:
         raise UsageError(f"the MCP server {name} is started by a command, so it has no login")
@@ -155,7 +172,14 @@ async def log_in(url: str, oauth: McpOauth) -> dict[str, Any] | None:
         with anyio.fail_after(PATIENCE):
             async with listening() as (redirect_uri, pasted, answers):
                 person = _Person(pasted, answers)
-                auth = oauth_provider(url, tokens, oauth, redirect_uri=redirect_uri, show=person.show, wait=person.wait)
+                auth = oauth_provider(
+                    url,
+                    tokens,
+                    oauth,
+                    redirect_uri=redirect_uri,
+                    show=person.show,
+                    wait=person.wait,
+                )
                 async with (
                     httpx2.AsyncClient(auth=auth, timeout=30) as http,
                     Client(streamable_http_client(url, http_client=http)),
@@ -167,7 +191,9 @@ async def log_in(url: str, oauth: McpOauth) -> dict[str, Any] | None:
         if isinstance(inner := innermost(error), ForgeError):
             raise inner from None
         if isinstance(inner, OAuthRegistrationError) and (refused := _REFUSED.match(str(inner))):
-            problem = f"{visible(url)}: its authorization server registers no clients (HTTP {refused[1]})"
+            problem = (
+                f"{visible(url)}: its authorization server registers no clients (HTTP {refused[1]})"
+            )
             raise LoginError(problem, hint=BY_HAND) from None
         raise LoginError(f"{visible(url)}: the login failed: {first_line(error)}") from None
     return tokens.entry if "tokens" in tokens.entry else None
@@ -176,19 +202,27 @@ async def log_in(url: str, oauth: McpOauth) -> dict[str, Any] | None:
 class _Person:
     """Sends somebody to a page, and waits for what comes back, over this machine or pasted."""
 
-    def __init__(self, pasted: MemoryObjectSendStream[Answer], answers: MemoryObjectReceiveStream[Answer]) -> None:
+    def __init__(
+        self, pasted: MemoryObjectSendStream[Answer], answers: MemoryObjectReceiveStream[Answer]
+    ) -> None:
         self._pasted = pasted
         self._answers = answers
         self._state = ""
 
     async def show(self, page: str) -> None:
         self._state = read_query(page).get("state", "")
-        has_display = sys.platform == "darwin" or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")))
+        has_display = sys.platform == "darwin" or any(
+            map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
+        )
         sys.stderr.write(f"forge: log in here:\n  {visible(page)}\n")
         if is_interactive():
-            sys.stderr.write("no browser here? Open it elsewhere, then paste the address where it ends:\n")
+            sys.stderr.write(
+                "no browser here? Open it elsewhere, then paste the address where it ends:\n"
+            )
         elif not has_display:
-            raise LoginError("there is neither a browser nor a terminal here", hint="run it in a terminal")
+            raise LoginError(
+                "there is neither a browser nor a terminal here", hint="run it in a terminal"
+            )
         sys.stderr.flush()
         if has_display:  # in a thread, for some browsers are waited for until they are closed
             threading.Thread(target=webbrowser.open, args=(page,), daemon=True).start()
@@ -204,9 +238,13 @@ class _Person:
                     continue
                 tasks.cancel_scope.cancel()
                 if "code" not in answer:
-                    why = answer.get("error_description") or answer.get("error") or "it gave no code"
+                    why = (
+                        answer.get("error_description") or answer.get("error") or "it gave no code"
+                    )
                     raise LoginError(f"the server did not agree: {visible(why)}")
-                return AuthorizationCodeResult(code=answer["code"], state=answer["state"], iss=answer.get("iss"))
+                return AuthorizationCodeResult(
+                    code=answer["code"], state=answer["state"], iss=answer.get("iss")
+                )
         raise LoginError("nothing came back")
 
     async def _read_pasted(self) -> None:
@@ -221,4 +259,6 @@ class _Person:
 def logout(name: NameArgument, worker: ServerWorkerOption = None) -> None:
     """Forget the login to an MCP server, without asking."""
     known = McpTokens(forge_home()).put(str(find_server(name, worker).url), None)
-    sys.stdout.write(visible(f"logged out of {name}" if known else f"not logged in to {name}") + "\n")
+    sys.stdout.write(
+        visible(f"logged out of {name}" if known else f"not logged in to {name}") + "\n"
+    )

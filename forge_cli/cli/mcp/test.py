@@ -18,7 +18,12 @@ from forge_cli.engine.runtime.without_model import opened
 from forge_cli.files.home import forge_home
 from forge_cli.files.lookup import is_path, named_workers
 from forge_cli.files.worker import Worker, load_worker
-from forge_cli.inspection.named_servers import describe_confined, is_defined, with_servers_only, worker_for
+from forge_cli.inspection.named_servers import (
+    describe_confined,
+    is_defined,
+    with_servers_only,
+    worker_for,
+)
 from forge_cli.process.signals import in_loop
 from forge_cli.toolsets.mcp.connection import Connection
 from forge_cli.toolsets.mcp.toolset import McpToolset
@@ -30,7 +35,10 @@ app = new_app()
 @app.command("test")
 def connect_and_list(
     target: Annotated[
-        str, typer.Argument(metavar="WORKER|NAME", help="A worker, or a server of config.yaml or .mcp.json.")
+        str,
+        typer.Argument(
+            metavar="WORKER|NAME", help="A worker, or a server of config.yaml or .mcp.json."
+        ),
     ],
     directory: DirectoryOption = None,
     as_json: JsonOption = False,
@@ -49,7 +57,10 @@ def connect_and_list(
     else:
         columns = ["protocol", "connected", "latency", "confined"]
         shown = [{**row, "tools": _tools(row)} for row in rows]
-        print_table(["name", *(Column(name, drop=at) for at, name in enumerate(columns)), Column("tools")], shown)
+        print_table(
+            ["name", *(Column(name, drop=at) for at, name in enumerate(columns)), Column("tools")],
+            shown,
+        )
     if any("error" in row for row in rows):
         raise typer.Exit(ExitCode.FAILED)
 
@@ -58,9 +69,16 @@ def _find(target: str, folder: Path) -> Worker:
     if not is_path(target) and is_defined(target, folder):
         return worker_for(target)
     workers = [worker.name for worker in named_workers(Path.cwd(), forge_home())]
-    if target.strip() and not is_path(target) and not os.path.isdir(target) and target not in workers:
+    if (
+        target.strip()
+        and not is_path(target)
+        and not os.path.isdir(target)
+        and target not in workers
+    ):
         hint = "forge worker list and forge mcp list show the names there are"
-        raise WorkerError(None, f"there is no worker and no MCP server '{visible(target)}'", hint=hint)
+        raise WorkerError(
+            None, f"there is no worker and no MCP server '{visible(target)}'", hint=hint
+        )
     return with_servers_only(load_worker(find_trusted_worker(target, interactive=False)))
 
 
@@ -73,7 +91,11 @@ async def connect(worker: Worker, workspace: Path) -> list[dict[str, Any]]:
         left_out = {name: problem for name, (_, problem) in toolset.left_out().items()}
         names = [(offer.tool.source, name) for name, offer in assembly.toolbox.offers.items()]
         return [
-            _row(each, [name for source, name in names if source and source.origin == each.name], left_out)
+            _row(
+                each,
+                [name for source, name in names if source and source.origin == each.name],
+                left_out,
+            )
             for each in toolset.connections
         ]
 
@@ -81,13 +103,18 @@ async def connect(worker: Worker, workspace: Path) -> list[dict[str, Any]]:
 def _row(server: Connection, tools: list[str], left_out: dict[str, str]) -> dict[str, Any]:
     row: dict[str, Any] = {"name": server.name, "confined": describe_confined(server.server)}
     if not server.connected:
-        return {**row, "error": left_out.get(server.name) or visible(server.failure or "it was closed")}
+        return {
+            **row,
+            "error": left_out.get(server.name) or visible(server.failure or "it was closed"),
+        }
     found = {
         "protocol": server.protocol,
         "connected": f"{server.connecting * 1000:.0f} ms",
         "latency": f"{server.latency * 1000:.0f} ms",
         "tools": tools,
-        "left_out": {name: why for name, why in left_out.items() if name.startswith(f"{server.name}__")},
+        "left_out": {
+            name: why for name, why in left_out.items() if name.startswith(f"{server.name}__")
+        },
     }
     return {**row, **found}
 

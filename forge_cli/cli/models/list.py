@@ -58,12 +58,20 @@ def list_models(as_json: JsonOption = False) -> None:
 def _aliases(settings: Settings, windows: Mapping[str, int | None]) -> Iterator[ModelRow]:
     for name in settings.aliases:
         model = settings.resolve(name)
-        yield {**_model_row(settings, model, windows.get(model), "alias"), "model": name, "alias_of": model}
+        yield {
+            **_model_row(settings, model, windows.get(model), "alias"),
+            "model": name,
+            "alias_of": model,
+        }
 
 
 def _configured(settings: Settings, windows: Mapping[str, int | None]) -> Iterator[ModelRow]:
     """Models that the config describes and no provider lists."""
-    yield from (_model_row(settings, name, None, "config") for name in settings.models if name not in windows)
+    yield from (
+        _model_row(settings, name, None, "config")
+        for name in settings.models
+        if name not in windows
+    )
 
 
 def _offered(settings: Settings, providers: Iterable[ProviderRow]) -> Iterator[ModelRow]:
@@ -76,12 +84,20 @@ def _offered(settings: Settings, providers: Iterable[ProviderRow]) -> Iterator[M
             yield {**row, **({"context_guessed": True} if guessed else {}), **_state(provider)}
         if not provider["models"]:
             name = f"{provider['provider']}:..."
-            yield {"model": name, "price": None, "context": None, "source": "provider", **_state(provider)}
+            yield {
+                "model": name,
+                "price": None,
+                "context": None,
+                "source": "provider",
+                **_state(provider),
+            }
 
 
 def _state(provider: ProviderRow) -> dict[str, Any]:
     return {
-        key: provider[key] for key in ("provider", "origin", "ready", "needs", "missing", "error") if key in provider
+        key: provider[key]
+        for key in ("provider", "origin", "ready", "needs", "missing", "error")
+        if key in provider
     }
 
 

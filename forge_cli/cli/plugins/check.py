@@ -27,7 +27,10 @@ app = new_app()
 @app.command()
 def check(
     distribution: Annotated[
-        str | None, typer.Argument(metavar="DIST", help="A package that is installed; all of them unless named.")
+        str | None,
+        typer.Argument(
+            metavar="DIST", help="A package that is installed; all of them unless named."
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -37,7 +40,11 @@ def check(
     """
     host = PluginHost()
     known = distributions((*host.plugins, *host.left_out))
-    named = [installed_distribution(distribution)] if distribution is not None else [n for n in known if n != OWN]
+    named = (
+        [installed_distribution(distribution)]
+        if distribution is not None
+        else [n for n in known if n != OWN]
+    )
     with data_output():
         found = {name: in_loop(check_distribution, known[name]) for name in named}
     if as_json:

@@ -29,7 +29,10 @@ app = new_app()
 @app.command()
 def install(
     distribution: Annotated[
-        str, typer.Argument(metavar="DIST", help="A package by its name, or the path of a project or a wheel.")
+        str,
+        typer.Argument(
+            metavar="DIST", help="A package by its name, or the path of a project or a wheel."
+        ),
     ],
 ) -> None:
     """Install a package with plugins, or bring it up to date.
@@ -55,12 +58,16 @@ def install(
         sys.stdout.write(visible(f"installed {plugins[0]}: {describe_offers(plugins)}") + "\n")
         sys.stderr.write(visible(f"forge plugins check {each} says whether it is sound") + "\n")
     if not found:
-        sys.stderr.write("warning: it has no plugins for forge: no entry points of the group 'forge'\n")
+        sys.stderr.write(
+            "warning: it has no plugins for forge: no entry points of the group 'forge'\n"
+        )
 
 
 @app.command()
 def uninstall(
-    distribution: Annotated[str, typer.Argument(metavar="DIST", help="A package that forge plugins list names.")],
+    distribution: Annotated[
+        str, typer.Argument(metavar="DIST", help="A package that forge plugins list names.")
+    ],
 ) -> None:
     """Remove a package with plugins, without asking.
 

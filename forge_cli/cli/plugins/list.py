@@ -32,8 +32,13 @@ def list_plugins(as_json: JsonOption = False) -> None:
     if as_json:
         print_json(rows)
     else:
-        shown = [{**row, "offers": _offers(row, plugins)} for row, plugins in zip(rows, found, strict=True)]
-        print_table([Column("distribution"), Column("version", drop=1), Column("offers", room=40)], shown)
+        shown = [
+            {**row, "offers": _offers(row, plugins)}
+            for row, plugins in zip(rows, found, strict=True)
+        ]
+        print_table(
+            [Column("distribution"), Column("version", drop=1), Column("offers", room=40)], shown
+        )
 
 
 def _row(host: PluginHost, plugins: list[Plugin]) -> dict[str, Any]:
@@ -59,7 +64,11 @@ def _problems(host: PluginHost, plugins: list[Plugin]) -> Iterator[str]:
         shared = list(shared_names(plugin, host))
         yield from shared
         if plugin.name.startswith(COMMAND) and not shared:
-            yield from (check.detail for check in in_loop(look_at, plugin) if check.check == "loads" and not check.ok)
+            yield from (
+                check.detail
+                for check in in_loop(look_at, plugin)
+                if check.check == "loads" and not check.ok
+            )
 
 
 def _offers(row: dict[str, Any], plugins: list[Plugin]) -> str:

@@ -16,8 +16,12 @@ app = new_app()
 
 @app.command()
 def new(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What it is called: a-z, 0-9, '_' and '-'.")],
-    kind: Annotated[PluginKind, typer.Option("--kind", help="What it brings.")] = PluginKind.TOOLSET,
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="What it is called: a-z, 0-9, '_' and '-'.")
+    ],
+    kind: Annotated[
+        PluginKind, typer.Option("--kind", help="What it brings.")
+    ] = PluginKind.TOOLSET,
 ) -> None:
     """Make a package with a plugin, in a new folder.
 

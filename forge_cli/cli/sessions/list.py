@@ -28,12 +28,17 @@ RECENT = 20
 @app.command("list")
 def list_sessions(
     worker: Annotated[
-        str | None, typer.Option("--worker", metavar="NAME", help="Only sessions of the worker of this name.")
+        str | None,
+        typer.Option("--worker", metavar="NAME", help="Only sessions of the worker of this name."),
     ] = None,
     number: Annotated[
         int | None,
         typer.Option(
-            "-n", "--number", metavar="N", min=1, help=f"The last N; without it {RECENT} on a terminal, else all."
+            "-n",
+            "--number",
+            metavar="N",
+            min=1,
+            help=f"The last N; without it {RECENT} on a terminal, else all.",
         ),
     ] = None,
     everywhere: Annotated[bool, typer.Option("--all", help="Those of every folder.")] = False,
@@ -46,7 +51,11 @@ def list_sessions(
     on_terminal = sys.stdout.isatty() and not as_json
     with session_index() as look:
         every = [row for path in session_files() if (row := session_row(path, look))]
-    found = [row for row in every if worker in (None, row.get("worker")) and (everywhere or _is_here(row))]
+    found = [
+        row
+        for row in every
+        if worker in (None, row.get("worker")) and (everywhere or _is_here(row))
+    ]
     found = found if as_json else fold_batches(found)
     rows = found[: number or (RECENT if on_terminal else None)]
     if as_json:
@@ -56,21 +65,30 @@ def list_sessions(
         if number is None and len(rows) < len(found):
             sys.stdout.write(f"these are the last {RECENT}; -n shows more\n")
         if elsewhere := (len(every) if not everywhere and not found else 0):
-            sys.stdout.write(f"none of this folder; --all lists {counted(elsewhere, 'session')} of others\n")
+            sys.stdout.write(
+                f"none of this folder; --all lists {counted(elsewhere, 'session')} of others\n"
+            )
     else:
         columns = ["session", "started", "worker", "status", "turns", "calls", "task"]
         print_table(columns, [_shown(row) for row in rows])
 
 
 def _is_here(row: dict[str, Any]) -> bool:
-    return "error" in row or not row["workspace"] or Path(row["workspace"]).is_relative_to(Path.cwd())
+    return (
+        "error" in row or not row["workspace"] or Path(row["workspace"]).is_relative_to(Path.cwd())
+    )
 
 
 def _shown(row: dict[str, Any]) -> dict[str, Any]:
     if "error" in row:
         return row
     started = local_time(row["started"], "%Y-%m-%d %H:%M")
-    return {**row, "started": started, "calls": row["tool_calls"], "task": cut(_about(row), WORDS, "end")}
+    return {
+        **row,
+        "started": started,
+        "calls": row["tool_calls"],
+        "task": cut(_about(row), WORDS, "end"),
+    }
 
 
 def _print_short(rows: list[dict[str, Any]]) -> None:
@@ -81,7 +99,8 @@ def _print_short(rows: list[dict[str, Any]]) -> None:
     names = ("session", "when", "worker", "status", "turns", "calls")
     optional = {"calls": 1, "turns": 2, "worker": 3}
     print_table(
-        [*(Column(name, drop=optional.get(name)) for name in names), Column("task", room=44)], shorten_ids(rows)
+        [*(Column(name, drop=optional.get(name)) for name in names), Column("task", room=44)],
+        shorten_ids(rows),
     )
 
 

@@ -42,7 +42,12 @@ WORDS = {
 
 @app.command()
 def search(
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="What to look for; small and capital letters are alike.")],
+    text: Annotated[
+        str,
+        typer.Argument(
+            metavar="TEXT", help="What to look for; small and capital letters are alike."
+        ),
+    ],
     as_json: JsonOption = False,
 ) -> None:
     """Look for TEXT in what was said, in calls and in their results.
@@ -62,7 +67,10 @@ def search(
             _print_session(session, list(hits), " ".join(text.split()))
     else:
         excerpt = Column("excerpt", room=40, seek=" ".join(text.split()))
-        print_table([Column("session"), Column("line", drop=2), Column("event", drop=1), excerpt], shorten_ids(rows))
+        print_table(
+            [Column("session"), Column("line", drop=2), Column("event", drop=1), excerpt],
+            shorten_ids(rows),
+        )
 
 
 def _print_session(session: str, hits: Sequence[Mapping[str, Any]], wanted: str) -> None:
@@ -72,10 +80,16 @@ def _print_session(session: str, hits: Sequence[Mapping[str, Any]], wanted: str)
     about = visible(" ".join((seen.title or seen.task).split()))
     width = new_console(sys.stdout).width - 1
     day = visible(local_time(seen.ended, "%b %d"))
-    sys.stdout.write(paint(fit(f"{visible(session)}  {day}  {visible(seen.worker)}  {about}", width), BOLD))
+    sys.stdout.write(
+        paint(fit(f"{visible(session)}  {day}  {visible(seen.worker)}  {about}", width), BOLD)
+    )
     sys.stdout.write("\n")
     for hit in hits[:SHOWN]:
         kind = f"  {WORDS.get(hit['event'], visible(hit['event'])):8} "
-        sys.stdout.write(f"{kind}{around(visible(hit['excerpt']), visible(wanted), width - len(kind))}\n")
+        sys.stdout.write(
+            f"{kind}{around(visible(hit['excerpt']), visible(wanted), width - len(kind))}\n"
+        )
     if len(hits) > SHOWN:
-        sys.stdout.write(f"  and {counted(len(hits) - SHOWN, 'more place')}: forge sessions show {visible(session)}\n")
+        sys.stdout.write(
+            f"  and {counted(len(hits) - SHOWN, 'more place')}: forge sessions show {visible(session)}\n"
+        )

@@ -31,7 +31,9 @@ app = new_app()
 
 @app.command()
 def show(
-    session: Annotated[str, typer.Argument(metavar="ID", help=f"A session, {NAMED}; without it, the last.")] = LAST,
+    session: Annotated[
+        str, typer.Argument(metavar="ID", help=f"A session, {NAMED}; without it, the last.")
+    ] = LAST,
     as_json: JsonOption = False,
 ) -> None:
     """Show what was said and done in a session.
@@ -54,14 +56,21 @@ class ExportFormat(StrEnum):
 
 @app.command()
 def export(
-    session: Annotated[str | None, typer.Argument(metavar="ID", help=f"A session, {NAMED}.")] = None,
+    session: Annotated[
+        str | None, typer.Argument(metavar="ID", help=f"A session, {NAMED}.")
+    ] = None,
     format: Annotated[
         ExportFormat | None,
-        typer.Option("--format", help="Without it, by the ending of FILE, else md; csv has the decisions."),
+        typer.Option(
+            "--format", help="Without it, by the ending of FILE, else md; csv has the decisions."
+        ),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="With csv: of all sessions.")] = False,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write to FILE, not to standard output.")
+        Path | None,
+        typer.Option(
+            "-o", "--output", metavar="FILE", help="Write to FILE, not to standard output."
+        ),
     ] = None,
 ) -> None:
     """Write a session as Markdown, as a page that loads nothing, or its decisions as csv."""

@@ -21,8 +21,12 @@ app = new_app()
 
 @app.command()
 def verify(
-    session: Annotated[str | None, typer.Argument(metavar="ID", help=f"A session, {NAMED}; without it, all.")] = None,
-    every: Annotated[bool, typer.Option("--all", help="All sessions, which it does without ID, too.")] = False,
+    session: Annotated[
+        str | None, typer.Argument(metavar="ID", help=f"A session, {NAMED}; without it, all.")
+    ] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="All sessions, which it does without ID, too.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Check that no line of a log was changed, dropped or moved.
@@ -31,7 +35,9 @@ def verify(
     """
     if session and every:
         raise UsageError(f"--all and {visible(session)} contradict each other; keep one")
-    rows = [verify_session(path) for path in ([find_session(session)] if session else session_files())]
+    rows = [
+        verify_session(path) for path in ([find_session(session)] if session else session_files())
+    ]
     if as_json:
         print_json(rows)
     else:

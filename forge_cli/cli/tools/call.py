@@ -15,7 +15,13 @@ from msgspec.structs import replace
 
 from forge_cli.cli.options import PlainCommand, chosen_mode, new_app, work_folder
 from forge_cli.cli.output import data_output
-from forge_cli.cli.tools.choose import WorkerOption, find_details, parameter_lines, tool_worker, unknown_tool
+from forge_cli.cli.tools.choose import (
+    WorkerOption,
+    find_details,
+    parameter_lines,
+    tool_worker,
+    unknown_tool,
+)
 from forge_cli.core.actions import Interrupt
 from forge_cli.core.approval import ApprovalMode
 from forge_cli.core.bus import EventBus, new_id
@@ -100,12 +106,16 @@ def read_invocation(argv: Sequence[str]) -> Invocation:
             found[ALONE[item]] = True
         elif _SHORT.fullmatch(item) and not _takes_value(kept):
             raise UsageError(
-                f"there is no option {item}", hint="--worker WORKER names the worker; after -- all is the tool's"
+                f"there is no option {item}",
+                hint="--worker WORKER names the worker; after -- all is the tool's",
             )
         else:
             kept.append(item)
     if not kept or kept[0].startswith("-"):
-        raise UsageError("name the tool first", hint="forge tools call NAME KEY=VALUE ...; forge tools list shows them")
+        raise UsageError(
+            "name the tool first",
+            hint="forge tools call NAME KEY=VALUE ...; forge tools list shows them",
+        )
     if "directory" in found:
         found["directory"] = Path(found["directory"])
     return Invocation(tool=kept[0], argv=kept[1:], **found)
@@ -125,7 +135,9 @@ def read_args(invocation: Invocation, schema: JsonObject) -> JsonObject:
     return {**json_object(invocation.json_input), **args_from(options, schema)}
 
 
-async def call_tool(invocation: Invocation, worker: Worker, workspace: Path, out: TextIO) -> ExitCode:
+async def call_tool(
+    invocation: Invocation, worker: Worker, workspace: Path, out: TextIO
+) -> ExitCode:
     """Open the worker's tools, call one of them as the operator, and show the result."""
     bus = EventBus()
     host = PluginHost(worker=worker)
@@ -134,10 +146,17 @@ async def call_tool(invocation: Invocation, worker: Worker, workspace: Path, out
         worker.config.approval.mode, load_settings(forge_home(), workspace).approval.mode
     )
     screen = TerminalUI(
-        bus, trace="summary", stream_text=False, interactive=interactive, session=False, find=host.renderer
+        bus,
+        trace="summary",
+        stream_text=False,
+        interactive=interactive,
+        session=False,
+        find=host.renderer,
     )
     signal = InterruptSignal()
-    bus.subscribe(lambda event: signal.interrupt(event.reason) if isinstance(event, Interrupt) else None)
+    bus.subscribe(
+        lambda event: signal.interrupt(event.reason) if isinstance(event, Interrupt) else None
+    )
     session = opened(
         worker,
         workspace=workspace,
@@ -145,12 +164,16 @@ async def call_tool(invocation: Invocation, worker: Worker, workspace: Path, out
         bus=bus,
         mode=mode or ApprovalMode.INTERACTIVE,
         interrupt=signal,
-        is_told=lambda message: not isinstance(message, ToolLeftOut),  # of this one unknown_tool says it
+        is_told=lambda message: (
+            not isinstance(message, ToolLeftOut)
+        ),  # of this one unknown_tool says it
     )
     calling = False
     with interruptible(lambda reason: bus.emit(Interrupt(reason)), lambda: calling):
         async with screen, session as assembly:
-            invocation = replace(invocation, tool=as_spelled(invocation.tool, assembly.toolbox.offers))
+            invocation = replace(
+                invocation, tool=as_spelled(invocation.tool, assembly.toolbox.offers)
+            )
             offer = assembly.toolbox.offers.get(invocation.tool)
             if offer is None:
                 raise unknown_tool(invocation.tool, assembly.toolbox.offers, invocation.worker)
@@ -163,7 +186,9 @@ async def call_tool(invocation: Invocation, worker: Worker, workspace: Path, out
                     return ExitCode.INTERRUPTED
                 args = filled
             calling = True
-            outcome = await assembly.guard.call(ToolCall(new_id("call"), invocation.tool, args), Caller.OPERATOR)
+            outcome = await assembly.guard.call(
+                ToolCall(new_id("call"), invocation.tool, args), Caller.OPERATOR
+            )
             _show(outcome, offer.tool.author_of(outcome.value), invocation.as_json, host, out)
     stopped = Interrupted(signal.reason).exit_code
     return _code(outcome) if stopped is ExitCode.INTERRUPTED else stopped
@@ -173,13 +198,17 @@ def call_as_program(invocation: Invocation, pipes: Path, out: TextIO) -> ExitCod
     """Have the forge that started this program call the tool, and show the result."""
     own = [name for name, key in (*WITH_VALUE.items(), *ALONE.items()) if getattr(invocation, key)]
     if refused := [name for name in own if name not in ("--json-input", "--json")]:
-        raise UsageError(f"{refused[0]} means nothing inside of a tool's program: the worker that calls it decides")
+        raise UsageError(
+            f"{refused[0]} means nothing inside of a tool's program: the worker that calls it decides"
+        )
     outcome = call_through(pipes, invocation.tool, partial(read_args, invocation))
     _show(outcome, None, invocation.as_json, PluginHost(), out)
     return _code(outcome)
 
 
-def _show(outcome: ToolOutcome, author: str | None, as_json: bool, host: PluginHost, out: TextIO) -> None:
+def _show(
+    outcome: ToolOutcome, author: str | None, as_json: bool, host: PluginHost, out: TextIO
+) -> None:
     """The value to standard output, as it is where that is not a terminal; what went wrong to standard error."""
     if as_json:
         print_json(outcome.value.wire(), out, indent=None)
@@ -220,7 +249,10 @@ def print_tool_help(invocation: Invocation) -> None:
     details = find_details(invocation.tool, invocation.worker)
     worker = f" --worker {invocation.worker}" if invocation.worker else ""
     fields = parameter_lines(details["inputSchema"])
-    told = [f"Usage: forge tools call {invocation.tool}{worker}{' [KEY=VALUE]...' if fields else ''}", ""]
+    told = [
+        f"Usage: forge tools call {invocation.tool}{worker}{' [KEY=VALUE]...' if fields else ''}",
+        "",
+    ]
     told += [f"  {line}".rstrip() for line in str(details["description"]).splitlines()]
     told += ["", "Fields:", *fields] if fields else ["", "It takes no fields."]
     told += ["", f"approval: {details['approval']}, risk: {details['risk']}"]
@@ -245,19 +277,33 @@ class RawCommand(PlainCommand):
 def call(
     ctx: typer.Context,
     name: Annotated[
-        str, typer.Argument(metavar="NAME [KEY=VALUE]... [--KEY VALUE]...", help="The tool and its input.")
+        str,
+        typer.Argument(
+            metavar="NAME [KEY=VALUE]... [--KEY VALUE]...", help="The tool and its input."
+        ),
     ],
     worker: WorkerOption = None,
     json_input: Annotated[
         str | None, typer.Option("--json-input", metavar="JSON", help="The whole input as JSON.")
     ] = None,
-    interactive: Annotated[bool, typer.Option("-i", help="Ask for each argument that is not given.")] = False,
-    yes: Annotated[bool, typer.Option("-y", help="The same as --approval-mode approve_all.")] = False,
+    interactive: Annotated[
+        bool, typer.Option("-i", help="Ask for each argument that is not given.")
+    ] = False,
+    yes: Annotated[
+        bool, typer.Option("-y", help="The same as --approval-mode approve_all.")
+    ] = False,
     approval_mode: Annotated[
-        str | None, typer.Option("--approval-mode", metavar="MODE", help="interactive, approve_all or auto_deny.")
+        str | None,
+        typer.Option(
+            "--approval-mode", metavar="MODE", help="interactive, approve_all or auto_deny."
+        ),
     ] = None,
-    directory: Annotated[Path | None, typer.Option("-C", "--cd", metavar="DIR", help="Work in DIR.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result value as JSON.")] = False,
+    directory: Annotated[
+        Path | None, typer.Option("-C", "--cd", metavar="DIR", help="Work in DIR.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the result value as JSON.")
+    ] = False,
 ) -> None:
     """Call one tool by hand, through the same gate as the model's calls."""
     invocation: Invocation = read_invocation(ctx.meta["forge.argv"])
@@ -268,5 +314,11 @@ def call(
     with data_output() as out:
         if pipes is not None:
             raise typer.Exit(call_as_program(invocation, pipes, out))
-        code = in_loop(call_tool, invocation, tool_worker(invocation.worker), work_folder(invocation.directory), out)
+        code = in_loop(
+            call_tool,
+            invocation,
+            tool_worker(invocation.worker),
+            work_folder(invocation.directory),
+            out,
+        )
     raise typer.Exit(code)

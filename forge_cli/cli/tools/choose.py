@@ -21,14 +21,21 @@ from forge_cli.files.home import forge_home
 from forge_cli.files.settings_files import organisation_policy
 from forge_cli.files.worker import Worker, load_worker
 from forge_cli.inspection.inspector import inspect
-from forge_cli.inspection.tool_rows import Details, details_of_all, details_of_worker, needed_settings
+from forge_cli.inspection.tool_rows import (
+    Details,
+    details_of_all,
+    details_of_worker,
+    needed_settings,
+)
 from forge_cli.process.signals import in_loop
 from forge_cli.process.stdin import is_interactive
 from forge_cli.schema.forms import derive_fields
 from forge_cli.schema.problems import expectation
 from forge_cli.toolsets.executables.manage import ExecutableManager
 
-WorkerOption = Annotated[str | None, typer.Option("--worker", metavar="WORKER", help="The tools of this worker.")]
+WorkerOption = Annotated[
+    str | None, typer.Option("--worker", metavar="WORKER", help="The tools of this worker.")
+]
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The tool, in ~/.forge/tools.")]
 
@@ -55,10 +62,19 @@ def tool_worker(worker: str | None) -> Worker:
 def unknown_tool(name: str, known: Collection[str], worker: str | None) -> UsageError:
     """There is no such tool, here or at all; of one in the folder of the tools, what is wrong with it."""
     if problem := ExecutableManager(forge_home()).problem(name):
-        return UsageError(f"'{name}' cannot be called: {problem}", hint=f"correct it, then: forge tools test {name}")
-    all_of_them = f"forge tools list {worker} shows them" if worker else "a worker's own tools need --worker WORKER"
+        return UsageError(
+            f"'{name}' cannot be called: {problem}",
+            hint=f"correct it, then: forge tools test {name}",
+        )
+    all_of_them = (
+        f"forge tools list {worker} shows them"
+        if worker
+        else "a worker's own tools need --worker WORKER"
+    )
     near = nearest_tool(name, known)
-    return UsageError(f"there is no tool '{name}'", hint=f"did you mean '{near}'?" if near else all_of_them)
+    return UsageError(
+        f"there is no tool '{name}'", hint=f"did you mean '{near}'?" if near else all_of_them
+    )
 
 
 def find_details(name: str, worker: str | None) -> Details:
@@ -78,7 +94,15 @@ def parameter_lines(schema: JsonObject) -> list[str]:
     lines: list[str] = []
     for field in derive_fields(schema):
         kind = expectation(schema["properties"][field.name], schema) or "anything"
-        default = f", default {json.dumps(field.default, ensure_ascii=False)}" if field.has_default else ""
+        default = (
+            f", default {json.dumps(field.default, ensure_ascii=False)}"
+            if field.has_default
+            else ""
+        )
         meaning = f": {field.description}" if field.description else ""
-        lines.append(visible(f"  {field.name} ({kind}{', required' if field.required else default}){meaning}"))
+        lines.append(
+            visible(
+                f"  {field.name} ({kind}{', required' if field.required else default}){meaning}"
+            )
+        )
     return lines

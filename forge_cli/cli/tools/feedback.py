@@ -25,9 +25,12 @@ app = new_app()
 def feedback(
     name: NameArgument,
     text: Annotated[
-        str | None, typer.Argument(metavar="TEXT", help="What is good or bad; without it, list what was said.")
+        str | None,
+        typer.Argument(metavar="TEXT", help="What is good or bad; without it, list what was said."),
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="List also what was said of it before it was changed.")] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="List also what was said of it before it was changed.")
+    ] = False,
     clear: Annotated[bool, typer.Option("--clear", help="Forget all that was said of it.")] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -51,7 +54,10 @@ def feedback(
         if as_json:
             print_json(_wire(given, digest))
         else:
-            sys.stdout.write(visible(f"kept; workers that make tools read it with {name}, until it is changed") + "\n")
+            sys.stdout.write(
+                visible(f"kept; workers that make tools read it with {name}, until it is changed")
+                + "\n"
+            )
         return
     _list(name, store.of(name), digest, every=every, as_json=as_json)
 
@@ -80,4 +86,9 @@ def _list(name: str, found: list[Feedback], digest: str, *, every: bool, as_json
 
 
 def _wire(each: Feedback, digest: str) -> dict[str, object]:
-    return {"time": each.time, "text": each.text, "version": each.digest, "current": each.digest == digest}
+    return {
+        "time": each.time,
+        "text": each.text,
+        "version": each.digest,
+        "current": each.digest == digest,
+    }

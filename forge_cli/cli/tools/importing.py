@@ -27,7 +27,11 @@ app = new_app()
 SHOWN = 20_000
 """Characters of one file that are shown before the question."""
 MAX_USAGE = 2000
-_STARTED = {GO: "compiled by go, without the network, on first use", PYTHON: "python", SHELL: "bash"}
+_STARTED = {
+    GO: "compiled by go, without the network, on first use",
+    PYTHON: "python",
+    SHELL: "bash",
+}
 _EVERY_CALL = (
     "A call starts this program, confined as the worker's sandbox says: its zones, its network, and no keys in the "
     "environment. Each call asks, unless a worker pre-approves the tool. Nothing of it has been executed."
@@ -37,12 +41,18 @@ _EVERY_CALL = (
 @app.command("import")
 def import_tools(
     source: Annotated[
-        str, typer.Argument(metavar="SOURCE", help="A folder, an archive, or the address of a git repository.")
+        str,
+        typer.Argument(
+            metavar="SOURCE", help="A folder, an archive, or the address of a git repository."
+        ),
     ],
     tools: Annotated[
-        list[str] | None, typer.Argument(metavar="TOOL", help="Only these of several, by name or folder.")
+        list[str] | None,
+        typer.Argument(metavar="TOOL", help="Only these of several, by name or folder."),
     ] = None,
-    rename: Annotated[str | None, typer.Option("--as", metavar="NAME", help="Give the tool another name.")] = None,
+    rename: Annotated[
+        str | None, typer.Option("--as", metavar="NAME", help="Give the tool another name.")
+    ] = None,
     yes: Annotated[bool, typer.Option("-y", "--yes", help="Import without asking.")] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -70,11 +80,15 @@ def import_tools(
 
 def _ask(offered: Offered) -> bool:
     if not is_interactive():
-        warn("nothing was imported: there is no terminal to ask at; --yes imports it without asking")
+        warn(
+            "nothing was imported: there is no terminal to ask at; --yes imports it without asking"
+        )
         return False
     what = "it" if len(offered.tools) == 1 else f"these {len(offered.tools)} tools"
     while True:
-        answer = ask(f"Import {what} into ~/.forge/tools? [y]es, [n]o, [s]how the files > ", at_end="n").lower()
+        answer = ask(
+            f"Import {what} into ~/.forge/tools? [y]es, [n]o, [s]how the files > ", at_end="n"
+        ).lower()
         if answer not in ("s", "show"):
             break
         for tool in offered.tools:
@@ -139,8 +153,12 @@ def _facts(tool: FoundTool) -> dict[str, str]:
         "starts": f"{tool.entrypoint}{f' ({how})' if how else ''}",
         "packages": ", ".join(script.dependencies) if script else "",
         "paths": ", ".join(paths),
-        "called by": {"manual": "people only", "both": "people and the model"}.get(callers.mode, "") if callers else "",
-        "approval": {"ask": "always asks", "blocked": "is blocked"}.get(manifest.needs_approval or "", ""),
+        "called by": {"manual": "people only", "both": "people and the model"}.get(callers.mode, "")
+        if callers
+        else "",
+        "approval": {"ask": "always asks", "blocked": "is blocked"}.get(
+            manifest.needs_approval or "", ""
+        ),
         "time limit": f"{manifest.timeout:g} s",
         "lacks": tool.lacks or "",
         "warning": tool.warning.removeprefix("WARNING: "),
@@ -173,7 +191,9 @@ def _wire(offered: Offered, imported: list[str]) -> dict[str, Any]:
             "packages": list(tool.program.script.dependencies) if tool.program.script else [],
             "timeout": tool.program.manifest.timeout,
             "needsApproval": tool.program.manifest.needs_approval,
-            "manualExecution": asdict(callers) if (callers := tool.program.manifest.callers) else None,
+            "manualExecution": asdict(callers)
+            if (callers := tool.program.manifest.callers)
+            else None,
             "lacks": tool.lacks,
             "inputSchema": tool.program.manifest.input_schema(),
             "files": _files(tool),

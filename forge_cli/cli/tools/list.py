@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 app = new_app()
 
 ToolsWorkerArgument = Annotated[
-    str | None, typer.Argument(metavar="WORKER", help="Only the tools of this worker, under its policy.")
+    str | None,
+    typer.Argument(metavar="WORKER", help="Only the tools of this worker, under its policy."),
 ]
 
 
@@ -36,15 +37,24 @@ ToolsWorkerArgument = Annotated[
 def list_tools(
     worker: ToolsWorkerArgument = None,
     as_json: JsonOption = False,
-    source: Annotated[SourceKind | None, typer.Option("--source", help="Only tools from there.")] = None,
+    source: Annotated[
+        SourceKind | None, typer.Option("--source", help="Only tools from there.")
+    ] = None,
     mode: Annotated[
-        ToolMode | None, typer.Option("--mode", help="Only what the model (llm), a person (manual) or both may call.")
+        ToolMode | None,
+        typer.Option(
+            "--mode", help="Only what the model (llm), a person (manual) or both may call."
+        ),
     ] = None,
     stats: Annotated[
-        bool, typer.Option("--stats", help="Only executables: how often each was called, and how that went.")
+        bool,
+        typer.Option(
+            "--stats", help="Only executables: how often each was called, and how that went."
+        ),
     ] = False,
     tokens: Annotated[
-        bool, typer.Option("--tokens", help="What each definition takes of the model's window, about.")
+        bool,
+        typer.Option("--tokens", help="What each definition takes of the model's window, about."),
     ] = False,
 ) -> None:
     """List every tool, and what is broken.
@@ -55,7 +65,9 @@ def list_tools(
     warn_of_unknown_plugins()
     with data_output():
         rows = rows_of_all(_rows_of_plugin) if path is None else _rows_of_worker(path)
-    modes = {row.mode for row in rows} if mode is None else {mode, "both"}  # what is broken has none
+    modes = (
+        {row.mode for row in rows} if mode is None else {mode, "both"}
+    )  # what is broken has none
     wanted = [row for row in rows if source in (None, row.source) and row.mode in modes]
     if stats:
         _print_stats(wanted, as_json=as_json)
@@ -65,8 +77,17 @@ def list_tools(
         print_json([row.wire() for row in wanted])
     else:
         found = [row.wire() for row in wanted]
-        some = [Column(name, drop=0) for name in ("version", "label", "category") if any(name in row for row in found)]
-        known = [Column("toolset", drop=3), Column("source", drop=1), Column("mode", drop=2), Column("approval")]
+        some = [
+            Column(name, drop=0)
+            for name in ("version", "label", "category")
+            if any(name in row for row in found)
+        ]
+        known = [
+            Column("toolset", drop=3),
+            Column("source", drop=1),
+            Column("mode", drop=2),
+            Column("approval"),
+        ]
         print_table([Column("name"), *known, *some, Column("description", room=40)], found)
 
 
@@ -78,14 +99,25 @@ def _print_stats(rows: list[Row], *, as_json: bool) -> None:
     stats = Stats(forge_home() / "tools")
     known = stats.read()
     creations = stats.creations()
-    used = [(row, known.get(Path(row.origin).name, ToolStats())) for row in rows if row.source == "executable"]
+    used = [
+        (row, known.get(Path(row.origin).name, ToolStats()))
+        for row in rows
+        if row.source == "executable"
+    ]
     if as_json:
-        made = [{**row.wire(), "stats": {"creations": asdict(creations)}} for row in rows if row.name.endswith(CREATE)]
+        made = [
+            {**row.wire(), "stats": {"creations": asdict(creations)}}
+            for row in rows
+            if row.name.endswith(CREATE)
+        ]
         print_json([*({**row.wire(), "stats": usage.wire()} for row, usage in used), *made])
     else:
         optional = {"sessions": 1, "mean": 2, "success": 3, "last use": 4}
         names = ("name", "calls", "sessions", "success", "mean", "last use")
-        columns = [*(Column(name, drop=optional.get(name)) for name in names), Column("description")]
+        columns = [
+            *(Column(name, drop=optional.get(name)) for name in names),
+            Column("description"),
+        ]
         print_table(columns, [{**row.wire(), **_figures(usage)} for row, usage in used])
         counts = ", ".join(f"{count} {outcome}" for outcome, count in asdict(creations).items())
         sys.stdout.write(f"creations: {counts}\n")
@@ -109,7 +141,9 @@ def _print_tokens(rows: list[Row], worker: str | None, *, as_json: bool) -> None
     from forge_cli.inspection.model_window import share_of_window
     from forge_cli.process.signals import in_loop
 
-    counted = sorted((row for row in rows if row.tokens is not None), key=lambda row: -(row.tokens or 0))
+    counted = sorted(
+        (row for row in rows if row.tokens is not None), key=lambda row: -(row.tokens or 0)
+    )
     if as_json:
         print_json([row.wire(tokens=True) for row in counted])
         return
@@ -122,7 +156,9 @@ def _print_tokens(rows: list[Row], worker: str | None, *, as_json: bool) -> None
     sys.stdout.write(f"total: about {total:,} tokens{f', {share}' if share else ''}\n")
     if deferred:
         left = total - sum(row.tokens or 0 for row in deferred)
-        sys.stdout.write(f"deferred: {len(deferred)}, named only until find_tools loads them; the others: {left:,}\n")
+        sys.stdout.write(
+            f"deferred: {len(deferred)}, named only until find_tools loads them; the others: {left:,}\n"
+        )
 
 
 def _rows_of_worker(path: str) -> list[Row]:

@@ -24,7 +24,9 @@ app = new_app()
 
 @app.command()
 def new(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What it is called: a-z, 0-9, '_' and '-'.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="What it is called: a-z, 0-9, '_' and '-'.")
+    ],
     lang: Annotated[
         Literal["go", "sh", "py"] | None,
         typer.Option("--lang", help="Its language; Go where that is installed, else Python."),
@@ -45,7 +47,9 @@ def new(
     try:
         folder = tools.make(planned)
     except ToolError as error:
-        raise ForgeError(str(error), hint="make room, or a folder that you can write to; FORGE_HOME names it") from None
+        raise ForgeError(
+            str(error), hint="make room, or a folder that you can write to; FORGE_HOME names it"
+        ) from None
     if planned.warning:
         warn(planned.warning.removeprefix("WARNING: "))
     sys.stdout.write(visible(_next_steps(planned, folder), keep="\n") + "\n")
@@ -87,4 +91,6 @@ def remove(name: NameArgument) -> None:
     """
     tools = ExecutableManager(forge_home())
     linked = tools.remove(name)
-    sys.stdout.write(visible(f"{'removed the link' if linked else 'removed'} {tools.root / name}") + "\n")
+    sys.stdout.write(
+        visible(f"{'removed the link' if linked else 'removed'} {tools.root / name}") + "\n"
+    )

@@ -40,7 +40,10 @@ def show(
     for key, value in details.items():
         match value:
             case list():
-                text = ", ".join(each["summary"] if isinstance(each, dict) else each for each in value) or "none"
+                text = (
+                    ", ".join(each["summary"] if isinstance(each, dict) else each for each in value)
+                    or "none"
+                )
             case {"summary": text}:
                 pass
             case _:

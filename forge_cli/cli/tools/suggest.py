@@ -29,14 +29,18 @@ def suggest(as_json: JsonOption = False) -> None:
     reader = SessionReader(MOST_BYTES)
     found = find_repeated(reader.runs(files[:MOST_SESSIONS]))[:MOST_ROWS]
     if reader.read < len(files):
-        sys.stderr.write(f"only the last {reader.read} of {counted(len(files), 'session')} were read\n")
+        sys.stderr.write(
+            f"only the last {reader.read} of {counted(len(files), 'session')} were read\n"
+        )
     redactor = own_redactor()
     commands = [[redactor.redact_text(command) for command in each.commands] for each in found]
     rows = [{"count": each.count, "sessions": each.sessions} for each in found]
     if as_json:
         print_json([{**row, "commands": each} for row, each in zip(rows, commands, strict=True)])
     elif rows:
-        shown = [{**row, "commands": " ; ".join(each)} for row, each in zip(rows, commands, strict=True)]
+        shown = [
+            {**row, "commands": " ; ".join(each)} for row, each in zip(rows, commands, strict=True)
+        ]
         print_table(["count", "sessions", "commands"], shown)
     else:
         sys.stderr.write(f"no commands recur {TIMES} times in {SESSIONS} sessions\n")

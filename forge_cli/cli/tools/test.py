@@ -33,12 +33,15 @@ def check_tools(
     target: Annotated[
         str | None,
         typer.Argument(
-            metavar="TARGET", help="A tool in ~/.forge/tools, a toolset, a worker, a tools.py, or a tool's folder."
+            metavar="TARGET",
+            help="A tool in ~/.forge/tools, a toolset, a worker, a tools.py, or a tool's folder.",
         ),
     ] = None,
     worker: Annotated[
         str | None,
-        typer.Option("--worker", metavar="WORKER", help="The settings of toolsets are those of this worker."),
+        typer.Option(
+            "--worker", metavar="WORKER", help="The settings of toolsets are those of this worker."
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -23,7 +23,10 @@ from forge_cli.ui.terminal.render import plain, render
 app = new_app()
 
 VersionArgument = Annotated[
-    str | None, typer.Argument(metavar="VERSION", help="A version that restore --list shows: its hash, or its number.")
+    str | None,
+    typer.Argument(
+        metavar="VERSION", help="A version that restore --list shows: its hash, or its number."
+    ),
 ]
 
 
@@ -44,7 +47,9 @@ def diff(name: NameArgument, version: VersionArgument = None) -> None:
         console.print(plain(f"{name}: never approved; no call of it has been let through yet"))
     else:
         since = f"{found.since:%Y-%m-%d %H:%M}, when a call of it was last let through"
-        console.print(plain(f"{name}: {'changed' if found.files else 'nothing changed'} since {since}"))
+        console.print(
+            plain(f"{name}: {'changed' if found.files else 'nothing changed'} since {since}")
+        )
         _print_changes(name, found.files)
     if (found is None or not found.files) and (others := tools.versions(name)):
         _print_against(tools, name, others[0])
@@ -64,7 +69,9 @@ def _title(version: Version) -> str:
 def restore(
     name: NameArgument,
     version: VersionArgument = None,
-    listed: Annotated[bool, typer.Option("--list", help="Only list the versions that are kept.")] = False,
+    listed: Annotated[
+        bool, typer.Option("--list", help="Only list the versions that are kept.")
+    ] = False,
 ) -> None:
     """Give a tool the files of a version before.
 
@@ -76,7 +83,9 @@ def restore(
         return
     tools = allowed_tools()
     wanted = tools.version(name, version)
-    changes = [FileChange(each.path, each.after, each.before) for each in tools.changes_since(name, wanted)]
+    changes = [
+        FileChange(each.path, each.after, each.before) for each in tools.changes_since(name, wanted)
+    ]
     before = tools.restore(name, wanted)
     _print_changes(name, changes)
     told = f"{name}: restored the version {_title(wanted)}; calls of it ask for approval like those of new content"
@@ -111,9 +120,13 @@ def _lines(path: str, old: File | None, new: File | None) -> Iterator[Renderable
     if new is None:
         yield plain(f"{path} was deleted")
     if (old is None or old.text is not None) and (new is None or new.text is not None):
-        yield render(Diff.of(path, old.text if old else None, (new.text if new else None) or ""), lines=None)
+        yield render(
+            Diff.of(path, old.text if old else None, (new.text if new else None) or ""), lines=None
+        )
     else:
-        yield plain(f"{path} differs, and is not text or too long: {_sized(old)}, now {_sized(new)}")
+        yield plain(
+            f"{path} differs, and is not text or too long: {_sized(old)}, now {_sized(new)}"
+        )
 
 
 def _sized(file: File | None) -> str:

@@ -45,21 +45,42 @@ def check(
         path = find_worker(worker)
         if len(forbidden := _forbidden(path, folder)) > 1:
             told = "".join(f"\n  {each}" for each in forbidden)
-            raise WorkerError(None, f"{worker}: the organisation forbids {len(forbidden)} things of it{told}")
+            raise WorkerError(
+                None, f"{worker}: the organisation forbids {len(forbidden)} things of it{told}"
+            )
         facts, grants = check_worker(path, folder)
     except ForgeError as error:
         if as_json:
             where = str(error.where) if error.where else None
-            print_json({"path": path, "ok": False, "error": error.message, "where": where, "hint": error.hint})
+            print_json(
+                {
+                    "path": path,
+                    "ok": False,
+                    "error": error.message,
+                    "where": where,
+                    "hint": error.hint,
+                }
+            )
         raise
     hooks = hooks_beside(folder)
     if as_json:
-        lists = {"grants": [asdict(each) for each in grants], "hooks": [asdict(each) for each in hooks]}
+        lists = {
+            "grants": [asdict(each) for each in grants],
+            "hooks": [asdict(each) for each in hooks],
+        }
         print_json({"path": path, "ok": True, **facts, **lists})
         return
-    unseen = f", and those of {', '.join(facts['unseen'])}, which are not known" if "unseen" in facts else ""
+    unseen = (
+        f", and those of {', '.join(facts['unseen'])}, which are not known"
+        if "unseen" in facts
+        else ""
+    )
     told = f"{worker}: ok (worker '{facts['worker']}', toolsets: {facts['toolsets']}, tools: {facts['tools']}{unseen})"
-    lines = [told, *lines_of_grants(grants), *(lines_of_grants(hooks, "hooks run beside it") if hooks else ())]
+    lines = [
+        told,
+        *lines_of_grants(grants),
+        *(lines_of_grants(hooks, "hooks run beside it") if hooks else ()),
+    ]
     with data_output() as out:
         out.writelines(f"{visible(line)}\n" for line in lines)
 
@@ -71,13 +92,23 @@ def _forbidden(path: str, folder: Path) -> list[WorkerError]:
         return []
     from forge_cli.engine.organisation import Organisation
 
-    return list(Organisation(policy).objections(load_worker(path), load_settings(forge_home(), folder)))
+    return list(
+        Organisation(policy).objections(load_worker(path), load_settings(forge_home(), folder))
+    )
 
 
 def check_worker(path: str, folder: Path) -> tuple[JsonObject, list[Grant]]:
     """The parts of a sound worker, and what it grants itself; what is odd is said on standard error."""
     found = load_worker(path)
-    look = partial(inspect, open_all, path, str(folder), worker=path, folder=folder, names_code=found.names_code)
+    look = partial(
+        inspect,
+        open_all,
+        path,
+        str(folder),
+        worker=path,
+        folder=folder,
+        names_code=found.names_code,
+    )
     counts, odd = in_loop(look)
     toolsets, tools, unseen = counts
     for sentence in odd:

@@ -28,7 +28,9 @@ def list_workers(as_json: JsonOption = False) -> None:
     if as_json:
         print_json(rows)
     else:
-        print_table(["name", Column("from", is_path=True), "description"], [_shown(row) for row in rows])
+        print_table(
+            ["name", Column("from", is_path=True), "description"], [_shown(row) for row in rows]
+        )
 
 
 def worker_rows(workers: list[NamedWorker], trust: TrustStore) -> list[dict[str, Any]]:
@@ -37,7 +39,9 @@ def worker_rows(workers: list[NamedWorker], trust: TrustStore) -> list[dict[str,
     taken: set[str] = set()
     for worker in workers:
         trusted = worker.origin is not WorkerOrigin.PROJECT or trust.holds(worker)
-        elsewhere = any(other.name == worker.name and other.origin is not worker.origin for other in workers)
+        elsewhere = any(
+            other.name == worker.name and other.origin is not worker.origin for other in workers
+        )
         used = worker.name not in taken and (trusted or not elsewhere)
         if used:
             taken.add(worker.name)
@@ -58,4 +62,8 @@ def _shown(row: dict[str, Any]) -> dict[str, Any]:
     told = [f"({', '.join(f'not {note}' for note in notes)})" if notes else "", row["description"]]
     place = row["from"] if row["from"] == WorkerOrigin.SHIPPED else near(row["path"])
     shown = {**row, "from": place, "description": " ".join(filter(None, told))}
-    return {**shown, "error": row["error"].replace(f"{row['path']}:", "line ")} if "error" in row else shown
+    return (
+        {**shown, "error": row["error"].replace(f"{row['path']}:", "line ")}
+        if "error" in row
+        else shown
+    )

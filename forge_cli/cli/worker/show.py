@@ -31,9 +31,15 @@ app = new_app()
 @app.command()
 def show(
     worker: WorkerArgument,
-    policy: Annotated[bool, typer.Option("--policy", help="What is said of every tool, and every rule.")] = False,
-    tree: Annotated[bool, typer.Option("--tree", help="The workers that it may call, and what each could do.")] = False,
-    prompt: Annotated[bool, typer.Option("--prompt", help="The system prompt, as the model gets it.")] = False,
+    policy: Annotated[
+        bool, typer.Option("--policy", help="What is said of every tool, and every rule.")
+    ] = False,
+    tree: Annotated[
+        bool, typer.Option("--tree", help="The workers that it may call, and what each could do.")
+    ] = False,
+    prompt: Annotated[
+        bool, typer.Option("--prompt", help="The system prompt, as the model gets it.")
+    ] = False,
     as_json: JsonOption = False,
     directory: DirectoryOption = None,
 ) -> None:
@@ -69,7 +75,9 @@ def _print_facts(found: Facts) -> None:
     _line(f"  model:     {found['model'] or 'none is named'}")
     _line(f"  approval:  {found['approvalMode']}")
     _line(f"  limits:    {limits_in_words(found)}")
-    _line(f"  isolation: {found['isolation']['level']}, {_describe_network(found['isolation']['network'])}")
+    _line(
+        f"  isolation: {found['isolation']['level']}, {_describe_network(found['isolation']['network'])}"
+    )
     _line("zones:")
     for line in lines_of_zones(found["zones"]):
         _line(f"  {line}")
@@ -86,7 +94,11 @@ def _print_facts(found: Facts) -> None:
 def _describe_network(network: bool | list[str]) -> str:
     if isinstance(network, bool):
         return "with the network" if network else "without the network"
-    return f"with a network of {', '.join(network)}; others ask" if network else "with a network of which all ask"
+    return (
+        f"with a network of {', '.join(network)}; others ask"
+        if network
+        else "with a network of which all ask"
+    )
 
 
 def _print_policy(found: Facts) -> None:
@@ -120,4 +132,9 @@ def _line(text: str) -> None:
     sys.stdout.write(f"{wrap_for(sys.stdout, visible(text))}\n")
 
 
-_PRINTERS = {"facts": _print_facts, "policy": _print_policy, "tree": _print_tree, "prompt": _print_prompt}
+_PRINTERS = {
+    "facts": _print_facts,
+    "policy": _print_policy,
+    "tree": _print_tree,
+    "prompt": _print_prompt,
+}

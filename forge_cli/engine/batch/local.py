@@ -106,7 +106,9 @@ class SharedPace:
         self.problem = problem
 
     def hold(self, seconds: float) -> None:
-        if not self.pause:  # those that were under way together are told together, which counts once
+        if (
+            not self.pause
+        ):  # those that were under way together are told together, which counts once
             self._limit, self._warm = max(1, min(self._limit, self._running) // 2), True
         self._not_before = max(self._not_before, self._clock() + seconds)
 

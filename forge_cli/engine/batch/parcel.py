@@ -85,7 +85,9 @@ class Parcel(Struct, frozen=True, kw_only=True):
         return replace(self.work, worker=str(folder / self.work.worker))
 
 
-def pack(work: RunOptions, worker: Worker, host: PluginHost, budget: Limits, concurrency: int) -> bytes:
+def pack(
+    work: RunOptions, worker: Worker, host: PluginHost, budget: Limits, concurrency: int
+) -> bytes:
     """The parcel of a batch; a ForgeError where a key would go along."""
     settings = _settings()
     files = {path: read_regular(path) for path in sorted(_files(worker, host))}
@@ -122,7 +124,9 @@ def missing_here(data: bytes) -> list[str]:
         worker = load_worker(work.worker)
         here = _needs(worker, work.host(worker), work.model)
     return [
-        f"{name} is {found} instead of {version}" if (found := here.get(name)) else f"{name} is missing"
+        f"{name} is {found} instead of {version}"
+        if (found := here.get(name))
+        else f"{name} is missing"
         for name, version in parcel.needs.items()
         if here.get(name) != version
     ]
@@ -132,7 +136,11 @@ def _files(worker: Worker, host: PluginHost) -> Iterator[Path]:
     named = {*worker_files(worker), *protected_files(worker, host), *_scripts(worker)}
     for path in {Path(os.path.abspath(path)) for path in named}:
         if path.is_dir():
-            inside = (each for each in path.rglob("*") if SKIPPED not in each.parts and ".git" not in each.parts)
+            inside = (
+                each
+                for each in path.rglob("*")
+                if SKIPPED not in each.parts and ".git" not in each.parts
+            )
             yield from (each for each in inside if each.is_file())
         elif path.is_file():
             yield path
@@ -151,7 +159,9 @@ def _settings() -> bytes | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise WorkerError(Mark(str(forge_home() / SETTINGS)), f"it cannot be read: {error.strerror}") from None
+        raise WorkerError(
+            Mark(str(forge_home() / SETTINGS)), f"it cannot be read: {error.strerror}"
+        ) from None
 
 
 def _refuse_keys(files: Mapping[Path, bytes]) -> None:
@@ -160,7 +170,9 @@ def _refuse_keys(files: Mapping[Path, bytes]) -> None:
     for path, content in files.items():
         if redactor.knows(content.decode("utf-8", "replace")):
             hint = "take it from the environment instead; other machines need it in theirs"
-            raise WorkerError(Mark(str(path)), "a key stands in this file, which would be sent along", hint=hint)
+            raise WorkerError(
+                Mark(str(path)), "a key stands in this file, which would be sent along", hint=hint
+            )
 
 
 def _needs(worker: Worker, host: PluginHost, model: str | None) -> dict[str, str]:
@@ -179,7 +191,9 @@ def _needs(worker: Worker, host: PluginHost, model: str | None) -> dict[str, str
 def _provider(model: Any, host: PluginHost) -> dict[str, str]:
     name = load_settings(forge_home(), Path.cwd()).resolve(model) if model else ""
     wanted = f"{MODEL}{name.partition(':')[0]}"
-    return next((_installed(plugin) for plugin in host.model_plugins() if plugin.name == wanted), {})
+    return next(
+        (_installed(plugin) for plugin in host.model_plugins() if plugin.name == wanted), {}
+    )
 
 
 def _installed(plugin: Plugin) -> dict[str, str]:
@@ -270,7 +284,9 @@ class ItemHost:
                 if pieces:
                     self._deliver(pieces)
                 for piece in pieces:
-                    if (said := json.loads(piece))["type"] == "end" and (ended := self._ends.get(said["run"])):
+                    if (said := json.loads(piece))["type"] == "end" and (
+                        ended := self._ends.get(said["run"])
+                    ):
                         ended.set()
         finally:
             self._gone = True

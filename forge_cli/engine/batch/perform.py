@@ -55,7 +55,11 @@ class ItemPerformer:
     """Does items of a batch, any number of them side by side."""
 
     def __init__(
-        self, work: RunOptions, pool: Budget | None = None, pace: Pace | None = None, away: Away | None = None
+        self,
+        work: RunOptions,
+        pool: Budget | None = None,
+        pace: Pace | None = None,
+        away: Away | None = None,
     ) -> None:
         """``pool`` is the common budget of all items; ``away`` has the logs if these are on another machine."""
         self.work = work
@@ -84,7 +88,9 @@ class ItemPerformer:
         current_pace.set(self.pace)  # each item is a task of its own
         try:
             _make_folder(item.workspace)
-            with open_item_session(item.session, self.away.keys[item.session] if self.away else None) as (session, log):
+            with open_item_session(
+                item.session, self.away.keys[item.session] if self.away else None
+            ) as (session, log):
                 done = result_so_far(session.lines)
                 if done and done.get("status") == "completed":
                     return ItemEnd(item.key, dict(done))
@@ -94,7 +100,9 @@ class ItemPerformer:
         except Exception as error:  # tools and plugins are third-party code
             return self.failed(item, ForgeError(error_text(error)))
 
-    async def _work(self, item: BatchItem, session: OpenSession, log: BatchLog, interrupt: InterruptSignal) -> ItemEnd:
+    async def _work(
+        self, item: BatchItem, session: OpenSession, log: BatchLog, interrupt: InterruptSignal
+    ) -> ItemEnd:
         work, away = self.work, self.away
         wiring = Wiring(
             host=self.host,
@@ -104,7 +112,9 @@ class ItemPerformer:
             sync_consent=partial(away.sync_consent, item.session) if away else log.keep,
         )
         workspace = Path(item.workspace)
-        runtime = work.runtime(self.worker, session, wiring, workspace=workspace, interrupt_signal=interrupt)
+        runtime = work.runtime(
+            self.worker, session, wiring, workspace=workspace, interrupt_signal=interrupt
+        )
         try:
             await runtime.initialize()
         except ForgeError as error:
@@ -118,7 +128,9 @@ class ItemPerformer:
             return self.failed(item, error)
         finally:
             await runtime.aclose()
-        return ItemEnd(item.key, self.prepared.redactor.redact(result.wire()), refused=result.refused)
+        return ItemEnd(
+            item.key, self.prepared.redactor.redact(result.wire()), refused=result.refused
+        )
 
     def failed(self, item: BatchItem, error: ForgeError, *, opened: bool = True) -> ItemEnd:
         """The end of an item that came to no result."""
@@ -183,8 +195,15 @@ class RemoteItems:
             log = BatchLog.create(path)
         run = next(self._runs)
         self._away[run] = _Away(item, log)
-        facts = {"key": item.key, "task": item.task, "session": item.session, "workspace": item.workspace}
-        return json.dumps({"type": "order", "run": run, **facts, "log": text, "proofs": log.proofs.key.hex()})
+        facts = {
+            "key": item.key,
+            "task": item.task,
+            "session": item.session,
+            "workspace": item.workspace,
+        }
+        return json.dumps(
+            {"type": "order", "run": run, **facts, "log": text, "proofs": log.proofs.key.hex()}
+        )
 
     def take(self, message: str) -> Taken:
         said = json.loads(message)
@@ -195,7 +214,9 @@ class RemoteItems:
             if said["type"] == "end":
                 away.log.sync()
                 self._forget(away.item.key)
-                return Taken(ItemEnd(away.item.key, said["result"], said["opened"], said["refused"]))
+                return Taken(
+                    ItemEnd(away.item.key, said["result"], said["opened"], said["refused"])
+                )
             line = Line.read(said["line"].encode("utf-8", "surrogatepass"))
             away.log(line)
             if line.is_consent:
@@ -204,7 +225,11 @@ class RemoteItems:
             self._forget(away.item.key)
             return Taken(self._performer.failed(away.item, error))
         self._count(line)
-        return Taken(reply=json.dumps({"type": "kept", "number": said["number"]}) if line.is_consent else None)
+        return Taken(
+            reply=json.dumps({"type": "kept", "number": said["number"]})
+            if line.is_consent
+            else None
+        )
 
     def interrupt(self, reason: str) -> str:
         return json.dumps({"type": "interrupt", "reason": reason})

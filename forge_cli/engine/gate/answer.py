@@ -13,7 +13,10 @@ from forge_cli.engine.gate.steps import Caller, Judged, Refusal
 if TYPE_CHECKING:
     from forge_cli.engine.gate.guard import Guard
 
-TRIES = {True: "without an effect it does not ask", False: "it asks in any case, with what it did there"}
+TRIES = {
+    True: "without an effect it does not ask",
+    False: "it asks in any case, with what it did there",
+}
 """By whether nothing has been said of it."""
 
 
@@ -50,8 +53,16 @@ def outlook_of(guard: Guard, judged: Judged) -> Outlook:
         by=verdict.by,
         risk=verdict.risk or judged.tool.risk,
         **({"details": list(verdict.details)} if verdict.details else {}),
-        **({"grants": [{"text": each.text, "rules": [*map(str, each.rules)]} for each in offers]} if offers else {}),
+        **(
+            {"grants": [{"text": each.text, "rules": [*map(str, each.rules)]} for each in offers]}
+            if offers
+            else {}
+        ),
         **({"hooks": before} if before else {}),
-        **({"tries": TRIES[verdict.unruled]} if verdict.tried_first and verdict.approval is Approval.ASK else {}),
+        **(
+            {"tries": TRIES[verdict.unruled]}
+            if verdict.tried_first and verdict.approval is Approval.ASK
+            else {}
+        ),
     )
     return Outlook(answer, offers, tuple(met))

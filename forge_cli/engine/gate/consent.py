@@ -43,14 +43,20 @@ _PLANNING = (
     "person leaves the mode by Shift+Tab or /mode ask"
 )
 
-_ACCEPTED_EDIT = ApprovalDecision(True, note="the person accepts edits", by="mode", via=MODE_TITLES["acceptEdits"])
+_ACCEPTED_EDIT = ApprovalDecision(
+    True, note="the person accepts edits", by="mode", via=MODE_TITLES["acceptEdits"]
+)
 
 
 class Consent:
     """Gets consent for the calls of one worker, and writes every decision down."""
 
     def __init__(
-        self, judge: Judge, controller: ApprovalController, interrupt: InterruptSignal, toolbox: Toolbox
+        self,
+        judge: Judge,
+        controller: ApprovalController,
+        interrupt: InterruptSignal,
+        toolbox: Toolbox,
     ) -> None:
         """``toolbox`` hears of rules that a person keeps."""
         self.controller = controller
@@ -84,17 +90,23 @@ class Consent:
     def _mode_allows(self, judged: Judged) -> bool:
         """Does the mode of the session allow a call? One that it refuses ends here."""
         decision = mode_decision(self.controller.session_mode, judged)
-        if decision is None or (decision.approved and self._was_taken_up(judged)):  # it was asked about before
+        if decision is None or (
+            decision.approved and self._was_taken_up(judged)
+        ):  # it was asked about before
             return False
         self._bus.emit(judged.decided(decision))
         if not decision.approved:
-            raise Refusal("blocked", f"{judged.call.name} is blocked: {decision.note}", by=decision.by)
+            raise Refusal(
+                "blocked", f"{judged.call.name} is blocked: {decision.note}", by=decision.by
+            )
         return True
 
     def take_recorded(self, judged: Judged, known: ToolOutcome) -> ToolOutcome:
         """Decide as the record does, in a session that is repeated from it."""
         approved = known.status not in ("denied", "blocked")
-        self._bus.emit(judged.decided(ApprovalDecision(approved, note="taken from the record", by="memory")))
+        self._bus.emit(
+            judged.decided(ApprovalDecision(approved, note="taken from the record", by="memory"))
+        )
         return known
 
     def must_ask(self, judged: Judged) -> bool:
@@ -113,7 +125,9 @@ class Consent:
         from forge_cli.engine.gate.requesting import Asking
 
         pending = self._judge.reopened.take_pending(judged.call) if self._judge.reopened else None
-        asking = Asking(requested, judged, pending, request_id=pending.request_id if pending else None)
+        asking = Asking(
+            requested, judged, pending, request_id=pending.request_id if pending else None
+        )
         for answer in (self._remembered, self._parked, self._tried, self._kept):
             decision = await answer(asking)
             if decision is not None:
@@ -141,7 +155,10 @@ class Consent:
         pending = asking.pending
         if pending is None or pending.answer is None:
             return None
-        if pending.answer.approved and (pending.fingerprint, pending.stamp) != (request.fingerprint, request.stamp):
+        if pending.answer.approved and (pending.fingerprint, pending.stamp) != (
+            request.fingerprint,
+            request.stamp,
+        ):
             sentence = f"{request.tool_name} is no longer what was approved, so it asks again"
             self._bus.emit(StatusEvent("warning", sentence, tool_call_id=request.tool_call_id))
             return None
@@ -197,7 +214,9 @@ class Consent:
         sentence = f"{judged.call.name} was not called; {who}{unchanged}{note}"
         raise Refusal("denied", sentence, by=decision.by, rule=why)
 
-    async def _put(self, judged: Judged, request: ApprovalRequest, preview: Preview | None) -> ApprovalDecision:
+    async def _put(
+        self, judged: Judged, request: ApprovalRequest, preview: Preview | None
+    ) -> ApprovalDecision:
         return await self.controller.request_approval(
             request,
             judged.fingerprint,
@@ -242,7 +261,9 @@ def mode_decision(mode: SessionMode, judged: Judged) -> ApprovalDecision | None:
     """The decision of a mode on a call with any verdict: the one place where a mode grants or refuses anything."""
     approval = judged.verdict.approval
     match mode:
-        case "readOnly" if approval is not Approval.BLOCKED and _is_of_model(judged) and not _reads(judged):
+        case "readOnly" if (
+            approval is not Approval.BLOCKED and _is_of_model(judged) and not _reads(judged)
+        ):
             return ApprovalDecision(False, note=_PLANNING, by="mode", via=MODE_TITLES[mode])
         case "acceptEdits" if approval is Approval.ASK and _edits(judged):
             return _ACCEPTED_EDIT

@@ -30,7 +30,12 @@ DEEPEST = 3
 
 
 def preview_context(
-    judge: Judge, judged: Judged, bus: EventBus, interrupt: InterruptSignal, *, changes: bool = False
+    judge: Judge,
+    judged: Judged,
+    bus: EventBus,
+    interrupt: InterruptSignal,
+    *,
+    changes: bool = False,
 ) -> ToolContext:
     """Return the context of a preview, which changes nothing. Made in the thread of the event loop."""
     call = judged.call
@@ -49,7 +54,12 @@ def preview_context(
 
 
 def _progress(
-    bus: EventBus, call_id: str, home: int, token: EventLoopToken, message: str, fraction: float | None
+    bus: EventBus,
+    call_id: str,
+    home: int,
+    token: EventLoopToken,
+    message: str,
+    fraction: float | None,
 ) -> None:
     event = StatusEvent("info", str(message), tool_call_id=call_id, progress=fraction)
     if threading.get_ident() == home:
@@ -85,7 +95,9 @@ class ToolCalls:
         if clock is None or clock.over:
             raise ToolError(f"{outer.call.name} is being stopped, so it calls no other tool")
         outer.made += 1
-        call = ToolCall(f"{outer.call.id}.{outer.made}", str(name), jsonable(dict(args)), parent=outer.call.id)
+        call = ToolCall(
+            f"{outer.call.id}.{outer.made}", str(name), jsonable(dict(args)), parent=outer.call.id
+        )
         outcome = await self._take_within(call, clock)
         if outcome.status in ("denied", "blocked"):
             outer.denials.append(Denial(outcome.refusal, outcome.by or "rule"))
@@ -100,13 +112,19 @@ class ToolCalls:
         gate, above = self._gate, self._outer.caller
         root, depth = (above.root, above.depth) if isinstance(above, CallingTool) else (above, 0)
         if depth >= DEEPEST:
-            return gate.postpone(call, f"{call.name} was not called: tools call tools {DEEPEST} deep at most")
+            return gate.postpone(
+                call, f"{call.name} was not called: tools call tools {DEEPEST} deep at most"
+            )
         with clock.pause(), anyio.CancelScope() as scope:
             clock.inside.append(scope)
             try:
                 return await gate.call(call, CallingTool(self._outer.call.name, root, depth + 1))
             except Parked as parked:
-                return gate.finish(ToolOutcome.failed(call, "denied", f"{call.name} ended: {parked}", by="headless"))
+                return gate.finish(
+                    ToolOutcome.failed(
+                        call, "denied", f"{call.name} ended: {parked}", by="headless"
+                    )
+                )
             except asyncio.CancelledError:
                 gate.cut_off(call)
                 raise

@@ -13,7 +13,13 @@ import anyio
 from msgspec.structs import replace
 
 from forge_cli.core.actions import ApprovalResponse
-from forge_cli.core.approval import ApprovalDecision, ApprovalMode, ApprovalRequest, GrantOffer, SessionMode
+from forge_cli.core.approval import (
+    ApprovalDecision,
+    ApprovalMode,
+    ApprovalRequest,
+    GrantOffer,
+    SessionMode,
+)
 from forge_cli.core.approval import fingerprint as fingerprint_of
 from forge_cli.core.bounds import check_cancelled, count_cancellations
 from forge_cli.core.bus import EventBus
@@ -91,7 +97,9 @@ class ApprovalController:
         """The answer that needs no asking: an earlier grant that covers the call, or the mode."""
         if given := self._grants.covering(call):
             note = given.text if given.below else "; ".join(map(str, given.rules))
-            note = f"allowed in this session by {note}" if note else "approved earlier in this session"
+            note = (
+                f"allowed in this session by {note}" if note else "approved earlier in this session"
+            )
             return ApprovalDecision(True, note=note, by="memory", grant=given)
         match self.mode:
             case ApprovalMode.APPROVE_ALL:
@@ -117,7 +125,9 @@ class ApprovalController:
         one of its tool and args; ``needs`` are the rules that would allow the call, ``trial`` is what was tried.
         Hooks match ``names``, or the name of the request.
         """
-        fingerprint = None if request.once else fingerprint or request.fingerprint or _fingerprint(request)
+        fingerprint = (
+            None if request.once else fingerprint or request.fingerprint or _fingerprint(request)
+        )
         call = AskedCall(fingerprint, needs, trial)
         async with self._one_prompt:
             decision = self.settled(call)
@@ -127,7 +137,9 @@ class ApprovalController:
             parks = self.parks and may_park
             ask = partial(self._ask, request, parks=parks)
             if self.hooks and (self.attended or parks):
-                decision = await self.hooks.while_asked(request, names or (request.tool_name,), ask, form=False)
+                decision = await self.hooks.while_asked(
+                    request, names or (request.tool_name,), ask, form=False
+                )
             else:
                 decision = await ask()
         if not decision.approved or decision.remember != "session":
@@ -143,7 +155,9 @@ class ApprovalController:
         """Have a form filled in that needs no yes before; hooks hear of it as of a request, and one may deny it."""
         async with self._one_prompt:
             if self.hooks:
-                return await self.hooks.while_asked(request, (request.tool_name,), fill_in, form=True)
+                return await self.hooks.while_asked(
+                    request, (request.tool_name,), fill_in, form=True
+                )
             return await fill_in()
 
     @property
@@ -181,7 +195,9 @@ async def _ask_callback(callback: ApprovalCallback, request: ApprovalRequest) ->
         given = callback(request)
         decision = given = await given if inspect.isawaitable(given) else given
     except Exception as error:  # third-party code: a callback that fails has not said yes
-        return ApprovalDecision(False, note=f"the approval callback failed: {error_text(error)}", by="headless")
+        return ApprovalDecision(
+            False, note=f"the approval callback failed: {error_text(error)}", by="headless"
+        )
     match decision:
         case bool():
             return ApprovalDecision(decision)
@@ -198,4 +214,6 @@ async def _ask_callback(callback: ApprovalCallback, request: ApprovalRequest) ->
 
 
 def _fingerprint(request: ApprovalRequest) -> str:
-    return fingerprint_of(worker="", source="", digest=None, tool=request.tool_name, args=jsonable(request.args))
+    return fingerprint_of(
+        worker="", source="", digest=None, tool=request.tool_name, args=jsonable(request.args)
+    )

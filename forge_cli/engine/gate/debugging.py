@@ -50,7 +50,9 @@ def place_of(error: BaseException) -> str | None:
 
     That is the last one in the folder in which third-party code begins: what it calls is not its author's.
     """
-    theirs = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_ours(frame.filename)]
+    theirs = [
+        frame for frame in traceback.extract_tb(error.__traceback__) if not _is_ours(frame.filename)
+    ]
     theirs = [frame for frame in theirs if not _is_library(frame.filename)] or theirs
     if not theirs:
         return None
@@ -65,7 +67,10 @@ def _is_ours(file: str) -> bool:
 
 def _is_library(file: str) -> bool:
     """Does a file belong to Python itself?"""
-    return file.startswith((os.path.dirname(os.__file__) + os.sep, "<")) and "site-packages" not in file
+    return (
+        file.startswith((os.path.dirname(os.__file__) + os.sep, "<"))
+        and "site-packages" not in file
+    )
 
 
 def find_unwritable(value: Any) -> str | None:
@@ -85,6 +90,8 @@ def find_unwritable(value: Any) -> str | None:
     elif isinstance(value, Struct):
         parts = [getattr(value, name) for name in value.__struct_fields__]
     else:
-        return None if hasattr(value, "model_dump") else f"a value of the type {type(value).__name__}"
+        return (
+            None if hasattr(value, "model_dump") else f"a value of the type {type(value).__name__}"
+        )
     found = (find_unwritable(part) for part in parts)
     return next((part for part in found if part), None)

@@ -54,15 +54,23 @@ async def perform(what: str, clock: CallClock, function: Callable[[], Awaitable[
 
 def _result(work: asyncio.Task[Performed]) -> Performed:
     """How a task ended that has ended, or was abandoned."""
-    return Performed(error=asyncio.CancelledError()) if not work.done() or work.cancelled() else work.result()
+    return (
+        Performed(error=asyncio.CancelledError())
+        if not work.done() or work.cancelled()
+        else work.result()
+    )
 
 
 def _kept(performed: Performed) -> Any:
     """The value that a stopped tool still gave back."""
-    return performed.error.value if isinstance(performed.error, ToolInterrupted) else performed.value
+    return (
+        performed.error.value if isinstance(performed.error, ToolInterrupted) else performed.value
+    )
 
 
-async def perform_tool(judged: Judged, make_context: Callable[[], ToolContext], clock: CallClock) -> Performed:
+async def perform_tool(
+    judged: Judged, make_context: Callable[[], ToolContext], clock: CallClock
+) -> Performed:
     """Let a tool do its work; for one that takes no context, none is made."""
     execute, args = judged.tool.execute, deepcopy(judged.args)
     context = make_context() if getattr(execute, "takes_context", True) else cast(Any, None)
@@ -75,16 +83,24 @@ def consult(what: str, function: Callable[..., T], args: Args, *more: Any) -> T:
     return bounds.call_within(bounds.CALL_LIMIT, what, function, deepcopy(args), *more)
 
 
-async def ask(what: str, function: Callable[..., Any], args: Args, *more: Any, code: Any = None) -> Any:
+async def ask(
+    what: str, function: Callable[..., Any], args: Args, *more: Any, code: Any = None
+) -> Any:
     """The same for code that may take long: what is not forge's own, or calls ``code`` that is not, is in a thread."""
     call = partial(function, deepcopy(args), *more)
-    said = call() if bounds.is_of_forge(code or function) or is_async(function) else bounds.run_in_thread(call)
+    said = (
+        call()
+        if bounds.is_of_forge(code or function) or is_async(function)
+        else bounds.run_in_thread(call)
+    )
 
     async def answer() -> Any:
         found = await said
         return await found if inspect.isawaitable(found) else found
 
-    return await perform_within(bounds.CALL_LIMIT, what, answer) if inspect.isawaitable(said) else said
+    return (
+        await perform_within(bounds.CALL_LIMIT, what, answer) if inspect.isawaitable(said) else said
+    )
 
 
 async def perform_within(seconds: float, what: str, function: Callable[[], Awaitable[Any]]) -> Any:
@@ -102,7 +118,9 @@ async def perform_within(seconds: float, what: str, function: Callable[[], Await
 async def _contain(function: Callable[[], Awaitable[Any]]) -> Performed:
     try:
         return Performed(await function())
-    except BaseException as error:  # third-party code: even what would end the event loop is a result
+    except (
+        BaseException
+    ) as error:  # third-party code: even what would end the event loop is a result
         return Performed(error=error)
 
 

@@ -91,16 +91,22 @@ class Given(Struct, frozen=True):
     @classmethod
     def of(cls, offer: GrantOffer, call: AskedCall, request: ApprovalRequest) -> Given:
         as_said = offer.written is not None and all(rule.user_says is None for rule in offer.rules)
-        extent = call.trial.extent if call.trial and not as_said else None  # a set may allow trials only
+        extent = (
+            call.trial.extent if call.trial and not as_said else None
+        )  # a set may allow trials only
         if offer.below:
             return cls(SessionGrant(request.tool_name, offer.text), below=offer, extent=extent)
         if offer.rules:
             rules = tuple(str(rule) for rule in offer.rules)
             granted = SessionGrant(request.tool_name, offer.text, rules)
             return cls(granted, frozenset(_keys(offer.rules)), extent=extent)
-        args = " ".join(f"{name}={json.dumps(jsonable(value))}" for name, value in request.args.items())
+        args = " ".join(
+            f"{name}={json.dumps(jsonable(value))}" for name, value in request.args.items()
+        )
         text = cut(args, _ARGS, "end")
-        granted = SessionGrant(request.tool_name, text if extent is None else f"{text}{extent.limits}")
+        granted = SessionGrant(
+            request.tool_name, text if extent is None else f"{text}{extent.limits}"
+        )
         return cls(granted, frozenset([str(call.fingerprint)]), extent=extent)
 
 
@@ -136,15 +142,26 @@ class SessionGrants(Struct):
         """The grant of a folder that holds all changes; nothing may be gone but what was shown, or made since then."""
         gone = trial.extent.deleted - self._made if trial.extent else frozenset[str]()
         for each in self.all:
-            if each.below and _is_below(call.below, each.below) and each.extent and gone <= each.extent.deleted:
+            if (
+                each.below
+                and _is_below(call.below, each.below)
+                and each.extent
+                and gone <= each.extent.deleted
+            ):
                 return each.below
         return None
 
     def _covering_trial(self, call: AskedCall, trial: ShownTrial) -> GrantOffer | None:
         wanted = {str(call.fingerprint), *(rule.key for rule in chain.from_iterable(call.needs))}
-        used = [each for each in self.all if each.extent is not None and not wanted.isdisjoint(each.keys)]
+        used = [
+            each
+            for each in self.all
+            if each.extent is not None and not wanted.isdisjoint(each.keys)
+        ]
         found = _met(call, self._given.union(*(each.keys for each in used)))
-        granted = reduce(or_, (each.extent for each in used if each.extent is not None), TrialExtent())
+        granted = reduce(
+            or_, (each.extent for each in used if each.extent is not None), TrialExtent()
+        )
         if found is None or trial.extent is None or not trial.extent.lies_within(granted):
             return None
         return replace(found, trials=True)
@@ -170,7 +187,9 @@ class SessionGrants(Struct):
             return sum(fingerprint == call.fingerprint for fingerprint, _, _ in self._asked)
         given = self._given
         with_it = given | _keys(offer.rules)
-        return sum(_all_met(needs, with_it) and not _all_met(needs, given) for _, needs, _ in self._asked)
+        return sum(
+            _all_met(needs, with_it) and not _all_met(needs, given) for _, needs, _ in self._asked
+        )
 
     def note(self, call: AskedCall) -> None:
         """Somebody is asked about a call."""
@@ -182,7 +201,9 @@ class SessionGrants(Struct):
         self.all = [each for each in self.all if each not in taken]
         return [each.grant for each in taken]
 
-    def give(self, offer: GrantOffer | None, call: AskedCall, request: ApprovalRequest) -> GrantOffer | None:
+    def give(
+        self, offer: GrantOffer | None, call: AskedCall, request: ApprovalRequest
+    ) -> GrantOffer | None:
         """Remember an offer, or identical calls where none is named; what was not offered is not remembered."""
         offered = request.offers or ()
         otherwise = None if offer or call.trial else THIS_CALL

@@ -25,7 +25,15 @@ from forge_cli.engine.gate.consent import Consent, typed_by_person
 from forge_cli.engine.gate.execution import perform_tool
 from forge_cli.engine.gate.judge import Judge
 from forge_cli.engine.gate.outcome import ended_as, outcome_of, tell_applied, tell_tool
-from forge_cli.engine.gate.steps import AnyCaller, CallClock, Caller, Consented, Judged, Refusal, Requested
+from forge_cli.engine.gate.steps import (
+    AnyCaller,
+    CallClock,
+    Caller,
+    Consented,
+    Judged,
+    Refusal,
+    Requested,
+)
 from forge_cli.schema.input_schema import InputSchema
 
 if TYPE_CHECKING:
@@ -69,7 +77,12 @@ class Guard:
         return self.consent.controller
 
     async def call(
-        self, call: ToolCall, caller: AnyCaller, judged: Judged | None = None, *, own_command: bool = False
+        self,
+        call: ToolCall,
+        caller: AnyCaller,
+        judged: Judged | None = None,
+        *,
+        own_command: bool = False,
     ) -> ToolOutcome:
         """Take a call from its start to its one outcome; Parked leaves it open.
 
@@ -96,7 +109,11 @@ class Guard:
         for _ in range(ASK_AGAIN):
             self._check_interrupt()
             verdict, mode = judged.verdict, self.controller.session_mode
-            if verdict.approval is Approval.PRE_APPROVED and self.judge.reopened is None and mode == "ask":
+            if (
+                verdict.approval is Approval.PRE_APPROVED
+                and self.judge.reopened is None
+                and mode == "ask"
+            ):
                 self.bus.emit(judged.decided(ApprovalDecision(True, by=verdict.by)))
                 consented = Consented(judged)
             else:
@@ -107,7 +124,9 @@ class Guard:
             if self.judge.reopened:
                 self.judge.reopened.start(call)
             clock = requested.clock = CallClock(judged.tool.timeout)
-            performed = await perform_tool(judged, partial(self._context, requested, clock, consented), clock)
+            performed = await perform_tool(
+                judged, partial(self._context, requested, clock, consented), clock
+            )
             if performed.late:
                 self._check_interrupt()
             if not isinstance(performed.error, Stale):
@@ -125,17 +144,28 @@ class Guard:
         return dataclasses.replace(
             preview_context(self.judge, judged, self.bus, self.interrupt, changes=True),
             stamp=consented.stamp,
-            delegation=partial(self._delegate_task, self.delegate, judged.call, clock) if self.delegate else None,
+            delegation=partial(self._delegate_task, self.delegate, judged.call, clock)
+            if self.delegate
+            else None,
             inner=ToolCalls(requested, self),
-            questions=partial(self._put_question, self.ask_person, judged.call, clock) if self.ask_person else None,
+            questions=partial(self._put_question, self.ask_person, judged.call, clock)
+            if self.ask_person
+            else None,
         )
 
-    async def _delegate_task(self, delegate: Delegate, call: ToolCall, clock: CallClock, task: Delegation) -> str:
+    async def _delegate_task(
+        self, delegate: Delegate, call: ToolCall, clock: CallClock, task: Delegation
+    ) -> str:
         with clock.pause():
             return await delegate(call, task)
 
     async def _put_question(
-        self, ask: AskPerson, call: ToolCall, clock: CallClock, question: str, schema: JsonObject | type[BaseModel]
+        self,
+        ask: AskPerson,
+        call: ToolCall,
+        clock: CallClock,
+        question: str,
+        schema: JsonObject | type[BaseModel],
     ) -> JsonObject | None:
         form = InputSchema.of(schema).json_schema
         if not (self.bus.attended or self.person_elsewhere):
@@ -170,7 +200,9 @@ class Guard:
             return again
         if isinstance(stale, NotAsJudged):
             approval = Approval.BLOCKED if stale.blocked else Approval.ASK
-            verdict = Verdict(approval, str(stale), by="tool", parts=again.verdict.parts, unruled=True)
+            verdict = Verdict(
+                approval, str(stale), by="tool", parts=again.verdict.parts, unruled=True
+            )
             return replace(again, verdict=verdict)
         reason = f"{stale}; what was approved no longer holds, so it asks again"
         return replace(again, verdict=Verdict(Approval.ASK, reason, by="tool"))

@@ -98,7 +98,11 @@ class Judge:
 
     def may_have_run(self, judged: Judged) -> bool:
         """Could an earlier call like this one have had its effect, although the session was cut off then?"""
-        return self.reopened is not None and not judged.tool.read_only and self.reopened.may_have_run(judged.call)
+        return (
+            self.reopened is not None
+            and not judged.tool.read_only
+            and self.reopened.may_have_run(judged.call)
+        )
 
     async def judge_alone(self, call: ToolCall, caller: AnyCaller) -> Judged:
         """Does it exist, may this caller call it, is the input valid, what do paths, tool and worker say?"""
@@ -106,7 +110,9 @@ class Judge:
         args, bound_to = _valid(offer.tool, call), self.worker.bound_to
         if self.read_only and not offer.tool.fits_read_only:
             return Judged(call, offer, args, (), _beyond_reading(offer.tool), caller, bound_to)
-        judged = Judged(call, offer, args, await self._places(offer.tool, args), SILENT, caller, bound_to)
+        judged = Judged(
+            call, offer, args, await self._places(offer.tool, args), SILENT, caller, bound_to
+        )
         changed_first = sorted(judged.places, key=lambda path: not path.use.access.changes)
         said, own, target = [path.verdict for path in changed_first], None, None
         if all(verdict.approval is not Approval.BLOCKED for verdict in said):
@@ -135,11 +141,16 @@ class Judge:
     def _offer(self, call: ToolCall, caller: AnyCaller) -> Offer:
         offer = self.offers.get(call.name)
         if offer is None:
-            callable_ones = [name for name, each in self.offers.items() if caller.may_call(each.tool)]
+            callable_ones = [
+                name for name, each in self.offers.items() if caller.may_call(each.tool)
+            ]
             near = nearest_tool(call.name[:LONGEST_NAME].lower(), callable_ones)
             meant = f"did you mean '{near}'? " if near else ""
             known = ", ".join(sorted(self.offers)) or "none"
-            raise Refusal("not_found", f"there is no tool '{visible(call.name)}'; {meant}the tools are: {known}")
+            raise Refusal(
+                "not_found",
+                f"there is no tool '{visible(call.name)}'; {meant}the tools are: {known}",
+            )
         if not caller.may_call(offer.tool):
             who = "the model" if caller is Caller.PERSON else "a person"
             raise Refusal("blocked", f"{call.name} can only be called by {who}", by="tool")
@@ -151,12 +162,18 @@ class Judge:
             return ()
         try:
             asked = f"the tool {tool.name}"
-            uses = await ask(asked, tool.paths, args, code=tool.touches) if tool.touches else tool.paths(args)
+            uses = (
+                await ask(asked, tool.paths, args, code=tool.touches)
+                if tool.touches
+                else tool.paths(args)
+            )
             return tuple([self.sandbox.judge_use(use) for use in dict.fromkeys(uses)])
         except ToolError as error:
             raise Refusal("error", str(error)) from None
         except Exception as error:  # third-party code: a tool that cannot name its paths
-            raise Refusal("error", f"{tool.name} does not say which paths it touches: {fault_text(error)}") from None
+            raise Refusal(
+                "error", f"{tool.name} does not say which paths it touches: {fault_text(error)}"
+            ) from None
 
     async def _own_verdict(self, judged: Judged) -> Verdict | None:
         """The tool's own verdict. A ToolError refuses the call; any other failure, or nonsense, means ask."""
@@ -181,15 +198,23 @@ class Judge:
                 raise
             except Exception as error:  # third-party code: no failure in it may open the gate
                 await checkpoint()  # what ended its time may want the whole call to end
-                return Verdict(Approval.ASK, f"the tool's own check failed ({fault_text(error)}), so it asks")
+                return Verdict(
+                    Approval.ASK, f"the tool's own check failed ({fault_text(error)}), so it asks"
+                )
         return as_verdict(said)
 
 
 def _beyond_reading(tool: Tool) -> Verdict:
     """The verdict of a read-only session on a tool that is not for it."""
     more = ", ".join(sorted(effect.value for effect in (tool.effects or frozenset()) - READ_ONLY))
-    why = "its effects are not declared" if tool.effects is None else f"it is declared to do more: {more}"
-    return Verdict(Approval.BLOCKED, f"this session is read-only, and {why}", rule=READ_ONLY_RULE, by="mode")
+    why = (
+        "its effects are not declared"
+        if tool.effects is None
+        else f"it is declared to do more: {more}"
+    )
+    return Verdict(
+        Approval.BLOCKED, f"this session is read-only, and {why}", rule=READ_ONLY_RULE, by="mode"
+    )
 
 
 def _valid(tool: Tool, call: ToolCall) -> Args:
@@ -206,7 +231,9 @@ def _valid(tool: Tool, call: ToolCall) -> Args:
     except ToolError as error:
         raise _refusal(call, error) from None
     except Exception as error:  # third-party code: the validators of a model, a pattern without end
-        raise Refusal("invalid", f"the input of {call.name} cannot be checked: {fault_text(error)}") from None
+        raise Refusal(
+            "invalid", f"the input of {call.name} cannot be checked: {fault_text(error)}"
+        ) from None
 
 
 def _refusal(call: ToolCall, error: ToolError) -> Refusal:
@@ -220,7 +247,9 @@ def target_call(judged: Judged) -> tuple[str, JsonObject]:
     """The call that a call of a proxy tool stands for; a tool that cannot say it lets no call through."""
     tool = judged.call.name
     try:
-        name, given = consult(f"the tool {tool}", cast(StandsFor, judged.tool.stands_for), judged.args)
+        name, given = consult(
+            f"the tool {tool}", cast(StandsFor, judged.tool.stands_for), judged.args
+        )
         return str(name), dict(given)
     except ToolError:
         raise
@@ -231,7 +260,11 @@ def target_call(judged: Judged) -> tuple[str, JsonObject]:
 async def judge_target(judge: Judge, judged: Judged, name: str, given: JsonObject) -> Judged:
     """A call that stands for another, judged as that one, too; the stricter verdict counts."""
     toolset = judged.offer.toolset
-    siblings = (offer for offer in judge.offers.values() if offer.toolset == toolset and offer.original == name)
+    siblings = (
+        offer
+        for offer in judge.offers.values()
+        if offer.toolset == toolset and offer.original == name
+    )
     offer = next(siblings, None)
     if offer is None:
         raise Refusal("error", f"{judged.call.name}: there is no tool '{visible(name)}'")
@@ -250,11 +283,15 @@ async def blocked_above(judge: Judge, judged: Judged, child: Sandbox) -> Verdict
     return blocked_by_parent(judge.worker.name, verdict)
 
 
-async def _verdict_of_parent(judge: Judge, offer: Offer, judged: Judged, child: Sandbox) -> Verdict | None:
+async def _verdict_of_parent(
+    judge: Judge, offer: Offer, judged: Judged, child: Sandbox
+) -> Verdict | None:
     """The verdict if the call were one of this worker's; where it could not be, what holds for every call."""
     from forge_cli.sandbox.files.caps import seen_from
 
-    paths = {name: seen_from(judge.sandbox, child, path) or path for name, path in judged.paths.items()}
+    paths = {
+        name: seen_from(judge.sandbox, child, path) or path for name, path in judged.paths.items()
+    }
     call = replace(judged.call, name=offer.tool.name, args={**judged.call.args, **paths})
     with suppress(Refusal):
         return (await judge.judge_alone(call, Caller.OPERATOR)).verdict
@@ -264,7 +301,9 @@ async def _verdict_of_parent(judge: Judge, offer: Offer, judged: Judged, child: 
 def same_tool(judge: Judge, other: Offer) -> Offer | None:
     """The tool of another worker as this one has it, if it does."""
     names = other.toolset, other.original
-    return next((offer for offer in judge.offers.values() if (offer.toolset, offer.original) == names), None)
+    return next(
+        (offer for offer in judge.offers.values() if (offer.toolset, offer.original) == names), None
+    )
 
 
 def blocked_by_parent(worker: str, verdict: Verdict) -> Verdict:

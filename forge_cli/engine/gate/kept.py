@@ -38,7 +38,9 @@ SETS = "rule sets"
 class KeptQuestion:
     """Asks a person, if one is there, whether a rule is to hold from now on, and keeps the answer."""
 
-    def __init__(self, judge: Judge, controller: ApprovalController, requests: Requests, toolbox: Toolbox) -> None:
+    def __init__(
+        self, judge: Judge, controller: ApprovalController, requests: Requests, toolbox: Toolbox
+    ) -> None:
         self._judge = judge
         self._controller = controller
         self._requests = requests
@@ -53,7 +55,10 @@ class KeptQuestion:
         controller = self._controller
         if controller.callback is not None or not controller.bus.attended:
             return False
-        return controller.mode is ApprovalMode.INTERACTIVE and "user" in self._judge.worker.policy_files
+        return (
+            controller.mode is ApprovalMode.INTERACTIVE
+            and "user" in self._judge.worker.policy_files
+        )
 
     async def answer(self, asking: Asking, rule: GrantRule) -> ApprovalDecision | None:
         """Ask about a rule that would allow the whole call: a yes lets it go on.
@@ -95,16 +100,22 @@ class KeptQuestion:
         try:
             plan_edit(Path(file), [said], user=True).write()
         except CannotEditError as error:
-            sentence = f"the answer holds for this session only: {error}; to keep it, add {for_user(said)}"
+            sentence = (
+                f"the answer holds for this session only: {error}; to keep it, add {for_user(said)}"
+            )
             self._controller.bus.emit(StatusEvent("warning", sentence))
         self._toolbox.keep_rule(for_user(said))
 
-    def _request(self, judged: Judged, rule: GrantRule, runs: CommandRun | None, file: str) -> ApprovalRequest:
+    def _request(
+        self, judged: Judged, rule: GrantRule, runs: CommandRun | None, file: str
+    ) -> ApprovalRequest:
         worker = " > ".join(self._controller.bus.path or (self._judge.worker.name,))
         command = runs.argument if runs else None
         return ApprovalRequest(
             request_id=new_id("approval"),
-            tool_call_id=new_id("sets"),  # one of its own: the call that needs it has its verdict, and may ask itself
+            tool_call_id=new_id(
+                "sets"
+            ),  # one of its own: the call that needs it has its verdict, and may ask itself
             tool_name=SETS,
             args=deepcopy(judged.args),
             description=f"{worker} asks once: may it use {rule.user_title or rule.title}?",

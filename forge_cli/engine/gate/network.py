@@ -62,15 +62,21 @@ class NetworkConsent:
             decision = ApprovalDecision(False, note=UNANSWERED, by="headless")
             try:
                 with self._interrupt.scope():
-                    decision = await self._controller.request_approval(request, needs=[[rule]], may_park=False)
+                    decision = await self._controller.request_approval(
+                        request, needs=[[rule]], may_park=False
+                    )
             finally:
                 self._controller.bus.emit(settled_request(request, decision))
         if not decision.approved:
             why = decision.note or "the user said no"
-            self._denials.append(Denial(f"{wanted} was not reached: {UNCOVERED}; {why}", decision.by))
+            self._denials.append(
+                Denial(f"{wanted} was not reached: {UNCOVERED}; {why}", decision.by)
+            )
         return decision
 
-    def record(self, wanted: Destination, *, allowed: bool, by: DecidedBy, reason: str | None) -> None:
+    def record(
+        self, wanted: Destination, *, allowed: bool, by: DecidedBy, reason: str | None
+    ) -> None:
         event = NetworkAccess(wanted.host, wanted.port, allowed, by, current_call(), reason)
         self._controller.bus.emit(event)
 
@@ -83,12 +89,16 @@ class NetworkConsent:
             tool=NETWORK,
             args={"host": wanted.host, "port": wanted.port},
         )
-        return GrantRule(("sandbox", "network", NEW_ENTRY), str(wanted), f"connections to {wanted}", key=key)
+        return GrantRule(
+            ("sandbox", "network", NEW_ENTRY), str(wanted), f"connections to {wanted}", key=key
+        )
 
     def _request(self, wanted: Destination, rule: GrantRule) -> ApprovalRequest:
         return ApprovalRequest(
             request_id=new_id("approval"),
-            tool_call_id=new_id(NETWORK),  # one of its own: the call that runs the command has its verdict already
+            tool_call_id=new_id(
+                NETWORK
+            ),  # one of its own: the call that runs the command has its verdict already
             tool_name=NETWORK,
             args={"host": wanted.host, "port": wanted.port, "command": wanted.command},
             description=f"{' > '.join(self._controller.bus.path or (self._worker.name,))} wants to reach {wanted}",

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from forge_cli.schema.tool import Tool
 
 
-def outcome_of(call: ToolCall, performed: Performed, clock: CallClock, bus: EventBus) -> ToolOutcome:
+def outcome_of(
+    call: ToolCall, performed: Performed, clock: CallClock, bus: EventBus
+) -> ToolOutcome:
     """The outcome of a call that was performed; Parked leaves it open."""
     if performed.late:
         sentence = f"{call.name} was stopped after {counted(clock.limit, 'second')}"
@@ -41,7 +43,9 @@ def outcome_of(call: ToolCall, performed: Performed, clock: CallClock, bus: Even
             with suppress(Exception):  # third-party code: it may have nothing to say
                 sentence = str(error) or f"{call.name} failed without a message"
                 status: OutcomeStatus = "timeout" if isinstance(error, ToolTimeout) else "error"
-                return _with_value(ToolOutcome.failed(call, status, sentence, by="tool"), error.value)
+                return _with_value(
+                    ToolOutcome.failed(call, status, sentence, by="tool"), error.value
+                )
     from forge_cli.engine.gate.debugging import place_of, tell_traceback
 
     trace, place = tell_traceback(error), place_of(error)
@@ -53,7 +57,9 @@ def ended_as(requested: Requested, ended: ToolOutcome | Refusal | None) -> ToolO
     """The outcome of a call that was performed, refused or cut short, with what its tool still gave back by then."""
     outcome, call = ended or Refusal("interrupted", INTERRUPTED_CALL), requested.call
     if isinstance(outcome, Refusal):
-        outcome = ToolOutcome.failed(call, outcome.status, outcome.sentence, by=outcome.by, rule=outcome.rule)
+        outcome = ToolOutcome.failed(
+            call, outcome.status, outcome.sentence, by=outcome.by, rule=outcome.rule
+        )
     if outcome.status == "interrupted":
         outcome = _with_value(outcome, requested.clock and requested.clock.kept)
     return outcome
@@ -63,7 +69,9 @@ def tell_tool(tool: Tool, outcome: ToolOutcome) -> None:
     """Tell a tool that wants to know it how its call ended."""
     if tool.on_outcome:
         try:
-            consult(f"{TOOL}{outcome.call.name}", tool.on_outcome, outcome.call.args, outcome.status)
+            consult(
+                f"{TOOL}{outcome.call.name}", tool.on_outcome, outcome.call.args, outcome.status
+            )
         except Exception as error:  # third-party code, and nothing depends on it
             from forge_cli.engine.gate.debugging import tell_traceback
 
@@ -76,10 +84,15 @@ def _success(call: ToolCall, returned: Any, bus: EventBus) -> ToolOutcome:
 
     try:
         value = bounded(as_result(returned))
-    except (Exception, SystemExit) as error:  # third-party code: what a tool returns may not be what it seems
+    except (
+        Exception,
+        SystemExit,
+    ) as error:  # third-party code: what a tool returns may not be what it seems
         return ToolOutcome.failed(call, "error", error_text(error))
     if is_misfit(returned, value):
-        warn("its result names a well-known kind without having what that kind needs, so it is taken as JSON")
+        warn(
+            "its result names a well-known kind without having what that kind needs, so it is taken as JSON"
+        )
     if is_inspecting():
         from forge_cli.engine.gate.debugging import find_unwritable
 
@@ -99,5 +112,7 @@ def _with_value(outcome: ToolOutcome, value: Any) -> ToolOutcome:
 
 def tell_applied(bus: EventBus, tried: CommandTried, error: BaseException | None) -> None:
     """Record that the zones have what a trial changed; a command that failed gives a value, too."""
-    if tried.changed and (error is None or (isinstance(error, ToolError) and error.value is not None)):
+    if tried.changed and (
+        error is None or (isinstance(error, ToolError) and error.value is not None)
+    ):
         bus.emit(replace(tried, applied=True))

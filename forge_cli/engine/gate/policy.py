@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 BY_ZONE, BY_RULE = "by zone", "by rule"
 """The sources of a verdict on a call whose args decide: the zones of its paths, or rules and checks of its toolset."""
 UNBOUND = "it is not bound to zones"
-SILENT = Verdict(Approval.ASK, "neither the tool nor the worker says anything, so it asks", by="rule")
+SILENT = Verdict(
+    Approval.ASK, "neither the tool nor the worker says anything, so it asks", by="rule"
+)
 
 
 class Policy(Struct, frozen=True):
@@ -36,13 +38,19 @@ class Policy(Struct, frozen=True):
     """A text that every reason says as well."""
 
     @classmethod
-    def of(cls, config: ApprovalConfig, tool: str, toolset: str, caution: str | None = None) -> Policy:
+    def of(
+        cls, config: ApprovalConfig, tool: str, toolset: str, caution: str | None = None
+    ) -> Policy:
         """Read ``approval: {default, tools}`` of a toolset for one of its tools (its name before ``prefix:``)."""
         section = f"toolsets.{toolset}.approval"
         return cls(
             _rule(config.tools.get(tool), config.where("tools", tool), f"{section}.tools.{tool}"),
             _rule(config.default, config.where("default"), f"{section}.default"),
-            GrantRule(("toolsets", toolset, "approval", "tools", tool), PRE_APPROVED, f"every call of {tool}"),
+            GrantRule(
+                ("toolsets", toolset, "approval", "tools", tool),
+                PRE_APPROVED,
+                f"every call of {tool}",
+            ),
             caution,
         )
 
@@ -106,7 +114,9 @@ class Policy(Struct, frozen=True):
         if verdict := self.fixed(tool):
             return verdict.approval.value
         own = tool.needs_approval
-        has_rules = tool.stands_for is not None or (callable(own) and not isinstance(own, RefusesOnly))
+        has_rules = tool.stands_for is not None or (
+            callable(own) and not isinstance(own, RefusesOnly)
+        )
         return BY_ZONE if tool.changes_paths or not has_rules else BY_RULE
 
     def loosens(self, tool: Tool) -> bool:
@@ -141,18 +151,35 @@ def as_verdict(said: Any) -> Verdict:
             return Verdict(Approval.PRE_APPROVED, "the tool needs no approval for this call")
         case _:
             given = reprlib.repr(said)
-            return Verdict(Approval.ASK, f"the tool's own check gave {given}, which is not an approval, so it asks")
+            return Verdict(
+                Approval.ASK,
+                f"the tool's own check gave {given}, which is not an approval, so it asks",
+            )
 
 
 def _join(verdict: Verdict, path: Verdict) -> Verdict:
     """The verdict on a path, which is at least as strict; with the other reason where both say the same."""
     same = path.approval is verdict.approval is not Approval.PRE_APPROVED
-    if not same and not verdict.details and verdict.parts == path.parts and verdict.basis is path.basis:
+    if (
+        not same
+        and not verdict.details
+        and verdict.parts == path.parts
+        and verdict.basis is path.basis
+    ):
         return path
     reason = f"{verdict.reason}; {path.reason}" if same else path.reason
     details = (*verdict.details, *path.details)
-    return replace(path, reason=reason, details=details, parts=verdict.parts, risk=verdict.risk, basis=verdict.basis)
+    return replace(
+        path,
+        reason=reason,
+        details=details,
+        parts=verdict.parts,
+        risk=verdict.risk,
+        basis=verdict.basis,
+    )
 
 
 def _rule(approval: Approval | None, where: Mark | None, rule: str) -> Verdict | None:
-    return approval and Verdict(approval, f"the worker says {approval.value}", rule, where, by="rule")
+    return approval and Verdict(
+        approval, f"the worker says {approval.value}", rule, where, by="rule"
+    )

@@ -28,7 +28,12 @@ class WorkerHooks(Protocol):
         ...
 
     async def while_asked(
-        self, request: ApprovalRequest, names: Sequence[str], ask: Callable[[], Awaitable[Given]], *, form: bool
+        self,
+        request: ApprovalRequest,
+        names: Sequence[str],
+        ask: Callable[[], Awaitable[Given]],
+        *,
+        form: bool,
     ) -> Given | ApprovalDecision:
         """Return what ``ask`` gives, or the decision of a hook that denies it; ``names`` are what a hook may match."""
         ...

@@ -19,7 +19,15 @@ from forge_cli.core.results import TRIAL_LIMIT, VALUE_LIMIT, Text, as_result, bo
 from forge_cli.core.tool import TIME_LIMIT, Args, Preview
 from forge_cli.core.wire import jsonable
 from forge_cli.engine.gate.execution import perform_within
-from forge_cli.engine.gate.steps import AskedCall, Caller, CallingTool, Judged, Refusal, Requested, ShownTrial
+from forge_cli.engine.gate.steps import (
+    AskedCall,
+    Caller,
+    CallingTool,
+    Judged,
+    Refusal,
+    Requested,
+    ShownTrial,
+)
 from forge_cli.schema.tool import Tool
 
 if TYPE_CHECKING:
@@ -45,7 +53,9 @@ class Asking(Struct):
 class Requests:
     """Makes the requests for the calls of one worker."""
 
-    def __init__(self, judge: Judge, controller: ApprovalController, interrupt: InterruptSignal) -> None:
+    def __init__(
+        self, judge: Judge, controller: ApprovalController, interrupt: InterruptSignal
+    ) -> None:
         self._judge = judge
         self._controller = controller
         self._interrupt = interrupt
@@ -66,7 +76,9 @@ class Requests:
     def _is_once(self, judged: Judged, preview: Preview | None) -> bool:
         return (preview is not None and preview.once) or self._judge.may_have_run(judged)
 
-    def request(self, judged: Judged, preview: Preview | None, request_id: str | None = None) -> ApprovalRequest:
+    def request(
+        self, judged: Judged, preview: Preview | None, request_id: str | None = None
+    ) -> ApprovalRequest:
         """Return the request for a call."""
         tool, verdict = judged.tool, judged.verdict
         asked = self.asked_after(judged, preview)
@@ -127,7 +139,9 @@ class Requests:
             context = preview_context(self._judge, judged, self._controller.bus, self._interrupt)
             shown = partial(judged.tool.preview, deepcopy(judged.args), context)
             seconds = max(TIME_LIMIT, judged.tool.timeout or 0)
-            preview: Preview = await perform_within(seconds, f"the preview of {judged.tool.name}", shown)
+            preview: Preview = await perform_within(
+                seconds, f"the preview of {judged.tool.name}", shown
+            )
             kept = _bounded_preview(preview)
         except ToolError as error:
             raise Refusal("error", str(error)) from None
@@ -158,4 +172,6 @@ def _default_args(tool: Tool, args: Args) -> Iterator[str]:
 
 def _is_same(value: object, default: object) -> bool:
     """Return True if they are equal as JSON, in which true is not 1."""
-    return json.dumps(jsonable(value), sort_keys=True) == json.dumps(jsonable(default), sort_keys=True)
+    return json.dumps(jsonable(value), sort_keys=True) == json.dumps(
+        jsonable(default), sort_keys=True
+    )

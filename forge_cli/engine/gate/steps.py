@@ -13,7 +13,15 @@ import anyio
 from msgspec import Struct, field
 
 from forge_cli.core import bounds
-from forge_cli.core.approval import Approval, ApprovalDecision, ApprovalRequest, GrantOffer, Needs, Verdict, fingerprint
+from forge_cli.core.approval import (
+    Approval,
+    ApprovalDecision,
+    ApprovalRequest,
+    GrantOffer,
+    Needs,
+    Verdict,
+    fingerprint,
+)
 from forge_cli.core.calls import Denial, OutcomeStatus, ToolCall
 from forge_cli.core.events import ApprovalDecided
 from forge_cli.core.tool import TIME_LIMIT, Args, Preview
@@ -156,7 +164,11 @@ class Judged(Struct, frozen=True):
 
     def decided(self, decision: ApprovalDecision, request_id: str | None = None) -> ApprovalDecided:
         """The event that records a decision on it."""
-        more = {"request_id": request_id, "caller": self.calling_tool, "fingerprint": self.fingerprint}
+        more = {
+            "request_id": request_id,
+            "caller": self.calling_tool,
+            "fingerprint": self.fingerprint,
+        }
         return decided(self.call.id, self.verdict, decision, **more)
 
     @property
@@ -164,9 +176,14 @@ class Judged(Struct, frozen=True):
         """The identity that a grant is bound to: that of the target call, with its paths resolved."""
         real = self.target or self
         tool, inside = real.tool, [path for path in real.places if not path.use.at]
-        args = {**real.resolved, **({"": [(path.use.access.value, path.place) for path in inside]} if inside else {})}
+        args = {
+            **real.resolved,
+            **({"": [(path.use.access.value, path.place) for path in inside]} if inside else {}),
+        }
         source = str(tool.source) if tool.source else real.offer.toolset
-        return fingerprint(worker=self.bound_to, source=source, digest=tool.digest, tool=tool.name, args=args)
+        return fingerprint(
+            worker=self.bound_to, source=source, digest=tool.digest, tool=tool.name, args=args
+        )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -197,7 +214,9 @@ class Judged(Struct, frozen=True):
         return with_paths(self.args, places)
 
 
-def decided(call: str, verdict: Verdict, decision: ApprovalDecision, **more: Any) -> ApprovalDecided:
+def decided(
+    call: str, verdict: Verdict, decision: ApprovalDecision, **more: Any
+) -> ApprovalDecided:
     """The event that records a decision."""
     return ApprovalDecided(
         call,
@@ -235,7 +254,9 @@ class Performed(Struct, frozen=True):
 class Refusal(Exception):
     """The call ends here: no person is asked, or one said no."""
 
-    def __init__(self, status: OutcomeStatus, sentence: str, by: str | None = None, rule: str = "") -> None:
+    def __init__(
+        self, status: OutcomeStatus, sentence: str, by: str | None = None, rule: str = ""
+    ) -> None:
         super().__init__(sentence)
         self.status: OutcomeStatus = status
         self.sentence = sentence

@@ -75,7 +75,9 @@ class OpenToolset:
         tools = await self._tools()
         self._check_names([tool.name for tool in tools], notify)
         wanted = self._whitelist()
-        return [self._offer(tool, notify) for tool in tools if wanted is None or tool.name in wanted]
+        return [
+            self._offer(tool, notify) for tool in tools if wanted is None or tool.name in wanted
+        ]
 
     def _whitelist(self) -> list[str] | None:
         return None if self.toolset.picks else self.toolset.config.tools
@@ -94,7 +96,12 @@ class OpenToolset:
             raise self.failure("its tools cannot be listed", error) from error
 
     async def ask(
-        self, problem: str, what: str, function: Callable[..., Awaitable[T]], *args: Any, seconds: float = CALL_LIMIT
+        self,
+        problem: str,
+        what: str,
+        function: Callable[..., Awaitable[T]],
+        *args: Any,
+        seconds: float = CALL_LIMIT,
     ) -> T:
         """Await a function of the toolset within its time; what it raises is a WorkerError that names it."""
         try:
@@ -109,7 +116,9 @@ class OpenToolset:
 
     def instructions(self) -> str | None:
         try:
-            said = call_within(CALL_LIMIT, f"instructions() of {self.title}", self.toolset.instructions)
+            said = call_within(
+                CALL_LIMIT, f"instructions() of {self.title}", self.toolset.instructions
+            )
             return None if said is None else str(said)
         except Exception as error:  # third-party code
             raise self.failure("it cannot say its instructions", error) from error
@@ -118,14 +127,21 @@ class OpenToolset:
         try:
             call_within(CALL_LIMIT, f"rule_kept() of {self.title}", self.toolset.rule_kept, rule)
         except Exception as error:  # third-party code
-            self.warn(None, f"'{rule}' holds from the next session on only: {fault_text(error)}", notify)
+            self.warn(
+                None, f"'{rule}' holds from the next session on only: {fault_text(error)}", notify
+            )
 
     async def close(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         """Close it; what goes wrong is a WorkerError, and the others are closed all the same."""
         try:
-            await wait_within(CALL_LIMIT, "__aexit__()", self.toolset.__aexit__, kind, error, trace, of=self.title)
+            await wait_within(
+                CALL_LIMIT, "__aexit__()", self.toolset.__aexit__, kind, error, trace, of=self.title
+            )
         except Exception as problem:  # third-party code
             if problem is not error:
                 raise self.failure("it cannot be closed", problem) from problem
@@ -141,10 +157,16 @@ class OpenToolset:
                 continue
             if name not in offered:
                 there = f"it offers: {', '.join(offered) or 'nothing'}"
-                remedy = did_you_mean(name, offered, "list it, or drop this" if self.toolset.picks else there)
+                remedy = did_you_mean(
+                    name, offered, "list it, or drop this" if self.toolset.picks else there
+                )
                 self._no_effect(where, f"it has no tool '{name}'; {remedy}", notify)
             elif wanted is not None and name not in wanted:
-                self._no_effect(where, f"'{name}' is not among the tools listed here; list it, or drop this", notify)
+                self._no_effect(
+                    where,
+                    f"'{name}' is not among the tools listed here; list it, or drop this",
+                    notify,
+                )
 
     def _offer(self, tool: Tool, notify: Notify) -> Offer:
         """A tool that is still the same object has been looked at before."""
@@ -155,11 +177,11 @@ class OpenToolset:
 
     def _new_offer(self, tool: Tool, notify: Notify) -> Offer:
         config = self.toolset.config
-        policy = Policy.of(config.approval, tool.name, self.name, None if tool.bound_to_zones else UNBOUND)
+        policy = Policy.of(
+            config.approval, tool.name, self.name, None if tool.bound_to_zones else UNBOUND
+        )
         if policy.loosens(tool):
-            problem = (
-                f"'{tool.name}' itself is stricter than that; a worker can tighten a tool's verdict, never loosen it"
-            )
+            problem = f"'{tool.name}' itself is stricter than that; a worker can tighten a tool's verdict, never loosen it"
             self._no_effect(config.approval.where("tools", tool.name), problem, notify)
         elif policy.idle(tool):
             problem = f"'{tool.name}' decides by its arguments; a worker can tighten its verdict, never loosen it"
@@ -172,11 +194,17 @@ class OpenToolset:
                 digest=tool.digest or self.digest,
             )
         except SchemaError as error:
-            raise WorkerError(config.where("prefix"), f"toolsets.{self.name}.prefix: {error}") from None
+            raise WorkerError(
+                config.where("prefix"), f"toolsets.{self.name}.prefix: {error}"
+            ) from None
         try:
-            vars(offered)["schema"] = tool.schema  # the same, and a toolset may have checked it already
+            vars(offered)["schema"] = (
+                tool.schema
+            )  # the same, and a toolset may have checked it already
         except SchemaError as error:
-            raise WorkerError(self.where, f"toolsets.{self.name}: the tool '{tool.name}' is unsound: {error}") from None
+            raise WorkerError(
+                self.where, f"toolsets.{self.name}: the tool '{tool.name}' is unsound: {error}"
+            ) from None
         return Offer(offered, self.name, policy, tool.name)
 
     def _no_effect(self, where: Mark | None, problem: str, notify: Notify) -> None:
@@ -197,12 +225,16 @@ def toolset_title(name: str, source: Source) -> str:
     return f"toolsets.{name}" if source.kind == "builtin" else f"toolsets.{name} ({source.origin})"
 
 
-def toolset_failure(name: str, source: Source, where: Mark | None, what: str, error: BaseException) -> WorkerError:
+def toolset_failure(
+    name: str, source: Source, where: Mark | None, what: str, error: BaseException
+) -> WorkerError:
     """The sentence for what the code of a toolset raised; in a look, that it is one, where that may be the reason."""
     from forge_cli.sandbox.processes.inherited import inherited_confinement
 
     because = f" ({A_LOOK})" if inherited_confinement() and _is_of_the_system(error) else ""
-    return WorkerError(where, f"{toolset_title(name, source)}: {what}: {fault_text(error)}{because}")
+    return WorkerError(
+        where, f"{toolset_title(name, source)}: {what}: {fault_text(error)}{because}"
+    )
 
 
 def prefixed(prefix: str | None, name: str) -> str:
@@ -272,7 +304,11 @@ class Toolbox:
 
 def _with_origin(source: Source, added: str | None) -> Source:
     """The source with what the toolset says of this very tool."""
-    return replace(source, origin=f"{source.origin} ({visible(cut(added, ORIGIN, 'end'))})") if added else source
+    return (
+        replace(source, origin=f"{source.origin} ({visible(cut(added, ORIGIN, 'end'))})")
+        if added
+        else source
+    )
 
 
 A_LOOK = "a look is read-only, has no network and sees little of the home: do this when a tool is first called"
@@ -307,16 +343,24 @@ def _winner(toolbox: Toolbox, first: Offer, second: Offer, opened: OpenToolset) 
     if (first.toolset in replacing) == (second.toolset in replacing):
         raise _clash(first, second, opened.where)
     winner, loser = (first, second) if first.toolset in replacing else (second, first)
-    opened.warn(None, f"'{winner.tool.name}' of {winner.toolset} replaces the one of {loser.toolset}", toolbox.notify)
+    opened.warn(
+        None,
+        f"'{winner.tool.name}' of {winner.toolset} replaces the one of {loser.toolset}",
+        toolbox.notify,
+    )
     return replace(winner, policy=winner.policy.replacing(loser.toolset))
 
 
 def _clash(first: Offer, second: Offer, where: Mark | None) -> WorkerError:
     if first.toolset == second.toolset:
-        return WorkerError(where, f"toolsets.{first.toolset}: it offers two tools called '{first.tool.name}'")
+        return WorkerError(
+            where, f"toolsets.{first.toolset}: it offers two tools called '{first.tool.name}'"
+        )
     both = " and ".join(f"'{offer.toolset}' ({offer.tool.source})" for offer in (first, second))
     hint = f"give one of them a prefix, as in {second.toolset}: {{prefix: {second.toolset}}}"
-    return WorkerError(where, f"two toolsets offer a tool called '{first.tool.name}': {both}", hint=hint)
+    return WorkerError(
+        where, f"two toolsets offer a tool called '{first.tool.name}': {both}", hint=hint
+    )
 
 
 class NamedToolset:
@@ -351,7 +395,9 @@ class NamedToolset:
             title = toolset_title(self.name, self.plugin.source)
             declared: list[T] = []
             for config in self.configs:
-                declared += call_within(CALL_LIMIT, title, lambda config=config: list(declare(config, *args)))
+                declared += call_within(
+                    CALL_LIMIT, title, lambda config=config: list(declare(config, *args))
+                )
             return declared
         except ForgeError:
             raise

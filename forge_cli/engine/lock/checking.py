@@ -28,9 +28,7 @@ from forge_cli.files.sources import Sources
 from forge_cli.files.worker import Worker
 from forge_cli.schema.config import Config, parse_config
 
-_HEAD = (
-    "# Everything that {name} consists of, as it was reviewed; made by `forge lock`, changed by `forge lock --update`\n"
-)
+_HEAD = "# Everything that {name} consists of, as it was reviewed; made by `forge lock`, changed by `forge lock --update`\n"
 
 
 class EntrySection(Config):
@@ -85,12 +83,21 @@ def lock_text(name: str, entries: Iterable[LockEntry]) -> str:
     ordered = sorted(entries, key=lambda each: (each.name, each.origin))
     for section in SECTIONS:
         rows = [_row(each) for each in ordered if each.section == section]
-        parts.append(yaml.safe_dump({section: rows}, default_flow_style=None, sort_keys=False, width=math.inf))
+        parts.append(
+            yaml.safe_dump(
+                {section: rows}, default_flow_style=None, sort_keys=False, width=math.inf
+            )
+        )
     return "".join(parts)
 
 
 def _row(entry: LockEntry) -> dict[str, str]:
-    row = {"name": entry.name, "version": entry.version, "from": entry.origin, "sha256": entry.sha256}
+    row = {
+        "name": entry.name,
+        "version": entry.version,
+        "from": entry.origin,
+        "sha256": entry.sha256,
+    }
     return {key: value for key, value in row.items() if value or key != "version"}
 
 
@@ -134,7 +141,9 @@ class Difference(Struct, frozen=True):
         if then.version != now.version:
             return f"{_title(then)} changed from {then.version or 'no version'} to {now.version or 'no version'}"
         if then.sha256 != now.sha256:
-            return f"{_title(then)} changed{f'; it still says {now.version}' if now.version else ''}"
+            return (
+                f"{_title(then)} changed{f'; it still says {now.version}' if now.version else ''}"
+            )
         return f"{_title(then)} comes from {visible(now.origin)} now"
 
 
@@ -157,7 +166,11 @@ def differences(then: Iterable[LockEntry], now: Iterable[LockEntry]) -> list[Dif
     new = [found[key] for key in found.keys() - locked.keys()]
     told = [*_renamed(gone, new)]
     told += [Difference(each, None) for each in gone] + [Difference(None, each) for each in new]
-    told += [Difference(locked[key], found[key]) for key in locked.keys() & found.keys() if locked[key] != found[key]]
+    told += [
+        Difference(locked[key], found[key])
+        for key in locked.keys() & found.keys()
+        if locked[key] != found[key]
+    ]
     return sorted(told, key=lambda each: (SECTIONS.index(each.entry.section), each.entry.name))
 
 
@@ -198,9 +211,15 @@ class SessionLock:
     def check_files(self, host: PluginHost) -> None:
         """Compare all that is there before anything is opened; what toolsets declare comes once their code fits."""
         self._compare(self.parts.code(), _is_code)
-        import_only(self.parts.hashes, frozenset(self.parts.packages), self.parts.home / "cache" / "compiled")
+        import_only(
+            self.parts.hashes,
+            frozenset(self.parts.packages),
+            self.parts.home / "cache" / "compiled",
+        )
         host.check_code = self.check_code
-        self._compare(self.parts.declared(), lambda entry: not _is_code(entry) and not _is_offered(entry))
+        self._compare(
+            self.parts.declared(), lambda entry: not _is_code(entry) and not _is_offered(entry)
+        )
 
     def check_code(self, sources: Sources) -> None:
         """Refuse files other than those of the lock: it is called with the very bytes that are going to be imported."""
@@ -208,7 +227,9 @@ class SessionLock:
             name = self.parts.module_name(path)
             then = self.by_name.get(("modules", name))
             if then is None or then.sha256 != content:
-                now = LockEntry("modules", name, then.origin if then else "it is imported now", content)
+                now = LockEntry(
+                    "modules", name, then.origin if then else "it is imported now", content
+                )
                 raise LockDiffers(self.file, [Difference(then, now)], self.parts.worker)
 
     def check_child(self, worker: Worker) -> None:
@@ -225,13 +246,17 @@ class SessionLock:
         """
         label, found = self.parts.label(worker), await offered_parts(self.parts, worker, toolbox)
         connected = {_server(each) for each in found if each.section == "mcp"}
-        servers = {each.name for each in self.entries if each.section == "mcp" and not _is_offered(each)}
+        servers = {
+            each.name for each in self.entries if each.section == "mcp" and not _is_offered(each)
+        }
         absent = {name for name in servers - connected if _is_of(name, label)}
 
         def counts(entry: LockEntry) -> bool:
             if not _is_offered(entry) or not _is_of(entry.name, label):
                 return False
-            if absent and entry.section == "tools" and entry.origin == "mcp":  # also those that read resources
+            if (
+                absent and entry.section == "tools" and entry.origin == "mcp"
+            ):  # also those that read resources
                 return entry.name.startswith(tuple(f"{name}__" for name in connected))
             return _server(entry) not in absent
 
@@ -245,7 +270,13 @@ class SessionLock:
 
 def _is_code(entry: LockEntry) -> bool:
     """Is it known before anything is imported?"""
-    return entry.section in ("worker", "children", "modules", "plugins", "hooks") or entry.origin.endswith(PROJECT)
+    return entry.section in (
+        "worker",
+        "children",
+        "modules",
+        "plugins",
+        "hooks",
+    ) or entry.origin.endswith(PROJECT)
 
 
 def _is_offered(entry: LockEntry) -> bool:
@@ -275,7 +306,11 @@ class _Admission:
         tool, known = offer.tool, self._lock.by_name
         now = tool_entry(self._label, tool, offer.toolset)
         program = known.get(("executables", offer.original))
-        runs = tool.source is None or tool.source.kind != "executable" or (program and program.sha256 == tool.digest)
+        runs = (
+            tool.source is None
+            or tool.source.kind != "executable"
+            or (program and program.sha256 == tool.digest)
+        )
         if known.get(("tools", now.name)) == now and runs:
             return True
         if (now.name, now.sha256) not in self._told:
@@ -291,7 +326,9 @@ def lock_for(worker: Worker, workspace: Path, home: Path, host: PluginHost) -> S
     file = lock_file(worker.path)
     if not file.is_file():
         problem = f"{worker.name} runs only as its lock says, and there is no {file.name}"
-        raise LockError(worker.config.where("lock"), problem, hint=f"forge lock {os.path.relpath(worker.path)}")
+        raise LockError(
+            worker.config.where("lock"), problem, hint=f"forge lock {os.path.relpath(worker.path)}"
+        )
     try:
         entries = read_lock(file)
     except WorkerError as error:

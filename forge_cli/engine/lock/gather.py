@@ -19,7 +19,14 @@ from forge_cli.engine.gate.toolbox import NamedToolset, Toolbox
 from forge_cli.engine.lock.interpreter import interpreter_entries
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.engine.plugins.requirements import find_distribution, requirements_of
-from forge_cli.engine.plugins.scan import MODEL, OBSERVER, Plugin, allowed, installed, package_places
+from forge_cli.engine.plugins.scan import (
+    MODEL,
+    OBSERVER,
+    Plugin,
+    allowed,
+    installed,
+    package_places,
+)
 from forge_cli.files.home import forge_home
 from forge_cli.files.project import hook_code, read_project
 from forge_cli.files.repository import guidance_files, repository_top
@@ -59,7 +66,9 @@ class WorkerParts:
         names, labels = [each.name for each in self.workers], dict[str, str]()
         for each in self.workers[1:]:
             path = self.module_name(each.path).replace("/", ".")
-            labels[os.path.realpath(each.path)] = f"{each.name if names.count(each.name) == 1 else path}:"
+            labels[os.path.realpath(each.path)] = (
+                f"{each.name if names.count(each.name) == 1 else path}:"
+            )
         return labels
 
     def label(self, worker: Worker) -> str:
@@ -84,15 +93,24 @@ class WorkerParts:
         for worker in self.workers:
             places = ToolsetPlaces(worker.folder, self.workspace, self.home)
             for name in worker.config.toolsets:
-                with suppress(WorkerError):  # one that lies beside the worker; else reported where it is opened
+                with suppress(
+                    WorkerError
+                ):  # one that lies beside the worker; else reported where it is opened
                     toolset = NamedToolset(worker, name, *host.toolset(name))
                     label = self.label(worker)
-                    found += [_labelled(label, each) for each in toolset.declared(toolset.cls.parts_for, places)]
+                    found += [
+                        _labelled(label, each)
+                        for each in toolset.declared(toolset.cls.parts_for, places)
+                    ]
         return list({(each.section, each.name): each for each in reversed(found)}.values())
 
     def worker_entry(self, worker: Worker) -> LockEntry:
         """The file of one of the workers, as it was read."""
-        content, origin, label = worker.digest or _hash_file(worker.path), self.spelled(worker.path), self.label(worker)
+        content, origin, label = (
+            worker.digest or _hash_file(worker.path),
+            self.spelled(worker.path),
+            self.label(worker),
+        )
         if worker is self.worker:
             return LockEntry("worker", worker.name, origin, content)
         return LockEntry("children", label.removesuffix(":") or worker.name, origin, content)
@@ -104,10 +122,17 @@ class WorkerParts:
             schema = worker.config.output_schema
             if isinstance(schema, str):
                 path = worker.folder / schema
-                yield LockEntry("worker", f"{self.label(worker)}output_schema", self.spelled(path), _hash_file(path))
+                yield LockEntry(
+                    "worker",
+                    f"{self.label(worker)}output_schema",
+                    self.spelled(path),
+                    _hash_file(path),
+                )
             if (model := worker.config.model or "").startswith(_SCRIPT):
                 path = worker.folder / model.removeprefix(_SCRIPT)
-                yield LockEntry("worker", f"{self.label(worker)}model", self.spelled(path), _hash_file(path))
+                yield LockEntry(
+                    "worker", f"{self.label(worker)}model", self.spelled(path), _hash_file(path)
+                )
             for path in guidance_files(self.workspace) if root and worker.config.agents_md else ():
                 place = os.path.relpath(path, self.workspace)
                 yield LockEntry("worker", place, "the working directory", _hash_file(path))
@@ -123,10 +148,16 @@ class WorkerParts:
                     yield LockEntry("modules", self.module_name(file), entry, _hash_file(file))
 
     def _plugins(self) -> Iterator[LockEntry]:
-        known = [each for each in allowed(installed(forge_home() / "cache"), self._only) if each.distribution != OWN]
+        known = [
+            each
+            for each in allowed(installed(forge_home() / "cache"), self._only)
+            if each.distribution != OWN
+        ]
         wanted: dict[str, tuple[str, list[str]]] = {}
         for origin, plugin in self._used(known):
-            wanted.setdefault(plugin.distribution, (origin, []))[1].append(plugin.value.partition(":")[0].strip())
+            wanted.setdefault(plugin.distribution, (origin, []))[1].append(
+                plugin.value.partition(":")[0].strip()
+            )
         for worker in self.workers:
             for part in worker.sections_of("external"):
                 package = str(part.get("package"))
@@ -134,7 +165,9 @@ class WorkerParts:
                 wanted.setdefault(name, ("toolsets.external", []))[1].append(package)
         for module, library in self._libraries():
             name = distribution_of(library) or library
-            wanted.setdefault(name, (f"imported by {self.module_name(module)}", []))[1].append(library)
+            wanted.setdefault(name, (f"imported by {self.module_name(module)}", []))[1].append(
+                library
+            )
         for name, (origin, packages) in wanted.items():
             yield from self._package_entries(name, origin, packages)
 
@@ -147,7 +180,9 @@ class WorkerParts:
                     if canonical(distribution_of(name) or "") != OWN and package_places(name):
                         yield path, name
 
-    def _package_entries(self, name: str, origin: str, packages: Iterable[str]) -> Iterator[LockEntry]:
+    def _package_entries(
+        self, name: str, origin: str, packages: Iterable[str]
+    ) -> Iterator[LockEntry]:
         """A distribution that a worker uses, and all that it requires; ``packages`` are those imported of it."""
         found = find_distribution(name)
         version = _version(found) if found else ""
@@ -165,8 +200,12 @@ class WorkerParts:
         tops = set(packages)
         for path in (found.files or ()) if found else ():
             inside = path.as_posix()
-            if not inside.startswith("..") and not inside.endswith((".pyc", ".pth", *_OF_THE_MACHINE)):
-                files |= self._keep(_read(Path(str(path.locate())), inside), Path(str(path.locate())))
+            if not inside.startswith("..") and not inside.endswith(
+                (".pyc", ".pth", *_OF_THE_MACHINE)
+            ):
+                files |= self._keep(
+                    _read(Path(str(path.locate())), inside), Path(str(path.locate()))
+                )
                 top = path.parts[0].partition(".")[0]
                 if len(path.parts) > 1 and path.parts[0].isidentifier():
                     tops.add(path.parts[0])
@@ -196,7 +235,9 @@ class WorkerParts:
         for worker in self.workers:
             names |= {name: f"toolsets.{name}" for name in worker.config.toolsets}
             if worker.config.model and ":" in worker.config.model:
-                names[MODEL + worker.config.model.partition(":")[0]] = f"model {worker.config.model}"
+                names[MODEL + worker.config.model.partition(":")[0]] = (
+                    f"model {worker.config.model}"
+                )
         for hook in self._settings.hooks if self._settings else ():
             if hook.observer:
                 names[OBSERVER + hook.observer] = f"hooks: {hook.observer}"
@@ -215,7 +256,11 @@ class WorkerParts:
     def _settings(self) -> Any:
         own = self.home / "config.yaml"
         file = self._project_file
-        return read_project(file) if file.is_file() and not (own.exists() and own.samefile(file)) else None
+        return (
+            read_project(file)
+            if file.is_file() and not (own.exists() and own.samefile(file))
+            else None
+        )
 
     def _project(self) -> Iterator[LockEntry]:
         if self._settings is None:
@@ -244,7 +289,9 @@ async def offered_parts(parts: WorkerParts, worker: Worker, toolbox: Toolbox) ->
     offers = [offer for offer in toolbox.offers.values() if id(offer) not in given]
     found = [tool_entry(label, offer.tool, offer.toolset) for offer in offers]
     for opened in toolbox.toolsets:
-        parts_of = await opened.ask("it cannot say what it consists of", "parts()", opened.toolset.parts)
+        parts_of = await opened.ask(
+            "it cannot say what it consists of", "parts()", opened.toolset.parts
+        )
         found += [_labelled(label, each) for each in parts_of]
     return found
 
@@ -252,7 +299,13 @@ async def offered_parts(parts: WorkerParts, worker: Worker, toolbox: Toolbox) ->
 def tool_entry(label: str, tool: Tool, toolset: str) -> LockEntry:
     """The definition of a tool; its name is not in the hash, so that one that is renamed is known again."""
     effects = None if tool.effects is None else sorted(effect.value for effect in tool.effects)
-    seen = hash_of(tool.description, tool.schema.json_schema, effects, tool.mode, getattr(tool, "definition", None))
+    seen = hash_of(
+        tool.description,
+        tool.schema.json_schema,
+        effects,
+        tool.mode,
+        getattr(tool, "definition", None),
+    )
     return LockEntry("tools", f"{label}{tool.name}", toolset, seen)
 
 

@@ -10,7 +10,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from importlib.abc import MetaPathFinder
-from importlib.machinery import ExtensionFileLoader, ModuleSpec, SourceFileLoader, SourcelessFileLoader
+from importlib.machinery import (
+    ExtensionFileLoader,
+    ModuleSpec,
+    SourceFileLoader,
+    SourcelessFileLoader,
+)
 from pathlib import Path
 from types import CodeType, ModuleType
 
@@ -73,7 +78,9 @@ class _LockedLoader(SourceFileLoader):
 
     def get_code(self, fullname: str) -> CodeType:
         content = self._finder.read(self.path)
-        key = sha256(b"%b\0%b\0%b" % (importlib.util.MAGIC_NUMBER, os.fsencode(self.path), content)).hexdigest()
+        key = sha256(
+            b"%b\0%b\0%b" % (importlib.util.MAGIC_NUMBER, os.fsencode(self.path), content)
+        ).hexdigest()
         kept = self._finder.cache / f"{key}.code"
         with suppress(OSError, ValueError, EOFError, TypeError):
             code = marshal.loads(kept.read_bytes())  # noqa: S302 - in a folder of forge's own

@@ -34,17 +34,25 @@ def interpreter_entries(folder: Path, home: Path) -> Iterator[LockEntry]:
     yield from _path_files()
     if sys.flags.ignore_environment:
         return
-    named = [Path(os.path.realpath(each)) for each in os.environ.get("PYTHONPATH", "").split(os.pathsep) if each]
+    named = [
+        Path(os.path.realpath(each))
+        for each in os.environ.get("PYTHONPATH", "").split(os.pathsep)
+        if each
+    ]
     shadowed = dict(search_folders())
     for path in dict.fromkeys(named):
         modules = dict.fromkeys(_modules_in(path), b"")
-        found = ImportFolder(path, shadowed.get(path, CUSTOM), shadowed.get(path, CUSTOM), "").existing()
+        found = ImportFolder(
+            path, shadowed.get(path, CUSTOM), shadowed.get(path, CUSTOM), ""
+        ).existing()
         shadowing: dict[str, bytes] = {}
         for each in found:
             shadowing |= {f"{each.name}/{name}": text for name, text in _content(each).items()}
         if modules or shadowing:
             name = f"PYTHONPATH {spelled(path, folder, home)}"
-            yield LockEntry("modules", name, "the environment", hash_files({**modules, **shadowing}))
+            yield LockEntry(
+                "modules", name, "the environment", hash_files({**modules, **shadowing})
+            )
 
 
 def _modules_in(folder: Path) -> Iterator[str]:
@@ -56,7 +64,9 @@ def _modules_in(folder: Path) -> Iterator[str]:
 
 
 def _is_package(folder: os.DirEntry[str]) -> bool:
-    return folder.name.isidentifier() and any(name.endswith(_MODULES) for name in os.listdir(folder))
+    return folder.name.isidentifier() and any(
+        name.endswith(_MODULES) for name in os.listdir(folder)
+    )
 
 
 def _content(place: Path) -> dict[str, bytes]:
@@ -65,7 +75,9 @@ def _content(place: Path) -> dict[str, bytes]:
 
 def _path_files() -> Iterator[LockEntry]:
     """The ``.pth`` files that run code, and that no distribution has brought."""
-    folders = [Path(entry) for entry in sys.path if Path(entry).name in INSTALLED and os.path.isdir(entry)]
+    folders = [
+        Path(entry) for entry in sys.path if Path(entry).name in INSTALLED and os.path.isdir(entry)
+    ]
     files: list[Path] = []
     for folder in folders:
         files += sorted(folder.glob("*.pth"))
@@ -87,6 +99,8 @@ def _brought() -> dict[str, bytes]:
     for distribution in distributions():
         for path in distribution.files or ():
             if path.suffix == ".pth" and path.hash is not None and path.hash.mode == "sha256":
-                digest = base64.urlsafe_b64decode(path.hash.value + "=" * (-len(path.hash.value) % 4))
+                digest = base64.urlsafe_b64decode(
+                    path.hash.value + "=" * (-len(path.hash.value) % 4)
+                )
                 found[os.path.realpath(str(path.locate()))] = digest
     return found

@@ -23,7 +23,9 @@ from forge_cli.engine.plugins.scan import Plugin, installed, kind_and_name
 from forge_cli.files.home import forge_home
 
 MOST_NAMED = 20
-NO_PLUGINS = "no plugins are installed beside those of forge itself; forge plugins new NAME makes one"
+NO_PLUGINS = (
+    "no plugins are installed beside those of forge itself; forge plugins new NAME makes one"
+)
 
 
 def installed_plugins() -> tuple[Plugin, ...]:
@@ -44,17 +46,25 @@ def installed_distribution(name: str) -> str:
     if canonical(name) == OWN:
         raise UsageError(f"{OWN} is forge itself, and not a plugin")
     host = PluginHost()
-    found = {each: offers for each, offers in distributions((*host.plugins, *host.left_out)).items() if each != OWN}
+    found = {
+        each: offers
+        for each, offers in distributions((*host.plugins, *host.left_out)).items()
+        if each != OWN
+    }
     known = list(found)
     for each in known:
         if canonical(each) == canonical(name):
             return each
-    offering = [each for each in known if name in {kind_and_name(plugin.name)[1] for plugin in found[each]}]
+    offering = [
+        each for each in known if name in {kind_and_name(plugin.name)[1] for plugin in found[each]}
+    ]
     if offering:
         hint = f"did you mean '{offering[0]}', which offers it?"
         raise UsageError(f"no plugin is installed from '{visible(name)}'", hint=hint)
     there = f"there are: {', '.join(known)}" if known else NO_PLUGINS
-    raise UsageError(f"no plugin is installed from '{visible(name)}'", hint=did_you_mean(name, known, there))
+    raise UsageError(
+        f"no plugin is installed from '{visible(name)}'", hint=did_you_mean(name, known, there)
+    )
 
 
 def describe_offers(plugins: Iterable[Plugin]) -> str:
@@ -98,7 +108,9 @@ def read_package(text: str) -> tuple[str, str]:
     if text.startswith("-") or not text.strip():
         raise UsageError(f"'{visible(text)}' is not a package", hint="give a name or a path")
     path = Path(text).expanduser()
-    if text.startswith((".", "/", "~")) or ("/" in text and "://" not in text and os.path.exists(path)):
+    if text.startswith((".", "/", "~")) or (
+        "/" in text and "://" not in text and os.path.exists(path)
+    ):
         package, name = str(path.resolve()), _local_name(path, visible(text))
     else:
         named = _NAMED.fullmatch(text)
@@ -126,7 +138,9 @@ def _local_name(path: Path, shown: str) -> str:
     return str(project.get("name", "")) if isinstance(project, dict) else ""
 
 
-def run_pip(command: str, package: str, *, pip: list[str], uv: list[str], interactive: bool) -> None:
+def run_pip(
+    command: str, package: str, *, pip: list[str], uv: list[str], interactive: bool
+) -> None:
     """Run a command of pip for a package with these options, or of uv with those; its output is not data."""
     argv = [*_program(command), *(pip if find_spec("pip") else uv), package]
     sys.stderr.write(visible(shlex.join(argv)) + "\n")
@@ -140,8 +154,12 @@ def run_pip(command: str, package: str, *, pip: list[str], uv: list[str], intera
         raise ForgeError(f"{command}ing failed with exit code {code}; the reason is above")
     for receipt, (keeper, keep) in _KEEPERS.items():
         if (Path(sys.prefix) / receipt).is_file():
-            remedy = f": {keep.format(package=shlex.quote(package))}" if command == "install" else ""
-            lasting = f"note: {keeper} made this environment, and undoes this when it rebuilds it{remedy}"
+            remedy = (
+                f": {keep.format(package=shlex.quote(package))}" if command == "install" else ""
+            )
+            lasting = (
+                f"note: {keeper} made this environment, and undoes this when it rebuilds it{remedy}"
+            )
             sys.stderr.write(visible(lasting) + "\n")
     invalidate_caches()
 
@@ -163,4 +181,6 @@ def package_manager() -> list[str]:
         return [sys.executable, "-m", "pip"]
     if uv := shutil.which("uv"):
         return [uv, "pip"]
-    raise ForgeError(f"there is neither pip nor uv for {sys.prefix}", hint=f"try '{sys.executable} -m ensurepip'")
+    raise ForgeError(
+        f"there is neither pip nor uv for {sys.prefix}", hint=f"try '{sys.executable} -m ensurepip'"
+    )

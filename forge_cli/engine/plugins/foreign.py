@@ -17,5 +17,11 @@ def as_command(loaded: Any, path: str, app: typer.Typer) -> Any:
         loaded = app
     command = get_command(loaded)
     for each in getattr(command, "commands", {}).values():
-        each.short_help = each.get_short_help_str(200)  # Typer would cut them off at the end of a line
-    return command.commands.get(name, command) if isinstance(command, TyperGroup) and " " in path else command
+        each.short_help = each.get_short_help_str(
+            200
+        )  # Typer would cut them off at the end of a line
+    return (
+        command.commands.get(name, command)
+        if isinstance(command, TyperGroup) and " " in path
+        else command
+    )

@@ -59,7 +59,9 @@ class PluginHost:
     ``FORGE_LOAD_PLUGINS=a,b`` limits third-party plugins to these distributions; forge's own are always there.
     """
 
-    def __init__(self, only: Collection[str] | None = None, *, worker: Worker | None = None) -> None:
+    def __init__(
+        self, only: Collection[str] | None = None, *, worker: Worker | None = None
+    ) -> None:
         """``worker`` may name plugins that lie beside it."""
         self.stated, self._worker = only, worker
         self.check_code: Callable[[Sources], None] | None = None
@@ -105,11 +107,15 @@ class PluginHost:
         if not any(own.distribution == OWN and takes_name(plugin, own) for own in self._installed):
             return None
         kind, name = kind_and_name(plugin.name)
-        return f"the {kind} '{name}' of {plugin} is not used: forge has a {kind} of that name itself"
+        return (
+            f"the {kind} '{name}' of {plugin} is not used: forge has a {kind} of that name itself"
+        )
 
     def problems(self, names: Collection[str]) -> Iterator[str]:
         """Notes for people who use these toolsets: packages that would take their names, and lost ones."""
-        yield from filter(None, (self.clash(plugin) for plugin in self.plugins if plugin.name in names))
+        yield from filter(
+            None, (self.clash(plugin) for plugin in self.plugins if plugin.name in names)
+        )
         yield from self.unknown_names()
 
     def beside(self, worker: Worker) -> PluginHost:
@@ -121,10 +127,19 @@ class PluginHost:
     def offered_names(self, plugin: Plugin) -> list[str]:
         """Return the entry points that a plugin would need for all that its hooks return."""
         toolsets = [getattr(cls, "name", None) for cls in self._call_hook(plugin, "forge_toolsets")]
-        models = [getattr(factory, "prefix", None) for factory in self._call_hook(plugin, "forge_models")]
-        executors = [getattr(factory, "name", None) for factory in self._call_hook(plugin, "forge_executors")]
-        observers = [getattr(observer, "name", None) for observer in self._call_hook(plugin, "forge_observers")]
-        namespaces = sorted({str(kind).split(".")[0] for kind in self._call_hook(plugin, "forge_renderers")})
+        models = [
+            getattr(factory, "prefix", None) for factory in self._call_hook(plugin, "forge_models")
+        ]
+        executors = [
+            getattr(factory, "name", None) for factory in self._call_hook(plugin, "forge_executors")
+        ]
+        observers = [
+            getattr(observer, "name", None)
+            for observer in self._call_hook(plugin, "forge_observers")
+        ]
+        namespaces = sorted(
+            {str(kind).split(".")[0] for kind in self._call_hook(plugin, "forge_renderers")}
+        )
         offered: dict[str, list[Any]] = {
             "": toolsets,
             MODEL: models,
@@ -146,7 +161,9 @@ class PluginHost:
 
     def named(self, name: str, distribution: str) -> Plugin:
         """One of the plugins, by what tells them apart."""
-        return next(each for each in self.plugins if (each.name, each.distribution) == (name, distribution))
+        return next(
+            each for each in self.plugins if (each.name, each.distribution) == (name, distribution)
+        )
 
     def toolset_plugins(self) -> list[Plugin]:
         return toolset_plugins(self.plugins)
@@ -159,7 +176,11 @@ class PluginHost:
 
             known = list(dict.fromkeys(plugin.name for plugin in self.toolset_plugins()))
             hint = meant(name, known)
-            raise WorkerError(where, f"toolsets.{name}: no such toolset; installed are {', '.join(known)}", hint=hint)
+            raise WorkerError(
+                where,
+                f"toolsets.{name}: no such toolset; installed are {', '.join(known)}",
+                hint=hint,
+            )
         try:
             return self.toolset_of(plugin), plugin
         except PluginError as error:
@@ -169,9 +190,16 @@ class PluginHost:
     def toolset_of(self, plugin: Plugin) -> type[Toolset]:
         classes: list[type[Toolset]] = self._call_hook(plugin, "forge_toolsets")
         for cls in classes:
-            if isinstance(cls, type) and issubclass(cls, Toolset) and getattr(cls, "name", None) == plugin.name:
+            if (
+                isinstance(cls, type)
+                and issubclass(cls, Toolset)
+                and getattr(cls, "name", None) == plugin.name
+            ):
                 return _check_config(cls, plugin)
-        offered = ", ".join(reprlib.repr(getattr(cls, "name", cls)) for cls in classes[:MOST_NAMED]) or "none"
+        offered = (
+            ", ".join(reprlib.repr(getattr(cls, "name", cls)) for cls in classes[:MOST_NAMED])
+            or "none"
+        )
         raise PluginError(
             f"the plugin '{plugin.name}' of {plugin} offers no toolset of its own name (offered: {offered})",
             hint="the entry point's name must equal the name of the Toolset class that forge_toolsets returns",
@@ -183,7 +211,9 @@ class PluginHost:
     def model(self, prefix: str) -> ModelFactory:
         """The factory behind ``PREFIX:NAME``."""
         if prefix not in self._models:
-            self._models[prefix] = self.model_of(self._find_offered(MODEL, prefix, "providers are: {}"))
+            self._models[prefix] = self.model_of(
+                self._find_offered(MODEL, prefix, "providers are: {}")
+            )
         return self._models[prefix]
 
     def model_of(self, plugin: Plugin) -> ModelFactory:
@@ -191,16 +221,24 @@ class PluginHost:
 
     def executor(self, name: str) -> ExecutorFactory:
         """The factory behind ``--executor NAME``."""
-        more = f"executors are: {{}}; if it is a package: forge plugins install forge-executor-{name}"
+        more = (
+            f"executors are: {{}}; if it is a package: forge plugins install forge-executor-{name}"
+        )
         return self.executor_of(self._find_offered(EXECUTOR, name, more))
 
     def executor_of(self, plugin: Plugin) -> ExecutorFactory:
         from forge_cli.core.executors import ExecutorFactory
 
-        return self._factory(plugin, "forge_executors", ExecutorFactory, lambda factory: factory.name)
+        return self._factory(
+            plugin, "forge_executors", ExecutorFactory, lambda factory: factory.name
+        )
 
     def observer_names(self) -> list[str]:
-        return [plugin.name.removeprefix(OBSERVER) for plugin in self.plugins if plugin.name.startswith(OBSERVER)]
+        return [
+            plugin.name.removeprefix(OBSERVER)
+            for plugin in self.plugins
+            if plugin.name.startswith(OBSERVER)
+        ]
 
     def observer(self, name: str) -> Observer:
         """Return the observer behind ``observer: NAME``, which is closed when the process exits."""
@@ -220,7 +258,9 @@ class PluginHost:
         command: object = self._within(plugin, plugin.load)
         if not callable(command):
             problem = f"names neither a Typer app nor a function, but {reprlib.repr(command)}"
-            raise PluginError(f"the plugin '{plugin.name}' of {plugin} {problem}", hint=_remedy(plugin))
+            raise PluginError(
+                f"the plugin '{plugin.name}' of {plugin} {problem}", hint=_remedy(plugin)
+            )
         return command
 
     def _factory(self, plugin: Plugin, hook: str, cls: type[T], name_of: Callable[[T], str]) -> T:
@@ -236,7 +276,11 @@ class PluginHost:
         what = KINDS[group]
         plugin = self._find(group + name, f"{what} '{name}'", None)
         if plugin is None:
-            found = (each.name.removeprefix(group) for each in self.plugins if each.name.startswith(group))
+            found = (
+                each.name.removeprefix(group)
+                for each in self.plugins
+                if each.name.startswith(group)
+            )
             known = list(dict.fromkeys(found))
             told = did_you_mean(name, known, hint.format(", ".join(known)))
             raise WorkerError(None, f"there is no {what} '{name}'", hint=told)
@@ -250,7 +294,9 @@ class PluginHost:
         """
         namespace = RENDER + value.kind.split(".")[0]
         found = [plugin for plugin in self.plugins if plugin.name == namespace]
-        for plugin in sorted(found, key=lambda each: (each.distribution != OWN, each.distribution != distribution)):
+        for plugin in sorted(
+            found, key=lambda each: (each.distribution != OWN, each.distribution != distribution)
+        ):
             if value.display is None or distribution == plugin.distribution:
                 try:
                     renderer = self.renderers_of(plugin).get(value.kind)
@@ -265,14 +311,18 @@ class PluginHost:
         offered = self._call_hook(plugin, "forge_renderers", merge=False)
         if not offered or not all(isinstance(each, dict) for each in offered):
             problem = "offers no renderers: forge_renderers gives them by kind"
-            raise PluginError(f"the plugin '{plugin.name}' of {plugin} {problem}", hint=_remedy(plugin))
+            raise PluginError(
+                f"the plugin '{plugin.name}' of {plugin} {problem}", hint=_remedy(plugin)
+            )
         renderers: dict[str, Renderer] = {}
         for mapping in offered:
             renderers |= mapping
         return renderers
 
     def _find(self, name: str, what: str, where: Mark | None) -> Plugin | None:
-        found = [plugin for plugin in self.plugins if plugin.name == name and not self.clash(plugin)]
+        found = [
+            plugin for plugin in self.plugins if plugin.name == name and not self.clash(plugin)
+        ]
         if len(found) > 1:
             both = " and ".join(str(plugin) for plugin in found)
             hint = "uninstall one of them, or set FORGE_LOAD_PLUGINS to the distributions you want"
@@ -295,7 +345,12 @@ class PluginHost:
         try:
             what = f"loading the plugin '{plugin.name}' of {plugin}"
             return call_within(
-                import_timeout(), what, function, *args, exit_code=ExitCode.INVALID, remedy=MORE_TIME_TO_LOAD
+                import_timeout(),
+                what,
+                function,
+                *args,
+                exit_code=ExitCode.INVALID,
+                remedy=MORE_TIME_TO_LOAD,
             )
         except PluginError:
             raise
@@ -305,7 +360,9 @@ class PluginHost:
             problem = f"cannot be loaded: {cut(fault_text(error), LONGEST_ERROR)}"
             if built := unfit(plugin.distribution):
                 problem = f"{problem}; it {built}"
-            raise PluginError(f"the plugin '{plugin.name}' of {plugin} {problem}", hint=_remedy(plugin)) from error
+            raise PluginError(
+                f"the plugin '{plugin.name}' of {plugin} {problem}", hint=_remedy(plugin)
+            ) from error
 
     def _answers(self, plugin: Plugin, hook: str, merge: bool) -> list[Any]:
         loaded = plugin.load()
@@ -314,7 +371,9 @@ class PluginHost:
         for answer in answers:
             if isinstance(answer, str) or not isinstance(answer, Iterable):
                 problem = f"gives {reprlib.repr(answer)} by {hook}, which has to give a list"
-                raise PluginError(f"the plugin '{plugin.name}' of {plugin} {problem}", hint=_remedy(plugin))
+                raise PluginError(
+                    f"the plugin '{plugin.name}' of {plugin} {problem}", hint=_remedy(plugin)
+                )
         return list(chain.from_iterable(answers)) if merge else list(answers)
 
     def _ask(self, loaded: Any, hook: str) -> list[Iterable[Any]]:
@@ -333,7 +392,11 @@ class PluginHost:
 
 
 def _remedy(plugin: Plugin) -> str | None:
-    return None if plugin.is_local else f"ask its author, or forge plugins uninstall {plugin.distribution}"
+    return (
+        None
+        if plugin.is_local
+        else f"ask its author, or forge plugins uninstall {plugin.distribution}"
+    )
 
 
 def _check_config(cls: type[Toolset], plugin: Plugin) -> type[Toolset]:

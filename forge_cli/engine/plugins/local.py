@@ -42,7 +42,9 @@ class LocalPlugin(Plugin):
 
     def load(self) -> Any:
         limit, code = import_timeout(), self.code
-        loaded: Any = code.load(limit) if isinstance(code, LocalModule) else code.load(self.module, limit)
+        loaded: Any = (
+            code.load(limit) if isinstance(code, LocalModule) else code.load(self.module, limit)
+        )
         for attribute in filter(None, self.value.partition(":")[2].strip().split(".")):
             loaded = getattr(loaded, attribute)
         return loaded
@@ -84,7 +86,11 @@ def local_plugins(worker: Worker) -> Iterator[LocalCode | LocalPlugin]:
             yield LocalCode(entry, where, LocalPackage.read(path.parent, [path.name]), path.name)
         else:
             problem = f"plugins: {entry} is neither a Python file nor a package nor a project"
-            raise WorkerError(where, problem, hint=f"name a .py file, a folder with __init__.py, or one with {PROJECT}")
+            raise WorkerError(
+                where,
+                problem,
+                hint=f"name a .py file, a folder with __init__.py, or one with {PROJECT}",
+            )
 
 
 def plugins_of(code: LocalCode, offered: Sequence[str]) -> list[LocalPlugin]:
@@ -92,7 +98,9 @@ def plugins_of(code: LocalCode, offered: Sequence[str]) -> list[LocalPlugin]:
     names = [name for name in offered if not name.startswith(EXECUTOR)]
     if not names:
         problem = f"plugins: {code.spelled} has no hooks, so it offers nothing"
-        raise WorkerError(code.where, problem, hint="mark forge_toolsets with @hookimpl, or use toolsets.custom")
+        raise WorkerError(
+            code.where, problem, hint="mark forge_toolsets with @hookimpl, or use toolsets.custom"
+        )
     return [code.plugin(name) for name in names]
 
 
@@ -131,8 +139,12 @@ def _project(entry: str, path: Path, where: Mark | None) -> Iterator[LocalPlugin
     points = _entry_points(path)
     if not points:
         problem = f"plugins: {entry} has no entry points of the group '{GROUP}'"
-        raise WorkerError(where, problem, hint=f"add [project.entry-points.{GROUP}] to {path / PROJECT}")
-    packages = {root: LocalPackage.read(root, modules) for root, modules in _entry_modules(path).items()}
+        raise WorkerError(
+            where, problem, hint=f"add [project.entry-points.{GROUP}] to {path / PROJECT}"
+        )
+    packages = {
+        root: LocalPackage.read(root, modules) for root, modules in _entry_modules(path).items()
+    }
     for name, value in points.items():
         package = packages[_root_of(path, _module_of(value))]
         yield LocalPlugin(name, str(value), entry, package.digest, code=package)

@@ -26,4 +26,6 @@ def meant(name: str, known: Iterable[str]) -> str | None:
     toolset = next((toolset for toolset, tools in OWN_TOOLS.items() if name in tools.split()), None)
     if toolset:
         return f"{name} is a tool of the toolset '{toolset}'"
-    return did_you_mean(name, known, "is it from a package? forge plugins install PACKAGE installs it")
+    return did_you_mean(
+        name, known, "is it from a package? forge plugins install PACKAGE installs it"
+    )

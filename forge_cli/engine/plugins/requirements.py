@@ -17,8 +17,12 @@ if TYPE_CHECKING:
 def unfit(distribution: str) -> str | None:
     """``is built for forge >= 9, this is 0.2.0``, where its metadata says so."""
     for required in requirements_of(distribution):
-        if canonical(required.name) == OWN and not required.specifier.contains(__version__, prereleases=True):
-            clauses = sorted(required.specifier, key=lambda each: (each.operator.startswith("<"), str(each)))
+        if canonical(required.name) == OWN and not required.specifier.contains(
+            __version__, prereleases=True
+        ):
+            clauses = sorted(
+                required.specifier, key=lambda each: (each.operator.startswith("<"), str(each))
+            )
             built = ", ".join(f"{each.operator} {each.version}" for each in clauses)
             return f"is built for forge {built}, this is {__version__}"
     return None

@@ -14,7 +14,15 @@ from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.source import OWN
 from forge_cli.core.text import visible
 from forge_cli.engine.plugins.host import PluginHost
-from forge_cli.engine.plugins.scan import COMMAND, EXECUTOR, MODEL, OBSERVER, RENDER, Plugin, takes_name
+from forge_cli.engine.plugins.scan import (
+    COMMAND,
+    EXECUTOR,
+    MODEL,
+    OBSERVER,
+    RENDER,
+    Plugin,
+    takes_name,
+)
 from forge_cli.files.regular import sync_folder
 from forge_cli.files.replace import make_file
 
@@ -27,7 +35,9 @@ LONGEST = 40
 TEMPLATE = Path(__file__).parent / "template"
 
 
-TAKEN = frozenset({*keyword.kwlist, *dir(builtins), "Annotated", "Field", "Model", "Toolset", "typer"})
+TAKEN = frozenset(
+    {*keyword.kwlist, *dir(builtins), "Annotated", "Field", "Model", "Toolset", "typer"}
+)
 """The names that a class or a function of the template would break its own module with."""
 
 
@@ -71,7 +81,10 @@ def read_name(text: str, kind: PluginKind) -> str:
         hint = f"use up to {LONGEST} of a-z, 0-9, '_' and '-', a letter first"
         raise UsageError(f"'{visible(text)}' is not a name for a plugin", hint=hint)
     wanted = Plugin(kind.entry + name, "", kind.package + name, "")
-    if any(each.distribution == OWN and takes_name(wanted, each) for each in PluginHost(only=()).plugins):
+    if any(
+        each.distribution == OWN and takes_name(wanted, each)
+        for each in PluginHost(only=()).plugins
+    ):
         raise UsageError(f"forge has a {kind.value} '{name}' itself, which no package replaces")
     return name
 
@@ -110,14 +123,22 @@ def make_package(name: str, kind: PluginKind) -> Path:
     """Make it in the working directory; what is there is never changed."""
     folder = Path(kind.package + name)
     if folder.exists() or folder.is_symlink():
-        raise UsageError(f"{folder} is there already, and is left as it is", hint="choose another name")
+        raise UsageError(
+            f"{folder} is there already, and is left as it is", hint="choose another name"
+        )
     try:
         for file, text in template_files(kind, _words(name, kind)):
             path = folder / file
             path.parent.mkdir(parents=True, exist_ok=True)
             make_file(path, text)
-        for around in (folder.parent, folder, *(path for path in folder.rglob("*") if path.is_dir())):
+        for around in (
+            folder.parent,
+            folder,
+            *(path for path in folder.rglob("*") if path.is_dir()),
+        ):
             sync_folder(around)
     except OSError as error:
-        raise ForgeError(f"{folder} cannot be made: {error}", hint="choose a folder that you can write to") from None
+        raise ForgeError(
+            f"{folder} cannot be made: {error}", hint="choose a folder that you can write to"
+        ) from None
     return folder

@@ -23,7 +23,13 @@ from forge_cli.core.thirdparty import announce_third_party
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
 
-MODEL, RENDER, EXECUTOR, OBSERVER, COMMAND = "model.", "render.", "executor.", "observer.", "command."
+MODEL, RENDER, EXECUTOR, OBSERVER, COMMAND = (
+    "model.",
+    "render.",
+    "executor.",
+    "observer.",
+    "command.",
+)
 """How the names of entry points begin that are not toolsets."""
 KINDS = {
     MODEL: "model provider",
@@ -48,7 +54,9 @@ class Plugin:
 
     @property
     def source(self) -> Source:
-        return Source("builtin" if self.distribution == OWN else "package", str(self), self.distribution)
+        return Source(
+            "builtin" if self.distribution == OWN else "package", str(self), self.distribution
+        )
 
     @property
     def is_local(self) -> bool:
@@ -89,8 +97,15 @@ def installed(cache: Path) -> tuple[Plugin, ...]:
     if plugins is None:
         stamps = {entry: file_stamp(entry) for entry in path}
         plugins = _search(stamps)
-        _keep(file, {"path": path, "stamps": stamps, "plugins": [vars(plugin) for plugin in plugins]})
-    return tuple(sorted(plugins, key=lambda plugin: (plugin.distribution != OWN, plugin.name, plugin.distribution)))
+        _keep(
+            file, {"path": path, "stamps": stamps, "plugins": [vars(plugin) for plugin in plugins]}
+        )
+    return tuple(
+        sorted(
+            plugins,
+            key=lambda plugin: (plugin.distribution != OWN, plugin.name, plugin.distribution),
+        )
+    )
 
 
 def allowed(plugins: Iterable[Plugin], only: Collection[str] | None = None) -> list[Plugin]:
@@ -98,7 +113,11 @@ def allowed(plugins: Iterable[Plugin], only: Collection[str] | None = None) -> l
     names = _named() if only is None else {canonical(name) for name in only}
     if names is None:
         return list(plugins)
-    return [plugin for plugin in plugins if plugin.distribution == OWN or canonical(plugin.distribution) in names]
+    return [
+        plugin
+        for plugin in plugins
+        if plugin.distribution == OWN or canonical(plugin.distribution) in names
+    ]
 
 
 def find_unknown_names(plugins: Iterable[Plugin]) -> Iterator[str]:
@@ -111,7 +130,9 @@ def find_unknown_names(plugins: Iterable[Plugin]) -> Iterator[str]:
 
 def _named() -> set[str] | None:
     stated = os.environ.get(LOAD_PLUGINS)
-    return None if stated is None else {canonical(name) for name in stated.split(",") if name.strip()}
+    return (
+        None if stated is None else {canonical(name) for name in stated.split(",") if name.strip()}
+    )
 
 
 def kind_and_name(entry_point: str) -> tuple[str, str]:
@@ -125,7 +146,9 @@ def kind_and_name(entry_point: str) -> tuple[str, str]:
 
 def takes_name(plugin: Plugin, own: Plugin) -> bool:
     """Whether a plugin has the name of another; of commands, also what that is a group of, or would be."""
-    nested = f"{plugin.name}.".startswith(f"{own.name}.") or f"{own.name}.".startswith(f"{plugin.name}.")
+    nested = f"{plugin.name}.".startswith(f"{own.name}.") or f"{own.name}.".startswith(
+        f"{plugin.name}."
+    )
     return plugin.name == own.name or (nested and plugin.name.startswith(COMMAND))
 
 
@@ -148,7 +171,9 @@ def _read(file: Path, path: list[str]) -> set[Plugin] | None:
     """The kept value, if it still holds; a file that holds something else counts for nothing."""
     try:
         kept = json.loads(file.read_bytes())
-        holds = kept["path"] == path and all(file_stamp(entry) == stamp for entry, stamp in kept["stamps"].items())
+        holds = kept["path"] == path and all(
+            file_stamp(entry) == stamp for entry, stamp in kept["stamps"].items()
+        )
         return {Plugin(**entry) for entry in kept["plugins"]} if holds else None
     except Exception:  # a file that holds something else
         return None
@@ -179,7 +204,9 @@ def _plugins_of(distribution: Distribution) -> list[Plugin]:
         if not entries or not (name := distribution.name):
             return []
         known = distribution.metadata
-        version, summary = (" ".join(known[key].split()) if key in known else "" for key in ("Version", "Summary"))
+        version, summary = (
+            " ".join(known[key].split()) if key in known else "" for key in ("Version", "Summary")
+        )
         return [Plugin(entry.name, entry.value, name, version or "?", summary) for entry in entries]
     except Exception:  # third-party files, which importlib.metadata reads without a check
         return []

@@ -39,8 +39,14 @@ class Drift(ForgeError):
 
     exit_code = ExitCode.DRIFT
 
-    def __init__(self, kind: DriftKind, sentence: str, *, recorded: str | None = None, now: str | None = None) -> None:
-        shown = [(name, text) for name, text in (("recorded: ", recorded), ("now:      ", now)) if text is not None]
+    def __init__(
+        self, kind: DriftKind, sentence: str, *, recorded: str | None = None, now: str | None = None
+    ) -> None:
+        shown = [
+            (name, text)
+            for name, text in (("recorded: ", recorded), ("now:      ", now))
+            if text is not None
+        ]
         hint = "\n  ".join(f"{name}{text}" for name, text in shown)
         super().__init__(sentence, hint=hint or None)
         self.kind, self.recorded, self.now, self.turn = kind, recorded, now, 0
@@ -77,11 +83,16 @@ class Likeness(Struct, frozen=True):
         if plain == other:
             return True
         pieces = MARKS.split(plain)
-        return len(pieces) > 1 and re.fullmatch(".*?".join(map(re.escape, pieces)), other, re.DOTALL) is not None
+        return (
+            len(pieces) > 1
+            and re.fullmatch(".*?".join(map(re.escape, pieces)), other, re.DOTALL) is not None
+        )
 
 
 def _timeless(text: str, workspace: str) -> str:
-    return _TIME.sub("[time]", text.replace(workspace, "[workspace]") if len(workspace) > 1 else text)
+    return _TIME.sub(
+        "[time]", text.replace(workspace, "[workspace]") if len(workspace) > 1 else text
+    )
 
 
 def other_tools(recorded: Iterable[str], now: Iterable[str]) -> Drift | None:
@@ -97,7 +108,11 @@ def other_tools(recorded: Iterable[str], now: Iterable[str]) -> Drift | None:
         told.append(f"{_quoted(gone)} {'is' if len(gone) == 1 else 'are'} gone")
     if new:
         told.append(f"{_quoted(new)} {'is' if len(new) == 1 else 'are'} new")
-    near = [f"'{found}' is the nearest to '{name}'" for name in gone if (found := nearest(name, new or after))]
+    near = [
+        f"'{found}' is the nearest to '{name}'"
+        for name in gone
+        if (found := nearest(name, new or after))
+    ]
     drift = Drift("tools", "; ".join([f"other tools are offered: {', '.join(told)}", *near[:1]]))
     if any((forge_home() / "tools" / name).is_dir() for name in gone):
         drift.hint = f"programs of yours are there with --home {forge_home()}; without it that folder counts as empty"
@@ -108,7 +123,10 @@ def other_text(kind: DriftKind, what: str, recorded: str, now: str) -> Drift:
     """A text that differs, shown where it first does."""
     old, new = recorded.split("\n"), now.split("\n")
     pairs = zip(old, new, strict=False)
-    index = next((number for number, (one, other) in enumerate(pairs) if one != other), min(len(old), len(new)))
+    index = next(
+        (number for number, (one, other) in enumerate(pairs) if one != other),
+        min(len(old), len(new)),
+    )
     place = f" in line {index + 1}" if max(len(old), len(new)) > 1 else ""
     before, after = _around(_line(old, index), _line(new, index))
     return Drift(kind, f"{what}{place}", recorded=before, now=after)
@@ -148,7 +166,9 @@ def other_spec(recorded: ToolSpec, now: ToolSpec, likeness: Likeness) -> Drift |
         return None
     path, before, after = found
     place = f" at {'.'.join(path)}" if path else ""
-    return Drift("request", f"the input schema of '{name}' differs{place}", recorded=before, now=after)
+    return Drift(
+        "request", f"the input schema of '{name}' differs{place}", recorded=before, now=after
+    )
 
 
 def _without_feedback(description: str) -> str:
@@ -171,7 +191,9 @@ def _without_words(schema: Any) -> Any:
     return found
 
 
-def _first_difference(one: Any, other: Any, path: tuple[str, ...] = ()) -> tuple[tuple[str, ...], str, str] | None:
+def _first_difference(
+    one: Any, other: Any, path: tuple[str, ...] = ()
+) -> tuple[tuple[str, ...], str, str] | None:
     if one == other:
         return None
     if isinstance(one, Mapping) and isinstance(other, Mapping):
@@ -193,7 +215,9 @@ def other_verdict(call: ToolCall, recorded: PastVerdict, now: Verdict) -> Drift 
         return None
     before = _reasons(recorded.verdict, recorded.rule, recorded.reason)
     after = _reasons(now.approval.value, now.rule, now.reason)
-    what = "judged differently" if recorded.verdict != now.approval.value else "judged by another rule"
+    what = (
+        "judged differently" if recorded.verdict != now.approval.value else "judged by another rule"
+    )
     return Drift("verdict", f"{described(call)} is {what}", recorded=before, now=after)
 
 
@@ -201,7 +225,9 @@ def now_possible(call: ToolCall, refused: ToolResult, now: Verdict) -> Drift:
     """A call that could not be made at all, and now could."""
     before = f"{refused.status}: {refused.error or ''}"
     after = _reasons(now.approval.value, now.rule, now.reason)
-    return Drift("verdict", f"{described(call)} was refused, and now is not", recorded=before, now=after)
+    return Drift(
+        "verdict", f"{described(call)} was refused, and now is not", recorded=before, now=after
+    )
 
 
 def _reasons(verdict: str, rule: str | None, reason: str) -> str:
@@ -230,34 +256,53 @@ class Told(Struct, frozen=True):
 
 
 def differences(
-    turn: RecordedTurn, told: Told | None, request: ModelRequest, came: AbstractSet[str], likeness: Likeness
+    turn: RecordedTurn,
+    told: Told | None,
+    request: ModelRequest,
+    came: AbstractSet[str],
+    likeness: Likeness,
 ) -> Iterator[Drift]:
     """All differences, the most important first; ``came`` are tools that may be there or not."""
     names = {tool.name for tool in request.tools}
     found = [other_tools(set(turn.tools) - came, names - came)]
     if told:
         if not likeness.same(told.system, request.system):
-            found.append(other_text("request", "the system prompt differs", told.system, request.system))
+            found.append(
+                other_text("request", "the system prompt differs", told.system, request.system)
+            )
         known = {spec.name: spec for spec in told.specs}
-        found += [other_spec(known[tool.name], tool, likeness) for tool in request.tools if tool.name in known]
+        found += [
+            other_spec(known[tool.name], tool, likeness)
+            for tool in request.tools
+            if tool.name in known
+        ]
     found.append(_other_words(turn, request.messages, likeness))
     yield from filter(None, found)
     if history := _other_history(turn, told, request):
         yield history
 
 
-def _other_words(turn: RecordedTurn, messages: Sequence[Message], likeness: Likeness) -> Drift | None:
+def _other_words(
+    turn: RecordedTurn, messages: Sequence[Message], likeness: Likeness
+) -> Drift | None:
     """The messages to the model since the turn before, the task first of all."""
     heard = _last_words(messages)[-len(turn.said) :] if turn.said else []
     if len(heard) < len(turn.said):
-        return other_text("request", "the model is not told what it was told", turn.said[len(heard)].text, "")
+        return other_text(
+            "request", "the model is not told what it was told", turn.said[len(heard)].text, ""
+        )
     what = "the task differs" if turn.number == 1 else "the model is told something else"
     for before, now in zip(turn.said, heard, strict=True):
         if not likeness.same(before.text, now.text):
             return other_text("request", what, before.text, now.text)
         if before.attachments != now.attachments:
-            names = [", ".join(file.name for file in each.attachments) or "(none)" for each in (before, now)]
-            return Drift("request", "other files go along with the task", recorded=names[0], now=names[1])
+            names = [
+                ", ".join(file.name for file in each.attachments) or "(none)"
+                for each in (before, now)
+            ]
+            return Drift(
+                "request", "other files go along with the task", recorded=names[0], now=names[1]
+            )
     return None
 
 
@@ -281,4 +326,7 @@ def _other_history(turn: RecordedTurn, told: Told | None, request: ModelRequest)
         return None
     if request.messages.without_names().digest(system, tools) == digest:
         return None  # it was recorded by an older forge
-    return Drift("request", f"the {'history' if told else 'request'} differs, and the record does not say in what")
+    return Drift(
+        "request",
+        f"the {'history' if told else 'request'} differs, and the record does not say in what",
+    )

@@ -39,7 +39,11 @@ class RecordedCall:
     @property
     def verdict(self) -> PastVerdict | None:
         event = self.decided.event if self.decided else None
-        return PastVerdict.of(event) if isinstance(event, events.ApprovalDecided | events.ApprovalRequired) else None
+        return (
+            PastVerdict.of(event)
+            if isinstance(event, events.ApprovalDecided | events.ApprovalRequired)
+            else None
+        )
 
     @property
     def ended(self) -> events.ToolResult | None:
@@ -50,7 +54,9 @@ class RecordedCall:
         ended, verdict = self.ended, self.verdict
         if ended is None:
             return None
-        return ToolOutcome(call, ended.status, ended.value, error=ended.error, by=verdict.by if verdict else None)
+        return ToolOutcome(
+            call, ended.status, ended.value, error=ended.error, by=verdict.by if verdict else None
+        )
 
 
 @dataclass
@@ -160,21 +166,31 @@ def read_recording(log: Log) -> Recording:
     """Read a log to be repeated; one that is not whole, or in which no model was asked, is an error."""
     first = next((line for line in log.lines if line.type == events.SessionStart.type), None)
     if first is None:
-        raise WorkerError(Mark(str(log.path)), "this is not a record of a session", hint="forge run --record makes one")
+        raise WorkerError(
+            Mark(str(log.path)),
+            "this is not a record of a session",
+            hint="forge run --record makes one",
+        )
     if first.version != events.VERSION:
         problem = f"this record is of version {first.version}, which this forge cannot read"
         raise WorkerError(Mark(str(log.path)), problem)
     if missing := missing_line(log):
         hint = "what is missing cannot be repeated; forge sessions show shows what there is"
         raise WorkerError(Mark(str(log.path)), f"the record is not whole: {missing}", hint=hint)
-    start = next(event for event in [line.event for line in log.lines] if isinstance(event, events.SessionStart))
+    start = next(
+        event
+        for event in [line.event for line in log.lines]
+        if isinstance(event, events.SessionStart)
+    )
     parts = tuple(part for part in _parts(log.lines) if not part.empty and not part.aside)
     if not parts:
         raise WorkerError(Mark(str(log.path)), "no turn of a model stands in this record")
     if not parts[0].past.messages and not any(
         isinstance(line.event, events.MessageEvent) and _is_said(line.event) for line in log.lines
     ):
-        raise WorkerError(Mark(str(log.path)), "the record is not whole: what the worker was told is missing")
+        raise WorkerError(
+            Mark(str(log.path)), "the record is not whole: what the worker was told is missing"
+        )
     return Recording(
         path=log.path,
         session=first.session,
@@ -196,7 +212,10 @@ def _parts(lines: Sequence[Line]) -> Iterator[RecordedPart]:
         past, last = past_of(state), lines[begin - 1] if begin else None
         for line in lines[begin:end]:
             state.take(line)
-        flags = bool(state.start and state.start.read_only), bool(state.start and state.start.guidance)
+        flags = (
+            bool(state.start and state.start.read_only),
+            bool(state.start and state.start.guidance),
+        )
         yield RecordedPart(tuple(lines[begin:end]), past, last, *flags)
 
 
@@ -267,7 +286,9 @@ def _take(track: Track, said: list[Message], line: Line) -> None:
             turn.call(call).result = line
 
 
-def _hear(turn: RecordedTurn, said: list[Message], message: Message, event: events.MessageEvent) -> None:
+def _hear(
+    turn: RecordedTurn, said: list[Message], message: Message, event: events.MessageEvent
+) -> None:
     if _is_said(event):
         said.append(message)
     elif message.role == "assistant":

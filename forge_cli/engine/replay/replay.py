@@ -101,7 +101,9 @@ class Replay:
     @property
     def announcement(self) -> str:
         more = f" (the first of its {self.course.parts} parts)" if self.course.parts > 1 else ""
-        return f"the model is replayed from {self.course.file}{more}, and nothing leaves this machine"
+        return (
+            f"the model is replayed from {self.course.file}{more}, and nothing leaves this machine"
+        )
 
     @property
     def environment(self) -> str | None:
@@ -121,7 +123,9 @@ class Replay:
     @property
     def left(self) -> RecordedTurn | None:
         """The first turn that was not asked for."""
-        return self.track.turns[self._place + 1] if self._place + 1 < len(self.track.turns) else None
+        return (
+            self.track.turns[self._place + 1] if self._place + 1 < len(self.track.turns) else None
+        )
 
     async def aclose(self) -> None:
         """Nothing is open."""
@@ -163,7 +167,12 @@ class Replay:
         if reply is None or end is None or reply.calls or end.stop != "end":
             return self._over()
         told = messages[-1].text if messages else ""
-        drift = other_text("turns", "the work was done after this turn, and now the model is asked once more", "", told)
+        drift = other_text(
+            "turns",
+            "the work was done after this turn, and now the model is asked once more",
+            "",
+            told,
+        )
         return self._lost(Drift("turns", drift.message, now=drift.now))
 
     def _over(self) -> EndOfRecord:
@@ -194,7 +203,9 @@ class Replay:
         self.course.go_on()
         call, known = judged.call, self._recorded(judged.call)
         if call.parent and not (known and _is_same(call, known.started)):
-            sentence = f"a tool calls {described(call)} in its turn, which the record does not have there"
+            sentence = (
+                f"a tool calls {described(call)} in its turn, which the record does not have there"
+            )
             raise self._lost(Drift("turns", sentence))
         if known is None:
             return None
@@ -232,7 +243,11 @@ class Replay:
     def _runs(self, judged: Judged, outcome: ToolOutcome) -> bool:
         if judged.verdict.approval is Approval.BLOCKED:
             return True
-        if has_mark(judged.call.args) or outcome.status in FROM_THE_LOG or judged.call.id in self.track.failed:
+        if (
+            has_mark(judged.call.args)
+            or outcome.status in FROM_THE_LOG
+            or judged.call.id in self.track.failed
+        ):
             return False
         match self.course.tools:
             case Tools.LIVE:
@@ -240,7 +255,9 @@ class Replay:
             case Tools.RECORDED:
                 return False
             case Tools.READ_ONLY:
-                return judged.offer.tool.read_only and judged.verdict.approval is Approval.PRE_APPROVED
+                return (
+                    judged.offer.tool.read_only and judged.verdict.approval is Approval.PRE_APPROVED
+                )
 
     def compared(self, outcome: ToolOutcome) -> ToolOutcome:
         """The text for the model: the recorded result, if the call came to the same.
@@ -249,7 +266,12 @@ class Replay:
         """
         call, known = outcome.call, self._recorded(outcome.call)
         before = known.outcome(call) if known else None
-        if before is None or outcome.status == "interrupted" or self.course.drift or self.course.end:
+        if (
+            before is None
+            or outcome.status == "interrupted"
+            or self.course.drift
+            or self.course.end
+        ):
             return outcome
         recorded, now = before.text(), outcome.text()
         same_files = shown_files(before.value) == shown_files(outcome.value)
@@ -264,7 +286,9 @@ class Replay:
         if outcome.status == "denied":
             what = f"{described(call)} was approved then, and is not now"
         if before.status != outcome.status:
-            recorded, now = (f"{each.status}: {each.text()}".split("\n", 1)[0] for each in (before, outcome))
+            recorded, now = (
+                f"{each.status}: {each.text()}".split("\n", 1)[0] for each in (before, outcome)
+            )
         self._lost(other_text("result", what, recorded, now), known.result if known else None)
         return outcome
 
@@ -276,14 +300,18 @@ class Replay:
             return True
         looked = self._looked.get(call.id) or _places(call.args)
         pairs = product(looked, self._touched)
-        return any(place.is_relative_to(other) or other.is_relative_to(place) for place, other in pairs)
+        return any(
+            place.is_relative_to(other) or other.is_relative_to(place) for place, other in pairs
+        )
 
 
 def _is_same(call: ToolCall, started: ToolStarted | None) -> bool:
     """Is an inner call the one that was made then? What held a secret cannot be compared."""
     if started is None or started.tool_name != call.name:
         return False
-    return has_mark(started.args) or call_identity(call.name, call.args) == call_identity(call.name, started.args)
+    return has_mark(started.args) or call_identity(call.name, call.args) == call_identity(
+        call.name, started.args
+    )
 
 
 def _by_preview(verdict: Verdict) -> tuple[str, ...]:
@@ -304,7 +332,11 @@ def _places(value: Any) -> set[PurePosixPath]:
     """The paths that stand as such in an input or a result; a relative one means the default zone."""
     match value:
         case dict():
-            named = {PurePosixPath("/", DEFAULT_ZONE, value["path"])} if isinstance(value.get("path"), str) else set()
+            named = (
+                {PurePosixPath("/", DEFAULT_ZONE, value["path"])}
+                if isinstance(value.get("path"), str)
+                else set()
+            )
             return named.union(*map(_places, value.values()))
         case list():
             return set().union(*map(_places, value))

@@ -42,7 +42,12 @@ class Announcer:
         else:
             self._held.append(status)
 
-    def start(self, start: SessionStart, tools: Iterable[Tool], prompts: tuple[Mapping[str, Any], ...] = ()) -> None:
+    def start(
+        self,
+        start: SessionStart,
+        tools: Iterable[Tool],
+        prompts: tuple[Mapping[str, Any], ...] = (),
+    ) -> None:
         """Say that the session has started, what waited for that, and what people can call and send."""
         held = self._held or ()
         self._held = None
@@ -112,7 +117,9 @@ class OpenCalls:
     def count(self) -> int:
         """How many calls are open, without those that tools made."""
         events = list(self._open.values())
-        return sum(isinstance(event, ToolStarted) and event.parent_call_id is None for event in events)
+        return sum(
+            isinstance(event, ToolStarted) and event.parent_call_id is None for event in events
+        )
 
     def ends(self, late: str | None = None) -> Iterator[Event]:
         """How everything that is open ends, the innermost first; calls of the tool ``late`` were out of time."""
@@ -121,8 +128,14 @@ class OpenCalls:
                 yield replace(event, status="interrupted")
             else:
                 status: OutcomeStatus = "timeout" if event.tool_name == late else "interrupted"
-                sentence = f"{late} did not end, and was abandoned" if status == "timeout" else INTERRUPTED_CALL
-                result = ToolResult(event.tool_call_id, event.tool_name, status, Text(sentence), 0, sentence)
+                sentence = (
+                    f"{late} did not end, and was abandoned"
+                    if status == "timeout"
+                    else INTERRUPTED_CALL
+                )
+                result = ToolResult(
+                    event.tool_call_id, event.tool_name, status, Text(sentence), 0, sentence
+                )
                 yield replace(result, parent_call_id=event.parent_call_id, origin=event.origin)
 
     def close(self, end: SessionEnd, late: str | None) -> None:
@@ -136,4 +149,8 @@ class OpenCalls:
 def _inside_out(event: ToolStarted | WorkerUpdate) -> tuple[int, bool, bool]:
     """Inner calls end before the others, those of a child worker before it does, and it before what started it."""
     is_inner = isinstance(event, ToolStarted) and event.parent_call_id is not None
-    return -(event.origin.depth if event.origin else 0), isinstance(event, WorkerUpdate), not is_inner
+    return (
+        -(event.origin.depth if event.origin else 0),
+        isinstance(event, WorkerUpdate),
+        not is_inner,
+    )

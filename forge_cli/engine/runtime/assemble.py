@@ -20,7 +20,13 @@ from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.engine.gate.consent import Consent
 from forge_cli.engine.gate.guard import Guard
 from forge_cli.engine.gate.judge import Judge, JudgedWorker
-from forge_cli.engine.gate.toolbox import NamedToolset, OpenToolset, Toolbox, toolset_failure, toolset_title
+from forge_cli.engine.gate.toolbox import (
+    NamedToolset,
+    OpenToolset,
+    Toolbox,
+    toolset_failure,
+    toolset_title,
+)
 from forge_cli.engine.runtime.wiring import Assembly, TaskAtHand, Wiring
 from forge_cli.files.home import user_home
 from forge_cli.files.settings_files import import_timeout
@@ -68,7 +74,10 @@ class LateProcesses:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if self._made is not None:
             await self._made.aclose()
@@ -78,7 +87,9 @@ class LateProcesses:
             await self._tasks.__aexit__(None, None, None)
 
 
-def _open_own(prepared: PreparedWorker, workspace: Path, *, make: bool, enough: bool) -> tuple[Zone, ...]:
+def _open_own(
+    prepared: PreparedWorker, workspace: Path, *, make: bool, enough: bool
+) -> tuple[Zone, ...]:
     """The zones of the worker itself; none where no default one can be, if others are ``enough`` or none is needed."""
     config = prepared.sandbox
     file = str(prepared.worker.path)
@@ -194,7 +205,10 @@ class Assembler:
         at_hand = TaskAtHand()
         home = self.prepared.home
         toolbox = Toolbox(
-            [], self.notify, parent=self.parent.toolbox if self.parent else None, read_only=self._only_reads
+            [],
+            self.notify,
+            parent=self.parent.toolbox if self.parent else None,
+            read_only=self._only_reads,
         )
         worker = self._judged_worker(zones, isolation)
         denials: list[Denial] = []
@@ -206,13 +220,24 @@ class Assembler:
             interrupt = self.wiring.interrupt_signal
             return WorkerRequests(worker.name, self.controller, interrupt, lambda: at_hand.work)
 
-        def open_processes(kind: type[WorkerProcesses], tasks: asyncio.TaskGroup) -> WorkerProcesses:
+        def open_processes(
+            kind: type[WorkerProcesses], tasks: asyncio.TaskGroup
+        ) -> WorkerProcesses:
             from forge_cli.engine.gate.network import NetworkConsent
 
             where = isolation.network_where
-            network = NetworkConsent(worker, self.controller, self.wiring.interrupt_signal, where, denials)
+            network = NetworkConsent(
+                worker, self.controller, self.wiring.interrupt_signal, where, denials
+            )
             there = self.workspace
-            return kind(open_sandbox(), workspace=there, home=home, notify=self.notify, gate=network, tasks=tasks)
+            return kind(
+                open_sandbox(),
+                workspace=there,
+                home=home,
+                notify=self.notify,
+                gate=network,
+                tasks=tasks,
+            )
 
         @cache
         def open_view() -> SandboxView:
@@ -247,7 +272,9 @@ class Assembler:
             sync_consent=self.wiring.sync_consent,
             repeated=self.wiring.replay,
             network_denials=denials,
-            ask_person=lambda asker, question, form: requests().ask_person(asker, question, form, consent=False),
+            ask_person=lambda asker, question, form: requests().ask_person(
+                asker, question, form, consent=False
+            ),
         )
         return Assembly(toolbox, guard, at_hand, lock)
 
@@ -275,7 +302,9 @@ class Assembler:
 
             protected = (*protected, *outer.protected)
             isolation = cap_isolation(isolation, outer.isolation)
-        isolation = isolation if self.confines else Isolation(IsolationLevel.OFF, where=isolation.where)
+        isolation = (
+            isolation if self.confines else Isolation(IsolationLevel.OFF, where=isolation.where)
+        )
         open_changes = outer.open_changes if outer else self._keep_changes()
 
         # A worker that never touches a path does not pay for the sandbox: the first one who wants it opens it.
@@ -323,7 +352,9 @@ class Assembler:
             outer=outer.own.loaded if outer else None,
         )
 
-    def _find_zones(self, outer: Sandbox | None, make: bool, spare: Path | None) -> tuple[Zone, ...]:
+    def _find_zones(
+        self, outer: Sandbox | None, make: bool, spare: Path | None
+    ) -> tuple[Zone, ...]:
         prepared = self.prepared
         config = self.prepared.sandbox
         given = self.worker.sandbox
@@ -332,9 +363,16 @@ class Assembler:
         if given_open is not None:
             zones = given_open.zones
         elif outer is not None and (config is None or config.zones is None):
-            zones = tuple(zone for zone in outer.zones if zone.name not in {each.name for each in brought})
+            zones = tuple(
+                zone for zone in outer.zones if zone.name not in {each.name for each in brought}
+            )
         else:
-            zones = _open_own(prepared, self.workspace, make=make and outer is None, enough=bool(self.wiring.zones))
+            zones = _open_own(
+                prepared,
+                self.workspace,
+                make=make and outer is None,
+                enough=bool(self.wiring.zones),
+            )
             settings = self.folder.settings
             if outer is not None:
                 from forge_cli.engine.runtime.other_zones import open_child_zone
@@ -348,7 +386,9 @@ class Assembler:
             from forge_cli.sandbox.files.caps import lies_within
 
             brought = [zone for zone in brought if lies_within(zone.path, outer.zones)]
-        brought = [zone for zone in brought if zone.mode is ZoneMode.RW or not _is_zone(zone.path, zones)]
+        brought = [
+            zone for zone in brought if zone.mode is ZoneMode.RW or not _is_zone(zone.path, zones)
+        ]
         for zone in brought:
             if other := next((other for other in zones if other.name == zone.name), None):
                 problem = f"zone '{zone.name}': a toolset of this worker brings a zone of that name"
@@ -367,7 +407,9 @@ class Assembler:
             from forge_cli.engine.runtime.other_zones import use_spare_folder
 
             zones = tuple(use_spare_folder(zone, spare) for zone in zones)
-        return tuple(replace(zone, mode=ZoneMode.RO) for zone in zones) if self._only_reads else zones
+        return (
+            tuple(replace(zone, mode=ZoneMode.RO) for zone in zones) if self._only_reads else zones
+        )
 
     def _keep_changes(self) -> Callable[[], ChangeKeeper] | None:
         """Return what keeps the files that are changed; a child worker's are kept by that of its parent."""
@@ -392,7 +434,9 @@ class Assembler:
             for config in each.configs:
                 toolbox.toolsets.append(await _open(each, config, its_env, self.stack))
         for toolset in self.worker.toolsets:
-            make = partial(toolset.for_session, make_env(policy=policies(toolset.name, type(toolset))))
+            make = partial(
+                toolset.for_session, make_env(policy=policies(toolset.name, type(toolset)))
+            )
             toolbox.toolsets.append(await _enter(make, toolset.name, PYTHON, self.stack))
         await toolbox.refresh()
 
@@ -409,7 +453,11 @@ class Assembler:
         )
 
     def _judge(
-        self, worker: JudgedWorker, toolbox: Toolbox, open_sandbox: Callable[[], Sandbox], hooks: Hooks | None
+        self,
+        worker: JudgedWorker,
+        toolbox: Toolbox,
+        open_sandbox: Callable[[], Sandbox],
+        hooks: Hooks | None,
     ) -> Judge:
         return Judge(
             worker=worker,
@@ -443,11 +491,15 @@ def temporary_folder(stack: AsyncExitStack) -> Path:
     return Path(stack.enter_context(TemporaryDirectory(prefix="forge-"))).resolve()
 
 
-async def _open(named: NamedToolset, config: ToolsetConfig, env: ToolsetEnv, stack: AsyncExitStack) -> OpenToolset:
+async def _open(
+    named: NamedToolset, config: ToolsetConfig, env: ToolsetEnv, stack: AsyncExitStack
+) -> OpenToolset:
     """Open a toolset for one of its sections."""
     plugin = named.plugin
     plugin.announce()
-    toolset = await _enter(partial(named.cls, config, env), named.name, plugin.source, stack, named.where)
+    toolset = await _enter(
+        partial(named.cls, config, env), named.name, plugin.source, stack, named.where
+    )
     toolset.announce = plugin.announce
     toolset.digest = plugin.digest
     toolset.known = named.offers.setdefault(id(config), {})
@@ -455,7 +507,11 @@ async def _open(named: NamedToolset, config: ToolsetConfig, env: ToolsetEnv, sta
 
 
 async def _enter(
-    make: Callable[[], Toolset], name: str, source: Source, stack: AsyncExitStack, where: Mark | None = None
+    make: Callable[[], Toolset],
+    name: str,
+    source: Source,
+    stack: AsyncExitStack,
+    where: Mark | None = None,
 ) -> OpenToolset:
     title = toolset_title(name, source)
     seconds = import_timeout()

@@ -73,7 +73,10 @@ class EventStream:
     """Starts the work with the first event that is asked for; ``aclose``, or closing the runtime, ends it."""
 
     def __init__(
-        self, bus: EventBus, work: Callable[[], Coroutine[Any, Any, object]], interrupt: Callable[[str], None]
+        self,
+        bus: EventBus,
+        work: Callable[[], Coroutine[Any, Any, object]],
+        interrupt: Callable[[str], None],
     ) -> None:
         self._bus = bus
         self._work = work

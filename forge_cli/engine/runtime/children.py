@@ -62,11 +62,23 @@ def close_lost(lost: Iterable[PastChild], bus: EventBus, path: tuple[str, ...]) 
         close_lost(child.past.lost, own, (*path, child.worker))
         for call in child.past.cut_off:
             text = cut_off_text(call, child.past.in_flight)
-            own.emit(ToolResult(call.id, call.name, "interrupted", Text(text), 0, text, parent_call_id=call.parent))
+            own.emit(
+                ToolResult(
+                    call.id,
+                    call.name,
+                    "interrupted",
+                    Text(text),
+                    0,
+                    text,
+                    parent_call_id=call.parent,
+                )
+            )
         own.emit(WorkerUpdate("interrupted", path[-1], child.call, within=bus.delegation))
 
 
-async def run_to_end(work: Callable[[], Awaitable[T]], signal: InterruptSignal, has_started: Callable[[], bool]) -> T:
+async def run_to_end(
+    work: Callable[[], Awaitable[T]], signal: InterruptSignal, has_started: Callable[[], bool]
+) -> T:
     """Do work that ends by its own means: who cancels it sets its signal, and waits for the end.
 
     What has not started yet does not look at its signal, and is cancelled.
@@ -102,7 +114,10 @@ class Children:
     """The child workers of one runtime."""
 
     def __init__(
-        self, run: Callable[..., Awaitable[WorkerResult]], past: Past | None, results: list[WorkerResult]
+        self,
+        run: Callable[..., Awaitable[WorkerResult]],
+        past: Past | None,
+        results: list[WorkerResult],
     ) -> None:
         """``run`` gives a task to a WorkerRuntime with these options, and calls back when that has started.
 
@@ -110,7 +125,9 @@ class Children:
         """
         self._results = results
         self._run = run
-        self._open = {call: list(children) for call, children in past.children.items()} if past else {}
+        self._open = (
+            {call: list(children) for call, children in past.children.items()} if past else {}
+        )
 
     async def delegate(self, parent: OpenWorker, call: ToolCall, task: Delegation) -> str:
         """Let a child of an open worker do a task that a call gave; its answer, or a ToolError with how it ended."""
@@ -148,12 +165,20 @@ class Children:
                     wiring=dataclasses.replace(wiring, sinks=(), parent=parent, replay=replay),
                 )
             except ForgeError as error:
-                result = WorkerResult.not_begun(error, session_id=wiring.session_id, worker=worker.name)
+                result = WorkerResult.not_begun(
+                    error, session_id=wiring.session_id, worker=worker.name
+                )
             except asyncio.CancelledError:
                 bus.emit(replace(update, status="interrupted"))
                 raise
             self._results.append(result)
-            ended = replace(update, status=result.status, turns=result.turns, usage=result.usage, error=result.error)
+            ended = replace(
+                update,
+                status=result.status,
+                turns=result.turns,
+                usage=result.usage,
+                error=result.error,
+            )
             bus.emit(ended)
             return result
 
@@ -164,7 +189,9 @@ class Children:
     def _resumable(self, call: ToolCall, worker: str, task: str) -> PastChild | None:
         """The child that was given this very task by this exact call, before the session was left."""
         for child in self._open.get(call.id, ()):
-            if (child.worker, child.task) == (worker, task) and (child.answer is not None or child.past.calls):
+            if (child.worker, child.task) == (worker, task) and (
+                child.answer is not None or child.past.calls
+            ):
                 self._open[call.id].remove(child)
                 return child
         return None
@@ -178,6 +205,10 @@ def answer_or_raise(result: WorkerResult) -> str:
         case "parked":
             raise Parked(f"{result.worker}: {result.error}")
         case "denied":
-            raise Refusal("denied", f"the worker '{result.worker}' was stopped: {result.error}", by=BY_CHILD)
+            raise Refusal(
+                "denied", f"the worker '{result.worker}' was stopped: {result.error}", by=BY_CHILD
+            )
         case status:
-            raise ToolError(f"the worker '{result.worker}' ended with {status}: {result.error or result.response}")
+            raise ToolError(
+                f"the worker '{result.worker}' ended with {status}: {result.error or result.response}"
+            )

@@ -76,7 +76,9 @@ class SessionCommands:
             if handle_command := self._commands.get(command.name):
                 await handle_command(command.args)
                 return None
-            message = await Prompts(self._current.opened.loop.toolbox).fill(command.name, command.args)
+            message = await Prompts(self._current.opened.loop.toolbox).fill(
+                command.name, command.args
+            )
         except (ForgeError, ToolError, Ended) as error:
             self._say(str(error), "error")
             return None
@@ -101,16 +103,25 @@ class SessionCommands:
         """The mode of that name, as events or people write it, where the session may have it."""
         known = next((mode for mode in MODE_TITLES if _letters(mode) == _letters(name)), None)
         if known is None:
-            raise UsageError(f"there is no mode '{visible(name)}'", hint=f"/mode {'|'.join(MODE_TITLES.values())}")
+            raise UsageError(
+                f"there is no mode '{visible(name)}'",
+                hint=f"/mode {'|'.join(MODE_TITLES.values())}",
+            )
         if known not in self._modes:
             read_only = self._current.opened.wiring.read_only
-            why = "it is read-only" if read_only else f"its approval mode is {self._controller.mode.value}"
+            why = (
+                "it is read-only"
+                if read_only
+                else f"its approval mode is {self._controller.mode.value}"
+            )
             raise UsageError(f"this session cannot have the mode '{MODE_TITLES[known]}': {why}")
         return known
 
     @property
     def _modes(self) -> tuple[SessionMode, ...]:
-        return modes_within(self._controller.mode.value, read_only=self._current.opened.wiring.read_only)
+        return modes_within(
+            self._controller.mode.value, read_only=self._current.opened.wiring.read_only
+        )
 
     @property
     def _controller(self) -> ApprovalController:
@@ -126,7 +137,9 @@ class SessionCommands:
         try:
             await self._open_edited()
         except ForgeError as error:
-            self._say(f"{worker.path.name} was edited, and the worker stays as it was: {error}", "error")
+            self._say(
+                f"{worker.path.name} was edited, and the worker stays as it was: {error}", "error"
+            )
 
     def _say(self, sentence: str, level: StatusLevel = "info") -> None:
         self._current.bus.emit(StatusEvent(level, sentence))
@@ -172,7 +185,9 @@ class SessionCommands:
             title, usage = await ask_for_title(opened.loop.model, opened.loop.history)
             if title and not self._titled:
                 self._titled = True
-                self._current.bus.emit(SessionUpdate(title=opened.loop.redactor.redact_text(title), usage=usage))
+                self._current.bus.emit(
+                    SessionUpdate(title=opened.loop.redactor.redact_text(title), usage=usage)
+                )
 
     async def _reload(self, args: Sequence[str]) -> None:
         self._stamps = _stamps(self._current.opened.worker)
@@ -186,11 +201,19 @@ class SessionCommands:
         worker = old.worker
         if not worker.path.is_file() and worker.config.where("name") is None:
             raise UsageError(f"the worker '{worker.name}' has no file to be read again")
-        new = dataclasses.replace(load_worker(worker.path), toolsets=worker.toolsets, sandbox=worker.sandbox)
+        new = dataclasses.replace(
+            load_worker(worker.path), toolsets=worker.toolsets, sandbox=worker.sandbox
+        )
         if new.name != worker.name:
-            raise UsageError(f"the worker is called '{new.name}' now", hint="start a new session for it")
+            raise UsageError(
+                f"the worker is called '{new.name}' now", hint="start a new session for it"
+            )
         opened = await self._reopen(new, old.wiring)
-        if new.config.model != worker.config.model and old.wiring.model is None and new.config.model:
+        if (
+            new.config.model != worker.config.model
+            and old.wiring.model is None
+            and new.config.model
+        ):
             opened = self._current.change_model(opened.wiring)
         changes = "; ".join(describe_edit(old, opened)) or "nothing has changed"
         self._say(f"{worker.path.name} was read again: {changes}")
@@ -207,7 +230,9 @@ class SessionCommands:
 
         def is_other(number: int, grant: SessionGrant) -> bool:
             offer = now.offers.get(grant.tool_name)
-            changed = grant.tool_name in digests and (offer is None or offer.tool.digest != digests[grant.tool_name])
+            changed = grant.tool_name in digests and (
+                offer is None or offer.tool.digest != digests[grant.tool_name]
+            )
             return before.worker.setting != now.worker.setting or changed
 
         if dropped := controller.revoke(is_other):
@@ -223,24 +248,39 @@ class SessionCommands:
     async def _add_dir(self, args: Sequence[str]) -> None:
         old = self._current.opened
         zone = added_zone(_one(args, "add-dir DIR[:ro]"), old.folder.workspace)
-        await self._reopen(old.worker, dataclasses.replace(old.wiring, zones=(*old.wiring.zones, zone)))
-        self._say(f"/{zone.name} is {zone.path}, {'read only' if zone.mode.value == 'ro' else 'where writing asks'}")
+        await self._reopen(
+            old.worker, dataclasses.replace(old.wiring, zones=(*old.wiring.zones, zone))
+        )
+        self._say(
+            f"/{zone.name} is {zone.path}, {'read only' if zone.mode.value == 'ro' else 'where writing asks'}"
+        )
 
     async def _revoke(self, args: Sequence[str]) -> None:
         controller = self._controller
         which = _one(args, "approvals revoke N|all")
         if which != "all" and not (which.isdecimal() and 1 <= int(which) <= len(controller.grants)):
-            known = f"there are {len(controller.grants)}" if controller.grants else "nothing has been allowed"
-            raise UsageError(f"there is no grant '{which}': {known}", hint="/approvals revoke N|all")
+            known = (
+                f"there are {len(controller.grants)}"
+                if controller.grants
+                else "nothing has been allowed"
+            )
+            raise UsageError(
+                f"there is no grant '{which}': {known}", hint="/approvals revoke N|all"
+            )
         gone = controller.revoke(lambda number, _: which == "all" or number == int(which))
         self._say(f"{counted(len(gone), 'grant')} taken back: what was allowed asks again")
 
     async def _tell_mcp(self, args: Sequence[str]) -> None:
-        opened = next((each for each in self._current.opened.loop.toolbox.toolsets if each.name == "mcp"), None)
+        opened = next(
+            (each for each in self._current.opened.loop.toolbox.toolsets if each.name == "mcp"),
+            None,
+        )
         if opened is None:
             raise UsageError("this worker has no toolset 'mcp'")
         run = opened.toolset.handle_command
-        for line in await opened.ask("its command failed", "handle_command()", run, args, seconds=LOAD_LIMIT):
+        for line in await opened.ask(
+            "its command failed", "handle_command()", run, args, seconds=LOAD_LIMIT
+        ):
             self._say(line)
 
     async def _resume(self, args: Sequence[str]) -> None:
@@ -263,7 +303,9 @@ def _letters(name: str) -> str:
 
 def _one(args: Sequence[str], usage: str) -> str:
     if len(args) != 1:
-        raise UsageError(f"'{usage.split()[0]}' takes one argument, and got {len(args)}", hint=f"/{usage}")
+        raise UsageError(
+            f"'{usage.split()[0]}' takes one argument, and got {len(args)}", hint=f"/{usage}"
+        )
     return args[0]
 
 
@@ -288,14 +330,22 @@ def describe_edit(old: OpenWorker, new: OpenWorker) -> list[str]:
     now = new.loop.toolbox.offers
     both = [name for name in now if name in before]
     policies = [name for name in both if _rules(now[name].policy) != _rules(before[name].policy)]
-    schemas = [name for name in both if now[name].tool.digest != before[name].tool.digest and name not in policies]
+    schemas = [
+        name
+        for name in both
+        if now[name].tool.digest != before[name].tool.digest and name not in policies
+    ]
     lists = {
         "added": [name for name in now if name not in before],
         "removed": [name for name in before if name not in now],
         "with another policy": policies,
         "changed": schemas,
     }
-    said = [f"{counted(len(names), 'tool')} {how} ({', '.join(names)})" for how, names in lists.items() if names]
+    said = [
+        f"{counted(len(names), 'tool')} {how} ({', '.join(names)})"
+        for how, names in lists.items()
+        if names
+    ]
     facts = {
         "instructions": old.loop.system != new.loop.system,
         "zones": old.zones != new.zones,

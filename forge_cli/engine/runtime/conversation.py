@@ -31,7 +31,9 @@ class Conversation:
     at hand, and the next one begins afresh.
     """
 
-    def __init__(self, current: CurrentWorker, work: Work, **told: Unpack[ConversationHooks]) -> None:
+    def __init__(
+        self, current: CurrentWorker, work: Work, **told: Unpack[ConversationHooks]
+    ) -> None:
         """``work`` runs each task, with the worker as it is open then."""
         self._current = current
         self._run = work
@@ -91,11 +93,15 @@ class Conversation:
         try:
             self._send.send_nowait(event)
         except anyio.ClosedResourceError:
-            self._bus.emit(StatusEvent("warning", "the conversation has ended; this was not taken up"))
+            self._bus.emit(
+                StatusEvent("warning", "the conversation has ended; this was not taken up")
+            )
 
     async def _work(self, said: UserInput) -> WorkerResult:
         self._current.wiring.interrupt_signal.reset()
-        result = await self._do(said.content if said.content.strip() else _ATTACHED, said.attachments)
+        result = await self._do(
+            said.content if said.content.strip() else _ATTACHED, said.attachments
+        )
         if result.error and not result.success:
             self._bus.emit(StatusEvent("error", result.error))
         elif result.status == "completed" and not result.response and result.output is None:

@@ -17,12 +17,24 @@ from forge_cli.record.changes import ChangedFile, ChangeLog
 from forge_cli.record.log import read_readable
 from forge_cli.record.redo import plan_redo, redo_changes, undo_for_now
 from forge_cli.record.resume import read_past
-from forge_cli.record.undo import SaidMessage, Undoing, calls_since, find_calls, plan_undo, said_messages
+from forge_cli.record.undo import (
+    SaidMessage,
+    Undoing,
+    calls_since,
+    find_calls,
+    plan_undo,
+    said_messages,
+)
 
 if TYPE_CHECKING:
     from forge_cli.engine.runtime.reopening import CurrentWorker
 
-_DONE = {"restore": "restored", "remove": "removed", "move": "moved back", "nothing": "was as before"}
+_DONE = {
+    "restore": "restored",
+    "remove": "removed",
+    "move": "moved back",
+    "nothing": "was as before",
+}
 _WOULD = {
     "restore": "would be restored",
     "remove": "would be removed",
@@ -62,7 +74,9 @@ class GoingBack:
             return
         number = " ".join(args)
         if not (number.isascii() and number.isdecimal() and 1 <= int(number) <= len(said)):
-            raise UsageError(f"there is no message '{visible(number)}'", hint="/rewind alone lists them")
+            raise UsageError(
+                f"there is no message '{visible(number)}'", hint="/rewind alone lists them"
+            )
         message = said[int(number) - 1]
         since = calls_since(lines, message.seq)
         self._say_each(self._undo(log, since.ids), only_list=False)
@@ -135,7 +149,9 @@ class GoingBack:
             self._left |= {(each.file.path, each.file.call) for each in found if each.left}
             if any(each.left and each.newer for each in found):
                 later = f"forge undo {log.log.stem}"
-                self._say(f"/undo again goes on to what came before; '{later}' asks, once the conversation has ended")
+                self._say(
+                    f"/undo again goes on to what came before; '{later}' asks, once the conversation has ended"
+                )
         if not found:
             self._say("nothing to undo: no change is kept")
         unknown = calls_since(read_readable(log.log).lines, 0).unknown
@@ -152,7 +168,8 @@ class GoingBack:
                 return find_calls(read_readable(log.log).lines, **{kind[2:]: int(number)})
         hint = "/undo [--list] [--all | --call N | --turn N | --redo]"
         raise UsageError(
-            f"undo takes one of --all, --call N, --turn N and --redo, and got '{' '.join(args)}'", hint=hint
+            f"undo takes one of --all, --call N, --turn N and --redo, and got '{' '.join(args)}'",
+            hint=hint,
         )
 
     def _last_changes(self, log: ChangeLog) -> Container[str | None] | None:
@@ -160,7 +177,10 @@ class GoingBack:
         lines = read_readable(log.log).lines
         since = (calls_since(lines, message.seq).ids for message in reversed(said_messages(lines)))
         tried = self._left
-        return next((ids for ids in since if {(each.path, each.call) for each in log.changed(ids)} - tried), None)
+        return next(
+            (ids for ids in since if {(each.path, each.call) for each in log.changed(ids)} - tried),
+            None,
+        )
 
 
 def _leave(file: ChangedFile, why: str) -> bool:
@@ -173,8 +193,13 @@ def _beginning(text: str) -> str:
 
 
 def _name_calls(calls: Sequence[ToolCall]) -> str:
-    named = [f"{call.name} {_beginning(' '.join(map(str, call.args.values())))}" for call in calls[:_NAMED]]
-    return "; ".join([*named, *([f"and {len(calls) - _NAMED} more"] if len(calls) > _NAMED else [])])
+    named = [
+        f"{call.name} {_beginning(' '.join(map(str, call.args.values())))}"
+        for call in calls[:_NAMED]
+    ]
+    return "; ".join(
+        [*named, *([f"and {len(calls) - _NAMED} more"] if len(calls) > _NAMED else [])]
+    )
 
 
 def _describe(undoing: Undoing, workspace: Path, only_list: bool) -> str:

@@ -12,7 +12,15 @@ from msgspec.structs import replace
 from forge_cli.core.approval import Approval, ApprovalDecision, ApprovalMode
 from forge_cli.core.bus import EventBus, new_id
 from forge_cli.core.calls import ToolCall, ToolOutcome
-from forge_cli.core.events import OTHER_TOOLS, Event, SessionEnd, SessionStart, SessionUpdate, ToolResult, ToolStarted
+from forge_cli.core.events import (
+    OTHER_TOOLS,
+    Event,
+    SessionEnd,
+    SessionStart,
+    SessionUpdate,
+    ToolResult,
+    ToolStarted,
+)
 from forge_cli.core.results import Text
 from forge_cli.core.wire import JsonObject
 from forge_cli.engine.gate.answer import outlook_of, refused
@@ -35,7 +43,9 @@ Note = Callable[[Event], None]
 
 
 @asynccontextmanager
-async def open_gate(worker: Worker, *, workspace: Path, maker: str | None = None) -> AsyncIterator[Gate]:
+async def open_gate(
+    worker: Worker, *, workspace: Path, maker: str | None = None
+) -> AsyncIterator[Gate]:
     """The gate of a worker whose calls another program makes: it says of each what ``forge approve`` says.
 
     Nothing is executed, no model is asked and no zone is made. Plugins run in this process, as when the worker runs.
@@ -45,9 +55,15 @@ async def open_gate(worker: Worker, *, workspace: Path, maker: str | None = None
     stamps = {file: file_stamp(file) for file in _files(worker, workspace)}  # before they are read
     if maker:
         PreparedWorker(worker, PluginHost(worker=worker)).within(workspace).require_lock()
-    async with opened(worker, workspace=workspace, make_zones=False, confines=maker is None) as assembly:
+    async with opened(
+        worker, workspace=workspace, make_zones=False, confines=maker is None
+    ) as assembly:
         with ExitStack() as stack:
-            begin = (lambda name: stack.enter_context(_recorded(worker, workspace, name))) if maker else None
+            begin = (
+                (lambda name: stack.enter_context(_recorded(worker, workspace, name)))
+                if maker
+                else None
+            )
             yield Gate(assembly.guard, stamps, maker or "", begin)
 
 
@@ -55,7 +71,11 @@ class Gate:
     """Judges calls by the policy of one worker in one folder."""
 
     def __init__(
-        self, guard: Guard, stamps: dict[Path, list[int] | None], maker: str, begin: Callable[[str], Note] | None
+        self,
+        guard: Guard,
+        stamps: dict[Path, list[int] | None],
+        maker: str,
+        begin: Callable[[str], Note] | None,
     ) -> None:
         """``begin`` starts the session that the calls of ``maker`` are kept in."""
         self._guard = guard
@@ -90,17 +110,25 @@ class Gate:
         match verdict.approval:
             case Approval.PRE_APPROVED:
                 decision = ApprovalDecision(True, by=verdict.by)
-                return ToolOutcome(call, "success", Text(f"left to {self._maker}")), judged.decided(decision)
+                return ToolOutcome(call, "success", Text(f"left to {self._maker}")), judged.decided(
+                    decision
+                )
             case Approval.ASK if made:
                 decision = ApprovalDecision(True, by="user", via=self._maker)
-                return ToolOutcome(call, "success", Text(f"made by {self._maker}")), judged.decided(decision)
+                return ToolOutcome(call, "success", Text(f"made by {self._maker}")), judged.decided(
+                    decision
+                )
             case Approval.ASK:
                 left = f"whether it is made is up to {self._maker}"
                 decision = ApprovalDecision(False, by="headless", note=left)
-                return ToolOutcome.failed(call, "denied", left, by="headless"), judged.decided(decision)
+                return ToolOutcome.failed(call, "denied", left, by="headless"), judged.decided(
+                    decision
+                )
             case Approval.BLOCKED:
                 decision = ApprovalDecision(False, by=verdict.by)
-                return ToolOutcome.failed(call, "blocked", verdict.reason, by=verdict.by), judged.decided(decision)
+                return ToolOutcome.failed(
+                    call, "blocked", verdict.reason, by=verdict.by
+                ), judged.decided(decision)
 
     def _keep(self, outcome: ToolOutcome, decided: Event | None = None) -> None:
         """Put a call on record; the session starts with the first."""
@@ -132,7 +160,9 @@ def _recorded(worker: Worker, workspace: Path, maker: str) -> Iterator[Note]:
             note(event)
 
         yield count
-        done = WorkerResult.of(Ending(""), session_id=session.id, worker=worker.name, model=OTHER_TOOLS)
+        done = WorkerResult.of(
+            Ending(""), session_id=session.id, worker=worker.name, model=OTHER_TOOLS
+        )
         note(SessionEnd(replace(done, tool_calls=calls).wire()))
 
 

@@ -90,7 +90,9 @@ class LoadedFinder:
                     yield from self._of_servers(project.servers, folder)
         yield from self._of_servers(self._settings.mcp.servers, self._workspace)
         for hook in self._settings.hooks:
-            yield from self._started(hook.argv, {}, self._workspace, f"the hook {hook.title} runs it")
+            yield from self._started(
+                hook.argv, {}, self._workspace, f"the hook {hook.title} runs it"
+            )
         if policy := os.environ.get(POLICY_VARIABLE):
             yield LoadedPath(Path(policy), "forge obeys it")
 
@@ -119,7 +121,9 @@ class LoadedFinder:
     def _of_worker(self, worker: Worker) -> Iterator[LoadedPath]:
         why = f"the worker {worker.name} loads it"
         yield LoadedPath(worker.path, "forge obeys it: it is a worker file")
-        yield LoadedPath(worker.path.with_suffix(".lock"), "forge obeys it: it is the lock of a worker")
+        yield LoadedPath(
+            worker.path.with_suffix(".lock"), "forge obeys it: it is the lock of a worker"
+        )
         for path in named_files(worker):
             yield LoadedPath(path, why)
         for module in self._modules(worker):
@@ -141,7 +145,11 @@ class LoadedFinder:
     @staticmethod
     def _modules(worker: Worker) -> Iterator[Path]:
         yield from worker.modules
-        yield from (path for entry in worker.config.plugins if (path := worker.folder / entry).suffix == ".py")
+        yield from (
+            path
+            for entry in worker.config.plugins
+            if (path := worker.folder / entry).suffix == ".py"
+        )
 
     def _of_servers(self, servers: Mapping[str, McpServer], folder: Path) -> Iterator[LoadedPath]:
         for name, server in servers.items():
@@ -149,8 +157,12 @@ class LoadedFinder:
                 why = f"the MCP server {name} is started from it"
                 yield from self._started([server.command, *server.args], server.env, folder, why)
 
-    def _started(self, argv: Sequence[str], env: Mapping[str, str], folder: Path, why: str) -> Iterator[LoadedPath]:
+    def _started(
+        self, argv: Sequence[str], env: Mapping[str, str], folder: Path, why: str
+    ) -> Iterator[LoadedPath]:
         found = started_files(argv, folder, env, self._roots)
         names = library_names() | {name.partition(".")[0] for name in found.imported}
-        self._searched.update((Path(os.path.realpath(path)), (names, why)) for path in found.searched)
+        self._searched.update(
+            (Path(os.path.realpath(path)), (names, why)) for path in found.searched
+        )
         yield from (LoadedPath(path, why) for path in found.all)

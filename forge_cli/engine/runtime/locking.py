@@ -36,11 +36,15 @@ def lockable(path: str) -> Worker:
     worker = load_worker(path)
     if worker.path.resolve().is_relative_to(SHIPPED.resolve()):
         hint = f"copy it first: cp {worker.path} ."
-        raise UsageError(f"{worker.name} comes with forge, and is locked by forge's own version", hint=hint)
+        raise UsageError(
+            f"{worker.name} comes with forge, and is locked by forge's own version", hint=hint
+        )
     return worker
 
 
-async def make_entries(worker: Worker, workspace: Path, bus: EventBus, *, allow_floating: bool) -> list[LockEntry]:
+async def make_entries(
+    worker: Worker, workspace: Path, bus: EventBus, *, allow_floating: bool
+) -> list[LockEntry]:
     """Everything that a worker consists of now; its code is imported and its servers are started for that."""
     parts = WorkerParts(worker, workspace, forge_home())
     found = [*parts.code(), *parts.declared()]
@@ -49,7 +53,9 @@ async def make_entries(worker: Worker, workspace: Path, bus: EventBus, *, allow_
     async with opened(worker, workspace=workspace, bus=bus, make_zones=False) as root:
         found += await _offered(parts, worker, root)
         for child in parts.workers[1:]:
-            async with opened(child, workspace=workspace, bus=bus, make_zones=False, parent=root) as assembly:
+            async with opened(
+                child, workspace=workspace, bus=bus, make_zones=False, parent=root
+            ) as assembly:
                 found += await _offered(parts, child, assembly)
     return found
 
@@ -60,7 +66,9 @@ def _refuse_floating(entries: Iterable[LockEntry]) -> None:
         lines = "".join(f"\n  {visible(each.name)}: {visible(each.origin)}" for each in floating)
         fixed = "; ".join(visible(each.floating) for each in floating)
         problem = f"nothing says which version of these servers is started:{lines}"
-        raise UsageError(problem, hint=f"write {fixed}; or lock what they offer now, with --allow-floating")
+        raise UsageError(
+            problem, hint=f"write {fixed}; or lock what they offer now, with --allow-floating"
+        )
 
 
 async def _offered(parts: WorkerParts, worker: Worker, assembly: Assembly) -> list[LockEntry]:
@@ -73,12 +81,18 @@ def _check_servers(toolbox: Toolbox) -> None:
         for server in getattr(each.toolset, "connections", ()):
             if not server.connected:
                 problem = f"the MCP server {server.name} is not there: {visible(server.why_not)}"
-                raise ServerUnseen(problem, hint="a lock names what a server offers; it has to be asked for that")
+                raise ServerUnseen(
+                    problem, hint="a lock names what a server offers; it has to be asked for that"
+                )
 
 
 def pip_lines(worker: Worker, workspace: Path) -> list[str]:
     """A line for each package that the lock names; the index that pip uses is asked for the hashes."""
-    packages = [each for each in WorkerParts(worker, workspace.resolve(), forge_home()).code() if each.version]
+    packages = [
+        each
+        for each in WorkerParts(worker, workspace.resolve(), forge_home()).code()
+        if each.version
+    ]
     lines = _lines(sorted(packages, key=lambda each: each.name)) if packages else []
     return [HEAD, *lines]
 
@@ -90,7 +104,15 @@ def _lines(packages: Sequence[LockEntry]) -> list[str]:
         options = ["--dry-run", "--no-deps", "--ignore-installed", "--quiet", "--report", "-"]
         report = _run([*manager, "install", "--disable-pip-version-check", *options, *wanted], "")
         return _read_report(report, packages)
-    options = ["--generate-hashes", "--no-deps", "--no-header", "--no-annotate", "--python", sys.executable, "-"]
+    options = [
+        "--generate-hashes",
+        "--no-deps",
+        "--no-header",
+        "--no-annotate",
+        "--python",
+        sys.executable,
+        "-",
+    ]
     return _run([*manager, "compile", "--quiet", *options], "\n".join(wanted)).splitlines()
 
 
@@ -101,16 +123,26 @@ def _run(argv: Sequence[str], given: str) -> str:
         raise ForgeError(f"{argv[0]} cannot be started: {error.strerror}") from None
     if done.returncode:
         told = "\n".join(visible(line) for line in done.stderr.strip().splitlines()[-3:])
-        raise ForgeError(f"the index does not have what is installed here:\n{told}", hint="publish it there first")
+        raise ForgeError(
+            f"the index does not have what is installed here:\n{told}",
+            hint="publish it there first",
+        )
     return done.stdout
 
 
 def _read_report(text: str, packages: Sequence[LockEntry]) -> list[str]:
     found = {
-        canonical(each["metadata"]["name"]): each["download_info"].get("archive_info", {}).get("hashes", {})
+        canonical(each["metadata"]["name"]): each["download_info"]
+        .get("archive_info", {})
+        .get("hashes", {})
         for each in json.loads(text)["install"]
     }
     for each in packages:
         if "sha256" not in found.get(each.name, {}):
-            raise ForgeError(f"pip says no hash of {each.name} {each.version}", hint="install it from an archive")
-    return [f"{each.name}=={each.version} --hash=sha256:{found[each.name]['sha256']}" for each in packages]
+            raise ForgeError(
+                f"pip says no hash of {each.name} {each.version}", hint="install it from an archive"
+            )
+    return [
+        f"{each.name}=={each.version} --hash=sha256:{found[each.name]['sha256']}"
+        for each in packages
+    ]

@@ -35,7 +35,9 @@ def check_session_choice(resume: str | None, *, last: bool, fork: bool) -> None:
     if resume is not None and last:
         raise UsageError("-c and -r contradict each other; keep one")
     if fork and not last and resume is None:
-        raise UsageError("--fork copies a session: say which one with -r ID, or -c for the last one")
+        raise UsageError(
+            "--fork copies a session: say which one with -r ID, or -c for the last one"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,11 +122,15 @@ class RunOptions:
             interrupt_signal=interrupt_signal,
             approval_callback=approval_callback,
             on_event=on_event,
-            wiring=replace(wiring, sinks=sinks, zones=self.zones, locked=self.locked, batch=self.batch),
+            wiring=replace(
+                wiring, sinks=sinks, zones=self.zones, locked=self.locked, batch=self.batch
+            ),
         )
 
     @contextmanager
-    def open_session(self, worker: Worker, warn: Warn, *, task: str | None = None) -> Iterator[OpenSession]:
+    def open_session(
+        self, worker: Worker, warn: Warn, *, task: str | None = None
+    ) -> Iterator[OpenSession]:
         """Open the session that was asked for; ``warn`` gets what is not an error.
 
         With an empty ``task`` something must be left to do.

@@ -27,7 +27,11 @@ def accepting_edits(zone: Zone, settings: Settings) -> Zone:
         named = isinstance(folder, str) and zone.path.is_relative_to(Path(folder).expanduser())
         if named and not zone.write_stated and zone.approval.write is Approval.ASK:
             where = settings.where("policy", "filesystem", "edits", index)
-            return replace(zone, approval=replace(zone.approval, write=Approval.PRE_APPROVED), write_where=where)
+            return replace(
+                zone,
+                approval=replace(zone.approval, write=Approval.PRE_APPROVED),
+                write_where=where,
+            )
     return zone
 
 

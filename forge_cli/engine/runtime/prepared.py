@@ -84,7 +84,11 @@ class PreparedFolder:
     def _lock(self) -> SessionLock | None:
         worker = self.worker
         organisation = self.organisation
-        asked = self.prepared.locked or worker.config.lock or (organisation and organisation.policy.require.lock)
+        asked = (
+            self.prepared.locked
+            or worker.config.lock
+            or (organisation and organisation.policy.require.lock)
+        )
         if not asked and not (os.environ.get("CI") and worker.path.with_suffix(".lock").is_file()):
             return None
         from forge_cli.engine.lock.checking import lock_for
@@ -119,8 +123,16 @@ class PreparedFolder:
 
     def setting(self, zones: tuple[Zone, ...], isolation: Isolation) -> str:
         """Equal where consent means the same: the same worker file, working directory, zones and isolation."""
-        told = [(each.name, str(each.path), each.mode.value, each.write.value, each.delete.value) for each in zones]
-        whole = [self.prepared.digest, str(self.workspace), told, (isolation.level.value, isolation.network)]
+        told = [
+            (each.name, str(each.path), each.mode.value, each.write.value, each.delete.value)
+            for each in zones
+        ]
+        whole = [
+            self.prepared.digest,
+            str(self.workspace),
+            told,
+            (isolation.level.value, isolation.network),
+        ]
         return digest_of(repr(whole).encode())
 
 
@@ -131,7 +143,9 @@ class PreparedWorker:
     first of them began.
     """
 
-    def __init__(self, worker: Worker, host: PluginHost, home: Path | None = None, *, locked: bool = False) -> None:
+    def __init__(
+        self, worker: Worker, host: PluginHost, home: Path | None = None, *, locked: bool = False
+    ) -> None:
         """``locked`` says that it has to match its lock, also if it does not require that itself."""
         self.worker = worker
         self.host = host.beside(worker)
@@ -144,7 +158,11 @@ class PreparedWorker:
     @cached_property
     def toolsets(self) -> tuple[NamedToolset, ...]:
         found = [
-            NamedToolset(self.worker, name, *self.host.toolset(name, self.worker.config.where("toolsets", name)))
+            NamedToolset(
+                self.worker,
+                name,
+                *self.host.toolset(name, self.worker.config.where("toolsets", name)),
+            )
             for name in self.worker.config.toolsets
         ]
         for each in found:
@@ -204,7 +222,11 @@ class PreparedWorker:
         worker = self.worker
         files = {"user": str(self.home / "config.yaml")}
         named = worker.config.where("name")
-        was_read = named is not None and Path(named.file).name == worker.path.name and os.access(worker.path, os.W_OK)
+        was_read = (
+            named is not None
+            and Path(named.file).name == worker.path.name
+            and os.access(worker.path, os.W_OK)
+        )
         if was_read and not worker.path.resolve().is_relative_to(_PACKAGE):
             files["worker"] = str(worker.path)
         return files
@@ -264,14 +286,18 @@ def user_policies(host: PluginHost, settings: Settings, home: Path) -> UserPolic
     for name in settings.policy:
         if name not in known:
             hint = did_you_mean(name, known, f"installed are {', '.join(known)}")
-            raise WorkerError(settings.where("policy", name), f"policy.{name}: no such toolset", hint=hint)
+            raise WorkerError(
+                settings.where("policy", name), f"policy.{name}: no such toolset", hint=hint
+            )
 
     def policy(name: str, cls: type[Toolset]) -> Config | None:
         section = settings.section("policy", name) if name in settings.policy else None
         if section is None:
             return None
         if cls.Policy is None:
-            raise WorkerError(settings.where("policy", name), f"policy.{name}: this toolset takes no policy")
+            raise WorkerError(
+                settings.where("policy", name), f"policy.{name}: this toolset takes no policy"
+            )
         return parse_config(cls.Policy, section, at=("policy", name), file=file)
 
     return policy

@@ -24,7 +24,9 @@ class Prompts:
 
     async def announced(self) -> tuple[dict[str, Any], ...]:
         """Return each prompt as menus show it."""
-        return tuple(wire(replace(spec, name=name)) for name, (_, spec) in (await self._find()).items())
+        return tuple(
+            wire(replace(spec, name=name)) for name, (_, spec) in (await self._find()).items()
+        )
 
     async def fill(self, name: str, given: Sequence[str]) -> str | None:
         """Return the message that a prompt makes of the words after its name; None if there is no such prompt."""
@@ -42,7 +44,9 @@ class Prompts:
             return []
         opened, spec = found
         what = f"the prompt '{name}' cannot be completed"
-        known = await opened.ask(what, "complete_prompt()", opened.toolset.complete_prompt, spec.name, argument, text)
+        known = await opened.ask(
+            what, "complete_prompt()", opened.toolset.complete_prompt, spec.name, argument, text
+        )
         return [str(value) for value in known]
 
     async def value(self, name: str, given: Sequence[str]) -> ResultValue | None:
@@ -54,12 +58,18 @@ class Prompts:
         args = replace(spec, name=name).read_args(given)
         what = f"the prompt '{name}' cannot be filled in"
         fill = opened.toolset.get_prompt
-        return as_result(await opened.ask(what, "get_prompt()", fill, spec.name, args, seconds=LONGEST))
+        return as_result(
+            await opened.ask(what, "get_prompt()", fill, spec.name, args, seconds=LONGEST)
+        )
 
     async def _find(self) -> dict[str, tuple[OpenToolset, PromptSpec]]:
         found: dict[str, tuple[OpenToolset, PromptSpec]] = {}
         for opened in self._toolbox.toolsets:
             with suppress(ForgeError, ToolError):
-                for spec in await opened.ask("it cannot list its prompts", "prompts()", opened.toolset.prompts):
-                    found.setdefault(prefixed(opened.toolset.config.prefix, spec.name), (opened, spec))
+                for spec in await opened.ask(
+                    "it cannot list its prompts", "prompts()", opened.toolset.prompts
+                ):
+                    found.setdefault(
+                        prefixed(opened.toolset.config.prefix, spec.name), (opened, spec)
+                    )
         return found

@@ -72,7 +72,12 @@ class Owner(Generic[T]):
 
 
 async def reopen_worker(
-    old: OpenWorker, worker: Worker, wiring: Wiring, stack: AsyncExitStack, notify: Notify, delegate: Delegate
+    old: OpenWorker,
+    worker: Worker,
+    wiring: Wiring,
+    stack: AsyncExitStack,
+    notify: Notify,
+    delegate: Delegate,
 ) -> OpenWorker:
     """Open a worker again in the middle of its session; model, history and grants stay."""
     folder = wiring.prepare(worker).within(old.folder.workspace)
@@ -82,7 +87,9 @@ async def reopen_worker(
     wiring = wiring.required_by(folder.organisation)
     try:
         controller.mode = approval_mode_of(wiring, worker, folder.settings)
-        assembly = await assemble_worker(wiring, folder, controller, stack, notify, delegate, old.loop)
+        assembly = await assemble_worker(
+            wiring, folder, controller, stack, notify, delegate, old.loop
+        )
         loop = await make_loop(wiring, folder, old.model, assembly, notify, old.loop)
     except BaseException:
         controller.mode = mode
@@ -91,7 +98,9 @@ async def reopen_worker(
     return replace(old, wiring=wiring, folder=folder, assembly=assembly, loop=loop)
 
 
-def change_model(old: OpenWorker, wiring: Wiring, stack: AsyncExitStack, notify: Notify) -> OpenWorker:
+def change_model(
+    old: OpenWorker, wiring: Wiring, stack: AsyncExitStack, notify: Notify
+) -> OpenWorker:
     """Let another model take the next turns, the one that ``wiring`` names; ``stack`` closes it."""
     model = choose_model(wiring, old.folder, notify)
     stack.push_async_callback(close_model, model.provider)
@@ -104,7 +113,9 @@ def change_model(old: OpenWorker, wiring: Wiring, stack: AsyncExitStack, notify:
 class CurrentWorker:
     """The worker of a session as it is open now; what was opened first stays open until the end."""
 
-    def __init__(self, worker: Worker, wiring: Wiring, stack: AsyncExitStack, delegate: Delegate) -> None:
+    def __init__(
+        self, worker: Worker, wiring: Wiring, stack: AsyncExitStack, delegate: Delegate
+    ) -> None:
         """``stack`` closes what is opened first, and each model; ``delegate`` gives tasks to child workers."""
         self.worker = worker
         self.wiring = wiring
@@ -125,7 +136,8 @@ class CurrentWorker:
         """Everything that is open; a UsageError before and afterwards."""
         if self.now is None:
             raise UsageError(
-                "the runtime is not open", hint="use `async with WorkerRuntime(...)`, or await initialize()"
+                "the runtime is not open",
+                hint="use `async with WorkerRuntime(...)`, or await initialize()",
             )
         return self.now
 
@@ -136,7 +148,9 @@ class CurrentWorker:
 
     async def open(self) -> None:
         """Open everything that the worker names."""
-        self.now = await open_worker(self.worker, self.wiring, self._stack, self._announcer.notify, self._delegate)
+        self.now = await open_worker(
+            self.worker, self.wiring, self._stack, self._announcer.notify, self._delegate
+        )
 
     async def announce(self) -> None:
         """Emit the start of the session, what was found before it, and what people can call and send."""
@@ -160,7 +174,9 @@ class CurrentWorker:
         before = self._owner
         wiring = dataclasses.replace(wiring, host=wiring.host.beside(worker))
         notify = self._announcer.notify
-        owner = Owner(lambda stack: reopen_worker(old, worker, wiring, stack, notify, self._delegate))
+        owner = Owner(
+            lambda stack: reopen_worker(old, worker, wiring, stack, notify, self._delegate)
+        )
         self.now = opened = await owner.open()
         self.worker = worker
         self.wiring = wiring

@@ -41,7 +41,9 @@ def course_of(recording: Recording, workspace: Path, tools: Tools) -> Course:
 
 def driven_by(recording: Recording, workspace: Path) -> Replay:
     """The first part of a record in the place of a model, for work that is otherwise as real as any."""
-    return Replay.of(recording.parts[0], course_of(recording, workspace, Tools.LIVE), recording.model)
+    return Replay.of(
+        recording.parts[0], course_of(recording, workspace, Tools.LIVE), recording.model
+    )
 
 
 def worker_of(recording: Recording, named: str | Path | None = None) -> Worker:
@@ -53,7 +55,9 @@ def worker_of(recording: Recording, named: str | Path | None = None) -> Worker:
         raise WorkerError(None, problem, hint="say where it is with --worker WORKER")
     worker = load_worker(file)
     if worker.name != recording.worker:
-        raise UsageError(f"the session is one of the worker '{recording.worker}', not of '{worker.name}'")
+        raise UsageError(
+            f"the session is one of the worker '{recording.worker}', not of '{worker.name}'"
+        )
     return worker
 
 
@@ -110,7 +114,11 @@ class Repetition:
     async def go(self) -> Course:
         """Repeat every part of the session; the first difference is raised as Drift."""
         course = course_of(self.recording, self.workspace, self.tools)
-        with nullcontext(self.home) if self.home else TemporaryDirectory(prefix="forge-home-") as home:
+        with (
+            nullcontext(self.home)
+            if self.home
+            else TemporaryDirectory(prefix="forge-home-") as home
+        ):
             for part in self.recording.parts:
                 course.end = None
                 await self._repeat(part, course, Path(home))
@@ -129,7 +137,11 @@ class Repetition:
             resume=Resumed(part.past, part.last) if part.last else None,
             read_only=part.read_only,
             wiring=Wiring(
-                host=self.host, session_id=self.recording.session, replay=replay, home=home, guidance=part.guided
+                host=self.host,
+                session_id=self.recording.session,
+                replay=replay,
+                home=home,
+                guidance=part.guided,
             ),
         )
         async with runtime:
@@ -141,7 +153,9 @@ class Repetition:
         if not course.end and replay.left:
             turn = replay.left
             ended = f"{result.status}: {result.error}" if result.error else result.status
-            drift = Drift("turns", "this turn is not reached, for the work has ended before", now=ended)
+            drift = Drift(
+                "turns", "this turn is not reached, for the work has ended before", now=ended
+            )
             raise drift.at(Mark(str(course.file), turn.seq), turn.number)
 
 
@@ -157,7 +171,9 @@ def record_folders(path: Path) -> Iterator[Path]:
     if whole.name == FOLDER and _is_a_home_of_workers(whole.parent):
         yield path
     for place, folders, _ in os.walk(path):
-        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in SKIPPED)
+        folders[:] = sorted(
+            name for name in folders if not name.startswith(".") and name not in SKIPPED
+        )
         if FOLDER in folders and _is_a_home_of_workers(Path(place)):
             yield Path(place) / FOLDER
 
@@ -191,4 +207,8 @@ def worker_beside(record: Path, name: str) -> Worker:
     if usual is not None and not any(worker.path == usual for worker in workers_in(folder)):
         return load_worker(usual)
     problem = f"there is no worker '{name}' in {folder}, where this record belongs"
-    raise WorkerError(Mark(str(record)), problem, hint=f"keep it in {FOLDER}/ beside its worker, or record it again")
+    raise WorkerError(
+        Mark(str(record)),
+        problem,
+        hint=f"keep it in {FOLDER}/ beside its worker, or record it again",
+    )

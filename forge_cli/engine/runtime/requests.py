@@ -83,7 +83,9 @@ class WorkerRequests:
         tally.usage += end.usage
         budget.spend(end.usage)
         used = f"{end.usage.input_tokens:,} tokens in, {end.usage.output_tokens:,} out"
-        self._bus.emit(StatusEvent("info", f"{request.asker} had an answer from {model.name}: {used}"))
+        self._bus.emit(
+            StatusEvent("info", f"{request.asker} had an answer from {model.name}: {used}")
+        )
         return SampleReply(text, model.name, end.stop)
 
     async def _listen(self, model: ModelProvider, request: SampleRequest) -> tuple[str, TurnEnd]:
@@ -122,15 +124,21 @@ class WorkerRequests:
         system = {"system": cut(wanted.system, SHOWN)} if wanted.system else {}
         args = {"asker": wanted.asker, **system, "messages": cut(said, SHOWN)}
         reason = "the server reads the answer; a yes holds for whatever it asks of the model in this session"
-        return self._request(SAMPLING, wanted.asker, args, f"{wanted.asker} wants {model} to answer", reason)
+        return self._request(
+            SAMPLING, wanted.asker, args, f"{wanted.asker} wants {model} to answer", reason
+        )
 
     async def agree(self, request: AgreeRequest) -> bool:
         """Ask as for a call; where no person is there the answer is no, unless all calls are approved."""
-        told = self._request(request.kind, request.asker, request.args, request.question, request.reason)
+        told = self._request(
+            request.kind, request.asker, request.args, request.question, request.reason
+        )
         async with self._one_at_a_time:
             return (await self._decide(told)).approved
 
-    def _request(self, kind: str, asker: str, args: JsonObject, description: str, reason: str) -> ApprovalRequest:
+    def _request(
+        self, kind: str, asker: str, args: JsonObject, description: str, reason: str
+    ) -> ApprovalRequest:
         return ApprovalRequest(
             request_id=new_id("approval"),
             tool_call_id=new_id(kind),
@@ -141,7 +149,9 @@ class WorkerRequests:
             risk=risk_of(frozenset({Effect.NETWORK})),
             rule=f"toolsets.mcp.{kind}",
             where=None,
-            fingerprint=fingerprint(worker=self._worker, source=asker, digest=None, tool=kind, args=args),
+            fingerprint=fingerprint(
+                worker=self._worker, source=asker, digest=None, tool=kind, args=args
+            ),
             once=True,
         )
 
@@ -153,7 +163,9 @@ class WorkerRequests:
         With ``consent`` they are asked first whether they want to answer at all.
         """
         if not self._bus.attended:
-            self._bus.emit(StatusEvent("info", f"{asker} asks for input, and forge cannot ask here: declined"))
+            self._bus.emit(
+                StatusEvent("info", f"{asker} asks for input, and forge cannot ask here: declined")
+            )
             return None
         try:
             form = derive_fields(schema)
@@ -161,25 +173,37 @@ class WorkerRequests:
         except SchemaError as error:
             raise ToolError(f"its form is unsound: {error}") from None
         question = f"{asker} asks: {visible(message)}"
-        args: JsonObject = {"asker": asker, "message": message, "fields": [visible(field.name) for field in form]}
-        request = self._request(ELICITATION, asker, args, question, f"{asker} reads what you answer")
+        args: JsonObject = {
+            "asker": asker,
+            "message": message,
+            "fields": [visible(field.name) for field in form],
+        }
+        request = self._request(
+            ELICITATION, asker, args, question, f"{asker} reads what you answer"
+        )
         with self._interrupt.scope():
             async with self._one_at_a_time:
                 if consent:
                     decision = await self._decide(request)
                     if not decision.approved:
                         return None
-                    if decision.by == "user":  # hooks heard the question, of which the form is the rest
+                    if (
+                        decision.by == "user"
+                    ):  # hooks heard the question, of which the form is the rest
                         return await self._put_form("", form, fitting)
                 lead = f"{question}{'' if question.endswith(('.', '?', '!', ':')) else ':'} "
-                given = await self._controller.request_form(request, partial(self._put_form, lead, form, fitting))
+                given = await self._controller.request_form(
+                    request, partial(self._put_form, lead, form, fitting)
+                )
                 if isinstance(given, ApprovalDecision):
                     self._bus.emit(StatusEvent("warning", f"{asker} is not answered: {given.note}"))
                     return None
                 return given
         return None
 
-    async def _put_form(self, lead: str, form: list[FormField], schema: InputSchema) -> JsonObject | None:
+    async def _put_form(
+        self, lead: str, form: list[FormField], schema: InputSchema
+    ) -> JsonObject | None:
         given: JsonObject = {}
         unfit = form
         for _ in range(TRIES):
@@ -190,15 +214,21 @@ class WorkerRequests:
             except InvalidInput as error:
                 self._bus.emit(StatusEvent("warning", f"that does not fit: {error}"))
                 unfit = [each for each in form if each.problems(error)] or form
-        self._bus.emit(StatusEvent("warning", f"the form is declined: it did not fit {TRIES} times"))
+        self._bus.emit(
+            StatusEvent("warning", f"the form is declined: it did not fit {TRIES} times")
+        )
         return None
 
-    async def _fill_in(self, given: JsonObject, asked: list[FormField], lead: str, schema: JsonObject) -> bool:
+    async def _fill_in(
+        self, given: JsonObject, asked: list[FormField], lead: str, schema: JsonObject
+    ) -> bool:
         """Take the lines by field, the first after ``lead``; False where one that is required stays empty."""
         declared = as_mapping(schema.get("properties"))
         for each in asked:
             listed = choices_of(declared.get(each.name), schema)
-            line = await self._bus.ask_input(f"{lead}{_prompt(each, listed)}", _options(each, listed))
+            line = await self._bus.ask_input(
+                f"{lead}{_prompt(each, listed)}", _options(each, listed)
+            )
             lead = ""
             given.pop(each.name, None)
             if line is None or (not line.strip() and each.required):

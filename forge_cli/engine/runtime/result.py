@@ -61,7 +61,9 @@ class WorkerResult(Struct, Generic[OutputT], frozen=True, kw_only=True):
         """The result of a task before anything was done for it."""
         return cls(session_id=session_id, worker=worker, model=model, **asdict(ending))
 
-    def with_work(self, tally: Tally, budget: Budget, children: Sequence[WorkerResult]) -> WorkerResult:
+    def with_work(
+        self, tally: Tally, budget: Budget, children: Sequence[WorkerResult]
+    ) -> WorkerResult:
         """Return the same after work, with the calls and denials of the child workers that took part in it."""
         denials: list[Mapping[str, Any]] = list(denials_of(tally.outcomes))
         for child in children:
@@ -139,7 +141,9 @@ class Ending(Struct, frozen=True):
         if not end.why:
             return cls(last_text, "failed", end.exit_code, end.fault)
         if end.why == OUT_OF_TIME:
-            cause: Ended = budget.out_of_time() if budget else LimitReached("the time limit was reached")
+            cause: Ended = (
+                budget.out_of_time() if budget else LimitReached("the time limit was reached")
+            )
         else:
             cause = Interrupted(end.why)
         ending = cls.early(cause, last_text)

@@ -67,7 +67,9 @@ class TaskState:
     def result_of(self, opened: OpenWorker, ending: Ending) -> WorkerResult:
         """Return the result if the task ended so now."""
         name = opened.worker.name
-        done = WorkerResult.of(ending, session_id=opened.wiring.session_id, worker=name, model=opened.loop.model.name)
+        done = WorkerResult.of(
+            ending, session_id=opened.wiring.session_id, worker=name, model=opened.loop.model.name
+        )
         return done.with_work(self.tally, self.budget or opened.new_budget(), self.children)
 
 
@@ -115,7 +117,9 @@ class SessionEnding:
         opened = self._current.now
         ending = Ending.forced(end, task.budget, opened.loop.last_text if opened else "")
         if opened is None:
-            session = self._current.wiring.session_id if task.past else ""  # a new one has no line yet
+            session = (
+                self._current.wiring.session_id if task.past else ""
+            )  # a new one has no line yet
             return WorkerResult.of(ending, session_id=session, worker=self._current.worker.name)
         done = task.result_of(opened, ending)
         task.result = replace(done, tool_calls=done.tool_calls + opened.open_calls.count)
@@ -171,7 +175,9 @@ class WorkerRuntime(Generic[OutputT]):
         session that was read-only stays so when it is resumed.
         """
         if not isinstance(worker, Worker):
-            raise TypeError(f"worker must be what load_worker(PATH) or Worker.of(...) gives, not {worker!r}")
+            raise TypeError(
+                f"worker must be what load_worker(PATH) or Worker.of(...) gives, not {worker!r}"
+            )
         wiring = (wiring or Wiring()).completed(worker, resume, options, output_type)
         self._stack = AsyncExitStack()
         self._current = CurrentWorker(worker, wiring, self._stack, self._delegate)
@@ -250,11 +256,17 @@ class WorkerRuntime(Generic[OutputT]):
             raise UsageError("a WorkerRuntime runs under asyncio", hint=hint)
         try:
             shared = wiring.parent or wiring.pool
-            async with nullcontext() if shared else opening_deadline(stated(wiring.limits, self.worker.config.limits)):
+            async with (
+                nullcontext()
+                if shared
+                else opening_deadline(stated(wiring.limits, self.worker.config.limits))
+            ):
                 await self._current.open()
             self._started = True
             if self.is_root:
-                self._stack.callback(self.bus.subscribe(self._call_by_hand, only=(ManualToolInvoke,)))
+                self._stack.callback(
+                    self.bus.subscribe(self._call_by_hand, only=(ManualToolInvoke,))
+                )
                 await self._current.announce()
                 if hooks := self.opened.loop.guard.judge.hooks:
                     await hooks.session_starts()
@@ -314,7 +326,12 @@ class WorkerRuntime(Generic[OutputT]):
         return at_hand.end(opened, ending)
 
     async def _work(
-        self, opened: OpenWorker, task: str, attachments: Sequence[Attachment], tally: Tally, budget: Budget
+        self,
+        opened: OpenWorker,
+        task: str,
+        attachments: Sequence[Attachment],
+        tally: Tally,
+        budget: Budget,
     ) -> str:
         """Finish what a resumed session was doing, then do the task; returns the answer."""
         past = self._task.past
@@ -327,7 +344,9 @@ class WorkerRuntime(Generic[OutputT]):
                 await opened.loop.resume(past, tally)
             if self._by_hand:
                 await self._by_hand.wait_for_commands()
-            return await opened.loop.work(task, attachments, tally, budget, past.reply if past else None)
+            return await opened.loop.work(
+                task, attachments, tally, budget, past.reply if past else None
+            )
 
     async def _delegate(self, call: ToolCall, task: Delegation) -> str:
         if self._children is None:
@@ -342,10 +361,14 @@ class WorkerRuntime(Generic[OutputT]):
         """Work on one task and give its events as they come; ``result`` says afterwards how it ended."""
         from forge_cli.engine.runtime.background import EventStream
 
-        self._stream = stream = EventStream(self.bus, lambda: self.run(task, attachments), self.interrupt)
+        self._stream = stream = EventStream(
+            self.bus, lambda: self.run(task, attachments), self.interrupt
+        )
         return stream
 
-    async def invoke(self, tool: str, args: Mapping[str, Any], caller: Caller = Caller.PERSON) -> ToolOutcome:
+    async def invoke(
+        self, tool: str, args: Mapping[str, Any], caller: Caller = Caller.PERSON
+    ) -> ToolOutcome:
         """Call one tool by hand, through the same gate; the model's history does not learn of it.
 
         A person may call the tools that are for people; ``call`` is for programs.
@@ -363,7 +386,9 @@ class WorkerRuntime(Generic[OutputT]):
         call = ToolCall(new_id("program"), tool, dict(args or {}))
         return await self.opened.loop.guard.call(call, Caller.PROGRAM)
 
-    async def converse(self, *, resume: bool = False, **told: Unpack[ConversationHooks]) -> WorkerResult | None:
+    async def converse(
+        self, *, resume: bool = False, **told: Unpack[ConversationHooks]
+    ) -> WorkerResult | None:
         """Do what ``userInput``, ``command`` and ``interrupt`` on the bus say.
 
         With ``resume`` it begins with what a resumed session left undone. ``on_begin`` and ``on_end`` are called around

@@ -137,7 +137,9 @@ class Wiring:
 
         known = RuntimeOptions.__annotations__
         for name in options.keys() - known.keys():
-            raise TypeError(f"WorkerRuntime has no option {name!r}; they are {', '.join(known)}, output_type")
+            raise TypeError(
+                f"WorkerRuntime has no option {name!r}; they are {', '.join(known)}, output_type"
+            )
         session = options.get("session")
         session_id = self.session_id
         sinks = self.sinks
@@ -209,7 +211,9 @@ class Wiring:
 def _output_of(schema: Any, output_type: type[Any] | None, worker: Worker) -> OutputSchema | None:
     """Return what the final answer has to fit, as a program says it."""
     if isinstance(schema, type):
-        raise UsageError("output_schema is a JSON Schema", hint=f"write output_type={schema.__name__} for a type")
+        raise UsageError(
+            "output_schema is a JSON Schema", hint=f"write output_type={schema.__name__} for a type"
+        )
     if output_type is None:
         if isinstance(schema, Mapping):
             from forge_cli.engine.turns.output import OutputSchema
@@ -217,7 +221,10 @@ def _output_of(schema: Any, output_type: type[Any] | None, worker: Worker) -> Ou
             return OutputSchema.load(schema, where=None, folder=worker.folder)
         return cast("OutputSchema | None", schema)
     if schema is not None:
-        raise UsageError("output_schema and output_type both say what the answer has to fit", hint="give one of them")
+        raise UsageError(
+            "output_schema and output_type both say what the answer has to fit",
+            hint="give one of them",
+        )
     from forge_cli.engine.turns.output_type import OutputType
 
     return OutputType.of(output_type)

@@ -45,7 +45,9 @@ class Turn:
             else:
                 await self._take(queue.popleft(), beside[0] if beside else None)
         for call in calls[most:]:
-            self.outcomes.append(self._skip(call) or self.guard.postpone(call, COME_AGAIN.format(most=MOST_CALLS)))
+            self.outcomes.append(
+                self._skip(call) or self.guard.postpone(call, COME_AGAIN.format(most=MOST_CALLS))
+            )
 
     async def _beside(self, queue: deque[ToolCall]) -> list[Judged]:
         """The calls at the front that can run side by side; after one that waits or ends the work there are none."""
@@ -110,7 +112,9 @@ class Turn:
             return self.guard.skip(call, SKIPPED_CALL)
         return self.guard.skip(call, SKIPPED_AFTER_FAILURE) if self.failed else None
 
-    def _check_failure(self, outcome: ToolOutcome, running: Iterable[anyio.CancelScope] = ()) -> None:
+    def _check_failure(
+        self, outcome: ToolOutcome, running: Iterable[anyio.CancelScope] = ()
+    ) -> None:
         """Stop the calls beside a failed one that ends the work."""
         if self.stop_on_failure and outcome.status in FAILURES:
             self.failed = self.failed or outcome

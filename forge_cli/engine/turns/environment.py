@@ -28,7 +28,11 @@ TITLE = "Your environment:"
 SHELL = "shell"
 """The toolset whose tools are command lines."""
 _SYSTEMS = {"Darwin": "macOS"}
-_CONSENT = {Approval.PRE_APPROVED: "freely", Approval.ASK: "after asking the user", Approval.BLOCKED: "never"}
+_CONSENT = {
+    Approval.PRE_APPROVED: "freely",
+    Approval.ASK: "after asking the user",
+    Approval.BLOCKED: "never",
+}
 
 
 class CommandView(Struct, frozen=True):
@@ -86,7 +90,9 @@ class Environment(Struct, frozen=True, kw_only=True):
             return f"{by_zone}, absolute ({visible(str(zone.path))}/...) or in the home (~/...)"
         inside = visible(str(zone.path.relative_to(self.directory)))
         begin = "" if inside == "." else f" ({inside}/...)"
-        return f"relative to the working directory{begin}, {by_zone}, absolute or in the home (~/...)"
+        return (
+            f"relative to the working directory{begin}, {by_zone}, absolute or in the home (~/...)"
+        )
 
     def _place(self, zone: Zone) -> str:
         if zone.path == self.directory:
@@ -129,7 +135,9 @@ def describe_zone(zone: Zone) -> dict[str, Any]:
     }
 
 
-def environment_of(worker: Worker, toolbox: Toolbox, judge: Judge, branch: str | None) -> str | None:
+def environment_of(
+    worker: Worker, toolbox: Toolbox, judge: Judge, branch: str | None
+) -> str | None:
     """The environment for the model; None where the worker does not want it.
 
     ``branch`` is that of ``git_branch``, which a confined process cannot ask itself.
@@ -182,11 +190,17 @@ def _label(line: str) -> tuple[str, str]:
 
 
 def system_prompt(
-    worker: Worker, guidance: str, toolbox: Toolbox, output: OutputSchema | None, environment: str | None
+    worker: Worker,
+    guidance: str,
+    toolbox: Toolbox,
+    output: OutputSchema | None,
+    environment: str | None,
 ) -> str:
     """The worker's instructions, the guidance of the workspace, what the toolsets say, where it is, and its answer."""
     answer = output.instructions() if output else None
-    return "\n\n".join(filter(None, [worker.instructions, guidance, *toolbox.instructions(), environment, answer]))
+    return "\n\n".join(
+        filter(None, [worker.instructions, guidance, *toolbox.instructions(), environment, answer])
+    )
 
 
 def wanted_output(worker: Worker) -> OutputSchema | None:
@@ -196,4 +210,6 @@ def wanted_output(worker: Worker) -> OutputSchema | None:
         return None
     from forge_cli.engine.turns.output import OutputSchema
 
-    return OutputSchema.load(given, where=worker.config.where("output_schema"), folder=worker.folder)
+    return OutputSchema.load(
+        given, where=worker.config.where("output_schema"), folder=worker.folder
+    )

@@ -55,12 +55,19 @@ class FindTools(Toolset):
         read_only=True,
     )
     async def find_tools(
-        self, query: Annotated[str, Field(description="Names of tools, or words that say what is needed")]
+        self,
+        query: Annotated[
+            str, Field(description="Names of tools, or words that say what is needed")
+        ],
     ) -> Json:
         found = self.find(query)
         if not found:
-            raise ToolError(f"no tool that could be loaded fits {query!r}; try other words, or a name")
-        return Json({"loaded": [{"name": each.name, "description": _one_line(each)} for each in found]})
+            raise ToolError(
+                f"no tool that could be loaded fits {query!r}; try other words, or a name"
+            )
+        return Json(
+            {"loaded": [{"name": each.name, "description": _one_line(each)} for each in found]}
+        )
 
     def find(self, query: str) -> list[Tool]:
         """The deferred tools that a query names or describes, the best first."""
@@ -89,7 +96,9 @@ class FindTools(Toolset):
             names = [tool.name for tool in self._toolbox.for_model(own)]
             lines += [f"- {name}" for name in names[:most]]
             if left := len(names[most:]):
-                lines.append(f"- and {left:,} more of {group[1] if group[0] == SERVERS else group[0]}")
+                lines.append(
+                    f"- and {left:,} more of {group[1] if group[0] == SERVERS else group[0]}"
+                )
         return lines
 
 
@@ -110,7 +119,10 @@ def _rank(words: set[str], tools: Sequence[Tool]) -> list[Tool]:
         for index, fit in fits.items():
             scores[index] += fit * math.log(1 + len(tools) / len(fits))
     best = max(scores.values(), default=0.0)
-    ranked = sorted((index for index in scores if best and scores[index] >= best / 2), key=lambda index: -scores[index])
+    ranked = sorted(
+        (index for index in scores if best and scores[index] >= best / 2),
+        key=lambda index: -scores[index],
+    )
     return [tools[index] for index in ranked[:MOST_FOUND]]
 
 

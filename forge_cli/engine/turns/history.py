@@ -81,7 +81,9 @@ def _plain(message: Message) -> JsonObject:
         "text": message.text,
         "calls": [_call(call) for call in message.calls],
         "results": [_result(result) for result in message.results],
-        "attachments": [[file.name, file.media_type, _content(file)] for file in message.attachments],
+        "attachments": [
+            [file.name, file.media_type, _content(file)] for file in message.attachments
+        ],
     }
 
 
@@ -92,14 +94,23 @@ def _call(call: ToolCall) -> JsonObject:
 
 def _result(result: CallResult) -> JsonObject:
     """As recorded digests were made, and with the files where there are some."""
-    plain = {"call_id": result.call_id, "tool": result.tool, "text": result.text, "is_error": result.is_error}
+    plain = {
+        "call_id": result.call_id,
+        "tool": result.tool,
+        "text": result.text,
+        "is_error": result.is_error,
+    }
     files = [[file.media_type, digest_of(file.data)] for file in result.files]
     return {**plain, "files": files} if files else plain
 
 
 def _content(file: Attachment) -> str:
     """Text as text, in which secrets are seen, as in the record."""
-    return file.data.decode("utf-8", "replace") if file.media_type.startswith("text/") else digest_of(file.data)
+    return (
+        file.data.decode("utf-8", "replace")
+        if file.media_type.startswith("text/")
+        else digest_of(file.data)
+    )
 
 
 def args_text(call: ToolCall) -> str:
@@ -132,7 +143,11 @@ class Context(Struct, kw_only=True):
         """Start over, with an empty window, or with what had been said before a line of the log."""
         self.history.rewrite(kept)
         self.counted = None
-        self.bus.emit(ContextUsage(sum(map(tokens_in, kept)), self.window, cleared=line is None or None, rewound=line))
+        self.bus.emit(
+            ContextUsage(
+                sum(map(tokens_in, kept)), self.window, cleared=line is None or None, rewound=line
+            )
+        )
 
     def find_crowded(self, system: str, tools: Sequence[ToolSpec]) -> int | None:
         """Count before a turn how full the window is; return the window if something has to leave it.
@@ -161,7 +176,10 @@ def tokens_in(message: Message) -> int:
         tokens += text_tokens(f"{call.name}{args_text(call)}")
     for result in message.results:
         tokens += size_of_result(result) // BYTES_A_TOKEN
-    files = [len(file.data) if file.media_type.startswith("text/") else FILE for file in message.attachments]
+    files = [
+        len(file.data) if file.media_type.startswith("text/") else FILE
+        for file in message.attachments
+    ]
     return tokens + sum(files) // BYTES_A_TOKEN
 
 

@@ -81,7 +81,10 @@ class OpeningTooLong(ForgeError):
 def stated(*limits: Limits) -> Limits:
     """The smallest value of each limit."""
     found = {name: [getattr(each, name) for each in limits] for name in Limits.model_fields}
-    smallest = {name: min((each for each in said if each is not None), default=None) for name, said in found.items()}
+    smallest = {
+        name: min((each for each in said if each is not None), default=None)
+        for name, said in found.items()
+    }
     return Limits.model_validate(smallest)
 
 
@@ -229,7 +232,9 @@ async def opening_deadline(limits: Limits) -> AsyncIterator[None]:
         except TimeoutError:
             if not limit.expired():
                 raise
-            reached = f"the limit of {counted(seconds or 0, 'second')} was reached before the work began"
+            reached = (
+                f"the limit of {counted(seconds or 0, 'second')} was reached before the work began"
+            )
             raise OpeningTooLong(reached) from None
 
 
@@ -266,7 +271,9 @@ def _forced_end_after(seconds: float | None) -> Iterator[None]:
 
 
 def _passed(limit: str, used: str) -> LimitReached:
-    return LimitReached(f"the limit of {limit} was passed by the last turn ({used}); its answer is kept")
+    return LimitReached(
+        f"the limit of {limit} was passed by the last turn ({used}); its answer is kept"
+    )
 
 
 def _dollars(amount: float) -> str:
@@ -286,10 +293,14 @@ class Repeats:
         for outcome in outcomes:
             if outcome.status in ("denied", "blocked"):
                 self._note_refusal(outcome)
-        invalid = bool(outcomes) and all(each.status == "invalid" or each.call.unreadable for each in outcomes)
+        invalid = bool(outcomes) and all(
+            each.status == "invalid" or each.call.unreadable for each in outcomes
+        )
         self._invalid_turns = self._invalid_turns + 1 if invalid else 0
         if self._invalid_turns == MAX_REPEATS:
-            raise LimitReached(f"three turns in a row made no valid call; the last: {outcomes[-1].error}")
+            raise LimitReached(
+                f"three turns in a row made no valid call; the last: {outcomes[-1].error}"
+            )
 
     def _note_refusal(self, outcome: ToolOutcome) -> None:
         call = outcome.call

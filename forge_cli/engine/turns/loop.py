@@ -65,7 +65,9 @@ class CallFailed(Ended):
     exit_code = ExitCode.FAILED
 
     def __init__(self, outcome: ToolOutcome) -> None:
-        super().__init__(f"{outcome.call.name} failed ({outcome.status}), and on_error is 'stop': {outcome.error}")
+        super().__init__(
+            f"{outcome.call.name} failed ({outcome.status}), and on_error is 'stop': {outcome.error}"
+        )
 
 
 class InvalidOutput(Ended):
@@ -160,7 +162,9 @@ class Loop:
         return self
 
     def _room_maker(self, lasting: Collection[str], ask: Ask) -> RoomMaker:
-        from forge_cli.engine.turns.room import RoomMaker  # most sessions end before their window is full
+        from forge_cli.engine.turns.room import (
+            RoomMaker,
+        )  # most sessions end before their window is full
 
         return RoomMaker(self.context, lasting, ask)
 
@@ -205,7 +209,8 @@ class Loop:
             self._told_news = True
         if task:
             ran = [
-                command_of_user(str(each.call.args.get("command", "")), for_model(each.value)) for each in self.commands
+                command_of_user(str(each.call.args.get("command", "")), for_model(each.value))
+                for each in self.commands
             ]
             self.commands.clear()
             self._say(Message("user", "\n\n".join([task, *ran]), attachments=tuple(attachments)))
@@ -221,7 +226,9 @@ class Loop:
             if reply.calls:
                 repeats.note(await self._call_all(reply.calls, tally))
             elif cut_off == CUT_OFF:
-                problem = f"{self.model.name} was cut off at its length limit {CUT_OFF} times in a row"
+                problem = (
+                    f"{self.model.name} was cut off at its length limit {CUT_OFF} times in a row"
+                )
                 raise ModelError(problem, hint="have it write in smaller parts")
             elif cut_off:
                 self._say(Message("user", RESUME_CUT_OFF))
@@ -248,7 +255,9 @@ class Loop:
         from forge_cli.engine.turns.output import Misfit
 
         try:
-            tally.output = call_within(CALL_LIMIT, "checking the final answer", self.output.read, answer)
+            tally.output = call_within(
+                CALL_LIMIT, "checking the final answer", self.output.read, answer
+            )
         except Misfit as misfit:
             return misfit
         return None
@@ -275,7 +284,13 @@ class Loop:
         return reply, end.stop
 
     async def _ask(
-        self, tally: Tally, budget: Budget, system: str, history: History, specs: Sequence[ToolSpec], keep: Keep
+        self,
+        tally: Tally,
+        budget: Budget,
+        system: str,
+        history: History,
+        specs: Sequence[ToolSpec],
+        keep: Keep,
     ) -> tuple[Message, TurnEnd]:
         """Take a turn, within the limits; what is asked beside the conversation itself is not shown to anybody."""
         budget.start_turn()
@@ -286,11 +301,19 @@ class Loop:
         start = TurnStart(tally.turns, digest, names, refresh_ms=self._refresh_ms)
         if prompt != self._last_prompt:  # the record has what did not change
             environment = self.environment if system == self.system else None
-            start = replace(start, system=system, environment=environment, specs=prompt[1], model=self.model.name)
+            start = replace(
+                start,
+                system=system,
+                environment=environment,
+                specs=prompt[1],
+                model=self.model.name,
+            )
         self._last_prompt = prompt
         self._refresh_ms = None
         self.bus.emit(start)
-        reply, end = await self._listen(ModelRequest(system, history, specs), aloud=history is self.history)
+        reply, end = await self._listen(
+            ModelRequest(system, history, specs), aloud=history is self.history
+        )
         await self.redactor.redact_ahead([reply.text, *(call.args for call in reply.calls)])
         tally.usage += end.usage
         cost = budget.spend(end.usage)
@@ -301,7 +324,9 @@ class Loop:
     async def _listen(self, request: ModelRequest, *, aloud: bool) -> tuple[Message, TurnEnd]:
         """Read one answer of the model; one that is interrupted leaves its text, and none of its calls."""
         known_ids = self.history.call_ids
-        answer = AnswerStream(self.model, self.toolbox, self.bus, self.redactor, known_ids=known_ids, aloud=aloud)
+        answer = AnswerStream(
+            self.model, self.toolbox, self.bus, self.redactor, known_ids=known_ids, aloud=aloud
+        )
         if not await answer.read(request, self.interrupt):
             if aloud:
                 self.last_text = answer.text
@@ -315,7 +340,11 @@ class Loop:
         """Every call gets its one result, in order, before an interrupt or a refusal ends the work."""
         results = known or {}
         turn = Turn(self.guard, self.stop_on_refusal, self.stop_on_failure)
-        lost = [call for call in calls if known is not None and call.id not in results and has_mark(call.args)]
+        lost = [
+            call
+            for call in calls
+            if known is not None and call.id not in results and has_mark(call.args)
+        ]
         turn.outcomes += [self.guard.refuse_redacted(call) for call in lost]
         try:
             open_calls = [call for call in calls if call.id not in results and call not in lost]
@@ -340,7 +369,9 @@ class Loop:
     def _keep(self, reply: Message, end: TurnEnd) -> None:
         self._say(reply)
 
-    def _say(self, message: Message, *, cut_off: bool = False, environment: str | None = None) -> None:
+    def _say(
+        self, message: Message, *, cut_off: bool = False, environment: str | None = None
+    ) -> None:
         self.history.append(message)
         self.bus.emit(MessageEvent(message, cut_off, environment=environment))
 

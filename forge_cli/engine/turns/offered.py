@@ -83,7 +83,11 @@ class OfferedTools:
         await self.start()
         offers = self.toolbox.offers
         kept = [offer for offer in offers.values() if not self.is_deferred(offer)]
-        loaded = [offers[name] for name in self._loaded if name in offers and self.is_deferred(offers[name])]
+        loaded = [
+            offers[name]
+            for name in self._loaded
+            if name in offers and self.is_deferred(offers[name])
+        ]
         tools = self.toolbox.for_model([*kept, *loaded])
         self.names = tuple(tool.name for tool in tools)
         return tools
@@ -96,7 +100,9 @@ class OfferedTools:
 
     def load(self, names: Iterable[str]) -> None:
         offers = self.toolbox.offers
-        self._loaded.update((name, None) for name in names if name in offers and self.is_deferred(offers[name]))
+        self._loaded.update(
+            (name, None) for name in names if name in offers and self.is_deferred(offers[name])
+        )
 
     def is_deferred(self, offer: Offer) -> bool:
         """Was it deferred, whether or not it is loaded by now?"""
@@ -108,7 +114,10 @@ class OfferedTools:
         if self.recorded is not None:
             return FIND_TOOLS not in self.recorded or bool(self.groups)
         offers = [offer for offer in self.toolbox.offers.values() if not self.is_deferred(offer)]
-        return sum(offer.tokens for offer in offers if self.toolbox.for_model([offer])) <= self.room.tokens
+        return (
+            sum(offer.tokens for offer in offers if self.toolbox.for_model([offer]))
+            <= self.room.tokens
+        )
 
     def _defer(self) -> bool:
         """Defer what has to be; True if ``find_tools`` has just become necessary."""
@@ -139,14 +148,20 @@ class OfferedTools:
 
     def _choose_groups(self) -> set[Group]:
         """Return what has to be deferred from now on: servers first, the largest first, and never what is built in."""
-        offers = [offer for offer in self.toolbox.offers.values() if self.toolbox.for_model([offer])]
+        offers = [
+            offer for offer in self.toolbox.offers.values() if self.toolbox.for_model([offer])
+        ]
         if self.recorded is not None:
             return {offer.group for offer in offers if offer.tool.name not in self.recorded}
         sizes: dict[Group, int] = {}
         for offer in offers:
             sizes[offer.group] = sizes.get(offer.group, 0) + offer.tokens
         total = sum(size for group, size in sizes.items() if group not in self.groups)
-        builtin = {offer.group for offer in offers if offer.tool.source and offer.tool.source.kind == BUILT_IN.kind}
+        builtin = {
+            offer.group
+            for offer in offers
+            if offer.tool.source and offer.tool.source.kind == BUILT_IN.kind
+        }
         candidates = sizes.keys() - builtin - self.groups
         chosen: set[Group] = set()
         for group in sorted(candidates, key=lambda each: (each[0] != SERVERS, -sizes[each], each)):

@@ -16,7 +16,13 @@ from forge_cli.core.errors import PROBLEMS, Mark, WorkerError
 from forge_cli.core.wire import JsonObject, plain_json
 from forge_cli.files.document import parse_document
 from forge_cli.files.places import decode_utf8
-from forge_cli.schema.json_schema import best_error, in_short, metaschema_problem, reference_problems, validator
+from forge_cli.schema.json_schema import (
+    best_error,
+    in_short,
+    metaschema_problem,
+    reference_problems,
+    validator,
+)
 from forge_cli.schema.marks import Loc, where_in
 
 if TYPE_CHECKING:
@@ -51,7 +57,11 @@ class OutputSchema(Struct, frozen=True, eq=False):
         try:
             return OutputSchema(_check_schema(schema))
         except _Unsound as unsound:
-            mark = where_in(schema, unsound.loc) or where if text is None else _mark_in(text, unsound.loc, file)
+            mark = (
+                where_in(schema, unsound.loc) or where
+                if text is None
+                else _mark_in(text, unsound.loc, file)
+            )
             raise WorkerError(mark, f"output schema: {unsound}") from None
 
     def read(self, answer: str) -> Any:
@@ -87,7 +97,9 @@ def _read(path: Path, where: Mark | None) -> str:
         raw = path.read_bytes()
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
-        hint = "name a file with a JSON Schema in it, or write the schema inline under 'output_schema'"
+        hint = (
+            "name a file with a JSON Schema in it, or write the schema inline under 'output_schema'"
+        )
         raise WorkerError(where, f"output schema {path} cannot be read: {why}", hint=hint) from None
     return decode_utf8(raw, Mark(str(path)))
 
@@ -138,7 +150,11 @@ def _value(answer: str) -> Any:
     except (ValueError, RecursionError) as error:
         if not text.strip():
             raise Misfit("the answer is empty, and has to be JSON") from None
-        around = "; leave out the text around the JSON" if text == answer and re.search(r"[{\[]", text) else ""
+        around = (
+            "; leave out the text around the JSON"
+            if text == answer and re.search(r"[{\[]", text)
+            else ""
+        )
         raise Misfit(f"the answer is not JSON: {_why(error)}{around}") from None
     try:
         return plain_json(value)

@@ -28,9 +28,15 @@ class OutputType(OutputSchema, frozen=True, eq=False):
             schema = OutputSchema.load(adapter.json_schema(), where=None, folder=Path())
         except WorkerError as error:
             raise UsageError(f"output_type {name}: {error.message}", hint=hint) from error
-        except (PydanticUserError, PydanticSchemaGenerationError, PydanticInvalidForJsonSchema) as error:
+        except (
+            PydanticUserError,
+            PydanticSchemaGenerationError,
+            PydanticInvalidForJsonSchema,
+        ) as error:
             sentence = str(error).splitlines()[0]
-            raise UsageError(f"output_type {name} has no JSON Schema: {sentence}", hint=hint) from error
+            raise UsageError(
+                f"output_type {name} has no JSON Schema: {sentence}", hint=hint
+            ) from error
         return cls(schema.json_schema, adapter)
 
     def read(self, answer: str) -> Any:
@@ -39,7 +45,9 @@ class OutputType(OutputSchema, frozen=True, eq=False):
         try:
             self.convert(value)
         except ValidationError as error:
-            problems = [_sentence(problem) for problem in error.errors(include_url=False)[:PROBLEMS]]
+            problems = [
+                _sentence(problem) for problem in error.errors(include_url=False)[:PROBLEMS]
+            ]
             raise Misfit("; ".join(problems)) from error
         return value
 

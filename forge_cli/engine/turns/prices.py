@@ -88,7 +88,9 @@ def _find_rates(listed: ListedPrice) -> tuple[float, float] | None:
         price = listed.calculate(Usage(1, 1)).model_price
     except (LookupError, ValueError):
         return None
-    rates: list[Any] = [getattr(rate, "base", rate) for rate in (price.input_mtok, price.output_mtok)]
+    rates: list[Any] = [
+        getattr(rate, "base", rate) for rate in (price.input_mtok, price.output_mtok)
+    ]
     return None if None in rates else (float(rates[0]), float(rates[1]))
 
 

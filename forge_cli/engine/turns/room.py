@@ -64,7 +64,9 @@ class RoomMaker:
         cut, limit = turns_back(history, 1), self.context.window or _COMPACT
         if cut < _SHORTEST:
             return None
-        kept = verbatim_parts(history[:cut], self.lasting, room=round(WORTHWHILE * limit * BYTES_A_TOKEN))
+        kept = verbatim_parts(
+            history[:cut], self.lasting, room=round(WORTHWHILE * limit * BYTES_A_TOKEN)
+        )
         counted = self.context.counted
         done = await self._replace_older(cut, kept, limit)
         self.context.counted = self.context.counted if counted else None
@@ -76,7 +78,11 @@ class RoomMaker:
         used, history = self.context.used, self.context.history
         for message in history[: turns_back(history, whole_turns)]:
             for result in message.results:
-                if used > goal and size_of_result(result) > SMALL and result.tool not in self.lasting:
+                if (
+                    used > goal
+                    and size_of_result(result) > SMALL
+                    and result.tool not in self.lasting
+                ):
                     found.append(result)
                     used -= _freed(result)
         return found
@@ -123,7 +129,9 @@ class RoomMaker:
             context.bus.emit(ContextUsage(context.used, context.window, summarised=cut))
         else:
             context.no_summary = True
-            context.bus.emit(StatusEvent("warning", f"there is no summary, and nothing is lost: {problem}"))
+            context.bus.emit(
+                StatusEvent("warning", f"there is no summary, and nothing is lost: {problem}")
+            )
         return done
 
     def _cut(self, limit: int) -> int:
@@ -131,7 +139,9 @@ class RoomMaker:
         used, history = self.context.used, self.context.history
         cuts = [turns_back(history, whole_turns) for whole_turns in range(WHOLE_TURNS, 0, -1)]
         goal = (ROOMY - SUMMARY) * limit
-        return next((cut for cut in cuts if used - sum(map(tokens_in, history[:cut])) <= goal), cuts[-1])
+        return next(
+            (cut for cut in cuts if used - sum(map(tokens_in, history[:cut])) <= goal), cuts[-1]
+        )
 
     def _replace(self, older: Sequence[Message], summary: Message) -> None:
         context = self.context

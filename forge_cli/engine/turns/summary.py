@@ -60,7 +60,11 @@ def verbatim_parts(messages: Sequence[Message], lasting: Collection[str], room: 
             said += message.summary.said
             called |= message.summary.called
         elif message.role == "user" and (text := message.text).strip():
-            said += [text] if text.startswith(phrases.ENVIRONMENT_CHANGED) or not phrases.is_own(text) else []
+            said += (
+                [text]
+                if text.startswith(phrases.ENVIRONMENT_CHANGED) or not phrases.is_own(text)
+                else []
+            )
         open_calls |= {call.id: call for call in message.calls if call.name in lasting}
         for result in message.results:
             if result.call_id in open_calls and not result.is_error:
@@ -84,7 +88,9 @@ def summary_message(messages: Sequence[Message], kept: Summary, text: str, room:
         f"{phrases.SUMMARY_OF_EVENTS}\n\n{_cut_bytes(summary.text, room)}",
         *(f"{phrases.summary_of_call(tool)}\n\n{call}" for tool, call in summary.called.items()),
     ]
-    given_last = next((message.attachments for message in reversed(messages) if message.attachments), ())
+    given_last = next(
+        (message.attachments for message in reversed(messages) if message.attachments), ()
+    )
     return Message("user", "\n\n".join(parts), attachments=given_last, summary=summary)
 
 
@@ -94,7 +100,9 @@ def _cut_bytes(text: str, room: int) -> str:
 
 async def ask_for_title(model: ModelProvider, messages: Sequence[Message]) -> tuple[str, Usage]:
     """The model's title of a conversation; empty where it gives none."""
-    said = "\n\n".join(f"{who.upper()}: {cut(_first(messages, who), _TITLED)}" for who in ("user", "assistant"))
+    said = "\n\n".join(
+        f"{who.upper()}: {cut(_first(messages, who), _TITLED)}" for who in ("user", "assistant")
+    )
     text, end = await listen(
         model, ModelRequest(phrases.TITLE_INSTRUCTIONS, [Message("user", said)], ()), enough=ENOUGH
     )
@@ -127,4 +135,6 @@ def clean_title(text: str) -> str:
 
 
 def _first(messages: Sequence[Message], role: str) -> str:
-    return next((message.text for message in messages if message.role == role and message.text.strip()), "")
+    return next(
+        (message.text for message in messages if message.role == role and message.text.strip()), ""
+    )

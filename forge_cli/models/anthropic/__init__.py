@@ -16,4 +16,8 @@ def forge_models() -> list[ModelFactory]:
     keys = (KEY, TOKEN)
     catalog = known_models
     names = known_names
-    return [ModelFactory("anthropic", make, needs=KEY, missing=missing, keys=keys, catalog=catalog, names=names)]
+    return [
+        ModelFactory(
+            "anthropic", make, needs=KEY, missing=missing, keys=keys, catalog=catalog, names=names
+        )
+    ]

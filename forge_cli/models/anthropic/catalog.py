@@ -48,14 +48,21 @@ def thinking(model: str, level: str | None, longest: int) -> JsonObject:
         case _ if context_window(model) == MILLION:
             return {"thinking": {"type": "adaptive"}, "output_config": {"effort": level}}
         case _:
-            return {"thinking": {"type": "enabled", "budget_tokens": max(1024, min(_BUDGETS[level], longest // 2))}}
+            return {
+                "thinking": {
+                    "type": "enabled",
+                    "budget_tokens": max(1024, min(_BUDGETS[level], longest // 2)),
+                }
+            }
 
 
 def known_models() -> list[ListedModel]:
     """Those of the names, with their windows."""
     windows = {name: context_window(name) for name in known_names()}
     return [
-        ListedModel(name, window, guessed=window is not None and listed_window("anthropic", name) is None)
+        ListedModel(
+            name, window, guessed=window is not None and listed_window("anthropic", name) is None
+        )
         for name, window in windows.items()
     ]
 

@@ -106,7 +106,9 @@ class MessageAnswer:
         own = isinstance(block["id"], str) and is_legal_id(block["id"])
         if not own or any(block["id"] in ids for ids in taken):
             block["id"] = f"toolu_{token_hex(12)}"
-        return ToolCall(block["id"], block["name"], block["input"], None if isinstance(value, dict) else text)
+        return ToolCall(
+            block["id"], block["name"], block["input"], None if isinstance(value, dict) else text
+        )
 
     def _count(self, usage: JsonObject) -> None:
         """The counts are totals so far; a later one replaces an earlier one unless it is missing."""

@@ -61,7 +61,12 @@ class Encoder:
         """``more`` are further fields of each request; with ``images`` the model is shown those of results."""
         self._model = model
         self._images = images
-        self._start: JsonObject = {"model": model, "max_tokens": max_tokens, "stream": True, **(more or {})}
+        self._start: JsonObject = {
+            "model": model,
+            "max_tokens": max_tokens,
+            "stream": True,
+            **(more or {}),
+        }
         if moves_cache:
             self._start["cache_control"] = CACHED
         self._moves_cache = moves_cache
@@ -141,7 +146,10 @@ class Encoder:
             case "assistant":
                 return list(self._assistant_blocks(message))
             case "tool":
-                return [_result(result, result.files if self._images else ()) for result in message.results]
+                return [
+                    _result(result, result.files if self._images else ())
+                    for result in message.results
+                ]
 
     def _assistant_blocks(self, message: Message) -> Iterator[Block]:
         """The words of the model: as they came from this model, or rebuilt where another one said them."""

@@ -8,7 +8,16 @@ from itertools import count
 from typing import Any
 
 from forge_cli.core.errors import ModelError, WorkerError
-from forge_cli.core.messages import Delta, ModelEnv, ModelRequest, Restart, TextDelta, TurnEnd, Usage, let_others_go
+from forge_cli.core.messages import (
+    Delta,
+    ModelEnv,
+    ModelRequest,
+    Restart,
+    TextDelta,
+    TurnEnd,
+    Usage,
+    let_others_go,
+)
 from forge_cli.core.notify import Notify
 from forge_cli.models.anthropic.catalog import context_window, max_tokens, thinking
 from forge_cli.models.anthropic.decode import CUT_OFF, Garbled, MessageAnswer
@@ -81,7 +90,10 @@ class AnthropicModel:
             if answer.stop != "pause_turn":
                 break
         else:
-            raise ModelError(f"{self.name}: it paused its answer {PAUSES} times and came to no end", hint="try again")
+            raise ModelError(
+                f"{self.name}: it paused its answer {PAUSES} times and came to no end",
+                hint="try again",
+            )
         for delta in self._last(answer, said, usage):
             yield delta
 
@@ -94,13 +106,22 @@ class AnthropicModel:
                 self._notify("warning", f"{self.name}: {DECLINED}{f': {why}' if why else ''}")
                 return [*([] if answer.text else [TextDelta(NO_WORDS)]), TurnEnd("refusal", usage)]
             case stop if stop in CUT_OFF:
-                limit = f"{self._max_tokens} tokens" if stop == "max_tokens" else "the end of its context window"
+                limit = (
+                    f"{self._max_tokens} tokens"
+                    if stop == "max_tokens"
+                    else "the end of its context window"
+                )
                 self._notify("warning", f"{self.name}: the answer was cut off at {limit}")
                 return [*answer.calls, TurnEnd("max_tokens", usage, native)]
             case _:
-                return [*answer.calls, TurnEnd("tool_use" if answer.calls else "end", usage, native)]
+                return [
+                    *answer.calls,
+                    TurnEnd("tool_use" if answer.calls else "end", usage, native),
+                ]
 
-    async def _ask(self, body: bytes, *taken: Set[str]) -> AsyncGenerator[TextDelta | Restart | MessageAnswer]:
+    async def _ask(
+        self, body: bytes, *taken: Set[str]
+    ) -> AsyncGenerator[TextDelta | Restart | MessageAnswer]:
         """Attempts, until one brings a whole answer; that comes last. Its calls get other ids than those ``taken``."""
         for attempt in count(1):
             answer = MessageAnswer(taken)
@@ -119,7 +140,11 @@ class AnthropicModel:
                         if garbled:
                             raise garbled
                 endpoint = self._transport.endpoint
-                failure = endpoint.cut_off() if some else endpoint.garbage("a stream in which there is no event")
+                failure = (
+                    endpoint.cut_off()
+                    if some
+                    else endpoint.garbage("a stream in which there is no event")
+                )
             except ProviderFailure as error:
                 failure = error
             except (Garbled, ValueError) as error:
@@ -143,14 +168,22 @@ def make(name: str, env: ModelEnv) -> AnthropicModel:
     return make_model(f"anthropic:{name}", transport, env)
 
 
-def make_model(name: str, transport: Transport, env: ModelEnv, *, moves_cache: bool = True) -> AnthropicModel:
+def make_model(
+    name: str, transport: Transport, env: ModelEnv, *, moves_cache: bool = True
+) -> AnthropicModel:
     """The model of that name behind a transport, as the config has it."""
     if env.options.get("tools") == "schema":
         problem = f"models: {name} calls tools by itself and cannot be forced into a schema"
         raise WorkerError(None, problem, hint="take `tools: schema` out of the config")
     if "temperature" in env.options:
-        raise WorkerError(None, f"models: {name} takes no temperature", hint="take `temperature` out of the config")
-    model = AnthropicModel(name, transport, env.notify, moves_cache=moves_cache, options=env.options)
+        raise WorkerError(
+            None,
+            f"models: {name} takes no temperature",
+            hint="take `temperature` out of the config",
+        )
+    model = AnthropicModel(
+        name, transport, env.notify, moves_cache=moves_cache, options=env.options
+    )
     model.context_window = env.options.get("context") or model.context_window
     return model
 

@@ -74,13 +74,21 @@ class SdkTransport:
         except TimeoutError:
             raise self.endpoint.read_timeout(silence) from None
 
-    async def _events(self, client: anthropic.AsyncAnthropic, body: bytes, model: str) -> AsyncGenerator[list[Any]]:
+    async def _events(
+        self, client: anthropic.AsyncAnthropic, body: bytes, model: str
+    ) -> AsyncGenerator[list[Any]]:
         import anthropic
 
-        content: dict[str, Any] = {"body": json.loads(body)} if self._rewrites else {"content": body}
+        content: dict[str, Any] = (
+            {"body": json.loads(body)} if self._rewrites else {"content": body}
+        )
         try:
             stream = await client.post(
-                "/v1/messages", cast_to=object, stream=True, stream_cls=anthropic.AsyncStream[object], **content
+                "/v1/messages",
+                cast_to=object,
+                stream=True,
+                stream_cls=anthropic.AsyncStream[object],
+                **content,
             )
             async with stream:
                 check_type(stream.response.headers, self.endpoint)
@@ -95,7 +103,9 @@ class SdkTransport:
                         await drain(stream)
                 if not size:
                     raise no_events(stream.response.headers, self.endpoint)
-        except Exception as error:  # the SDK, its wire, and whatever finds the credentials of a cloud
+        except (
+            Exception
+        ) as error:  # the SDK, its wire, and whatever finds the credentials of a cloud
             failure = self._explain(error, model)
             if failure is None:
                 raise
@@ -116,9 +126,13 @@ class SdkTransport:
         try:
             timeout = httpx2.Timeout(self._timeouts.read, connect=self._timeouts.connect)
             hooks = {"request": [keep_origin]}
-            http = anthropic.DefaultAsyncHttpxClient(timeout=timeout, verify=certificates(), event_hooks=hooks)
+            http = anthropic.DefaultAsyncHttpxClient(
+                timeout=timeout, verify=certificates(), event_hooks=hooks
+            )
             return self._make_client(http)
-        except Exception as error:  # the SDK reads proxies, certificates and credentials from the environment here
+        except (
+            Exception
+        ) as error:  # the SDK reads proxies, certificates and credentials from the environment here
             what = f"settings of {self.endpoint.address}" if self._rewrites else PROXIES
             raise not_ready(error, what) from error
 
@@ -133,12 +147,17 @@ class SdkTransport:
             case anthropic.APIStatusError():
                 return self._status(error, model)
             case anthropic.APIConnectionError() if error.__cause__ is not None:
-                return explain(error.__cause__, self.endpoint, self._timeouts) or self.endpoint.cut_off()
+                return (
+                    explain(error.__cause__, self.endpoint, self._timeouts)
+                    or self.endpoint.cut_off()
+                )
             case TimeoutError() | httpx2.TransportError() | httpx2.DecodingError():
                 return explain(error, self.endpoint, self._timeouts)
             case json.JSONDecodeError() | UnicodeDecodeError() | RecursionError():
                 return self.endpoint.garbage(str(error))
-            case _ if self._rewrites or isinstance(error, anthropic.AnthropicError | httpx2.HTTPError):
+            case _ if self._rewrites or isinstance(
+                error, anthropic.AnthropicError | httpx2.HTTPError
+            ):
                 problem = f"the request to {self.endpoint.address} failed: {type(error).__name__}"
                 return ProviderFailure(f"{problem}: {shortened(str(error))}", attempts=1)
             case _:
@@ -176,4 +195,6 @@ def sdk_transport(access: Credentials, silence: float) -> SdkTransport:
             open_telemetry=False,
         )
 
-    return SdkTransport(access.endpoint, make_client, silence, secrets={access.variable: access.secret})
+    return SdkTransport(
+        access.endpoint, make_client, silence, secrets={access.variable: access.secret}
+    )

@@ -30,8 +30,15 @@ _HEADER = re.compile(r"(?!(?:content-length|transfer-encoding)$)[\w!#$%&'*+.^`|~
 """The name of a header, but for those that say where a request ends."""
 _PATH = "/v1/messages"
 _STREAMS = ("text/event-stream", "application/vnd.amazon.eventstream")
-_NO_STREAM = frozenset({"text/html", "application/xhtml+xml", "application/json", "application/pdf", "application/zip"})
-_STATUS_OF = {"rate_limit_error": 429, "api_error": 500, "timeout_error": 504, "overloaded_error": 529}
+_NO_STREAM = frozenset(
+    {"text/html", "application/xhtml+xml", "application/json", "application/pdf", "application/zip"}
+)
+_STATUS_OF = {
+    "rate_limit_error": 429,
+    "api_error": 500,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
 """The statuses that errors have which come in the middle of a stream, where the status was 200 long before."""
 
 
@@ -48,12 +55,16 @@ class Credentials:
     def endpoint(self) -> Endpoint:
         """The address as people may see it: a password can stand before the host, a key behind the path."""
         parts = urlsplit(self.address or OFFICIAL)
-        shown = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
+        shown = parts._replace(
+            netloc=parts.netloc.rpartition("@")[2], query="", fragment=""
+        ).geturl()
         return Endpoint(
             address=shown,
             address_variable=ADDRESS,
             key_variable=KEY,
-            key_source=self.variable if self.source == "environment" else f"{self.source} for {self.variable}",
+            key_source=self.variable
+            if self.source == "environment"
+            else f"{self.source} for {self.variable}",
             status_page=STATUS_PAGE if parts.hostname == urlsplit(OFFICIAL).hostname else None,
         )
 
@@ -63,21 +74,32 @@ class Credentials:
         key = find_key(KEY, TOKEN)
         if key is None:
             hint = "forge keys set anthropic stores a key from https://platform.claude.com/settings/keys"
-            raise ModelError(f"{KEY} is not set, and {model} needs it", hint=f"{hint}, {OTHER_WAYS}")
+            raise ModelError(
+                f"{KEY} is not set, and {model} needs it", hint=f"{hint}, {OTHER_WAYS}"
+            )
         if not (key.value.isascii() and key.value.isprintable()) or " " in key.value:
-            raise ModelError(f"{key.variable} holds characters that no key has", hint="copy it again, and nothing else")
+            raise ModelError(
+                f"{key.variable} holds characters that no key has",
+                hint="copy it again, and nothing else",
+            )
         _custom_headers()
-        return cls(key.variable, key.value, _address(os.environ.get(ADDRESS, "").strip()), key.origin)
+        return cls(
+            key.variable, key.value, _address(os.environ.get(ADDRESS, "").strip()), key.origin
+        )
 
 
 def _address(text: str) -> str | None:
     try:
         parts = urlsplit(text)
-        usable = not text or (parts.scheme in ("http", "https") and parts.hostname and parts.port != 0)
+        usable = not text or (
+            parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        )
     except ValueError:
         usable = False
     if not usable:
-        raise ModelError(f"{ADDRESS} is not an address", hint="write it like https://example.org, or unset it")
+        raise ModelError(
+            f"{ADDRESS} is not an address", hint="write it like https://example.org, or unset it"
+        )
     return text or None
 
 
@@ -181,10 +203,16 @@ def _headers(access: Credentials) -> dict[str, str]:
 def _custom_headers() -> dict[str, str]:
     """Those of the environment; one that no request can have would look like a server that breaks off."""
     lines = [line.partition(":") for line in os.environ.get(CUSTOM_HEADERS, "").split("\n")]
-    found = {name.strip().lower(): value.strip() for name, colon, value in lines if colon and name.strip()}
+    found = {
+        name.strip().lower(): value.strip()
+        for name, colon, value in lines
+        if colon and name.strip()
+    }
     for name, value in found.items():
         if not _HEADER.fullmatch(name) or not (value.isascii() and value.isprintable()):
-            raise ModelError(f"{CUSTOM_HEADERS} holds a line that is no header", hint="write each as Name: value")
+            raise ModelError(
+                f"{CUSTOM_HEADERS} holds a line that is no header", hint="write each as Name: value"
+            )
     return found
 
 
@@ -207,7 +235,9 @@ def no_events(headers: Mapping[str, str], endpoint: Endpoint) -> ProviderFailure
 
 
 def _instead(found: str, endpoint: Endpoint) -> ProviderFailure:
-    return endpoint.garbage(f"{found or 'something without a type'} instead of a stream", attempts=1)
+    return endpoint.garbage(
+        f"{found or 'something without a type'} instead of a stream", attempts=1
+    )
 
 
 def refused_in_stream(
@@ -215,7 +245,9 @@ def refused_in_stream(
 ) -> ProviderFailure:
     """The failure behind an error that comes where the answer should."""
     said = f"{code}: {shortened(message)}{name_request(headers)}"
-    return endpoint.refused(_STATUS_OF.get(code, 400), said, code=code, headers=headers, model=model)
+    return endpoint.refused(
+        _STATUS_OF.get(code, 400), said, code=code, headers=headers, model=model
+    )
 
 
 def name_request(headers: Mapping[str, str]) -> str:

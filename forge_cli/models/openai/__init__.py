@@ -14,7 +14,15 @@ from forge_cli.files.keys import find_key
 from forge_cli.models.http import Timeouts
 from forge_cli.models.openai.dialects import ForcedDialect, NativeDialect
 from forge_cli.models.openai.provider import OpenAIModel
-from forge_cli.models.openai.server import BASE_URL, KEY, OFFICIAL, WANTS_PROGRESS, Server, ask_server, known_models
+from forge_cli.models.openai.server import (
+    BASE_URL,
+    KEY,
+    OFFICIAL,
+    WANTS_PROGRESS,
+    Server,
+    ask_server,
+    known_models,
+)
 from forge_cli.models.windows import listed_window
 
 __all__ = ["OpenAIModel", "forge_models", "make"]
@@ -34,7 +42,8 @@ def make(name: str, env: ModelEnv) -> OpenAIModel:
         server,
         dialect,
         env.notify,
-        context_window=env.options.get("context") or (listed_window("openai", name) if official else None),
+        context_window=env.options.get("context")
+        or (listed_window("openai", name) if official else None),
         more={**progress, **_fields(env.options, official)},
     )
 
@@ -74,10 +83,16 @@ def missing() -> str | None:
 
 async def ask() -> Sequence[ListedModel]:
     """The models of a server of the user's own; OpenAI's are in the catalogue."""
-    return await ask_server(server_of("openai:MODEL")) if os.environ.get(BASE_URL, "").strip() else ()
+    return (
+        await ask_server(server_of("openai:MODEL")) if os.environ.get(BASE_URL, "").strip() else ()
+    )
 
 
 @hookimpl
 def forge_models() -> list[ModelFactory]:
     needs = f"{KEY}, or {BASE_URL} for a local server"
-    return [ModelFactory("openai", make, needs=needs, missing=missing, keys=(KEY,), catalog=known_models, ask=ask)]
+    return [
+        ModelFactory(
+            "openai", make, needs=needs, missing=missing, keys=(KEY,), catalog=known_models, ask=ask
+        )
+    ]

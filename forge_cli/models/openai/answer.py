@@ -101,8 +101,14 @@ class ChatAnswer:
             if self.stop == "refusal" or (self.stop == "max_tokens" and readable is None):
                 continue
             unreadable = arguments if readable is None and arguments.strip() else None
-            own = is_legal_id(slot.id) and slot.id not in taken and slot.id not in {call.id for call in found}
-            found.append(ToolCall(slot.id if own else new_call_id(), slot.name, readable or {}, unreadable))
+            own = (
+                is_legal_id(slot.id)
+                and slot.id not in taken
+                and slot.id not in {call.id for call in found}
+            )
+            found.append(
+                ToolCall(slot.id if own else new_call_id(), slot.name, readable or {}, unreadable)
+            )
         return found
 
     def _add_text(self, piece: str) -> str:
@@ -183,7 +189,11 @@ def read_usage(usage: JsonObject) -> Usage:
     """Tokens as we count them: what was read from the cache is not counted again as input."""
     cached = _count(_dict(usage.get("prompt_tokens_details")).get("cached_tokens"))
     sent = _count(usage.get("prompt_tokens"))
-    return Usage(max(0, sent - cached), _count(usage.get("completion_tokens")), cache_read_tokens=min(cached, sent))
+    return Usage(
+        max(0, sent - cached),
+        _count(usage.get("completion_tokens")),
+        cache_read_tokens=min(cached, sent),
+    )
 
 
 def _count(value: Any) -> int:
@@ -208,4 +218,8 @@ def _text(value: Any) -> str:
     """Text as a string, or as a list of parts."""
     if isinstance(value, str):
         return value
-    return "".join([_text(_dict(part).get("text")) for part in value]) if isinstance(value, list) else ""
+    return (
+        "".join([_text(_dict(part).get("text")) for part in value])
+        if isinstance(value, list)
+        else ""
+    )

@@ -26,7 +26,9 @@ Its result comes as the next message. When no tool is needed any more, give your
 
 # Tools"""
 
-_THEN = 'If this is enough, give your final answer as {"answer": "TEXT"}; otherwise call the next tool.'
+_THEN = (
+    'If this is enough, give your final answer as {"answer": "TEXT"}; otherwise call the next tool.'
+)
 """After each result, since small models repeat a call that they have the result of."""
 _LOOK_FIRST = """# Before you answer
 What files hold, what is in a folder and what a command prints you know only from a tool's result. Call a tool first."""
@@ -60,7 +62,10 @@ class NativeDialect:
             case "assistant":
                 return [{"role": "assistant", "content": message.text}]
             case "tool":
-                return [*map(_result, message.results), *(result_images(message) if self.images else ())]
+                return [
+                    *map(_result, message.results),
+                    *(result_images(message) if self.images else ()),
+                ]
 
     def read(self, answer: ChatAnswer, taken: set[str]) -> tuple[str, list[ToolCall]]:
         """The text and the calls of a finished answer; the ids in ``taken`` are used up."""
@@ -81,7 +86,12 @@ def result_images(message: Message) -> list[JsonObject]:
     for result in message.results:
         for file in result.files:
             if file.media_type in _IMAGES and file.data and not result.is_error:
-                parts.append({"type": "text", "text": f"[The image that {result.tool} gave, call {result.call_id}]"})
+                parts.append(
+                    {
+                        "type": "text",
+                        "text": f"[The image that {result.tool} gave, call {result.call_id}]",
+                    }
+                )
                 parts.append(_image(file.media_type, file.data))
     return [{"role": "user", "content": parts}] if parts else []
 
@@ -99,7 +109,10 @@ def _part(file: Attachment) -> JsonObject:
     text = _text_of(file)
     if text is None:
         what = f"{visible(file.media_type)}, {len(file.data)} bytes"
-        return {"type": "text", "text": f"[The attached file {name} ({what}) cannot be shown to this model.]"}
+        return {
+            "type": "text",
+            "text": f"[The attached file {name} ({what}) cannot be shown to this model.]",
+        }
     return {"type": "text", "text": f"[The attached file {name}]\n{text}"}
 
 
@@ -161,7 +174,9 @@ class ForcedDialect(NativeDialect):
             case "user":
                 return super().encode(message)
             case "assistant" if message.calls:
-                calls = [json_within({"tool": call.name, "input": call.args}) for call in message.calls]
+                calls = [
+                    json_within({"tool": call.name, "input": call.args}) for call in message.calls
+                ]
                 return [{"role": "assistant", "content": "\n".join(calls)}]
             case "assistant":
                 return [{"role": "assistant", "content": json_within({"answer": message.text})}]
@@ -197,7 +212,12 @@ def _call_schema(tool: ToolSpec) -> JsonObject:
 
 def _shape(properties: JsonObject, required: Sequence[str] | None = None) -> JsonObject:
     needed = list(properties) if required is None else list(required)
-    return {"type": "object", "properties": properties, "required": needed, "additionalProperties": False}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": needed,
+        "additionalProperties": False,
+    }
 
 
 def _simple(schema: Any) -> JsonObject | None:

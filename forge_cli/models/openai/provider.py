@@ -7,7 +7,16 @@ from contextlib import aclosing
 from itertools import count
 from operator import is_
 
-from forge_cli.core.messages import Delta, Message, ModelRequest, Restart, TextDelta, ToolSpec, TurnEnd, let_others_go
+from forge_cli.core.messages import (
+    Delta,
+    Message,
+    ModelRequest,
+    Restart,
+    TextDelta,
+    ToolSpec,
+    TurnEnd,
+    let_others_go,
+)
 from forge_cli.core.notify import Notify, StatusNotice
 from forge_cli.core.text import visible
 from forge_cli.core.wire import JsonObject
@@ -70,7 +79,9 @@ class OpenAIModel:
                 if answer.finished:
                     break
                 if self._more.get(WANTS_PROGRESS) and WANTS_PROGRESS in failure.problem:
-                    self._more = {key: value for key, value in self._more.items() if key != WANTS_PROGRESS}
+                    self._more = {
+                        key: value for key, value in self._more.items() if key != WANTS_PROGRESS
+                    }
                     self._head = None
                     body = self._body(request)
                     continue
@@ -85,11 +96,15 @@ class OpenAIModel:
 
     def _tell_progress(self, chunks: Sequence[JsonObject]) -> None:
         """Say how much of the prompt a server has read that tells it, tenth by tenth."""
-        for progress in (chunk[PROGRESS] for chunk in chunks if isinstance(chunk.get(PROGRESS), dict)):
+        for progress in (
+            chunk[PROGRESS] for chunk in chunks if isinstance(chunk.get(PROGRESS), dict)
+        ):
             done = progress.get("processed")
             total = progress.get("total")
             if isinstance(done, int) and isinstance(total, int) and 0 < done < total:
-                told = StatusNotice(f"the model reads the prompt: {10 * (10 * done // total)} %", "prompt")
+                told = StatusNotice(
+                    f"the model reads the prompt: {10 * (10 * done // total)} %", "prompt"
+                )
                 if told != self._told:
                     self._told = told
                     self._notify("info", told)
@@ -106,7 +121,9 @@ class OpenAIModel:
         hint = "a larger model calls tools more reliably"
         if not self._dialect.forces:
             hint = f'models: {{"{self.name}": {{tools: schema}}}} in the config may help'
-        self._notify("warning", StatusNotice(f"{self.name}: {what}; {hint}", "written", urgent=True))
+        self._notify(
+            "warning", StatusNotice(f"{self.name}: {what}; {hint}", "written", urgent=True)
+        )
 
     def _conclude(self, answer: ChatAnswer) -> list[Delta]:
         text, calls = self._dialect.read(answer, self._ids)
@@ -116,7 +133,9 @@ class OpenAIModel:
         if stop == "max_tokens":
             dropped = len(answer.slots) - len(calls)
             lost = f"; {dropped} unfinished call(s) dropped" if dropped > 0 else ""
-            self._notify("warning", f"{self.name}: the answer was cut at the server's limit of tokens{lost}")
+            self._notify(
+                "warning", f"{self.name}: the answer was cut at the server's limit of tokens{lost}"
+            )
         elif stop == "refusal":
             self._notify("warning", f"{self.name}: {DECLINED}")
         if stop == "refusal" and not text:
@@ -166,4 +185,7 @@ class OpenAIModel:
         for file in message.attachments:
             if not is_shown(file):
                 what = f"{visible(file.name)} ({visible(file.media_type)})"
-                self._notify("warning", f"{self.name} cannot be shown {what}; it is only told that the file is there")
+                self._notify(
+                    "warning",
+                    f"{self.name} cannot be shown {what}; it is only told that the file is there",
+                )

@@ -22,7 +22,9 @@ from forge_cli.sandbox.secrets import own_redactor
 
 PATIENCE = 3.0
 """Seconds that a server has to say which models it has."""
-_CHAT = re.compile(r"(gpt-\d|o\d)(?!.*(audio|realtime|transcribe|search|image|tts|research|instruct|vision|-\d{4}))")
+_CHAT = re.compile(
+    r"(gpt-\d|o\d)(?!.*(audio|realtime|transcribe|search|image|tts|research|instruct|vision|-\d{4}))"
+)
 BASE_URL = "OPENAI_BASE_URL"
 KEY = "OPENAI_API_KEY"
 OFFICIAL = "https://api.openai.com/v1"
@@ -72,7 +74,11 @@ def read_models(text: str) -> list[ListedModel]:
         return []
     items = found.get("data") if isinstance(found, dict) else None
     models = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
-    return [ListedModel(name, _window(item)) for item in models if isinstance(name := item.get("id"), str) and name]
+    return [
+        ListedModel(name, _window(item))
+        for item in models
+        if isinstance(name := item.get("id"), str) and name
+    ]
 
 
 def _window(item: dict[str, Any]) -> int | None:
@@ -99,11 +105,18 @@ class Server:
 
     def __post_init__(self) -> None:
         headers = {"authorization": f"Bearer {self.key}"} if self.key else {}
-        self._client = HttpClient(url=self.url, endpoint=self.endpoint, headers=headers, timeouts=self.timeouts)
+        self._client = HttpClient(
+            url=self.url, endpoint=self.endpoint, headers=headers, timeouts=self.timeouts
+        )
 
     @classmethod
     def at(
-        cls, base: str, key: str | None = None, timeouts: Timeouts | None = None, *, key_source: str = KEY
+        cls,
+        base: str,
+        key: str | None = None,
+        timeouts: Timeouts | None = None,
+        *,
+        key_source: str = KEY,
     ) -> Server:
         """The server behind a base URL, which is looked at before anything is sent."""
         address = _read_address(base)
@@ -113,7 +126,10 @@ class Server:
                 hint="it begins with http:// or https://, such as http://127.0.0.1:8080/v1",
             )
         if key is not None and not (key.isascii() and key.isprintable()):
-            raise ModelError(f"{KEY} holds characters that no key has", hint="copy it again, without spaces around it")
+            raise ModelError(
+                f"{KEY} holds characters that no key has",
+                hint="copy it again, without spaces around it",
+            )
         endpoint = Endpoint(
             address=address.shown,
             address_variable=BASE_URL,
@@ -123,7 +139,13 @@ class Server:
         )
         local = Timeouts(first=LONGEST_READING) if address.is_local else Timeouts()
         timeouts = timeouts or local
-        return cls(url=address.url, endpoint=endpoint, key=key, timeouts=timeouts, is_local=address.is_local)
+        return cls(
+            url=address.url,
+            endpoint=endpoint,
+            key=key,
+            timeouts=timeouts,
+            is_local=address.is_local,
+        )
 
     def clean(self, text: str) -> str:
         """The text without the key, should a server have sent it back."""
@@ -164,7 +186,11 @@ class Server:
                 if len(chunks) < len(together):
                     await response.drain()
                     return
-        raise self.endpoint.cut_off() if some else self.endpoint.garbage("a stream in which there is no event")
+        raise (
+            self.endpoint.cut_off()
+            if some
+            else self.endpoint.garbage("a stream in which there is no event")
+        )
 
     def _whole(self, text: str, model: str) -> JsonObject:
         """The answer of a server that does not stream."""
@@ -205,7 +231,9 @@ class Server:
             message, code = read_error(await response.read_beginning())
             status = response.status_code
             headers = response.headers
-            raise self.endpoint.refused(status, http_text(status, message), code=code, headers=headers, model=model)
+            raise self.endpoint.refused(
+                status, http_text(status, message), code=code, headers=headers, model=model
+            )
         if response.media_type == "text/html":
             raise self.endpoint.garbage(await response.read_beginning(), attempts=1)
 
@@ -233,7 +261,9 @@ def _read_address(base: str) -> _Address | None:
         return None
     path = parts.path.rstrip("/").removesuffix(_PATH)
     url = parts._replace(path=path + _PATH, fragment="").geturl()
-    shown = parts._replace(netloc=parts.netloc.rpartition("@")[2], path=path, query="", fragment="").geturl()
+    shown = parts._replace(
+        netloc=parts.netloc.rpartition("@")[2], path=path, query="", fragment=""
+    ).geturl()
     host = parts.hostname or ""
     is_local = host in ("localhost", "::1") or host.startswith("127.")
     return _Address(url, shown, host == urlsplit(OFFICIAL).hostname, is_local)

@@ -9,13 +9,26 @@ from typing import Any
 
 _NAME = re.compile(r"[a-zA-Z0-9_.:-]{1,64}")
 _FENCE = re.compile(r"^\s*```[\w+-]*[ \t]*\n|\n\s*```\s*$")
-_TAGS = re.compile(r"</?(?:tool_calls?|tools?|function_calls?|functions?|invoke)>|<\|[\w ]+\|>|\[/?TOOL_CALLS?\]", re.I)
+_TAGS = re.compile(
+    r"</?(?:tool_calls?|tools?|function_calls?|functions?|invoke)>|<\|[\w ]+\|>|\[/?TOOL_CALLS?\]",
+    re.I,
+)
 _AS_FUNCTION = re.compile(r"(?:print\()?(?:[\w]+\.){0,3}([a-zA-Z0-9_-]{1,64})\(")
 _ALONE = re.compile(r"(?:\w+\.){0,3}([a-z0-9]+(?:_[a-z0-9]+)+)\([^\n]*\);?")
 _CALLED = ("name", "tool", "tool_name", "function", "action")
 _GIVEN = ("arguments", "parameters", "args", "input", "action_input")
 _BESIDE = frozenset(
-    {*_CALLED, *_GIVEN, "id", "type", "tool_call_id", "thought", "description", "reason", "explanation"}
+    {
+        *_CALLED,
+        *_GIVEN,
+        "id",
+        "type",
+        "tool_call_id",
+        "thought",
+        "description",
+        "reason",
+        "explanation",
+    }
 )
 """Keys of objects that are meant as calls: what has others is data."""
 _NAMED = re.compile(r'"name"\s*:\s*"([a-zA-Z0-9_-]{1,64})"')

@@ -26,13 +26,29 @@ from forge_cli.files.copying import copy_content
 from forge_cli.files.home import make_private
 from forge_cli.files.regular import sync_data, sync_folder
 from forge_cli.files.replace import replace_file
-from forge_cli.sandbox.changes.path_changes import Entry, PathChange, dump_change, hash_of, load_change, without_set_id
-from forge_cli.sandbox.changes.walk import BEFORE, FOLDER, SYNCED_EACH, Side, ZoneWalk, sync_file_system
+from forge_cli.sandbox.changes.path_changes import (
+    Entry,
+    PathChange,
+    dump_change,
+    hash_of,
+    load_change,
+    without_set_id,
+)
+from forge_cli.sandbox.changes.walk import (
+    BEFORE,
+    FOLDER,
+    SYNCED_EACH,
+    Side,
+    ZoneWalk,
+    sync_file_system,
+)
 from forge_cli.sandbox.names import shown
 
 _CHANGES, _JOURNAL = "changes.json", "journal"
 _SIDES: tuple[Side, Side] = ("before", "after")
-_BY_OTHERS = frozenset({errno.EEXIST, errno.EISDIR, errno.ELOOP, errno.ENOENT, errno.ENOTDIR, errno.ENOTEMPTY})
+_BY_OTHERS = frozenset(
+    {errno.EEXIST, errno.EISDIR, errno.ELOOP, errno.ENOENT, errno.ENOTDIR, errno.ENOTEMPTY}
+)
 """Errors that come of what somebody else has made or deleted meanwhile."""
 
 
@@ -51,7 +67,10 @@ class ChangeSet(Struct, frozen=True):
 
     def save(self, *, durable: bool = False) -> None:
         """Write them down; before they are carried out, so that a power cut does not lose them."""
-        kept = {"roots": dict(self.roots), "changes": [dump_change(change) for change in self.changes]}
+        kept = {
+            "roots": dict(self.roots),
+            "changes": [dump_change(change) for change in self.changes],
+        }
         replace_file(self.folder / _CHANGES, json.dumps(kept), mode=0o600, durable=durable)
 
     def walk(self) -> ZoneWalk:
@@ -105,9 +124,13 @@ def is_begun(folder: Path) -> bool:
 def read_again(changes: ChangeSet) -> ChangeSet:
     """The same changes to what is there now, where somebody else was there meanwhile: the later one counts."""
     with changes.walk() as walk:
-        found = [replace(change, before=walk.look(change, content=True)) for change in changes.changes]
+        found = [
+            replace(change, before=walk.look(change, content=True)) for change in changes.changes
+        ]
     paths = {change.path for change in found}
-    again = replace(changes, changes=tuple(change for change in found if _is_possible(change, paths)))
+    again = replace(
+        changes, changes=tuple(change for change in found if _is_possible(change, paths))
+    )
     again.save()
     return again
 
@@ -116,7 +139,11 @@ def _is_possible(change: PathChange, paths: set[Path]) -> bool:
     """Whether there is something to do, and no folder would go away with what others have put there."""
     if change.after is not None:
         return True
-    kept = change.before is not None and change.before.kind == "folder" and set(change.path.iterdir()) - paths
+    kept = (
+        change.before is not None
+        and change.before.kind == "folder"
+        and set(change.path.iterdir()) - paths
+    )
     return change.before is not None and not kept
 
 
@@ -139,7 +166,14 @@ def finish_interrupted(folder: Path) -> str | None:
             unknown = [change for change in changes.changes if not walk.is_ours(change)]
             if unknown:
                 known = [change for change in changes.changes if change not in unknown]
-                _steps(walk, known, "before", changes.source, around=changes.changes, beside_others=True)
+                _steps(
+                    walk,
+                    known,
+                    "before",
+                    changes.source,
+                    around=changes.changes,
+                    beside_others=True,
+                )
                 _clean(walk, changes.changes)
                 _end(changes, walk)
                 name = shown(str(unknown[0].path))
@@ -231,7 +265,9 @@ def _open_source(path: str, flags: int) -> int:
 
 def _hashed(changes: ChangeSet, walk: ZoneWalk) -> ChangeSet:
     """The same, with the hash of every file: by these it is told later what is whose."""
-    return replace(changes, changes=tuple(_with_hashes(changes, change, walk) for change in changes.changes))
+    return replace(
+        changes, changes=tuple(_with_hashes(changes, change, walk) for change in changes.changes)
+    )
 
 
 def _with_hashes(changes: ChangeSet, change: PathChange, walk: ZoneWalk) -> PathChange:
@@ -259,7 +295,11 @@ def keep_before(changes: ChangeSet, walk: ZoneWalk) -> None:
 def _is_kept_by(change: PathChange) -> bool:
     """Whether the file itself stays, and only its mode or times change."""
     before, after = change.before, change.after
-    return before is not None and after is not None and (before.kind, before.detail) == (after.kind, after.detail)
+    return (
+        before is not None
+        and after is not None
+        and (before.kind, before.detail) == (after.kind, after.detail)
+    )
 
 
 def _keep(parent: int, name: str, target: Path) -> None:
@@ -268,7 +308,9 @@ def _keep(parent: int, name: str, target: Path) -> None:
         with suppress(OSError):
             os.link(name, target, src_dir_fd=parent, follow_symlinks=False)
             return
-    with open(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent), "rb") as source:
+    with open(
+        os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent), "rb"
+    ) as source:
         descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with open(descriptor, "wb") as copy:
             copy_content(source.fileno(), copy.fileno())
@@ -298,7 +340,12 @@ def _steps(
     links = _second_names(changes) if side == "after" else {}
     for change in changes:
         wanted = getattr(change, side)
-        if wanted and wanted.kind == "file" and change.path not in links and not _is_kept_by(change):
+        if (
+            wanted
+            and wanted.kind == "file"
+            and change.path not in links
+            and not _is_kept_by(change)
+        ):
             with steps(change):
                 walk.stage(change, wanted, source(change, side), depths[change.path])
     walk.sync_staged()

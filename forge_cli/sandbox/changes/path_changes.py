@@ -29,7 +29,14 @@ _CHUNK = 1 << 18
 _SET_ID = stat.S_ISUID | stat.S_ISGID
 SCRATCH = frozenset(
     (
-        *("__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", ".phpunit.cache"),
+        *(
+            "__pycache__",
+            ".pytest_cache",
+            ".mypy_cache",
+            ".ruff_cache",
+            ".hypothesis",
+            ".phpunit.cache",
+        ),
         *("node_modules/.cache", ".eslintcache", ".turbo", ".parcel-cache", ".tsbuildinfo"),
     )
 )
@@ -43,7 +50,9 @@ What = Literal["made", "changed", "deleted", "replaced", "mode", "times", "linke
 
 def is_scratch(parts: Sequence[str]) -> bool:
     """Whether a path is, or lies in, what is always dropped."""
-    return any(f"{around}/{name}" in SCRATCH or name in SCRATCH for around, name in pairwise(("", *parts)))
+    return any(
+        f"{around}/{name}" in SCRATCH or name in SCRATCH for around, name in pairwise(("", *parts))
+    )
 
 
 class TooManyChanges(Exception):
@@ -164,10 +173,15 @@ def _kind(info: os.stat_result) -> Kind:
     raise UnknownChange("a device or a socket")
 
 
-def read_changes(zone: Path, upper: Path, *, scratch: bool, until: ReadUntil = FOREVER) -> list[PathChange]:
+def read_changes(
+    zone: Path, upper: Path, *, scratch: bool, until: ReadUntil = FOREVER
+) -> list[PathChange]:
     """All changes of a zone, those of a folder before those in it; with ``scratch`` also what can be dropped."""
     try:
-        return sorted(_Reader(str(zone), scratch, until, IgnoredFiles()).read(upper), key=lambda change: change.parts)
+        return sorted(
+            _Reader(str(zone), scratch, until, IgnoredFiles()).read(upper),
+            key=lambda change: change.parts,
+        )
     except OSError as error:
         raise UnknownChange(f"{error.filename}: {error.strerror}") from None
     except RecursionError:
@@ -186,17 +200,23 @@ class _Reader(Struct, frozen=True):
         yield from self._folder_itself((), upper, info, os.lstat(self.zone))
         yield from self._read(upper, Path(self.zone), (), opaque=False)
 
-    def _read(self, upper: Path, lower: Path | None, parts: tuple[str, ...], *, opaque: bool) -> Iterator[PathChange]:
+    def _read(
+        self, upper: Path, lower: Path | None, parts: tuple[str, ...], *, opaque: bool
+    ) -> Iterator[PathChange]:
         names = set()
         for name in os.listdir(upper):
             names.add(name)
-            yield from self._entry(upper / name, lower and lower / name, (*parts, name), opaque=opaque)
+            yield from self._entry(
+                upper / name, lower and lower / name, (*parts, name), opaque=opaque
+            )
         if opaque and lower is not None:
             for name in os.listdir(lower):
                 if name not in names:
                     yield from self._deleted((*parts, name), lower / name)
 
-    def _entry(self, upper: Path, lower: Path | None, parts: tuple[str, ...], *, opaque: bool) -> Iterator[PathChange]:
+    def _entry(
+        self, upper: Path, lower: Path | None, parts: tuple[str, ...], *, opaque: bool
+    ) -> Iterator[PathChange]:
         self.until.count()
         info = os.lstat(upper)
         before = _lstat(lower)
@@ -238,7 +258,9 @@ class _Reader(Struct, frozen=True):
         self, parts: tuple[str, ...], upper: Path, info: os.stat_result, before: os.stat_result
     ) -> Iterator[PathChange]:
         now, then = entry_of(upper, info), entry_of(upper, before)
-        is_closed = not now.mode & 0o200 and bool(os.listdir(upper))  # it has to be opened for what is in it
+        is_closed = not now.mode & 0o200 and bool(
+            os.listdir(upper)
+        )  # it has to be opened for what is in it
         if (now.mode, now.owner) != (then.mode, then.owner) or is_closed:
             yield PathChange(self.zone, parts, then, now)
 
@@ -255,7 +277,12 @@ class _Reader(Struct, frozen=True):
         content = before is not None and before.st_size == info.st_size  # else they differ anyway
         after = entry_of(upper, info, content=content)
         old = entry_of(lower, before, content=content) if lower and before else None
-        if old and lower and old.kind == after.kind == "file" and (old.size, old.detail) == (after.size, after.detail):
+        if (
+            old
+            and lower
+            and old.kind == after.kind == "file"
+            and (old.size, old.detail) == (after.size, after.detail)
+        ):
             _check_attributes(lower, upper)
         if old and _same(old, after) and info.st_nlink == 1:
             return
@@ -268,7 +295,12 @@ class _Reader(Struct, frozen=True):
         ):
             return
         change = PathChange(self.zone, parts, old, after)
-        if not self.scratch and change.what == "times" and info.st_nlink == 1 and change.path in self.ignored:
+        if (
+            not self.scratch
+            and change.what == "times"
+            and info.st_nlink == 1
+            and change.path in self.ignored
+        ):
             return
         yield change
 
@@ -301,7 +333,11 @@ def attributes_of(path: Path) -> dict[str, bytes]:
         if error.errno == errno.ENOTSUP:
             return {}
         raise
-    kept = [name for name in names if name.startswith(_KEPT) and (name.startswith(_SET) or not name.startswith(_OWN))]
+    kept = [
+        name
+        for name in names
+        if name.startswith(_KEPT) and (name.startswith(_SET) or not name.startswith(_OWN))
+    ]
     return {name: os.getxattr(path, name, follow_symlinks=False) for name in kept}
 
 
@@ -338,7 +374,11 @@ def without_set_id(change: PathChange) -> PathChange:
     if after is None or not after.mode & _SET_ID:
         return change
     had = 0
-    if before and before.kind == after.kind and (before.size, before.detail) == (after.size, after.detail):
+    if (
+        before
+        and before.kind == after.kind
+        and (before.size, before.detail) == (after.size, after.detail)
+    ):
         had = before.mode & _SET_ID
     elif before is None and after.kind == "folder":
         had = _inherited(change.path)
@@ -353,15 +393,22 @@ def _inherited(path: Path) -> int:
 
 def dump_change(change: PathChange) -> dict[str, Any]:
     """A change as JSON; names that are not UTF-8 stay what they are."""
-    entries = {name: asdict(entry) for name in ("before", "after") if (entry := getattr(change, name)) is not None}
+    entries = {
+        name: asdict(entry)
+        for name in ("before", "after")
+        if (entry := getattr(change, name)) is not None
+    }
     return {"zone": change.zone, "parts": change.parts, "loaded": change.loaded, **entries}
 
 
 def load_change(data: dict[str, Any]) -> PathChange:
     entries = [
-        Entry(**{**data[name], "owner": tuple(data[name]["owner"])}) if name in data else None for name in _SIDES
+        Entry(**{**data[name], "owner": tuple(data[name]["owner"])}) if name in data else None
+        for name in _SIDES
     ]
-    return PathChange(data["zone"], tuple(data["parts"]), entries[0], entries[1], data.get("loaded"))
+    return PathChange(
+        data["zone"], tuple(data["parts"]), entries[0], entries[1], data.get("loaded")
+    )
 
 
 _SIDES = ("before", "after")

@@ -47,7 +47,9 @@ class ZoneWalk:
         try:
             for zone in zones:
                 self._zones[zone] = os.open(zone, FOLDER)
-                with suppress(OSError):  # by this a cleaner sees that what is staged in the zone is in use
+                with suppress(
+                    OSError
+                ):  # by this a cleaner sees that what is staged in the zone is in use
                     fcntl.flock(self._zones[zone], fcntl.LOCK_SH | fcntl.LOCK_NB)
                 number = os.fstat(self._zones[zone]).st_ino
                 if os.path.realpath(zone) != zone or roots.get(zone, number) != number:
@@ -74,7 +76,11 @@ class ZoneWalk:
         """See that all changes are on disk before the journal, which lies ``beside``, goes."""
         many = len(changes) > SYNCED_EACH
         for zone, descriptor in self._zones.items():
-            if many or zone in self._copied or os.fstat(descriptor).st_dev != os.stat(beside).st_dev:
+            if (
+                many
+                or zone in self._copied
+                or os.fstat(descriptor).st_dev != os.stat(beside).st_dev
+            ):
                 sync_file_system(descriptor, zone)
             else:
                 sync_folders_of(change.path for change in changes if change.zone == zone)
@@ -128,16 +134,30 @@ class ZoneWalk:
         if now is None or before is None:
             same = now is before
         else:
-            same = (now.kind, now.number, now.changed) == (before.kind, before.number, before.changed)
-        if not same and not (now and before and now.kind == before.kind == "folder" and now.number == before.number):
+            same = (now.kind, now.number, now.changed) == (
+                before.kind,
+                before.number,
+                before.changed,
+            )
+        if not same and not (
+            now and before and now.kind == before.kind == "folder" and now.number == before.number
+        ):
             raise Stale(f"{shown(str(change.path))} was changed meanwhile")
-        goes = before and before.kind == "folder" and (change.after is None or change.after.kind != "folder")
-        if goes and (new := next((path for path in change.path.iterdir() if path not in paths), None)):
+        goes = (
+            before
+            and before.kind == "folder"
+            and (change.after is None or change.after.kind != "folder")
+        )
+        if goes and (
+            new := next((path for path in change.path.iterdir() if path not in paths), None)
+        ):
             raise Stale(f"{shown(str(new))} is new")
 
     def is_ours(self, change: PathChange) -> bool:
         """Is it as it was before or is to be after, or between the two?"""
-        return self.side_of(change) is not None or (change.what == "replaced" and self.look(change) is None)
+        return self.side_of(change) is not None or (
+            change.what == "replaced" and self.look(change) is None
+        )
 
     def side_of(self, change: PathChange) -> Side | None:
         """Whether it is now as before or as after; None for something else."""
@@ -166,7 +186,13 @@ class ZoneWalk:
         try:
             with self.parent(change) as target:
                 temporary = self._temporary(target, change)
-                os.link(_name(first), temporary, src_dir_fd=source, dst_dir_fd=target, follow_symlinks=False)
+                os.link(
+                    _name(first),
+                    temporary,
+                    src_dir_fd=source,
+                    dst_dir_fd=target,
+                    follow_symlinks=False,
+                )
                 os.rename(temporary, _name(change), src_dir_fd=target, dst_dir_fd=target)
                 with suppress(FileNotFoundError):  # a rename of two names of one file does nothing
                     os.unlink(temporary, dir_fd=target)
@@ -179,7 +205,10 @@ class ZoneWalk:
         The folder at this ``depth`` of the zone is there before the changes and after them.
         """
         now = self.look(change)
-        if now and (now.kind, now.size) == (wanted.kind, wanted.size):  # of another size it holds something else
+        if now and (now.kind, now.size) == (
+            wanted.kind,
+            wanted.size,
+        ):  # of another size it holds something else
             now = self.look(change, content=True)
             if now and (now.kind, now.detail) == (wanted.kind, wanted.detail):
                 return
@@ -220,7 +249,9 @@ class ZoneWalk:
         """Write the content of a file under its temporary name."""
         self._copied.add(change.zone)
         temporary = self._temporary(folder, change)
-        descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder)
+        descriptor = os.open(
+            temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder
+        )
         with open(descriptor, "r+b") as target, open(source, "rb") as content:
             copy_content(content.fileno(), target.fileno())
             _copy_attributes(content.fileno(), target.fileno())
@@ -250,7 +281,9 @@ class ZoneWalk:
                 case "file":
                     self._file(parent, change, now, wanted, source)
 
-    def _file(self, parent: int, change: PathChange, now: Entry | None, wanted: Entry, source: Path) -> None:
+    def _file(
+        self, parent: int, change: PathChange, now: Entry | None, wanted: Entry, source: Path
+    ) -> None:
         name = _name(change)
         if now is None or (now.kind, now.detail) != (wanted.kind, wanted.detail):
             depth = self._staged.pop(change.path, None)

@@ -27,13 +27,20 @@ def cap_zone(zone: Zone, parent_zones: Sequence[Zone]) -> Zone:
         known = ", ".join(f"/{outer.name} is {shown(str(outer.path))}" for outer in parent_zones)
         problem = f"zone '{zone.name}': {shown(str(zone.path))} lies outside the zones of the parent worker"
         raise WorkerError(zone.where, problem, hint=known or "the parent worker has no zones")
-    inside = [outer for outer in parent_zones if outer.path.is_relative_to(zone.path) and outer.path != zone.path]
+    inside = [
+        outer
+        for outer in parent_zones
+        if outer.path.is_relative_to(zone.path) and outer.path != zone.path
+    ]
     limits = [zone, around, *inside]
     write, delete = (
         Approval.strictest(*(one.write for one in limits)),
         Approval.strictest(*(one.delete for one in limits)),
     )
-    writes, deletes = [one for one in limits if one.write is write], [one for one in limits if one.delete is delete]
+    writes, deletes = (
+        [one for one in limits if one.write is write],
+        [one for one in limits if one.delete is delete],
+    )
     return replace(
         zone,
         mode=ZoneMode.RO if any(one.mode is ZoneMode.RO for one in limits) else zone.mode,
@@ -54,15 +61,26 @@ def cap_isolation(wanted: Isolation, parent: Isolation) -> Isolation:
     from forge_cli.sandbox.network.rules import narrowest_network
 
     level = max(
-        wanted.level, parent.level, key=(IsolationLevel.OFF, IsolationLevel.AUTO, IsolationLevel.REQUIRED).index
+        wanted.level,
+        parent.level,
+        key=(IsolationLevel.OFF, IsolationLevel.AUTO, IsolationLevel.REQUIRED).index,
     )
-    read = [path for path in wanted.read if any(path.is_relative_to(other) for other in parent.read)]
+    read = [
+        path for path in wanted.read if any(path.is_relative_to(other) for other in parent.read)
+    ]
     if parent.level is IsolationLevel.OFF:
         read = list(wanted.read)
     reached = narrowest_network(wanted.network, parent.network)
     limits = wanted.limits & parent.limits
     where = parent.network_where if wanted.network is True else wanted.network_where
-    return replace(wanted, level=level, network=reached, read=tuple(read), stated_limits=limits, network_where=where)
+    return replace(
+        wanted,
+        level=level,
+        network=reached,
+        read=tuple(read),
+        stated_limits=limits,
+        network_where=where,
+    )
 
 
 def seen_from(sandbox: Sandbox, other: Sandbox, path: str) -> str | None:

@@ -15,18 +15,31 @@ from forge_cli.sandbox.files.place import NotAFolder, Place, open_for_listing
 from forge_cli.sandbox.files.virtual import ParsedPath
 from forge_cli.sandbox.loaded import Find, LoadedFiles, fits_pattern, folded_parts
 from forge_cli.sandbox.names import folded, lookalike_key, shown
-from forge_cli.sandbox.protected import FOLDERS, TOOLS, WORKER_SUFFIX, WORKERS, is_secret, protected_among
+from forge_cli.sandbox.protected import (
+    FOLDERS,
+    TOOLS,
+    WORKER_SUFFIX,
+    WORKERS,
+    is_secret,
+    protected_among,
+)
 
 USER_EDITS = ("policy", "filesystem", "edits", NEW_ENTRY)
 _SAYS = {Approval.PRE_APPROVED: "pre-approves", Approval.BLOCKED: "blocks"}
 
 
-def require_capability(path: ParsedPath, place: Place, access: Access, zones: Sequence[Zone]) -> None:
+def require_capability(
+    path: ParsedPath, place: Place, access: Access, zones: Sequence[Zone]
+) -> None:
     """Refuse, in a sentence for the model, what the place does not allow."""
     if access.changes and place.zone.mode is ZoneMode.RO:
-        raise ToolError(f"zone '{place.zone.name}' is read-only, so {path} cannot be changed; {_writable(zones)}")
+        raise ToolError(
+            f"zone '{place.zone.name}' is read-only, so {path} cannot be changed; {_writable(zones)}"
+        )
     if place.kind == "special":
-        raise ToolError(f"{path} is a special file (a pipe, socket or device); only regular files can be used")
+        raise ToolError(
+            f"{path} is a special file (a pipe, socket or device); only regular files can be used"
+        )
     match access:
         case Access.READ:
             _check_file(path, place, "list it instead")
@@ -48,14 +61,18 @@ def _check_file(path: ParsedPath, place: Place, remedy: str) -> None:
 
 def _check_deletable(path: ParsedPath, place: Place, zones: Sequence[Zone]) -> None:
     if not place.parts:
-        raise ToolError(f"{path} is the folder of zone '{place.zone.name}' itself, which cannot be deleted")
+        raise ToolError(
+            f"{path} is the folder of zone '{place.zone.name}' itself, which cannot be deleted"
+        )
     if place.kind != "directory":
         if path.folder and place.info is not None:
             raise NotAFolder(f"{path} is not a folder; leave out what follows the name")
         return
     for zone in zones:
         if zone.path.is_relative_to(place.real):
-            raise ToolError(f"{path} holds the folder of zone '{zone.name}', so it cannot be deleted")
+            raise ToolError(
+                f"{path} holds the folder of zone '{zone.name}', so it cannot be deleted"
+            )
     with open_for_listing(place.folder, place.name) as folder:
         if os.listdir(folder):
             raise ToolError(f"{path} is a folder that is not empty; delete the files in it first")
@@ -74,7 +91,9 @@ def consent_verdict(place: Place, access: Access, own: OwnFiles) -> Verdict:
     approval = Approval.strictest(*(verdict.approval for verdict in verdicts))
     decisive = [verdict for verdict in verdicts if verdict.approval is approval]
     grants = decisive[0].grants if len(decisive) == 1 else ()
-    return replace(decisive[0], reason="; ".join(verdict.reason for verdict in decisive), grants=grants)
+    return replace(
+        decisive[0], reason="; ".join(verdict.reason for verdict in decisive), grants=grants
+    )
 
 
 def _verdicts(place: Place, access: Access, own: OwnFiles) -> Iterator[Verdict]:
@@ -97,7 +116,9 @@ def _write_verdicts(place: Place) -> Iterator[Verdict]:
     if place.kind == "file" and place.info and place.info.st_nlink > 1:
         yield _ask("the file has other names, perhaps outside the zone (hard links)", "hard links")
     if twin := _twin(place):
-        yield _ask(f"its name looks the same as the existing {shown(twin)}", "names that look alike")
+        yield _ask(
+            f"its name looks the same as the existing {shown(twin)}", "names that look alike"
+        )
 
 
 def _inside(zone: Zone) -> Verdict:
@@ -112,8 +133,19 @@ def _zone_verdict(zone: Zone, access: Access) -> Verdict:
         reason = f"{'writing' if write else 'deleting'} in zone '{zone.name}' needs your OK"
     else:
         reason = f"zone '{zone.name}' {_SAYS[approval]} {access.value}"
-    rule = f"the default zone '{zone.name}'" if zone.default else f"sandbox.zones.{zone.name}.approval.{access.value}"
-    return Verdict(approval, reason, rule, where or zone.where, by="rule", grants=((_zone_rule(zone, access),),))
+    rule = (
+        f"the default zone '{zone.name}'"
+        if zone.default
+        else f"sandbox.zones.{zone.name}.approval.{access.value}"
+    )
+    return Verdict(
+        approval,
+        reason,
+        rule,
+        where or zone.where,
+        by="rule",
+        grants=((_zone_rule(zone, access),),),
+    )
 
 
 def _zone_rule(zone: Zone, access: Access) -> GrantRule:
@@ -137,7 +169,9 @@ def _twin(place: Place) -> str | None:
     wanted = (*place.missing, place.name)[0]
     key = lookalike_key(wanted)
     with open_for_listing(place.folder) as folder:
-        alike = [name for name in os.listdir(folder) if name != wanted and lookalike_key(name) == key]
+        alike = [
+            name for name in os.listdir(folder) if name != wanted and lookalike_key(name) == key
+        ]
         return next((name for name in alike if not _is_same_file(place, name, folder)), None)
 
 
@@ -155,8 +189,13 @@ def secret_in(place: Place) -> str | None:
 
 def protected_in(place: Place) -> tuple[str, str] | None:
     """The name on the way to a place, or of a link that led there, that is protected, and why it is."""
-    ways = ((place.zone.path.name, place.parts), *((link.parent.name, (link.name,)) for link in place.links))
-    if found := next(filter(None, (protected_among(parts, around) for around, parts in ways)), None):
+    ways = (
+        (place.zone.path.name, place.parts),
+        *((link.parent.name, (link.name,)) for link in place.links),
+    )
+    if found := next(
+        filter(None, (protected_among(parts, around) for around, parts in ways)), None
+    ):
         return found
     around = list(place.zone.path.parts)
     for link in place.links:

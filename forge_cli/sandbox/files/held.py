@@ -95,7 +95,9 @@ class HeldFile(Struct, frozen=True):
             data = file.read(READ_MAX + 1)
             if len(data) > READ_MAX:
                 size = os.fstat(file.fileno()).st_size
-                raise ToolError(f"{self.asked} has {size} bytes, and at most {READ_MAX} are read as a whole")
+                raise ToolError(
+                    f"{self.asked} has {size} bytes, and at most {READ_MAX} are read as a whole"
+                )
             return data
 
     def read_lines(self, first: int, count: int | None = None) -> bytes:
@@ -200,9 +202,13 @@ def read_lines(file: BinaryIO, first: int, count: int | None, *, at_most: int, n
             found.append(piece)
             size += len(piece)
         if size > at_most:
-            raise ToolError(f"these lines of {name} have more than {at_most} bytes; read fewer lines at a time")
+            raise ToolError(
+                f"these lines of {name} have more than {at_most} bytes; read fewer lines at a time"
+            )
         ended = piece.endswith(b"\n")
         number += ended
     if first > 1 and not found:
-        raise ToolError(f"{name} has {counted(number - ended, 'line')}, so there is nothing at line {first}")
+        raise ToolError(
+            f"{name} has {counted(number - ended, 'line')}, so there is nothing at line {first}"
+        )
     return b"".join(found)

@@ -61,7 +61,13 @@ class FileOperations(ABC):
 
     @abstractmethod
     def hold(
-        self, path: str, access: Access, expected: str | None = None, *, follow: bool = True, folders: bool = False
+        self,
+        path: str,
+        access: Access,
+        expected: str | None = None,
+        *,
+        follow: bool = True,
+        folders: bool = False,
     ) -> AbstractContextManager[HeldFile]:
         """Hold what a path leads to for one access that its zone is capable of; ``Stale`` if it is not ``expected``.
 
@@ -102,7 +108,9 @@ class FileOperations(ABC):
             return sorted(ListedName(zone.name, "directory", enters=True) for zone in self.zones)
         return sorted(self._entries(path, self._name))
 
-    def _entries(self, path: str, make: Callable[[Place, os.DirEntry[str]], T | None]) -> Sequence[T]:
+    def _entries(
+        self, path: str, make: Callable[[Place, os.DirEntry[str]], T | None]
+    ) -> Sequence[T]:
         with self.hold(path, Access.LIST) as held:
             if held.place.info is None:
                 raise ToolError(f"{shown(path)} does not exist")
@@ -112,7 +120,9 @@ class FileOperations(ABC):
                 entries = (entry for entry in found if entry.name not in hidden)
                 return [made for entry in entries if (made := make(held.place, entry)) is not None]
 
-    def read_bytes(self, path: str, *, limit: int | None = None, expected: str | None = None) -> bytes:
+    def read_bytes(
+        self, path: str, *, limit: int | None = None, expected: str | None = None
+    ) -> bytes:
         """The content of a regular file, or its first ``limit`` bytes; a very large one is not read as a whole."""
         with self.hold(path, Access.READ, expected) as held:
             return held.read(limit)
@@ -128,7 +138,12 @@ class FileOperations(ABC):
             return held.place.info if held.kind == "file" else None
 
     def write_bytes(
-        self, path: str, data: bytes, *, expected: str | None = None, like: os.stat_result | None = None
+        self,
+        path: str,
+        data: bytes,
+        *,
+        expected: str | None = None,
+        like: os.stat_result | None = None,
     ) -> None:
         """Replace a file as a whole, or make it, with the folders above it.
 

@@ -89,7 +89,9 @@ def kind_of(mode: int) -> FileKind:
 @contextmanager
 def open_for_listing(folder: int, name: str = ".") -> Iterator[int]:
     """A descriptor by which a folder can be listed: ``folder`` itself, or the one called ``name`` in it."""
-    descriptor = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    descriptor = os.open(
+        name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder
+    )
     try:
         yield descriptor
     finally:
@@ -128,7 +130,9 @@ class _Trail(Struct, frozen=True):
     links: tuple[Path, ...]
 
 
-def locate_place(path: ParsedPath, base: Path, zones: Sequence[Zone], *, through_last: bool = True) -> Place:
+def locate_place(
+    path: ParsedPath, base: Path, zones: Sequence[Zone], *, through_last: bool = True
+) -> Place:
     """The place that a path leads to, in any zone; with ``through_last`` off, a link at its end itself.
 
     The caller closes its ``folder``.
@@ -137,7 +141,9 @@ def locate_place(path: ParsedPath, base: Path, zones: Sequence[Zone], *, through
         trail = _trail(path, base, zones, through_last=through_last)
         with suppress(_Moved):
             return _pin(path, trail, zones, through_last=through_last)
-    raise ToolError(f"{path} keeps changing while it is opened; try again when nothing else writes there")
+    raise ToolError(
+        f"{path} keeps changing while it is opened; try again when nothing else writes there"
+    )
 
 
 def _trail(path: ParsedPath, base: Path, zones: Sequence[Zone], *, through_last: bool) -> _Trail:
@@ -172,7 +178,9 @@ def _follow(path: ParsedPath, base: Path, *, through_last: bool) -> _Trail:
             continue
         links.append(Path(here))
         if len(links) > _LINKS_MAX:
-            raise ToolError(f"{path} leads through too many links, or in a circle; name the file itself")
+            raise ToolError(
+                f"{path} leads through too many links, or in a circle; name the file itself"
+            )
         pending.extend(reversed(target.split("/")))
         real = "/" if target.startswith("/") else real
     return _Trail(Path(real), tuple(links))
@@ -258,7 +266,9 @@ def _open_root(zone: Zone) -> int:
     except OSError as error:
         os.close(folder)
         reason = error.strerror or "it cannot be opened"
-        raise ToolError(f"the folder of zone '{zone.name}' is not what it was at the start: {reason}") from None
+        raise ToolError(
+            f"the folder of zone '{zone.name}' is not what it was at the start: {reason}"
+        ) from None
     return folder
 
 

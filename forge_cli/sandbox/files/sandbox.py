@@ -86,8 +86,13 @@ class Sandbox(FileOperations):
         """For programs: zones whose paths are relative to the working directory; folders to write in are made."""
         folder = Path(workspace or ".").resolve()
         home = user_home()
-        placed = [replace(zone, name=require_zone_name(zone.name), path=folder / zone.path) for zone in zones]
-        return cls(require_distinct(open_zone(zone, user_home=home) for zone in placed), workspace=folder)
+        placed = [
+            replace(zone, name=require_zone_name(zone.name), path=folder / zone.path)
+            for zone in zones
+        ]
+        return cls(
+            require_distinct(open_zone(zone, user_home=home) for zone in placed), workspace=folder
+        )
 
     @property
     def zones(self) -> tuple[Zone, ...]:
@@ -120,7 +125,9 @@ class Sandbox(FileOperations):
         except NotAFolder as nothing:
             if access is not Access.INFO:
                 raise
-            return JudgedPath(use, use.path, None, Verdict(Approval.PRE_APPROVED, str(nothing), by="rule"))
+            return JudgedPath(
+                use, use.path, None, Verdict(Approval.PRE_APPROVED, str(nothing), by="rule")
+            )
 
     def parse(self, path: str) -> ParsedPath:
         """A path as it was written, understood: its zone, and the place in it."""
@@ -139,7 +146,13 @@ class Sandbox(FileOperations):
         return spell_path(self.parse(path), self._zones, self.workspace)
 
     def hold(
-        self, path: str, access: Access, expected: str | None = None, *, follow: bool = True, folders: bool = False
+        self,
+        path: str,
+        access: Access,
+        expected: str | None = None,
+        *,
+        follow: bool = True,
+        folders: bool = False,
     ) -> AbstractContextManager[HeldFile]:
         return self.hold_for(None, path, access, expected, follow=follow, folders=folders)
 
@@ -160,20 +173,26 @@ class Sandbox(FileOperations):
             access = _access_by_kind(place, access) if folders else access
             require_capability(asked, place, access, self._zones)
             if expected is not None and place.virtual != expected:
-                raise Stale(f"{asked} led to {shown(expected)} when it was judged, and to {shown(place.virtual)} now")
+                raise Stale(
+                    f"{asked} led to {shown(expected)} when it was judged, and to {shown(place.virtual)} now"
+                )
             if rights:
                 rights.require(asked, place, access)
             if access is Access.WRITE:
                 self.written.add(str(place.real))
             from forge_cli.sandbox.files.held import HeldFile
 
-            yield HeldFile(asked, place, rights.note_change if rights else _forget_change, self.open_changes)
+            yield HeldFile(
+                asked, place, rights.note_change if rights else _forget_change, self.open_changes
+            )
 
     @contextmanager
     def _locate(self, asked: ParsedPath, *, follow: bool) -> Iterator[Place]:
         """Hold a place until the end; what the system refuses is told to the model."""
         if asked.base is None:
-            raise ToolError(f"{asked} is the list of zones and cannot be used as a file; list it instead")
+            raise ToolError(
+                f"{asked} is the list of zones and cannot be used as a file; list it instead"
+            )
         try:
             place = locate_place(asked, asked.base, self._zones, through_last=follow)
         except NoZone as error:
@@ -266,9 +285,17 @@ class CallSandbox(FileOperations):
         return self.sandbox.resolve(path, access)
 
     def hold(
-        self, path: str, access: Access, expected: str | None = None, *, follow: bool = True, folders: bool = False
+        self,
+        path: str,
+        access: Access,
+        expected: str | None = None,
+        *,
+        follow: bool = True,
+        folders: bool = False,
     ) -> AbstractContextManager[HeldFile]:
-        return self.sandbox.hold_for(self._rights, path, access, expected, follow=follow, folders=folders)
+        return self.sandbox.hold_for(
+            self._rights, path, access, expected, follow=follow, folders=folders
+        )
 
 
 class AccessRights:
@@ -295,7 +322,9 @@ class AccessRights:
         """Raise a ToolError if the call has no right to this access, and ``Stale`` if the place has changed."""
         declared = self._places.get(asked.text)
         if declared not in (None, place.virtual):
-            raise Stale(f"{asked} led to {shown(declared)} when it was judged, and to {shown(place.virtual)} now")
+            raise Stale(
+                f"{asked} led to {shown(declared)} when it was judged, and to {shown(place.virtual)} now"
+            )
         if access.changes and not self._changes:
             raise ToolError(f"{asked} was not touched: a check or a preview of a call only looks")
         if access not in _DECLARATIONS:

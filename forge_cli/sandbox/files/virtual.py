@@ -103,7 +103,11 @@ class NoZone(ToolError):
 def no_zone(text: str, zones: Sequence[Zone]) -> NoZone:
     """The refusal of a path that no zone covers, with what to use instead."""
     first = text.split("/", 1)[0]
-    remedy = f"use {shown('/' + text)}" if any(zone.name == first for zone in zones) else _zone_list(zones)
+    remedy = (
+        f"use {shown('/' + text)}"
+        if any(zone.name == first for zone in zones)
+        else _zone_list(zones)
+    )
     return NoZone(f"{shown(text)} is in no zone; {remedy}")
 
 
@@ -132,7 +136,9 @@ def _check_names(text: str, steps: Sequence[str]) -> None:
         if problem := unusable(step):
             raise ToolError(f"the name {shown(step)} {problem}; choose another name")
     if len(text.encode()) >= PATH_MAX:
-        raise ToolError(f"the path {shown(text)} is longer than {PATH_MAX - 1} bytes; choose a shorter one")
+        raise ToolError(
+            f"the path {shown(text)} is longer than {PATH_MAX - 1} bytes; choose a shorter one"
+        )
 
 
 def _zone_list(zones: Sequence[Zone]) -> str:

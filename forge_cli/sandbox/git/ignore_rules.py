@@ -60,7 +60,9 @@ class IgnoreRun(Struct, frozen=True):
 def parse_rules(data: bytes) -> tuple[IgnoreRun, ...]:
     """The rules of a file, the last ones first: they decide."""
     lines = data.removeprefix(b"\xef\xbb\xbf").decode("latin-1").split("\n")
-    rules = [rule for line in reversed(lines) if (rule := IgnoreRule.parse(line.removesuffix("\r")))]
+    rules = [
+        rule for line in reversed(lines) if (rule := IgnoreRule.parse(line.removesuffix("\r")))
+    ]
     runs = [(negated, list(run)) for negated, run in groupby(rules, key=lambda rule: rule.negated)]
     return tuple(
         IgnoreRun(

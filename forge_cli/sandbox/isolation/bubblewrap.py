@@ -41,7 +41,9 @@ class Bubblewrap(Struct, frozen=True):
     def wrap(self, argv: Sequence[str], cwd: Path, reach: CommandReach) -> Iterator[Command]:
         alone = _ALONE if reach.network else (*_ALONE, "--unshare-net")
         with ExitStack() as opened:
-            mounts = _Mounts(opened, reach.room, adds_names=any(rule.seen_as for rule in reach.rules))
+            mounts = _Mounts(
+                opened, reach.room, adds_names=any(rule.seen_as for rule in reach.rules)
+            )
             for rule in reach.rules:
                 mounts.add(rule)
             folder = os.path.realpath(cwd)
@@ -49,7 +51,17 @@ class Bubblewrap(Struct, frozen=True):
             # a working directory that is hidden is there all the same, and empty
             host = _host_by_parts(mounts.emptied) if mounts.adds_names else _HOST
             seen = (*host, *_KERNEL, *mounts.options, "--dir", folder, *mounts.last)
-            command = (self.program, *alone, *_POWERLESS, *filters, *seen, "--chdir", folder, "--", *argv)
+            command = (
+                self.program,
+                *alone,
+                *_POWERLESS,
+                *filters,
+                *seen,
+                "--chdir",
+                folder,
+                "--",
+                *argv,
+            )
             yield Command(command, mounts.descriptors, contained=True)
 
 
@@ -123,7 +135,11 @@ class _Mounts:
     def _can_be_left_out(self, path: str) -> bool:
         """Return True for an entry of ``/`` that has nothing mounted below it yet: a mount less is time saved."""
         is_entry = os.path.dirname(path) == "/"
-        return is_entry and self.adds_names and not any(name.startswith(f"{path}/") for name in self._named)
+        return (
+            is_entry
+            and self.adds_names
+            and not any(name.startswith(f"{path}/") for name in self._named)
+        )
 
     def _exactly(self, rule: ReachRule) -> str:
         descriptor = open_exactly(rule.source or rule.path)

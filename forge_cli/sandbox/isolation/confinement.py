@@ -26,12 +26,54 @@ from forge_cli.sandbox.names import folded
 from forge_cli.sandbox.protected import FOLDERS, PAIRED
 
 HIDDEN = (
-    *(".ssh", ".aws", ".gnupg", ".config/gcloud", ".azure", ".kube", ".docker", ".config/gh", ".password-store"),
-    *(".local/share/keyrings", ".netrc", ".npmrc", ".pypirc", ".git-credentials", ".config/git/credentials"),
-    *(".cargo/credentials", ".cargo/credentials.toml", ".vault-token", ".Xauthority", ".config/rclone", ".pgpass"),
-    *(".config/containers", ".config/sops", ".config/doctl", ".config/github-copilot", ".config/google-chrome"),
-    *(".config/chromium", ".config/BraveSoftware", ".config/op", ".config/Code", ".config/hub", ".config/pip"),
-    *(".cache/huggingface/token", ".local/share/uv/credentials", ".config/uv/credentials.toml", ".condarc"),
+    *(
+        ".ssh",
+        ".aws",
+        ".gnupg",
+        ".config/gcloud",
+        ".azure",
+        ".kube",
+        ".docker",
+        ".config/gh",
+        ".password-store",
+    ),
+    *(
+        ".local/share/keyrings",
+        ".netrc",
+        ".npmrc",
+        ".pypirc",
+        ".git-credentials",
+        ".config/git/credentials",
+    ),
+    *(
+        ".cargo/credentials",
+        ".cargo/credentials.toml",
+        ".vault-token",
+        ".Xauthority",
+        ".config/rclone",
+        ".pgpass",
+    ),
+    *(
+        ".config/containers",
+        ".config/sops",
+        ".config/doctl",
+        ".config/github-copilot",
+        ".config/google-chrome",
+    ),
+    *(
+        ".config/chromium",
+        ".config/BraveSoftware",
+        ".config/op",
+        ".config/Code",
+        ".config/hub",
+        ".config/pip",
+    ),
+    *(
+        ".cache/huggingface/token",
+        ".local/share/uv/credentials",
+        ".config/uv/credentials.toml",
+        ".condarc",
+    ),
 )
 """Below the user's home, besides forge's own folder: hidden even where a zone, a toolchain or ``read`` shows more."""
 FORGE = ".forge"
@@ -45,7 +87,16 @@ _RESERVED = frozenset(
 """Names in ``/`` in which programs look for code and settings by themselves, also on a machine that lacks one."""
 PROTECTED_AT_MOST = 200
 HOOKS, INFO, MODULES = "hooks", "info", "modules"
-_NAMES = (HOOKS, "config", "config.worktree", "commondir", MODULES, f"{INFO}/attributes", "remotes", "branches")
+_NAMES = (
+    HOOKS,
+    "config",
+    "config.worktree",
+    "commondir",
+    MODULES,
+    f"{INFO}/attributes",
+    "remotes",
+    "branches",
+)
 _WORKTREE_NAMES = ("commondir", "config.worktree", "gitdir")
 
 
@@ -131,7 +182,10 @@ class Confinement:
         )
 
     def rules(
-        self, readable: Iterable[Path] = (), writable: Iterable[Path] = (), names: Sequence[str] | None = None
+        self,
+        readable: Iterable[Path] = (),
+        writable: Iterable[Path] = (),
+        names: Sequence[str] | None = None,
     ) -> list[ReachRule]:
         """All that matter, from the outside in.
 
@@ -140,9 +194,13 @@ class Confinement:
         """
         found: list[ReachRule] = []
         reaches: dict[Path, Reach] = {}
-        wanted = set(self._wanted(readable, set(writable), self.names() if names is None else names))
+        wanted = set(
+            self._wanted(readable, set(writable), self.names() if names is None else names)
+        )
         for rule in sorted(wanted, key=lambda rule: (len(rule.path.parts), rule.reach)):
-            around = next((reaches[path] for path in (rule.path, *rule.path.parents) if path in reaches), None)
+            around = next(
+                (reaches[path] for path in (rule.path, *rule.path.parents) if path in reaches), None
+            )
             if _matters(rule.reach, around):
                 found.append(rule)
                 reaches[rule.path] = rule.reach
@@ -155,7 +213,9 @@ class Confinement:
         for zone, name in zone_mounts(self.zones).items():
             around = (reaches[path] for path in (zone, *zone.parents) if path in reaches)
             found.append(ReachRule(zone, next(around, Reach.READ), name))
-            inside = (rule for rule in rules if rule.path.is_relative_to(zone) and rule.path != zone)
+            inside = (
+                rule for rule in rules if rule.path.is_relative_to(zone) and rule.path != zone
+            )
             found += (replace(rule, seen_as=name / rule.path.relative_to(zone)) for rule in inside)
         return found
 
@@ -169,13 +229,18 @@ class Confinement:
         writable = zone is not None and zone.mode is ZoneMode.RW and folder != zone.path
         return writable and FORGE not in map(folded, folder.parts)
 
-    def _wanted(self, readable: Iterable[Path], writable: set[Path], names: Sequence[str]) -> Iterator[ReachRule]:
+    def _wanted(
+        self, readable: Iterable[Path], writable: set[Path], names: Sequence[str]
+    ) -> Iterator[ReachRule]:
         # sockets of daemons lie in /run, and other people's files in /tmp
         private = [path for path in self.hidden if path in self.private]
         temporary = _existing(["/tmp"], Reach.PRIVATE)  # noqa: S108
         yield from (replace(rule, source=self.temporary) for rule in temporary)
         yield from _existing(["/dev/shm", *private], Reach.PRIVATE)  # noqa: S108
-        yield from _existing(["/run", "/var/run", *(path for path in self.hidden if path not in private)], Reach.HIDDEN)
+        yield from _existing(
+            ["/run", "/var/run", *(path for path in self.hidden if path not in private)],
+            Reach.HIDDEN,
+        )
         always = [] if self.workspace in self.homes else [self.workspace]
         needed = ["/etc/resolv.conf"] if self.network else []
         yield from _existing([*always, *self.shown, *readable, *needed], Reach.SHOWN)
@@ -187,7 +252,9 @@ class Confinement:
         yield from (rule for rule in held if rule.path not in writable.union(self._writable()))
         for folder in writable:
             yield ReachRule(folder, Reach.PINNED)
-            yield from _existing([folder / INFO], Reach.PINNED)  # it must not be moved away with the setting in it
+            yield from _existing(
+                [folder / INFO], Reach.PINNED
+            )  # it must not be moved away with the setting in it
             yield from _existing(hooks_in(folder), Reach.PROTECTED)
         around = set(chain.from_iterable(map(_two_around, names)))
         pinned = (folder for folder in around if folded(os.path.basename(folder)) in PAIRED)
@@ -199,7 +266,11 @@ class Confinement:
         for root in self._writable():
             for path in held:
                 if path.is_relative_to(root):
-                    yield from (folder for folder in path.parents if folder != root and folder.is_relative_to(root))
+                    yield from (
+                        folder
+                        for folder in path.parents
+                        if folder != root and folder.is_relative_to(root)
+                    )
 
     def _writable(self) -> list[Path]:
         return [zone.path for zone in self.zones if zone.mode is ZoneMode.RW]
@@ -212,7 +283,11 @@ class Confinement:
         """
         apart = frozenset(str(path) for path in (*self.hidden, *(zone.path for zone in self.zones)))
         imported = map(str, self._importable())
-        return (*self.protected_scan.names(map(str, self._writable()), apart), *self.made(), *imported)
+        return (
+            *self.protected_scan.names(map(str, self._writable()), apart),
+            *self.made(),
+            *imported,
+        )
 
     def not_held(self, *, weaker: bool) -> tuple[Path, ...]:
         """The paths that are protected and can be changed all the same, of those in writable zones.
@@ -222,7 +297,10 @@ class Confinement:
         links = [path for path in map(Path, self.loose) if path.is_symlink()]
         held = [*self.protected, *self._importable()] if weaker else []
         roots = self._writable()
-        return (*links, *(path for path in held if any(path.is_relative_to(root) for root in roots)))
+        return (
+            *links,
+            *(path for path in held if any(path.is_relative_to(root) for root in roots)),
+        )
 
     def _importable(self) -> list[Path]:
         """The modules and packages that there are now in the folders from which forge imports."""
@@ -243,9 +321,13 @@ class Confinement:
 
     def made(self) -> dict[str, None]:
         """The file that was made in place of an own one that was missing or a link: itself, or a link on its way."""
-        made = (Path(place) for place, leads in self.loose.items() if _leads(place) not in (None, leads))
+        made = (
+            Path(place) for place, leads in self.loose.items() if _leads(place) not in (None, leads)
+        )
         ways = ((*reversed(place.parents), place) for place in made)
-        return dict.fromkeys(str(next((way for way in each if way.is_symlink()), each[-1])) for each in ways)
+        return dict.fromkeys(
+            str(next((way for way in each if way.is_symlink()), each[-1])) for each in ways
+        )
 
     def _held(self, names: Sequence[str]) -> Iterator[str]:
         """The names one by one, as long as they are not too many to mount; then the folder in the zone around them."""
@@ -262,13 +344,19 @@ def zone_mounts(zones: Iterable[Zone]) -> dict[Path, Path]:
     """The folders of zones that can be shown in ``/`` by the zone's name: where nothing has it, or would look there."""
     searched = {Path(entry).parts[1:2] for entry in os.environ.get("PATH", "").split(os.pathsep)}
     names = {zone.path: Path("/", zone.name) for zone in zones if zone.name not in _RESERVED}
-    return {path: name for path, name in names.items() if not os.path.lexists(name) and name.parts[1:] not in searched}
+    return {
+        path: name
+        for path, name in names.items()
+        if not os.path.lexists(name) and name.parts[1:] not in searched
+    }
 
 
 def zone_names(zones: Sequence[Zone]) -> tuple[str, ...]:
     """The zones that a command finds by name, where the mechanism shows names."""
     shown = zone_mounts(zones)
-    return tuple(zone.name for zone in zones if zone.path in shown or zone.path == Path("/", zone.name))
+    return tuple(
+        zone.name for zone in zones if zone.path in shown or zone.path == Path("/", zone.name)
+    )
 
 
 def confinement_for(
@@ -291,9 +379,15 @@ def confinement_for(
     homes = tuple(dict.fromkeys(map(_real, user_homes)))
     search = os.environ.get("PATH", "")
     named = [path for path in map(_real, read) if not path.is_relative_to(own)]
-    found = {path for home, path in find_toolchains(homes, search) if not _is_in_another(path, home, homes)}
+    found = {
+        path
+        for home, path in find_toolchains(homes, search)
+        if not _is_in_another(path, home, homes)
+    }
     shown = {*named, *(path for path in found if found.isdisjoint(path.parents))}
-    open_zones = tuple(replace(zone, mode=ZoneMode.RO) if _is_closed(zone, own) else zone for zone in zones)
+    open_zones = tuple(
+        replace(zone, mode=ZoneMode.RO) if _is_closed(zone, own) else zone for zone in zones
+    )
     protected = tuple(protected)  # it is walked through twice
     visible = [place, *shown, *(zone.path for zone in open_zones)]
     hidden: list[Path] = []
@@ -309,7 +403,9 @@ def confinement_for(
         shown=tuple(sorted(shown)),
         links=tuple(dict.fromkeys(links)),
         protected=tuple(map(_real, protected)),
-        loose=dict(_loose(protected, [zone.path for zone in open_zones if zone.mode is ZoneMode.RW])),
+        loose=dict(
+            _loose(protected, [zone.path for zone in open_zones if zone.mode is ZoneMode.RW])
+        ),
         network=network,
         room=room,
     )
@@ -341,18 +437,26 @@ def _hidden(home: Path, visible: Sequence[Path]) -> Iterator[Path]:
         yield home
         around = _prefix(home)
         seen = tuple(map(_prefix, visible))
-        secret = {place: real for place, real in secret.items() if _is_visible(place, real, around, seen)}
+        secret = {
+            place: real for place, real in secret.items() if _is_visible(place, real, around, seen)
+        }
     yield from dict.fromkeys(secret.values())
 
 
 def _is_in_another(path: Path, home: Path, homes: Iterable[Path]) -> bool:
     """Does it belong to another home, which lies in this one?"""
-    return any(path.is_relative_to(other) for other in homes if other != home and other.is_relative_to(home))
+    return any(
+        path.is_relative_to(other)
+        for other in homes
+        if other != home and other.is_relative_to(home)
+    )
 
 
 def _is_visible(place: Path, real: Path, home: str, visible: tuple[str, ...]) -> bool:
     """Home and visible folders are given as the texts that paths in them begin with."""
-    return not _prefix(real).startswith(home) or any(_prefix(path).startswith(visible) for path in (place, real))
+    return not _prefix(real).startswith(home) or any(
+        _prefix(path).startswith(visible) for path in (place, real)
+    )
 
 
 def _prefix(path: Path) -> str:
@@ -366,7 +470,9 @@ def _real(path: Path) -> Path:
 
 def _is_closed(zone: Zone, own: Path) -> bool:
     """May only people write there, or no tool? What a command writes is not asked about file by file."""
-    of_people = zone.path.is_relative_to(own) or any(folded(part) in FOLDERS for part in zone.path.parts)
+    of_people = zone.path.is_relative_to(own) or any(
+        folded(part) in FOLDERS for part in zone.path.parts
+    )
     return of_people or zone.write is Approval.BLOCKED
 
 
@@ -416,7 +522,9 @@ class KeptHooks:
                     with suppress(FileExistsError):
                         (folder / name).mkdir()
             places += hooks_in(folder)
-        self._before = {place: _target(place) for place in places if place.is_symlink() or not place.exists()}
+        self._before = {
+            place: _target(place) for place in places if place.is_symlink() or not place.exists()
+        }
 
     def restore(self) -> list[str]:
         """Put everything back; returns what could not be."""

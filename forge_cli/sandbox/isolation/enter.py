@@ -13,7 +13,13 @@ from collections.abc import Callable
 RESTRICT_SELF = 446
 FAILED, NOT_FOUND, NOT_EXECUTABLE = 125, 127, 126
 
-_PR_SET_PDEATHSIG, _PR_SET_SECCOMP, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS, _PR_CAP_AMBIENT = 1, 22, 24, 38, 47
+_PR_SET_PDEATHSIG, _PR_SET_SECCOMP, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS, _PR_CAP_AMBIENT = (
+    1,
+    22,
+    24,
+    38,
+    47,
+)
 _SECCOMP_FILTER, _AMBIENT_CLEAR, _CAPABILITY_VERSION, _JOIN_SESSION_KEYRING = 2, 4, 0x20080522, 1
 _KEYCTL = {"x86_64": 250}.get(os.uname().machine, 219)
 _FILTER_STEP = 8
@@ -26,7 +32,10 @@ class _Program(ctypes.Structure):
 
 
 def _call(function: Callable[..., int], *arguments: object) -> None:
-    if function(*(ctypes.c_ulong(each) if isinstance(each, int) else each for each in arguments)) < 0:
+    if (
+        function(*(ctypes.c_ulong(each) if isinstance(each, int) else each for each in arguments))
+        < 0
+    ):
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
@@ -61,8 +70,13 @@ def main(ruleset: int, filters: int, folder: str, argv: list[str]) -> int:
     except OSError as error:
         return _report(FAILED, f"nothing was started: it cannot be confined: {error.strerror}")
     os.environ["TMPDIR"] = folder
-    os.environ.setdefault("XDG_CACHE_HOME", os.path.join(folder, ".cache"))  # the home is not written to
-    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and the command would inherit that
+    os.environ.setdefault(
+        "XDG_CACHE_HOME", os.path.join(folder, ".cache")
+    )  # the home is not written to
+    for number in (
+        signal.SIGPIPE,
+        signal.SIGXFSZ,
+    ):  # Python ignores them, and the command would inherit that
         signal.signal(number, signal.SIG_DFL)
     try:
         os.execvp(argv[0], argv)  # noqa: S606

@@ -20,7 +20,13 @@ from msgspec.structs import replace
 from forge_cli.core.errors import Mark, ToolError, WorkerError
 from forge_cli.core.notify import COMMANDS
 from forge_cli.core.zones import Zone, ZoneMode
-from forge_cli.sandbox.isolation.confinement import CommandReach, Confinement, KeptHooks, Reach, ReachRule
+from forge_cli.sandbox.isolation.confinement import (
+    CommandReach,
+    Confinement,
+    KeptHooks,
+    Reach,
+    ReachRule,
+)
 from forge_cli.sandbox.isolation.kept_files import KeptFiles
 from forge_cli.sandbox.isolation.protected_scan import set_aside, with_folders
 from forge_cli.sandbox.processes.command import Command
@@ -61,7 +67,9 @@ class Mechanism(Protocol):
         """The promise of isolation that it does not keep; None where it keeps all of them."""
         ...
 
-    def wrap(self, argv: Sequence[str], cwd: Path, reach: CommandReach) -> AbstractContextManager[Command]:
+    def wrap(
+        self, argv: Sequence[str], cwd: Path, reach: CommandReach
+    ) -> AbstractContextManager[Command]:
         """The command that runs ``argv`` confined."""
         ...
 
@@ -141,15 +149,23 @@ class Confined(Struct, frozen=True):
         return f"{name} (renamed to {renamed})" if renamed else name
 
     def __call__(self, argv: Sequence[str], cwd: Path) -> AbstractContextManager[Command]:
-        return self._confine(argv, cwd) if self.proxy is None else self._confine_behind(self.proxy, argv, cwd)
+        return (
+            self._confine(argv, cwd)
+            if self.proxy is None
+            else self._confine_behind(self.proxy, argv, cwd)
+        )
 
     @contextmanager
-    def _confine_behind(self, proxy: NetworkProxy, argv: Sequence[str], cwd: Path) -> Iterator[Command]:
+    def _confine_behind(
+        self, proxy: NetworkProxy, argv: Sequence[str], cwd: Path
+    ) -> Iterator[Command]:
         with (
             proxy.opened(argv) as (start, descriptor, companion),
             self._confine(start, cwd, proxy.readable) as command,
         ):
-            yield replace(command, descriptors=(*command.descriptors, descriptor), companions=(companion,))
+            yield replace(
+                command, descriptors=(*command.descriptors, descriptor), companions=(companion,)
+            )
 
     def _confine(
         self, argv: Sequence[str], cwd: Path, readable: Iterable[Path] = ()
@@ -161,7 +177,12 @@ class Confined(Struct, frozen=True):
         rules += [ReachRule(path, Reach.WRITE) for path in self.shared]
         network, room = self.confinement.network, self.confinement.room
         placed = rules if self.place is None else [self.place(rule) for rule in rules]
-        reach = CommandReach(rules=placed, network=network, sockets=self.opens_sockets or self.shows_sockets, room=room)
+        reach = CommandReach(
+            rules=placed,
+            network=network,
+            sockets=self.opens_sockets or self.shows_sockets,
+            room=room,
+        )
         return self.mechanism.wrap(argv, cwd, reach)
 
 
@@ -172,7 +193,9 @@ def find_isolation(level: IsolationLevel, *, where: Mark | None = None) -> Mecha
     found = best_mechanism()
     if level is IsolationLevel.REQUIRED and (found is None or found.weakness):
         message = f"isolation is required, and this machine has {_lack(found)}"
-        raise WorkerError(where, message, hint="install bubblewrap (bwrap) 0.8 or newer, or use 'isolation: auto'")
+        raise WorkerError(
+            where, message, hint="install bubblewrap (bwrap) 0.8 or newer, or use 'isolation: auto'"
+        )
     return found
 
 
@@ -232,8 +255,12 @@ def is_confining(found: Mechanism) -> bool:
 
 
 def _untried(found: Mechanism, number: int) -> WorkerError:
-    problem = f"it cannot be found out whether {found.name} confines commands: {os.strerror(number)}"
-    return WorkerError(None, problem, hint="end other programs or raise the limits (ulimit -a), and try again")
+    problem = (
+        f"it cannot be found out whether {found.name} confines commands: {os.strerror(number)}"
+    )
+    return WorkerError(
+        None, problem, hint="end other programs or raise the limits (ulimit -a), and try again"
+    )
 
 
 def _confines(found: Mechanism, folder: Path) -> bool:
@@ -243,9 +270,13 @@ def _confines(found: Mechanism, folder: Path) -> bool:
     (hidden / "file").write_text(_SECRET)
     zones = (Zone("around", folder), Zone("inside", inside, ZoneMode.RW))
     confinement = Confinement(zones=zones, workspace=inside, hidden=(hidden,))
-    with Confined(found, confinement)(["/bin/sh", "-c", _TRY, "sh", str(folder)], inside) as command:
+    with Confined(found, confinement)(
+        ["/bin/sh", "-c", _TRY, "sh", str(folder)], inside
+    ) as command:
         code, output, problem = _try(command)
-    if code and (number := next((each for each in _WANT if os.strerror(each).encode() in problem), None)):
+    if code and (
+        number := next((each for each in _WANT if os.strerror(each).encode() in problem), None)
+    ):
         raise _untried(found, number)
     wrote = [(place / "file").exists() for place in (inside, outside)]
     return code == 0 and wrote == [True, False] and _SECRET.encode() not in output

@@ -36,7 +36,9 @@ class _Entry(Struct, frozen=True):
             return True  # what lies in it is looked at by itself
         if self.stamp == other.stamp and any(self.stamp):
             return True
-        return self.mode == other.mode and self.content is not None and self.content == other.content
+        return (
+            self.mode == other.mode and self.content is not None and self.content == other.content
+        )
 
 
 class FileKeeper:
@@ -97,7 +99,9 @@ class KeptFiles(Struct, frozen=True):
                 said += _put_back(Path(path), entry)
         return said
 
-    def _remove(self, path: str, now: dict[str, _Entry], accepts: Callable[[str], bool]) -> Iterator[str]:
+    def _remove(
+        self, path: str, now: dict[str, _Entry], accepts: Callable[[str], bool]
+    ) -> Iterator[str]:
         if not os.path.lexists(path) or accepts(path):  # it went away with the folder around it
             return
         if _is_compiled(path):
@@ -115,7 +119,11 @@ def _tree(path: str) -> Iterator[str]:
 def _stamp(info: os.stat_result) -> Stamp:
     """The state of a file; zeros where it is so new that a change might not show."""
     settled = time.time_ns() - info.st_ctime_ns > _SETTLED
-    return (info.st_dev, info.st_ino, info.st_ctime_ns, info.st_size, info.st_mode) if settled else (0, 0, 0, 0, 0)
+    return (
+        (info.st_dev, info.st_ino, info.st_ctime_ns, info.st_size, info.st_mode)
+        if settled
+        else (0, 0, 0, 0, 0)
+    )
 
 
 def _content(path: str, info: os.stat_result, room: int) -> bytes | None:

@@ -47,7 +47,9 @@ _TCP, _SCOPES = 0b11, 0b11
 _NETWORK, _SCOPED = 4, 6
 """The versions that know of TCP, and of signals and abstract sockets."""
 
-_DEVICES = tuple(Path("/dev", name) for name in ("null", "zero", "full", "random", "urandom", "tty"))
+_DEVICES = tuple(
+    Path("/dev", name) for name in ("null", "zero", "full", "random", "urandom", "tty")
+)
 
 
 class PathGrant(Struct, frozen=True):
@@ -107,7 +109,9 @@ def _entries(folder: Path) -> Iterator[Path]:
 def landlock_version() -> int:
     """The version of the interface that this kernel has; 0 where it has none, or where it is switched off."""
     try:
-        return max(0, _syscall(_CREATE_RULESET, None, 0, _VERSION)) if sys.platform == "linux" else 0
+        return (
+            max(0, _syscall(_CREATE_RULESET, None, 0, _VERSION)) if sys.platform == "linux" else 0
+        )
     except OSError:
         return 0
 
@@ -132,19 +136,38 @@ class Landlock(Struct, frozen=True):
 
     @contextmanager
     def wrap(self, argv: Sequence[str], cwd: Path, reach: CommandReach) -> Iterator[Command]:
-        filters = seccomp_filter(internet=reach.network, namespaces=False, truncate=self.version >= 3)
+        filters = seccomp_filter(
+            internet=reach.network, namespaces=False, truncate=self.version >= 3
+        )
         if filters is None:
-            raise ToolError("nothing was started: there is no filter of system calls for this machine")
-        shared = next((rule.source for rule in reach.rules if rule.reach is Reach.PRIVATE and rule.source), None)
+            raise ToolError(
+                "nothing was started: there is no filter of system calls for this machine"
+            )
+        shared = next(
+            (rule.source for rule in reach.rules if rule.reach is Reach.PRIVATE and rule.source),
+            None,
+        )
         folder = shared or Path(os.path.realpath(tempfile.mkdtemp(prefix="forge-")))
         try:
             with ExitStack() as opened:
-                ruleset = self._ruleset((*reach.rules, *_own(folder)), opened, network=reach.network)
+                ruleset = self._ruleset(
+                    (*reach.rules, *_own(folder)), opened, network=reach.network
+                )
                 program = os.memfd_create("seccomp")
                 opened.callback(os.close, program)
                 os.pwrite(program, filters, 0)
-                helper = (sys.executable, "-I", "-S", str(enter.__file__), str(ruleset), str(program), str(folder))
-                yield Command((*helper, *argv), (ruleset, program), folder=None if shared else folder)
+                helper = (
+                    sys.executable,
+                    "-I",
+                    "-S",
+                    str(enter.__file__),
+                    str(ruleset),
+                    str(program),
+                    str(folder),
+                )
+                yield Command(
+                    (*helper, *argv), (ruleset, program), folder=None if shared else folder
+                )
         except BaseException:
             if shared is None:
                 shutil.rmtree(folder, ignore_errors=True)
@@ -202,7 +225,9 @@ def _allow(ruleset: int, grant: PathGrant, handled: int) -> None:
 
 def _syscall(number: int, *arguments: int | bytes | None) -> int:
     libc = ctypes.CDLL(None, use_errno=True)
-    found = libc.syscall(*(ctypes.c_long(each) if isinstance(each, int) else each for each in (number, *arguments)))
+    found = libc.syscall(
+        *(ctypes.c_long(each) if isinstance(each, int) else each for each in (number, *arguments))
+    )
     if found < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     return int(found)

@@ -49,7 +49,10 @@ class ProtectedScan:
                 known[path] = found
                 yield from found.protected
                 below = (folder for folder in found.folders if folder not in apart)
-                folders.extend((folder, in_packages or os.path.basename(folder) in PACKAGES) for folder in below)
+                folders.extend(
+                    (folder, in_packages or os.path.basename(folder) in PACKAGES)
+                    for folder in below
+                )
         self._known = known
 
     def _look(self, path: str, *, in_packages: bool) -> _Folder | None:
@@ -117,8 +120,14 @@ def open_exactly(place: Path) -> int:
     try:
         descriptor = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as error:
-        raise ToolError(f"nothing was started: {shown(path)} cannot be confined: {error.strerror}") from None
-    if os.readlink(f"/proc/self/fd/{descriptor}") != path or stat.S_ISLNK(os.fstat(descriptor).st_mode):
+        raise ToolError(
+            f"nothing was started: {shown(path)} cannot be confined: {error.strerror}"
+        ) from None
+    if os.readlink(f"/proc/self/fd/{descriptor}") != path or stat.S_ISLNK(
+        os.fstat(descriptor).st_mode
+    ):
         os.close(descriptor)
-        raise ToolError(f"nothing was started: {shown(path)} is a link, or behind one, since a moment ago")
+        raise ToolError(
+            f"nothing was started: {shown(path)} is a link, or behind one, since a moment ago"
+        )
     return descriptor

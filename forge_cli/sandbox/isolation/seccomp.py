@@ -87,7 +87,11 @@ def seccomp_filter(
     found = find_architecture(machine)
     if found is None:
         return None
-    families = [_AF_NETLINK, *([AF_INET, AF_INET6] if internet else []), *([AF_UNIX] if unix_sockets else [])]
+    families = [
+        _AF_NETLINK,
+        *([AF_INET, AF_INET6] if internet else []),
+        *([AF_UNIX] if unix_sockets else []),
+    ]
     refused = [
         *found.keyring,
         *([] if namespaces else [found.setns, *found.ipc, *found.owners]),

@@ -50,9 +50,7 @@ class TemporaryFolder:
         """Return why there is too much in it, which is when it is to be emptied."""
         size, entries = _measure(self.path)
         if self.room is not None and size > self.room:
-            return (
-                f"it left more than {spell_size(self.room)} in {_SEEN_AS} (sandbox.limits.file_size), which was emptied"
-            )
+            return f"it left more than {spell_size(self.room)} in {_SEEN_AS} (sandbox.limits.file_size), which was emptied"
         if entries > MAX_ENTRIES:
             return f"it left more than {MAX_ENTRIES} files in {_SEEN_AS}, which was emptied"
         return None

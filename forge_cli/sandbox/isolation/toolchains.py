@@ -8,9 +8,36 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 _MANAGERS = (
-    *(".pyenv", ".rbenv", ".nodenv", ".goenv", ".asdf", ".nvm", ".volta", ".fnm", ".bun", ".deno", ".sdkman", ".rye"),
-    *(".cargo", ".rustup", ".ghcup", ".opam", ".juliaup", ".local/lib", ".local/share/mise", ".local/share/fnm"),
-    *(".local/share/uv/python", ".local/share/uv/tools", ".local/share/pipx/venvs", ".local/share/pnpm"),
+    *(
+        ".pyenv",
+        ".rbenv",
+        ".nodenv",
+        ".goenv",
+        ".asdf",
+        ".nvm",
+        ".volta",
+        ".fnm",
+        ".bun",
+        ".deno",
+        ".sdkman",
+        ".rye",
+    ),
+    *(
+        ".cargo",
+        ".rustup",
+        ".ghcup",
+        ".opam",
+        ".juliaup",
+        ".local/lib",
+        ".local/share/mise",
+        ".local/share/fnm",
+    ),
+    *(
+        ".local/share/uv/python",
+        ".local/share/uv/tools",
+        ".local/share/pipx/venvs",
+        ".local/share/pnpm",
+    ),
     *(".local/pipx/venvs", ".npm-global", "go/bin", "go/pkg", ".config/nvm", ".local/share/rtx"),
 )
 """Folders that belong to version managers and installers, and hold nothing but programs and libraries."""
@@ -32,9 +59,16 @@ def find_toolchains(homes: Iterable[Path], search: str) -> Iterator[tuple[Path, 
     homes = tuple(homes)
     for folder in _folders(search):
         real = Path(os.path.realpath(folder))
-        places = {real, *_linked(real)}  # there may be thousands, so they are looked up once for all homes
+        places = {
+            real,
+            *_linked(real),
+        }  # there may be thousands, so they are looked up once for all homes
         for home in homes:
-            if real.is_relative_to(home) and real != home and (real == folder or real.name in _PROGRAMS):
+            if (
+                real.is_relative_to(home)
+                and real != home
+                and (real == folder or real.name in _PROGRAMS)
+            ):
                 yield home, real
             yield from ((home, path) for path in _around(home, places))
     own = set(map(Path, (sys.prefix, sys.base_prefix, os.path.realpath(sys.executable))))
@@ -45,11 +79,17 @@ def find_toolchains(homes: Iterable[Path], search: str) -> Iterator[tuple[Path, 
 def links_of_path(home: Path, search: str) -> Iterator[Path]:
     """The links below a home by which PATH leads somewhere."""
     for folder in _folders(search):
-        yield from (path for path in (folder, *folder.parents) if path.is_relative_to(home) and path.is_symlink())
+        yield from (
+            path
+            for path in (folder, *folder.parents)
+            if path.is_relative_to(home) and path.is_symlink()
+        )
 
 
 def _folders(search: str) -> Iterator[Path]:
-    yield from (Path(os.path.normpath(entry)) for entry in search.split(os.pathsep) if os.path.isabs(entry))
+    yield from (
+        Path(os.path.normpath(entry)) for entry in search.split(os.pathsep) if os.path.isabs(entry)
+    )
 
 
 def _linked(folder: Path) -> Iterator[Path]:

@@ -106,12 +106,39 @@ _OF_X86 = {
     199: PathCall("existing", 0),
     463: PathCall("existing", 0, 1),
     466: PathCall("existing", 0, 1),
-    21: PathCall("existing", path=0, flags=1, bits=_MAY_WRITE),  # access: its answer says whether one can write
+    21: PathCall(
+        "existing", path=0, flags=1, bits=_MAY_WRITE
+    ),  # access: its answer says whether one can write
     269: PathCall("existing", 0, 1, 2, _MAY_WRITE),
     439: PathCall("existing", 0, 1, 2, _MAY_WRITE),
 }
-_GENERIC = {56: 257, 45: 76, 34: 258, 33: 259, 37: 265, 36: 266, 35: 263, 38: 264, 276: 316, 52: 91, 53: 268, 55: 93}
-_GENERIC |= {54: 260, 88: 280, 5: 188, 6: 189, 7: 190, 14: 197, 15: 198, 16: 199, 48: 269, 437: 437, 439: 439}
+_GENERIC = {
+    56: 257,
+    45: 76,
+    34: 258,
+    33: 259,
+    37: 265,
+    36: 266,
+    35: 263,
+    38: 264,
+    276: 316,
+    52: 91,
+    53: 268,
+    55: 93,
+}
+_GENERIC |= {
+    54: 260,
+    88: 280,
+    5: 188,
+    6: 189,
+    7: 190,
+    14: 197,
+    15: 198,
+    16: 199,
+    48: 269,
+    437: 437,
+    439: 439,
+}
 _GENERIC |= {452: 452, 463: 463, 466: 466}
 """The same calls on newer processors, by their number on x86_64."""
 _SOCKETS = {
@@ -148,7 +175,12 @@ def watch_filter(
         return None
     rows = _paths(name) if writes else {}
     started = (numbers.execve, numbers.execveat) if (writes or programs) and not begins else ()
-    calls = {found.socket: "socket", found.socketpair: "pair", numbers.connect: "connect", numbers.bind: "bind"}
+    calls = {
+        found.socket: "socket",
+        found.socketpair: "pair",
+        numbers.connect: "connect",
+        numbers.bind: "bind",
+    }
     calls |= {
         numbers.sendto: "send",
         **dict.fromkeys(started[:1], "program"),
@@ -183,7 +215,10 @@ def watch_filter(
         bpf_instruction(LOAD, argument_at(4)),
         bpf_instruction(HAS_ANY, EVERY_BIT, then=2),
     ]
-    steps += [bpf_instruction(LOAD, argument_at(4) + 4), bpf_instruction(HAS_ANY, EVERY_BIT, otherwise=1)]
+    steps += [
+        bpf_instruction(LOAD, argument_at(4) + 4),
+        bpf_instruction(HAS_ANY, EVERY_BIT, otherwise=1),
+    ]
     steps += [bpf_instruction(RETURN, _NOTIFY), bpf_instruction(RETURN, ALLOW)]
     steps += [
         bpf_instruction(EQUAL, found.socket, then=1),
@@ -193,7 +228,10 @@ def watch_filter(
     for family in (AF_UNIX, *((AF_INET, AF_INET6) if begins else ())):
         steps += continue_unless(family, bpf_instruction(RETURN, _NOTIFY))
     steps += [bpf_instruction(RETURN, ALLOW)]
-    paths = {number: (row.meets, row.folder, row.path, row.flags, row.follows) for number, row in rows.items()}
+    paths = {
+        number: (row.meets, row.folder, row.path, row.flags, row.follows)
+        for number, row in rows.items()
+    }
     return WatchFilter(b"".join(steps), numbers.seccomp, calls, paths)
 
 

@@ -88,7 +88,9 @@ class NetworkGate(Protocol):
 
     async def ask(self, wanted: Destination) -> ApprovalDecision: ...
 
-    def record(self, wanted: Destination, *, allowed: bool, by: DecidedBy, reason: str | None) -> None: ...
+    def record(
+        self, wanted: Destination, *, allowed: bool, by: DecidedBy, reason: str | None
+    ) -> None: ...
 
 
 class NeverAsks:
@@ -97,7 +99,9 @@ class NeverAsks:
     async def ask(self, wanted: Destination) -> ApprovalDecision:
         return ApprovalDecision(False, note=COULD_NOT_ASK, by="headless")
 
-    def record(self, wanted: Destination, *, allowed: bool, by: DecidedBy, reason: str | None) -> None:
+    def record(
+        self, wanted: Destination, *, allowed: bool, by: DecidedBy, reason: str | None
+    ) -> None:
         pass
 
 
@@ -150,11 +154,16 @@ class NetworkCheck:
             decision = self._answers.get(wanted)
             if decision is None:
                 if len(self._answers) >= ASKED_AT_MOST:
-                    raise Refused(f"no rule covers it, and the command has asked for {ASKED_AT_MOST} others", "rule")
+                    raise Refused(
+                        f"no rule covers it, and the command has asked for {ASKED_AT_MOST} others",
+                        "rule",
+                    )
                 with stop_clock():
                     decision = self._answers[wanted] = await self.gate.ask(wanted)
         if not decision.approved:
-            raise Refused("; ".join(filter(None, ["no rule covers it", decision.note])), decision.by)
+            raise Refused(
+                "; ".join(filter(None, ["no rule covers it", decision.note])), decision.by
+            )
         return decision.by
 
     async def _resolve(self, host: str) -> Sequence[str]:

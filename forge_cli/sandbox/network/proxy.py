@@ -20,7 +20,14 @@ from msgspec import Struct
 
 from forge_cli.core.text import cut
 from forge_cli.sandbox.network import proxy_bootstrap
-from forge_cli.sandbox.network.access import INTERNET, NetworkCheck, NetworkGate, Outside, Refused, StopClock
+from forge_cli.sandbox.network.access import (
+    INTERNET,
+    NetworkCheck,
+    NetworkGate,
+    Outside,
+    Refused,
+    StopClock,
+)
 from forge_cli.sandbox.network.rules import NetworkRules, read_port
 from forge_cli.sandbox.processes.command import bash_argv
 
@@ -47,7 +54,16 @@ _HEADER = re.compile(rf"({_NAME}):[ \t]*([^\x00-\x08\x0a-\x1f\x7f]*?)[ \t]*")
 _URL = re.compile(r"http://([^/?#@\\]+)([/?][^#]*)?", re.IGNORECASE)
 _LENGTH = re.compile(r"[0-9]{1,18}")
 _FOR_THE_PROXY = frozenset(
-    {"connection", "host", "keep-alive", "proxy-authorization", "proxy-connection", "te", "trailer", "upgrade"}
+    {
+        "connection",
+        "host",
+        "keep-alive",
+        "proxy-authorization",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "upgrade",
+    }
 )
 
 
@@ -70,7 +86,9 @@ class NetworkProxy(Struct, frozen=True):
         found = {"no_proxy": "", "NO_PROXY": ""}
         for name in ("http_proxy", "https_proxy", "all_proxy"):
             found[name] = address
-            found[name.upper()] = address  # both spellings are in use: curl, for one, ignores HTTP_PROXY
+            found[name.upper()] = (
+                address  # both spellings are in use: curl, for one, ignores HTTP_PROXY
+            )
         return found
 
     @contextmanager
@@ -79,7 +97,9 @@ class NetworkProxy(Struct, frozen=True):
         program = str(_interpreter()[0])
         code = Path(proxy_bootstrap.__file__).read_text("utf-8")
         command = argv[-1] if list(argv) == bash_argv(argv[-1]) else shlex.join(argv)
-        check = NetworkCheck(cut(command, COMMAND_SHOWN, "middle"), self.rules, self.gate, self.outside)
+        check = NetworkCheck(
+            cut(command, COMMAND_SHOWN, "middle"), self.rules, self.gate, self.outside
+        )
         ours, theirs = socket.socketpair()
         proxy = CommandProxy(check, ours)
         start = [program, "-I", "-S", "-B", "-c", code, str(theirs.fileno()), str(PORT), *argv]
@@ -97,7 +117,9 @@ def _interpreter() -> tuple[Path, tuple[Path, ...]]:
     program = Path(os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable))
     outside = {"installed_base": sys.base_prefix, "platbase": sys.base_exec_prefix}
     libraries = [sysconfig.get_path(name, vars=outside) for name in ("stdlib", "platstdlib")]
-    library = Path(sysconfig.get_config_var("LIBDIR") or "/", sysconfig.get_config_var("INSTSONAME") or "")
+    library = Path(
+        sysconfig.get_config_var("LIBDIR") or "/", sysconfig.get_config_var("INSTSONAME") or ""
+    )
     shared = [library] if library.is_file() else []
     return program, (program, *map(Path, libraries), *shared)
 
@@ -144,7 +166,9 @@ class CommandProxy:
         found = next(filter(None, map(_listening_socket, descriptors)), None)
         return None if found is None else await SocketListener.from_socket(found)
 
-    async def _serve(self, client: SocketStream, slots: anyio.Semaphore, stop_clock: StopClock) -> None:
+    async def _serve(
+        self, client: SocketStream, slots: anyio.Semaphore, stop_clock: StopClock
+    ) -> None:
         try:
             async with client:
                 with suppress(*ENDED):
@@ -161,7 +185,9 @@ class CommandProxy:
             return await _say(client, error.status, str(error))
         where = f"{request.host}:{request.port}"
         try:
-            server = await self._connect(await self._check.admit(request.host, request.port, stop_clock), request.port)
+            server = await self._connect(
+                await self._check.admit(request.host, request.port, stop_clock), request.port
+            )
         except Refused as error:
             return await _say(client, "403 Forbidden", f"{where} is refused: {error}")
         except OSError as error:
@@ -199,9 +225,13 @@ async def _read_head(given: BufferedByteReceiveStream) -> bytes:
         with anyio.fail_after(HEAD_TIME):
             return await given.receive_until(END_OF_HEAD, HEAD_LIMIT)
     except anyio.DelimiterNotFound:
-        raise BadRequest("the head of the request is too long", "431 Request Header Fields Too Large") from None
+        raise BadRequest(
+            "the head of the request is too long", "431 Request Header Fields Too Large"
+        ) from None
     except TimeoutError:
-        raise BadRequest("the head of the request did not come in time", "408 Request Timeout") from None
+        raise BadRequest(
+            "the head of the request did not come in time", "408 Request Timeout"
+        ) from None
     except anyio.IncompleteRead:
         raise anyio.EndOfStream from None
 
@@ -231,7 +261,9 @@ def _listening_socket(descriptor: int) -> socket.socket | None:
     return None
 
 
-async def relay(given: ByteReceiveStream, client: ByteStream, server: ByteStream, length: int | None) -> None:
+async def relay(
+    given: ByteReceiveStream, client: ByteStream, server: ByteStream, length: int | None
+) -> None:
     """Pass on what both sides send; of the client's so many bytes only, unless ``length`` is None."""
     async with anyio.create_task_group() as both:
         scope = both.cancel_scope
@@ -263,7 +295,10 @@ async def _until_broken(work: Callable[[], Awaitable[None]], scope: anyio.Cancel
 
 
 async def _pass_on(
-    source: ByteReceiveStream, target: ByteSendStream, alive: Callable[[], None], left: int | None = None
+    source: ByteReceiveStream,
+    target: ByteSendStream,
+    alive: Callable[[], None],
+    left: int | None = None,
 ) -> None:
     with suppress(anyio.EndOfStream):
         while left is None or left > 0:
@@ -323,7 +358,9 @@ class ProxyRequest(Struct, frozen=True):
         path = url[2] or "/"
         path = path if path.startswith("/") else f"/{path}"
         # whom a header names counts for nothing: the host is that of the request line
-        kept = [f"{name}: {value}" for name, value in headers if name.lower() not in _dropped(headers)]
+        kept = [
+            f"{name}: {value}" for name, value in headers if name.lower() not in _dropped(headers)
+        ]
         sent = [f"{method} {path} {version}", f"Host: {url[1]}", *kept, "Connection: close", "", ""]
         return cls(host, port, "\r\n".join(sent).encode("latin-1"), _length(headers))
 
@@ -363,7 +400,9 @@ def _length(headers: list[tuple[str, str]]) -> int:
     if names.count("host") > 1 or names.count("content-length") > 1:
         raise BadRequest("a header of the request stands there twice")
     if "transfer-encoding" in names:
-        raise BadRequest("the proxy wants to know the length of a body beforehand", "411 Length Required")
+        raise BadRequest(
+            "the proxy wants to know the length of a body beforehand", "411 Length Required"
+        )
     length = next((value for name, value in headers if name.lower() == "content-length"), "0")
     if not _LENGTH.fullmatch(length):
         raise BadRequest("the length of the body is not a number")

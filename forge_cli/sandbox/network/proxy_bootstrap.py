@@ -17,7 +17,10 @@ NOT_STARTED = 127
 
 def hand_over(descriptor: int, port: int) -> None:
     """Listen on the port, and send what listens through the socket that was inherited."""
-    with socket.socket(fileno=descriptor) as forge, socket.create_server(("127.0.0.1", port), backlog=BACKLOG) as own:
+    with (
+        socket.socket(fileno=descriptor) as forge,
+        socket.create_server(("127.0.0.1", port), backlog=BACKLOG) as own,
+    ):
         socket.send_fds(forge, [b"\0"], [own.fileno()])
 
 

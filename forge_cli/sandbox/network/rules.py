@@ -79,7 +79,9 @@ def read_host(text: str) -> str:
     try:
         return str(IPv4Address(name))
     except ValueError:
-        raise ValueError(f"{shown(text)} is not a plain IPv4 address, and not a name either") from None
+        raise ValueError(
+            f"{shown(text)} is not a plain IPv4 address, and not a name either"
+        ) from None
 
 
 def read_port(text: str) -> int:
@@ -137,11 +139,15 @@ class NetworkRule(Struct, frozen=True):
     def read(cls, text: str) -> Self:
         """``api.example.org``, ``*.example.com:443`` or an address; a ValueError is a sentence for its author."""
         if any(sign in text for sign in "/@?#"):
-            raise ValueError(f"{shown(text)} is not a name; write api.example.org or api.example.org:8080, no URL")
+            raise ValueError(
+                f"{shown(text)} is not a name; write api.example.org or api.example.org:8080, no URL"
+            )
         name, port = _split(text)
         ports = DEFAULT_PORTS if port is None else frozenset({read_port(port)})
         if name == "*":
-            raise ValueError("'*' would cover every name; write 'network: true' for the whole network")
+            raise ValueError(
+                "'*' would cover every name; write 'network: true' for the whole network"
+            )
         host = read_host(name.removeprefix("*."))
         if name.startswith("*.") and is_address(host):
             raise ValueError(f"{shown(text)}: addresses have no names below them")
@@ -166,7 +172,9 @@ class NetworkRule(Struct, frozen=True):
 
     def _lies_within(self, other: NetworkRule) -> bool:
         if other.subdomains:
-            return self.host.endswith(f".{other.host}") or (self.subdomains and self.host == other.host)
+            return self.host.endswith(f".{other.host}") or (
+                self.subdomains and self.host == other.host
+            )
         return not self.subdomains and self.host == other.host
 
     def __str__(self) -> str:

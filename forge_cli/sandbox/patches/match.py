@@ -87,7 +87,9 @@ class Target:
     def _insertion(self, hunk: Hunk, name: str) -> Spot:
         if not self.lines or (hunk.at_end and not hunk.anchors):
             return Spot(len(self.lines), Form.EXACT)
-        raise ToolError(f"{name} only adds lines and does not say where; add a line of the file above or below them")
+        raise ToolError(
+            f"{name} only adds lines and does not say where; add a line of the file above or below them"
+        )
 
     def _fitting(self, hunk: Hunk, form: Form, start: int) -> list[int]:
         lines = self._forms[form]
@@ -95,7 +97,11 @@ class Target:
         first = old[0]
         length = len(old)
         candidates = range(start, len(lines) - length + 1)
-        return [index for index in candidates if lines[index] == first and lines[index : index + length] == old]
+        return [
+            index
+            for index in candidates
+            if lines[index] == first and lines[index : index + length] == old
+        ]
 
     def _allowed(self, hunk: Hunk, indexes: list[int]) -> list[int]:
         """Those that are where the hunk says to be: at the end, below its anchors."""
@@ -111,23 +117,27 @@ class Target:
         stated = None if hunk.start is None else hunk.start - 1 + self.drift
         if form is Form.EXACT and stated in indexes:
             return stated
-        raise ToolError(f"{name} fits in several places ({list_lines(indexes)}); add lines of the file around it")
+        raise ToolError(
+            f"{name} fits in several places ({list_lines(indexes)}); add lines of the file around it"
+        )
 
     def _misfit(self, hunk: Hunk) -> str:
         for form in Form:
             if early := [index for index in self._fitting(hunk, form, 0) if index < self.done]:
-                return (
-                    f"its lines are at {list_lines(early)}, above the hunk before; put hunks in the order of the file"
-                )
+                return f"its lines are at {list_lines(early)}, above the hunk before; put hunks in the order of the file"
             if elsewhere := self._fitting(hunk, form, self.done):
                 return f"its lines are at {list_lines(elsewhere)}, {self._why_not(hunk, elsewhere)}"
         lines = " below the hunk before" if self.done else ""
         near = (
             ""
             if self.quiet
-            else describe_nearest(self.lines, hunk.old, self.done, name="the patch", alike=alike_stripped)
+            else describe_nearest(
+                self.lines, hunk.old, self.done, name="the patch", alike=alike_stripped
+            )
         )
-        return f"its lines are not in the file{lines}, not even with other spaces around them.{near}"
+        return (
+            f"its lines are not in the file{lines}, not even with other spaces around them.{near}"
+        )
 
     def _why_not(self, hunk: Hunk, indexes: list[int]) -> str:
         if hunk.at_end and all(index + len(hunk.old) != len(self.lines) for index in indexes):
@@ -137,7 +147,9 @@ class Target:
 
 def list_lines(indexes: Sequence[int]) -> str:
     numbers = ", ".join(str(index + 1) for index in indexes[:_CANDIDATES_SHOWN])
-    more = f" and {len(indexes) - _CANDIDATES_SHOWN} more" if len(indexes) > _CANDIDATES_SHOWN else ""
+    more = (
+        f" and {len(indexes) - _CANDIDATES_SHOWN} more" if len(indexes) > _CANDIDATES_SHOWN else ""
+    )
     return f"line{'s' if len(indexes) > 1 else ''} {numbers}{more}"
 
 
@@ -177,16 +189,23 @@ def _depth(line: str) -> int:
     return len(expanded) - len(expanded.lstrip())
 
 
-def describe_nearest(lines: Sequence[str], wanted: Sequence[str], start: int = 0, *, name: str, alike: Alike) -> str:
+def describe_nearest(
+    lines: Sequence[str], wanted: Sequence[str], start: int = 0, *, name: str, alike: Alike
+) -> str:
     """A sentence with numbered lines, or nothing where nothing is near; ``name`` is what the wanted lines are from."""
     index = _best(lines, wanted, start)
     if index is None:
         return ""
     first = max(index, 0)
     last = min(max(index + len(wanted), first + 1), len(lines))
-    wrong = next((at for at in range(first, last) if not _fits(lines, wanted, at, index, alike)), first)
+    wrong = next(
+        (at for at in range(first, last) if not _fits(lines, wanted, at, index, alike)), first
+    )
     begin = max(first, min(wrong - _SHOWN // 2, last - _SHOWN))
-    shown = [f"{at + 1}: {visible(lines[at][:_WIDTH], keep=chr(9))}" for at in range(begin, min(begin + _SHOWN, last))]
+    shown = [
+        f"{at + 1}: {visible(lines[at][:_WIDTH], keep=chr(9))}"
+        for at in range(begin, min(begin + _SHOWN, last))
+    ]
     missing = wanted[wrong - index] if 0 <= wrong - index < len(wanted) else ""
     how = " in its blanks" if _without_blanks(lines[wrong]) == _without_blanks(missing) else ""
     differs = f"\nLine {wrong + 1} is where it differs{how}; {name} has: {visible(missing[:_WIDTH], keep=chr(9))}"

@@ -155,7 +155,11 @@ class Lines:
         filled = [index for index, line in enumerate(lines) if line.strip()]
         self._lines = lines
         self._next = filled[0] if filled else len(lines)
-        if len(filled) > 1 and lines[filled[0]].startswith(_FENCE) and lines[filled[-1]].rstrip() == _FENCE:
+        if (
+            len(filled) > 1
+            and lines[filled[0]].startswith(_FENCE)
+            and lines[filled[-1]].rstrip() == _FENCE
+        ):
             self._lines = lines[: filled[-1]]
             self._next = filled[1]
 
@@ -189,17 +193,24 @@ def without_returns(lines: tuple[HunkLine, ...], number: int) -> tuple[HunkLine,
     returns = sum(line.text.endswith("\r") for line in lines)
     if returns in (0, len(lines)):
         return tuple(HunkLine(line.sign, line.text.removesuffix("\r")) for line in lines)
-    raise patch_error(number, "the hunk mixes lines with and without a carriage return; line endings cannot be patched")
+    raise patch_error(
+        number,
+        "the hunk mixes lines with and without a carriage return; line endings cannot be patched",
+    )
 
 
 def decode_patchable(path: str, data: bytes, purpose: str) -> str:
     """The text of a file, or a refusal that says why it cannot be ``patched``."""
     if b"\0" in data:
-        raise ToolError(f"{shown(path)} is a binary file of {len(data)} bytes, which cannot be {purpose}")
+        raise ToolError(
+            f"{shown(path)} is a binary file of {len(data)} bytes, which cannot be {purpose}"
+        )
     try:
         return data.decode()
     except UnicodeDecodeError:
-        raise ToolError(f"{shown(path)} is not UTF-8 text ({len(data)} bytes), so it cannot be {purpose}") from None
+        raise ToolError(
+            f"{shown(path)} is not UTF-8 text ({len(data)} bytes), so it cannot be {purpose}"
+        ) from None
 
 
 class SourceLine(Struct, frozen=True):

@@ -44,7 +44,9 @@ def _parse_envelope(lines: Lines) -> Iterator[Operation]:
     lines.take()
     lines.skip_empty()
     if lines.current is not None:
-        raise patch_error(lines.number, f"there is text after {END!r}; put every file into one patch")
+        raise patch_error(
+            lines.number, f"there is text after {END!r}; put every file into one patch"
+        )
 
 
 def _operation(lines: Lines, line: str) -> Operation:
@@ -55,13 +57,16 @@ def _operation(lines: Lines, line: str) -> Operation:
         return Delete(_path(lines, _DELETE))
     if not line.startswith(_UPDATE):
         raise patch_error(
-            number, f"expected '{_ADD} PATH', '{_UPDATE} PATH', '{_DELETE} PATH' or '{END}', not {line!r}"
+            number,
+            f"expected '{_ADD} PATH', '{_UPDATE} PATH', '{_DELETE} PATH' or '{END}', not {line!r}",
         )
     path = _path(lines, _UPDATE)
     target = _path(lines, _MOVE) if (lines.current or "").startswith(_MOVE) else None
     hunks = tuple(_hunks(lines))
     if not hunks and target is None:
-        raise patch_error(number, "the update has no hunk; write '@@', then lines that start with ' ', '-' or '+'")
+        raise patch_error(
+            number, "the update has no hunk; write '@@', then lines that start with ' ', '-' or '+'"
+        )
     return Update(path, hunks, target)
 
 
@@ -91,7 +96,9 @@ def _hunks(lines: Lines) -> Iterator[Hunk]:
         if line is None or line.startswith("***"):
             return
         if not first and not line.startswith("@@"):
-            raise patch_error(lines.number, f"expected '@@', '{END}' or the next file, not {line!r}")
+            raise patch_error(
+                lines.number, f"expected '@@', '{END}' or the next file, not {line!r}"
+            )
         yield _hunk(lines)
         first = False
 
@@ -126,7 +133,9 @@ def _body(lines: Lines) -> list[HunkLine]:
             body += [*empty, HunkLine(cast(Sign, line[0]), line[1:])]
             empty.clear()
         else:
-            raise patch_error(lines.number, f"every line of a hunk starts with ' ', '-' or '+', not {line!r}")
+            raise patch_error(
+                lines.number, f"every line of a hunk starts with ' ', '-' or '+', not {line!r}"
+            )
         lines.take()
     return body
 
@@ -134,7 +143,9 @@ def _body(lines: Lines) -> list[HunkLine]:
 def parse_patch(text: str, zones: Sequence[Zone] = ()) -> Patch:
     """The changes of a patch; ``zones`` tell what ``a/ZONE/file`` in a diff means where no path is relative."""
     if any("\ud800" <= char <= "\udfff" for char in text):
-        raise ToolError("the patch has half of a surrogate pair, which no file can hold; leave it out")
+        raise ToolError(
+            "the patch has half of a surrogate pair, which no file can hold; leave it out"
+        )
     lines = Lines(text)
     first = lines.current
     if first is None:
@@ -144,7 +155,9 @@ def parse_patch(text: str, zones: Sequence[Zone] = ()) -> Patch:
     elif unified.is_header(first):
         operations = tuple(unified.parse(lines, zones))
     else:
-        raise ToolError(f"line {lines.number} does not start a patch; {_REMEDY}, or with '--- PATH' of a unified diff")
+        raise ToolError(
+            f"line {lines.number} does not start a patch; {_REMEDY}, or with '--- PATH' of a unified diff"
+        )
     if not operations:
         raise ToolError("the patch names no file; say which file to add, update or delete")
     return Patch(operations)

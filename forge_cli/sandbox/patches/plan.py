@@ -17,7 +17,16 @@ from forge_cli.sandbox.files.operations import FileOperations
 from forge_cli.sandbox.files.sandbox import worker_sandbox
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.patches.match import Form, Spot, Target
-from forge_cli.sandbox.patches.model import Add, Change, Delete, Hunk, Patch, PatchSource, SourceLine, Update
+from forge_cli.sandbox.patches.model import (
+    Add,
+    Change,
+    Delete,
+    Hunk,
+    Patch,
+    PatchSource,
+    SourceLine,
+    Update,
+)
 from forge_cli.sandbox.protected import is_secret
 
 Read = Callable[[str], bytes | None]
@@ -95,7 +104,9 @@ class _Files:
     def changes(self) -> Iterator[Change]:
         for real, path in self.names.items():
             if self.before[real] != self.content[real]:
-                yield Change(path, real, self.before[real], self.content[real], self.origins.get(real))
+                yield Change(
+                    path, real, self.before[real], self.content[real], self.origins.get(real)
+                )
 
     def _hint(self, path: str) -> str:
         if not path.startswith("/"):
@@ -111,7 +122,9 @@ def _update(files: _Files, update: Update) -> None:
     if update.move_to is not None:
         files.move(update.path, update.move_to, after)
     elif after == before:
-        raise ToolError(f"the patch does not change {shown(update.path)}: what it adds is what it removes")
+        raise ToolError(
+            f"the patch does not change {shown(update.path)}: what it adds is what it removes"
+        )
     else:
         files.content[files.real(update.path)] = after
 
@@ -120,7 +133,9 @@ def _check_whole(files: _Files, path: str, hunks: Sequence[Hunk]) -> None:
     """A diff that deletes a file shows it, so what it does not show would be lost unseen."""
     content = files.existing(path)
     if hunks and (_patched(files, path, content, hunks) if hunks[0].lines else content):
-        raise ToolError(f"the patch deletes {shown(path)} but removes only a part of its lines; remove all of them")
+        raise ToolError(
+            f"the patch deletes {shown(path)} but removes only a part of its lines; remove all of them"
+        )
 
 
 def _patched(files: _Files, path: str, content: bytes, hunks: Sequence[Hunk]) -> bytes:
@@ -139,10 +154,14 @@ def _patched(files: _Files, path: str, content: bytes, hunks: Sequence[Hunk]) ->
         taken = spot.index + len(hunk.old)
         if hunk.final_newline is not None:
             final_newline = hunk.final_newline
-    return replace(source, lines=(*lines, *source.lines[taken:]), final_newline=final_newline).encode()
+    return replace(
+        source, lines=(*lines, *source.lines[taken:]), final_newline=final_newline
+    ).encode()
 
 
-def _replaced(source: PatchSource, hunk: Hunk, spot: Spot, ending: str, name: str) -> Iterator[SourceLine]:
+def _replaced(
+    source: PatchSource, hunk: Hunk, spot: Spot, ending: str, name: str
+) -> Iterator[SourceLine]:
     """The lines that come where the hunk is: those that stay as the file has them, the others with its endings."""
     there = source.lines[spot.index : spot.index + len(hunk.old)]
     pairs = zip(hunk.old, (line.text for line in there), strict=True)
@@ -154,7 +173,9 @@ def _replaced(source: PatchSource, hunk: Hunk, spot: Spot, ending: str, name: st
             text = way.line(line.text) if way else in_place_of(gone, line.text)
             if text is None:
                 where = f"lines {spot.index + 1} to {spot.index + len(there)} of the file"
-                raise ToolError(f"{name} fits only with other indentation; indent it as {where} are")
+                raise ToolError(
+                    f"{name} fits only with other indentation; indent it as {where} are"
+                )
             yield SourceLine(text, ending)
         else:
             found = next(old)
@@ -283,7 +304,9 @@ def _carry_out(change: Change, attributes: Attributes, sandbox: FileOperations) 
         sandbox.write_bytes(change.path, change.after, expected=change.real, like=like)
 
 
-def _undo(done: Sequence[Change], folders: Sequence[str], attributes: Attributes, sandbox: FileOperations) -> list[str]:
+def _undo(
+    done: Sequence[Change], folders: Sequence[str], attributes: Attributes, sandbox: FileOperations
+) -> list[str]:
     """Put back what was there, and name the files where that failed."""
     lost = []
     for change in reversed(done):
@@ -291,7 +314,9 @@ def _undo(done: Sequence[Change], folders: Sequence[str], attributes: Attributes
             if change.before is None:
                 sandbox.delete(change.real, expected=change.real)
             else:
-                sandbox.write_bytes(change.real, change.before, expected=change.real, like=attributes[change.real])
+                sandbox.write_bytes(
+                    change.real, change.before, expected=change.real, like=attributes[change.real]
+                )
         except (ToolError, OSError):
             lost.append(change.path)
     for folder in sorted(folders, reverse=True):

@@ -34,7 +34,9 @@ def replace_text(
     text = decode_patchable(path, data, "edited")
     old, new = _plain(old), _plain(new)
     if not old:
-        raise ToolError("old is empty; give the text to replace, or write the whole file with write_file")
+        raise ToolError(
+            "old is empty; give the text to replace, or write the whole file with write_file"
+        )
     if old == new:
         raise ToolError("old and new are the same text, so nothing would change")
     found = list(_occurrences(text, old, new))
@@ -60,7 +62,12 @@ def _changed(old: str, new: str) -> tuple[str, str, str, str]:
     """The common beginning of both texts, the difference in the old and in the new one, and the common end."""
     head = _same_length(old, new)
     tail = _same_length(old[head:][::-1], new[head:][::-1])
-    return old[:head], old[head : len(old) - tail], new[head : len(new) - tail], old[len(old) - tail :]
+    return (
+        old[:head],
+        old[head : len(old) - tail],
+        new[head : len(new) - tail],
+        old[len(old) - tail :],
+    )
 
 
 def _same_length(one: str, other: str) -> int:
@@ -114,5 +121,9 @@ def _misfit(text: str, old: str, quiet: bool) -> str:
         return " with the newlines around it; leave those out at the beginning and the end"
     if quiet:
         return "; read the file and copy the text exactly"
-    lines = describe_nearest(plain.split("\n"), old.strip("\n").split("\n"), name="old", alike=alike_exactly)
-    return f".{lines}" if lines else ", nor anything like it; read the file and copy the text exactly"
+    lines = describe_nearest(
+        plain.split("\n"), old.strip("\n").split("\n"), name="old", alike=alike_exactly
+    )
+    return (
+        f".{lines}" if lines else ", nor anything like it; read the file and copy the text exactly"
+    )

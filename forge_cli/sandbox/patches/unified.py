@@ -29,7 +29,9 @@ from forge_cli.sandbox.patches.model import (
     without_returns,
 )
 
-HEADER = re.compile(r"@@ -(?P<old>\d+)(?:,(?P<old_count>\d+))? \+(?P<new>\d+)(?:,(?P<new_count>\d+))? @@")
+HEADER = re.compile(
+    r"@@ -(?P<old>\d+)(?:,(?P<old_count>\d+))? \+(?P<new>\d+)(?:,(?P<new_count>\d+))? @@"
+)
 _SIGNATURE = ("-- ", "--")
 _STARTS = ("--- ", "diff --git ", "Index: ")
 _NULL = "/dev/null"
@@ -37,7 +39,9 @@ _IGNORED = (
     *("index ", "====", "similarity index ", "dissimilarity index "),
     *("new file mode 100644", "deleted file mode ", "rename from ", "rename to "),
 )
-_ONLY_GIT = "modes, binary files, and files without a changed line are for '*** Begin Patch', if at all"
+_ONLY_GIT = (
+    "modes, binary files, and files without a changed line are for '*** Begin Patch', if at all"
+)
 _ESCAPES = {"a": 7, "b": 8, "t": 9, "n": 10, "v": 11, "f": 12, "r": 13, '"': 34, "\\": 92}
 _ESCAPED = re.compile(rb'\\([0-7]{3}|[abtnvfr"\\])')
 
@@ -67,7 +71,10 @@ def _operation(names: Names, hunks: tuple[Hunk, ...], number: int) -> Operation:
         return Delete(names.old, hunks or (Hunk(number, ()),))
     target = names.new if names.new != names.old else None
     if not hunks and target is None:
-        raise patch_error(number, f"there is no hunk for {shown(names.old)}; write '@@ -LINE,COUNT +LINE,COUNT @@'")
+        raise patch_error(
+            number,
+            f"there is no hunk for {shown(names.old)}; write '@@ -LINE,COUNT +LINE,COUNT @@'",
+        )
     return Update(names.old, hunks, target)
 
 
@@ -76,7 +83,9 @@ def _content(hunks: tuple[Hunk, ...]) -> str:
     if not hunks:
         return ""
     if len(hunks) > 1 or hunks[0].old:
-        raise patch_error(hunks[-1].where, "a new file has one hunk, in which every line starts with '+'")
+        raise patch_error(
+            hunks[-1].where, "a new file has one hunk, in which every line starts with '+'"
+        )
     text = "".join(f"{line}\n" for line in hunks[0].new)
     return text.removesuffix("\n") if hunks[0].final_newline is False else text
 
@@ -90,10 +99,14 @@ def _hunks(lines: Lines) -> Iterator[Hunk]:
         number = lines.number
         header = HEADER.match(lines.take())
         if header:
-            body = _counted(lines, number, int(header["old_count"] or 1), int(header["new_count"] or 1))
+            body = _counted(
+                lines, number, int(header["old_count"] or 1), int(header["new_count"] or 1)
+            )
             yield body.hunk(number, start=int(header["old"]))
         elif line.strip("@ \r"):
-            raise patch_error(number, f"expected '@@ -LINE,COUNT +LINE,COUNT @@' or '@@' alone, not {line!r}")
+            raise patch_error(
+                number, f"expected '@@ -LINE,COUNT +LINE,COUNT @@' or '@@' alone, not {line!r}"
+            )
         else:
             yield _uncounted(lines).hunk(number, start=None)
 
@@ -116,7 +129,9 @@ class _Body:
 
     def end_here(self, number: int) -> None:
         if not self.lines:
-            raise patch_error(number, "there is no line above of which the newline could be missing")
+            raise patch_error(
+                number, "there is no line above of which the newline could be missing"
+            )
         self.unfinished.add(self.lines[-1].sign)
 
     def hunk(self, number: int, start: int | None) -> Hunk:
@@ -125,7 +140,9 @@ class _Body:
         if not self.unfinished:
             return Hunk(number, tuple(self.lines), start=start)
         final_newline = not self.unfinished & {" ", "+"}
-        return Hunk(number, tuple(self.lines), start=start, at_end=True, final_newline=final_newline)
+        return Hunk(
+            number, tuple(self.lines), start=start, at_end=True, final_newline=final_newline
+        )
 
 
 def _counted(lines: Lines, number: int, old: int, new: int) -> _Body:
@@ -139,12 +156,20 @@ def _counted(lines: Lines, number: int, old: int, new: int) -> _Body:
         else:
             body.add(line)
         lines.take()
-    while (line := lines.current) and line.startswith(SIGNS) and line not in _SIGNATURE and not _is_next_file(lines):
+    while (
+        (line := lines.current)
+        and line.startswith(SIGNS)
+        and line not in _SIGNATURE
+        and not _is_next_file(lines)
+    ):
         body.add(lines.take())
     if (body.old, body.new) != (old, new):
         said = f"{old} old and {new} new lines"
         found = f"{body.old} and {body.new}"
-        raise patch_error(number, f"the hunk says to have {said}, but has {found}; correct it, or write '@@' alone")
+        raise patch_error(
+            number,
+            f"the hunk says to have {said}, but has {found}; correct it, or write '@@' alone",
+        )
     return body
 
 
@@ -182,11 +207,15 @@ def read_names(lines: Lines, zones: Sequence[Zone]) -> Names:
     """Read every header of one file, up to its first hunk; the names are those behind ``---`` and ``+++``."""
     number = lines.number
     while (line := lines.current) is not None and not line.startswith("--- "):
-        if line not in EMPTY and not line.startswith(_IGNORED if lines.number > number else _STARTS):
+        if line not in EMPTY and not line.startswith(
+            _IGNORED if lines.number > number else _STARTS
+        ):
             raise patch_error(lines.number, f"expected '--- PATH', not {line!r}; {_ONLY_GIT}")
         lines.take()
     if line is None:
-        raise patch_error(number, f"the header names no file; write '--- PATH', then '+++ PATH' ({_ONLY_GIT})")
+        raise patch_error(
+            number, f"the header names no file; write '--- PATH', then '+++ PATH' ({_ONLY_GIT})"
+        )
     return _pair(lines, zones)
 
 
@@ -206,7 +235,10 @@ def _pair(lines: Lines, zones: Sequence[Zone]) -> Names:
         return Names(_rooted(old[2:], zones) if old.startswith("a/") else old, None)
     if old != new:
         remedy = "for a move use '*** Move to:' of '*** Begin Patch'"
-        raise patch_error(number, f"{shown(old)} and {shown(new)} are two files; name one in both lines, or {remedy}")
+        raise patch_error(
+            number,
+            f"{shown(old)} and {shown(new)} are two files; name one in both lines, or {remedy}",
+        )
     return Names(old, new)
 
 

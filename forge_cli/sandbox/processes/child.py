@@ -22,7 +22,14 @@ from forge_cli.core.processes import Finished
 from forge_cli.sandbox.processes.command import Companion, Wrap
 from forge_cli.sandbox.processes.limits import ControlGroup, ProcessLimits, new_group
 from forge_cli.sandbox.processes.streams import Input, Output, share_room
-from forge_cli.sandbox.processes.tree import MARKER, Guardian, ProcessTree, adopt_orphans, mark_children, new_mark
+from forge_cli.sandbox.processes.tree import (
+    MARKER,
+    Guardian,
+    ProcessTree,
+    adopt_orphans,
+    mark_children,
+    new_mark,
+)
 
 GRACE = 0.3
 """Seconds to wait for output that a background process keeps open after the command itself has ended."""
@@ -87,7 +94,9 @@ class Child:
                     self._until = time.monotonic()
                     self.exceeded = self.exceeded or (self.group.exceeded() if self.group else None)
                     if self.wrap.confined and not self.tree.contained and self.tree.remains():
-                        await self.tree.end(politely=False)  # what it has started, where no namespace sees to that
+                        await self.tree.end(
+                            politely=False
+                        )  # what it has started, where no namespace sees to that
                     self.exited.set()
                     readers.cancel_scope.deadline = anyio.current_time() + GRACE
         finally:
@@ -142,7 +151,9 @@ class Child:
                 await self.exited.wait()
                 return
             since = time.monotonic()
-            self.exceeded = self.group.exceeded() if self.group else limits.exceeded(self.tree.pids())
+            self.exceeded = (
+                self.group.exceeded() if self.group else limits.exceeded(self.tree.pids())
+            )
             if self.exceeded:
                 await self.stop(politely=False)
             pause = max(PERIOD, 10 * (time.monotonic() - since))

@@ -17,14 +17,24 @@ CALLS = "FORGE_CALL"
 """Names to a program that is a tool where it can ask for calls; never handed on to other children."""
 
 QUIET = {
-    **dict.fromkeys(("NO_UPDATE_NOTIFIER", "GH_NO_UPDATE_NOTIFIER", "DENO_NO_UPDATE_CHECK", "DO_NOT_TRACK"), "1"),
+    **dict.fromkeys(
+        ("NO_UPDATE_NOTIFIER", "GH_NO_UPDATE_NOTIFIER", "DENO_NO_UPDATE_CHECK", "DO_NOT_TRACK"), "1"
+    ),
     **dict.fromkeys(("npm_config_update_notifier", "npm_config_fund", "NG_CLI_ANALYTICS"), "false"),
-    **dict.fromkeys(("PIP_DISABLE_PIP_VERSION_CHECK", "CHECKPOINT_DISABLE", "VAGRANT_CHECKPOINT_DISABLE"), "1"),
+    **dict.fromkeys(
+        ("PIP_DISABLE_PIP_VERSION_CHECK", "CHECKPOINT_DISABLE", "VAGRANT_CHECKPOINT_DISABLE"), "1"
+    ),
     **dict.fromkeys(("YARN_DISABLE_SELF_UPDATE_CHECK", "PULUMI_SKIP_UPDATE_CHECK"), "true"),
     **dict.fromkeys(("YARN_ENABLE_TELEMETRY", "SAM_CLI_TELEMETRY"), "0"),
-    **dict.fromkeys(("HOMEBREW_NO_AUTO_UPDATE", "HOMEBREW_NO_ANALYTICS", "FASTLANE_SKIP_UPDATE_CHECK"), "1"),
-    **dict.fromkeys(("DOTNET_CLI_TELEMETRY_OPTOUT", "NEXT_TELEMETRY_DISABLED", "TURBO_TELEMETRY_DISABLED"), "1"),
-    **dict.fromkeys(("ASTRO_TELEMETRY_DISABLED", "NUXT_TELEMETRY_DISABLED", "GATSBY_TELEMETRY_DISABLED"), "1"),
+    **dict.fromkeys(
+        ("HOMEBREW_NO_AUTO_UPDATE", "HOMEBREW_NO_ANALYTICS", "FASTLANE_SKIP_UPDATE_CHECK"), "1"
+    ),
+    **dict.fromkeys(
+        ("DOTNET_CLI_TELEMETRY_OPTOUT", "NEXT_TELEMETRY_DISABLED", "TURBO_TELEMETRY_DISABLED"), "1"
+    ),
+    **dict.fromkeys(
+        ("ASTRO_TELEMETRY_DISABLED", "NUXT_TELEMETRY_DISABLED", "GATSBY_TELEMETRY_DISABLED"), "1"
+    ),
     **dict.fromkeys(("STORYBOOK_DISABLE_TELEMETRY", "HF_HUB_DISABLE_TELEMETRY"), "1"),
 }
 """Variables by which programs do not look for newer versions of themselves, and report nothing: without them a command
@@ -111,7 +121,9 @@ def bash_argv(line: str) -> list[str]:
 def clean_environment(names: Sequence[str] = ()) -> dict[str, str]:
     """The environment of a child: an allow-list, what forge itself sets but for keys, and what is named."""
     allowed = {"PATH", "HOME", "LANG", "TERM", "TMPDIR", "USER", "TZ", *names}
-    kept = {name: value for name, value in os.environ.items() if name in allowed or _is_harmless(name)}
+    kept = {
+        name: value for name, value in os.environ.items() if name in allowed or _is_harmless(name)
+    }
     return {**QUIET, **_git_settings(), **kept}
 
 
@@ -120,7 +132,9 @@ def _git_settings() -> dict[str, str]:
     return with_git_settings({}, GIT_SETTINGS)
 
 
-def with_git_settings(environment: Mapping[str, str], settings: Mapping[str, str]) -> dict[str, str]:
+def with_git_settings(
+    environment: Mapping[str, str], settings: Mapping[str, str]
+) -> dict[str, str]:
     """An environment with more settings of git than it has."""
     begin = int(environment.get("GIT_CONFIG_COUNT", 0))
     found = {**environment, "GIT_CONFIG_COUNT": str(begin + len(settings))}

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 _own: list[InheritedConfinement] = []
 
 
-def set_inherited_confinement(name: str, weakness: str | None, own_network: bool, shows_names: bool) -> None:
+def set_inherited_confinement(
+    name: str, weakness: str | None, own_network: bool, shows_names: bool
+) -> None:
     """Say that this very process is confined, and by what; nothing can be asked about that before."""
     _own[:] = [InheritedConfinement(name, weakness, own_network, shows_names)]
 

@@ -108,7 +108,11 @@ def remove_empty_groups() -> None:
 def groups_around() -> Path | None:
     """The innermost group around this process in which forge may make others; looked for once."""
     with suppress(OSError, StopIteration):
-        own = next(line for line in Path("/proc/self/cgroup").read_text().splitlines() if line.startswith("0::"))
+        own = next(
+            line
+            for line in Path("/proc/self/cgroup").read_text().splitlines()
+            if line.startswith("0::")
+        )
         here = _ROOT / own.removeprefix("0::").lstrip("/")
         inside = (folder for folder in (here, *here.parents) if folder.is_relative_to(_ROOT))
         return next(filter(_may_hold, inside), None)
@@ -120,7 +124,9 @@ def _may_hold(folder: Path) -> bool:
         counts = (folder / "cgroup.subtree_control").read_text().split()
     except OSError:
         return False
-    return _COUNTS.issubset(counts) and all(os.access(path, os.W_OK) for path in (folder, folder / "cgroup.procs"))
+    return _COUNTS.issubset(counts) and all(
+        os.access(path, os.W_OK) for path in (folder, folder / "cgroup.procs")
+    )
 
 
 class ProcessLimits(Struct, frozen=True):
@@ -132,12 +138,16 @@ class ProcessLimits(Struct, frozen=True):
 
     def __or__(self, other: ProcessLimits) -> ProcessLimits:
         """These, and the others where these say nothing."""
-        return replace(other, **{name: value for name, value in asdict(self).items() if value is not None})
+        return replace(
+            other, **{name: value for name, value in asdict(self).items() if value is not None}
+        )
 
     def __and__(self, other: ProcessLimits) -> ProcessLimits:
         """The stricter of both."""
         these, those = asdict(self | other), asdict(other | self)
-        return ProcessLimits(**{name: value and min(value, those[name]) for name, value in these.items()})
+        return ProcessLimits(
+            **{name: value and min(value, those[name]) for name, value in these.items()}
+        )
 
     def exceeded(self, pids: Iterable[int]) -> str | None:
         """The limit that is exceeded, as a sentence; it looks no further than it must."""
@@ -148,7 +158,11 @@ class ProcessLimits(Struct, frozen=True):
             if self.processes is not None and len(seen) > self.processes:
                 return self.too_many_processes
             resident += _resident(pid)
-        if self.memory is not None and resident > self.memory and sum(map(_own_memory, seen)) > self.memory:
+        if (
+            self.memory is not None
+            and resident > self.memory
+            and sum(map(_own_memory, seen)) > self.memory
+        ):
             return self.too_much_memory
         return None
 

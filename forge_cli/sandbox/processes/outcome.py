@@ -49,7 +49,11 @@ def value_of(kind: str, command: str | None, done: Finished, state: str, told: s
 def with_hint(state: str, done: Finished, said: str) -> str:
     """How a command ended, with what may have been the cause, and what it did besides."""
     hint = done.hint(said)
-    made = f"\nprotected names appeared: {visible(cut(', '.join(done.appeared), LISTED))}" if done.appeared else ""
+    made = (
+        f"\nprotected names appeared: {visible(cut(', '.join(done.appeared), LISTED))}"
+        if done.appeared
+        else ""
+    )
     return (f"{state} ({hint})" if hint else state) + made + done.refusals()
 
 
@@ -68,6 +72,8 @@ def describe_end(done: Finished, seconds: float | None = None) -> str:
 def render(value: Custom) -> ResultValue:
     """The output of a command, and how it ended where that matters."""
     data = value.data
-    said = "".join(str(data.get(name) or "") for name in ("stdout", "stderr", "output")).removesuffix("\n")
+    said = "".join(
+        str(data.get(name) or "") for name in ("stdout", "stderr", "output")
+    ).removesuffix("\n")
     state = [str(value.summary)] if data.get("exitCode") != 0 or data.get("refusedSockets") else []
     return Text("\n".join(filter(None, [said, *state])) or "(no output)")

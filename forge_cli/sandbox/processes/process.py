@@ -55,7 +55,10 @@ class ChildProcesses:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         await self.aclose()
         if isinstance(error, asyncio.CancelledError):
@@ -101,16 +104,28 @@ class ChildProcesses:
         ``feed`` is all of its input; with ``takes_input`` the caller writes to it. Past ``timeout`` it is stopped.
         """
         if len(self._children) >= self._at_most:
-            raise ToolError(f"{len(self._children)} commands are running, which is the most at a time; end one first")
+            raise ToolError(
+                f"{len(self._children)} commands are running, which is the most at a time; end one first"
+            )
         outputs = [Output(limit, errors, encoding) for _ in range(1 if merge else 2)]
         try:
             takes_input = takes_input or feed is not None
             child = start_child(
-                argv, cwd, env, wrap, outputs, limits, self._guardian, companions, takes_input=takes_input
+                argv,
+                cwd,
+                env,
+                wrap,
+                outputs,
+                limits,
+                self._guardian,
+                companions,
+                takes_input=takes_input,
             )
         except (OSError, ValueError) as error:
             nameless = isinstance(error, OSError) and error.errno == errno.ENOEXEC
-            remedy = "; its first line has to name an interpreter, as #!/bin/sh does" if nameless else ""
+            remedy = (
+                "; its first line has to name an interpreter, as #!/bin/sh does" if nameless else ""
+            )
             raise ToolError(f"{shown(argv[0])} cannot be started: {error}{remedy}") from None
         self._children.add(child)
         self._tasks.create_task(self._attend(child))
@@ -165,7 +180,10 @@ class CommandStream:
         self.finished: Finished | None = None
         self._start = start
         self._child: Child | None = None
-        self._kept: dict[OutputName, Output] = {"stdout": Output(errors=errors), "stderr": Output(errors=errors)}
+        self._kept: dict[OutputName, Output] = {
+            "stdout": Output(errors=errors),
+            "stderr": Output(errors=errors),
+        }
 
     def __aiter__(self) -> Self:
         return self
@@ -199,7 +217,10 @@ class CommandStream:
         return self._child
 
     def _next(self, child: Child) -> Piece | None:
-        streams: tuple[tuple[OutputName, Output], ...] = (("stdout", child.stdout), ("stderr", child.stderr))
+        streams: tuple[tuple[OutputName, Output], ...] = (
+            ("stdout", child.stdout),
+            ("stderr", child.stderr),
+        )
         for name, output in streams:
             if text := output.take(_AT_ONCE):
                 self._kept[name].add(text.encode(errors="surrogateescape"))

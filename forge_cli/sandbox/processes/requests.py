@@ -149,7 +149,9 @@ def pipes_of_caller() -> Path | None:
     return Path(given) if given else None
 
 
-def call_through(pipes: Path, name: str, read_args: Callable[[JsonObject], JsonObject]) -> ToolOutcome:
+def call_through(
+    pipes: Path, name: str, read_args: Callable[[JsonObject], JsonObject]
+) -> ToolOutcome:
     """Have the call made; ``read_args`` is given the schema of the tool."""
     answer = send_request(pipes, {"tool": name})
     schema = answer.get("schema")

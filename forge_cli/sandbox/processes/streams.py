@@ -26,7 +26,9 @@ class Output:
     A cut is named where it is, and text is never broken inside a character, neither there nor between two pieces.
     """
 
-    def __init__(self, limit: int = LIMIT, errors: str = "replace", encoding: str = "utf-8") -> None:
+    def __init__(
+        self, limit: int = LIMIT, errors: str = "replace", encoding: str = "utf-8"
+    ) -> None:
         self.dropped = 0
         self._limit = limit
         self._head = bytearray()
@@ -145,7 +147,9 @@ class Output:
         self._head = self._tail
         self._cut = 0
         self._tail = bytearray()
-        return f"{self._decoder.decode(b'', final=True)}\n[... {cut} bytes cut ...]\n" if cut else ""
+        return (
+            f"{self._decoder.decode(b'', final=True)}\n[... {cut} bytes cut ...]\n" if cut else ""
+        )
 
     def _shorten(self) -> None:
         lost = max(0, len(self._tail) - (self._limit - len(self._head))) if self._tail else 0
@@ -180,7 +184,9 @@ class Input:
                 while left:
                     left = left[await self._write(left) :]
         if scope.cancelled_caught:
-            raise ToolError(f"the process does not read its input: {len(left)} of {len(data)} bytes were not taken")
+            raise ToolError(
+                f"the process does not read its input: {len(left)} of {len(data)} bytes were not taken"
+            )
 
     async def feed(self, data: bytes) -> None:
         """Write all of it and close, for as long as the process lives; what it does not read is dropped."""
@@ -222,7 +228,10 @@ def locale_encoding() -> str:
 
 def _character_start(data: bytearray, place: int) -> int:
     """The place, or the beginning of the character that it lies in."""
-    return next((start for start in range(place, max(place - 4, -1), -1) if not _continues(data, start)), place)
+    return next(
+        (start for start in range(place, max(place - 4, -1), -1) if not _continues(data, start)),
+        place,
+    )
 
 
 def _character_end(data: bytearray, place: int) -> int:

@@ -151,7 +151,9 @@ class ProcessTree:
             around = children_of(self._first)
         else:
             with suppress(OSError):
-                around += [one.pid for one in _read_stats(_children(os.getpid())) if self._belongs(one)]
+                around += [
+                    one.pid for one in _read_stats(_children(os.getpid())) if self._belongs(one)
+                ]
         waiting = deque(dict.fromkeys(around))
         if not self.contained:
             yield from waiting
@@ -222,7 +224,10 @@ def children_of(pid: int) -> list[int]:
     found: list[int] = []
     with suppress(OSError):
         for thread in os.listdir(f"/proc/{pid}/task"):
-            with suppress(OSError), open(f"/proc/{pid}/task/{thread}/children", "rb", buffering=0) as file:
+            with (
+                suppress(OSError),
+                open(f"/proc/{pid}/task/{thread}/children", "rb", buffering=0) as file,
+            ):
                 found += map(int, file.read().split())
     return found
 
@@ -299,7 +304,9 @@ class Guardian:
     def watch(self, mark: int) -> None:
         """End the processes with this mark when this one ends; where that is not possible, nothing happens."""
         if self._pid < 0 and sys.executable and os.path.exists("/proc/self/stat"):
-            with suppress(OSError, RuntimeError):  # a system may not be able to start it in a session of its own
+            with suppress(
+                OSError, RuntimeError
+            ):  # a system may not be able to start it in a session of its own
                 self._start()
         with suppress(OSError):
             os.write(self._pipe, b"%d\n" % mark)
@@ -321,7 +328,11 @@ class Guardian:
                 sys.executable,
                 [sys.executable, "-I", "-S", "-c", CODE, MARKER],
                 {},
-                file_actions=[(os.POSIX_SPAWN_DUP2, reading, 0), nowhere, (os.POSIX_SPAWN_DUP2, 1, 2)],
+                file_actions=[
+                    (os.POSIX_SPAWN_DUP2, reading, 0),
+                    nowhere,
+                    (os.POSIX_SPAWN_DUP2, 1, 2),
+                ],
                 setsid=True,
             )
             self._pipe = writing

@@ -55,7 +55,9 @@ class Include(Struct, frozen=True):
     def parse(cls, include: str) -> Include:
         """Read a glob; one without a slash is for names, wherever they are."""
         text = include.strip().removeprefix("./")
-        problem = unusable(text) or ("excludes files; name those to search" if text.startswith("!") else None)
+        problem = unusable(text) or (
+            "excludes files; name those to search" if text.startswith("!") else None
+        )
         if problem:
             raise ToolError(f"include {shown(include)} {problem}")
         try:
@@ -81,7 +83,10 @@ class FileWalk:
         self._root = os.fsencode(start.root)
         self._start = os.fsencode(start.below)
         self._is_file = start.is_file
-        self._hidden = {os.fsencode(place): set(map(os.fsencode, names)) for place, names in start.hidden.items()}
+        self._hidden = {
+            os.fsencode(place): set(map(os.fsencode, names))
+            for place, names in start.hidden.items()
+        }
         self._include = include
         self._left_out: list[tuple[str, bytes]] = []
         self._seen = 0
@@ -105,7 +110,9 @@ class FileWalk:
     def _files(self) -> Iterator[bytes | None]:
         """Each file, and None for a folder that was listed."""
         if self._is_file:
-            if self._is_searched(self._start, Path(os.fsdecode(os.path.join(self._root, self._start)))):
+            if self._is_searched(
+                self._start, Path(os.fsdecode(os.path.join(self._root, self._start)))
+            ):
                 yield self._start
             return
         pending = [(self._start, True, IgnoreLevel.above_folder(self._root, self._start))]
@@ -122,7 +129,9 @@ class FileWalk:
         place = os.path.join(self._root, folder) if folder else self._root
         try:
             with os.scandir(place) as found:
-                entries = [(entry.name, entry.is_dir(follow_symlinks=False), entry) for entry in found]
+                entries = [
+                    (entry.name, entry.is_dir(follow_symlinks=False), entry) for entry in found
+                ]
         except OSError:
             self._left_out.append((UNREADABLE, folder))
             return []
@@ -169,10 +178,16 @@ def list_dir(sandbox: FileOperations, path: str, depth: int = 2, limit: int = 20
             found = _names(sandbox, path, names)
             count += len(found)
             room = min(limit - len(seen), SEEN_MAX)
-            seen += [((*names, entry.name), entry.kind == "directory") for entry in found[: max(room, 0)]]
+            seen += [
+                ((*names, entry.name), entry.kind == "directory") for entry in found[: max(room, 0)]
+            ]
             if count >= SEEN_MAX:
                 break
-            below += [(*names, entry.name) for entry in found if entry.enters and entry.name not in _CLOSED]
+            below += [
+                (*names, entry.name)
+                for entry in found
+                if entry.enters and entry.name not in _CLOSED
+            ]
         folders = below if count < SEEN_MAX else []
     files = ("/".join(names) + ("/" if is_folder else "") for names, is_folder in sorted(seen))
     return FileList(sandbox.spell(path), tuple(files), count, DisplayHints(preferred_view="tree"))

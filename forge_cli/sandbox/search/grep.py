@@ -32,7 +32,14 @@ from forge_cli.sandbox.names import shown, unusable
 from forge_cli.sandbox.processes.command import clean_environment
 from forge_cli.sandbox.protected import is_secret
 from forge_cli.sandbox.search import program
-from forge_cli.sandbox.search.files import LARGE, SIZE_MAX, UNREADABLE, FileWalk, Include, SearchStart
+from forge_cli.sandbox.search.files import (
+    LARGE,
+    SIZE_MAX,
+    UNREADABLE,
+    FileWalk,
+    Include,
+    SearchStart,
+)
 
 LINES_MAX = 10_001
 """Lines of one file that are counted."""
@@ -88,7 +95,10 @@ class Matches(Struct, frozen=True):
         if self.stopped:
             notes.append(f"[{self.stopped}; name a folder, a file pattern, or a longer pattern]")
         if self.left_out:
-            reasons = [REASONS[why].format(counted(number, "file")) for why, number in sorted(self.left_out.items())]
+            reasons = [
+                REASONS[why].format(counted(number, "file"))
+                for why, number in sorted(self.left_out.items())
+            ]
             notes.append(f"[left out: {', '.join(reasons)}]")
         nothing = f"No match for {shown(self.pattern)} in {shown(self.path)}."
         return "\n".join([*(self.lines or [nothing]), *notes])
@@ -122,7 +132,9 @@ async def grep(
         for start in _starts(sandbox, path):
             await search.run(start)
     stopped = f"stopped after {timeout:g} seconds" if scope.cancelled_caught else hits.stopped
-    return Matches(pattern, sandbox.spell(path), tuple(hits.lines()), hits.total, stopped, hits.left_out)
+    return Matches(
+        pattern, sandbox.spell(path), tuple(hits.lines()), hits.total, stopped, hits.left_out
+    )
 
 
 def _check_pattern(pattern: str) -> None:
@@ -154,7 +166,9 @@ def _refuse_unknown(pattern: str) -> None:
             warnings.simplefilter("ignore")
             re.compile(pattern)
     except (re.error, OverflowError, RecursionError) as error:
-        raise ToolError(f"the pattern {shown(pattern)} is not a regular expression: {error}") from None
+        raise ToolError(
+            f"the pattern {shown(pattern)} is not a regular expression: {error}"
+        ) from None
 
 
 def _ripgrep(sandbox: FileOperations) -> str | None:
@@ -168,15 +182,20 @@ def _ripgrep(sandbox: FileOperations) -> str | None:
 
 def refuse_secret(path: str, resolved: str = "") -> None:
     """Refuse a path that may hold secrets, by how it is written and by where it leads."""
-    if secret := next((name for name in (*path.split("/"), *resolved.split("/")) if is_secret(name)), None):
-        raise ToolError(f"{shown(path)} is not searched: {shown(secret)} may hold secrets; read the file instead")
+    if secret := next(
+        (name for name in (*path.split("/"), *resolved.split("/")) if is_secret(name)), None
+    ):
+        raise ToolError(
+            f"{shown(path)} is not searched: {shown(secret)} may hold secrets; read the file instead"
+        )
 
 
 def _starts(sandbox: FileOperations, path: str) -> Iterator[SearchStart]:
     info = sandbox.stat(path)
     if info.path == "/":
         yield from (
-            SearchStart(zone.path, hidden=sandbox.hidden) for zone in sorted(sandbox.zones, key=lambda zone: zone.name)
+            SearchStart(zone.path, hidden=sandbox.hidden)
+            for zone in sorted(sandbox.zones, key=lambda zone: zone.name)
         )
         return
     refuse_secret(path, info.path)
@@ -345,7 +364,9 @@ class _Answer:
             elif kind == "end":
                 numbers = self._numbers
                 self._numbers = []
-                if not self._found(_path(data["path"]), numbers if data["binary_offset"] is None else None):
+                if not self._found(
+                    _path(data["path"]), numbers if data["binary_offset"] is None else None
+                ):
                     return False
         except (ValueError, KeyError, TypeError):
             raise EngineFailed("the search gave an answer that forge cannot read") from None

@@ -26,7 +26,9 @@ def main() -> int:
             status = 2
             continue
         lines = data.decode(errors="replace").removesuffix("\n").split("\n") if data else []
-        if numbers := [number for number, line in enumerate(lines, 1) if search(line)][: int(lines_max)]:
+        if numbers := [number for number, line in enumerate(lines, 1) if search(line)][
+            : int(lines_max)
+        ]:
             for number in numbers:
                 tell("match", line_number=number)
             tell("end", path={"text": path}, binary_offset=data.index(0) if 0 in data else None)

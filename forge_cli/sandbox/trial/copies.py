@@ -29,7 +29,14 @@ from forge_cli.sandbox.changes.apply import (
     read_again,
     upper_folder,
 )
-from forge_cli.sandbox.changes.path_changes import FOREVER, SCRATCH, PathChange, ReadUntil, UnknownChange, read_changes
+from forge_cli.sandbox.changes.path_changes import (
+    FOREVER,
+    SCRATCH,
+    PathChange,
+    ReadUntil,
+    UnknownChange,
+    read_changes,
+)
 from forge_cli.sandbox.isolation.bubblewrap import LATE
 from forge_cli.sandbox.isolation.confinement import Confinement, Reach, ReachRule
 from forge_cli.sandbox.isolation.isolation import Confined
@@ -100,8 +107,12 @@ class Reached(Struct, frozen=True):
         """
         zones = tuple(f"{zone.path}/" for zone in around.zones)
         hidden = tuple(f"{path}/" for path in (*around.homes, *around.hidden))
-        found = [path for path in self.writes if path.startswith(zones) or not path.startswith(hidden)]
-        return [*found, f"more than {MAX_WRITES} files"] if len(self.writes) == MAX_WRITES else found
+        found = [
+            path for path in self.writes if path.startswith(zones) or not path.startswith(hidden)
+        ]
+        return (
+            [*found, f"more than {MAX_WRITES} files"] if len(self.writes) == MAX_WRITES else found
+        )
 
 
 class Copies:
@@ -149,7 +160,9 @@ class Copies:
     @contextmanager
     def __call__(self, argv: Sequence[str], cwd: Path) -> Iterator[Command]:
         if is_begun(self.folder):
-            raise ToolError(f"changes of the same line were cut off, and are still in {shown(str(self.folder))}")
+            raise ToolError(
+                f"changes of the same line were cut off, and are still in {shown(str(self.folder))}"
+            )
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for zone in self.zones:
             self._make_folders(zone)
@@ -166,7 +179,10 @@ class Copies:
             plan: dict[str, object] = {
                 "mounts": bool(self.zones) or not self.network,
                 "watch": self._watch(inner),
-                "overlays": [*(self._places(zone) for zone in self.zones), *self._temporary_places()],
+                "overlays": [
+                    *(self._places(zone) for zone in self.zones),
+                    *self._temporary_places(),
+                ],
                 "opens": opens,
                 "argv": inner,
                 "room": self.room,
@@ -210,7 +226,12 @@ class Copies:
                 except OSError:
                     continue
                 files[info.st_dev, info.st_ino] = name
-        return {"names": tuple(self.names), "files": files, "search": tuple(search), "max_words": MAX_WORDS}
+        return {
+            "names": tuple(self.names),
+            "files": files,
+            "search": tuple(search),
+            "max_words": MAX_WORDS,
+        }
 
     def appeared(self) -> Sequence[str]:
         return ()
@@ -249,7 +270,10 @@ class Copies:
             return replace(rule, reach=Reach.WRITE, source=self.temporary.merged)
         if rule.reach not in (Reach.WRITE, Reach.PINNED) or not self.zones:
             return rule
-        zone = max((zone for zone in self.zones if rule.path.is_relative_to(zone)), key=lambda zone: len(zone.parts))
+        zone = max(
+            (zone for zone in self.zones if rule.path.is_relative_to(zone)),
+            key=lambda zone: len(zone.parts),
+        )
         merged = upper_folder(self.folder, str(zone)).with_name("merged")
         return replace(rule, source=merged / rule.path.relative_to(zone))
 
@@ -367,7 +391,10 @@ class AppliedCopies(Copies):
 
     def started(self, done: Finished) -> bool:
         """Whether there was an overlay for it at all: without one nothing was done."""
-        return not (done.exit_code == enter.NOT_MOUNTED and done.stderr.startswith(f"forge: {enter.NOTHING}"))
+        return not (
+            done.exit_code == enter.NOT_MOUNTED
+            and done.stderr.startswith(f"forge: {enter.NOTHING}")
+        )
 
     def _apply(self, changes: ChangeSet) -> None:
         for _ in range(_AGAIN):
@@ -419,7 +446,10 @@ def overlay_problem(home: Path) -> str | None:
         return "only Linux has overlays"
     around = home if os.access(home, os.W_OK | os.X_OK) else None
     with tempfile.TemporaryDirectory(prefix="forge-probe-", dir=around) as folder:
-        places = [os.path.join(os.path.realpath(folder), name) for name in ("lower", "upper", "work", "merged")]
+        places = [
+            os.path.join(os.path.realpath(folder), name)
+            for name in ("lower", "upper", "work", "merged")
+        ]
         for place in places:
             os.mkdir(place)
         true = shutil.which("true", path=os.defpath) or "/bin/true"
@@ -437,7 +467,9 @@ def overlay_problem(home: Path) -> str | None:
             "argv": [true],
         }
         with _planned(plan, network=False) as (argv, descriptor):
-            done = subprocess.run(argv, pass_fds=[descriptor], capture_output=True, timeout=_LONGEST, check=False)
+            done = subprocess.run(
+                argv, pass_fds=[descriptor], capture_output=True, timeout=_LONGEST, check=False
+            )
     said = done.stderr.decode(errors="replace").strip().removeprefix(f"forge: {enter.NOTHING}: ")
     return said or "it did not start" if done.returncode else None
 
@@ -449,7 +481,18 @@ def _planned(plan: Mapping[str, object], *, network: bool) -> Iterator[tuple[tup
     try:
         os.pwrite(descriptor, marshal.dumps(dict(plan)), 0)
         code = _RUN if network else _RUN_WITHOUT_NETWORK
-        yield (sys.executable, "-I", "-S", "-c", code, os.path.dirname(enter.__file__), str(descriptor)), descriptor
+        yield (
+            (
+                sys.executable,
+                "-I",
+                "-S",
+                "-c",
+                code,
+                os.path.dirname(enter.__file__),
+                str(descriptor),
+            ),
+            descriptor,
+        )
     finally:
         os.close(descriptor)
 
@@ -458,7 +501,9 @@ def mounted_below(zones: Sequence[Path]) -> Path | None:
     """A file system that is mounted inside one of the zones: it would not be seen in a copy."""
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as mounts:
         for line in mounts:
-            place = Path(line.split()[4].encode("latin-1", "surrogateescape").decode("unicode_escape"))
+            place = Path(
+                line.split()[4].encode("latin-1", "surrogateescape").decode("unicode_escape")
+            )
             if any(place != zone and place.is_relative_to(zone) for zone in zones):
                 return place
     return None

@@ -39,7 +39,9 @@ class DeletionRules(Struct, frozen=True):
     def unbound(self, problem: str) -> str:
         """The warning that commands are not bound, for the reason ``problem``."""
         zone = self.stated[0]
-        says = f"'delete: {zone.delete.value}' of zone '{zone.name}' binds tools only, and no commands"
+        says = (
+            f"'delete: {zone.delete.value}' of zone '{zone.name}' binds tools only, and no commands"
+        )
         return f"{says}: these cannot work on copies here: {problem}"
 
     def blocked(self, changes: Iterable[PathChange]) -> Verdict | None:
@@ -67,11 +69,15 @@ class DeletionRules(Struct, frozen=True):
             asks = None if asked else next(self._deleted(changes.changes, Approval.ASK), None)
             if asks:
                 path, zone = asks
-                raise NotAsJudged(f"it deletes {_name(path, zone)}, and deleting in zone '{zone.name}' needs your OK")
+                raise NotAsJudged(
+                    f"it deletes {_name(path, zone)}, and deleting in zone '{zone.name}' needs your OK"
+                )
 
         return judge
 
-    def _deleted(self, changes: Iterable[PathChange], approval: Approval) -> Iterator[tuple[Path, Zone]]:
+    def _deleted(
+        self, changes: Iterable[PathChange], approval: Approval
+    ) -> Iterator[tuple[Path, Zone]]:
         """The paths that were deleted in zones which want this for it."""
         if not any(zone.delete is approval for zone in self.stated):
             return
@@ -94,7 +100,11 @@ def decides(zone: Zone) -> bool:
 
 def _is_deletion(change: PathChange) -> bool:
     """Whether something is gone, or of another kind now; the caches of programs do not count."""
-    return change.before is not None and change.what in ("deleted", "replaced") and not is_scratch(change.parts)
+    return (
+        change.before is not None
+        and change.what in ("deleted", "replaced")
+        and not is_scratch(change.parts)
+    )
 
 
 def _name(path: Path, zone: Zone) -> str:

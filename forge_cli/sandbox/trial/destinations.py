@@ -89,7 +89,9 @@ class Destinations:
         fcntl.ioctl(any_socket, _SIOCSIFNETMASK, _request("lo:2", _address(_NAMES_MASK)))
         for number, server in enumerate(_resolvers(), 3):
             fcntl.ioctl(any_socket, _SIOCSIFADDR, _request(f"lo:{number}", server))
-            fcntl.ioctl(any_socket, _SIOCSIFNETMASK, _request(f"lo:{number}", _address("255.255.255.255")))
+            fcntl.ioctl(
+                any_socket, _SIOCSIFNETMASK, _request(f"lo:{number}", _address("255.255.255.255"))
+            )
         any_socket.close()
 
     def answer(self) -> bool:
@@ -118,7 +120,9 @@ class Destinations:
         labels = []
         at = _HEADER
         while asked[at]:
-            labels.append(bytes(letter for letter in asked[at + 1 : at + 1 + asked[at]] if letter in _LETTERS))
+            labels.append(
+                bytes(letter for letter in asked[at + 1 : at + 1 + asked[at]] if letter in _LETTERS)
+            )
             at += 1 + asked[at]
         question = asked[_HEADER : at + 5]
         name = b".".join(labels).decode().lower()[:253]
@@ -128,7 +132,9 @@ class Destinations:
             known = number.to_bytes(4, "big")
             self._names[known] = name
             self.asked_at = self.asked_at or time.monotonic()
-        has_address = known is not None and asked[at + 1 : at + 3] == _ADDRESS_RECORD.to_bytes(2, "big")
+        has_address = known is not None and asked[at + 1 : at + 3] == _ADDRESS_RECORD.to_bytes(
+            2, "big"
+        )
         record = b"\xc0\x0c\0\1\0\1\0\0\0\0\0\4" + known if known and has_address else b""
         return asked[:2] + b"\x81\x80\0\1" + bytes([0, bool(record)]) + bytes(4) + question + record
 
@@ -138,7 +144,10 @@ class Destinations:
             pass
         places = dict.fromkeys(chain.from_iterable(map(_refused, self._seen)))
         went = {address for address, _ in places}
-        found = [f"{self._names.get(address) or socket.inet_ntoa(address)}:{port}" for address, port in places]
+        found = [
+            f"{self._names.get(address) or socket.inet_ntoa(address)}:{port}"
+            for address, port in places
+        ]
         found += [name for address, name in self._names.items() if address not in went]
         return found[:MOST]
 
@@ -165,8 +174,12 @@ def _refused(seen: socket.socket) -> Iterator[tuple[bytes, int]]:
         elif body[0] == _ICMP_UNREACHABLE:
             inner = body[8:]
             at = (inner[0] & 15) * 4
-            source, target = (int.from_bytes(inner[place : place + 2], "big") for place in (at, at + 2))
-            if source != _DOMAIN:  # else it is an answer about a name to somebody who has ended meanwhile
+            source, target = (
+                int.from_bytes(inner[place : place + 2], "big") for place in (at, at + 2)
+            )
+            if (
+                source != _DOMAIN
+            ):  # else it is an answer about a name to somebody who has ended meanwhile
                 yield inner[16:20], target
 
 
@@ -178,8 +191,11 @@ def _attach(seen: socket.socket, program: tuple[tuple[int, int, int, int], ...])
     """Let only packets be seen that pass a filter of the kernel."""
     order = sys.byteorder
     code = b"".join(
-        what.to_bytes(2, order) + bytes([yes, no]) + value.to_bytes(4, order) for what, yes, no, value in program
+        what.to_bytes(2, order) + bytes([yes, no]) + value.to_bytes(4, order)
+        for what, yes, no, value in program
     )
     kept = (_Byte * len(code)).from_buffer_copy(code)
     pointer = _ctypes.addressof(kept).to_bytes(8, order)
-    seen.setsockopt(socket.SOL_SOCKET, _ATTACH_FILTER, len(program).to_bytes(2, order) + bytes(6) + pointer)
+    seen.setsockopt(
+        socket.SOL_SOCKET, _ATTACH_FILTER, len(program).to_bytes(2, order) + bytes(6) + pointer
+    )

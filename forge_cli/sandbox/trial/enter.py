@@ -28,7 +28,14 @@ NOTHING = "nothing was started"
 _NEWNS, _NEWUSER, _NEWNET = 0x00020000, 0x10000000, 0x40000000
 _MS_REC, _MS_PRIVATE = 0x4000, 1 << 18
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
-_WANTED = ("Ip:OutNoRoutes", "Tcp:AttemptFails", "Udp:NoPorts", "Udp:RcvbufErrors", "Ip6OutNoRoutes", "Udp6NoPorts")
+_WANTED = (
+    "Ip:OutNoRoutes",
+    "Tcp:AttemptFails",
+    "Udp:NoPorts",
+    "Udp:RcvbufErrors",
+    "Ip6OutNoRoutes",
+    "Udp6NoPorts",
+)
 """Counters of the kernel that move when somebody wants to reach what is not there, or what did not keep up."""
 _LOOK = 0.25
 _A_PATH = 4096
@@ -55,7 +62,9 @@ class _Function(_ctypes.CFuncPtr):
 
 
 _library = _ctypes.dlopen(None, 0)  # type: ignore[arg-type]
-_mount, _prctl, _unshare = (_Function(_ctypes.dlsym(_library, name)) for name in ("mount", "prctl", "unshare"))
+_mount, _prctl, _unshare = (
+    _Function(_ctypes.dlsym(_library, name)) for name in ("mount", "prctl", "unshare")
+)
 
 
 def _call(what: str, function: _Function, *arguments: object) -> None:
@@ -71,7 +80,11 @@ def enter_namespaces(*, network: bool) -> None:
     if user != 0 or _unshare(wanted) < 0:
         _call("no namespaces", _unshare, wanted | _NEWUSER)
         # Without "deny" the kernel takes no gid_map from a user.
-        for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
+        for name, text in (
+            ("setgroups", "deny"),
+            ("uid_map", f"{user} {user} 1"),
+            ("gid_map", f"{group} {group} 1"),
+        ):
             with open(f"/proc/self/{name}", "w") as file:
                 file.write(text)
     _call("mounts cannot be made private", _mount, b"none", b"/", None, _MS_REC | _MS_PRIVATE, None)
@@ -105,7 +118,10 @@ def _counters() -> Iterator[tuple[str, int]]:
     with open("/proc/self/net/snmp") as opened:
         lines = [line.split() for line in opened]
     for names, values in zip(lines[::2], lines[1::2], strict=True):
-        yield from ((f"{names[0]}{name}", int(value)) for name, value in zip(names[1:], values[1:], strict=True))
+        yield from (
+            (f"{names[0]}{name}", int(value))
+            for name, value in zip(names[1:], values[1:], strict=True)
+        )
     try:
         with open("/proc/self/net/snmp6") as opened:
             yield from ((line.split()[0], int(line.split()[1])) for line in opened)
@@ -135,7 +151,12 @@ def start(argv: list[str]) -> int:
 
 
 def wait_for_all(
-    pid: int, uppers: list[str], room: WriteRoom, destinations: Destinations | None, *, ends_at_name: bool
+    pid: int,
+    uppers: list[str],
+    room: WriteRoom,
+    destinations: Destinations | None,
+    *,
+    ends_at_name: bool,
 ) -> tuple[int, str, bool]:
     """Wait for the command and for all that it leaves behind.
 
@@ -204,7 +225,9 @@ class WriteRoom:
 
 
 def main(
-    plan: dict[str, Any], destinations: Destinations | None, watching: Callable[[dict[str, Any]], Watch] | None
+    plan: dict[str, Any],
+    destinations: Destinations | None,
+    watching: Callable[[dict[str, Any]], Watch] | None,
 ) -> int:
     """Do it, with the network that there is, or one in which it is seen where somebody wants to go."""
     _prctl(_PR_SET_CHILD_SUBREAPER, _Long(1), 0, 0, 0)
@@ -232,17 +255,28 @@ def main(
         pid = start(argv)
         uppers = [upper for _, upper, _, _ in plan["overlays"]]
         room = WriteRoom(plan["room"], plan["paths"], plan["caches"])
-        code, passed, ended_at_name = wait_for_all(pid, uppers, room, destinations, ends_at_name=plan["ends_at_name"])
+        code, passed, ended_at_name = wait_for_all(
+            pid, uppers, room, destinations, ends_at_name=plan["ends_at_name"]
+        )
         reached = destinations.reached() if destinations else []
-        network = destinations is not None and (bool(reached) or destinations.was_asked or wanted_network())
+        network = destinations is not None and (
+            bool(reached) or destinations.was_asked or wanted_network()
+        )
         seen = watch.found() if watch else None
-        told = {"network": network, "exceeded": passed == "size", "too_many": passed == "paths", "reached": reached}
+        told = {
+            "network": network,
+            "exceeded": passed == "size",
+            "too_many": passed == "paths",
+            "reached": reached,
+        }
         told["ended_at_name"] = ended_at_name
         marshal.dump({**told, "seen": seen}, report)
     return code
 
 
-def _watch(plan: dict[str, Any] | None, watching: Callable[[dict[str, Any]], Watch] | None) -> Watch | None:
+def _watch(
+    plan: dict[str, Any] | None, watching: Callable[[dict[str, Any]], Watch] | None
+) -> Watch | None:
     """See what the command reaches for; where that cannot be, the filter of its mechanism refuses it unseen."""
     if plan is None or watching is None:
         return None
@@ -257,7 +291,9 @@ def _watch(plan: dict[str, Any] | None, watching: Callable[[dict[str, Any]], Wat
 
 
 def run(
-    descriptor: int, destinations: Destinations | None = None, watching: Callable[[dict[str, Any]], Watch] | None = None
+    descriptor: int,
+    destinations: Destinations | None = None,
+    watching: Callable[[dict[str, Any]], Watch] | None = None,
 ) -> NoReturn:
     """Do what the plan says that lies behind a descriptor, and leave without any of Python's own ceremony."""
     with open(descriptor, "rb") as given:

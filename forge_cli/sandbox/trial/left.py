@@ -30,4 +30,7 @@ def finish_trials(sessions: Path, notify: Notify) -> None:
                     notify("warning", sentence)
             except (ToolError, OSError, ValueError) as error:
                 forget = f"forge sessions rm {name.removesuffix(TRIALS)} forgets them"
-                notify("warning", f"changes that were cut off cannot be completed yet ({error}); {forget}")
+                notify(
+                    "warning",
+                    f"changes that were cut off cannot be completed yet ({error}); {forget}",
+                )

@@ -112,7 +112,9 @@ class Masks:
                     else:
                         os.link(self._empty, f"{copy}/{entry.name}")
             if left < 0:
-                raise TooManySecrets(f"{path} has more than {INSIDE_AT_MOST} files, which may hold secrets")
+                raise TooManySecrets(
+                    f"{path} has more than {INSIDE_AT_MOST} files, which may hold secrets"
+                )
 
     @cached_property
     def _empty(self) -> str:
@@ -122,7 +124,9 @@ class Masks:
         return path
 
     def _watch(self, stand_in: Path | str, secret: Path | str) -> None:
-        number = self._libc.inotify_add_watch(self._queue, os.fsencode(stand_in), ctypes.c_uint32(_IN_OPEN))
+        number = self._libc.inotify_add_watch(
+            self._queue, os.fsencode(stand_in), ctypes.c_uint32(_IN_OPEN)
+        )
         self._names[self._checked(number)] = str(secret)
 
     def _checked(self, number: int) -> int:
@@ -138,7 +142,9 @@ def new_masks(secrets: Iterable[Path], folder: Path) -> Masks:
     """
     found = list(dict.fromkeys(secrets))
     if len(found) > MASKED_AT_MOST:
-        raise TooManySecrets(f"the zones have more than {MASKED_AT_MOST} files that may hold secrets")
+        raise TooManySecrets(
+            f"the zones have more than {MASKED_AT_MOST} files that may hold secrets"
+        )
     masks = Masks(folder)
     try:
         for secret in found:
@@ -170,7 +176,11 @@ def _listed(folder: str) -> list[tuple[str, bool]]:
         own = os.lstat(folder).st_dev
         with os.scandir(folder) as entries:
             found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
-        return [(name, is_folder) for name, is_folder in found if not is_folder or _is_near(folder, name, own)]
+        return [
+            (name, is_folder)
+            for name, is_folder in found
+            if not is_folder or _is_near(folder, name, own)
+        ]
     except OSError:
         return []
 

@@ -127,7 +127,9 @@ def _stamps(secrets: Iterable[Path]) -> Stamps | None:
         info = path.lstat()
         if stat.S_ISDIR(info.st_mode):
             return None
-        found.append((str(path), info.st_dev, info.st_ino, info.st_size, info.st_mode, info.st_mtime_ns))
+        found.append(
+            (str(path), info.st_dev, info.st_ino, info.st_size, info.st_mode, info.st_mtime_ns)
+        )
     return tuple(found)
 
 
@@ -147,10 +149,15 @@ async def _seen_by_first_program(run: Run, wrap: Confined) -> tuple[Finished, li
         done = await run(seen)
         report, reached = seen.report(), seen.reached()
     if report is None and done.exit_code == NOT_MOUNTED:
-        raise NotTried(done.stderr.strip().removeprefix(f"forge: {NOTHING}: ") or "it did not start")
+        raise NotTried(
+            done.stderr.strip().removeprefix(f"forge: {NOTHING}: ") or "it did not start"
+        )
     wanted: list[TriedWant] = []
     if report and report.network:
-        wanted += [TriedWant("network", place) for place in report.reached[:LISTED] or ["an address that it knows"]]
+        wanted += [
+            TriedWant("network", place)
+            for place in report.reached[:LISTED] or ["an address that it knows"]
+        ]
     if reached is not None:
         told = report is not None and report.network
         named = report is None or not report.ended_at_name
@@ -160,12 +167,20 @@ async def _seen_by_first_program(run: Run, wrap: Confined) -> tuple[Finished, li
     return done, wanted
 
 
-def _of(reached: Reached, around: Confinement, *, named: bool = True, network: bool = True) -> Iterator[TriedWant]:
+def _of(
+    reached: Reached, around: Confinement, *, named: bool = True, network: bool = True
+) -> Iterator[TriedWant]:
     """Yield the network, the sockets and the places that are read-only, of what was reached for."""
-    places = [place for place in reached.addresses[:LISTED] if place and not place.endswith(_NAME_SERVER)]
+    places = [
+        place for place in reached.addresses[:LISTED] if place and not place.endswith(_NAME_SERVER)
+    ]
     if network and reached.addresses:
         yield from (TriedWant("network", place) for place in places or ["a host"])
     # one that was ended was perhaps about to say which socket it wants
-    yield from (want_of(name, state) for name, state in reached.sockets[:LISTED] if named or state != "unknown")
+    yield from (
+        want_of(name, state)
+        for name, state in reached.sockets[:LISTED]
+        if named or state != "unknown"
+    )
     writes = reached.refused_writes(around)
     yield from (TriedWant("write", path, READ_ONLY) for path in writes[:LISTED])

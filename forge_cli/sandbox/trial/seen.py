@@ -102,7 +102,9 @@ def _plan() -> Mapping[str, Any]:
     found = watch_filter(writes=True, begins=True)
     if found is None:
         raise OSError("the calls of this processor are not known")
-    if ctypes.CDLL(None).prctl(_PR_SET_NO_NEW_PRIVS, *map(ctypes.c_ulong, (1, 0, 0, 0))) < 0:  # of this thread only
+    if (
+        ctypes.CDLL(None).prctl(_PR_SET_NO_NEW_PRIVS, *map(ctypes.c_ulong, (1, 0, 0, 0))) < 0
+    ):  # of this thread only
         raise OSError("a filter needs it")
     return {
         "filter": found.program,
@@ -123,7 +125,10 @@ def filtered_thread(program: Path) -> FilteredThread | None:
         return None
     try:
         return FilteredThread()
-    except (OSError, RuntimeError):  # another program watches this process, or there can be no more threads
+    except (
+        OSError,
+        RuntimeError,
+    ):  # another program watches this process, or there can be no more threads
         return None
 
 

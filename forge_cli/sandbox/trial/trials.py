@@ -124,7 +124,9 @@ def copies_problem(wrap: Confined) -> str | None:
 def may_lack_rename(done: Finished) -> bool:
     """Whether a command says that it failed because a folder cannot be renamed on a copy."""
     said = f"{done.stdout}\n{done.stderr}"
-    return bool(done.exit_code) and (os.strerror(errno.EXDEV).lower() in said.lower() or "EXDEV" in said)
+    return bool(done.exit_code) and (
+        os.strerror(errno.EXDEV).lower() in said.lower() or "EXDEV" in said
+    )
 
 
 class Trials:
@@ -161,7 +163,9 @@ class Trials:
         for _ in range(AGAIN):
             drop_copies(folder)
             if is_begun(folder):
-                raise NotTried(f"changes of the same line were cut off, and are still in {shown(str(folder))}")
+                raise NotTried(
+                    f"changes of the same line were cut off, and are still in {shown(str(folder))}"
+                )
             tried = await self._run(argv, folder, run, writable, programs, seconds)
             if tried is not None and withheld is None:
                 return replace(tried, unsure=_MOVED) if may_lack_rename(tried.done) else tried
@@ -184,7 +188,11 @@ class Trials:
             names = confinement.names()
             opened = confinement.opened(writable)
             wrap = replace(
-                self._wrap, confinement=confinement, writable=tuple(opened), names=names, covers=tuple(masks.rules)
+                self._wrap,
+                confinement=confinement,
+                writable=tuple(opened),
+                names=names,
+                covers=tuple(masks.rules),
             )
             copies = Copies(
                 folder,
@@ -202,7 +210,9 @@ class Trials:
             report, reached, secrets = copies.report(), copies.reached(), masks.opened()
         if report is None and not done.timed_out and done.exceeded is None:
             if done.exit_code == NOT_MOUNTED:
-                raise NotTried(done.stderr.strip().removeprefix(f"forge: {NOTHING}: ") or "it did not start")
+                raise NotTried(
+                    done.stderr.strip().removeprefix(f"forge: {NOTHING}: ") or "it did not start"
+                )
             raise NotTried("it ended before it could be seen what it did")
         if report and report.too_many:
             return self._with_too_many(done, copies)
@@ -241,7 +251,9 @@ class Trials:
             sockets,
             temporary=copies.temporary,
             programs=tuple(reached.programs) if reached else (),
-            commands=tuple(map(tuple, reached.commands)) if reached and not reached.unlisted else None,
+            commands=tuple(map(tuple, reached.commands))
+            if reached and not reached.unlisted
+            else None,
         )
 
     @staticmethod
@@ -255,12 +267,21 @@ class Trials:
 
     def _marked(self, changes: ChangeSet) -> ChangeSet:
         """The changes, with the reason at each of a file that forge loads or obeys, or that has a protected name."""
-        why = {**self._shared(changes), **self._own.why_changed([change.path for change in changes.changes])}
-        marked = [replace(change, loaded=why[change.path]) for change in changes.changes if change.path in why]
+        why = {
+            **self._shared(changes),
+            **self._own.why_changed([change.path for change in changes.changes]),
+        }
+        marked = [
+            replace(change, loaded=why[change.path])
+            for change in changes.changes
+            if change.path in why
+        ]
         if not marked:
             return changes
         by_key = {change.key: change for change in marked}
-        found = replace(changes, changes=tuple(by_key.get(change.key, change) for change in changes.changes))
+        found = replace(
+            changes, changes=tuple(by_key.get(change.key, change) for change in changes.changes)
+        )
         found.save()
         return found
 
@@ -281,12 +302,17 @@ class Trials:
             with suppress(OSError):
                 protected.setdefault(identity_of(os.lstat(path)), path)
         found = {path: protected[each] for path, each in several.items() if each in protected}
-        return {path: f"it is another name of {shown(str(other))} (a hard link)" for path, other in found.items()}
+        return {
+            path: f"it is another name of {shown(str(other))} (a hard link)"
+            for path, other in found.items()
+        }
 
     def _unseen(self, line: str) -> str | None:
         """Why a line may have wanted a unix socket, where the kernel does not show that."""
         if programs := _SOCKET_PROGRAMS.search(line):
-            return f"{programs[0]} may have wanted a unix socket, which cannot be seen on this machine"
+            return (
+                f"{programs[0]} may have wanted a unix socket, which cannot be seen on this machine"
+            )
         if named := next((path for path in self._view.named if path.is_socket()), None):
             return f"it may have wanted {shown(str(named))}, which cannot be seen on this machine"
         return None
@@ -304,15 +330,21 @@ class Trials:
                 raise NotTried(f"no copy can be made: {error.strerror}") from None
             yield masks
 
-    def _doubted(self, tried: Tried, argv: Sequence[str], cwd: Path, withheld: Sequence[str]) -> Tried:
+    def _doubted(
+        self, tried: Tried, argv: Sequence[str], cwd: Path, withheld: Sequence[str]
+    ) -> Tried:
         """The trial, with what its words show that it lacked."""
         done = tried.done
         said = f"{done.stdout}\n{done.stderr}"
         lacked = dict.fromkeys((*self._view.lacks(argv[-1], cwd), *self._view.lacks(said, cwd)))
         seen = {want.what for want in tried.wanted}
-        outside = [TriedWant(_kind(path, argv[-1]), path, OUTSIDE) for path in lacked if path not in seen]
+        outside = [
+            TriedWant(_kind(path, argv[-1]), path, OUTSIDE) for path in lacked if path not in seen
+        ]
         known = {*lacked, *seen}
-        outside += [want for want in self._view.refuses(argv[-1], said, cwd) if want.what not in known]
+        outside += [
+            want for want in self._view.refuses(argv[-1], said, cwd) if want.what not in known
+        ]
         wanted = (*tried.wanted, *outside[:LISTED])
         unsure = tried.unsure
         if unsure is None and done.exit_code:

@@ -23,11 +23,28 @@ from forge_cli.sandbox.protected import is_secret
 from forge_cli.sandbox.trial.masked import SecretScan
 
 _SYSTEM = frozenset(
-    ("bin", "dev", "etc", "lib", "lib32", "lib64", "libx32", "nix", "proc", "run", "sbin", "sys", "tmp", "usr")
+    (
+        "bin",
+        "dev",
+        "etc",
+        "lib",
+        "lib32",
+        "lib64",
+        "libx32",
+        "nix",
+        "proc",
+        "run",
+        "sbin",
+        "sys",
+        "tmp",
+        "usr",
+    )
 )
 _RUN = (Path("/run"), Path("/var/run"))
 _SHOWN = ("/var/lib/dpkg", "/var/lib/rpm", "/var/cache/fontconfig")
-_DEVICES = frozenset(f"/dev/{name}" for name in ("full", "null", "ptmx", "random", "tty", "urandom", "zero"))
+_DEVICES = frozenset(
+    f"/dev/{name}" for name in ("full", "null", "ptmx", "random", "tty", "urandom", "zero")
+)
 """Those that every command has."""
 _PRIVATE = (Path("/tmp"), Path("/dev/shm"))  # noqa: S108
 """Folders of which commands have their own."""
@@ -66,9 +83,13 @@ class TrialView:
         """The files and folders in zones that may hold secrets; ``names`` are the protected ones of writable zones."""
         roots = [self.around.workspace, *(zone.path for zone in self.around.zones)]
         for name in (*names, *self._protected_scan.names(map(str, roots), frozenset())):
-            for found in [name] if is_secret(os.path.basename(name)) else self._secret_scan.secrets(name):
+            for found in (
+                [name] if is_secret(os.path.basename(name)) else self._secret_scan.secrets(name)
+            ):
                 real = Path(os.path.realpath(found))
-                if real.exists() and any(real.is_relative_to(root) and real != root for root in roots):
+                if real.exists() and any(
+                    real.is_relative_to(root) and real != root for root in roots
+                ):
                     yield real
 
     def lacks(self, text: str, folder: Path) -> Iterator[str]:
@@ -76,11 +97,17 @@ class TrialView:
 
         What is hidden from all commands is no lack: both end the same way, and a yes could not change that.
         """
-        seen = [self.around.workspace, *self.around.shown, *(zone.path for zone in self.around.zones)]
+        seen = [
+            self.around.workspace,
+            *self.around.shown,
+            *(zone.path for zone in self.around.zones),
+        ]
         hidden = [*hidden_folders(), *self.named]
         for path in _paths(text, folder):
             is_hidden = any(path.is_relative_to(place) for place in hidden)
-            is_seen = any(path.is_relative_to(place) for place in seen) or self._is_always_hidden(path)
+            is_seen = any(path.is_relative_to(place) for place in seen) or self._is_always_hidden(
+                path
+            )
             if is_hidden and not is_seen and os.path.lexists(path):
                 yield str(path)
 
@@ -110,7 +137,9 @@ class TrialView:
 
 def _complaints(said: str, number: int) -> str:
     """The lines in which a program names an error."""
-    return "\n".join(text for text in said.splitlines() if os.strerror(number).lower() in text.lower())
+    return "\n".join(
+        text for text in said.splitlines() if os.strerror(number).lower() in text.lower()
+    )
 
 
 def _paths(text: str, folder: Path) -> Iterator[Path]:
@@ -133,7 +162,11 @@ def _special_kind(path: Path) -> str | None:
 def hidden_folders() -> tuple[Path, ...]:
     """The folders in ``/`` that are not the system's, and what not everybody may read in ``/etc``."""
     with os.scandir("/") as entries:
-        others = [entry.path for entry in entries if entry.name not in _SYSTEM and entry.is_dir(follow_symlinks=False)]
+        others = [
+            entry.path
+            for entry in entries
+            if entry.name not in _SYSTEM and entry.is_dir(follow_symlinks=False)
+        ]
     return tuple(map(Path, sorted([*others, *_unreadable(_ETC, _DEPTH)])))
 
 

@@ -46,8 +46,20 @@ _INTERNET = {int(socket.AF_INET): 4, int(socket.AF_INET6): 16}
 _ELSEWHERE = ("/dev/", "/proc/")
 """Files there are devices of the command itself, or its own descriptors."""
 _HARMLESS = (
-    *("/run/nscd/", "/run/nslcd/", "/var/lib/sss/pipes/", "/run/samba/winbindd/", "/run/avahi-daemon/"),
-    *("/run/systemd/userdb/", "/run/systemd/resolve/", "/run/systemd/journal/", "/run/systemd/notify", "/dev/log"),
+    *(
+        "/run/nscd/",
+        "/run/nslcd/",
+        "/var/lib/sss/pipes/",
+        "/run/samba/winbindd/",
+        "/run/avahi-daemon/",
+    ),
+    *(
+        "/run/systemd/userdb/",
+        "/run/systemd/resolve/",
+        "/run/systemd/journal/",
+        "/run/systemd/notify",
+        "/dev/log",
+    ),
     "/run/uuidd/",
 )
 """The C library asks these for names of users and hosts, and tells them of events; without them it reads files."""
@@ -90,7 +102,9 @@ def _listen(program: bytes, number: int) -> int:
         try:
             return _call(number, _SET_FILTER, flags, _ctypes.addressof(whole))
         except OSError as error:
-            if error.errno != errno.EINVAL:  # as it is where the kernel does not know the second flag
+            if (
+                error.errno != errno.EINVAL
+            ):  # as it is where the kernel does not know the second flag
                 raise
     raise OSError(errno.EINVAL, "")
 
@@ -115,7 +129,9 @@ class Watch:
             "begin": self._begin,
         }
         self._calls = {number: handlers[name] for number, name in plan["calls"].items()}
-        self._closed = {number for number, name in plan["calls"].items() if name in ("socket", "pair")}
+        self._closed = {
+            number for number, name in plan["calls"].items() if name in ("socket", "pair")
+        }
         """The calls of which none may go on by itself: it would make a unix socket that can be connected."""
         self._own: int = plan.get("thread") or posix.getpid()
         self._begun = not self._paths
@@ -143,7 +159,11 @@ class Watch:
             "sockets": list(sockets.items()),
             "addresses": list(self._addresses) or ([""] if self._internet - _PROBING else []),
             "writes": list(self._writes),
-            **(self._started.found() if self._started else {"programs": [], "commands": [], "unlisted": False}),
+            **(
+                self._started.found()
+                if self._started
+                else {"programs": [], "commands": [], "unlisted": False}
+            ),
         }
 
     def _serve(self, beginning: _thread.LockType) -> None:
@@ -161,14 +181,21 @@ class Watch:
         try:
             fcntl.ioctl(self._listener, _RECEIVE, held)
         except OSError as error:
-            return error.errno in (errno.ENOENT, errno.EINTR)  # who called has been killed meanwhile
+            return error.errno in (
+                errno.ENOENT,
+                errno.EINTR,
+            )  # who called has been killed meanwhile
         number, pid, _, call, _, _, *arguments = _NOTIFICATION.unpack(held)
         refused: int | None = None
         # The process that starts the command is under the filter as well.
         if pid != self._own:
             try:
                 refused = self._see(number, pid, call, arguments)
-            except (OSError, ValueError, IndexError):  # it has gone, or says nothing that can be read
+            except (
+                OSError,
+                ValueError,
+                IndexError,
+            ):  # it has gone, or says nothing that can be read
                 refused = errno.EPERM if call in self._closed else None
         self._answer(number, refused)
         return True
@@ -185,7 +212,9 @@ class Watch:
     def _answer(self, number: int, refused: int | None) -> None:
         if refused == 0:
             return
-        answer = _ANSWER.pack(number, 0, -refused, 0) if refused else _ANSWER.pack(number, 0, 0, _GO_ON)
+        answer = (
+            _ANSWER.pack(number, 0, -refused, 0) if refused else _ANSWER.pack(number, 0, 0, _GO_ON)
+        )
         try:
             fcntl.ioctl(self._listener, _SEND, answer)
         except OSError:  # it has gone
@@ -220,7 +249,9 @@ class Watch:
         flags = _CLOEXEC if arguments[1] & _CLOEXEC else 0
         try:
             fcntl.ioctl(
-                self._listener, _ADD_DESCRIPTOR, _DESCRIPTOR.pack(number, _ADD_AND_ANSWER, mine.fileno(), 0, flags)
+                self._listener,
+                _ADD_DESCRIPTOR,
+                _DESCRIPTOR.pack(number, _ADD_AND_ANSWER, mine.fileno(), 0, flags),
             )
         except OSError as error:
             return error.errno if error.errno == errno.EMFILE else errno.EPERM
@@ -277,7 +308,9 @@ class Watch:
     def _start_at(self, number: int, pid: int, arguments: Sequence[int]) -> None:
         self._see_program(number, _text(pid, arguments[1]), pid, arguments[0], arguments[2])
 
-    def _see_program(self, number: int, name: str, pid: int, folder: int | None, words: int) -> None:
+    def _see_program(
+        self, number: int, name: str, pid: int, folder: int | None, words: int
+    ) -> None:
         """The mechanism starts the command; before that nothing is the command's doing."""
         if name == self._program:
             return
@@ -298,7 +331,11 @@ class Watch:
         meets, folder, at, flags_at, follows = row
         name = "" if at is None or not arguments[at] else _text(pid, arguments[at])
         path = _whole(pid, None if folder is None else arguments[folder], name)
-        if path.startswith(_ELSEWHERE) or not path.startswith("/") or not self._scratch.isdisjoint(path.split("/")):
+        if (
+            path.startswith(_ELSEWHERE)
+            or not path.startswith("/")
+            or not self._scratch.isdisjoint(path.split("/"))
+        ):
             return
         if meets == "open":
             flags = _WRITES | _CREATES if flags_at is None else arguments[flags_at]
@@ -369,7 +406,9 @@ def _whole(pid: int, folder: int | None, name: str) -> str:
     if name.startswith("/"):
         return _normal(name)
     here = folder is None or folder & 0xFFFFFFFF == _HERE
-    around = posix.readlink(f"/proc/{pid}/cwd" if here else f"/proc/{pid}/fd/{(folder or 0) & 0xFFFFFFFF}")
+    around = posix.readlink(
+        f"/proc/{pid}/cwd" if here else f"/proc/{pid}/fd/{(folder or 0) & 0xFFFFFFFF}"
+    )
     return _normal(f"{around}/{name}") if name else around
 
 
@@ -415,7 +454,9 @@ def _words(pid: int, place: int) -> list[str]:
     data = _read(pid, first, size + _MAX_PATH) if size < _MAX_WORDS_SIZE else b""
     found = []
     for each in places:
-        word = data[each - first : each - first + _MAX_PATH] if data else _read(pid, each, _MAX_PATH)
+        word = (
+            data[each - first : each - first + _MAX_PATH] if data else _read(pid, each, _MAX_PATH)
+        )
         found.append(_decoded(word.partition(b"\0")[0]))
     return found
 
@@ -424,7 +465,10 @@ def _open_program(pid: int, path: str) -> int | None:
     """A file that is there to be started, or None."""
     root = posix.open(f"/proc/{pid}/root", posix.O_PATH | posix.O_CLOEXEC)
     try:
-        for flags in (posix.O_RDONLY | posix.O_NONBLOCK, posix.O_PATH):  # not every program may be read
+        for flags in (
+            posix.O_RDONLY | posix.O_NONBLOCK,
+            posix.O_PATH,
+        ):  # not every program may be read
             try:
                 return _open_below(root, path, flags)
             except OSError:

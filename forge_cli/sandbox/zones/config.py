@@ -39,11 +39,15 @@ def read_size(value: object) -> object:
         return value
     found = re.fullmatch(r"([0-9]+)([kmgt]?)", value.strip().lower())
     if not found:
-        raise ValueError(f"{shown(value)} is not a size; write bytes, or a number with k, m, g or t, as in 4g")
+        raise ValueError(
+            f"{shown(value)} is not a size; write bytes, or a number with k, m, g or t, as in 4g"
+        )
     return int(found[1]) << _UNITS[found[2]]
 
 
-_WRITTEN = WithJsonSchema({"type": ["integer", "string"], "pattern": "^[0-9]+[kmgtKMGT]?$", "minimum": LEAST})
+_WRITTEN = WithJsonSchema(
+    {"type": ["integer", "string"], "pattern": "^[0-9]+[kmgtKMGT]?$", "minimum": LEAST}
+)
 Size = Annotated[int, BeforeValidator(read_size), Field(ge=LEAST), _WRITTEN]
 
 
@@ -91,7 +95,9 @@ class ZoneConfig(Config):
     @classmethod
     def _is_written(cls, path: object) -> object:
         if path is None:
-            raise ValueError("nothing is written here ('~' alone is nothing to YAML); name a folder, or leave it out")
+            raise ValueError(
+                "nothing is written here ('~' alone is nothing to YAML); name a folder, or leave it out"
+            )
         return path
 
 
@@ -139,13 +145,17 @@ class SandboxConfig(Config):
     def _are_absolute(cls, paths: list[str]) -> list[str]:
         for path in paths:
             if not expand_home(path, Path("/")).is_absolute():
-                raise ValueError(f"{shown(path)} is not an absolute path, nor one that begins with ~/")
+                raise ValueError(
+                    f"{shown(path)} is not an absolute path, nor one that begins with ~/"
+                )
         return paths
 
     @model_validator(mode="after")
     def _can_keep_names_apart(self) -> Self:
         if isinstance(self.network, list) and self.isolation is IsolationLevel.OFF:
-            raise ValueError("network lists names, which only hold for confined commands, and isolation is off")
+            raise ValueError(
+                "network lists names, which only hold for confined commands, and isolation is off"
+            )
         return self
 
     def wanted(self) -> Isolation:

@@ -37,14 +37,20 @@ def open_zones(
     return require_distinct(open_zone(zone, user_home=user_home, make=make) for zone in zones)
 
 
-def declared_zones(config: SandboxConfig | None, *, workspace: Path, user_home: Path, file: str) -> list[Zone] | None:
+def declared_zones(
+    config: SandboxConfig | None, *, workspace: Path, user_home: Path, file: str
+) -> list[Zone] | None:
     """The zones as a worker file has them, with nothing looked up; None where it says nothing of zones."""
     if config is None or config.zones is None:
         return None
-    return [_declared(config, index, workspace, user_home, file) for index in range(len(config.zones))]
+    return [
+        _declared(config, index, workspace, user_home, file) for index in range(len(config.zones))
+    ]
 
 
-def _declared(config: SandboxConfig, index: int, workspace: Path, user_home: Path, file: str) -> Zone:
+def _declared(
+    config: SandboxConfig, index: int, workspace: Path, user_home: Path, file: str
+) -> Zone:
     entry = (config.zones or ())[index]
     where = config.where("zones", index) or Mark(file)
     return Zone(
@@ -74,8 +80,14 @@ def open_zone(zone: Zone, *, user_home: Path, make: bool = True) -> Zone:
         found = os.stat(root)
     except OSError as error:
         reason = error.strerror or str(error)
-        hint = "make it first, or declare the zone with 'mode: rw'" if isinstance(error, FileNotFoundError) else None
-        raise WorkerError(zone.where, f"zone '{zone.name}': {shown(str(root))}: {reason}", hint=hint) from None
+        hint = (
+            "make it first, or declare the zone with 'mode: rw'"
+            if isinstance(error, FileNotFoundError)
+            else None
+        )
+        raise WorkerError(
+            zone.where, f"zone '{zone.name}': {shown(str(root))}: {reason}", hint=hint
+        ) from None
     if not stat.S_ISDIR(found.st_mode):
         raise WorkerError(zone.where, f"zone '{zone.name}': {shown(str(root))} is not a folder")
     return replace(zone, path=root)
@@ -88,7 +100,9 @@ def require_distinct(zones: Iterable[Zone]) -> tuple[Zone, ...]:
     opened = tuple(zones)
     for zone in opened:
         if zone.name in names:
-            raise WorkerError(zone.where, f"zone '{zone.name}' is declared twice", hint="give each its own name")
+            raise WorkerError(
+                zone.where, f"zone '{zone.name}' is declared twice", hint="give each its own name"
+            )
         names.add(zone.name)
         other = folders.setdefault(_identity(zone.path), zone)
         if other is not zone:
@@ -110,13 +124,17 @@ def _resolved(zone: Zone) -> Path:
     try:
         return Path(os.path.realpath(zone.path))
     except (OSError, ValueError) as error:
-        raise WorkerError(zone.where, f"zone '{zone.name}': {shown(str(zone.path))}: {error}") from None
+        raise WorkerError(
+            zone.where, f"zone '{zone.name}': {shown(str(zone.path))}: {error}"
+        ) from None
 
 
 def _made(zone: Zone, root: Path, *, make: bool) -> Zone:
     problem = _make(root) if make else _unmakeable(root)
     if problem:
-        raise UnmakeableZone(zone.where, f"zone '{zone.name}': {shown(str(root))} cannot be made: {problem}")
+        raise UnmakeableZone(
+            zone.where, f"zone '{zone.name}': {shown(str(root))} cannot be made: {problem}"
+        )
     return replace(zone, path=root, made=make)
 
 
@@ -154,7 +172,9 @@ def added_zone(text: str, workspace: Path | None = None) -> Zone:
 
     A relative DIR is looked for in ``workspace``, or where the caller stands.
     """
-    path, mode = (text.removesuffix(":ro"), ZoneMode.RO) if text.endswith(":ro") else (text, ZoneMode.RW)
+    path, mode = (
+        (text.removesuffix(":ro"), ZoneMode.RO) if text.endswith(":ro") else (text, ZoneMode.RW)
+    )
     folder = (workspace or Path()) / Path(path).expanduser()
     require_folder("--add-dir", folder, visible(path))
     folder = folder.resolve()

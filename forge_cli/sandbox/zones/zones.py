@@ -33,7 +33,9 @@ class NoDefaultZone(WorkerError):
         """A sentence for a model that wants a file."""
         problem = f"the working directory cannot be the default zone: {refusal}"
         super().__init__(
-            None, problem, hint=f"{remedy}, or declare zones in {visible(file)}" if _is_own(file) else remedy
+            None,
+            problem,
+            hint=f"{remedy}, or declare zones in {visible(file)}" if _is_own(file) else remedy,
         )
 
 
@@ -85,7 +87,9 @@ def default_zone(*, workspace: Path, user_home: Path, file: str) -> Zone:
     if why := zone_refusal(root, user_home):
         raise NoDefaultZone(why, file)
     if not root.is_dir():
-        raise WorkerError(None, f"the working directory {_shown(root)} is not a folder", hint="use -C DIR")
+        raise WorkerError(
+            None, f"the working directory {_shown(root)} is not a folder", hint="use -C DIR"
+        )
     return Zone(DEFAULT_ZONE, root, ZoneMode.RW, default=True)
 
 

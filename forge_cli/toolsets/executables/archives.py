@@ -35,7 +35,15 @@ MAX_UNPACKED = 128 * 1024 * 1024
 MAX_PACKED = 128 * 1024 * 1024
 SPARSE = "is sparse, which is not imported; pack it again without --sparse"
 ENCRYPTED = "is encrypted; pack it again without a password"
-_BROKEN = (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, lzma.LZMAError, zlib.error, EOFError, ValueError)
+_BROKEN = (
+    tarfile.TarError,
+    zipfile.BadZipFile,
+    gzip.BadGzipFile,
+    lzma.LZMAError,
+    zlib.error,
+    EOFError,
+    ValueError,
+)
 """Errors of modules that read archives; an OSError is one of bz2 as well."""
 _PIECE = 1 << 16
 _ALONE = "pack the folder of the tool alone"
@@ -86,7 +94,9 @@ class ArchiveSource(ToolSource):
     async def listing(self) -> Listing:
         with self._opened() as file:
             if os.fstat(file.fileno()).st_size > MAX_PACKED:
-                raise SourceError(f"{self.title} is larger than {MAX_PACKED // 1024**2} MiB", hint=_ALONE)
+                raise SourceError(
+                    f"{self.title} is larger than {MAX_PACKED // 1024**2} MiB", hint=_ALONE
+                )
             self._hash = hashlib.file_digest(file, "sha256").hexdigest()
         listing = Listing(self.title)
         with self._entries() as entries:
@@ -104,7 +114,9 @@ class ArchiveSource(ToolSource):
         wanted = {file.key: path for path, file in files.items()}
         with self._opened() as file:
             if hashlib.file_digest(file, "sha256").hexdigest() != self._hash:
-                raise SourceError(f"{self.title} was changed while it was read", hint="import it again")
+                raise SourceError(
+                    f"{self.title} was changed while it was read", hint="import it again"
+                )
         with self._entries() as entries:
             for name, described, read in entries:
                 if described is not None and name in wanted:
@@ -117,7 +129,9 @@ class ArchiveSource(ToolSource):
             with open_regular(self._path) as file:
                 yield file
         except OSError as error:
-            raise SourceError(f"{self.title} cannot be read: {error.strerror or error}", hint=_HINT) from None
+            raise SourceError(
+                f"{self.title} cannot be read: {error.strerror or error}", hint=_HINT
+            ) from None
 
     @contextmanager
     def _entries(self) -> Iterator[Iterator[Entry]]:
@@ -131,10 +145,14 @@ class ArchiveSource(ToolSource):
                         yield _of_zip(archive)
                 else:
                     yield _of_tar(file, head, self.title)
-            except RuntimeError as error:  # zipfile on what is encrypted, or packed in a way that it does not know
+            except (
+                RuntimeError
+            ) as error:  # zipfile on what is encrypted, or packed in a way that it does not know
                 raise SourceError(f"{self.title} cannot be read: {error}", hint=_HINT) from None
             except _BROKEN as error:
-                problem = f"{self.title} is a broken archive, or none: {error or type(error).__name__}"
+                problem = (
+                    f"{self.title} is a broken archive, or none: {error or type(error).__name__}"
+                )
                 raise SourceError(problem, hint=_HINT) from None
 
 

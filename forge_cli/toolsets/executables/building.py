@@ -53,7 +53,9 @@ _NOT_FOUND = re.compile(
     r"|cannot find package \"\.\" in:\s+vendor/(?P<vendored>\S+)"
     r"|(?P<summed>[\w./~+-]+@v[\w.+-]+): (?:missing go\.sum|module lookup disabled)"
 )
-_OUTSIDE = re.compile(r"cannot find (?:module providing )?package|no required module provides|module lookup disabled")
+_OUTSIDE = re.compile(
+    r"cannot find (?:module providing )?package|no required module provides|module lookup disabled"
+)
 
 
 class GoBuilder:
@@ -77,16 +79,26 @@ class GoBuilder:
         key = _key(sources, await self._version(go))
         made = program.folder / BUILD / key
         make = partial(self._build, go, program, sources, made)
-        await _once(made.parent, partial(self._is_ours, made), make, COMPILE_LIMIT, TOO_LONG.format(program.name))
+        await _once(
+            made.parent,
+            partial(self._is_ours, made),
+            make,
+            COMPILE_LIMIT,
+            TOO_LONG.format(program.name),
+        )
         return made
 
     async def _version(self, go: Path) -> str:
         identity = (str(go), os.stat(go).st_mtime_ns)
         if identity not in self._versions:
-            self._versions[identity] = (await self._go([str(go), "version"], Path("/"))).stdout.strip()
+            self._versions[identity] = (
+                await self._go([str(go), "version"], Path("/"))
+            ).stdout.strip()
         return self._versions[identity]
 
-    async def _build(self, go: Path, program: Program, sources: dict[str, bytes], made: Path) -> None:
+    async def _build(
+        self, go: Path, program: Program, sources: dict[str, bytes], made: Path
+    ) -> None:
         """Compile a copy of exactly what was hashed, in a temporary folder, and move the result in."""
         with tempfile.TemporaryDirectory(prefix="forge-go-") as place:
             folder = Path(place, "source")
@@ -94,7 +106,9 @@ class GoBuilder:
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 (folder / name).write_bytes(content)
             inside, what = _package(program, sources)
-            done = await self._go([str(go), "build", "-o", f"{place}/binary", what], folder / inside, sources)
+            done = await self._go(
+                [str(go), "build", "-o", f"{place}/binary", what], folder / inside, sources
+            )
             if done.timed_out:
                 raise ToolError(TOO_LONG.format(program.name))
             if done.exit_code != 0:
@@ -111,11 +125,15 @@ class GoBuilder:
 
     def _is_ours(self, made: Path) -> bool:
         try:
-            return stat.S_ISREG(made.lstat().st_mode) and (self._seals / made.name).read_text() == _hash(made)
+            return stat.S_ISREG(made.lstat().st_mode) and (
+                self._seals / made.name
+            ).read_text() == _hash(made)
         except OSError:
             return False
 
-    async def _go(self, argv: list[str], cwd: Path, sources: dict[str, bytes] | None = None) -> Finished:
+    async def _go(
+        self, argv: list[str], cwd: Path, sources: dict[str, bytes] | None = None
+    ) -> Finished:
         cache = _cache()
         vendored = any(name.startswith("vendor/") for name in sources or ())
         env = {
@@ -174,7 +192,9 @@ def _package(program: Program, sources: dict[str, bytes]) -> tuple[Path, str]:
 def _key(sources: dict[str, bytes], version: str) -> str:
     total = hashlib.sha256(version.encode())
     for name in sorted(sources):
-        total.update(f"\0{name}\0".encode(errors="surrogateescape") + hashlib.sha256(sources[name]).digest())
+        total.update(
+            f"\0{name}\0".encode(errors="surrogateescape") + hashlib.sha256(sources[name]).digest()
+        )
     return total.hexdigest()
 
 
@@ -192,7 +212,11 @@ def _prune(folder: Path, kept: int) -> None:
 
 
 async def _once(
-    folder: Path, is_ready: Callable[[], bool], make: Callable[[], Awaitable[None]], limit: float, too_long: str
+    folder: Path,
+    is_ready: Callable[[], bool],
+    make: Callable[[], Awaitable[None]],
+    limit: float,
+    too_long: str,
 ) -> None:
     """Make something that is not ready, in a folder that only one of all processes works in at a time."""
     with anyio.move_on_after(limit):
@@ -216,7 +240,9 @@ def _lock(folder: Path) -> int | None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if folder.is_symlink():
-            raise ToolError(f"{folder} is a link, and binaries are kept in the folder of their tool; remove it")
+            raise ToolError(
+                f"{folder} is a link, and binaries are kept in the folder of their tool; remove it"
+            )
         return acquire_file_lock(folder / ".lock", wait=False)
     except BlockingIOError:
         return None
@@ -272,7 +298,13 @@ class Environments:
         """The Python that finds the packages of a program, which are installed where they are not yet."""
         place = self._root / program.name / program.digest
         make = partial(self._install, program, uv, place)
-        await _once(place.parent, (place / READY).exists, make, INSTALL_LIMIT, NOT_INSTALLED.format(program.name))
+        await _once(
+            place.parent,
+            (place / READY).exists,
+            make,
+            INSTALL_LIMIT,
+            NOT_INSTALLED.format(program.name),
+        )
         return place / "bin" / "python"
 
     async def _install(self, program: Program, uv: str, place: Path) -> None:
@@ -280,14 +312,30 @@ class Environments:
         python = (program.script and program.script.requires_python) or sys.executable
         await self._uv(program, place, uv, "venv", "--no-project", f"--python={python}", str(place))
         pinned = ["--locked"] if f"{program.entrypoint.name}.lock" in program.files else []
-        await self._uv(program, place, uv, "sync", "--no-build", "--active", *pinned, f"--script={program.entrypoint}")
+        await self._uv(
+            program,
+            place,
+            uv,
+            "sync",
+            "--no-build",
+            "--active",
+            *pinned,
+            f"--script={program.entrypoint}",
+        )
         await self._compile(place)
         (place / READY).touch()
         _prune(place.parent, KEPT_ENVIRONMENTS)
 
     async def _compile(self, place: Path) -> None:
         """Write the bytecode, which no program can, by the Python behind the environment, which runs no line of it."""
-        argv = [str(_behind(place / "bin" / "python")), "-I", "-m", "compileall", "-q", str(place / "lib")]
+        argv = [
+            str(_behind(place / "bin" / "python")),
+            "-I",
+            "-m",
+            "compileall",
+            "-q",
+            str(place / "lib"),
+        ]
         await self._processes.run(argv, cwd=place, env=_environment(), timeout=INSTALL_LIMIT)
 
     async def _uv(self, program: Program, place: Path, uv: str, *arguments: str) -> None:

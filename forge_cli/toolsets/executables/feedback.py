@@ -53,9 +53,13 @@ class FeedbackStore:
     def add(self, tool: str, digest: str, text: str) -> Feedback:
         """Keep a feedback, without secrets; one that is empty or too long is a UsageError."""
         if not text.strip():
-            raise UsageError("the feedback is empty", hint=f'say it in quotes: forge tools feedback {tool} "..."')
+            raise UsageError(
+                "the feedback is empty", hint=f'say it in quotes: forge tools feedback {tool} "..."'
+            )
         if len(text) > MAX_TEXT:
-            raise UsageError(f"the feedback has {len(text):,} characters, and {MAX_TEXT:,} are the most; shorten it")
+            raise UsageError(
+                f"the feedback has {len(text):,} characters, and {MAX_TEXT:,} are the most; shorten it"
+            )
         redacted = own_redactor().redact_text(text.encode(errors="replace").decode().strip())
         given = Feedback(datetime.now(UTC).isoformat(timespec="seconds"), redacted, digest)
         file = self._file(tool)
@@ -64,7 +68,11 @@ class FeedbackStore:
             descriptor = acquire_file_lock(file, wait=10)
             try:
                 kept = [*self.of(tool), given][-MAX_KEPT:]
-                replace_file(file, "".join(f"{json.dumps(msgspec.to_builtins(each))}\n" for each in kept), mode=0o600)
+                replace_file(
+                    file,
+                    "".join(f"{json.dumps(msgspec.to_builtins(each))}\n" for each in kept),
+                    mode=0o600,
+                )
             finally:
                 os.close(descriptor)
         except OSError as error:
@@ -85,7 +93,11 @@ class FeedbackStore:
     def tools(self) -> set[str]:
         """The tools of which there is any."""
         with suppress(OSError):
-            return {name.removesuffix(_SUFFIX) for name in os.listdir(self._root) if name.endswith(_SUFFIX)}
+            return {
+                name.removesuffix(_SUFFIX)
+                for name in os.listdir(self._root)
+                if name.endswith(_SUFFIX)
+            }
         return set()
 
     def forget(self, tool: str) -> None:

@@ -37,7 +37,11 @@ from forge_cli.toolsets.executables.incoming import (
 from forge_cli.toolsets.executables.manage import Approved
 from forge_cli.toolsets.executables.manifest import FILE, parse_manifest
 from forge_cli.toolsets.executables.registry import Program, Registry
-from forge_cli.toolsets.executables.repositories import RepositorySource, is_address, is_bare_repository
+from forge_cli.toolsets.executables.repositories import (
+    RepositorySource,
+    is_address,
+    is_bare_repository,
+)
 from forge_cli.toolsets.executables.scaffold import replaced_tool
 from forge_cli.toolsets.executables.stats import Stats
 from forge_cli.toolsets.executables.toolchain import language_of
@@ -91,7 +95,9 @@ class Importer:
         self.home = home
         self.root = home / "tools"
 
-    async def look(self, text: str, wanted: Sequence[str] = (), rename: str | None = None) -> Offered:
+    async def look(
+        self, text: str, wanted: Sequence[str] = (), rename: str | None = None
+    ) -> Offered:
         """The tools of a source, or those that are wanted, each with the name that it would have."""
         async with self._opened(text) as source:
             listing = await source.listing()
@@ -102,10 +108,16 @@ class Importer:
                     f"--as names one tool, and there are {len(chosen)}: {names}",
                     hint="write the one that you want behind the source",
                 )
-            files = {path: file for path, file in listing.files.items() if _folder_of(path, chosen) is not None}
+            files = {
+                path: file
+                for path, file in listing.files.items()
+                if _folder_of(path, chosen) is not None
+            }
             contents = await read_contents_of(source, files)
             with staging_folder(self.root) as place:
-                tools = [_checked(source.title, folder, contents, rename, place) for folder in chosen]
+                tools = [
+                    _checked(source.title, folder, contents, rename, place) for folder in chosen
+                ]
             title = own_redactor().redact_text(source.title)
             offered = Offered(title, source.kind, source.facts(), tools)
         self._check_names(offered)
@@ -127,7 +139,9 @@ class Importer:
                     else:
                         yield RepositorySource(text, folder, processes)
 
-    async def _choose(self, source: ToolSource, listing: Listing, wanted: Sequence[str]) -> dict[str, str]:
+    async def _choose(
+        self, source: ToolSource, listing: Listing, wanted: Sequence[str]
+    ) -> dict[str, str]:
         """The folders of the tools that are wanted, with their names."""
         folders = roots(listing.files, FILE)
         if not folders:
@@ -135,11 +149,20 @@ class Importer:
             raise SourceError(f"{source.title} holds no tool: there is no {FILE} in it", hint=hint)
         if len(folders) > MAX_TOOLS:
             hint = "name the folder of one of them"
-            raise SourceError(f"{source.title} holds {len(folders)} tools, and {MAX_TOOLS} are the most", hint=hint)
+            raise SourceError(
+                f"{source.title} holds {len(folders)} tools, and {MAX_TOOLS} are the most",
+                hint=hint,
+            )
         files = {each: listing.files[each] for each in (_join(folder, FILE) for folder in folders)}
-        read = await read_contents_of(source, {path: _manifest_file(file) for path, file in files.items()})
+        read = await read_contents_of(
+            source, {path: _manifest_file(file) for path, file in files.items()}
+        )
         names = {folder: _name_in(read[_join(folder, FILE)].data, folder) for folder in folders}
-        chosen = {folder: name for folder, name in names.items() if not wanted or {folder, name} & set(wanted)}
+        chosen = {
+            folder: name
+            for folder, name in names.items()
+            if not wanted or {folder, name} & set(wanted)
+        }
         for name in wanted:
             if not any(name in each for each in chosen.items()):
                 hint = did_you_mean(name, names.values())
@@ -180,7 +203,9 @@ class Importer:
                     self._take_back(name, place / name, records)
                 if isinstance(error, OSError):
                     problem = f"{self.root} cannot be written to: {error.strerror or error}"
-                    raise ForgeError(problem, hint="nothing was imported; make room, or the folder writable") from None
+                    raise ForgeError(
+                        problem, hint="nothing was imported; make room, or the folder writable"
+                    ) from None
                 raise
         registry, versions, stats = Registry(self.root), Versions(self.home), Stats(self.root)
         for tool in offered.tools:
@@ -215,7 +240,13 @@ def _recognize(text: str) -> tuple[Literal["folder", "archive", "repository", "a
 
 def _record(offered: Offered, tool: FoundTool) -> Imported:
     renamed = {"name": tool.declared} if tool.declared != tool.name else {}
-    about = {"source": offered.source, "kind": offered.kind, "folder": tool.folder, **offered.facts, **renamed}
+    about = {
+        "source": offered.source,
+        "kind": offered.kind,
+        "folder": tool.folder,
+        **offered.facts,
+        **renamed,
+    }
     return Imported.now(digest=tool.program.digest, **about)
 
 
@@ -229,7 +260,9 @@ def _folder_of(path: str, folders: Iterable[str]) -> str | None:
 
 def _manifest_file(file: OfferedFile) -> OfferedFile:
     too_large = f"is larger than {MANIFEST_LIMIT // 1024} KiB"
-    return replace(file, problem=file.problem or (too_large if file.size > MANIFEST_LIMIT else None))
+    return replace(
+        file, problem=file.problem or (too_large if file.size > MANIFEST_LIMIT else None)
+    )
 
 
 def _name_in(data: bytes, folder: str) -> str:
@@ -240,22 +273,34 @@ def _name_in(data: bytes, folder: str) -> str:
         return folder.rpartition("/")[2]
 
 
-def _checked(title: str, folder: str, contents: Contents, rename: str | None, place: Path) -> FoundTool:
+def _checked(
+    title: str, folder: str, contents: Contents, rename: str | None, place: Path
+) -> FoundTool:
     """A tool of a source, written to ``place`` and looked at as those in the home are; one that is not sound raises."""
     start = f"{folder}/" if folder else ""
-    own = {path.removeprefix(start): content for path, content in contents.items() if path.startswith(start)}
+    own = {
+        path.removeprefix(start): content
+        for path, content in contents.items()
+        if path.startswith(start)
+    }
     label = f"{title}/{_join(folder, FILE)}"
     declared = parse_manifest(parse_document(own[FILE].data, label), label).name
     name = declared if rename is None else rename
     if not NAME.fullmatch(name):
-        raise UsageError(f"{shown(name)} is not a name for a tool; {NAME_RULE}", hint="choose another with --as NAME")
+        raise UsageError(
+            f"{shown(name)} is not a name for a tool; {NAME_RULE}",
+            hint="choose another with --as NAME",
+        )
     if name != declared:
         own[FILE] = Content(_renamed(own[FILE].data, name, label), own[FILE].executable)
     write_contents(place / name, own, {})
     registry = Registry(place)
     program = registry.look(name)
     if program is None:
-        raise WorkerError(None, registry.problems[name].replace(f"{place / name}", f"{title}/{folder}".rstrip("/")))
+        raise WorkerError(
+            None,
+            registry.problems[name].replace(f"{place / name}", f"{title}/{folder}".rstrip("/")),
+        )
     entrypoint = os.path.relpath(program.entrypoint, os.path.realpath(program.folder))
     return FoundTool(folder, declared, program, entrypoint, own)
 
@@ -267,8 +312,12 @@ def _renamed(data: bytes, name: str, label: str) -> bytes:
     lines = data.decode().split("\n")
     head, rest = lines[at.line - 1][: at.column - 1], lines[at.line - 1][at.column - 1 :]
     old = re.escape(before["name"])
-    lines[at.line - 1] = head + re.sub(f"^(?:{old}|'{old}'|\"{old}\")", lambda _: f'"{name}"', rest, count=1)
+    lines[at.line - 1] = head + re.sub(
+        f"^(?:{old}|'{old}'|\"{old}\")", lambda _: f'"{name}"', rest, count=1
+    )
     renamed = "\n".join(lines).encode()
     if parse_document(renamed, label) != {**before, "name": name}:
-        raise WorkerError(at, f"name: it cannot be replaced by {shown(name)} here; write it in plain letters")
+        raise WorkerError(
+            at, f"name: it cannot be replaced by {shown(name)} here; write it in plain letters"
+        )
     return renamed

@@ -64,22 +64,30 @@ class Listing:
             return
         key = "/".join(map(folded, path.split("/")))
         if other := self._seen.get(key):
-            raise SourceError(f"{self.title}: {shown(other)} and {shown(name)} would be one file; rename one of them")
+            raise SourceError(
+                f"{self.title}: {shown(other)} and {shown(name)} would be one file; rename one of them"
+            )
         self._seen[key] = name
         self.files[path] = file
 
     def clean(self, name: str) -> str:
         """The path of an entry inside the source; empty for the source itself."""
         if name.startswith("/") or _DRIVE.match(name) or ".." in name.split("/"):
-            raise SourceError(f"{self.title}: {shown(name)} leads out of it, so nothing of it is imported")
+            raise SourceError(
+                f"{self.title}: {shown(name)} leads out of it, so nothing of it is imported"
+            )
         if "\\" in name:
-            raise SourceError(f"{self.title}: {shown(name)} has a backslash; pack it again with / between folders")
+            raise SourceError(
+                f"{self.title}: {shown(name)} has a backslash; pack it again with / between folders"
+            )
         parts = [part for part in name.split("/") if part not in ("", ".")]
         for part in parts:
             if problem := unusable(part):
                 raise SourceError(f"{self.title}: the name {shown(part)} {problem}; rename it")
         if len(parts) > MAX_DEPTH:
-            raise SourceError(f"{self.title}: {shown(name)} lies more than {MAX_DEPTH} folders deep")
+            raise SourceError(
+                f"{self.title}: {shown(name)} lies more than {MAX_DEPTH} folders deep"
+            )
         return "/".join(parts)
 
     @staticmethod
@@ -120,7 +128,9 @@ class ToolSource(ABC):
         return {}
 
 
-async def read_contents_of(source: ToolSource, files: Mapping[str, OfferedFile]) -> dict[str, Content]:
+async def read_contents_of(
+    source: ToolSource, files: Mapping[str, OfferedFile]
+) -> dict[str, Content]:
     """Read files of a source; those that cannot be imported, or are too much, are a SourceError."""
     for path, file in files.items():
         if file.problem:
@@ -133,7 +143,9 @@ async def read_contents_of(source: ToolSource, files: Mapping[str, OfferedFile])
 
 def check_size(title: str, size: int) -> None:
     if size > MAX_BYTES:
-        raise SourceError(f"{title}: its tools are larger than {MAX_BYTES // 1024**2} MiB, the most that is imported")
+        raise SourceError(
+            f"{title}: its tools are larger than {MAX_BYTES // 1024**2} MiB, the most that is imported"
+        )
 
 
 class FolderSource(ToolSource):
@@ -150,7 +162,9 @@ class FolderSource(ToolSource):
         try:
             self._walk(listing, "")
         except OSError as error:
-            raise SourceError(f"{error.filename or self.title} cannot be read: {error.strerror}") from None
+            raise SourceError(
+                f"{error.filename or self.title} cannot be read: {error.strerror}"
+            ) from None
         return listing
 
     def _walk(self, listing: Listing, inside: str) -> None:
@@ -170,7 +184,9 @@ class FolderSource(ToolSource):
             try:
                 found[path] = _read_file(self._folder / path)
             except OSError as error:
-                raise SourceError(f"{self._folder / path} cannot be read: {error.strerror}") from None
+                raise SourceError(
+                    f"{self._folder / path} cannot be read: {error.strerror}"
+                ) from None
         return found
 
 
@@ -189,7 +205,9 @@ def problem_of_mode(mode: int) -> str | None:
 
 def _read_file(path: Path) -> bytes:
     """Read a file that is none but itself: it may have become a link since it was listed."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    descriptor = os.open(
+        path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+    )
     with open(descriptor, "rb") as file:
         return file.read(MAX_BYTES + 1)
 

@@ -23,10 +23,23 @@ from forge_cli.files.replace import replace_file
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.processes.process import ChildProcesses
 from forge_cli.toolsets.executables.building import forget_environments
-from forge_cli.toolsets.executables.contents import MAX_BYTES, Content, Contents, read_contents, write_contents
+from forge_cli.toolsets.executables.contents import (
+    MAX_BYTES,
+    Content,
+    Contents,
+    read_contents,
+    write_contents,
+)
 from forge_cli.toolsets.executables.feedback import FeedbackStore
 from forge_cli.toolsets.executables.imported import ImportRecords
-from forge_cli.toolsets.executables.registry import MADE, Program, Registry, default_language, digest, walk
+from forge_cli.toolsets.executables.registry import (
+    MADE,
+    Program,
+    Registry,
+    default_language,
+    digest,
+    walk,
+)
 from forge_cli.toolsets.executables.scaffold import Scaffold, check_free, scaffold
 from forge_cli.toolsets.executables.toolchain import Toolchain, language_of
 from forge_cli.toolsets.executables.versions import Version, Versions
@@ -35,9 +48,7 @@ TEXT_LIMIT = 512 * 1024
 """Bytes of text that are kept of one tool; of what is more, and of what is not text, the hash."""
 
 
-TOO_MUCH = (
-    f"versions of more than {MAX_BYTES // 1024**2} MiB are not kept, and none in a folder that cannot be written to"
-)
+TOO_MUCH = f"versions of more than {MAX_BYTES // 1024**2} MiB are not kept, and none in a folder that cannot be written to"
 
 
 class File(Struct, frozen=True):
@@ -74,13 +85,17 @@ class Approved:
             except FileNotFoundError:
                 files = read_files(program.folder, program.files)
                 if digest(program.folder, program.files) == program.digest:
-                    replace_file(file, json.dumps({name: asdict(each) for name, each in files.items()}))
+                    replace_file(
+                        file, json.dumps({name: asdict(each) for name, each in files.items()})
+                    )
                     _leave_only(file)
 
     def last(self, name: str) -> Snapshot | None:
         """The last approved state of the tool of that name; None where there is none."""
         try:
-            newest = max((self._root / name).glob("[!.]*.json"), key=lambda file: file.stat().st_mtime_ns)
+            newest = max(
+                (self._root / name).glob("[!.]*.json"), key=lambda file: file.stat().st_mtime_ns
+            )
             files = {path: File(**each) for path, each in json.loads(newest.read_bytes()).items()}
             return Snapshot(files, datetime.fromtimestamp(newest.stat().st_mtime).astimezone())
         except (OSError, ValueError, TypeError, AttributeError):
@@ -96,7 +111,10 @@ def read_files(folder: Path, names: Iterable[str]) -> dict[str, File]:
     room = TEXT_LIMIT
     for name in sorted(names):
         with open_regular(folder / name) as file:
-            size, executable = os.fstat(file.fileno()).st_size, os.fstat(file.fileno()).st_mode & 0o111 != 0
+            size, executable = (
+                os.fstat(file.fileno()).st_size,
+                os.fstat(file.fileno()).st_mode & 0o111 != 0,
+            )
             content = file.read() if size <= room else None
             file.seek(0)
             hashed = hashlib.file_digest(file, "sha256").hexdigest()
@@ -131,7 +149,9 @@ def files_of(contents: Contents) -> dict[str, File]:
 
 def compare(before: Mapping[str, File], after: Mapping[str, File]) -> list[FileChange]:
     """Return the files that differ, by path."""
-    files = (FileChange(path, before.get(path), after.get(path)) for path in sorted({*before, *after}))
+    files = (
+        FileChange(path, before.get(path), after.get(path)) for path in sorted({*before, *after})
+    )
     return [each for each in files if each.before != each.after]
 
 
@@ -199,7 +219,9 @@ class ExecutableManager:
         found = self.look(name) if name in self.names() else None
         return found if isinstance(found, str) else None
 
-    def plan(self, name: str, description: str | None = None, language: str | None = None) -> Scaffold:
+    def plan(
+        self, name: str, description: str | None = None, language: str | None = None
+    ) -> Scaffold:
         """A new program that works at once; what cannot become one is a ToolError."""
         purpose = description or f"Says what it was given, until {name} is written"
         planned = scaffold(name, purpose, language or default_language(), ())
@@ -258,7 +280,8 @@ class ExecutableManager:
                 files = _paths(folder)
                 if not self._versions.keep(folder, files, current):
                     raise ForgeError(
-                        f"the current files of {name} cannot be kept, so nothing was restored", hint=TOO_MUCH
+                        f"the current files of {name} cannot be kept, so nothing was restored",
+                        hint=TOO_MUCH,
                     )
                 before = read_contents(folder, files)
             write_contents(folder, contents, before)
@@ -276,7 +299,9 @@ class ExecutableManager:
         """Refuse links: what they lead to belongs to somebody else."""
         links = [path for path in ("", *_paths(folder)) if (folder / path).is_symlink()]
         if links:
-            raise ForgeError(f"{folder / links[0]} is a link, and forge changes nothing behind it; copy the file there")
+            raise ForgeError(
+                f"{folder / links[0]} is a link, and forge changes nothing behind it; copy the file there"
+            )
 
     def _current_digest(self, name: str) -> str | None:
         """The digest of the files of a tool, which may be broken; None if it is gone."""
@@ -300,7 +325,9 @@ class ExecutableManager:
             else:
                 shutil.rmtree(folder)
         except OSError as error:
-            raise ForgeError(f"{folder} cannot be removed: {error.strerror or error}", hint=f"rm -r {folder}") from None
+            raise ForgeError(
+                f"{folder} cannot be removed: {error.strerror or error}", hint=f"rm -r {folder}"
+            ) from None
         Approved(self.home).forget(name)
         self._versions.forget(name)
         ImportRecords(self.home).forget(name)

@@ -31,7 +31,13 @@ ITEM_LIMIT = 131_071
 ParameterKind = Literal["string", "number", "integer", "boolean", "path"]
 
 _PARAMETER = re.compile(r"[a-zA-Z][a-zA-Z0-9_-]{0,63}")
-_PYTHON: Mapping[str, Any] = {"string": str, "path": str, "number": (int, float), "integer": int, "boolean": bool}
+_PYTHON: Mapping[str, Any] = {
+    "string": str,
+    "path": str,
+    "number": (int, float),
+    "integer": int,
+    "boolean": bool,
+}
 
 
 class Parameter(Config):
@@ -50,7 +56,9 @@ class Parameter(Config):
     @classmethod
     def _is_a_name(cls, name: str) -> str:
         if not _PARAMETER.fullmatch(name):
-            raise ValueError(f"{shown(name)} is not a name for a parameter; use letters, digits, '_' and '-'")
+            raise ValueError(
+                f"{shown(name)} is not a name for a parameter; use letters, digits, '_' and '-'"
+            )
         return name
 
     @model_validator(mode="after")
@@ -58,10 +66,16 @@ class Parameter(Config):
         if self.required and self.default is not None:
             raise ValueError(f"'{self.name}' is required and has a default; keep one of the two")
         if "access" in self.model_fields_set and self.type != "path":
-            raise ValueError(f"'{self.name}': access is for parameters of type path, and this is a {self.type}")
+            raise ValueError(
+                f"'{self.name}': access is for parameters of type path, and this is a {self.type}"
+            )
         listed = [self._typed(value) for value in self.enum or ()]
-        if self.default is not None and self._typed(self.default) not in (listed or [self._typed(self.default)]):
-            raise ValueError(f"'{self.name}': the default {shown(str(self.default))} is none of the values under enum")
+        if self.default is not None and self._typed(self.default) not in (
+            listed or [self._typed(self.default)]
+        ):
+            raise ValueError(
+                f"'{self.name}': the default {shown(str(self.default))} is none of the values under enum"
+            )
         return self
 
     def field(self) -> JsonObject:
@@ -82,8 +96,12 @@ class Parameter(Config):
     def _typed(self, value: Any) -> Any:
         """A value of the file as one of the declared type."""
         schema = self._type()
-        typed = coerce({"value": _as_text(value, schema)}, {"type": "object", "properties": {"value": schema}})["value"]
-        fits = isinstance(typed, _PYTHON[self.type]) and isinstance(typed, bool) == (self.type == "boolean")
+        typed = coerce(
+            {"value": _as_text(value, schema)}, {"type": "object", "properties": {"value": schema}}
+        )["value"]
+        fits = isinstance(typed, _PYTHON[self.type]) and isinstance(typed, bool) == (
+            self.type == "boolean"
+        )
         if not fits:
             raise ValueError(f"'{self.name}': {shown(str(value))} is not of type {self.type}")
         if problem := _argv_problem(self.name, typed):
@@ -143,7 +161,11 @@ class Manifest(Config):
     @classmethod
     def _is_text(cls, version: Any) -> Any:
         """``1.0`` without quotes is a number in YAML, and meant as it is written."""
-        return str(version) if isinstance(version, int | float) and not isinstance(version, bool) else version
+        return (
+            str(version)
+            if isinstance(version, int | float) and not isinstance(version, bool)
+            else version
+        )
 
     @field_validator("needs_approval", mode="before")
     @classmethod
@@ -151,7 +173,9 @@ class Manifest(Config):
         if word is True:
             return "ask"
         if word in (False, "preApproved"):
-            raise ValueError("a tool cannot approve itself; name it under toolsets.executables.approval of the worker")
+            raise ValueError(
+                "a tool cannot approve itself; name it under toolsets.executables.approval of the worker"
+            )
         return word
 
     @field_validator("manual_execution", mode="before")
@@ -163,14 +187,18 @@ class Manifest(Config):
     @classmethod
     def _is_a_version(cls, version: str) -> str:
         if not _VERSION.fullmatch(version):
-            raise ValueError(f"{shown(version)} is not a version; write one such as 1.0.0 (SemVer or PEP 440)")
+            raise ValueError(
+                f"{shown(version)} is not a version; write one such as 1.0.0 (SemVer or PEP 440)"
+            )
         return version
 
     @field_validator("name")
     @classmethod
     def _is_a_name(cls, name: str) -> str:
         if not TOOL_NAME.fullmatch(name):
-            raise ValueError(f"{shown(name)} is not a name for a tool; use 1 to 64 letters, digits, '_' and '-'")
+            raise ValueError(
+                f"{shown(name)} is not a name for a tool; use 1 to 64 letters, digits, '_' and '-'"
+            )
         return name
 
     def input_schema(self) -> JsonObject:
@@ -211,7 +239,9 @@ def parse_manifest(data: MarkedDict, file: str) -> Manifest:
     for index, parameter in enumerate(manifest.parameters):
         if parameter.name in seen:
             where = manifest.where("parameters", index, "name")
-            raise WorkerError(where, f"parameters[{index}].name: there is another parameter '{parameter.name}'")
+            raise WorkerError(
+                where, f"parameters[{index}].name: there is another parameter '{parameter.name}'"
+            )
         seen.add(parameter.name)
     schema = Arguments(manifest.input_schema())
     for index, example in enumerate(manifest.examples):
@@ -234,7 +264,9 @@ class Arguments(InputSchema):
             properties = self.json_schema["properties"]
             args = {name: _as_text(value, properties.get(name)) for name, value in args.items()}
         valid = super().validate(args)
-        problems = [problem for name, value in valid.items() if (problem := _argv_problem(name, value))]
+        problems = [
+            problem for name, value in valid.items() if (problem := _argv_problem(name, value))
+        ]
         if problems:
             raise InvalidInput(*problems)
         return valid

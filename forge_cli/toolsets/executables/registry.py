@@ -33,8 +33,25 @@ RUN: Final = "run_custom_tool"
 RESERVED = frozenset({CREATE, RUN})
 BUILT_IN = frozenset(
     (
-        *("read_file", "write_file", "edit_file", "list_files", "delete_file", "file_exists", "file_info", "list_dir"),
-        *("grep_files", "apply_patch", "shell", "exec_command", "write_stdin", "update_plan", "load_skill"),
+        *(
+            "read_file",
+            "write_file",
+            "edit_file",
+            "list_files",
+            "delete_file",
+            "file_exists",
+            "file_info",
+            "list_dir",
+        ),
+        *(
+            "grep_files",
+            "apply_patch",
+            "shell",
+            "exec_command",
+            "write_stdin",
+            "update_plan",
+            "load_skill",
+        ),
         *("get_memory", "save_memory", "list_mcp_resources", "read_mcp_resource"),
     )
 )
@@ -124,7 +141,9 @@ class Registry:
 def _folders(root: Path) -> list[str]:
     try:
         with os.scandir(root) as entries:
-            return sorted(entry.name for entry in entries if entry.name[0] != "." and _is_folder(entry))
+            return sorted(
+                entry.name for entry in entries if entry.name[0] != "." and _is_folder(entry)
+            )
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:
@@ -152,7 +171,10 @@ def _check_writers(folder: Path, paths: Iterable[str]) -> None:
         mode = os.stat(f"{folder}/{path}").st_mode
         if mode & (stat.S_IWGRP | stat.S_IWOTH if path.endswith("/") else stat.S_IWOTH):
             place = os.path.normpath(f"{folder}/{path}")
-            raise WorkerError(None, f"{place}: others can write there; take that away: chmod go-w {shlex.quote(place)}")
+            raise WorkerError(
+                None,
+                f"{place}: others can write there; take that away: chmod go-w {shlex.quote(place)}",
+            )
 
 
 def _program(folder: Path, files: list[str]) -> Program:
@@ -160,7 +182,8 @@ def _program(folder: Path, files: list[str]) -> Program:
         raise WorkerError(None, f"{folder}: has no {FILE}; write one, or move the folder elsewhere")
     if folder.name in RESERVED:
         raise WorkerError(
-            None, f"{folder}: '{folder.name}' is one of forge's own tools; rename the folder and the tool"
+            None,
+            f"{folder}: '{folder.name}' is one of forge's own tools; rename the folder and the tool",
         )
     manifest = read_manifest(folder)
     entrypoint = _entrypoint(folder, manifest)
@@ -173,16 +196,21 @@ def _entrypoint(folder: Path, manifest: Manifest) -> Path:
     where, named = manifest.where("entrypoint"), manifest.entrypoint
     home, real = Path(os.path.realpath(folder)), Path(os.path.realpath(folder / named))
     if os.path.isabs(named) or not real.is_relative_to(home) or real == home:
-        raise WorkerError(where, f"entrypoint: '{visible(named)}' is not inside the folder of the tool")
+        raise WorkerError(
+            where, f"entrypoint: '{visible(named)}' is not inside the folder of the tool"
+        )
     parts = real.relative_to(home).parts
     if any(part in MADE for part in parts):
         raise WorkerError(
-            where, f"entrypoint: '{visible(named)}' is made by forge or by others; name the source itself"
+            where,
+            f"entrypoint: '{visible(named)}' is made by forge or by others; name the source itself",
         )
     try:
         mode = os.stat(real).st_mode
     except OSError as error:
-        raise WorkerError(where, f"entrypoint: '{visible(named)}': {error.strerror}; write it, or correct it") from None
+        raise WorkerError(
+            where, f"entrypoint: '{visible(named)}': {error.strerror}; write it, or correct it"
+        ) from None
     if not stat.S_ISREG(mode):
         raise WorkerError(where, f"entrypoint: '{visible(named)}' is not a regular file")
     if real.suffix not in INTERPRETED and not os.access(real, os.X_OK):
@@ -224,7 +252,9 @@ def walk(folder: Path, inside: str = "") -> Iterator[str]:
             elif entry.is_file():
                 yield path
             else:
-                raise WorkerError(None, f"{folder}: '{visible(path)}' is neither a file nor a folder; remove it")
+                raise WorkerError(
+                    None, f"{folder}: '{visible(path)}' is neither a file nor a folder; remove it"
+                )
 
 
 class Requirements(Struct, frozen=True):
@@ -237,7 +267,9 @@ class Requirements(Struct, frozen=True):
         """Packages that forge's own Python lacks; a requirement for some machines only is left to the program."""
         wanted = _AT_LEAST.search(self.requires_python)
         old = wanted is not None and sys.version_info < tuple(map(int, wanted[1].split(".")))
-        packages = [each for each in self.dependencies if ";" not in each and not _is_installed(each)]
+        packages = [
+            each for each in self.dependencies if ";" not in each and not _is_installed(each)
+        ]
         return [*([f"Python {self.requires_python}"] if old else []), *packages]
 
 
@@ -249,7 +281,9 @@ def read_script(file: Path) -> Requirements | None:
         return None
     line = text.count("\n", 0, begins[-1].start()) + 1
     if len(begins) > 1:
-        raise WorkerError(Mark(str(file), line), "there is another '# /// script' above; keep one of them")
+        raise WorkerError(
+            Mark(str(file), line), "there is another '# /// script' above; keep one of them"
+        )
     block = _BLOCK.search(text)
     if block is None:
         problem = "'# /// script' has no end; write '# ///' below it, with nothing but comments between them"
@@ -263,14 +297,22 @@ def _parse(content: str, file: Path, begin: int) -> Requirements:
         data = tomllib.loads(said)
     except tomllib.TOMLDecodeError as error:
         place = _PLACE.search(str(error))
-        line, column = (int(place[1]), int(place[2]) + 2) if place and place[1] else (content.count("\n"), 1)
+        line, column = (
+            (int(place[1]), int(place[2]) + 2) if place and place[1] else (content.count("\n"), 1)
+        )
         problem = f"the script's metadata is not TOML: {_PLACE.sub('', str(error))}"
         raise WorkerError(Mark(str(file), begin + line, column), problem) from None
     dependencies, python = data.get("dependencies", []), data.get("requires-python", "")
-    if not isinstance(dependencies, list) or not all(isinstance(each, str) for each in dependencies):
-        raise WorkerError(Mark(str(file), begin), 'dependencies: must be a list of strings, as in ["rich>=14"]')
+    if not isinstance(dependencies, list) or not all(
+        isinstance(each, str) for each in dependencies
+    ):
+        raise WorkerError(
+            Mark(str(file), begin), 'dependencies: must be a list of strings, as in ["rich>=14"]'
+        )
     if not isinstance(python, str) or not _VERSIONS.fullmatch(python):
-        raise WorkerError(Mark(str(file), begin), 'requires-python: must be versions, as in ">=3.11"')
+        raise WorkerError(
+            Mark(str(file), begin), 'requires-python: must be versions, as in ">=3.11"'
+        )
     if _has_editable(data):
         problem = "tool.uv.sources: an editable package runs code while it is installed; name a wheel instead"
         raise WorkerError(Mark(str(file), begin), problem)

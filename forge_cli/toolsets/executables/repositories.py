@@ -49,7 +49,9 @@ _OWN_SETTINGS = {
 """Settings above those of every file: one pack, of a bounded size, and nothing else that is started or fetched."""
 _ENVIRONMENT = ("SSH_AUTH_SOCK", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_SSL_CAINFO", "XDG_CONFIG_HOME")
 _AT_HOST = re.compile(r"[\w.+-]+@[\w.-]+:(?!//).+")
-_ADDRESS = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://.+|(?P<other>[A-Za-z][A-Za-z0-9+-]*)::.*")
+_ADDRESS = re.compile(
+    r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://.+|(?P<other>[A-Za-z][A-Za-z0-9+-]*)::.*"
+)
 _SCHEMES = {"https": "https:ssh", "ssh": "https:ssh", "file": "file"}
 """Protocols that git may use for an address, also where your own settings of git rewrite it."""
 _CUT_OFF = ("index-pack", "signal 25", "File too large", "File size limit")
@@ -63,7 +65,9 @@ def is_address(text: str) -> bool:
 
 
 def is_bare_repository(folder: Path) -> bool:
-    return (folder / "HEAD").is_file() and (folder / "objects").is_dir() and (folder / "refs").is_dir()
+    return (
+        (folder / "HEAD").is_file() and (folder / "objects").is_dir() and (folder / "refs").is_dir()
+    )
 
 
 def without_password(address: str) -> str:
@@ -104,7 +108,9 @@ class RepositorySource(ToolSource):
 
     async def listing(self) -> Listing:
         await self._fetch()
-        self._commit = (await self._git("rev-parse", "--verify", "--quiet", "HEAD^{commit}")).stdout.strip()
+        self._commit = (
+            await self._git("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+        ).stdout.strip()
         if not self._commit:
             raise SourceError(f"{self.title} has no commit that its HEAD names; push one")
         done = await self._git("ls-tree", "-r", "-l", "-z", "--full-tree", self._commit)
@@ -133,22 +139,40 @@ class RepositorySource(ToolSource):
         return found
 
     async def _fetch(self) -> None:
-        options = ["--depth=1", "--single-branch", "--no-tags", "--no-checkout", "--no-local", "--quiet"]
+        options = [
+            "--depth=1",
+            "--single-branch",
+            "--no-tags",
+            "--no-checkout",
+            "--no-local",
+            "--quiet",
+        ]
         options += ["--no-recurse-submodules", "--template=", "--origin=origin"]
-        done = await self._run(["clone", *options, "--", self._address, str(self._folder)], self._folder.parent)
+        done = await self._run(
+            ["clone", *options, "--", self._address, str(self._folder)], self._folder.parent
+        )
         if done.exit_code == 0:
             return
-        said = cut(done.stderr.replace(self._address, self.title).replace("\r", "").strip(), 2000, "middle")
+        said = cut(
+            done.stderr.replace(self._address, self.title).replace("\r", "").strip(), 2000, "middle"
+        )
         if done.timed_out:
-            raise SourceError(f"{self.title} was not fetched within {FETCH_LIMIT:g} seconds", hint=said or None)
+            raise SourceError(
+                f"{self.title} was not fetched within {FETCH_LIMIT:g} seconds", hint=said or None
+            )
         if any(sign in said for sign in _CUT_OFF):
             problem = f"{self.title} is larger than {MAX_FETCHED // 1024**2} MiB, the most that is fetched, or damaged"
             raise SourceError(problem, hint="clone it yourself, and import the folder of the tool")
-        raise SourceError(f"{self.title} cannot be fetched by git:\n{said}", hint="try git ls-remote with this address")
+        raise SourceError(
+            f"{self.title} cannot be fetched by git:\n{said}",
+            hint="try git ls-remote with this address",
+        )
 
     async def _git(self, *args: str, feed: bytes | None = None, limit: int = MAX_BYTES) -> Finished:
         """Read from the repository that was fetched."""
-        return await self._run(["--git-dir", str(self._folder / ".git"), *args], self._folder, feed=feed, limit=limit)
+        return await self._run(
+            ["--git-dir", str(self._folder / ".git"), *args], self._folder, feed=feed, limit=limit
+        )
 
     async def _run(
         self, args: Sequence[str], cwd: Path, *, feed: bytes | None = None, limit: int = MAX_BYTES
@@ -156,7 +180,8 @@ class RepositorySource(ToolSource):
         git = shutil.which("git")
         if git is None:
             raise SourceError(
-                "there is no git on the PATH, which fetches repositories", hint="install it, or clone it elsewhere"
+                "there is no git on the PATH, which fetches repositories",
+                hint="install it, or clone it elsewhere",
             )
         try:
             return await self._processes.run(
@@ -198,7 +223,9 @@ def _checked(address: str) -> tuple[str, str]:
     shown = without_password(address)
     if scheme not in _SCHEMES:
         known = "https://, ssh://, git@HOST:PATH or file://"
-        raise SourceError(f"{shown}: tools are not fetched that way", hint=f"use an address with {known}")
+        raise SourceError(
+            f"{shown}: tools are not fetched that way", hint=f"use an address with {known}"
+        )
     if scheme == "https" and _DOWNLOADS.search(urlsplit(address).path):
         problem = f"{shown} is an archive, and forge fetches repositories only"
         raise SourceError(problem, hint="download it yourself, then: forge tools import FILE")

@@ -18,7 +18,14 @@ from forge_cli.core.context import ToolContext
 from forge_cli.core.errors import ToolError
 from forge_cli.core.events import ToolResult
 from forge_cli.core.processes import Finished
-from forge_cli.core.results import OUTPUT_LIMIT, Custom, Text, as_result, is_misfit, is_well_known_kind
+from forge_cli.core.results import (
+    OUTPUT_LIMIT,
+    Custom,
+    Text,
+    as_result,
+    is_misfit,
+    is_well_known_kind,
+)
 from forge_cli.core.sandbox import SandboxView
 from forge_cli.core.text import visible
 from forge_cli.core.tool import Args
@@ -37,7 +44,9 @@ from forge_cli.toolsets.executables.stats import Stats
 from forge_cli.toolsets.executables.toolchain import ProgramStart, Toolchain, language_of
 
 KIND = "executable.run"
-_MISSING = re.compile(r"no such file|not found|does(?: not|n't) exist|cannot find|ENOENT", re.IGNORECASE)
+_MISSING = re.compile(
+    r"no such file|not found|does(?: not|n't) exist|cannot find|ENOENT", re.IGNORECASE
+)
 
 
 def failed(done: Finished) -> bool:
@@ -95,7 +104,9 @@ class ProgramRun(Struct, frozen=True):
 class Runner:
     """Starts programs in the working directory, confined where the worker's commands are."""
 
-    def __init__(self, env: ToolsetEnv, names: Sequence[str], calls: Sequence[str], stats: Stats) -> None:
+    def __init__(
+        self, env: ToolsetEnv, names: Sequence[str], calls: Sequence[str], stats: Stats
+    ) -> None:
         """``names`` are those of variables, ``calls`` those of tools that programs may call."""
         self._names = names
         self._calls = calls
@@ -105,7 +116,9 @@ class Runner:
         self._tools = Toolchain(env.home, self._processes.children)
         self._approved = Approved(env.home)
 
-    def arguments(self, program: Program, args: Args, sandbox: SandboxView, *, preview: bool = False) -> list[str]:
+    def arguments(
+        self, program: Program, args: Args, sandbox: SandboxView, *, preview: bool = False
+    ) -> list[str]:
         """The command line behind the program; paths become real ones, in a preview without any consent yet."""
         items = []
         for parameter in program.manifest.parameters:
@@ -142,7 +155,11 @@ class Runner:
             if pipes.failure:
                 raise pipes.failure
         self._stats.called(program.name, ok=not failed(done), duration_ms=done.duration_ms)
-        hint = find_mistake(program.manifest, args, context.sandbox.zones, done) if failed(done) else None
+        hint = (
+            find_mistake(program.manifest, args, context.sandbox.zones, done)
+            if failed(done)
+            else None
+        )
         return ProgramRun(program.name, done, seconds, hint)
 
     @contextmanager
@@ -166,7 +183,9 @@ class Runner:
             raise
 
 
-def find_mistake(manifest: Manifest, args: Args, zones: Iterable[Zone], done: Finished) -> str | None:
+def find_mistake(
+    manifest: Manifest, args: Args, zones: Iterable[Zone], done: Finished
+) -> str | None:
     """A virtual path that a program got as text and did not find; None where nothing suggests that."""
     if not _MISSING.search(f"{done.stderr}\n{done.stdout}"):
         return None
@@ -203,7 +222,9 @@ class ProgramCalls(Struct, frozen=True):
         return _result(await self.context.call(name, args))
 
     def _refusal(self, name: str, status: OutcomeStatus, sentence: str) -> JsonObject:
-        return _result(ToolOutcome.failed(ToolCall(self.context.call_id, name, {}), status, sentence))
+        return _result(
+            ToolOutcome.failed(ToolCall(self.context.call_id, name, {}), status, sentence)
+        )
 
 
 def _result(made: ToolOutcome) -> JsonObject:

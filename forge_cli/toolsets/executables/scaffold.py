@@ -26,13 +26,27 @@ from forge_cli.toolsets.executables.stats import Stats
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 EXAMPLE = Parameter(name="example", default="", description="Example parameter")
 """The parameter of a tool that was made without any: it shows how they are declared and read."""
-_PACKAGES = {"py": ["   Packages that it needs stand in a '# /// script' comment (PEP 723) at its top."]}
+_PACKAGES = {
+    "py": ["   Packages that it needs stand in a '# /// script' comment (PEP 723) at its top."]
+}
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _WORKSPACE = "Where the work is done: the working directory of the worker."
 _TO_DO = "To be replaced by what the tool is for; the result goes to stdout."
-_GO_KINDS = {"string": "String", "path": "String", "number": "Float64", "integer": "Int", "boolean": "Bool"}
+_GO_KINDS = {
+    "string": "String",
+    "path": "String",
+    "number": "Float64",
+    "integer": "Int",
+    "boolean": "Bool",
+}
 _GO_EMPTY = {"string": '""', "path": '""', "number": "0", "integer": "0", "boolean": "false"}
-_PY_KINDS = {"string": "str", "path": "str", "number": "float", "integer": "int", "boolean": "boolean"}
+_PY_KINDS = {
+    "string": "str",
+    "path": "str",
+    "number": "float",
+    "integer": "int",
+    "boolean": "boolean",
+}
 
 
 class Scaffold(Struct, frozen=True):
@@ -53,7 +67,10 @@ class Scaffold(Struct, frozen=True):
 
     def text(self, root: Path) -> str:
         """Every file with its whole content, for the approval."""
-        parts = [f"{root / self.name / file}\n{_indented(content)}" for file, content in self.files.items()]
+        parts = [
+            f"{root / self.name / file}\n{_indented(content)}"
+            for file, content in self.files.items()
+        ]
         return "\n".join(filter(None, (self.warning, *parts)))
 
     def write(self, root: Path) -> None:
@@ -70,7 +87,9 @@ class Scaffold(Struct, frozen=True):
             finally:
                 shutil.rmtree(place, ignore_errors=True)
         except OSError as error:
-            raise ToolError(f"{root / self.name} cannot be made: {error.strerror or error}") from None
+            raise ToolError(
+                f"{root / self.name} cannot be made: {error.strerror or error}"
+            ) from None
         Stats(root).created(self.name)
 
 
@@ -86,25 +105,35 @@ def replaced_tool(name: str) -> str:
 
 def check_free(root: Path, name: str) -> None:
     if os.path.lexists(root / name):
-        raise ToolError(f"there is something at {root / name} already; change that tool, or choose another name")
+        raise ToolError(
+            f"there is something at {root / name} already; change that tool, or choose another name"
+        )
 
 
-def scaffold(name: str, description: str, language: str, parameters: Sequence[Parameter]) -> Scaffold:
+def scaffold(
+    name: str, description: str, language: str, parameters: Sequence[Parameter]
+) -> Scaffold:
     """The files for a new tool; what cannot become a tool is a ToolError."""
     if not NAME.fullmatch(name):
-        raise ToolError(f"'{name}' is not a name for a tool; use up to 64 of a-z, 0-9, '_' and '-', a letter first")
+        raise ToolError(
+            f"'{name}' is not a name for a tool; use up to 64 of a-z, 0-9, '_' and '-', a letter first"
+        )
     if name in RESERVED:
         raise ToolError(f"'{name}' is one of forge's own tools; choose another name")
     for text in (description, *(parameter.description for parameter in parameters)):
         if found := _CONTROL.search(text):
-            raise ToolError(f"a description cannot hold the control character U+{ord(found[0]):04X}; leave it out")
+            raise ToolError(
+                f"a description cannot hold the control character U+{ord(found[0]):04X}; leave it out"
+            )
     source = f"{name}{LANGUAGES[language]}"
     manifest = _manifest(name, description, source, parameters or [EXAMPLE])
     try:
         parsed = parse_manifest(parse_document(manifest, FILE), FILE)
     except ForgeError as error:
         raise ToolError(f"this cannot be written as a {FILE}: {error}") from None
-    return Scaffold(name, language, {FILE: manifest, source: SOURCES[language](description, parsed.parameters)})
+    return Scaffold(
+        name, language, {FILE: manifest, source: SOURCES[language](description, parsed.parameters)}
+    )
 
 
 def next_steps(made: Scaffold, root: Path) -> str:
@@ -139,9 +168,15 @@ def _manifest(name: str, description: str, source: str, parameters: Sequence[Par
     for parameter in parameters:
         lines += [f"  - name: {parameter.name}", f"    type: {parameter.type}"]
         lines += [f"    required: {'true' if parameter.required else 'false'}"]
-        lines += [f"    description: {_quoted(parameter.description)}"] if parameter.description else []
-        lines += [f"    enum: {_quoted(list(parameter.enum))}"] if parameter.enum is not None else []
-        lines += [f"    default: {_quoted(parameter.default)}"] if parameter.default is not None else []
+        lines += (
+            [f"    description: {_quoted(parameter.description)}"] if parameter.description else []
+        )
+        lines += (
+            [f"    enum: {_quoted(list(parameter.enum))}"] if parameter.enum is not None else []
+        )
+        lines += (
+            [f"    default: {_quoted(parameter.default)}"] if parameter.default is not None else []
+        )
     lines += ["timeout: 30", *_example(parameters)]
     return "\n".join(lines) + "\n"
 
@@ -166,7 +201,9 @@ def _quoted(value: Any) -> str:
 
 
 def _indented(content: str) -> str:
-    return "".join(f"    {line}" if line.strip() else line for line in content.splitlines(keepends=True))
+    return "".join(
+        f"    {line}" if line.strip() else line for line in content.splitlines(keepends=True)
+    )
 
 
 def _line(text: str) -> str:
@@ -177,7 +214,9 @@ def _line(text: str) -> str:
 def _identifiers(parameters: Sequence[Parameter]) -> list[str]:
     """Names that no language has reserved, all different, although ``a-b`` and ``a_b`` look the same without signs."""
     names = [f"arg_{re.sub(r'[^a-zA-Z0-9]', '_', parameter.name)}" for parameter in parameters]
-    return [f"{name}_{index}" if names.count(name) > 1 else name for index, name in enumerate(names)]
+    return [
+        f"{name}_{index}" if names.count(name) > 1 else name for index, name in enumerate(names)
+    ]
 
 
 def go_source(description: str, parameters: Sequence[Parameter]) -> str:
@@ -187,9 +226,20 @@ def go_source(description: str, parameters: Sequence[Parameter]) -> str:
         for name, each in zip(names, parameters, strict=True)
     ]
     printed = [
-        f'\tfmt.Printf("%s: %v\\n", "{each.name}", *{name})' for name, each in zip(names, parameters, strict=True)
+        f'\tfmt.Printf("%s: %v\\n", "{each.name}", *{name})'
+        for name, each in zip(names, parameters, strict=True)
     ]
-    head = [f"// {_line(description)}", "package main", "", "import (", '\t"flag"', '\t"fmt"', '\t"os"', ")", ""]
+    head = [
+        f"// {_line(description)}",
+        "package main",
+        "",
+        "import (",
+        '\t"flag"',
+        '\t"fmt"',
+        '\t"os"',
+        ")",
+        "",
+    ]
     workspace = [f"// {_WORKSPACE}", 'var workspace = os.Getenv("FORGE_WORKSPACE")', ""]
     body = [*declared, "\tflag.Parse()", "", f"\t// {_TO_DO}", *printed]
     return "\n".join([*head, *workspace, "func main() {", *body, "}", ""])
@@ -226,7 +276,10 @@ def py_source(description: str, parameters: Sequence[Parameter]) -> str:
         options += [f"default={default!r}"] if default is not None else []
         lines.append(f"    parser.add_argument({', '.join(options)})")
     lines += ["    args = parser.parse_args()", "", f"    # {_TO_DO}"]
-    lines += [f'    print("{each.name}:", args.{name})' for name, each in zip(names, parameters, strict=True)]
+    lines += [
+        f'    print("{each.name}:", args.{name})'
+        for name, each in zip(names, parameters, strict=True)
+    ]
     return "\n".join([*lines, "", "", 'if __name__ == "__main__":', "    main()", ""])
 
 
@@ -234,11 +287,26 @@ def sh_source(description: str, parameters: Sequence[Parameter]) -> str:
     names = _identifiers(parameters)
     lines = [f"# {_line(description)}", "set -eu", ""]
     lines += [f"# {_WORKSPACE}", "workspace=${FORGE_WORKSPACE:-}", ""]
-    lines += [f"{name}={shlex.quote(_sh_default(each))}" for name, each in zip(names, parameters, strict=True)]
+    lines += [
+        f"{name}={shlex.quote(_sh_default(each))}"
+        for name, each in zip(names, parameters, strict=True)
+    ]
     lines += ["", 'for argument in "$@"; do', '    case "$argument" in']
-    lines += [f"    --{each.name}=*) {name}=${{argument#*=}} ;;" for name, each in zip(names, parameters, strict=True)]
-    lines += ['    *) echo "unknown argument: $argument" >&2; exit 2 ;;', "    esac", "done", "", f"# {_TO_DO}"]
-    lines += [f"printf '%s: %s\\n' {each.name} \"${name}\"" for name, each in zip(names, parameters, strict=True)]
+    lines += [
+        f"    --{each.name}=*) {name}=${{argument#*=}} ;;"
+        for name, each in zip(names, parameters, strict=True)
+    ]
+    lines += [
+        '    *) echo "unknown argument: $argument" >&2; exit 2 ;;',
+        "    esac",
+        "done",
+        "",
+        f"# {_TO_DO}",
+    ]
+    lines += [
+        f"printf '%s: %s\\n' {each.name} \"${name}\""
+        for name, each in zip(names, parameters, strict=True)
+    ]
     return "\n".join([*lines, ""])
 
 

@@ -85,7 +85,15 @@ class Stats:
 
     def called(self, tool: str, *, ok: bool, duration_ms: int | None = None) -> None:
         """A call has ended; one that did not even start took no time."""
-        self._add({"tool": tool, "event": "called", "ok": ok, "durationMs": duration_ms, "session": self._session})
+        self._add(
+            {
+                "tool": tool,
+                "event": "called",
+                "ok": ok,
+                "durationMs": duration_ms,
+                "session": self._session,
+            }
+        )
 
     def read(self) -> dict[str, ToolStats]:
         """Every tool that anything is known of."""

@@ -23,7 +23,16 @@ from forge_cli.toolsets.executables.building import (
     missing_packages,
     places,
 )
-from forge_cli.toolsets.executables.registry import BUILD, GO, PYTHON, SHELL, Program, find_go, python_flags, shell
+from forge_cli.toolsets.executables.registry import (
+    BUILD,
+    GO,
+    PYTHON,
+    SHELL,
+    Program,
+    find_go,
+    python_flags,
+    shell,
+)
 
 INTERPRETER = (Path(sys.prefix), Path(sys.base_prefix))
 """The folders of forge's own interpreter: it may be a venv in a folder that is hidden from programs, such as /tmp."""
@@ -76,7 +85,9 @@ class GoLanguage(Language):
         before = {path: path.lstat().st_mtime_ns for path in (program.folder / BUILD).glob("[!.]*")}
         made = await tools.go.binary(program)
         known = before.get(made) == made.lstat().st_mtime_ns
-        return f"nothing to do, it is compiled already: {made}" if known else f"compiled into {made}"
+        return (
+            f"nothing to do, it is compiled already: {made}" if known else f"compiled into {made}"
+        )
 
     async def start(self, program: Program, tools: Toolchain) -> ProgramStart:
         return ProgramStart([str(await tools.go.binary(program))])
@@ -111,9 +122,15 @@ class ShellLanguage(Language):
 
     async def build(self, program: Program, tools: Toolchain) -> str:
         argv = [shell(), "-n", str(program.entrypoint)]
-        done = await tools.processes.run(argv, cwd=program.folder, env=clean_environment(), timeout=COMPILE_LIMIT)
+        done = await tools.processes.run(
+            argv, cwd=program.folder, env=clean_environment(), timeout=COMPILE_LIMIT
+        )
         if done.exit_code != 0:
-            said = re.sub(r": line (\d+): ", r":\1: ", done.stderr.replace(f"{program.entrypoint.parent}/", ""))
+            said = re.sub(
+                r": line (\d+): ",
+                r":\1: ",
+                done.stderr.replace(f"{program.entrypoint.parent}/", ""),
+            )
             raise ToolError(f"{program.name} cannot be read by {argv[0]}:\n{said.strip()}")
         return f"{program.entrypoint.name} is sound for {argv[0]}; there is nothing to compile"
 
@@ -121,7 +138,11 @@ class ShellLanguage(Language):
         return ProgramStart([shell(), str(program.entrypoint)])
 
 
-_LANGUAGES: Mapping[str, Language] = {GO: GoLanguage(), PYTHON: PythonLanguage(), SHELL: ShellLanguage()}
+_LANGUAGES: Mapping[str, Language] = {
+    GO: GoLanguage(),
+    PYTHON: PythonLanguage(),
+    SHELL: ShellLanguage(),
+}
 _ANY_OTHER = Language()
 
 
@@ -138,4 +159,6 @@ def read_python(program: Program) -> None:
         place = f"{source.name}:{error.lineno or 1}:{error.offset or 1}"
         raise ToolError(f"{program.name} cannot be read by Python:\n{place}: {error.msg}") from None
     except (OSError, ValueError, RecursionError, MemoryError) as error:
-        raise ToolError(f"{program.name} cannot be read by Python:\n{source.name}: {error}") from None
+        raise ToolError(
+            f"{program.name} cannot be read by Python:\n{source.name}: {error}"
+        ) from None

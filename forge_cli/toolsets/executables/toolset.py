@@ -32,7 +32,14 @@ from forge_cli.schema.tool import Tool
 from forge_cli.schema.toolset import Toolset, ToolsetConfig, ToolsetPlaces
 from forge_cli.toolsets.executables.feedback import FeedbackStore, ReadFeedback
 from forge_cli.toolsets.executables.manifest import TIMEOUT, Arguments, Parameter
-from forge_cli.toolsets.executables.registry import CREATE, LANGUAGES, RUN, Program, Registry, default_language
+from forge_cli.toolsets.executables.registry import (
+    CREATE,
+    LANGUAGES,
+    RUN,
+    Program,
+    Registry,
+    default_language,
+)
 from forge_cli.toolsets.executables.run import KIND, ProgramRun, Runner
 from forge_cli.toolsets.executables.scaffold import Scaffold, check_free, next_steps, scaffold
 from forge_cli.toolsets.executables.stats import Stats
@@ -47,7 +54,11 @@ _PARAMETER: JsonObject = {
     "type": "object",
     "properties": {
         "name": {"type": "string", "description": "Becomes --name=value on the command line"},
-        "type": {"type": "string", "enum": ["string", "number", "integer", "boolean", "path"], "default": "string"},
+        "type": {
+            "type": "string",
+            "enum": ["string", "number", "integer", "boolean", "path"],
+            "default": "string",
+        },
         "access": {
             "type": "string",
             "enum": ["read", "write", "delete"],
@@ -55,8 +66,15 @@ _PARAMETER: JsonObject = {
         },
         "required": {"type": "boolean", "default": False},
         "description": {"type": "string"},
-        "enum": {"type": "array", "items": {}, "minItems": 1, "description": "The only values that are accepted"},
-        "default": {"description": "Passed where the call says nothing; not for a required parameter"},
+        "enum": {
+            "type": "array",
+            "items": {},
+            "minItems": 1,
+            "description": "The only values that are accepted",
+        },
+        "default": {
+            "description": "Passed where the call says nothing; not for a required parameter"
+        },
     },
     "required": ["name"],
     "additionalProperties": False,
@@ -65,9 +83,21 @@ _CREATE_INPUT: JsonObject = {
     "type": "object",
     "properties": {
         "name": {"type": "string", "description": "a-z, 0-9, '_' and '-', a letter first"},
-        "description": {"type": "string", "minLength": 1, "description": "What the tool is for, in one sentence"},
-        "language": {"type": "string", "enum": list(LANGUAGES), "description": "Go where it is installed, else Python"},
-        "parameters": {"type": "array", "items": _PARAMETER, "description": "What a call can give it"},
+        "description": {
+            "type": "string",
+            "minLength": 1,
+            "description": "What the tool is for, in one sentence",
+        },
+        "language": {
+            "type": "string",
+            "enum": list(LANGUAGES),
+            "description": "Go where it is installed, else Python",
+        },
+        "parameters": {
+            "type": "array",
+            "items": _PARAMETER,
+            "description": "What a call can give it",
+        },
     },
     "required": ["name", "description"],
 }
@@ -169,7 +199,13 @@ class ExecutablesToolset(Toolset):
     def parts_for(cls, config: Any, places: ToolsetPlaces) -> Iterable[LockEntry]:
         programs = Registry(places.home / "tools").scan()
         return [
-            LockEntry("executables", each.name, f"~/.forge/tools/{each.name}", each.digest, each.manifest.version)
+            LockEntry(
+                "executables",
+                each.name,
+                f"~/.forge/tools/{each.name}",
+                each.digest,
+                each.manifest.version,
+            )
             for each in programs
             if config.tools is None or each.name in config.tools
         ]
@@ -183,10 +219,13 @@ class ExecutablesToolset(Toolset):
         return wanted is None or CREATE in wanted
 
     async def tools(self) -> Sequence[Tool]:
-        programs, feedback = await to_thread.run_sync(self._scan, abandon_on_cancel=True)  # it hashes what has changed
+        programs, feedback = await to_thread.run_sync(
+            self._scan, abandon_on_cancel=True
+        )  # it hashes what has changed
         self._tell()
         self._known = {
-            program.name: (program, self._tool(program, feedback.get(program.name, ""))) for program in programs
+            program.name: (program, self._tool(program, feedback.get(program.name, "")))
+            for program in programs
         }
         return [self._create, self._proxy, *(tool for _, tool in self._known.values())]
 
@@ -202,11 +241,18 @@ class ExecutablesToolset(Toolset):
 
     def left_out(self) -> dict[str, tuple[Source, str]]:
         """Folders under a name that the worker wants that are not tools, and why."""
-        return {name: (Source("executable", str(self.root / name)), why) for name, why in self._problems().items()}
+        return {
+            name: (Source("executable", str(self.root / name)), why)
+            for name, why in self._problems().items()
+        }
 
     def _problems(self) -> dict[str, str]:
         wanted = self.config.tools
-        return {name: why for name, why in self._registry.problems.items() if wanted is None or name in wanted}
+        return {
+            name: why
+            for name, why in self._registry.problems.items()
+            if wanted is None or name in wanted
+        }
 
     def _tell(self) -> None:
         """Say once that something in the folder is not a tool: why, or of several only how many."""
@@ -223,7 +269,11 @@ class ExecutablesToolset(Toolset):
     def _tool(self, program: Program, feedback: str) -> Tool:
         """A program that did not change, nor what people say of it, is still the same tool."""
         known = self._known.get(program.name)
-        if known is not None and known[0] is program and getattr(known[1], "feedback", "") == feedback:
+        if (
+            known is not None
+            and known[0] is program
+            and getattr(known[1], "feedback", "") == feedback
+        ):
             return known[1]
         return ExecutableTool(
             name=program.name,
@@ -250,12 +300,21 @@ class ExecutablesToolset(Toolset):
 
     async def _preview(self, program: Program, args: Args, context: ToolContext) -> Preview:
         """The program that would be started; a call that cannot work is refused before anybody is asked."""
-        argv = map(visible, self._runner.arguments(await self._current(program), args, context.sandbox, preview=True))
-        version = ", ".join(filter(None, [f"version {program.manifest.version}", language_of(program).note]))
+        argv = map(
+            visible,
+            self._runner.arguments(
+                await self._current(program), args, context.sandbox, preview=True
+            ),
+        )
+        version = ", ".join(
+            filter(None, [f"version {program.manifest.version}", language_of(program).note])
+        )
         packages = visible(", ".join(program.script.dependencies)) if program.script else ""
         needs = [f"with the packages {packages}"] if packages else []
         runs = CommandRun(str(self.env.workspace), self.env.processes.confined)
-        return Preview(Text("\n".join([f"{program.entrypoint} ({version})", *needs, *argv])), runs=runs)
+        return Preview(
+            Text("\n".join([f"{program.entrypoint} ({version})", *needs, *argv])), runs=runs
+        )
 
     async def _current(self, program: Program) -> Program:
         """The same program, unless somebody changed it since the turn began."""
@@ -264,7 +323,9 @@ class ExecutablesToolset(Toolset):
             problem = self._registry.problems.get(program.name, "it is gone")
             raise ToolError(f"{program.name} cannot be called any more: {problem}")
         if now.digest != program.digest:
-            raise ToolError(f"{program.name} has been changed since this turn began; call it in the next one")
+            raise ToolError(
+                f"{program.name} has been changed since this turn began; call it in the next one"
+            )
         return now
 
     @cached_property
@@ -287,7 +348,9 @@ class ExecutablesToolset(Toolset):
         if name not in offered:
             if problem := self._problems().get(name):
                 raise ToolError(f"'{visible(name)}' cannot be called: {problem}")
-            raise ToolError(f"there is no tool '{visible(name)}' in {self.root}; {did_you_mean(name, offered)}")
+            raise ToolError(
+                f"there is no tool '{visible(name)}' in {self.root}; {did_you_mean(name, offered)}"
+            )
         return name, args.get("arguments", {})
 
     def _target_program(self, args: Args) -> tuple[Program, Args]:
@@ -298,7 +361,9 @@ class ExecutablesToolset(Toolset):
     async def _execute_run(self, args: Args, context: ToolContext) -> Any:
         program, given = self._target_program(args)
         timeout = args.get("timeout")
-        return self._result(await self._runner.run(await self._current(program), given, context, timeout=timeout))
+        return self._result(
+            await self._runner.run(await self._current(program), given, context, timeout=timeout)
+        )
 
     async def _preview_run(self, args: Args, context: ToolContext) -> Preview:
         return await self._preview(*self._target_program(args), context)

@@ -18,7 +18,13 @@ from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.files.document import parse_document
 from forge_cli.files.replace import replace_file
 from forge_cli.sandbox.names import shown
-from forge_cli.toolsets.executables.contents import Content, TooLargeError, pack, read_contents, unpack
+from forge_cli.toolsets.executables.contents import (
+    Content,
+    TooLargeError,
+    pack,
+    read_contents,
+    unpack,
+)
 from forge_cli.toolsets.executables.manifest import FILE
 from forge_cli.toolsets.executables.registry import Program, digest
 
@@ -46,7 +52,9 @@ class Version(Struct, frozen=True):
         try:
             return unpack(self.file.read_bytes())
         except (OSError, EOFError, tarfile.TarError, gzip.BadGzipFile, ValueError) as error:
-            raise ForgeError(f"{self.file} cannot be read: {error}", hint="name another version") from None
+            raise ForgeError(
+                f"{self.file} cannot be read: {error}", hint="name another version"
+            ) from None
 
     def declared(self) -> str:
         """The version that its tool.yaml states; empty if that is not readable."""
@@ -103,7 +111,9 @@ class Versions:
             hashed = file.name.removesuffix(_SUFFIX)
             if _HASH.fullmatch(hashed):
                 seen = file.stat().st_mtime_ns
-                found.append((seen, Version(hashed, datetime.fromtimestamp(seen / 1e9).astimezone(), file)))
+                found.append(
+                    (seen, Version(hashed, datetime.fromtimestamp(seen / 1e9).astimezone(), file))
+                )
         found.sort(key=lambda each: each[0], reverse=True)
         return [version for _, version in found]
 
@@ -129,7 +139,9 @@ class Versions:
         if len(matching) == 1:
             return matching[0]
         known = ", ".join(each.short for each in others)
-        raise UsageError(f"there is no other version {shown(wanted)} of {shown(name)}", hint=f"kept are {known}")
+        raise UsageError(
+            f"there is no other version {shown(wanted)} of {shown(name)}", hint=f"kept are {known}"
+        )
 
     def forget(self, name: str) -> None:
         shutil.rmtree(self._root / name, ignore_errors=True)

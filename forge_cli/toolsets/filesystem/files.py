@@ -55,8 +55,15 @@ def holds_secrets(*paths: str) -> bool:
 def patch_result(changes: Sequence[Change]) -> Custom:
     """The files of a patch; the model reads again what was changed in them, not what was added or deleted."""
     room = DIFF_MAX // len(changes)
-    files = [{"path": each.path, "change": each.kind, "diff": cut(each.unified(), room)} for each in changes]
-    read = [each.unified() for each in changes if each.kind == "changed" and not holds_secrets(each.path, each.real)]
+    files = [
+        {"path": each.path, "change": each.kind, "diff": cut(each.unified(), room)}
+        for each in changes
+    ]
+    read = [
+        each.unified()
+        for each in changes
+        if each.kind == "changed" and not holds_secrets(each.path, each.real)
+    ]
     return Custom(
         KIND,
         files,
@@ -97,14 +104,24 @@ class Edit(Struct, frozen=True):
     def preview(self) -> Diff | Text:
         """The change, also in a file that is too long to be repeated."""
         diff = self.diff()
-        return Text("\n".join(self.changes), DisplayHints("code", "diff")) if diff.original is None else diff
+        return (
+            Text("\n".join(self.changes), DisplayHints("code", "diff"))
+            if diff.original is None
+            else diff
+        )
 
     def diff(self) -> Diff:
         lines = self.replaced.lines
-        where = f"line {lines[0]}" if len(lines) == 1 else f"{len(lines)} places, the first at line {lines[0]}"
+        where = (
+            f"line {lines[0]}"
+            if len(lines) == 1
+            else f"{len(lines)} places, the first at line {lines[0]}"
+        )
         summary = f"Changed {self.path} at {where}."
         text = summary if self.quiet else for_model(summary, self.changes[2:])
-        return replace(Diff.of(self.path, self.replaced.before, self.replaced.after), model_text=text)
+        return replace(
+            Diff.of(self.path, self.replaced.before, self.replaced.after), model_text=text
+        )
 
 
 async def plan_edit(file: HeldFile, path: str, old: str, new: str, *, everywhere: bool) -> Edit:
@@ -115,7 +132,9 @@ async def plan_edit(file: HeldFile, path: str, old: str, new: str, *, everywhere
     from forge_cli.sandbox.patches.replace import replace_text
 
     work = partial(replace_text, path, data, old, new, everywhere=everywhere, quiet=quiet)
-    replaced = work() if len(data) <= SHOWN_MAX else await to_thread.run_sync(work, abandon_on_cancel=True)
+    replaced = (
+        work() if len(data) <= SHOWN_MAX else await to_thread.run_sync(work, abandon_on_cancel=True)
+    )
     return Edit(path, replaced, digest_of(data), quiet)
 
 
@@ -124,7 +143,9 @@ def spell(view: SandboxView, path: str) -> str:
     return file_operations(view).spell(path)
 
 
-def hold(view: SandboxView, path: str, access: Access, *, follow: bool = True) -> AbstractContextManager[HeldFile]:
+def hold(
+    view: SandboxView, path: str, access: Access, *, follow: bool = True
+) -> AbstractContextManager[HeldFile]:
     return file_operations(view).hold(path, access, follow=follow)
 
 
@@ -159,11 +180,15 @@ def diff(path: str, before: bytes | None, content: str) -> Diff:
         return Diff(path, None, content, is_new=False, bytes_written=len(content.encode()))
 
 
-def read_text(view: SandboxView, path: str, offset: int, limit: int | None, *, numbered: bool) -> FileContent:
+def read_text(
+    view: SandboxView, path: str, offset: int, limit: int | None, *, numbered: bool
+) -> FileContent:
     with hold(view, path, Access.READ) as file:
         size, part = file.info().size, offset > 1 or limit is not None
         if size > READ_MAX and not part:
-            raise ToolError(f"{path} has {size} bytes; read some lines of it at a time, with offset and limit")
+            raise ToolError(
+                f"{path} has {size} bytes; read some lines of it at a time, with offset and limit"
+            )
         whole = file.read() if size <= READ_MAX else None
         _check_text(path, file.read(_BEGINNING) if whole is None else whole, size)
         data = file.read_lines(offset, limit) if whole is None or part else whole
@@ -173,7 +198,9 @@ def read_text(view: SandboxView, path: str, offset: int, limit: int | None, *, n
             data.decode(),
             size=size if part else len(data),
             first_line=offset,
-            total_lines=None if whole is None else whole.count(b"\n") + (whole[-1:] not in (b"", b"\n")),
+            total_lines=None
+            if whole is None
+            else whole.count(b"\n") + (whole[-1:] not in (b"", b"\n")),
             numbered=numbered or None,
         )
     except UnicodeDecodeError:

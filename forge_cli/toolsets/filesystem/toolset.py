@@ -133,7 +133,9 @@ class FilesystemToolset(Toolset):
     Policy = AcceptedEdits
     needs_zone = True
 
-    def __init__(self, config: Sandbox | ToolsetConfig | None = None, env: ToolsetEnv | None = None) -> None:
+    def __init__(
+        self, config: Sandbox | ToolsetConfig | None = None, env: ToolsetEnv | None = None
+    ) -> None:
         """``FilesystemToolset(sandbox)`` is for programs: the zones are given, and not those of a worker file."""
         self.own_sandbox = config if isinstance(config, Sandbox) else None
         super().__init__(None if isinstance(config, Sandbox) else config, env)
@@ -150,10 +152,19 @@ class FilesystemToolset(Toolset):
         changing = partial(make, effects=CHANGING)
         return [
             reading(self.read_file, Access.READ),
-            changing(self.write_file, Access.WRITE, needs_approval=check_content, preview=self._preview_write),
-            changing(self.edit_file, Access.WRITE, needs_approval=_check_edit, preview=self._preview_edit),
+            changing(
+                self.write_file,
+                Access.WRITE,
+                needs_approval=check_content,
+                preview=self._preview_write,
+            ),
+            changing(
+                self.edit_file, Access.WRITE, needs_approval=_check_edit, preview=self._preview_edit
+            ),
             reading(self.list_files, Access.LIST),
-            changing(self.delete_file, Access.DELETE, needs_approval=False, preview=self._preview_delete),
+            changing(
+                self.delete_file, Access.DELETE, needs_approval=False, preview=self._preview_delete
+            ),
             reading(self.file_exists, Access.INFO),
             reading(self.file_info, Access.INFO),
             reading(self.list_dir, Access.LIST),
@@ -172,7 +183,9 @@ class FilesystemToolset(Toolset):
         self,
         path: ReadFile,
         offset: Annotated[int, Field(ge=1, description="First line to read, counted from 1")] = 1,
-        limit: Annotated[int | None, Field(ge=1, description="Lines to read at most; leave it out to read all")] = None,
+        limit: Annotated[
+            int | None, Field(ge=1, description="Lines to read at most; leave it out to read all")
+        ] = None,
         numbered: Annotated[bool, Field(description="Put its number before each line")] = True,
         *,
         context: ToolContext,
@@ -200,9 +213,13 @@ class FilesystemToolset(Toolset):
     async def edit_file(
         self,
         path: WriteFile,
-        old: Annotated[str, Field(description="The text to replace, copied exactly, without line numbers")],
+        old: Annotated[
+            str, Field(description="The text to replace, copied exactly, without line numbers")
+        ],
         new: Annotated[str, Field(description="The text to put in its place")],
-        all: Annotated[bool, Field(description="Replace every occurrence; else there must be only one")] = False,
+        all: Annotated[
+            bool, Field(description="Replace every occurrence; else there must be only one")
+        ] = False,
         *,
         context: ToolContext,
     ) -> Diff:
@@ -241,7 +258,10 @@ class FilesystemToolset(Toolset):
         changed = datetime.fromtimestamp(info.mtime, UTC).isoformat(timespec="seconds")
         size = f" of {counted(info.size, 'byte')}" if info.kind == "file" else ""
         text = f"{name} is a {info.kind}{size}, changed {changed}."
-        return Json({"path": name, "kind": info.kind, "size": info.size, "modified": changed}, model_text=text)
+        return Json(
+            {"path": name, "kind": info.kind, "size": info.size, "modified": changed},
+            model_text=text,
+        )
 
     async def list_dir(
         self,
@@ -261,7 +281,9 @@ class FilesystemToolset(Toolset):
         self,
         pattern: Annotated[str, Field(min_length=1, description="A regular expression")],
         path: AnyPath = ".",
-        include: Annotated[str | None, Field(description="Only files whose name fits, such as *.py")] = None,
+        include: Annotated[
+            str | None, Field(description="Only files whose name fits, such as *.py")
+        ] = None,
         limit: Annotated[int, Field(ge=1, le=2000, description="How many lines at most")] = 100,
         *,
         context: ToolContext,
@@ -269,7 +291,9 @@ class FilesystemToolset(Toolset):
         """Search files for a regular expression; hidden files and what .gitignore names are left out."""
         from forge_cli.sandbox.search.grep import grep
 
-        return Text((await grep(file_operations(context.sandbox), pattern, path, include, limit)).text())
+        return Text(
+            (await grep(file_operations(context.sandbox), pattern, path, include, limit)).text()
+        )
 
     async def apply_patch(
         self,
@@ -309,7 +333,9 @@ class FilesystemToolset(Toolset):
         changes = _plan(args["input"], context.sandbox)
         diffs = [change.unified() for change in _spelled(changes, context.sandbox)]
         shown = Text("".join(diffs), display=DisplayHints("code", "diff"))
-        return Preview(shown, patch_stamp(changes), once=True, shows=("input",), recap=recap_changes(changes))
+        return Preview(
+            shown, patch_stamp(changes), once=True, shows=("input",), recap=recap_changes(changes)
+        )
 
     async def _preview_write(self, args: Args, context: ToolContext) -> Preview:
         with hold(context.sandbox, args["path"], Access.READ) as file:
@@ -346,7 +372,9 @@ def _tool(texts: PathTexts, method: Callable[..., Any], access: Access, **given:
 
 async def _planned_edit(args: Args, sandbox: SandboxView) -> Edit:
     with hold(sandbox, args["path"], Access.READ) as file:
-        return await plan_edit(file, spell(sandbox, args["path"]), args["old"], args["new"], everywhere=args["all"])
+        return await plan_edit(
+            file, spell(sandbox, args["path"]), args["old"], args["new"], everywhere=args["all"]
+        )
 
 
 async def _check_edit(args: Args, context: CallContext) -> bool:

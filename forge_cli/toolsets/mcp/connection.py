@@ -185,7 +185,9 @@ class Connection:
                 self._decided.set()
                 self._settled.set()
                 if again:
-                    self._tell("info", StatusNotice(f"the MCP server {self.name} is there again", "server"))
+                    self._tell(
+                        "info", StatusNotice(f"the MCP server {self.name} is there again", "server")
+                    )
                 await self._wake.wait()
         except Unreachable as error:
             self.failure = str(error)
@@ -208,7 +210,10 @@ class Connection:
             tasks.cancel_scope.cancel()
         self._settling = False
         if problem and problem != self._refused:
-            self._tell("warning", StatusNotice(f"the MCP server {self.name}: {problem}", "server", urgent=True))
+            self._tell(
+                "warning",
+                StatusNotice(f"the MCP server {self.name}: {problem}", "server", urgent=True),
+            )
         self._refused = problem
         if problem:
             self._decided.set()
@@ -266,10 +271,15 @@ class Connection:
         """Ask again for the tools, where the server has said that they changed."""
         if self.changed and self._client:
             self.changed = False
-            with suppress(Exception), anyio.fail_after(self.server.connect_timeout):  # the tools that were there stay
+            with (
+                suppress(Exception),
+                anyio.fail_after(self.server.connect_timeout),
+            ):  # the tools that were there stay
                 await self._look(self._client)
 
-    async def call(self, tool: str, args: dict[str, Any], report: Progress) -> mcp_types.CallToolResult:
+    async def call(
+        self, tool: str, args: dict[str, Any], report: Progress
+    ) -> mcp_types.CallToolResult:
         async def tell(progress: float, total: float | None, message: str | None) -> None:
             text = message or f"{progress:g}{f' of {total:g}' if total else ''}"
             report(visible(cut(text, 300, "end")), progress / total if total else None)
@@ -277,7 +287,9 @@ class Connection:
         return await self._ask(lambda client: client.call_tool(tool, args, progress_callback=tell))
 
     async def list_resources(self) -> list[mcp_types.Resource]:
-        return await self._ask(lambda client: all_pages(lambda at: client.list_resources(cursor=at), "resources"))
+        return await self._ask(
+            lambda client: all_pages(lambda at: client.list_resources(cursor=at), "resources")
+        )
 
     async def read_resource(self, uri: str) -> mcp_types.ReadResourceResult:
         return await self._ask(lambda client: client.read_resource(uri))
@@ -307,19 +319,25 @@ class Connection:
                     if sent.is_set() and not lost.refused:
                         problem = f"ended the connection{self._quote()}; the call may have been carried out"
                         raise ToolError(f"the MCP server {self.name} {problem}") from None
-        raise ToolError(f"the MCP server {self.name} ended the connection{self._quote()}; nothing was sent to it")
+        raise ToolError(
+            f"the MCP server {self.name} ended the connection{self._quote()}; nothing was sent to it"
+        )
 
     async def _when_ready(self) -> Client:
         """The connection, which is waited for where the server is being started again."""
         if self.off:
             raise ToolError(f"the MCP server {self.name} is turned off")
-        while self._client is None and not self._refused:  # it may be lost again before a waiting task gets a turn
+        while (
+            self._client is None and not self._refused
+        ):  # it may be lost again before a waiting task gets a turn
             with anyio.move_on_after(self.server.connect_timeout) as waiting:
                 await self._decided.wait()
             if waiting.cancelled_caught and not self._settling:
                 break
         if self._client is None:
-            raise ToolError(f"the MCP server {self.name} is not connected, and nothing was sent to it: {self.why_not}")
+            raise ToolError(
+                f"the MCP server {self.name} is not connected, and nothing was sent to it: {self.why_not}"
+            )
         return self._client
 
     async def _within_limit(self, answer: Awaitable[T]) -> T:
@@ -330,15 +348,29 @@ class Connection:
             with self._limits.started():
                 return await answer
         except TimeoutError:
-            raise ToolError(f"the MCP server {self.name} did not answer within {self.server.timeout:g} s") from None
+            raise ToolError(
+                f"the MCP server {self.name} did not answer within {self.server.timeout:g} s"
+            ) from None
         except MCPError as error:
             if error.code == CONNECTION_CLOSED or error.message == TERMINATED:
                 raise ConnectionLost(refused=error.message == TERMINATED) from None
-            problem = "gave an answer that is invalid" if error.code == PARSE_ERROR else "refused the call"
-            remedy = "; 'protocol: legacy' in its definition lets it ask" if NO_BACK_CHANNEL in error.message else ""
-            raise ToolError(f"the MCP server {self.name} {problem}: {_one_line(error.message)}{remedy}") from None
+            problem = (
+                "gave an answer that is invalid"
+                if error.code == PARSE_ERROR
+                else "refused the call"
+            )
+            remedy = (
+                "; 'protocol: legacy' in its definition lets it ask"
+                if NO_BACK_CHANNEL in error.message
+                else ""
+            )
+            raise ToolError(
+                f"the MCP server {self.name} {problem}: {_one_line(error.message)}{remedy}"
+            ) from None
         except Exception as error:  # an answer that is not what it has to be
-            problem = f"the MCP server {self.name} gave an answer that is invalid: {first_line(error)}"
+            problem = (
+                f"the MCP server {self.name} gave an answer that is invalid: {first_line(error)}"
+            )
             raise ToolError(problem) from None
 
     async def _open(self, stack: AsyncExitStack) -> None:
@@ -378,8 +410,12 @@ class Connection:
                 await self._look(client)
                 self.latency = time.monotonic() - started - self.connecting
                 if client.server_capabilities.prompts is not None:
-                    with suppress(MCPError, ValueError):  # a server that cannot list prompts has none
-                        self.prompts = await all_pages(lambda at: client.list_prompts(cursor=at), "prompts")
+                    with suppress(
+                        MCPError, ValueError
+                    ):  # a server that cannot list prompts has none
+                        self.prompts = await all_pages(
+                            lambda at: client.list_prompts(cursor=at), "prompts"
+                        )
                 self._client = client
         except TimeoutError:
             problem = f"it did not answer within {self.server.connect_timeout:g} s"
@@ -389,7 +425,9 @@ class Connection:
         except Exception as error:
             place = f"{visible(self.server.url)}: " if self.server.url else ""
             wish = f"it {self.forbidden}" if self.forbidden else ""
-            raise self._fail(f"{place}{wish or self.failure or first_line(error)}{self._quote()}") from None
+            raise self._fail(
+                f"{place}{wish or self.failure or first_line(error)}{self._quote()}"
+            ) from None
         finally:
             self._opening = None
 
@@ -422,7 +460,9 @@ class Connection:
         """Ask for what it offers, and keep that."""
         has, tools = client.server_capabilities, []
         if has.tools is not None:
-            tools = await all_pages(lambda at: client.list_tools(cursor=at, cache_mode="refresh"), "tools")
+            tools = await all_pages(
+                lambda at: client.list_tools(cursor=at, cache_mode="refresh"), "tools"
+            )
         told = tuple(ServerTool.of(tool, self.server.identity) for tool in tools)
         now = datetime.now(UTC).isoformat(timespec="seconds")
         self.offer = ServerOffer(told, client.instructions, has.resources is not None, now)

@@ -106,12 +106,17 @@ def _packages(words: Sequence[str]) -> Iterator[tuple[int, str, Launcher]]:
 
     A launcher counts wherever it stands: ``env``, ``timeout 9`` and proxies start what follows them.
     """
-    names = [PurePath(word).name.lower().removesuffix(".cmd").removesuffix(".exe") for word in words]
+    names = [
+        PurePath(word).name.lower().removesuffix(".cmd").removesuffix(".exe") for word in words
+    ]
     for begin, name in enumerate(names):
         named = [name, *words[begin + 1 :]]
         for launcher in launchers():
             if behind := _behind(named, launcher):
-                yield from ((begin + at, package, launcher) for at, package in _named(named, behind, launcher))
+                yield from (
+                    (begin + at, package, launcher)
+                    for at, package in _named(named, behind, launcher)
+                )
                 break
 
 
@@ -160,7 +165,9 @@ def _option(word: str) -> tuple[str, str]:
 def _fixed(package: str, launcher: Launcher) -> str:
     """A package with a version, or a repository with a commit."""
     if launcher.spells in ("python", "npm") and _REPOSITORY.match(package):
-        return re.sub(r"(#.*)?$", "@COMMIT" if launcher.spells == "python" else "#COMMIT", package, count=1)
+        return re.sub(
+            r"(#.*)?$", "@COMMIT" if launcher.spells == "python" else "#COMMIT", package, count=1
+        )
     return f"{_bare(package, launcher)}{_SPELLED[launcher.spells][1]}"
 
 
@@ -177,7 +184,11 @@ def _bare(package: str, launcher: Launcher) -> str:
 def server_entry(name: str, server: McpServer, workspace: Path) -> LockEntry:
     """How a server is started or reached: its definition, and the files that its command line names."""
     said = server.model_dump(mode="json", exclude_defaults=True)
-    files = [] if server.command is None else _all_files([server.command, *server.args], server, workspace)
+    files = (
+        []
+        if server.command is None
+        else _all_files([server.command, *server.args], server, workspace)
+    )
     origin = server.url or shlex.join([str(server.command), *server.args])
     floating = pinned_spelling(server.command, server.args) if server.command else ""
     return LockEntry("mcp", name, origin, hash_of(said, files), floating=floating)
@@ -186,9 +197,17 @@ def server_entry(name: str, server: McpServer, workspace: Path) -> LockEntry:
 def _all_files(words: Sequence[str], server: McpServer, workspace: Path) -> list[tuple[str, str]]:
     """The files that a command line names, and the code in the folder that these import."""
     named = dict(_files(words, workspace))
-    found = hashes_of(path for path in started_code(words, workspace, server.env) if path.is_relative_to(workspace))
+    found = hashes_of(
+        path
+        for path in started_code(words, workspace, server.env)
+        if path.is_relative_to(workspace)
+    )
     known = {os.path.normpath(workspace / name) for name in named}
-    around = {os.path.relpath(path, workspace): content for path, content in found.items() if str(path) not in known}
+    around = {
+        os.path.relpath(path, workspace): content
+        for path, content in found.items()
+        if str(path) not in known
+    }
     return [*named.items(), *sorted(around.items())]
 
 
@@ -222,7 +241,10 @@ async def offered_entries(server: Connection) -> list[LockEntry]:
         for thing in things:
             said = thing.model_dump(mode="json", by_alias=True, exclude={"meta"}, exclude_none=True)
             found[f"{part}/{said.get('uri') or said['name']}"] = hash_of(said)
-    return [LockEntry("mcp", f"{server.name}/{name}", server.name, content) for name, content in found.items()]
+    return [
+        LockEntry("mcp", f"{server.name}/{name}", server.name, content)
+        for name, content in found.items()
+    ]
 
 
 async def _resources(server: Connection) -> list[mcp_types.Resource]:

@@ -87,13 +87,19 @@ class KeptTokens:
     async def set_tokens(self, tokens: OAuthToken) -> None:
         """Keep them, with when they end and whom to ask for new ones."""
         self.entry["tokens"] = tokens.model_dump(mode="json", exclude_none=True)
-        self.entry["expires"] = None if tokens.expires_in is None else time.time() + tokens.expires_in
+        self.entry["expires"] = (
+            None if tokens.expires_in is None else time.time() + tokens.expires_in
+        )
         context = self.provider.context if self.provider else None
         if context and context.oauth_metadata:
             self.entry["issuer"] = context.oauth_metadata.model_dump(mode="json", exclude_none=True)
         if context and context.protected_resource_metadata:
-            self.entry["resource"] = context.protected_resource_metadata.model_dump(mode="json", exclude_none=True)
-        if context and context.client_metadata.scope:  # not when they are renewed, which asks for nothing
+            self.entry["resource"] = context.protected_resource_metadata.model_dump(
+                mode="json", exclude_none=True
+            )
+        if (
+            context and context.client_metadata.scope
+        ):  # not when they are renewed, which asks for nothing
             self.entry["asked"] = context.client_metadata.scope
         self._save(self.entry)
 
@@ -128,10 +134,18 @@ def oauth_provider(
 
     method = "none" if oauth.client_secret is None else "client_secret_basic"
     asked = OAuthClientMetadata.model_validate(
-        {"redirect_uris": [redirect_uri], "client_name": "forge", "token_endpoint_auth_method": method}
+        {
+            "redirect_uris": [redirect_uri],
+            "client_name": "forge",
+            "token_endpoint_auth_method": method,
+        }
     )
     if oauth.client_id is not None:
-        known = {"client_id": oauth.client_id, "client_secret": oauth.client_secret, "issuer": oauth.issuer}
+        known = {
+            "client_id": oauth.client_id,
+            "client_secret": oauth.client_secret,
+            "issuer": oauth.issuer,
+        }
         tokens.registered = {**asked.model_dump(mode="json", exclude_none=True), **known}
     provider: OAuthClientProvider
     if oauth.grant == "client_credentials":
@@ -145,7 +159,9 @@ def oauth_provider(
     if issuer := tokens.entry.get("issuer"):
         provider.context.oauth_metadata = OAuthMetadata.model_validate(issuer)
     if resource := tokens.entry.get("resource"):
-        provider.context.protected_resource_metadata = ProtectedResourceMetadata.model_validate(resource)
+        provider.context.protected_resource_metadata = ProtectedResourceMetadata.model_validate(
+            resource
+        )
     return provider
 
 
@@ -178,8 +194,14 @@ def _ask_for(provider: OAuthClientProvider, scopes: Sequence[str]) -> None:
 def expanded_oauth(server: McpServer, where: Mark | None) -> McpOauth:
     """The settings of OAuth for a server, with ``${VAR}`` replaced from the environment."""
     said = server.oauth or McpOauth()
-    secret = {name: value for name in ("client_id", "client_secret") if (value := getattr(said, name)) is not None}
-    return said.model_copy(update=expand_variables(secret, os.environ, lambda name: said.where(name) or where))
+    secret = {
+        name: value
+        for name in ("client_id", "client_secret")
+        if (value := getattr(said, name)) is not None
+    }
+    return said.model_copy(
+        update=expand_variables(secret, os.environ, lambda name: said.where(name) or where)
+    )
 
 
 def asked_for(entry: JsonObject | None, scope: str) -> bool:

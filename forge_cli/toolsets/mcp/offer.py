@@ -72,7 +72,11 @@ class ServerTool(Struct, frozen=True):
             digest_of(content.encode()),
             hints is not None and hints.read_only_hint is True,
             hints is not None and hints.open_world_hint is True,
-            hash_of(tool.model_dump(mode="json", by_alias=True, exclude={"name", "meta"}, exclude_none=True)),
+            hash_of(
+                tool.model_dump(
+                    mode="json", by_alias=True, exclude={"name", "meta"}, exclude_none=True
+                )
+            ),
             str((tool.meta or {}).get(MALFORMED, "")),
             tool.execution is not None and tool.execution.task_support == "required",
         )
@@ -99,16 +103,28 @@ class KeptOffer(Struct, frozen=True, dict=True):
         """Named after all that decides which tools a server has; where files are among it, after their folder, too."""
         server = self.server
         words = filter(None, (server.command, *server.args))
-        return self._named(str(self.workspace) if any(os.path.isfile(self.workspace / word) for word in words) else "")
+        return self._named(
+            str(self.workspace)
+            if any(os.path.isfile(self.workspace / word) for word in words)
+            else ""
+        )
 
     def _named(self, folder: str) -> Path:
         server = self.server
-        deciding = [server.identity, sorted(server.env.items()), sorted(server.headers.items()), folder]
+        deciding = [
+            server.identity,
+            sorted(server.env.items()),
+            sorted(server.headers.items()),
+            folder,
+        ]
         return self.home / "cache" / "mcp" / f"{digest_of(json.dumps(deciding).encode())[:32]}.json"
 
     def find(self) -> ServerOffer | None:
         """None where the server was never connected to."""
-        for file in (self.file, self._named(str(self.workspace))):  # a file that it names may have been moved away
+        for file in (
+            self.file,
+            self._named(str(self.workspace)),
+        ):  # a file that it names may have been moved away
             with suppress(OSError, ValueError):
                 return msgspec.json.decode(file.read_bytes(), type=ServerOffer)
         return None
@@ -131,8 +147,12 @@ class ToolChange(Struct, frozen=True):
         """Asks, even if the worker allows it."""
         parts = [part for part in self.now if self.approved.get(part) != self.now[part]]
         reason = f"its {' and '.join(parts)} changed since it was approved, so it asks again"
-        difference = difflib.unified_diff(_text(self.approved).splitlines(), _text(self.now).splitlines(), n=0)
-        lines = [visible(cut(line.rstrip("\n"), 300, "end")) for line in list(difference)[2 : LINES + 2]]
+        difference = difflib.unified_diff(
+            _text(self.approved).splitlines(), _text(self.now).splitlines(), n=0
+        )
+        lines = [
+            visible(cut(line.rstrip("\n"), 300, "end")) for line in list(difference)[2 : LINES + 2]
+        ]
         return Verdict(Approval.ASK, reason, by="memory", details=tuple(lines))
 
     async def preview(self, args: Args, context: ToolContext) -> Preview:
@@ -160,7 +180,9 @@ class Pins:
         if self._known.get(tool.name) == now:
             return False
         self._known[tool.name] = now
-        with suppress(OSError, ForgeError):  # a home that cannot be written: then the next session asks
+        with suppress(
+            OSError, ForgeError
+        ):  # a home that cannot be written: then the next session asks
             self._store.pin(self._key, tool.name, now)
         return True
 
@@ -216,7 +238,9 @@ def offered_tool(
     if tool.malformed:
         raise Quarantined(f"it is not valid: {visible(cut(tool.malformed, 300, 'end'))}")
     if tool.needs_task:
-        raise Quarantined("it only runs as a task (taskSupport: required), which forge does not take part in")
+        raise Quarantined(
+            "it only runs as a task (taskSupport: required), which forge does not take part in"
+        )
     description = (tool.description or tool.name).strip()
     if visible(description, keep="\n\t") != description:
         raise Quarantined("its description has invisible or control characters")

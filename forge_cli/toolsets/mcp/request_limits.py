@@ -43,7 +43,9 @@ class RequestLimits:
 
         async def wait(context: Any, params: Any) -> Any:
             if not self._answering:
-                self._left = {limit: limit.deadline - anyio.current_time() for limit in self._limits}
+                self._left = {
+                    limit: limit.deadline - anyio.current_time() for limit in self._limits
+                }
             self._answering += 1
             for limit in self._left:
                 limit.deadline = math.inf

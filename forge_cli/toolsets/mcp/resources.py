@@ -32,7 +32,9 @@ EFFECTS = frozenset({Effect.READ, Effect.NETWORK})
 Rules = dict[ServerName, dict[str, Approval]]
 _PLAIN = re.compile(r"[a-z][a-z0-9+.-]*:[!#-\[\]-~]*", re.ASCII)
 """A URI without blanks, backslashes and the like."""
-_ENCODED = re.compile(r"%(?![0-9a-f]{2})|%(?:[01][0-9a-f]|25|2e|2f|5c|7f)", re.ASCII | re.IGNORECASE)
+_ENCODED = re.compile(
+    r"%(?![0-9a-f]{2})|%(?:[01][0-9a-f]|25|2e|2f|5c|7f)", re.ASCII | re.IGNORECASE
+)
 """Hides a part of a path, or may be decoded twice."""
 _DECODINGS_MAX = 5
 UNSAID = "no rule is about this resource, and the worker says nothing of the tool, so it asks"
@@ -70,10 +72,16 @@ def _offered_rules(server: str, uri: str) -> list[GrantRule]:
     """Rules that would allow to read a resource: this one, those in its folder, all of every server."""
     found = []
     if "*" not in uri:
-        found.append(GrantRule(("resources", server, uri), PRE_APPROVED, f"reading {visible(uri)} of {server}"))
+        found.append(
+            GrantRule(
+                ("resources", server, uri), PRE_APPROVED, f"reading {visible(uri)} of {server}"
+            )
+        )
     for at, folder in enumerate(_folders(uri)):
         title = f"reading what is below {visible(folder)} of {server}"
-        found.append(GrantRule(("resources", server, f"{folder}*"), PRE_APPROVED, title, implied=at > 0))
+        found.append(
+            GrantRule(("resources", server, f"{folder}*"), PRE_APPROVED, title, implied=at > 0)
+        )
     return [*found, GrantRule(("approval", "tools", READ), PRE_APPROVED, f"every call of {READ}")]
 
 
@@ -143,7 +151,11 @@ def resource_tools(connections: Sequence[Connection], rules: ResourceRules) -> l
         Tool(
             name=LIST,
             description="List the resources of MCP servers: what each is, and the URI to read it by.",
-            input_schema={"type": "object", "properties": {"server": server}, "additionalProperties": False},
+            input_schema={
+                "type": "object",
+                "properties": {"server": server},
+                "additionalProperties": False,
+            },
             execute=list_resources,
             effects=EFFECTS,
             timeout=LONGEST,
@@ -173,6 +185,11 @@ def _find(servers: dict[str, Connection], name: str) -> Connection:
 
 
 def _describe(server: str, resource: mcp_types.Resource) -> JsonObject:
-    found = {"server": server, "uri": str(resource.uri), "name": resource.name, "description": resource.description}
+    found = {
+        "server": server,
+        "uri": str(resource.uri),
+        "name": resource.name,
+        "description": resource.description,
+    }
     found["mimeType"] = resource.mime_type
     return {key: value for key, value in found.items() if value is not None}

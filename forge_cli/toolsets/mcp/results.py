@@ -39,14 +39,18 @@ class ServerRequests:
         from mcp_types import INVALID_REQUEST, CreateMessageResult, ErrorData, TextContent
 
         messages = tuple(Message(each.role, _text(each.content)) for each in params.messages)
-        request = SampleRequest(asker=self._asker, messages=messages, system=params.system_prompt or "")
+        request = SampleRequest(
+            asker=self._asker, messages=messages, system=params.system_prompt or ""
+        )
         try:
             reply = await self._session.sample(request)
         except ToolError as error:
             return ErrorData(code=INVALID_REQUEST, message=str(error))
         content = TextContent(type="text", text=reply.text)
         stop = _STOPS.get(reply.stop, "endTurn")
-        return CreateMessageResult(role="assistant", content=content, model=reply.model, stop_reason=stop)
+        return CreateMessageResult(
+            role="assistant", content=content, model=reply.model, stop_reason=stop
+        )
 
     async def elicit(
         self, context: Any, params: mcp_types.ElicitRequestParams
@@ -59,10 +63,16 @@ class ServerRequests:
             return ErrorData(code=INVALID_PARAMS, message=problem)
         message = cut(" ".join(params.message.split()), ASKED, "end")
         try:
-            given = await self._session.ask_person(self._asker, message, dict(params.requested_schema))
+            given = await self._session.ask_person(
+                self._asker, message, dict(params.requested_schema)
+            )
         except ToolError as error:
             return ErrorData(code=INVALID_PARAMS, message=str(error))
-        return ElicitResult(action="decline") if given is None else ElicitResult(action="accept", content=given)
+        return (
+            ElicitResult(action="decline")
+            if given is None
+            else ElicitResult(action="accept", content=given)
+        )
 
 
 def _text(content: Any) -> str:
@@ -79,8 +89,14 @@ def convert_result(result: mcp_types.CallToolResult) -> ResultValue:
     if result.structured_content is None:
         return as_one(parts)
     value = Json(result.structured_content)
-    more = joined(part for part, block in zip(parts, result.content, strict=True) if block.type != "text")
-    return replace(value, model_text=f"{value.text()}\n{more.content}", files=more.files) if more.content else value
+    more = joined(
+        part for part, block in zip(parts, result.content, strict=True) if block.type != "text"
+    )
+    return (
+        replace(value, model_text=f"{value.text()}\n{more.content}", files=more.files)
+        if more.content
+        else value
+    )
 
 
 def as_one(parts: Sequence[ResultValue]) -> ResultValue:
@@ -101,12 +117,17 @@ def _block_value(block: mcp_types.ContentBlock) -> ResultValue:
     return Text(block_text(block))
 
 
-def resource_value(resource: mcp_types.TextResourceContents | mcp_types.BlobResourceContents) -> ResultValue:
+def resource_value(
+    resource: mcp_types.TextResourceContents | mcp_types.BlobResourceContents,
+) -> ResultValue:
     """The text of a resource, or the file that it is."""
     data = getattr(resource, "blob", None)
     with suppress(ValueError):  # the server's data is not what it says
         if isinstance(data, str):
-            content, media_type = b64decode(data, validate=True), resource.mime_type or "application/octet-stream"
+            content, media_type = (
+                b64decode(data, validate=True),
+                resource.mime_type or "application/octet-stream",
+            )
             kind = Image if media_type.startswith("image/") else Blob
             return kind(content, media_type, str(resource.uri))
     return Text(resource_text(resource))

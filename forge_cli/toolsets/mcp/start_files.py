@@ -55,7 +55,9 @@ class StartFiles:
             return
         sentence = self._sentence(changed)
         if self._env.check_code is not None:
-            self.broken = LockError(None, sentence, hint="review what changed, then: forge lock WORKER --update")
+            self.broken = LockError(
+                None, sentence, hint="review what changed, then: forge lock WORKER --update"
+            )
             raise ToolError(sentence)
         if now != self._refused and await self._env.session.agree(self._request(changed)):
             self._known = now
@@ -71,7 +73,9 @@ class StartFiles:
         """The files that are others, new or gone, as people spell them."""
         paths = sorted(path for path, _ in {*now.items()} ^ {*self._known.items()})
         folder = self._env.workspace
-        spelled = (path.relative_to(folder) if path.is_relative_to(folder) else path for path in paths)
+        spelled = (
+            path.relative_to(folder) if path.is_relative_to(folder) else path for path in paths
+        )
         return list(dict.fromkeys(visible(str(path)) for path in spelled))
 
     def _sentence(self, changed: list[str]) -> str:

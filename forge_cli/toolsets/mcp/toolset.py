@@ -38,8 +38,23 @@ from forge_cli.schema.tool import Tool
 from forge_cli.schema.toolset import Toolset, ToolsetConfig, ToolsetPlaces
 from forge_cli.toolsets.mcp.connection import Connection
 from forge_cli.toolsets.mcp.locked import offered_entries, server_entry
-from forge_cli.toolsets.mcp.oauth import KeptTokens, McpTokens, asked_for, expanded_oauth, oauth_provider, scope_wanted
-from forge_cli.toolsets.mcp.offer import KeptOffer, Pins, Quarantined, ServerOffer, ServerTool, names_for, offered_tool
+from forge_cli.toolsets.mcp.oauth import (
+    KeptTokens,
+    McpTokens,
+    asked_for,
+    expanded_oauth,
+    oauth_provider,
+    scope_wanted,
+)
+from forge_cli.toolsets.mcp.offer import (
+    KeptOffer,
+    Pins,
+    Quarantined,
+    ServerOffer,
+    ServerTool,
+    names_for,
+    offered_tool,
+)
 from forge_cli.toolsets.mcp.resources import READ, ResourceRules, Rules, resource_tools
 from forge_cli.toolsets.mcp.results import ServerRequests, convert_result, prompt_text
 from forge_cli.toolsets.mcp.start_files import StartFiles
@@ -75,14 +90,18 @@ def _named(servers: Any) -> Any:
     if not isinstance(servers, list):
         return servers
     if not all(isinstance(name, str) for name in servers) or len(set(servers)) < len(servers):
-        raise ValueError("a list of servers has names, each once; one that is defined here is NAME: {command: ...}")
+        raise ValueError(
+            "a list of servers has names, each once; one that is defined here is NAME: {command: ...}"
+        )
     return dict.fromkeys(servers)
 
 
 class McpConfig(ToolsetConfig):
     """``servers`` by name, or their names alone; one without a definition is defined in the user's own settings."""
 
-    servers: Annotated[Servers, BeforeValidator(_named, json_schema_input_type=Servers | list[ServerName])]
+    servers: Annotated[
+        Servers, BeforeValidator(_named, json_schema_input_type=Servers | list[ServerName])
+    ]
     """By name, or a list of names; one without a definition is defined in your config.yaml or in .mcp.json."""
     sampling: bool = False
     """Whether servers that say nothing of it may have the worker's model answer."""
@@ -126,8 +145,12 @@ class McpToolset(Toolset):
 
     @classmethod
     def machine_needs(cls, config: Any, home: Path) -> Mapping[str, str]:
-        commands = (server.command for server in config.servers.values() if server and server.command)
-        return {f"the command '{command}'": "there" for command in commands if shutil.which(command)}
+        commands = (
+            server.command for server in config.servers.values() if server and server.command
+        )
+        return {
+            f"the command '{command}'": "there" for command in commands if shutil.which(command)
+        }
 
     @classmethod
     def parts_for(cls, config: Any, places: ToolsetPlaces) -> Iterable[LockEntry]:
@@ -159,12 +182,16 @@ class McpToolset(Toolset):
         for connection in self.connections:
             if is_inspecting():
                 target = self._target(connection.name)
-                unseen = f"it was never started, so its tools are not known; see forge mcp test {target}"
+                unseen = (
+                    f"it was never started, so its tools are not known; see forge mcp test {target}"
+                )
                 connection.remember(self._kept(connection.server).find(), unseen)
             else:
                 self._tasks.start_soon(connection.own)
         try:
-            with anyio.move_on_after(LONGEST_OPENING):  # the tools of one that takes longer are there in a later turn
+            with anyio.move_on_after(
+                LONGEST_OPENING
+            ):  # the tools of one that takes longer are there in a later turn
                 for connection in self.connections:
                     await connection.settled()
             self._check_required()
@@ -174,12 +201,17 @@ class McpToolset(Toolset):
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         for connection in self.connections:
             connection.close()
         try:
-            for connection in self.connections:  # a group of anyio that is cancelled while it waits forgets that it was
+            for connection in (
+                self.connections
+            ):  # a group of anyio that is cancelled while it waits forgets that it was
                 await connection.ended.wait()
         finally:
             await self._tasks.__aexit__(None, None, None)
@@ -195,10 +227,10 @@ class McpToolset(Toolset):
                 wish, remedy = self._login(each)
                 raise ServerMissing(f"the MCP server {each.name} {wish}", where=where, hint=remedy)
             if each.server.required:
-                problem = (
-                    f"the MCP server {each.name} is required, and is not there: {visible(each.failure or TOO_SLOW)}"
+                problem = f"the MCP server {each.name} is required, and is not there: {visible(each.failure or TOO_SLOW)}"
+                raise ServerMissing(
+                    problem, where=where, hint=f"see forge mcp test {self._target(each.name)}"
                 )
-                raise ServerMissing(problem, where=where, hint=f"see forge mcp test {self._target(each.name)}")
 
     def _auth(self, url: str, oauth: McpOauth) -> OAuthClientProvider | None:
         """The authorisation of requests to a server where a person has logged in, or the client acts for itself."""
@@ -213,7 +245,10 @@ class McpToolset(Toolset):
             connection.forbidden = self._wish_for_rights(connection, scope)
         connection.last_words = f"HTTP {status} {reason}" if status > UNAUTHORIZED else ""
         if status == UNAUTHORIZED:
-            connection.needs_login, connection.failure = True, f"it {': '.join(self._login(connection))}"
+            connection.needs_login, connection.failure = (
+                True,
+                f"it {': '.join(self._login(connection))}",
+            )
 
     def _wish_for_rights(self, connection: Connection, scope: str) -> str:
         """The wish of a server for more rights, and what a person can do; the next login asks for them."""
@@ -231,7 +266,9 @@ class McpToolset(Toolset):
         if "authorization" in map(str.lower, connection.server.headers):
             return "does not take the Authorization in its headers", "put another one there"
         name, target = connection.name, self._target(connection.name)
-        return "wants you to log in", f"forge mcp login {name}" + ("" if target == name else f" --worker {target}")
+        return "wants you to log in", f"forge mcp login {name}" + (
+            "" if target == name else f" --worker {target}"
+        )
 
     async def tools(self) -> Sequence[Tool]:
         self._left_out.clear()
@@ -243,7 +280,10 @@ class McpToolset(Toolset):
                 state = "" if is_inspecting() else " is not there"
                 problem = f"the MCP server {connection.name}{state}: {visible(connection.failure)}"
                 self._warn(StatusNotice(problem, "server", urgent=not is_inspecting()))
-                self._left_out[connection.name] = Source("mcp", connection.name), visible(connection.failure)
+                self._left_out[connection.name] = (
+                    Source("mcp", connection.name),
+                    visible(connection.failure),
+                )
         offered = await self._tools_by_server()
         found: list[Tool] = []
         for connection in self._in_use:
@@ -261,7 +301,9 @@ class McpToolset(Toolset):
     def _resource_rules(self) -> ResourceRules:
         said = self.config.approval
         is_silent = said.default is None and READ not in said.tools
-        return ResourceRules(self.config.resources, partial(self.config.where, "resources"), is_silent)
+        return ResourceRules(
+            self.config.resources, partial(self.config.where, "resources"), is_silent
+        )
 
     @property
     def _in_use(self) -> list[Connection]:
@@ -272,7 +314,9 @@ class McpToolset(Toolset):
         if not args:
             return [each.describe() for each in self.connections]
         if len(args) != 2 or args[0] not in ("off", "on", "reconnect"):
-            raise ToolError(f"/mcp does not take '{visible(' '.join(args))}': it is /mcp [off|on|reconnect NAME]")
+            raise ToolError(
+                f"/mcp does not take '{visible(' '.join(args))}': it is /mcp [off|on|reconnect NAME]"
+            )
         action, name = args
         known = {each.name: each for each in self.connections}
         if (server := known.get(name)) is None:
@@ -303,7 +347,9 @@ class McpToolset(Toolset):
         found: dict[str, tuple[Connection, mcp_types.Prompt]] = {}
         for connection in self._in_use:
             names = names_for(connection.name, (prompt.name for prompt in connection.prompts))
-            found.update((names[prompt.name], (connection, prompt)) for prompt in connection.prompts)
+            found.update(
+                (names[prompt.name], (connection, prompt)) for prompt in connection.prompts
+            )
         return found
 
     def instructions(self) -> str | None:
@@ -317,7 +363,9 @@ class McpToolset(Toolset):
     async def _tools_of(self, connection: Connection, until: float) -> list[Tool]:
         found: list[Tool] = []
         began = anyio.current_time()
-        tools = {tool.name: tool for tool in reversed(connection.offer.tools)}  # of two with one name the first counts
+        tools = {
+            tool.name: tool for tool in reversed(connection.offer.tools)
+        }  # of two with one name the first counts
         names = names_for(connection.name, reversed(tools))
         for tool in reversed(tools.values()):
             await anyio.lowlevel.checkpoint()
@@ -326,12 +374,17 @@ class McpToolset(Toolset):
             if known and known[0] == tool:
                 found.append(known[1])
                 continue
-            if self._costly.get(connection.name) is connection.offer or anyio.current_time() > until:
+            if (
+                self._costly.get(connection.name) is connection.offer
+                or anyio.current_time() > until
+            ):
                 return self._give_up(connection, anyio.current_time() - began)
             try:
                 offered = self._offer(name, tool, connection)
             except Quarantined as error:
-                self._warn(f"the tool {visible(tool.name)} of the MCP server {connection.name} is left out: {error}")
+                self._warn(
+                    f"the tool {visible(tool.name)} of the MCP server {connection.name} is left out: {error}"
+                )
                 self._left_out[name] = Source("mcp", connection.name), str(error)
                 continue
             self._offered[name] = tool, offered
@@ -340,12 +393,17 @@ class McpToolset(Toolset):
 
     def _give_up(self, connection: Connection, seconds: float) -> list[Tool]:
         """Offer none of the tools of a server; if it is the one that took long, for as long as they are the same."""
-        name, problem = connection.name, "checking those of other servers takes too long, so its tools come later"
+        name, problem = (
+            connection.name,
+            "checking those of other servers takes too long, so its tools come later",
+        )
         if self._costly.get(name) is connection.offer or seconds > CHECKING / 2:
             self._costly[name] = connection.offer
             many = counted(len(connection.offer.tools), "tool")
             problem = f"checking its {many} takes too long, so none is offered"
-        self._warn(StatusNotice(f"the MCP server {name}: {problem}", "server", urgent=not is_inspecting()))
+        self._warn(
+            StatusNotice(f"the MCP server {name}: {problem}", "server", urgent=not is_inspecting())
+        )
         self._left_out[name] = Source("mcp", name), problem
         return []
 
@@ -373,8 +431,12 @@ class McpToolset(Toolset):
 
     def _connection(self, name: str, server: McpServer) -> Connection:
         where = self.config.where("servers", name)
-        env = expand_variables(server.env, os.environ, lambda each: server.where("env", each) or where)
-        headers = expand_variables(server.headers, os.environ, lambda each: server.where("headers", each) or where)
+        env = expand_variables(
+            server.env, os.environ, lambda each: server.where("env", each) or where
+        )
+        headers = expand_variables(
+            server.headers, os.environ, lambda each: server.where("headers", each) or where
+        )
         oauth = expanded_oauth(server, where)
         connection: Connection
 
@@ -382,7 +444,9 @@ class McpToolset(Toolset):
             if server.url:
                 auth = self._auth(server.url, oauth)
                 return http_transport(server, headers, auth, partial(self._answered, connection))
-            heard = ServerStreams(self._garbage(name), partial(self._hear_errors, connection), connection.lost)
+            heard = ServerStreams(
+                self._garbage(name), partial(self._hear_errors, connection), connection.lost
+            )
             return child_transport(partial(self._start, name, server, env), heard)
 
         def log(text: str) -> None:
@@ -409,24 +473,36 @@ class McpToolset(Toolset):
     def _target(self, name: str) -> str:
         """A server as ``forge mcp test`` finds it: by its name, or with the worker that defines it."""
         where = self.config.where("servers", name)
-        return name if self.config.servers[name] is None or where is None else shlex.quote(where.file)
+        return (
+            name if self.config.servers[name] is None or where is None else shlex.quote(where.file)
+        )
 
     def _start(self, name: str, server: McpServer, env: dict[str, str]) -> Child:
         self._files[name].check()
-        processes, command = cast(WorkerProcesses, self.env.processes), os.path.expanduser(str(server.command))
-        return processes.serve([command, *server.args], env=env, confined=server.confined, kept=KEPT)
+        processes, command = (
+            cast(WorkerProcesses, self.env.processes),
+            os.path.expanduser(str(server.command)),
+        )
+        return processes.serve(
+            [command, *server.args], env=env, confined=server.confined, kept=KEPT
+        )
 
     def _garbage(self, name: str) -> Callable[[str], None]:
         def warn(line: str) -> None:
             shown = visible(cut(line, 60, "end"))
-            self._warn(f"the MCP server {name} writes what is not a message: {shown}", f"garbage {name}")
+            self._warn(
+                f"the MCP server {name} writes what is not a message: {shown}", f"garbage {name}"
+            )
 
         return warn
 
     def _hear_errors(self, connection: Connection, text: str) -> None:
         connection.last_words = (connection.last_words + text)[-ERROR_CHARACTERS:]
         for line in filter(str.strip, text.splitlines()):
-            self.env.notify("debug", f"the MCP server {connection.name} writes: {visible(cut(line, 300, 'end'))}")
+            self.env.notify(
+                "debug",
+                f"the MCP server {connection.name} writes: {visible(cut(line, 300, 'end'))}",
+            )
 
     def _warn(self, sentence: str, key: str | None = None) -> None:
         if (key or sentence) not in self._told:
@@ -442,10 +518,16 @@ def defined_servers(config: Any, workspace: Path, home: Path) -> dict[str, McpSe
     for name, server in config.servers.items():
         defined = server or own.get(name) or trusted_server(name, workspace, home)
         if defined is None:
-            hint = did_you_mean(name, own, f"define it here, or with: forge mcp add {name} -- COMMAND (or --url URL)")
+            hint = did_you_mean(
+                name,
+                own,
+                f"define it here, or with: forge mcp add {name} -- COMMAND (or --url URL)",
+            )
             problem = f"toolsets.mcp.servers.{name}: there is no definition of it"
             raise WorkerError(config.where("servers", name), problem, hint=hint)
-        for objection in policy.about_server(name, defined, config.where("servers", name)) if policy else ():
+        for objection in (
+            policy.about_server(name, defined, config.where("servers", name)) if policy else ()
+        ):
             raise objection
         found[name] = settings.within(defined)
     return found

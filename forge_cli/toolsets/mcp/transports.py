@@ -68,7 +68,9 @@ async def http_transport(
     timeout = httpx2.Timeout(server.connect_timeout, read=server.timeout)
     hooks: dict[str, list[Callable[..., Any]]] = {"request": [notice], "response": [look]}
     async with (
-        httpx2.AsyncClient(headers=dict(headers), timeout=timeout, event_hooks=hooks, auth=auth) as client,
+        httpx2.AsyncClient(
+            headers=dict(headers), timeout=timeout, event_hooks=hooks, auth=auth
+        ) as client,
         streamable_http_client(str(server.url), http_client=client) as streams,
     ):
         yield streams
@@ -108,14 +110,18 @@ class ServerStreams(Struct, frozen=True):
 
 
 @asynccontextmanager
-async def child_transport(start: Callable[[], Child], told: ServerStreams) -> AsyncIterator[TransportStreams]:
+async def child_transport(
+    start: Callable[[], Child], told: ServerStreams
+) -> AsyncIterator[TransportStreams]:
     """Start a server, and the streams of messages from and to it; leaving stops it with everything it started."""
     from mcp.shared.message import SessionMessage
     from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
 
     child = start()
     arriving, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](16)
-    sending, leaving = anyio.create_memory_object_stream[tuple[Callable[[], None], SessionMessage]](0)
+    sending, leaving = anyio.create_memory_object_stream[tuple[Callable[[], None], SessionMessage]](
+        0
+    )
     outgoing = _Outgoing(sending)
 
     async def read_messages() -> None:
@@ -184,7 +190,9 @@ async def mended(
 class _Incoming:
     """The messages of a server that speaks a version of the protocol, with its lists of tools mended."""
 
-    def __init__(self, inner: ReadStream[SessionMessage | Exception], version: Callable[[], str]) -> None:
+    def __init__(
+        self, inner: ReadStream[SessionMessage | Exception], version: Callable[[], str]
+    ) -> None:
         self._inner = inner
         self._version = version
 
@@ -209,7 +217,9 @@ class _Incoming:
     def _mend(self, arrived: SessionMessage | Exception) -> SessionMessage | Exception:
         result = getattr(getattr(arrived, "message", None), "result", None)
         if isinstance(result, dict) and isinstance(result.get("tools"), list):
-            with suppress(RuntimeError):  # before there is a version, it is no list that was asked for
+            with suppress(
+                RuntimeError
+            ):  # before there is a version, it is no list that was asked for
                 version = self._version()
                 result["tools"] = [self._told(tool, result, version) for tool in result["tools"]]
         return arrived
@@ -223,7 +233,11 @@ class _Incoming:
             wrong = error.errors()[0]
             name = tool.get("name") if isinstance(tool, dict) else None
             problem = f"{'.'.join(map(str, wrong['loc'][2:])) or 'the tool'}: {wrong['msg']}"
-            return {"name": str(name or "?"), "inputSchema": {"type": "object"}, "_meta": {MALFORMED: problem}}
+            return {
+                "name": str(name or "?"),
+                "inputSchema": {"type": "object"},
+                "_meta": {MALFORMED: problem},
+            }
         return tool
 
 

@@ -58,14 +58,20 @@ class FileContents(Struct, frozen=True):
 
 
 def compare_files(
-    before: Path | None, after: Path | None, old_name: str, new_name: str, at_most: int = MADE_AT_MOST
+    before: Path | None,
+    after: Path | None,
+    old_name: str,
+    new_name: str,
+    at_most: int = MADE_AT_MOST,
 ) -> FileContents:
     """Return the difference of two files, None for one that is not there; OSError if one cannot be read."""
     with _Bytes(before) as old, _Bytes(after) as new:
         return _compare(old, new, old_name, new_name, at_most)
 
 
-def compare_bytes(before: bytes | None, after: bytes | None, old_name: str, new_name: str) -> FileContents:
+def compare_bytes(
+    before: bytes | None, after: bytes | None, old_name: str, new_name: str
+) -> FileContents:
     """Return the difference of two contents, None for what is not there."""
     return _compare(_Bytes(before), _Bytes(after), old_name, new_name, MADE_AT_MOST)
 
@@ -97,7 +103,11 @@ class _Bytes:
             with self._path.open("rb") as file:
                 size = file.seek(0, 2)
                 file.seek(0)
-                self.data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size > _CHUNK else file.read()
+                self.data = (
+                    mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+                    if size > _CHUNK
+                    else file.read()
+                )
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -119,7 +129,9 @@ def _kind(file: _Bytes) -> str:
         return "text with NUL"
     if len(head) < len(file.data):
         text = text[:-_CHARACTER]  # the head of a large file may end inside of one
-    return "text that is not UTF-8" if any("\udc80" <= char <= "\udcff" for char in text) else "text"
+    return (
+        "text that is not UTF-8" if any("\udc80" <= char <= "\udcff" for char in text) else "text"
+    )
 
 
 def _text(data: bytes) -> str | None:
@@ -131,7 +143,11 @@ def _text(data: bytes) -> str | None:
             return None
     text = data.decode(errors="surrogateescape")
     letters = len(text) - text.count("\0")
-    odd = sum(1 for char in text if ("\0" < char < " " and char not in _WRITTEN) or "\udc80" <= char <= "\udcff")
+    odd = sum(
+        1
+        for char in text
+        if ("\0" < char < " " and char not in _WRITTEN) or "\udc80" <= char <= "\udcff"
+    )
     is_text = odd * _ODD_PARTS <= letters and len(text) <= letters * _NULS
     return text if is_text else None
 
@@ -147,7 +163,8 @@ def _compare_large(old: _Bytes, new: _Bytes, kind: str, names: tuple[str, str]) 
         return FileContents(kind, shown=False)
     start = _lines_before(old.data, head)
     windows = [
-        bytes(file.data[start : _lines_behind(file.data, end)]) for file, end in zip((old, new), ends, strict=True)
+        bytes(file.data[start : _lines_behind(file.data, end)])
+        for file, end in zip((old, new), ends, strict=True)
     ]
     if max(map(len, windows)) <= CHANGED_AT_MOST + MADE_AT_MOST:
         return _compare_windows(windows, kind, names, _count_lines(old.data, start))
@@ -159,7 +176,9 @@ def _cut_out(file: _Bytes, start: int, end: int) -> bytes:
     return bytes(file.data[start : _lines_behind(file.data, end)])
 
 
-def _compare_windows(windows: Sequence[bytes], kind: str, names: tuple[str, str], lines_above: int) -> FileContents:
+def _compare_windows(
+    windows: Sequence[bytes], kind: str, names: tuple[str, str], lines_above: int
+) -> FileContents:
     """Compare whole lines, and number them as they are in the files."""
     before, after = map(_text, windows)
     if before is None or after is None:
@@ -177,7 +196,11 @@ def _compare_stretches(
 ) -> FileContents:
     """Show what differs inside of lines that are themselves too long to be shown."""
     start = max(0, head - _CONTEXT_BYTES)
-    lines = [f"--- {visible(names[0])}", f"+++ {visible(names[1])}", f"@@ inside of a long line, byte {head} @@"]
+    lines = [
+        f"--- {visible(names[0])}",
+        f"+++ {visible(names[1])}",
+        f"@@ inside of a long line, byte {head} @@",
+    ]
     for sign, file, end in zip("-+", files, ends, strict=True):
         text = bytes(file.data[start : end + _CONTEXT_BYTES]).decode(errors="surrogateescape")
         if _text(bytes(file.data[start : end + _CONTEXT_BYTES])) is None:

@@ -93,7 +93,12 @@ class CoveredLines(Struct, frozen=True):
         folder = make()
         try:
             tried = await trials.run(
-                bash_argv(command), folder, run, cwd=self.policy.workspace, writable=(), seconds=seconds
+                bash_argv(command),
+                folder,
+                run,
+                cwd=self.policy.workspace,
+                writable=(),
+                seconds=seconds,
             )
             try:
                 done = self._settled(line, tried, keep)
@@ -124,14 +129,18 @@ class CoveredLines(Struct, frozen=True):
         if tried.done.timed_out:
             return tried.done
         if tried.unsure is not None:
-            raise self._unlike(f"a rule set takes it for a line that changes nothing; {tried.unsure}")
+            raise self._unlike(
+                f"a rule set takes it for a line that changes nothing; {tried.unsure}"
+            )
         written = line.written
         changes = without_caches(tried.changes)
         if line.builds:
             return self._built(tried, changes, keep)
         others = [change for change in changes.changes if str(change.path) not in written]
         if others:
-            names = ", ".join(name_from(change.path, self.policy.workspace) for change in others[:LISTED])
+            names = ", ".join(
+                name_from(change.path, self.policy.workspace) for change in others[:LISTED]
+            )
             more = f" and {counted(len(others) - LISTED, 'other')}" if len(others) > LISTED else ""
             raise self._unlike(
                 f"a rule set takes it for a line that changes nothing, and it changed {visible(names)}{more}"
@@ -146,11 +155,19 @@ class CoveredLines(Struct, frozen=True):
             return tried.done
         shown = show_changes(changes, self.policy.workspace)
         if not shown.fits or not self.is_edit(replace(tried, changes=changes), shown):
-            raise self._unlike("a rule set takes it for a build, and it did more than make ordinary files in the zones")
+            raise self._unlike(
+                "a rule set takes it for a build, and it did more than make ordinary files in the zones"
+            )
         apply_changes(shown.of(changes), keep)
         return tried.done
 
-    def _runner(self, command: str, seconds: float, watch: Callable[[str], None], environment: dict[str, str]) -> Run:
+    def _runner(
+        self,
+        command: str,
+        seconds: float,
+        watch: Callable[[str], None],
+        environment: dict[str, str],
+    ) -> Run:
         return partial(
             self.processes.run_wrapped,
             bash_argv(command),

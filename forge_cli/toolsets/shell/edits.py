@@ -24,24 +24,35 @@ MadeBySession = Callable[[Path, str], bool]
 """Whether the session made the file with this hash."""
 
 
-def only_edits(tried: Tried, shown: ShownEffect, sandbox: Sandbox, made: MadeBySession | None) -> bool:
+def only_edits(
+    tried: Tried, shown: ShownEffect, sandbox: Sandbox, made: MadeBySession | None
+) -> bool:
     """Return True if a trial only made, changed or moved ordinary files, where zones let files be edited.
 
     Files that are gone count only if they were moved, or if the session had made them.
     """
     changes = tried.changes.changes
-    if not tried.complete or shown.records or not changes or len(changes) - shown.behind > CHANGES_AT_MOST:
+    if (
+        not tried.complete
+        or shown.records
+        or not changes
+        or len(changes) - shown.behind > CHANGES_AT_MOST
+    ):
         return False
     links = harmless_links(changes, [zone.path for zone in sandbox.zones])
     if not all(change.key in links or _is_ordinary(change) for change in changes):
         return False
     if any(map(why_protected, changes)):
         return False
-    if len(_files_made(changes)) < sum(_is_new_file(change) for change in changes):  # several names of one file
+    if len(_files_made(changes)) < sum(
+        _is_new_file(change) for change in changes
+    ):  # several names of one file
         return False
     moved = moved_files(tried.changes, shown.moved)
     for change in changes:
-        if change.after is None and not (_is_folder(change) or change.path in moved or _was_made(change, made)):
+        if change.after is None and not (
+            _is_folder(change) or change.path in moved or _was_made(change, made)
+        ):
             return False
     if any(_has_attributes(tried, change) for change in changes):
         return False
@@ -76,7 +87,11 @@ def _is_new_file(change: PathChange) -> bool:
 
 def _files_made(changes: Iterable[PathChange]) -> set[tuple[str, int]]:
     """The files on disk that were made, of which each should have one name."""
-    return {(change.zone, change.after.number) for change in changes if change.after and _is_new_file(change)}
+    return {
+        (change.zone, change.after.number)
+        for change in changes
+        if change.after and _is_new_file(change)
+    }
 
 
 def _was_made(change: PathChange, made: MadeBySession | None) -> bool:

@@ -12,7 +12,15 @@ from msgspec.structs import replace
 
 from forge_cli.bashrules.face import CommandPart, Decision, ReadLine, commands_of, starts_any
 from forge_cli.bashrules.face import Verdict as LineVerdict
-from forge_cli.core.approval import NEW_ENTRY, PRE_APPROVED, Approval, GrantRule, JudgedPart, Needs, Verdict
+from forge_cli.core.approval import (
+    NEW_ENTRY,
+    PRE_APPROVED,
+    Approval,
+    GrantRule,
+    JudgedPart,
+    Needs,
+    Verdict,
+)
 from forge_cli.core.errors import ToolError
 from forge_cli.core.zones import Access
 from forge_cli.sandbox.names import folded
@@ -30,7 +38,12 @@ class JudgedLine:
     """A line under one policy; each answer is found once, by one verdict of the rules."""
 
     def __init__(
-        self, policy: ShellPolicy, line: ReadLine, moved: ReadLine | None = None, *, any_grammar: bool = False
+        self,
+        policy: ShellPolicy,
+        line: ReadLine,
+        moved: ReadLine | None = None,
+        *,
+        any_grammar: bool = False,
     ) -> None:
         self.policy = policy
         self.line = line
@@ -58,13 +71,19 @@ class JudgedLine:
         found = self.found
         verdict = self._of_rules()
         if found.by_rules is not Decision.PRE_APPROVED:
-            return self._with_opt_in(verdict) if found.decision is Decision.ASK and not self._moved else verdict
+            return (
+                self._with_opt_in(verdict)
+                if found.decision is Decision.ASK and not self._moved
+                else verdict
+            )
         for file in found.files:
             word = self.policy.zone_verdict(file)
             if word.approval is not Approval.PRE_APPROVED:
                 approval = Approval.strictest(word.approval, self.policy.worker.default)
                 reason = f"it {'writes' if file.writes else 'reads'} {file.path}: {word.reason}"
-                return replace(verdict, approval=approval, reason=reason, rule=word.rule, where=word.where)
+                return replace(
+                    verdict, approval=approval, reason=reason, rule=word.rule, where=word.where
+                )
         if found.doubt is None:
             return verdict
         return replace(verdict, reason=found.doubt, rule=None, where=None)
@@ -97,7 +116,10 @@ class JudgedLine:
     def _with_opt_in(self, verdict: Verdict) -> Verdict:
         """The verdict on a line that asks, with the offer of the sets to opt in to, if they would cover all of it."""
         policy = self.policy
-        if opt_in_programs().isdisjoint(re.findall(r"[\w-]+", self.line.text)) or not policy.others_used:
+        if (
+            opt_in_programs().isdisjoint(re.findall(r"[\w-]+", self.line.text))
+            or not policy.others_used
+        ):
             return verdict
         other = JudgedLine(policy.with_all_sets, self.line)
         if other.verdict.approval is not Approval.PRE_APPROVED:
@@ -151,7 +173,9 @@ class JudgedLine:
     @property
     def names_git(self) -> bool:
         """Whether git is one of the simple commands of the line, as far as it can be read."""
-        return any(part.words and os.path.basename(part.words[0]) == "git" for part in self.found.parts)
+        return any(
+            part.words and os.path.basename(part.words[0]) == "git" for part in self.found.parts
+        )
 
     @property
     def may_hide_blocked(self) -> str | None:
@@ -170,7 +194,9 @@ class JudgedLine:
             return False
         if any(part.match and part.match.rule.decision is Decision.ASK for part in found.parts):
             return False
-        asking = tuple(rule.tokens for rule in self.policy.rules.stating(Decision.ASK) if rule.tokens)
+        asking = tuple(
+            rule.tokens for rule in self.policy.rules.stating(Decision.ASK) if rule.tokens
+        )
         if not asking:
             return True
         unsaid = (shlex.join(part.words) for part in found.parts if part.match is None)
@@ -183,10 +209,16 @@ class JudgedLine:
             return ()
         if any(map(self._always_asks, found.operands)):
             return ()
-        if any(self.policy.zone_verdict(file).approval is not Approval.PRE_APPROVED for file in found.files):
+        if any(
+            self.policy.zone_verdict(file).approval is not Approval.PRE_APPROVED
+            for file in found.files
+        ):
             return ()
         patterns = zip(found.grantable, found.shorter, strict=True)
-        return [[_pattern_rule(one), *(_pattern_rule(each, implied=True) for each in more)] for one, more in patterns]
+        return [
+            [_pattern_rule(one), *(_pattern_rule(each, implied=True) for each in more)]
+            for one, more in patterns
+        ]
 
     def _always_asks(self, path: str) -> bool:
         """Whether more than its zone asks before a file is written: it is protected, or one of the worker's own."""
@@ -200,7 +232,9 @@ class JudgedLine:
 def _only_reads(found: LineVerdict) -> bool:
     """Whether every command is one of the rule set that only reads, and nothing speaks against it."""
     parts = found.parts
-    return bool(parts) and all(part.match and part.match.rule.use == "reading" and not part.why for part in parts)
+    return bool(parts) and all(
+        part.match and part.match.rule.use == "reading" and not part.why for part in parts
+    )
 
 
 def _words(found: LineVerdict) -> Iterator[str]:

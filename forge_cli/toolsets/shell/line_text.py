@@ -19,4 +19,6 @@ def compiles_a_tool(command: str, workspace: Path, home: Path) -> bool:
 
 def named_variable(command: str, names: Iterable[str]) -> str | None:
     """Return the first of the variables that a line names, in whatever way."""
-    return next((name for name in names if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", command)), None)
+    return next(
+        (name for name in names if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", command)), None
+    )

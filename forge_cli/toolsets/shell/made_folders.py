@@ -11,7 +11,12 @@ from pathlib import Path
 from msgspec import Struct
 
 from forge_cli.core.text import counted
-from forge_cli.sandbox.changes.path_changes import PathChange, PathKey, attributes_of, without_set_id
+from forge_cli.sandbox.changes.path_changes import (
+    PathChange,
+    PathKey,
+    attributes_of,
+    without_set_id,
+)
 
 FOLDED_FROM = 11
 """Paths below a new folder; of fewer than that each is shown."""
@@ -30,7 +35,11 @@ class MadeFolder(Struct, frozen=True):
     @property
     def size(self) -> str:
         """How much it holds, such as ``862 files, 12 MB``."""
-        sizes = [change.after.size for change in self.inside if change.after and change.after.kind != "folder"]
+        sizes = [
+            change.after.size
+            for change in self.inside
+            if change.after and change.after.kind != "folder"
+        ]
         return f"{counted(len(sizes), 'file')}, {readable_size(sum(sizes))}"
 
 
@@ -45,7 +54,9 @@ def readable_size(size: int) -> str:
     return f"{number:.1f} {units[0]}" if number < 9.95 else f"{number:.0f} {units[0]}"
 
 
-def made_folders(changes: Sequence[PathChange], is_protected: IsProtected, source: SourceOf) -> Iterator[MadeFolder]:
+def made_folders(
+    changes: Sequence[PathChange], is_protected: IsProtected, source: SourceOf
+) -> Iterator[MadeFolder]:
     """Yield each new folder that holds enough, the highest of those that lie in each other."""
     tops = {change.key: change for change in changes if _is_new_folder(change)}
     groups: dict[PathKey, list[PathChange]] = defaultdict(list)

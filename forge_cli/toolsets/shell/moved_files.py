@@ -27,7 +27,10 @@ def moved_files(changes: ChangeSet, same: frozenset[Path]) -> set[Path]:
     names = {change.parts[-1] for change in new}
     found = set(same) | {change.path for change in gone if change.parts[-1] in names}
     empty = sum(1 for change in new if change.after and not change.after.size)
-    found |= {change.path for change in [each for each in gone if each.before and not each.before.size][:empty]}
+    found |= {
+        change.path
+        for change in [each for each in gone if each.before and not each.before.size][:empty]
+    }
     left = [change for change in gone if change.path not in found]
     return found | set(_similar(changes, left, new))
 
@@ -37,7 +40,9 @@ def _is_file(change: PathChange) -> bool:
     return entry is not None and entry.kind == "file"
 
 
-def _similar(changes: ChangeSet, gone: Sequence[PathChange], new: Sequence[PathChange]) -> Iterable[Path]:
+def _similar(
+    changes: ChangeSet, gone: Sequence[PathChange], new: Sequence[PathChange]
+) -> Iterable[Path]:
     """Yield files of which a new one, each taken once, has most of the lines."""
     if not gone or len(gone) * len(new) > _PAIRS_AT_MOST:
         return

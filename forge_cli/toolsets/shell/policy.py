@@ -94,9 +94,17 @@ class ShellPolicy:
             for index, rule in enumerate(section.rules):
                 title = rule.as_rule().title
                 what = f"{title} ({rule.reason})" if rule.reason else title
-                yield Verdict(rule.approval, what, f"{name}.rules[{index}]", section.where("rules", index), by="rule")
+                yield Verdict(
+                    rule.approval,
+                    what,
+                    f"{name}.rules[{index}]",
+                    section.where("rules", index),
+                    by="rule",
+                )
         where = self.worker.where("default") if "default" in self.worker.model_fields_set else None
-        yield Verdict(self.worker.default, "what no rule covers", f"{_WORKER}.default", where, by="rule")
+        yield Verdict(
+            self.worker.default, "what no rule covers", f"{_WORKER}.default", where, by="rule"
+        )
 
     @cached_property
     def others_used(self) -> list[OptInSet]:
@@ -113,7 +121,9 @@ class ShellPolicy:
         worker = self.worker.model_copy(update={"rules": rules})
         return ShellPolicy(worker, self.user, self.sandbox, self.workspace, held=self.held)
 
-    def judge(self, line: ReadLine, moved: ReadLine | None = None, *, any_grammar: bool = False) -> LineVerdict:
+    def judge(
+        self, line: ReadLine, moved: ReadLine | None = None, *, any_grammar: bool = False
+    ) -> LineVerdict:
         """Return the verdict of the rules on a line, which runs in the working directory.
 
         ``moved`` are the lines by which the shell that reads it has changed its folder. In ``any_grammar``, what could
@@ -140,18 +150,31 @@ class ShellPolicy:
 
     def verdict_on_started(self, commands: Iterable[Sequence[str]]) -> Verdict | None:
         """The verdict on programs that a trial has started, if a rule blocks one of them."""
-        found = next(filter(None, map(self.rules.judge_at(self.place).blocked_command, commands)), None)
+        found = next(
+            filter(None, map(self.rules.judge_at(self.place).blocked_command, commands)), None
+        )
         if found is None:
             return None
         rule, where = self.rule_of(found)
         approval = approval_of(found.decision)
-        return Verdict(approval, f"{_STARTED}: {found.reason}", rule, where, by="rule", details=details_of(found))
+        return Verdict(
+            approval,
+            f"{_STARTED}: {found.reason}",
+            rule,
+            where,
+            by="rule",
+            details=details_of(found),
+        )
 
     @property
     def place(self) -> Place:
         """The working directory, with the zones as they are now."""
         zones = self.sandbox.zones
-        unasked = [zone.path for zone in zones if zone.mode is ZoneMode.RW and zone.write is Approval.PRE_APPROVED]
+        unasked = [
+            zone.path
+            for zone in zones
+            if zone.mode is ZoneMode.RW and zone.write is Approval.PRE_APPROVED
+        ]
         return Place(
             folder=self.workspace,
             readable=tuple(zone.path for zone in zones),
@@ -173,13 +196,18 @@ class ShellPolicy:
         """The rules but the sets that promise no effect."""
         lists: list[RuleList] = []
         for each in self._lists:
-            lists.append(RuleList(each.name, [rule for rule in each.rules if rule.use not in WITHOUT_EFFECT]))
+            lists.append(
+                RuleList(each.name, [rule for rule in each.rules if rule.use not in WITHOUT_EFFECT])
+            )
         return Rules(lists, Decision(self.worker.default.value))
 
     @cached_property
     def _lists(self) -> list[RuleList]:
         """The rules of the worker and of its user, as the judge of lines takes them."""
-        return [RuleList(name, [rule.as_rule() for rule in section.rules]) for name, section in self._sections()]
+        return [
+            RuleList(name, [rule.as_rule() for rule in section.rules])
+            for name, section in self._sections()
+        ]
 
     @property
     def try_first(self) -> TrySetting:
@@ -207,7 +235,9 @@ class ShellPolicy:
             return self.sandbox.judge(file.path, Access.WRITE if file.writes else Access.READ)
         except ToolError as error:
             if not file.writes and not self._leads_elsewhere(file.path):
-                return Verdict(Approval.PRE_APPROVED, str(error))  # below the working directory, with or without a zone
+                return Verdict(
+                    Approval.PRE_APPROVED, str(error)
+                )  # below the working directory, with or without a zone
             return Verdict(Approval.ASK, str(error))
 
     def _leads_elsewhere(self, target: str) -> bool:

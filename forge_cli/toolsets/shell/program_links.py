@@ -13,7 +13,9 @@ from forge_cli.sandbox.isolation.toolchains import find_toolchains
 from forge_cli.sandbox.trial.view import hidden_folders
 from forge_cli.toolsets.shell.made_folders import leads_out
 
-_SYSTEM = tuple(map(Path, ("/usr/bin", "/usr/lib", "/usr/libexec", "/usr/local", "/bin", "/nix/store")))
+_SYSTEM = tuple(
+    map(Path, ("/usr/bin", "/usr/lib", "/usr/libexec", "/usr/local", "/bin", "/nix/store"))
+)
 
 
 def harmless_links(changes: Iterable[PathChange], zones: Iterable[Path]) -> set[PathKey]:
@@ -22,13 +24,19 @@ def harmless_links(changes: Iterable[PathChange], zones: Iterable[Path]) -> set[
     A program lies where those of the system or of a toolchain are, outside all ``zones``: no command can write it.
     """
     changes, zones = list(changes), list(zones)
-    folders = {change.key for change in changes if change.before is None and _kind(change) == "folder"}
+    folders = {
+        change.key for change in changes if change.before is None and _kind(change) == "folder"
+    }
     found = set()
     for change in changes:
         if change.before is not None or change.after is None or change.after.kind != "link":
             continue
         top = next(
-            (change.parts[:end] for end in range(len(change.parts)) if (change.zone, change.parts[:end]) in folders),
+            (
+                change.parts[:end]
+                for end in range(len(change.parts))
+                if (change.zone, change.parts[:end]) in folders
+            ),
             None,
         )
         if top is None:

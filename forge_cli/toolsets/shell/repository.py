@@ -35,7 +35,15 @@ _ABBREVIATED = 7
 _GIT = ".git"
 _KEPT = frozenset(
     (
-        *("COMMIT_EDITMSG", "FETCH_HEAD", "ORIG_HEAD", "AUTO_MERGE", "MERGE_HEAD", "MERGE_MODE", "MERGE_MSG"),
+        *(
+            "COMMIT_EDITMSG",
+            "FETCH_HEAD",
+            "ORIG_HEAD",
+            "AUTO_MERGE",
+            "MERGE_HEAD",
+            "MERGE_MODE",
+            "MERGE_MSG",
+        ),
         *("SQUASH_MSG", "CHERRY_PICK_HEAD", "REVERT_HEAD"),
     )
 )
@@ -100,7 +108,9 @@ class Repository:
         self._inside = {
             "/".join(change.parts[len(parts) :]): change
             for change in changes.changes
-            if change.zone == zone and change.parts[: len(parts)] == parts and len(change.parts) > len(parts)
+            if change.zone == zone
+            and change.parts[: len(parts)] == parts
+            and len(change.parts) > len(parts)
         }
         self._files = {str(change.path): change for change in changes.changes}
         self.unseen = 0
@@ -111,16 +121,22 @@ class Repository:
         """The changes in its own records, which have rows together: objects, logs, refs and the index."""
         if not self._is_repository:
             return {}
-        return {name: change for name, change in self._inside.items() if self._is_record(name, change)}
+        return {
+            name: change for name, change in self._inside.items() if self._is_record(name, change)
+        }
 
     @cached_property
     def kept(self) -> list[PathChange]:
         """Changes that have rows of their own, but which come with every commit or fetch."""
-        return [change for name, change in self._inside.items() if name in _KEPT and _is_plain(change)]
+        return [
+            change for name, change in self._inside.items() if name in _KEPT and _is_plain(change)
+        ]
 
     @property
     def _is_repository(self) -> bool:
-        return self._read("HEAD", "after") is not None and all(self._has_folder(name) for name in ("objects", "refs"))
+        return self._read("HEAD", "after") is not None and all(
+            self._has_folder(name) for name in ("objects", "refs")
+        )
 
     def _has_folder(self, name: str) -> bool:
         change = self._inside.get(name)
@@ -133,7 +149,9 @@ class Repository:
         place = name.partition("/")[0]
         entries = [entry for entry in (change.before, change.after) if entry]
         if place in _PLACES and all(entry.kind == "folder" for entry in entries):
-            return change.what in ("made", "deleted") and not any(entry.mode & 0o5002 for entry in entries)
+            return change.what in ("made", "deleted") and not any(
+                entry.mode & 0o5002 for entry in entries
+            )
         if not _is_plain(change):
             return False
         match place:
@@ -157,7 +175,9 @@ class Repository:
         found = _OBJECT.fullmatch(name)
         if found is None or change.what not in ("made", "deleted", "times"):
             return False
-        if change.what != "made" or len(found[2]) > 38:  # git touches an object that is there already
+        if (
+            change.what != "made" or len(found[2]) > 38
+        ):  # git touches an object that is there already
             return True
         return _loose_name(self._changes.source(change, "after")) == found[1] + found[2]
 
@@ -165,7 +185,11 @@ class Repository:
         before, after = (self._read(name, side) or b"" for side in _SIDES)
         lines = after.decode(errors="replace").splitlines()
         grows = after.startswith(before) or not after
-        return grows and name.startswith(("logs/HEAD", "logs/refs/")) and all(map(_LOGGED.fullmatch, lines))
+        return (
+            grows
+            and name.startswith(("logs/HEAD", "logs/refs/"))
+            and all(map(_LOGGED.fullmatch, lines))
+        )
 
     def _is_ref(self, name: str) -> bool:
         after = self._read(name, "after")
@@ -210,7 +234,10 @@ class Repository:
         if "packed-refs" in self.records:
             before, after = (self._packed(side) or {} for side in _SIDES)
             names += [name for name in {**before, **after} if before.get(name) != after.get(name)]
-        found = [(name, self._ref(name, "before"), self._ref(name, "after")) for name in sorted(set(names))]
+        found = [
+            (name, self._ref(name, "before"), self._ref(name, "after"))
+            for name in sorted(set(names))
+        ]
         return [(name, was, now) for name, was, now in found if was != now]
 
     def _head(self, side: Side) -> str | None:
@@ -246,14 +273,29 @@ class Repository:
             staged = self.staged or []
             counts = [
                 (counted(sum(each.before is None for each in staged), "new file"), "staged"),
-                (counted(sum(None not in (each.before, each.after) for each in staged), "changed file"), "staged"),
-                (counted(sum(each.after is None for each in staged), "file"), "not staged any more"),
+                (
+                    counted(
+                        sum(None not in (each.before, each.after) for each in staged),
+                        "changed file",
+                    ),
+                    "staged",
+                ),
+                (
+                    counted(sum(each.after is None for each in staged), "file"),
+                    "not staged any more",
+                ),
             ]
             told = [f"{count} {what}" for count, what in counts if not count.startswith("0 ")]
             yield f"git      {name} index ({', '.join(told) or 'other flags and times of files'})"
-        files = [file for file, each in self.records.items() if _is_plain(each) and each.what != "times"]
-        objects, logs = (sum(file.startswith(place) for file in files) for place in ("objects/", "logs/"))
-        if told := [counted(count, what) for count, what in ((objects, "object"), (logs, "log")) if count]:
+        files = [
+            file for file, each in self.records.items() if _is_plain(each) and each.what != "times"
+        ]
+        objects, logs = (
+            sum(file.startswith(place) for file in files) for place in ("objects/", "logs/")
+        )
+        if told := [
+            counted(count, what) for count, what in ((objects, "object"), (logs, "log")) if count
+        ]:
             yield f"git      {name} {', '.join(told)}"
 
     def differences(self, at_most: int) -> Iterator[list[str]]:
@@ -273,7 +315,9 @@ class Repository:
     def _between(self, git: _Git, ref: str, before: str | None, after: str) -> list[str]:
         """The files that differ between two commits, with how many lines."""
         title = visible(f"git diff --stat {_short(before)}..{_short(after)} ({ref})")
-        told = git.run("diff-tree", "-r", "--no-renames", "--numstat", "--summary", before or _NO_TREE, after)
+        told = git.run(
+            "diff-tree", "-r", "--no-renames", "--numstat", "--summary", before or _NO_TREE, after
+        )
         if told is None:
             self.unseen += 1
             return [title, " what lies between cannot be shown"]
@@ -303,7 +347,9 @@ class Repository:
                 yield [f"{title} (submodule {commits[0]} to {commits[1]})"]
             else:
                 contents = self._contents(each, blobs, at_most) if each.has_other_contents else []
-                is_named = contents[:1] != [] and contents[0].startswith("---") and not _marked(each)
+                is_named = (
+                    contents[:1] != [] and contents[0].startswith("---") and not _marked(each)
+                )
                 yield contents if is_named else [title, *contents]
 
     def _is_shown(self, staged: StagedChange) -> bool:
@@ -311,15 +357,27 @@ class Repository:
         change = self._files.get(str(self.folder.parent / os.fsdecode(staged.name)))
         if change is None or not staged.has_other_contents or _marked(staged):
             return False
-        for side, entry, file in zip(_SIDES, staged.sides, (change.before, change.after), strict=True):
+        for side, entry, file in zip(
+            _SIDES, staged.sides, (change.before, change.after), strict=True
+        ):
             if (file is None) != (entry is None):
                 return False
             path = change.path if side == "before" else self._changes.source(change, "after")
-            if file and entry and (file.kind != "file" or file.size > MADE_AT_MOST or _blob_name(path) != entry.object):
+            if (
+                file
+                and entry
+                and (
+                    file.kind != "file"
+                    or file.size > MADE_AT_MOST
+                    or _blob_name(path) != entry.object
+                )
+            ):
                 return False
         return True
 
-    def _contents(self, staged: StagedChange, blobs: Mapping[str, bytes], at_most: int) -> list[str]:
+    def _contents(
+        self, staged: StagedChange, blobs: Mapping[str, bytes], at_most: int
+    ) -> list[str]:
         name = f"staged {os.fsdecode(staged.name)}"
         sides = [blobs.get(side.object) if side else None for side in staged.sides]
         if any(side and data is None for side, data in zip(staged.sides, sides, strict=True)):
@@ -366,8 +424,12 @@ class _Git:
             (self._folder / name).mkdir(mode=0o700, parents=True)
         (self._folder / "HEAD").write_text("ref: refs/heads/none\n")
         (self._folder / "config").write_text(_CONFIG)
-        lines = [os.fsencode(path) for path in self._objects if path.is_dir() and "\n" not in str(path)]
-        (self._folder / "objects/info/alternates").write_bytes(b"".join(line + b"\n" for line in lines))
+        lines = [
+            os.fsencode(path) for path in self._objects if path.is_dir() and "\n" not in str(path)
+        ]
+        (self._folder / "objects/info/alternates").write_bytes(
+            b"".join(line + b"\n" for line in lines)
+        )
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -410,8 +472,15 @@ class _Git:
         if not names:
             return {}
         feed = "".join(f"{name}\n" for name in dict.fromkeys(names)).encode()
-        listed = [line.split() for line in (self.run("cat-file", "--batch-check", feed=feed) or b"").splitlines()]
-        small = [line[0] for line in listed if len(line) == 3 and line[1] == b"blob" and int(line[2]) <= _READ_AT_MOST]
+        listed = [
+            line.split()
+            for line in (self.run("cat-file", "--batch-check", feed=feed) or b"").splitlines()
+        ]
+        small = [
+            line[0]
+            for line in listed
+            if len(line) == 3 and line[1] == b"blob" and int(line[2]) <= _READ_AT_MOST
+        ]
         found, at = {}, 0
         said = self.run("cat-file", "--batch", feed=b"".join(name + b"\n" for name in small)) or b""
         while at < len(said):
@@ -430,7 +499,10 @@ def _entries(index: bytes | None) -> Iterator[tuple[bytes, StagedEntry]]:
         for mode, digest, flags, more, name in staged_entries(index):
             stage, marks = flags >> 12 & 3, flags | more << 16
             told = tuple(word for bit, word in _MARKS.items() if marks & bit)
-            yield name if not stage else b"%b (side %d)" % (name, stage), StagedEntry(mode, digest.hex(), told)
+            yield (
+                name if not stage else b"%b (side %d)" % (name, stage),
+                StagedEntry(mode, digest.hex(), told),
+            )
     except (IndexError, StructError) as error:
         raise ValueError(str(error)) from None
 

@@ -34,8 +34,12 @@ class ShellRule(Config):
     def _is_one_of_both(self) -> Self:
         given = self.model_fields_set
         if self.use and len(given) > 1:
-            raise ValueError("'use' stands alone: a rule set has its own patterns, which pre-approve")
-        if not self.use and (missing := [name for name in ("pattern", "approval") if name not in given]):
+            raise ValueError(
+                "'use' stands alone: a rule set has its own patterns, which pre-approve"
+            )
+        if not self.use and (
+            missing := [name for name in ("pattern", "approval") if name not in given]
+        ):
             raise ValueError(f"'{missing[0]}' is required; or name a rule set: {{use: reading}}")
         return self
 

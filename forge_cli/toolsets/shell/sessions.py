@@ -71,10 +71,14 @@ class ProcessSession:
         try:
             data = chars.encode(self.encoding)
         except UnicodeEncodeError as error:
-            raise ToolError(f"nothing was written: {self._locale} has no {_name(chars[error.start])}") from None
+            raise ToolError(
+                f"nothing was written: {self._locale} has no {_name(chars[error.start])}"
+            ) from None
         for char in chars if self.shell else "":
             if not char.isascii() and min(char.encode(self.encoding)) < _BEYOND_ASCII:
-                raise ToolError(f"nothing was written: in {self._locale} a shell may misread {_name(char)}")
+                raise ToolError(
+                    f"nothing was written: in {self._locale} a shell may misread {_name(char)}"
+                )
         return data
 
     @property
@@ -96,9 +100,13 @@ class ProcessSession:
                 os.killpg(self.child.pid, signal.SIGINT)
             return
         members = self.child.tree.members()
-        keepers = {one.pid for one in members if contained and self.child.pid in (one.pid, one.parent)}
+        keepers = {
+            one.pid for one in members if contained and self.child.pid in (one.pid, one.parent)
+        }
         inside = [one for one in members if one.pid not in keepers]
-        first = next((one.pid for one in inside if one.pid == self.child.pid or one.parent in keepers), None)
+        first = next(
+            (one.pid for one in inside if one.pid == self.child.pid or one.parent in keepers), None
+        )
         for one in inside:
             if not (self.shell and one.pid == first):
                 with suppress(ProcessLookupError):
@@ -131,7 +139,9 @@ def _last_line(text: str) -> str:
     return text[end + 1 :]
 
 
-def _value(number: int | None, state: str, told: str, output: str, *, running: bool, **more: int | None) -> Custom:
+def _value(
+    number: int | None, state: str, told: str, output: str, *, running: bool, **more: int | None
+) -> Custom:
     data = {"sessionId": number, "output": output, "running": running, **more}
     return Custom(SESSION, data, summary=state, model_text=f"{told}\n{output}")
 
@@ -147,17 +157,23 @@ class Sessions:
         """Those that somebody was told of."""
         self._last = 0
 
-    def add(self, command: str, child: Child, *, encoding: str = "utf-8", doubt: str | None = None) -> ProcessSession:
+    def add(
+        self, command: str, child: Child, *, encoding: str = "utf-8", doubt: str | None = None
+    ) -> ProcessSession:
         self._last += 1
         bash = is_bare_shell(read(command))
-        session = ProcessSession(self._last, command, child, encoding, bash, not bash and may_be_shell(command), doubt)
+        session = ProcessSession(
+            self._last, command, child, encoding, bash, not bash and may_be_shell(command), doubt
+        )
         self._sessions[self._last] = session
         return session
 
     def check_room(self) -> None:
         """An error unless there is room for one more."""
         if len(self._sessions) >= SESSIONS_AT_MOST:
-            raise ToolError(f"sessions {self._known()} are open, which is the most; read or end one first")
+            raise ToolError(
+                f"sessions {self._known()} are open, which is the most; read or end one first"
+            )
 
     def get(self, number: int) -> ProcessSession:
         if number not in self._sessions:
@@ -183,7 +199,9 @@ class Sessions:
 
     def _tell(self) -> None:
         running = tuple(self._running.values())
-        self._notify("debug", StatusNotice(f"commands running: {len(running)}", "commands", running=running))
+        self._notify(
+            "debug", StatusNotice(f"commands running: {len(running)}", "commands", running=running)
+        )
 
     def end(self) -> None:
         """Tell nothing any more: what still runs ends with the worker."""
@@ -210,7 +228,9 @@ class Sessions:
         state = outcome.describe_end(done)
         ended = {"exitCode": done.exit_code, "signal": done.signal}
         told = outcome.with_hint(state, done, output)
-        return outcome.result(_value(None, state, told, output, running=False, **ended), done, state)
+        return outcome.result(
+            _value(None, state, told, output, running=False, **ended), done, state
+        )
 
     def _known(self) -> str:
         return ", ".join(map(str, self._sessions)) or "none"

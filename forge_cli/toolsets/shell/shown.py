@@ -28,7 +28,12 @@ from forge_cli.sandbox.changes.path_changes import (
 )
 from forge_cli.sandbox.changes.walk import Side
 from forge_cli.sandbox.protected import protected_among
-from forge_cli.toolsets.shell.contents import CHANGED_AT_MOST, MADE_AT_MOST, FileContents, compare_files
+from forge_cli.toolsets.shell.contents import (
+    CHANGED_AT_MOST,
+    MADE_AT_MOST,
+    FileContents,
+    compare_files,
+)
 from forge_cli.toolsets.shell.made_folders import MadeFolder, made_folders, new_mode, paths_of
 from forge_cli.toolsets.shell.repository import repositories_in
 
@@ -76,7 +81,9 @@ class ShownEffect(Struct, frozen=True):
     def of(self, changes: ChangeSet) -> ChangeSet:
         """Return only those changes that were shown."""
         return ChangeSet(
-            changes.folder, tuple(change for change in changes.changes if change.key in self.paths), changes.roots
+            changes.folder,
+            tuple(change for change in changes.changes if change.key in self.paths),
+            changes.roots,
         )
 
     @property
@@ -143,7 +150,11 @@ class _Describer:
         self._records |= records
         folders = self._folders([change for change in changes if change.key not in records])
         behind = paths_of(folders.values()) | records
-        rows = [self._row(change, folders.get(change.key)) for change in changes if change.key not in behind]
+        rows = [
+            self._row(change, folders.get(change.key))
+            for change in changes
+            if change.key not in behind
+        ]
         between: list[list[str]] = []
         for each in found:
             between += each.differences(self._left)
@@ -183,7 +194,9 @@ class _Describer:
         def is_protected(change: PathChange) -> bool:
             return self._why[change.key] is not None
 
-        found = made_folders(changes, is_protected, lambda change: self._changes.source(change, "after"))
+        found = made_folders(
+            changes, is_protected, lambda change: self._changes.source(change, "after")
+        )
         return {each.change.key: each for each in found}
 
     def _unfold(self, row: _Row) -> FoldedLine:
@@ -191,7 +204,11 @@ class _Describer:
         inside = row.folder.inside if row.folder else ()
         lines: list[str] = []
         for number, change in enumerate(inside):
-            size = [counted(change.after.size, "byte")] if change.after and change.after.kind == "file" else []
+            size = (
+                [counted(change.after.size, "byte")]
+                if change.after and change.after.kind == "file"
+                else []
+            )
             line = self._line(_Row(change, None, [*size, *self._details(change, None)]))
             self._unfolded_left -= len(line) + 1
             if self._unfolded_left < 0:
@@ -234,7 +251,9 @@ class _Describer:
         return FileContents(found.kind, shown=False)
 
     def _compare(self, change: PathChange) -> FileContents:
-        is_old, is_new = (bool(entry and entry.kind == "file") for entry in (change.before, change.after))
+        is_old, is_new = (
+            bool(entry and entry.kind == "file") for entry in (change.before, change.after)
+        )
         name = self._name_of(change)
         at_most = CHANGED_AT_MOST if self._why[change.key] else MADE_AT_MOST
         try:
@@ -337,7 +356,9 @@ class _Describer:
             entry, kind = change.after or change.before, _CHANGES[change.what]
             path, size = self._name_of(change), entry.size if entry else 0
             found = gone.get(self._look(change, "after") or "", []) if change.before is None else []
-            same = [each for each in found if self._hash(each, "before") == self._hash(change, "after")]
+            same = [
+                each for each in found if self._hash(each, "before") == self._hash(change, "after")
+            ]
             mode = self._told_mode(change)
             if same:
                 self._moved.add(same[0].path)
@@ -354,7 +375,11 @@ class _Describer:
     def _look(self, change: PathChange, side: Side) -> str | None:
         """By which a file may be known again under another name; None for what is not a file."""
         entry = change.before if side == "before" else change.after
-        return f"{entry.size} {entry.mode:o}" if entry and entry.kind == "file" and entry.size else None
+        return (
+            f"{entry.size} {entry.mode:o}"
+            if entry and entry.kind == "file" and entry.size
+            else None
+        )
 
     def _hash(self, change: PathChange, side: Side) -> str | None:
         path = change.path if side == "before" else self._changes.source(change, "after")

@@ -59,7 +59,9 @@ RULED = "ruled"
 """The basis of a line that rules pre-approve: no person was asked about what it deletes."""
 COVERED = "covered"
 """The basis of a verdict on a line that only rule sets allow which promise no effect."""
-_MAY_BE_BLOCKED = "this line is not tried on a copy, as it may do something that is blocked and is no program"
+_MAY_BE_BLOCKED = (
+    "this line is not tried on a copy, as it may do something that is blocked and is no program"
+)
 _MAY_HAVE_BEEN_BLOCKED = "it may have started a command that is blocked, which cannot be seen here"
 _NO_COPY = "builds are only allowed on a copy, and this would be none"
 _ELSEWHERE = "the rules are for the working directory, and this is another folder"
@@ -68,7 +70,9 @@ _READS_ON = "a command in it may read the lines behind it; write them one by one
 
 CommandArgument = Annotated[str, Field(min_length=1, description="A command line for bash")]
 FolderArgument = Annotated[ReadPath | None, Field(description="The folder to run in")]
-Yield = Annotated[int, Field(ge=0, le=300_000, description="Milliseconds to wait for the end before giving back")]
+Yield = Annotated[
+    int, Field(ge=0, le=300_000, description="Milliseconds to wait for the end before giving back")
+]
 
 
 class ShellToolset(Toolset):
@@ -117,9 +121,13 @@ class ShellToolset(Toolset):
         """Make sure that commands can be tried, where they have to be."""
         from forge_cli.sandbox.trial.copies import overlay_problem
 
-        if self._policy.try_first == "required" and (problem := self._no_trials or overlay_problem(self.env.home)):
+        if self._policy.try_first == "required" and (
+            problem := self._no_trials or overlay_problem(self.env.home)
+        ):
             hint = "say 'try: auto', or see what forge doctor says of trials"
-            raise WorkerError(self.config.where("try"), f"commands have to be tried first: {problem}", hint=hint)
+            raise WorkerError(
+                self.config.where("try"), f"commands have to be tried first: {problem}", hint=hint
+            )
 
     @property
     def _no_trials(self) -> str | None:
@@ -140,7 +148,9 @@ class ShellToolset(Toolset):
         from forge_cli.toolsets.shell.trying import KeptTrials
 
         base = self._keeper.trials if self._keeper else None
-        return KeptTrials(self.env.workspace, self.config.timeout, base, self._is_edit, self._may_lend_sockets)
+        return KeptTrials(
+            self.env.workspace, self.config.timeout, base, self._is_edit, self._may_lend_sockets
+        )
 
     def _undoable(self, command: str, call_id: str, judge: Keep | None) -> Undoable | None:
         """How a line works so that it can be undone, or judged by what it deletes; one that only reads does neither."""
@@ -169,7 +179,10 @@ class ShellToolset(Toolset):
     async def tools(self) -> Sequence[Tool]:
         """Drop the effect of a line on a copy as soon as its call has an outcome."""
         kept = {"shell": self._forget_trial}
-        return [dataclasses.replace(each, on_outcome=kept.get(each.name)) for each in await super().tools()]
+        return [
+            dataclasses.replace(each, on_outcome=kept.get(each.name))
+            for each in await super().tools()
+        ]
 
     def _judge_anew(self, command: str) -> JudgedLine:
         """Judge the line of a new call, for all that the call asks of it."""
@@ -227,8 +240,14 @@ class ShellToolset(Toolset):
 
     def _line_approval(self, args: Args, line: JudgedLine, *, on_copy: bool = False) -> Verdict:
         verdict = self._verdict(line)
-        if verdict.approval is Approval.PRE_APPROVED and not on_copy and self._line(args["command"]).builds:
-            verdict = replace(verdict, approval=self._unsure, reason=_NO_COPY, rule=None, where=None)
+        if (
+            verdict.approval is Approval.PRE_APPROVED
+            and not on_copy
+            and self._line(args["command"]).builds
+        ):
+            verdict = replace(
+                verdict, approval=self._unsure, reason=_NO_COPY, rule=None, where=None
+            )
         if not self._elsewhere(args.get("workdir")):
             return verdict
         if verdict.approval is Approval.PRE_APPROVED:
@@ -242,15 +261,23 @@ class ShellToolset(Toolset):
         if isinstance(parent, ShellToolset) and verdict.approval is not Approval.BLOCKED:
             blocked = parent._verdict(line.under(parent._policy.plain))
             if blocked.approval is Approval.BLOCKED:
-                return replace(blocked, reason=f"the parent worker '{parent.env.worker}' blocks it: {blocked.reason}")
+                return replace(
+                    blocked,
+                    reason=f"the parent worker '{parent.env.worker}' blocks it: {blocked.reason}",
+                )
         return verdict
 
     def rules(self) -> Iterator[Verdict]:
         """The policy on commands, as it stands, and what parent workers block."""
         yield from self._policy.stated()
         if isinstance(self.env.parent, ShellToolset):
-            blocked = (rule for rule in self.env.parent.rules() if rule.approval is Approval.BLOCKED)
-            yield from (replace(rule, rule=f"{rule.rule} of '{self.env.parent.env.worker}'") for rule in blocked)
+            blocked = (
+                rule for rule in self.env.parent.rules() if rule.approval is Approval.BLOCKED
+            )
+            yield from (
+                replace(rule, rule=f"{rule.rule} of '{self.env.parent.env.worker}'")
+                for rule in blocked
+            )
 
     def _start_approval(self, args: Args) -> Verdict:
         self._sessions.check_room()
@@ -259,10 +286,16 @@ class ShellToolset(Toolset):
 
     def _in_session(self, verdict: Verdict) -> Verdict:
         """The verdict on a line of a session, which works on no copy: what it deletes cannot be judged."""
-        if not self._deletions.stated or verdict.approval is not Approval.PRE_APPROVED or verdict.risk == "low":
+        if (
+            not self._deletions.stated
+            or verdict.approval is not Approval.PRE_APPROVED
+            or verdict.risk == "low"
+        ):
             return verdict
         reason = self._deletions.in_session
-        return replace(verdict, approval=self._unsure, reason=reason, rule=None, where=None, grants=())
+        return replace(
+            verdict, approval=self._unsure, reason=reason, rule=None, where=None, grants=()
+        )
 
     def _input_approval(self, args: Args) -> Verdict:
         """Input is judged as lines of a shell: blocked always, pre-approved only where a shell reads just that."""
@@ -277,8 +310,16 @@ class ShellToolset(Toolset):
         if session.other_shell:
             return Verdict(self._unsure, _OTHER_SHELL, by="rule")
         if not session.shell:
-            return Verdict(self._unsure, "what this program makes of its input cannot be told", by="rule")
-        return Verdict(self._unsure, str(session.doubt), by="rule", details=verdict.details, parts=verdict.parts)
+            return Verdict(
+                self._unsure, "what this program makes of its input cannot be told", by="rule"
+            )
+        return Verdict(
+            self._unsure,
+            str(session.doubt),
+            by="rule",
+            details=verdict.details,
+            parts=verdict.parts,
+        )
 
     def _line_verdict(self, session: ProcessSession, chars: str) -> Verdict:
         text = session.judged_text(chars)
@@ -287,7 +328,11 @@ class ShellToolset(Toolset):
         verdict = self._verdict(line)
         if verdict.approval is Approval.PRE_APPROVED and JudgedLine(self._policy, line.line).builds:
             return replace(verdict, approval=self._unsure, reason=_NO_COPY, rule=None, where=None)
-        if session.shell and verdict.approval is Approval.PRE_APPROVED and may_read_itself(line.line):
+        if (
+            session.shell
+            and verdict.approval is Approval.PRE_APPROVED
+            and may_read_itself(line.line)
+        ):
             return replace(verdict, approval=self._unsure, reason=_READS_ON, rule=None, where=None)
         return self._in_session(replace(verdict, grants=()))
 
@@ -295,18 +340,28 @@ class ShellToolset(Toolset):
     def _unsure(self) -> Approval:
         return Approval.strictest(Approval.ASK, self.config.default)
 
-    @tool(needs_approval="_shell_approval", preview="_try", effects=DOES, timeout=LONGEST, manual="both")
+    @tool(
+        needs_approval="_shell_approval",
+        preview="_try",
+        effects=DOES,
+        timeout=LONGEST,
+        manual="both",
+    )
     async def shell(
         self,
         command: CommandArgument,
-        timeout: Annotated[float | None, Field(gt=0, le=3600, description="Seconds until it is stopped")] = None,
+        timeout: Annotated[
+            float | None, Field(gt=0, le=3600, description="Seconds until it is stopped")
+        ] = None,
         *,
         context: ToolContext,
     ) -> Custom:
         """Run a command line with bash in the working directory, and wait for its end."""
         seconds = timeout or self.config.timeout
         judge = self._deletions.judge(asked=context.basis not in (RULED, COVERED))
-        done = await self._run_covered(command, seconds, context) if context.basis == COVERED else None
+        done = (
+            await self._run_covered(command, seconds, context) if context.basis == COVERED else None
+        )
         line = self._line(command)
         sockets = container_sockets() if line.looks_at_containers else []
         tried = self._tried_args({"command": command, "timeout": timeout})
@@ -343,14 +398,18 @@ class ShellToolset(Toolset):
             value = replace(value, data={**value.data, "ofSets": True})
         return outcome.result(value, done, state)
 
-    async def _run_covered(self, command: str, seconds: float, context: ToolContext) -> Finished | None:
+    async def _run_covered(
+        self, command: str, seconds: float, context: ToolContext
+    ) -> Finished | None:
         """Run a line that only rule sets allow; None where it is to be run as any other."""
         from forge_cli.toolsets.shell.covered import CoveredLines
 
         covered = CoveredLines(self._processes, self._policy, RESULT, self._is_edit)
         keep = self._keeper.keep if self._keeper else None
         name = sha256(context.call_id.encode()).hexdigest()[:32]
-        return await covered.run(self._line(command), seconds, context.show, keep, lambda: self._trials.folder / name)
+        return await covered.run(
+            self._line(command), seconds, context.show, keep, lambda: self._trials.folder / name
+        )
 
     @tool(needs_approval="_start_approval", preview="_show_place", effects=DOES, timeout=LONGEST)
     async def exec_command(
@@ -358,7 +417,9 @@ class ShellToolset(Toolset):
         command: CommandArgument,
         workdir: FolderArgument = None,
         yield_time_ms: Yield = 10_000,
-        max_output_tokens: Annotated[int, Field(ge=1, le=100_000, description="How much output at most")] = 10_000,
+        max_output_tokens: Annotated[
+            int, Field(ge=1, le=100_000, description="How much output at most")
+        ] = 10_000,
         *,
         context: ToolContext,
     ) -> Custom:
@@ -377,7 +438,9 @@ class ShellToolset(Toolset):
         doubt = _ELSEWHERE if self._elsewhere(workdir) else None
         session = self._sessions.add(command, child, encoding=encoding, doubt=doubt)
         try:
-            return await self._sessions.news(session, yield_time_ms, context.show, max_output_tokens * BYTES_A_TOKEN)
+            return await self._sessions.news(
+                session, yield_time_ms, context.show, max_output_tokens * BYTES_A_TOKEN
+            )
         except anyio.get_cancelled_exc_class():
             self._sessions.close(session)
             await child.stop()
@@ -387,7 +450,9 @@ class ShellToolset(Toolset):
     async def write_stdin(
         self,
         session_id: Annotated[int, Field(ge=1, description="The number that exec_command gave")],
-        chars: Annotated[str, Field(description="Text; none only reads, \\x03 interrupts, \\x04 ends the input")] = "",
+        chars: Annotated[
+            str, Field(description="Text; none only reads, \\x03 interrupts, \\x04 ends the input")
+        ] = "",
         yield_time_ms: Yield = 1_000,
         *,
         context: ToolContext,
@@ -435,7 +500,11 @@ class ShellToolset(Toolset):
 
     def _may_block_unseen(self, line: JudgedLine) -> str | None:
         """Why a line may do something that this worker or a parent blocks, and that no trial shows."""
-        above = self._parent._may_block_unseen(line.under(self._parent._policy)) if self._parent else None
+        above = (
+            self._parent._may_block_unseen(line.under(self._parent._policy))
+            if self._parent
+            else None
+        )
         return above or line.may_block_unseen
 
     @property
@@ -467,14 +536,22 @@ class ShellToolset(Toolset):
         from forge_cli.toolsets.shell.daemon_clients import asks_only_daemons, may_lend_sockets
 
         parts = self._line(args["command"]).verdict.parts
-        return asks_only_daemons(parts) and may_lend_sockets(tried, worker_sandbox(self.env.sandbox).zones)
+        return asks_only_daemons(parts) and may_lend_sockets(
+            tried, worker_sandbox(self.env.sandbox).zones
+        )
 
     def _may_hide_blocked(self, line: JudgedLine) -> str | None:
         """Why a line may run something that this worker or a parent blocks; None if it does not."""
-        above = self._parent._may_hide_blocked(line.under(self._parent._policy)) if self._parent else None
+        above = (
+            self._parent._may_hide_blocked(line.under(self._parent._policy))
+            if self._parent
+            else None
+        )
         return above or line.may_hide_blocked
 
-    async def _attempt(self, command: str, seconds: float, watch: Callable[[str], None], folder: Path) -> Tried:
+    async def _attempt(
+        self, command: str, seconds: float, watch: Callable[[str], None], folder: Path
+    ) -> Tried:
         trials = self._processes.trials
         if trials is None:
             from forge_cli.sandbox.trial.trials import NotTried
@@ -495,7 +572,14 @@ class ShellToolset(Toolset):
         writable = self._repository(line, cwd)
         names = self._blocked_programs
         tried = await trials.run(
-            argv, folder, run, cwd=cwd, writable=writable, withheld=secret, programs=names, seconds=seconds
+            argv,
+            folder,
+            run,
+            cwd=cwd,
+            writable=writable,
+            withheld=secret,
+            programs=names,
+            seconds=seconds,
         )
         if tried.commands is None and tried.unsure is None and self._may_hide_blocked(line):
             tried = replace(tried, unsure=_MAY_HAVE_BEEN_BLOCKED)
@@ -504,7 +588,11 @@ class ShellToolset(Toolset):
     def _untried(self, place: Preview, sentence: str) -> Preview:
         """Only where it would run; why no more is known is said once, unless somebody switched it off."""
         notified = worker_sandbox(self.env.sandbox).notified
-        if self._policy.try_first != "off" and self._processes.confined and sentence not in notified:
+        if (
+            self._policy.try_first != "off"
+            and self._processes.confined
+            and sentence not in notified
+        ):
             notified.add(sentence)
             self.env.notify("info", sentence)
         return place
@@ -527,7 +615,9 @@ class ShellToolset(Toolset):
         """The ``.git`` that a line which names git works on, and so may write to."""
         if not line.names_git:
             return []
-        return [place for around in (folder, *folder.parents) if (place := around / ".git").is_dir()][:1]
+        return [
+            place for around in (folder, *folder.parents) if (place := around / ".git").is_dir()
+        ][:1]
 
     def _folder(self, workdir: str | None) -> Path:
         if workdir is None:

@@ -35,7 +35,15 @@ OUTPUT = 2_000
 """Characters of the output that are shown."""
 TOO_MUCH = "it changed more than can be shown"
 _ALL_POWERFUL = (
-    *("docker.sock", "podman.sock", "containerd.sock", "crio.sock", "libvirt-sock", "lxd/unix.socket", "snapd.socket"),
+    *(
+        "docker.sock",
+        "podman.sock",
+        "containerd.sock",
+        "crio.sock",
+        "libvirt-sock",
+        "lxd/unix.socket",
+        "snapd.socket",
+    ),
     *("incus/unix.socket", "/run/systemd/private"),
 )
 """The ends of paths of sockets whose daemons start anything for those who ask."""
@@ -64,15 +72,23 @@ def recap(tried: Tried, shown: ShownEffect) -> str:
     if not tried.changes.changes:
         return "no effect"
     more = [f"{shown.protected} of protected names"] if shown.protected else []
-    more += [f"{shown.behind:,} of them in {counted(len(shown.folded), 'new folder')}"] if shown.folded else []
-    more += [f"the contents of {counted(shown.unseen, 'file')} are not shown"] if shown.unseen else []
+    more += (
+        [f"{shown.behind:,} of them in {counted(len(shown.folded), 'new folder')}"]
+        if shown.folded
+        else []
+    )
+    more += (
+        [f"the contents of {counted(shown.unseen, 'file')} are not shown"] if shown.unseen else []
+    )
     return "; ".join([f"yes applies {counted(len(tried.changes.changes), 'change')}", *more])
 
 
 def risk_of(tried: Tried, shown: ShownEffect) -> Risk:
     """Return the risk of a yes, by what was seen: high is what other programs obey, or what can do anything."""
     changes = (change for change in tried.changes.changes if change.key not in shown.records)
-    obeyed = any(change.what != "times" and why_protected(change) for change in changes)  # git touches its objects
+    obeyed = any(
+        change.what != "times" and why_protected(change) for change in changes
+    )  # git touches its objects
     if obeyed or any(name.endswith(_ALL_POWERFUL) for name in tried.sockets):
         return "high"
     return "low" if tried.no_effect else "medium"
@@ -90,11 +106,17 @@ def changed_folder(tried: Tried, shown: ShownEffect, workspace: Path) -> GrantOf
     changes = tried.changes.changes
     if not tried.complete or len(tried.changes.zones) != 1 or shown.protected or shown.records:
         return None
-    holding = [change.path if _is_folder(change) else change.path.parent for change in changes if change.parts]
+    holding = [
+        change.path if _is_folder(change) else change.path.parent
+        for change in changes
+        if change.parts
+    ]
     path = os.path.commonpath(holding) if len(holding) == len(changes) else changes[0].zone
     if path == changes[0].zone:
         return None
-    return GrantOffer(f"changes below {name_from(Path(path), workspace)}/ of tried commands", below=path)
+    return GrantOffer(
+        f"changes below {name_from(Path(path), workspace)}/ of tried commands", below=path
+    )
 
 
 def extent_of(tried: Tried, shown: ShownEffect) -> TrialExtent | None:
@@ -104,7 +126,11 @@ def extent_of(tried: Tried, shown: ShownEffect) -> TrialExtent | None:
     records = [change for change in tried.changes.changes if change.key in shown.records]
     others = [change for change in tried.changes.changes if change.key not in shown.records]
     gone = {str(change.path) for change in others if change.what in ("deleted", "replaced")}
-    made = (change for change in others if change.before is None and change.after and change.after.kind == "folder")
+    made = (
+        change
+        for change in others
+        if change.before is None and change.after and change.after.kind == "folder"
+    )
     return TrialExtent(
         paths=frozenset(str(change.path) for change in others if change.after is not None),
         made=frozenset(str(change.path) for change in others if change.before is None),
@@ -118,7 +144,11 @@ def extent_of(tried: Tried, shown: ShownEffect) -> TrialExtent | None:
 def lent_sockets(tried: Tried) -> TrialExtent | None:
     """Return the sockets that bound a grant of a trial that lacked nothing else; None if it lacked something else."""
     wanted = {want.what for want in tried.wanted}
-    return TrialExtent(sockets=frozenset(tried.sockets)) if tried.sockets and wanted == set(tried.sockets) else None
+    return (
+        TrialExtent(sockets=frozenset(tried.sockets))
+        if tried.sockets and wanted == set(tried.sockets)
+        else None
+    )
 
 
 def _is_folder(change: PathChange) -> bool:
@@ -132,7 +162,11 @@ def _state(tried: Tried) -> str:
         sentence = f"tried on a copy, in vain after {seconds}: it wanted {wanted}"
     else:
         sentence = f"tried on a copy, without network: {describe_end(done)} after {seconds}"
-    return f"{sentence}\n{tried.unsure}" if tried.unsure and tried.unsure != ENDED_AT_NAME else sentence
+    return (
+        f"{sentence}\n{tried.unsure}"
+        if tried.unsure and tried.unsure != ENDED_AT_NAME
+        else sentence
+    )
 
 
 def _said(tried: Tried) -> list[str]:
@@ -186,7 +220,9 @@ class KeptTrials:
         if "folder" in vars(self) and self.base is None:
             drop_copies(self.folder)
 
-    async def preview(self, args: Args, call_id: str, runs: CommandRun, attempt: Try, judge: JudgeTried) -> Preview:
+    async def preview(
+        self, args: Args, call_id: str, runs: CommandRun, attempt: Try, judge: JudgeTried
+    ) -> Preview:
         """The effect of a line when it was tried, now or before the session was parked; ``judge`` may block it."""
         folder = self.folder / _key(args)
         tried = self._load(folder)
@@ -277,7 +313,9 @@ def _key(args: Args) -> str:
     return sha256(json.dumps(args, sort_keys=True).encode()).hexdigest()[:32]
 
 
-def told(tried: Tried, shown: ShownEffect, call_id: str, blocked: Verdict | None = None) -> CommandTried:
+def told(
+    tried: Tried, shown: ShownEffect, call_id: str, blocked: Verdict | None = None
+) -> CommandTried:
     """The event for the record."""
     outcome = "effects" if tried.complete else "incomplete"
     if tried.no_effect:

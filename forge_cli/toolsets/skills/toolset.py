@@ -72,7 +72,10 @@ class SkillFront(Config):
 def skill_folders(places: ToolsetPlaces, *, claude: bool) -> list[SkillFolder]:
     """Those that are there, the nearest first; no folder twice, and the user's own needs no trust."""
     project = places.workspace / ".forge" / "skills"
-    wanted = [SkillFolder(places.worker_dir / "skills", "skills"), SkillFolder(project, "project-skills", True)]
+    wanted = [
+        SkillFolder(places.worker_dir / "skills", "skills"),
+        SkillFolder(project, "project-skills", True),
+    ]
     if claude:
         wanted.append(SkillFolder(places.workspace / ".claude" / "skills", "claude-skills", True))
     own = SkillFolder(places.home / "skills", "user-skills")
@@ -92,7 +95,9 @@ def find_skills(folders: Iterable[SkillFolder], store: TrustStore, warn: Warn) -
         for skill in _skills_in(around, store, warn):
             nearer = found.setdefault(skill.name, skill)
             if nearer is not skill:
-                warn(f"the skill '{skill.name}' is that of {nearer.folder}; the one of {skill.folder} is not used")
+                warn(
+                    f"the skill '{skill.name}' is that of {nearer.folder}; the one of {skill.folder} is not used"
+                )
     return found
 
 
@@ -100,8 +105,12 @@ def _skills_in(around: SkillFolder, store: TrustStore, warn: Warn) -> Iterator[S
     untrusted: list[str] = []
     for folder in sorted(around.path.iterdir()):
         if not os.path.lexists(folder / FILE):
-            if other := next((each.name for each in folder.glob("*") if each.name.lower() == FILE.lower()), None):
-                warn(f"{visible(str(folder / other))}: it has to be called {FILE}; this skill is left out")
+            if other := next(
+                (each.name for each in folder.glob("*") if each.name.lower() == FILE.lower()), None
+            ):
+                warn(
+                    f"{visible(str(folder / other))}: it has to be called {FILE}; this skill is left out"
+                )
             continue
         if around.needs_trust and not store.holds_folder(folder):
             untrusted.append(folder.name)
@@ -112,7 +121,9 @@ def _skills_in(around: SkillFolder, store: TrustStore, warn: Warn) -> Iterator[S
             warn(f"{error}; this skill is left out")
     if untrusted:
         names = ", ".join(untrusted)
-        warn(f"{around.path}: not used: you have not trusted it as it is: {names}. Run: forge trust")
+        warn(
+            f"{around.path}: not used: you have not trusted it as it is: {names}. Run: forge trust"
+        )
 
 
 def read_skill(folder: Path, around: SkillFolder) -> tuple[Skill, Document]:
@@ -124,10 +135,14 @@ def read_skill(folder: Path, around: SkillFolder) -> tuple[Skill, Document]:
     data = document.data
     known = [(key, data[key]) for key in SkillFront.model_fields if key in data]
     front = parse_config(
-        SkillFront, MarkedDict(known, mark=data.mark, keys=data.keys_at, values=data.values_at), file=str(file)
+        SkillFront,
+        MarkedDict(known, mark=data.mark, keys=data.keys_at, values=data.values_at),
+        file=str(file),
     )
     if front.name != folder.name:
-        problem = f"name: '{front.name}' is not the name of its folder, which is '{visible(folder.name)}'"
+        problem = (
+            f"name: '{front.name}' is not the name of its folder, which is '{visible(folder.name)}'"
+        )
         raise WorkerError(front.where("name"), problem)
     line = cut(visible(" ".join(front.description.split())), ONE_LINE, "end")
     return Skill(front.name, line, folder, around), document
@@ -153,16 +168,24 @@ class SkillsToolset(Toolset):
     def parts_for(cls, config: Any, places: ToolsetPlaces) -> Iterable[LockEntry]:
         """Every skill that there is, trusted or not: that is for the person to say, and the same for everybody here."""
         for around in skill_folders(places, claude=config.claude):
-            for folder in sorted(path for path in around.path.iterdir() if os.path.lexists(path / FILE)):
+            for folder in sorted(
+                path for path in around.path.iterdir() if os.path.lexists(path / FILE)
+            ):
                 place = spelled(folder, places.worker_dir, places.home)
-                yield LockEntry("skills", f"{around.zone}/{folder.name}", place, hash_files(files_below(folder)))
+                yield LockEntry(
+                    "skills", f"{around.zone}/{folder.name}", place, hash_files(files_below(folder))
+                )
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()
         env = self.env
-        folders = skill_folders(ToolsetPlaces(env.worker_dir, env.workspace, env.home), claude=self.config.claude)
+        folders = skill_folders(
+            ToolsetPlaces(env.worker_dir, env.workspace, env.home), claude=self.config.claude
+        )
         self._store = TrustStore(env.home)
-        self._skills = find_skills(folders, self._store, lambda sentence: env.notify("warning", sentence))
+        self._skills = find_skills(
+            folders, self._store, lambda sentence: env.notify("warning", sentence)
+        )
         return self
 
     @tool(needs_approval=False, read_only=True)
@@ -173,12 +196,18 @@ class SkillsToolset(Toolset):
             known = ", ".join(self._skills) or "none"
             hint = did_you_mean(name, self._skills, f"there are: {known}")
             raise ToolError(f"there is no skill '{visible(name)}'; {hint}")
-        return Text("\n\n".join(filter(None, [f"Skill: {skill.name}", self._files(skill), self._text(skill)])))
+        return Text(
+            "\n\n".join(
+                filter(None, [f"Skill: {skill.name}", self._files(skill), self._text(skill)])
+            )
+        )
 
     def _text(self, skill: Skill) -> str:
         """The content of now; what was trusted must not have changed meanwhile."""
         if skill.around.needs_trust and not self._store.holds_folder(skill.folder):
-            raise ToolError(f"the skill '{skill.name}' has changed since it was trusted, so it is not loaded")
+            raise ToolError(
+                f"the skill '{skill.name}' has changed since it was trusted, so it is not loaded"
+            )
         try:
             return (read_skill(skill.folder, skill.around)[1].body or "").strip()
         except ForgeError as error:
@@ -206,7 +235,9 @@ def _files_in(folder: Path) -> Iterator[str]:
     for place, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith((".", "__pycache__")))
         for name in names:
-            if (path := os.path.relpath(Path(place, name), folder)) != FILE and not name.startswith("."):
+            if (path := os.path.relpath(Path(place, name), folder)) != FILE and not name.startswith(
+                "."
+            ):
                 yield path
 
 

@@ -135,11 +135,16 @@ class SlashCommand(Struct, frozen=True):
         known = self.options | self.flags
         for option in parsed.options:
             if option not in known:
-                hint = did_you_mean(f"--{option}", [f"--{each}" for each in known], f"usage: {self.signature}")
+                hint = did_you_mean(
+                    f"--{option}", [f"--{each}" for each in known], f"usage: {self.signature}"
+                )
                 sentence = f"/{self.name} has no option '{option}'"
                 raise CommandError(sentence, parsed.columns.get(option, 0), hint=hint)
         valued = {option for option, value in parsed.options.items() if isinstance(value, str)}
-        if valued != parsed.options.keys() & self.options or not self.least <= len(parsed.args) <= self.most:
+        if (
+            valued != parsed.options.keys() & self.options
+            or not self.least <= len(parsed.args) <= self.most
+        ):
             raise UsageError(f"usage: {self.signature}", hint=self.summary)
 
     @property

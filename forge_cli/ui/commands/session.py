@@ -17,7 +17,14 @@ from forge_cli.files.replace import make_file
 from forge_cli.record.log import find_kept, random_end, read_readable
 from forge_cli.record.overview import Overview, readable_sessions
 from forge_cli.record.undo import said_messages
-from forge_cli.ui.commands.command import Chat, Completion, SlashCommand, beginning, forward, in_two_columns
+from forge_cli.ui.commands.command import (
+    Chat,
+    Completion,
+    SlashCommand,
+    beginning,
+    forward,
+    in_two_columns,
+)
 from forge_cli.ui.facts import Facts
 from forge_cli.ui.places import complete_path, typed_path
 from forge_cli.ui.terminal.live import duration
@@ -41,7 +48,9 @@ def _status_rows(facts: Facts) -> Iterator[tuple[str, str]]:
     yield "model", facts.model
     yield "session", f"{facts.session}{f' ({facts.title})' if facts.title else ''}"
     yield "turns", str(facts.turns)
-    cached = f" ({usage.cache_read_tokens:,} read from the cache)" if usage.cache_read_tokens else ""
+    cached = (
+        f" ({usage.cache_read_tokens:,} read from the cache)" if usage.cache_read_tokens else ""
+    )
     yield "tokens", f"{usage.sent_tokens:,} in{cached}, {usage.output_tokens:,} out"
     yield "cost", "unknown" if facts.cost is None else dollars(facts.cost)
     yield "context", _context(facts)
@@ -76,13 +85,17 @@ def _context(facts: Facts) -> str:
         return "not counted yet"
     if not facts.window:
         return f"{facts.used:,} tokens, of a window of unknown size"
-    return f"{facts.used:,} of {facts.window:,} tokens ({facts.used / facts.window:.0%} of the window)"
+    return (
+        f"{facts.used:,} of {facts.window:,} tokens ({facts.used / facts.window:.0%} of the window)"
+    )
 
 
 async def name(chat: Chat, parsed: ParsedCommand) -> Event | None:
     if parsed.argv:
         return CommandEvent("name", parsed.argv)
-    chat.show(visible(chat.facts.title) or "this session has no title yet; /name TITLE gives it one")
+    chat.show(
+        visible(chat.facts.title) or "this session has no title yet; /name TITLE gives it one"
+    )
     return None
 
 
@@ -134,7 +147,9 @@ def _session_list(found: Sequence[Overview]) -> Table:
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
     for number, seen in enumerate(found, 1):
-        table.add_row(f"{number}.", Text(local_time(seen.ended, "%b %d %H:%M")), Text(visible(_about(seen))))
+        table.add_row(
+            f"{number}.", Text(local_time(seen.ended, "%b %d %H:%M")), Text(visible(_about(seen)))
+        )
     return table
 
 
@@ -156,7 +171,9 @@ async def resume(chat: Chat, parsed: ParsedCommand) -> Event | None:
 
 
 def complete_session(facts: Facts, text: str) -> list[str]:
-    return beginning([Completion(random_end(seen.session), _about(seen)) for seen in find_sessions(facts)], text)
+    return beginning(
+        [Completion(random_end(seen.session), _about(seen)) for seen in find_sessions(facts)], text
+    )
 
 
 async def save(chat: Chat, parsed: ParsedCommand) -> None:
@@ -179,7 +196,9 @@ def _transcript(facts: Facts) -> str:
     try:
         path = find_kept(facts.session)
     except ForgeError:
-        raise UsageError("this session is not kept, so it has no transcript", hint="/save --last FILE") from None
+        raise UsageError(
+            "this session is not kept, so it has no transcript", hint="/save --last FILE"
+        ) from None
     return markdown(read_transcript(read_readable(path).lines))
 
 
@@ -205,7 +224,9 @@ async def rewind(chat: Chat, parsed: ParsedCommand) -> Event | None:
     table.add_column(justify="right", no_wrap=True)
     table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
     for number, message in list(enumerate(said, 1))[-SHOWN:]:
-        table.add_row(f"{number}.", Text(visible(" ".join(words_and_commands(message.text)[0].split()))))
+        table.add_row(
+            f"{number}.", Text(visible(" ".join(words_and_commands(message.text)[0].split())))
+        )
     chat.show(table)
     answer = await chat.ask(
         "number of the message to go back to (Enter: stay) > ", "/rewind N goes back to one of them"
@@ -231,7 +252,9 @@ COMMANDS = (
     SlashCommand("sessions", pick_session, free=True),
     SlashCommand("resume", resume, complete_session, most=1),
     SlashCommand("save", save, complete_path, most=1, flags=frozenset({"last"})),
-    SlashCommand("undo", undo, options=frozenset({"call", "turn"}), flags=frozenset({"list", "all", "redo"})),
+    SlashCommand(
+        "undo", undo, options=frozenset({"call", "turn"}), flags=frozenset({"list", "all", "redo"})
+    ),
     SlashCommand("rewind", rewind, most=1),
     SlashCommand("reload", forward("reload")),
 )

@@ -12,7 +12,14 @@ from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.events import Event
 from forge_cli.core.text import as_spelled, did_you_mean, visible
 from forge_cli.ui.commands import session, talk
-from forge_cli.ui.commands.command import TEXTS, Chat, Completion, SlashCommand, beginning, in_two_columns
+from forge_cli.ui.commands.command import (
+    TEXTS,
+    Chat,
+    Completion,
+    SlashCommand,
+    beginning,
+    in_two_columns,
+)
 from forge_cli.ui.facts import Facts
 from forge_cli.ui.terminal.slash import ParsedCommand, parse_command
 
@@ -34,14 +41,20 @@ async def show_help(chat: Chat, parsed: ParsedCommand) -> None:
 def help_table(facts: Facts) -> Group:
     """All commands, narrow enough for a terminal of 40 columns; prompts of toolsets stand behind them."""
     rows = [(f"/{command.name}", command.summary) for command in COMMANDS.values()]
-    rows += [(f"/{name}", str(prompt.get("description") or "a prompt")) for name, prompt in facts.prompts.items()]
+    rows += [
+        (f"/{name}", str(prompt.get("description") or "a prompt"))
+        for name, prompt in facts.prompts.items()
+    ]
     return Group(
-        in_two_columns([*rows, *INPUT, *facts.keys], "bold"), Text("/help COMMAND says more about one.", "dim")
+        in_two_columns([*rows, *INPUT, *facts.keys], "bold"),
+        Text("/help COMMAND says more about one.", "dim"),
     )
 
 
 def complete_help(facts: Facts, text: str) -> list[str]:
-    return beginning([Completion(command.name, command.summary) for command in COMMANDS.values()], text)
+    return beginning(
+        [Completion(command.name, command.summary) for command in COMMANDS.values()], text
+    )
 
 
 async def run_line(chat: Chat, text: str) -> Event | None:

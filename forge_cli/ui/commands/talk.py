@@ -19,7 +19,15 @@ from forge_cli.core.text import as_spelled, counted, did_you_mean, visible
 from forge_cli.files.attachment import read_attachment
 from forge_cli.files.settings import TraceLevel
 from forge_cli.schema.tool import is_manual_tool
-from forge_cli.ui.commands.command import TEXTS, Chat, Completion, SlashCommand, beginning, forward, in_two_columns
+from forge_cli.ui.commands.command import (
+    TEXTS,
+    Chat,
+    Completion,
+    SlashCommand,
+    beginning,
+    forward,
+    in_two_columns,
+)
 from forge_cli.ui.facts import Facts, ManualTool
 from forge_cli.ui.places import complete_folder, complete_path, typed_path
 from forge_cli.ui.terminal.slash import TOOL_COMMANDS, ParsedCommand, read_typed_args
@@ -35,7 +43,10 @@ async def leave(chat: Chat, parsed: ParsedCommand) -> None:
 
 
 async def show_plan(chat: Chat, parsed: ParsedCommand) -> None:
-    steps = [f"{_BOXES.get(str(step.get('status')), '[?]')} {step.get('step')}" for step in chat.facts.plan]
+    steps = [
+        f"{_BOXES.get(str(step.get('status')), '[?]')} {step.get('step')}"
+        for step in chat.facts.plan
+    ]
     chat.show(Text("\n".join(map(visible, steps))) if steps else "there is no plan")
 
 
@@ -45,7 +56,9 @@ async def trace(chat: Chat, parsed: ParsedCommand) -> None:
         return
     (level,) = parsed.args
     if level not in LEVELS:
-        raise UsageError(f"'{visible(level)}' is not a trace level", hint=f"one of {', '.join(LEVELS)}")
+        raise UsageError(
+            f"'{visible(level)}' is not a trace level", hint=f"one of {', '.join(LEVELS)}"
+        )
     chat.set_trace(cast(TraceLevel, level))
     chat.show(f"the trace level is {level}")
 
@@ -71,20 +84,28 @@ async def attach(chat: Chat, parsed: ParsedCommand) -> None:
     attachment = read_attachment(typed_path(chat.facts, parsed.args[0]), option="")
     chat.attach(attachment)
     size = counted(len(attachment.data), "byte")
-    chat.show(f"{visible(attachment.name)} ({attachment.media_type}, {size}) goes with your next message")
+    chat.show(
+        f"{visible(attachment.name)} ({attachment.media_type}, {size}) goes with your next message"
+    )
 
 
 async def show_tools(chat: Chat, parsed: ParsedCommand) -> None:
     if not chat.facts.manual_tools:
-        chat.show("this worker has no tools that you may call; those of the model are not listed here")
+        chat.show(
+            "this worker has no tools that you may call; those of the model are not listed here"
+        )
         return
-    tools = sorted(chat.facts.manual_tools.values(), key=lambda each: (each.category or "", each.name))
+    tools = sorted(
+        chat.facts.manual_tools.values(), key=lambda each: (each.category or "", each.name)
+    )
     groups = {category: list(each) for category, each in groupby(tools, key=attrgetter("category"))}
     shown: list[RenderableType] = []
     for category in sorted(groups, key=lambda each: (each is None, each or "")):
         if len(groups) > 1 or category:
             shown.append(Text(visible(category or OTHERS), "bold"))
-        shown.append(in_two_columns((f"/{tool.name}", _what_it_does(tool)) for tool in groups[category]))
+        shown.append(
+            in_two_columns((f"/{tool.name}", _what_it_does(tool)) for tool in groups[category])
+        )
     chat.show(Group(*shown))
 
 
@@ -100,7 +121,8 @@ async def call(chat: Chat, parsed: ParsedCommand) -> Event | None:
     """``/tool NAME ...``: reaches a tool also where a command has its name."""
     if not parsed.argv or parsed.argv[0].startswith("-"):
         raise UsageError(
-            f"usage: /{parsed.name} {TEXTS[parsed.name][0]}", hint="/tools lists the tools that you may call"
+            f"usage: /{parsed.name} {TEXTS[parsed.name][0]}",
+            hint="/tools lists the tools that you may call",
         )
     return await invoke(chat, parsed.argv[0], parsed.argv[1:])
 
@@ -121,11 +143,16 @@ async def invoke(chat: Chat, name: str, argv: Sequence[str]) -> Event | None:
 def check_for_people(name: str, facts: Facts) -> None:
     """UsageError where the name is that of a tool that only the model may call."""
     if any(tool.name == name and not is_manual_tool(tool) for tool in facts.tools()):
-        raise UsageError(f"only the model may call {visible(name)}", hint="/tools lists the tools that you may call")
+        raise UsageError(
+            f"only the model may call {visible(name)}",
+            hint="/tools lists the tools that you may call",
+        )
 
 
 def complete_tool(facts: Facts, text: str) -> list[str]:
-    return beginning([Completion(tool.name, tool.summary) for tool in facts.manual_tools.values()], text)
+    return beginning(
+        [Completion(tool.name, tool.summary) for tool in facts.manual_tools.values()], text
+    )
 
 
 async def approvals(chat: Chat, parsed: ParsedCommand) -> Event | None:
@@ -147,7 +174,9 @@ def _show_grants(chat: Chat) -> None:
     table.add_column(overflow="fold")
     for number, grant in enumerate(chat.facts.grants, 1):
         rules = [Text(visible(rule), "dim") for rule in grant.rules]
-        table.add_row(f"{number}.", Group(Text(visible(f"{grant.tool_name}: {grant.text}")), *rules))
+        table.add_row(
+            f"{number}.", Group(Text(visible(f"{grant.tool_name}: {grant.text}")), *rules)
+        )
     chat.show(Group(table, Text("/approvals revoke N|all takes one back", "dim")))
 
 
@@ -173,11 +202,21 @@ COMMANDS = (
     SlashCommand("trace", trace, lambda facts, text: beginning(LEVELS, text), most=1),
     SlashCommand("exit", leave),
     SlashCommand("model", model, lambda facts, text: beginning(facts.models(), text), most=1),
-    SlashCommand("mcp", forward("mcp"), lambda facts, text: beginning(("off", "on", "reconnect"), text), most=2),
+    SlashCommand(
+        "mcp",
+        forward("mcp"),
+        lambda facts, text: beginning(("off", "on", "reconnect"), text),
+        most=2,
+    ),
     SlashCommand("add-dir", forward("add-dir"), complete_folder, least=1, most=1),
     SlashCommand("attach", attach, complete_path, least=1, most=1),
     SlashCommand("tools", show_tools),
     *(SlashCommand(name, call, complete_tool, free=True) for name in TOOL_COMMANDS),
     SlashCommand("approvals", approvals, complete_revoke, most=2),
-    SlashCommand("mode", mode, lambda facts, text: beginning(map(MODE_TITLES.__getitem__, facts.modes), text), most=2),
+    SlashCommand(
+        "mode",
+        mode,
+        lambda facts, text: beginning(map(MODE_TITLES.__getitem__, facts.modes), text),
+        most=2,
+    ),
 )

@@ -6,7 +6,14 @@ from pathlib import Path
 
 from forge_cli.core.results import Diff
 from forge_cli.core.text import readable
-from forge_cli.ui.html.markdown import draw_code, draw_markdown, element, many_lines, one_line, style_sheet
+from forge_cli.ui.html.markdown import (
+    draw_code,
+    draw_markdown,
+    element,
+    many_lines,
+    one_line,
+    style_sheet,
+)
 from forge_cli.ui.html.results import draw_diff, draw_result, fold_away
 from forge_cli.ui.terminal.calls import count_changes, main_args, short_args
 from forge_cli.ui.transcript import entries
@@ -17,7 +24,9 @@ SHORT = 160
 MARKS = {"success": "✓", "denied": "⊘", "blocked": "⊘"}
 
 
-def draw_entry(entry: entries.TranscriptEntry, find: FindRenderer = no_renderers, *, live: bool = False) -> str:
+def draw_entry(
+    entry: entries.TranscriptEntry, find: FindRenderer = no_renderers, *, live: bool = False
+) -> str:
     """The inside of an entry; in a session at work (``live``) a call without a result is still running."""
     match entry:
         case entries.Said():
@@ -26,8 +35,12 @@ def draw_entry(entry: entries.TranscriptEntry, find: FindRenderer = no_renderers
             return draw_call(entry, find, live=live)
         case entries.Noted():
             level = f"{entry.level}: " if entry.level else ""
-            spoken = element("span", level, "unseen") if level else ""  # a colour and an icon show it
-            return element("p", spoken + many_lines(entry.text.removeprefix(level)), "note", entry.level)
+            spoken = (
+                element("span", level, "unseen") if level else ""
+            )  # a colour and an icon show it
+            return element(
+                "p", spoken + many_lines(entry.text.removeprefix(level)), "note", entry.level
+            )
 
 
 def draw_said(entry: entries.Said) -> str:
@@ -44,7 +57,11 @@ def draw_said(entry: entries.Said) -> str:
             shown += f'<details class="fold"><summary>and what you ran</summary>{draw_code(commands, "text")}</details>'
     else:
         shown = draw_markdown(words)
-    cut = element("p", "It ended here: the answer is not complete.", "quiet", "cut") if entry.cut_off else ""
+    cut = (
+        element("p", "It ended here: the answer is not complete.", "quiet", "cut")
+        if entry.cut_off
+        else ""
+    )
     return head + shown + files + cut
 
 
@@ -57,7 +74,9 @@ def _unfinished(entry: entries.Called, *, live: bool) -> str:
     return "running" if entry.started else "next"
 
 
-def draw_call(entry: entries.Called, find: FindRenderer = no_renderers, *, live: bool = False) -> str:
+def draw_call(
+    entry: entries.Called, find: FindRenderer = no_renderers, *, live: bool = False
+) -> str:
     """A call as one line, which opens to its args, its verdict and its result; it is open where a person called."""
     status = entry.status or _unfinished(entry, live=live)
     mark = MARKS.get(entry.status, "✗") if entry.status else "…"
@@ -81,7 +100,10 @@ def draw_call(entry: entries.Called, find: FindRenderer = no_renderers, *, live:
 def draw_call_body(entry: entries.Called, find: FindRenderer = no_renderers) -> str:
     """Args, verdict and result."""
     short, blocks = entries.split_args(entry.args, entry.shown)
-    rows = "".join(f"<dt>{one_line(name)}</dt><dd><code>{one_line(value)}</code></dd>" for name, value in short.items())
+    rows = "".join(
+        f"<dt>{one_line(name)}</dt><dd><code>{one_line(value)}</code></dd>"
+        for name, value in short.items()
+    )
     pieces = [element("dl", rows, "args") if rows else "", *map(draw_block, blocks)]
     if entry.verdict:
         pieces.append(element("p", one_line(entry.verdict), "verdict"))
@@ -123,7 +145,9 @@ def _indented(entry: entries.TranscriptEntry, find: FindRenderer) -> str:
 def _draw(entry: entries.TranscriptEntry, find: FindRenderer) -> str:
     match entry:
         case entries.Said():
-            return element("section", draw_entry(entry, find), "user" if entry.who == "user" else "other")
+            return element(
+                "section", draw_entry(entry, find), "user" if entry.who == "user" else "other"
+            )
         case entries.Called():
             name = element("p", element("code", element("b", one_line(entry.tool))))
             return element("section", name + draw_call_body(entry, find), "call")

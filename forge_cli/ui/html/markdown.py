@@ -90,13 +90,17 @@ def _with_links(tokens: Iterable[Token]) -> Iterator[Token]:
         yield Token("text", "", 0, content=token.content[end:])
 
 
-def _draw_fence(self: RendererHTML, tokens: Tokens, at: int, options: Any, env: MutableMapping[str, Any]) -> str:
+def _draw_fence(
+    self: RendererHTML, tokens: Tokens, at: int, options: Any, env: MutableMapping[str, Any]
+) -> str:
     token = tokens[at]
     language = token.info.split()[0] if token.info.split() else "text"
     return draw_code(token.content.removesuffix("\n"), language) + "\n"
 
 
-def _draw_heading(self: RendererHTML, tokens: Tokens, at: int, options: Any, env: MutableMapping[str, Any]) -> str:
+def _draw_heading(
+    self: RendererHTML, tokens: Tokens, at: int, options: Any, env: MutableMapping[str, Any]
+) -> str:
     """A level below the heading that it belongs to, whichever level the model began with and left out."""
     above: list[str] = env.setdefault("headings", [])
     if tokens[at].nesting == 1:
@@ -105,16 +109,24 @@ def _draw_heading(self: RendererHTML, tokens: Tokens, at: int, options: Any, env
     return f"<{tag}>" if tokens[at].nesting == 1 else f"</{tag}>\n"
 
 
-def _draw_cell(self: RendererHTML, tokens: Tokens, at: int, options: Any, env: MutableMapping[str, Any]) -> str:
+def _draw_cell(
+    self: RendererHTML, tokens: Tokens, at: int, options: Any, env: MutableMapping[str, Any]
+) -> str:
     """Alignment is a class: the page allows no style in an element."""
     token = tokens[at]
     aligned = _ALIGNED.search(str(token.attrGet("style") or ""))
     return f'<{token.tag} class="{aligned[1]}">' if aligned else f"<{token.tag}>"
 
 
-def _draw_link(self: RendererHTML, tokens: Tokens, at: int, options: Any, env: MutableMapping[str, Any]) -> str:
+def _draw_link(
+    self: RendererHTML, tokens: Tokens, at: int, options: Any, env: MutableMapping[str, Any]
+) -> str:
     token = tokens[at]
-    token.attrs = {"href": token.attrGet("href") or "", "rel": "noopener noreferrer", "target": "_blank"}
+    token.attrs = {
+        "href": token.attrGet("href") or "",
+        "rel": "noopener noreferrer",
+        "target": "_blank",
+    }
     return self.renderToken(tokens, at, options, env)
 
 
@@ -153,7 +165,11 @@ def _lexer(language: str, name: str) -> Lexer | None:
     if language not in ("", "text"):
         return _named_lexer(language.lower())
     ending = re.search(r"[^/]*\Z", name)
-    return _file_lexer(ending[0].rpartition(".")[1] + ending[0].rpartition(".")[2]) if ending and ending[0] else None
+    return (
+        _file_lexer(ending[0].rpartition(".")[1] + ending[0].rpartition(".")[2])
+        if ending and ending[0]
+        else None
+    )
 
 
 @cache
@@ -210,7 +226,11 @@ class GrowingMarkdown:
 
     def _blocks(self, text: str) -> list[Token]:
         """The line at which each block of the outermost level begins."""
-        return [token for token in markdown_parser().parse(text, deepcopy(self._env)) if token.level == 0 and token.map]
+        return [
+            token
+            for token in markdown_parser().parse(text, deepcopy(self._env))
+            if token.level == 0 and token.map
+        ]
 
     def _draw_last(self, text: str, block: Token | None) -> str:
         if block is None:

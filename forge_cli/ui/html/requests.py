@@ -19,7 +19,9 @@ from forge_cli.ui.terminal.prompts import RISKS
 from forge_cli.ui.views import FindRenderer, View, no_renderers, short_place, view_of
 
 
-def draw_request(request: ApprovalRequest, find: FindRenderer = no_renderers, tried: CommandTried | None = None) -> str:
+def draw_request(
+    request: ApprovalRequest, find: FindRenderer = no_renderers, tried: CommandTried | None = None
+) -> str:
     """The call, what it would do or did when it was tried, and why it asks."""
     return "".join(
         [
@@ -35,7 +37,11 @@ def list_choices(request: ApprovalRequest, *, parked: bool = False) -> list[Json
     """The answers that make sense, by the keys of the terminal; a parked session takes a yes for once."""
     offers = {} if parked else chosen_offers(request)
     return [
-        {"value": "once", "key": "y", "label": "Allow from now on" if request.kept else "Allow once"},
+        {
+            "value": "once",
+            "key": "y",
+            "label": "Allow from now on" if request.kept else "Allow once",
+        },
         *(
             {"value": name, **_key_and_label(name), "about": visible(offer.text), **_rules(offer)}
             for name, offer in offers.items()
@@ -87,7 +93,11 @@ def _draw_args(request: ApprovalRequest) -> Iterator[str]:
         command = None
     if request.runs is not None:
         yield _draw_place(request.runs)
-    in_preview = (request.preview.modified, request.preview.path) if isinstance(request.preview, Diff) else ()
+    in_preview = (
+        (request.preview.modified, request.preview.path)
+        if isinstance(request.preview, Diff)
+        else ()
+    )
     left_out = {command, *(request.previewed or ()), *(request.defaults or ())}
     rows = [
         f"<dt>{one_line(name)}</dt><dd>{_draw_value(value)}</dd>"
@@ -108,7 +118,9 @@ def _draw_value(value: object) -> str:
 
 def _draw_place(runs: CommandRun) -> str:
     state = "confined" if runs.confined else "not confined"
-    return element("p", one_line(f"in {runs.folder}, {state}"), "place", "" if runs.confined else "warning")
+    return element(
+        "p", one_line(f"in {runs.folder}, {state}"), "place", "" if runs.confined else "warning"
+    )
 
 
 def _draw_parts(parts: Sequence[JudgedPart]) -> str:
@@ -133,7 +145,9 @@ def _draw_preview(request: ApprovalRequest, find: FindRenderer) -> Iterator[str]
     for each in request.folded or ():
         inside = draw_view(View("diff", each.text, exact=True), fold=False)
         yield f'<details class="fold"><summary>{one_line(each.line)}</summary>{inside}</details>'
-    if recap := request.recap or (recap_differences([view.text.split("\n")]) if is_difference else None):
+    if recap := request.recap or (
+        recap_differences([view.text.split("\n")]) if is_difference else None
+    ):
         yield element("p", one_line(recap), "recap")
 
 
@@ -142,7 +156,10 @@ def _draw_why(request: ApprovalRequest) -> Iterator[str]:
     rows = [("rule", request.rule or "none"), ("risk", f"{request.risk} ({RISKS[request.risk]})")]
     rows += [("", detail) for detail in request.details or ()]
     rows += [
-        (f"{name}, unchanged default", json.dumps(jsonable(request.args.get(name)), ensure_ascii=False))
+        (
+            f"{name}, unchanged default",
+            json.dumps(jsonable(request.args.get(name)), ensure_ascii=False),
+        )
         for name in request.defaults or ()
     ]
     listed = "".join(f"<dt>{one_line(name)}</dt><dd>{one_line(text)}</dd>" for name, text in rows)

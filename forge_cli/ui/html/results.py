@@ -13,7 +13,16 @@ from forge_cli.core.text import counted
 from forge_cli.files.attachment import media_type
 from forge_cli.ui.html.markdown import draw_code, draw_markdown, element, many_lines, one_line
 from forge_cli.ui.terminal.render import DiffLine, number_lines
-from forge_cli.ui.views import FindRenderer, Grid, View, cell, describe_image, is_hidden, no_renderers, view_of
+from forge_cli.ui.views import (
+    FindRenderer,
+    Grid,
+    View,
+    cell,
+    describe_image,
+    is_hidden,
+    no_renderers,
+    view_of,
+)
 
 LONG = 30
 """Lines of a result; a longer one is folded away."""
@@ -24,7 +33,9 @@ _CHECKS = {"[x] ": ("done", "✓ "), "[>] ": ("now", "▸ "), "[ ] ": ("open", "
 _SIGNS = {"+": "plus", "-": "minus", "file": "file"}
 
 
-def draw_result(value: ResultValue, find: FindRenderer = no_renderers, distribution: str | None = None) -> str:
+def draw_result(
+    value: ResultValue, find: FindRenderer = no_renderers, distribution: str | None = None
+) -> str:
     """A result that a tool of this distribution gave."""
     if not is_hidden(value) and (picture := _draw_picture(value)):
         return picture
@@ -70,31 +81,46 @@ def _draw(view: View) -> str:
         case "checklist":
             return _draw_checklist(view)
         case "code":
-            return draw_code(view.text.removesuffix("\n"), view.language, view.name, exact=view.exact)
+            return draw_code(
+                view.text.removesuffix("\n"), view.language, view.name, exact=view.exact
+            )
         case "json":
             return draw_code(view.text, "json", exact=view.exact)
         case _:
-            return element("pre", many_lines(view.text.removesuffix("\n"), exact=view.exact), "text", bounded)
+            return element(
+                "pre", many_lines(view.text.removesuffix("\n"), exact=view.exact), "text", bounded
+            )
 
 
 def draw_diff(patch: str, *classes: str, exact: bool = True) -> str:
     """A patch, each line with its number in the old and in the new file."""
     lines = list(number_lines(patch.split("\n")))
-    widths = [len(str(max((getattr(line, side) or 0 for line in lines), default=0))) for side in ("old", "new")]
-    return element("pre", "\n".join(_draw_line(line, widths, exact) for line in lines), "diff", *classes)
+    widths = [
+        len(str(max((getattr(line, side) or 0 for line in lines), default=0)))
+        for side in ("old", "new")
+    ]
+    return element(
+        "pre", "\n".join(_draw_line(line, widths, exact) for line in lines), "diff", *classes
+    )
 
 
 def _draw_line(line: DiffLine, widths: list[int], exact: bool) -> str:
     text = many_lines(line.text, exact=exact)
     if line.sign not in tuple(" +-"):
-        bare = line.sign == "" and line.text[:1] in tuple("+-") and line.text[:3] not in ("+++", "---")
-        return element("span", text, _SIGNS[line.text[0]] if bare else _SIGNS.get(line.sign, "about"))
+        bare = (
+            line.sign == "" and line.text[:1] in tuple("+-") and line.text[:3] not in ("+++", "---")
+        )
+        return element(
+            "span", text, _SIGNS[line.text[0]] if bare else _SIGNS.get(line.sign, "about")
+        )
     numbers = "".join(
         element("span", f"{str(getattr(line, side) or '').rjust(width)} ", side)
         for side, width in zip(("old", "new"), widths, strict=True)
     )
     return element(
-        "span", f"{element('span', numbers, 'gutter')}<span>{line.sign}{text}</span>", _SIGNS.get(line.sign, "same")
+        "span",
+        f"{element('span', numbers, 'gutter')}<span>{line.sign}{text}</span>",
+        _SIGNS.get(line.sign, "same"),
     )
 
 
@@ -104,7 +130,11 @@ def _draw_table(grid: Grid, view: View) -> str:
         "<tr>" + "".join(f"<td>{many_lines(item, exact=view.exact)}</td>" for item in row) + "</tr>"
         for row in grid.rows[:MOST]
     )
-    more = element("p", f"{counted(len(grid.rows) - MOST, 'more row')}", "quiet") if len(grid.rows) > MOST else ""
+    more = (
+        element("p", f"{counted(len(grid.rows) - MOST, 'more row')}", "quiet")
+        if len(grid.rows) > MOST
+        else ""
+    )
     return f'<div class="table"><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>{more}</div>'
 
 
@@ -129,7 +159,9 @@ def _draw_checklist(view: View) -> str:
     items = []
     for line in view.text.removesuffix("\n").split("\n"):
         look, mark = _CHECKS.get(line[:4], ("", ""))
-        items.append(element("li", mark + many_lines(line[4:] if mark else line, exact=view.exact), look))
+        items.append(
+            element("li", mark + many_lines(line[4:] if mark else line, exact=view.exact), look)
+        )
     return element("ul", "".join(items), "checklist")
 
 
@@ -145,7 +177,11 @@ def _draw_picture(value: ResultValue) -> str | None:
     mime = (value.mime_type or "").partition(";")[0].strip().lower()
     fields = value.data if isinstance(value.data, Mapping) else {}
     named = (fields.get(key) for key in ("data", "base64", "content"))
-    content = value.data if isinstance(value.data, str) else next((each for each in named if isinstance(each, str)), "")
+    content = (
+        value.data
+        if isinstance(value.data, str)
+        else next((each for each in named if isinstance(each, str)), "")
+    )
     if mime not in PICTURES or not content:
         return None
     try:

@@ -87,7 +87,9 @@ class OpenCall:
         took = time.monotonic() - self.since
         slow = f" · {duration(took)}" if took * 1000 >= SLOW else ""
         more = f" · {self.progress}" if self.progress else ""
-        below = [dim(f"{' ' * indentation(self.who)}  │ {line}") for line in self.output[-OUTPUT_LINES:]]
+        below = [
+            dim(f"{' ' * indentation(self.who)}  │ {line}") for line in self.output[-OUTPUT_LINES:]
+        ]
         facts = f"{more}{slow}{keys if slow else ''}"
         title = fit_path(title, self.path, max(width - cell_width(f"{self.who}  {facts}"), LEAST))
         return [f"{self.who}{cyan(spin(seconds))} {title}{dim(facts)}", *below]
@@ -122,7 +124,9 @@ def short_args(args: Mapping[str, Any]) -> str:
     """The args on one line: the main one as it is, others by name; beside a main one a long text has no room."""
     alone = len(args) == 1
     beside_main = any(name in MAIN for name in args)
-    shown = (_short(name, value, alone, beside_main) for name, value in args.items() if value is not None)
+    shown = (
+        _short(name, value, alone, beside_main) for name, value in args.items() if value is not None
+    )
     return visible(" ".join(filter(None, shown)))
 
 
@@ -149,7 +153,9 @@ def _short(name: str, value: Any, alone: bool, beside_main: bool) -> str:
     return shown
 
 
-def fit_line(call: OpenCall, facts: Sequence[str], width: int | None) -> tuple[str, list[str], list[str]]:
+def fit_line(
+    call: OpenCall, facts: Sequence[str], width: int | None
+) -> tuple[str, list[str], list[str]]:
     """The line of a call: as much of its args as has room, and which facts; the others come below it."""
     if width is None:
         return call.args, list(facts), []
@@ -170,7 +176,9 @@ def call_duration(milliseconds: int) -> str:
 
 def describe_error(event: ToolResult, error: str) -> str:
     """Why a call came to nothing, without the words that its line says already."""
-    text = error.removeprefix(f"{event.tool_name} was not called; ").removeprefix(f"{event.tool_name} is ")
+    text = error.removeprefix(f"{event.tool_name} was not called; ").removeprefix(
+        f"{event.tool_name} is "
+    )
     text = text.replace("exit code: ", "exit code ")
     if event.status == "interrupted" and error == UNCERTAIN_CALL:
         return "interrupted; it may have run"
@@ -195,7 +203,9 @@ def describe_value(value: ResultValue, view: View) -> str:
             return visible(short) if len(short) <= INLINE else ""
         case _ if view.head or view.note or (is_command(value) and view.text == NO_OUTPUT):
             return ""
-        case _ if view.form == "text" and "\n" not in view.text.strip() and len(view.text) <= INLINE:
+        case _ if (
+            view.form == "text" and "\n" not in view.text.strip() and len(view.text) <= INLINE
+        ):
             return visible(view.text.strip())
         case _:
             return ""
@@ -205,7 +215,9 @@ def tail(text: str, lines: int) -> str:
     """The last lines; what stands before them is counted."""
     shown = text.strip("\n").split("\n")
     left_out = len(shown) - lines
-    return "\n".join([f"... {counted(left_out, 'line')} before", *shown[left_out:]] if left_out > 1 else shown)
+    return "\n".join(
+        [f"... {counted(left_out, 'line')} before", *shown[left_out:]] if left_out > 1 else shown
+    )
 
 
 def count_changes(diff: Diff) -> str:

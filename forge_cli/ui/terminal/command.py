@@ -36,7 +36,12 @@ def draw_place(runs: CommandRun) -> RenderableType:
     """The folder in which it would run, and whether confined."""
     state = "confined" if runs.confined else "not confined"
     return Indented(
-        plain(visible(f"in {near_home(runs.folder)}, {state}"), style="" if runs.confined else "yellow"), 2, hang=4
+        plain(
+            visible(f"in {near_home(runs.folder)}, {state}"),
+            style="" if runs.confined else "yellow",
+        ),
+        2,
+        hang=4,
     )
 
 
@@ -46,6 +51,8 @@ def draw_parts(parts: Sequence[JudgedPart]) -> Iterator[RenderableType]:
     for part in parts[:PARTS]:
         where = f", {short_place(part.where)}" if part.where else ""
         line = f"{part.approval:{width}}  {part.text}  ({part.reason}{where})"
-        yield Indented(plain(visible(line), style=_VERDICTS.get(part.approval, "")), 2, hang=width + 2)
+        yield Indented(
+            plain(visible(line), style=_VERDICTS.get(part.approval, "")), 2, hang=width + 2
+        )
     if len(parts) > PARTS:
         yield Indented(plain(f"and {counted(len(parts) - PARTS, 'more command')}: ? lists them"), 2)

@@ -31,5 +31,9 @@ def new_console(file: TextIO | None = None) -> Console:
     """A console on ``file``, else on standard error; with ``NO_COLOR`` it writes no escapes, not even for bold."""
     plain = bool(os.environ.get("NO_COLOR"))
     return ScreenConsole(
-        file=file, stderr=file is None, highlight=False, soft_wrap=True, color_system=None if plain else "auto"
+        file=file,
+        stderr=file is None,
+        highlight=False,
+        soft_wrap=True,
+        color_system=None if plain else "auto",
     )

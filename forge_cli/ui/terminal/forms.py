@@ -24,7 +24,9 @@ CONFIRM = "[Enter] calls it, the name of a field changes it, [n] leaves > "
 _LEFT_OUT = object()
 
 
-async def fill_form(tool: Tool, given: Mapping[str, object], lines: LineReader) -> JsonObject | None:
+async def fill_form(
+    tool: Tool, given: Mapping[str, object], lines: LineReader
+) -> JsonObject | None:
     """Ask for each arg that is not given, and show all of them before the call; None where somebody leaves the form.
 
     An empty line takes the default, or leaves the arg out. What does not fit the schema is asked for again.
@@ -80,13 +82,19 @@ class _Form:
                 case "" | "y" | "yes":
                     continue
                 case _:
-                    self._say(f"there is no such field; there are: {', '.join(self.fields)}", "yellow")
+                    self._say(
+                        f"there is no such field; there are: {', '.join(self.fields)}", "yellow"
+                    )
 
     def _recap(self) -> str | None:
-        defaults = {field.name: field.default for field in self.fields.values() if field.default is not None}
+        defaults = {
+            field.name: field.default for field in self.fields.values() if field.default is not None
+        }
         shown = {name: f"{_shown(value)} (default)" for name, value in defaults.items()}
         shown |= {name: _shown(value) for name, value in self.args.items()}
-        self._say(f"{self._tool.name} would be called with{':' if shown else ' no args.'}", "bold", by=0)
+        self._say(
+            f"{self._tool.name} would be called with{':' if shown else ' no args.'}", "bold", by=0
+        )
         width = max(map(len, shown), default=0)
         for name in sorted(shown, key=[*self.fields, *shown].index):
             self._say(f"{name:<{width}}  {shown[name]}")
@@ -184,7 +192,9 @@ def _choice(field: FormField, text: str) -> Any:
 
 def _is_numbered(field: FormField) -> bool:
     """Numbers beside options that are numbers themselves would be misread."""
-    return field.type == "select" and not any(_option(option).isdecimal() for option in field.options)
+    return field.type == "select" and not any(
+        _option(option).isdecimal() for option in field.options
+    )
 
 
 def _option(option: object) -> str:

@@ -24,7 +24,9 @@ _WRITE = "Enter writes it, Esc goes back > "
 def edits_offer(request: ApprovalRequest) -> GrantOffer | None:
     """The grant of ``e``: edits in a zone."""
     for offer in request.offers or ():
-        if offer.rules and all(rule.at[:2] == _ZONES and rule.at[-1] == "write" for rule in offer.rules):
+        if offer.rules and all(
+            rule.at[:2] == _ZONES and rule.at[-1] == "write" for rule in offer.rules
+        ):
             return offer
     return None
 
@@ -47,14 +49,18 @@ def lasting_offer(request: ApprovalRequest) -> GrantOffer | None:
     offers = [each for each in (edits_offer(request), *(request.offers or ())) if each]
     lasting = next((offer for offer in offers if any(True for _ in _files(request, offer))), None)
     return (
-        GrantOffer.of(replace(rule, title=rule.user_title or rule.title) for rule in lasting.rules) if lasting else None
+        GrantOffer.of(replace(rule, title=rule.user_title or rule.title) for rule in lasting.rules)
+        if lasting
+        else None
     )
 
 
 def say_offers(request: ApprovalRequest) -> Iterator[str]:
     """The grants of ``e`` and ``s``, a line each, behind the keys that take them."""
     for keys, offer in _keyed_offers(request):
-        covered = f" (would have covered {counted(offer.covers, 'call')} so far)" if offer.covers else ""
+        covered = (
+            f" (would have covered {counted(offer.covers, 'call')} so far)" if offer.covers else ""
+        )
         yield f"{keys:<3}for this session: {offer.text}{covered}"
 
 
@@ -77,7 +83,10 @@ def explain_grants(request: ApprovalRequest) -> Iterator[str]:
     if lasting:
         yield f"a       yes, and always: {lasting.text}; the file and the line are shown first"
         name, _ = next(_files(request, lasting))
-        yield from (f"          {line}" for line in lines_to_paste(lasting.rules, user=name == "user").split("\n"))
+        yield from (
+            f"          {line}"
+            for line in lines_to_paste(lasting.rules, user=name == "user").split("\n")
+        )
 
 
 def offer_question(offers: Sequence[GrantOffer]) -> str:
@@ -90,7 +99,11 @@ def offer_question(offers: Sequence[GrantOffer]) -> str:
 def chosen_offer(key: str, offers: Sequence[GrantOffer]) -> GrantOffer | None:
     """The grant that an answer to that question means; None for one that means nothing."""
     key = key.strip() or "1"
-    return offers[int(key) - 1] if key.isascii() and key.isdecimal() and 0 < int(key) <= len(offers) else None
+    return (
+        offers[int(key) - 1]
+        if key.isascii() and key.isdecimal() and 0 < int(key) <= len(offers)
+        else None
+    )
 
 
 def grant(offer: GrantOffer, console: Console) -> ApprovalDecision:
@@ -99,7 +112,9 @@ def grant(offer: GrantOffer, console: Console) -> ApprovalDecision:
     return ApprovalDecision(True, remember="session", grant=None if offer == THIS_CALL else offer)
 
 
-async def write_grant(request: ApprovalRequest, ask_key: AskKey, console: Console) -> ApprovalDecision | None:
+async def write_grant(
+    request: ApprovalRequest, ask_key: AskKey, console: Console
+) -> ApprovalDecision | None:
     """Show where the rule would stand and write it; None goes back to the question, the end of input is a no."""
     offer = lasting_offer(request)
     edit = _planned(request, offer, console) if offer else None
@@ -141,7 +156,11 @@ def _files(request: ApprovalRequest, offer: GrantOffer) -> Iterator[tuple[str, s
     """The files that could hold the rules of an offer, that of the user first."""
     files = request.policy_files or {}
     for name in _FILES:
-        if name in files and offer.rules and (name == "worker" or all(rule.user_at for rule in offer.rules)):
+        if (
+            name in files
+            and offer.rules
+            and (name == "worker" or all(rule.user_at for rule in offer.rules))
+        ):
             yield name, files[name]
 
 

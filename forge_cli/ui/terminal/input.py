@@ -62,7 +62,11 @@ class LineReader:
     @property
     def nobody_there(self) -> bool:
         """Whether what is read came to its end, and was no terminal where a person would have ended it."""
-        return self._plain.ended and not self._had_terminal and not _is_terminal(self._stream or sys.stdin)
+        return (
+            self._plain.ended
+            and not self._had_terminal
+            and not _is_terminal(self._stream or sys.stdin)
+        )
 
     async def ask_key(
         self,
@@ -82,7 +86,9 @@ class LineReader:
             self._forget_typed()
         self._keys = KeyReader(self.console, (self._stream or sys.stdin).fileno())
         try:
-            return await self._keys.ask(visible(prompt, keep="\n"), show_again, means, follows=follows)
+            return await self._keys.ask(
+                visible(prompt, keep="\n"), show_again, means, follows=follows
+            )
         finally:
             self._keys = None
 
@@ -96,7 +102,9 @@ class LineReader:
         line = await self.read(prompt, show_again, fresh=True)
         return line.removesuffix("\n") if line is not None and line.endswith("\n") else None
 
-    async def read(self, prompt: str, show_again: Redraw = _do_nothing, *, fresh: bool = False) -> str | None:
+    async def read(
+        self, prompt: str, show_again: Redraw = _do_nothing, *, fresh: bool = False
+    ) -> str | None:
         """The next line with its end, the last one perhaps without; None at the end of input.
 
         What was typed ahead counts, unless it is to be ``fresh``. QuestionLeft is raised as by ``ask``.
@@ -110,7 +118,11 @@ class LineReader:
         if fresh:
             self._forget_typed()
         watched = stream.fileno() if self._had_terminal or _is_terminal(stream) else None
-        line = await (self._edit(self._session, prompt) if edited and self._session else self._read_plain(prompt))
+        line = await (
+            self._edit(self._session, prompt)
+            if edited and self._session
+            else self._read_plain(prompt)
+        )
         if line is None and watched is not None and is_hung_up(watched):
             raise QuestionLeft(hung_up=True)
         if fresh:
@@ -121,7 +133,9 @@ class LineReader:
         with terminal_taken(self._give_back(session.input.fileno())), wakeup_kept():
             session.app.erase_when_done = False
             try:
-                text = await session.prompt_async([("", prompt)], set_exception_handler=False, handle_sigint=False)
+                text = await session.prompt_async(
+                    [("", prompt)], set_exception_handler=False, handle_sigint=False
+                )
             except EOFError:
                 return None
             except OSError as error:  # what is drawn at the end cannot be
@@ -173,7 +187,9 @@ class LineReader:
     def _shown(self) -> Application[str] | None:
         """The line that is edited right now."""
         app = self._session.app if self._session else None
-        return app if app and app.is_running and not app.is_done and not app.erase_when_done else None
+        return (
+            app if app and app.is_running and not app.is_done and not app.erase_when_done else None
+        )
 
     def _forget_typed(self) -> None:
         self._plain.forget_typed()
@@ -290,7 +306,10 @@ class KernelInput:
     def readline(self) -> str:
         try:
             return builtins.input() + "\n"
-        except (EOFError, RuntimeError):  # ipykernel raises RuntimeError where its front end asks nobody
+        except (
+            EOFError,
+            RuntimeError,
+        ):  # ipykernel raises RuntimeError where its front end asks nobody
             return ""
 
 

@@ -58,7 +58,12 @@ class KeyReader:
         return self._prompt is not None and not self._taken_away
 
     async def ask(
-        self, prompt: str, show_again: Callable[[], None], means: Callable[[str], bool], *, follows: bool = False
+        self,
+        prompt: str,
+        show_again: Callable[[], None],
+        means: Callable[[str], bool],
+        *,
+        follows: bool = False,
     ) -> str | None:
         """The key that was pressed after the prompt stood there, Enter as a newline; None at the end of input.
 
@@ -126,7 +131,9 @@ class KeyReader:
                 if _is_one(piece):
                     return text
                 if len(text) == 2 and text[0].isprintable() and text[1] == "\n":
-                    return text[0]  # the key of somebody who presses Enter behind it, on a slow line
+                    return text[
+                        0
+                    ]  # the key of somebody who presses Enter behind it, on a slow line
             await self._settle()
 
     async def _settle(self) -> None:
@@ -138,7 +145,9 @@ class KeyReader:
         """Keys that came at once; those behind a Ctrl+C are for the next reader."""
         piece = b""
         while (
-            len(piece) < 4096 and not piece.endswith(_STOP) and (not piece or select.select([self._fd], [], [], 0)[0])
+            len(piece) < 4096
+            and not piece.endswith(_STOP)
+            and (not piece or select.select([self._fd], [], [], 0)[0])
         ):
             key = await read_piece(self._fd, 1)
             if not key:
@@ -202,7 +211,9 @@ class KeyReader:
 async def read_piece(fd: int, size: int = 4096) -> bytes:
     """The bytes to be read, waited for without a thread; none at the end of input."""
     try:
-        with suppress(PermissionError):  # a file and /dev/null cannot be waited for: they are always ready
+        with suppress(
+            PermissionError
+        ):  # a file and /dev/null cannot be waited for: they are always ready
             await anyio.wait_readable(fd)
         return os.read(fd, size)
     except OSError:

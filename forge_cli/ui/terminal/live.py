@@ -62,9 +62,14 @@ class LiveLines:
         self._thread = threading.Thread(target=self._tick, name="forge-live-lines", daemon=True)
 
     def start(self) -> None:
-        if signal.getsignal(signal.SIGTSTP) is signal.SIG_DFL and threading.current_thread() is threading.main_thread():
+        if (
+            signal.getsignal(signal.SIGTSTP) is signal.SIG_DFL
+            and threading.current_thread() is threading.main_thread()
+        ):
             signal.signal(signal.SIGTSTP, self._stop)
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they are for the main thread
+        before = signal.pthread_sigmask(
+            signal.SIG_BLOCK, signal.valid_signals()
+        )  # they are for the main thread
         self._thread.start()
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
@@ -74,7 +79,10 @@ class LiveLines:
             self._closed = True
             self._erase()
         self._ended.set()
-        if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTSTP) == self._stop:
+        if (
+            threading.current_thread() is threading.main_thread()
+            and signal.getsignal(signal.SIGTSTP) == self._stop
+        ):
             signal.signal(signal.SIGTSTP, signal.SIG_DFL)
 
     def refresh(self) -> None:
@@ -145,9 +153,13 @@ class LiveLines:
             return
         columns = columns or 80
         rows = rows or 24
-        if self._column and self._column % columns == 0:  # the terminal may or may not have begun the next line
+        if (
+            self._column and self._column % columns == 0
+        ):  # the terminal may or may not have begun the next line
             return
-        lines = tuple(fit(line, columns - 1) for line in self.lines(now - self.since))[-max(1, rows - 2) :]
+        lines = tuple(fit(line, columns - 1) for line in self.lines(now - self.since))[
+            -max(1, rows - 2) :
+        ]
         if lines != self._drawn:
             self._erase()
             if lines:
@@ -156,7 +168,9 @@ class LiveLines:
 
     def _erase(self) -> None:
         if self._drawn:
-            self._write("\x1b[K\x1b[J")  # tmux keeps what J alone erases on a whole screen in its history
+            self._write(
+                "\x1b[K\x1b[J"
+            )  # tmux keeps what J alone erases on a whole screen in its history
             self._drawn = ()
 
     def _write(self, text: str) -> None:
@@ -178,7 +192,9 @@ def drawing(lines: Sequence[str], *, in_line: bool) -> str:
     """
     down = len(lines) - (not in_line)
     room = "\x1bD" * down + (f"\x1b[{down}A" if down else "")
-    return f"{room}\x1b7{chr(13) + chr(10) if in_line else ''}{(chr(13) + chr(10)).join(lines)}\x1b8"
+    return (
+        f"{room}\x1b7{chr(13) + chr(10) if in_line else ''}{(chr(13) + chr(10)).join(lines)}\x1b8"
+    )
 
 
 def column_after(text: str, column: int) -> int:
@@ -253,10 +269,18 @@ class Status:
     @property
     def problem(self) -> list[str]:
         """Why something is tried again, on a row of its own; the model is named beside it already."""
-        return [dim(f"  {self._retry[0].problem.removeprefix(f'{self.model}: ')}")] if self._retry else []
+        return (
+            [dim(f"  {self._retry[0].problem.removeprefix(f'{self.model}: ')}")]
+            if self._retry
+            else []
+        )
 
     def line(self, seconds: float, activity: str | None = None, *, spinning: bool = True) -> str:
-        used = f"{compact(self.tokens_in)} in, {compact(self.tokens_out)} out" if self.tokens_in else ""
+        used = (
+            f"{compact(self.tokens_in)} in, {compact(self.tokens_out)} out"
+            if self.tokens_in
+            else ""
+        )
         parts = [
             self.model,
             activity or self.doing,

@@ -68,7 +68,10 @@ CODE = ANSISyntaxTheme(
 )
 """Colours of code that can be read on a dark terminal and on a light one; bright ones cannot, nor can blue."""
 _ENDS_AT_ONCE = frozenset({"hr", "heading_open"})
-_LISTS, _LIST_ENDS = ("ordered_list_open", "bullet_list_open"), ("ordered_list_close", "bullet_list_close")
+_LISTS, _LIST_ENDS = (
+    ("ordered_list_open", "bullet_list_open"),
+    ("ordered_list_close", "bullet_list_close"),
+)
 _ENDS_AT_A_BLANK_LINE = frozenset({"paragraph_open", "table_open"})
 
 
@@ -169,7 +172,11 @@ class DrawnMarkdown(Struct, frozen=True):
         lines = self.text.split("\n")
         for block in _blocks(_parser().parse(self.text)):
             marked = not console.color_system
-            rows = _rows(_ParsedMarkdown([*_prepared(block, joined=self.joined, marked=marked)]), console, options)
+            rows = _rows(
+                _ParsedMarkdown([*_prepared(block, joined=self.joined, marked=marked)]),
+                console,
+                options,
+            )
             if (
                 not rows and block[0].map and block[0].type != "fence"
             ):  # such as a link without words: it is text, and an answer may be no more
@@ -198,8 +205,12 @@ def draw_code(code: str, language: str, name: str = "") -> RenderableType:
     if len(code) > HIGHLIGHTED:
         return Styled(code)
     if name and language == "text":
-        language = Syntax.guess_lexer(name, " ")  # with a blank as its content only the name is looked at
-    return Syntax(code, language, theme=CODE, background_color="default", word_wrap=True, tab_size=TAB)
+        language = Syntax.guess_lexer(
+            name, " "
+        )  # with a blank as its content only the name is looked at
+    return Syntax(
+        code, language, theme=CODE, background_color="default", word_wrap=True, tab_size=TAB
+    )
 
 
 @cache
@@ -211,12 +222,20 @@ def _parser() -> MarkdownIt:
 
 @cache
 def _block_parser() -> MarkdownIt:
-    return MarkdownIt("commonmark", {"html": False}).enable("table").disable(["html_block", "reference", "inline"])
+    return (
+        MarkdownIt("commonmark", {"html": False})
+        .enable("table")
+        .disable(["html_block", "reference", "inline"])
+    )
 
 
 def _complete(text: str, lines: Sequence[str]) -> tuple[int, str]:
     """How many lines belong to blocks that are complete, and the mark of the fence that is open behind them."""
-    blocks = [token for token in _block_parser().parse(text) if token.level == 0 and token.map and token.nesting >= 0]
+    blocks = [
+        token
+        for token in _block_parser().parse(text)
+        if token.level == 0 and token.map and token.nesting >= 0
+    ]
     if not blocks:
         return 0, ""
     last = blocks[-1]
@@ -327,7 +346,9 @@ def _inline(tokens: Iterable[Token], *, joined: bool, marked: bool) -> Iterator[
                     yield Token("text", "", 0, content=f" ({link})")
             case "code_inline" if marked:
                 yield Token("text", "", 0, content=f"{token.markup}{token.content}{token.markup}")
-            case "strong_open" | "strong_close" | "em_open" | "em_close" | "s_open" | "s_close" if marked:
+            case "strong_open" | "strong_close" | "em_open" | "em_close" | "s_open" | "s_close" if (
+                marked
+            ):
                 yield Token("text", "", 0, content=token.markup)
             case _:
                 yield token
@@ -372,7 +393,9 @@ class _Code(CodeBlock):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         code = draw_code(str(self.text).rstrip(), self.lexer_name)
-        yield from (code,) if console.color_system else (Styled(f"```{self.info}"), code, Styled("```"))
+        yield from (
+            (code,) if console.color_system else (Styled(f"```{self.info}"), code, Styled("```"))
+        )
 
 
 class _Table(TableElement):

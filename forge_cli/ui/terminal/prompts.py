@@ -105,7 +105,9 @@ def cli_approval_callback(
     return ask
 
 
-async def ask_on_terminal(request: ApprovalRequest, lines: LineReader, find: FindRenderer) -> ApprovalDecision:
+async def ask_on_terminal(
+    request: ApprovalRequest, lines: LineReader, find: FindRenderer
+) -> ApprovalDecision:
     """Show a request whole and read the answer; what was typed before the prompt stood there does not count.
 
     QuestionLeft is raised where the person leaves it by Esc or Ctrl+C, and where the terminal is closed.
@@ -300,7 +302,12 @@ def offered_answers(request: ApprovalRequest) -> list[AnswerKind]:
     """Answers that make sense."""
     if request.kept:
         return ["yes", "no", "why"]
-    offers = {"edits": edits_offer, "session": session_offers, "always": lasting_offer, "unfold": _folded}
+    offers = {
+        "edits": edits_offer,
+        "session": session_offers,
+        "always": lasting_offer,
+        "unfold": _folded,
+    }
     return [kind for kind in ANSWERS if kind not in offers or offers[kind](request)]
 
 
@@ -341,7 +348,9 @@ def _misread(times: int, offered: Sequence[AnswerKind]) -> str:
     return f"not understood: {', '.join(letters)} or {last}{third}"
 
 
-def describe(request: ApprovalRequest, find: FindRenderer, lines: int | None = None) -> RenderableType:
+def describe(
+    request: ApprovalRequest, find: FindRenderer, lines: int | None = None
+) -> RenderableType:
     """The call, what it would do, and why it asks; ``lines`` bounds the preview, None shows all of it."""
     where = f" ({short_place(request.where)})" if request.where else ""
     return Group(
@@ -356,7 +365,9 @@ def describe(request: ApprovalRequest, find: FindRenderer, lines: int | None = N
 def describe_in_text(request: ApprovalRequest, find: FindRenderer) -> str:
     """The same as plain text, for a client that shows it to its user."""
     page = StringIO()
-    console = Console(file=page, width=WIDTH, color_system=None, force_terminal=False, highlight=False)
+    console = Console(
+        file=page, width=WIDTH, color_system=None, force_terminal=False, highlight=False
+    )
     console.print(describe(request, find))
     return "\n".join(line.rstrip() for line in page.getvalue().strip().splitlines())
 
@@ -381,21 +392,29 @@ def _call(request: ApprovalRequest) -> Iterator[RenderableType]:
 
 def _argument(name: str, value: object) -> Iterator[RenderableType]:
     """One line of JSON; a text of several lines as it was written, each behind a mark, where all of it can be seen."""
-    if not isinstance(value, str) or "\n" not in value.rstrip("\n") or visible(value, keep="\n\t") != value:
+    if (
+        not isinstance(value, str)
+        or "\n" not in value.rstrip("\n")
+        or visible(value, keep="\n\t") != value
+    ):
         yield _one_line(f"  {name}: {json.dumps(jsonable(value), ensure_ascii=False)}")
         return
     yield _one_line(f"  {name}:")
     yield from (Indented(row, 2) for row in draw_lines(value, first="|", others="|"))
 
 
-def _preview(request: ApprovalRequest, find: FindRenderer, lines: int | None) -> Iterator[RenderableType]:
+def _preview(
+    request: ApprovalRequest, find: FindRenderer, lines: int | None
+) -> Iterator[RenderableType]:
     """The effect of the call, and how much that is."""
     if request.preview is None:
         return
     view = view_of(request.preview, find, request.distribution, exact=True)
     yield Indented(render_view(view, lines=lines), 4, bar=True)
     is_difference = isinstance(request.preview, Diff) and view.form == "diff"
-    if recap := request.recap or (recap_differences([view.text.split("\n")]) if is_difference else None):
+    if recap := request.recap or (
+        recap_differences([view.text.split("\n")]) if is_difference else None
+    ):
         yield _one_line(f"  {recap}")
 
 
@@ -420,7 +439,10 @@ def explain(request: ApprovalRequest, console: Console) -> None:
             console.print(Indented(Group(*_argument(name, request.args[name])), 2), end="")
     if request.kept:
         _line(console, f"  y       yes, from now on: it is written to {request.kept}")
-        _line(console, "  n       no, from now on: that is written there as well, and it is not asked again")
+        _line(
+            console,
+            "  n       no, from now on: that is written there as well, and it is not asked again",
+        )
         return
     _line(console, "  y       yes, this once")
     for line in explain_grants(request):
@@ -428,7 +450,10 @@ def explain(request: ApprovalRequest, console: Console) -> None:
     _line(console, "  n       no")
     _line(console, "  t       no, and a text that is told to the model, as in: use another name")
     if _folded(request):
-        _line(console, "  u       shows what is in each folder that is one line, then the question again")
+        _line(
+            console,
+            "  u       shows what is in each folder that is one line, then the question again",
+        )
 
 
 def _one_line(text: str, style: str = "") -> RenderableType:

@@ -58,7 +58,14 @@ def render_view(view: View, *, lines: int | None = LINES) -> RenderableType:
 
 def render_text(view: View) -> str:
     """A view as plain text, whole, where there is no terminal."""
-    console = Console(file=StringIO(), width=WIDE, highlight=False, soft_wrap=True, no_color=True, force_terminal=False)
+    console = Console(
+        file=StringIO(),
+        width=WIDE,
+        highlight=False,
+        soft_wrap=True,
+        no_color=True,
+        force_terminal=False,
+    )
     with console.capture() as shown:
         console.print(render_view(view, lines=None))
     return shown.get().rstrip()
@@ -96,12 +103,23 @@ class Indented(Struct, frozen=True):
         if not self.bar or not is_terminal:
             return [Segment(" " * size)]
         before = self.by - len(BAR)
-        return [Segment(" " * before), Segment(BAR, Style(dim=True)), Segment(" " * (size - self.by))]
+        return [
+            Segment(" " * before),
+            Segment(BAR, Style(dim=True)),
+            Segment(" " * (size - self.by)),
+        ]
 
 
-def _lines(inside: RenderableType, console: Console, options: ConsoleOptions) -> Iterator[list[Segment]]:
+def _lines(
+    inside: RenderableType, console: Console, options: ConsoleOptions
+) -> Iterator[list[Segment]]:
     """The lines of something; rich takes seconds to part a plain text of many."""
-    if isinstance(inside, Styled) and options.no_wrap and not inside.spans and "\t" not in inside.plain:
+    if (
+        isinstance(inside, Styled)
+        and options.no_wrap
+        and not inside.spans
+        and "\t" not in inside.plain
+    ):
         style = console.get_style(inside.style)
         width = options.max_width
         for line in inside.plain.split("\n"):
@@ -192,7 +210,9 @@ def _tree(label: str, data: dict[str, Any] | list[Any], lines: int | None, view:
     entries = list(data.items() if isinstance(data, dict) else enumerate(data))
     for key, item in entries if lines is None else entries[: lines + 1]:
         if isinstance(item, dict | list) and item:
-            tree.children.append(_tree(str(key) if isinstance(data, dict) else f"[{key}]", item, lines, view))
+            tree.children.append(
+                _tree(str(key) if isinstance(data, dict) else f"[{key}]", item, lines, view)
+            )
         else:
             shown = cell(item)
             if view.names_only:
@@ -204,7 +224,10 @@ def _tree(label: str, data: dict[str, Any] | list[Any], lines: int | None, view:
 
 
 _HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@ ?(.*)", re.DOTALL)
-_STYLES = {sign: Style.parse(style) for sign, style in {"+": "green", "-": "red", "file": "bold", "": "dim"}.items()}
+_STYLES = {
+    sign: Style.parse(style)
+    for sign, style in {"+": "green", "-": "red", "file": "bold", "": "dim"}.items()
+}
 _NUMBERS = Style(dim=True)
 NOWHERE = "/dev/null"
 TAB = 8
@@ -267,7 +290,11 @@ class DrawnDiff(Struct, frozen=True):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
         lines = self.patch.split("\n")
-        shown = list(number_lines(lines)) if console.is_terminal else [_unnumbered(line) for line in lines]
+        shown = (
+            list(number_lines(lines))
+            if console.is_terminal
+            else [_unnumbered(line) for line in lines]
+        )
         width = options.max_width if console.is_terminal else None
         columns = _columns(shown) if console.is_terminal else ()
         for line in shown[: self.lines]:
@@ -276,9 +303,15 @@ class DrawnDiff(Struct, frozen=True):
             left_out = f"... {counted(len(shown) - self.lines, 'more line')}"
             yield from (Segment(left_out, _NUMBERS), Segment.line())
 
-    def _draw(self, line: DiffLine, columns: Sequence[tuple[str, int]], width: int | None) -> Iterator[Segment]:
+    def _draw(
+        self, line: DiffLine, columns: Sequence[tuple[str, int]], width: int | None
+    ) -> Iterator[Segment]:
         in_file = line.sign in tuple(" +-") and width is not None
-        numbers = [str(getattr(line, side) or "").rjust(size) + " " for side, size in columns] if in_file else []
+        numbers = (
+            [str(getattr(line, side) or "").rjust(size) + " " for side, size in columns]
+            if in_file
+            else []
+        )
         gutter = "".join(numbers)
         # the tab stops by which unified_diff knows that no two lines look the same count the sign
         text = f"{line.sign} {self._escaped(line)[1:]}" if in_file else self._escaped(line)
@@ -298,7 +331,10 @@ class DrawnDiff(Struct, frozen=True):
 
 def _columns(lines: Sequence[DiffLine]) -> list[tuple[str, int]]:
     """The columns of numbers, with their widths: a file that is new has no old ones."""
-    highest = {side: max((getattr(line, side) or 0 for line in lines), default=0) for side in ("old", "new")}
+    highest = {
+        side: max((getattr(line, side) or 0 for line in lines), default=0)
+        for side in ("old", "new")
+    }
     return [(side, len(str(number))) for side, number in highest.items() if number]
 
 

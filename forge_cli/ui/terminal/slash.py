@@ -18,7 +18,19 @@ from forge_cli.schema.tool import Tool, is_manual_tool
 
 BUILTINS = (
     *("help", "model", "clear", "status", "tools", "exit"),
-    *("add-dir", "approvals", "attach", "compact", "mcp", "mode", "name", "plan", "ps", "reload", "resume"),
+    *(
+        "add-dir",
+        "approvals",
+        "attach",
+        "compact",
+        "mcp",
+        "mode",
+        "name",
+        "plan",
+        "ps",
+        "reload",
+        "resume",
+    ),
     *("rewind", "save", "sessions", "show", "trace", "undo"),
 )
 TOOL_COMMANDS = ("tool", "t")
@@ -76,10 +88,14 @@ def parse_command(text: str) -> ParsedCommand:
     start += text[start : start + 1] == "/"
     tokens = list(split_tokens(text, start))
     if not tokens or not tokens[0].text:
-        raise CommandError("a slash alone is not a command", start + 1, hint="/help lists the commands")
+        raise CommandError(
+            "a slash alone is not a command", start + 1, hint="/help lists the commands"
+        )
     name, *rest = tokens
     args, options, columns = _parse(rest, FLAGS)
-    return ParsedCommand(name.text, tuple(args), options, columns, tuple(token.text for token in rest))
+    return ParsedCommand(
+        name.text, tuple(args), options, columns, tuple(token.text for token in rest)
+    )
 
 
 def split_tokens(text: str, start: int = 0) -> Iterator[Token]:
@@ -88,9 +104,13 @@ def split_tokens(text: str, start: int = 0) -> Iterator[Token]:
     while found := _TOKEN.match(text, place):
         end = found.end()
         if text[end : end + 1] == "\\":
-            raise CommandError("nothing follows the backslash", end + 1, hint="write \\\\ for a backslash")
+            raise CommandError(
+                "nothing follows the backslash", end + 1, hint="write \\\\ for a backslash"
+            )
         if text[end : end + 1] in ("'", '"'):
-            raise CommandError(f"the quote {text[end]} is never closed", end + 1, hint="close every quote")
+            raise CommandError(
+                f"the quote {text[end]} is never closed", end + 1, hint="close every quote"
+            )
         if not found[1]:
             return
         yield Token(shlex.split(found[1])[0], found.start(1) + 1)
@@ -102,13 +122,19 @@ def json_object(text: str | None) -> JsonObject:
     try:
         given = {} if text is None else json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"--json-input is not JSON: {error}", hint="quote it as in --json-input '{...}'") from None
+        raise UsageError(
+            f"--json-input is not JSON: {error}", hint="quote it as in --json-input '{...}'"
+        ) from None
     if not isinstance(given, dict):
-        raise UsageError("--json-input must be a JSON object", hint="""as in --json-input '{"path": "/a"}'""")
+        raise UsageError(
+            "--json-input must be a JSON object", hint="""as in --json-input '{"path": "/a"}'"""
+        )
     return given
 
 
-def parse_arguments(argv: Sequence[str], flags: Collection[str] = ()) -> tuple[list[str], dict[str, OptionValue]]:
+def parse_arguments(
+    argv: Sequence[str], flags: Collection[str] = ()
+) -> tuple[list[str], dict[str, OptionValue]]:
     """Plain arguments and options: ``--key value``, ``--key=value``, ``-k value``, ``key=value``, ``--flag``.
 
     Options in ``flags`` are booleans and take no value after them, unless that is true or false.
@@ -117,7 +143,9 @@ def parse_arguments(argv: Sequence[str], flags: Collection[str] = ()) -> tuple[l
     return plain, options
 
 
-def _parse(tokens: Sequence[Token], flags: Collection[str]) -> tuple[list[str], dict[str, OptionValue], dict[str, int]]:
+def _parse(
+    tokens: Sequence[Token], flags: Collection[str]
+) -> tuple[list[str], dict[str, OptionValue], dict[str, int]]:
     plain: list[str] = []
     options: dict[str, OptionValue] = {}
     columns: dict[str, int] = {}

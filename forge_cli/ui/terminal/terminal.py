@@ -78,7 +78,9 @@ class TerminalUI:
         self._lines = LineReader(self._console, input)
         self._session = session
         self._live = live
-        self._trace = Trace(trace, self._console, find, live=live is not None, before_line=self._close_line)
+        self._trace = Trace(
+            trace, self._console, find, live=live is not None, before_line=self._close_line
+        )
         self._status = Status()
         self._says_that_it_waits = live is None and self._console.is_terminal and trace != "quiet"
         self._patience: asyncio.TimerHandle | None = None
@@ -114,7 +116,10 @@ class TerminalUI:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> bool | None:
         return await self._stack.__aexit__(kind, error, trace)
 
@@ -182,14 +187,20 @@ class TerminalUI:
                 if self._markdown.begun or not self._live:
                     self._trace(event)
                 self._end_text()
-            case events.StatusEvent(level="warning", about=None) if self._is_within_text and self._stream_text:
+            case events.StatusEvent(level="warning", about=None) if (
+                self._is_within_text and self._stream_text
+            ):
                 self._after_text.append(event)
             case events.StatusEvent(level="warning" | "error") | events.SessionEnd():
                 self._finish_text()
                 self._trace(event)
             case events.ApprovalRequired() if self._interactive:
-                self._tasks.start_soon(self._ask, event.request, call_key(event, event.request.tool_call_id))
-            case events.ApprovalDecided(via=str() as via) if call_key(event, event.tool_call_id) in self._prompts:
+                self._tasks.start_soon(
+                    self._ask, event.request, call_key(event, event.request.tool_call_id)
+                )
+            case events.ApprovalDecided(via=str() as via) if (
+                call_key(event, event.tool_call_id) in self._prompts
+            ):
                 answer = "yes" if event.approved else "no"
                 self._console.print(plain(visible(f"answered by {via}: {answer}"), style="bold"))
                 self._trace(event)
@@ -253,7 +264,12 @@ class TerminalUI:
         text = self._open_text()
         if text and time.monotonic() - self._last_text < PAUSE:
             return text
-        return [*text, *shown, self._status.line(seconds, activity, spinning=not shown), *self._status.problem]
+        return [
+            *text,
+            *shown,
+            self._status.line(seconds, activity, spinning=not shown),
+            *self._status.problem,
+        ]
 
     def _open_text(self) -> list[str]:
         """The last block of the answer, which still grows."""
@@ -338,9 +354,15 @@ class TerminalUI:
 
     async def _ask(self, request: ApprovalRequest, call: CallKey) -> None:
         """Prompt until there is an answer, or until the call has ended without one."""
-        if isinstance(request.preview, Diff) or (request.preview and view_of(request.preview).form == "diff"):
+        if isinstance(request.preview, Diff) or (
+            request.preview and view_of(request.preview).form == "diff"
+        ):
             self._trace.seen_diffs.add(call)
-        asked = request if self._session else replace(request, once=True, offers=None, policy_files=None)
+        asked = (
+            request
+            if self._session
+            else replace(request, once=True, offers=None, policy_files=None)
+        )
         with self._question(call) as question:
             async with self.asking(call):
                 decision = await ask_on_terminal(asked, self._lines, self._find)
@@ -379,7 +401,12 @@ def _may_go_on(event: events.Event) -> bool:
     if event.origin is not None:
         return False
     match event:
-        case events.Streaming(done=False) | events.MessageEvent() | events.TurnStart() | events.ContextUsage():
+        case (
+            events.Streaming(done=False)
+            | events.MessageEvent()
+            | events.TurnStart()
+            | events.ContextUsage()
+        ):
             return True
         case events.TurnEndEvent(stop=stop):
             return stop == "max_tokens"

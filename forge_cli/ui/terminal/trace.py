@@ -49,7 +49,16 @@ from forge_cli.ui.terminal.calls import (
 from forge_cli.ui.terminal.console import new_console
 from forge_cli.ui.terminal.live import compact, duration
 from forge_cli.ui.terminal.render import Indented, plain, render_view
-from forge_cli.ui.views import FindRenderer, View, as_printed, is_command, is_hidden, no_renderers, short_place, view_of
+from forge_cli.ui.views import (
+    FindRenderer,
+    View,
+    as_printed,
+    is_command,
+    is_hidden,
+    no_renderers,
+    short_place,
+    view_of,
+)
 from forge_cli.ui.wrap import cell_width
 
 _NAMED_AT_MOST = 100
@@ -135,7 +144,9 @@ class Trace:
             case events.ToolOutput():
                 if call := self.open_calls.get(call_key(event, event.tool_call_id)):
                     lines = self._redactor.redact_text(event.text).splitlines()
-                    call.output = tuple(visible(as_printed(line)) for line in lines if line.strip())[-OUTPUT_LINES:]
+                    call.output = tuple(
+                        visible(as_printed(line)) for line in lines if line.strip()
+                    )[-OUTPUT_LINES:]
             case events.ToolResult():
                 self._end_call(event)
             case events.ManualToolsAvailable():
@@ -146,7 +157,11 @@ class Trace:
                 settings += ", read-only" if event.read_only else ""
                 self._line(3, settings, "dim")
             case events.SessionUpdate():
-                now = {"title": event.title, "model": event.model, "approval mode": event.approval_mode}
+                now = {
+                    "title": event.title,
+                    "model": event.model,
+                    "approval mode": event.approval_mode,
+                }
                 if told := ", ".join(f"{name} {value}" for name, value in now.items() if value):
                     self._line(3, f"from now on: {told}", "dim")
             case events.ModeChanged():
@@ -155,20 +170,30 @@ class Trace:
                 self._gap = event.turn > 1 and event.origin is None
                 tools = ", ".join(event.tools) or "none"
                 took = "" if event.refresh_ms is None else f" (found in {event.refresh_ms:g} ms)"
-                self._line(3, f"turn {event.turn}: request {event.request_digest[:12]}, tools{took}: {tools}", "dim")
+                self._line(
+                    3,
+                    f"turn {event.turn}: request {event.request_digest[:12]}, tools{took}: {tools}",
+                    "dim",
+                )
             case events.TurnEndEvent():
                 used = format_tokens(camel_keys(asdict(event.usage)))
-                self._line(3, f"turn {event.turn} ended ({event.stop}){used and f': {used}'}", "dim")
+                self._line(
+                    3, f"turn {event.turn} ended ({event.stop}){used and f': {used}'}", "dim"
+                )
             case events.ContextUsage():
                 if event.origin is None:
                     self._used = event.used, event.window
-                share = f" of {event.window} ({event.used / event.window:.0%})" if event.window else ""
+                share = (
+                    f" of {event.window} ({event.used / event.window:.0%})" if event.window else ""
+                )
                 self._line(3, f"the history holds {event.used} tokens{share}", "dim")
             case events.ApprovalDecided():
                 self._decided(event)
             case CommandTried():  # the prompt shows what a trial changed
                 call = self.open_calls.get(call_key(event, event.tool_call_id))
-                unasked = event.outcome == "noEffect" or bool(event.applied and call and call.by_mode)
+                unasked = event.outcome == "noEffect" or bool(
+                    event.applied and call and call.by_mode
+                )
                 self._line(2 if unasked else 3, f"  {event.sentence()}", "dim")
             case events.NetworkAccess():
                 if event.tool_call_id:
@@ -182,7 +207,9 @@ class Trace:
                 facts = [] if event.error else [counted(event.turns or 0, "turn"), used]
                 ended = f"{event.status}: {event.error}" if event.error else event.status
                 self._line(
-                    2, " · ".join(filter(None, (ended, *facts))), "green" if event.status == "completed" else "red"
+                    2,
+                    " · ".join(filter(None, (ended, *facts))),
+                    "green" if event.status == "completed" else "red",
                 )
             case events.SessionEnd():
                 self._end(event)
@@ -201,7 +228,9 @@ class Trace:
             who = f"{self._indent}{self._from.worker}: " if self._from else ""
             first, *more = (who + self._redactor.redact_text(text)).split("\n")
             margin = len(self._indent) + 2
-            shown = "\n".join([visible(first), *(" " * margin + visible(line.strip()) for line in more)])
+            shown = "\n".join(
+                [visible(first), *(" " * margin + visible(line.strip()) for line in more)]
+            )
             self._print(Indented(plain(shown, style=style), 0, hang=margin), end="")
 
     def _print(self, shown: Styled | Indented, end: str = "\n") -> None:
@@ -235,7 +264,11 @@ class Trace:
         call = self.open_calls.get(key)
         if call and not call.announced:
             if self.shows_calls:
-                self._print(plain(f"{call.who}> {call.name}{' ' * bool(call.args)}{call.args}", style="cyan"))
+                self._print(
+                    plain(
+                        f"{call.who}> {call.name}{' ' * bool(call.args)}{call.args}", style="cyan"
+                    )
+                )
             call.announced = True
             call.args = ""
 
@@ -257,7 +290,9 @@ class Trace:
         place = f" ({short_place(event.where)})" if event.where else ""
         answer = "yes" if event.approved else "no"
         via = f" ({event.via})" if event.via else ""
-        self._line(3, f"  {event.verdict} -> {answer} by {event.by}{via}: {event.reason}{place}", "dim")
+        self._line(
+            3, f"  {event.verdict} -> {answer} by {event.by}{via}: {event.reason}{place}", "dim"
+        )
 
     def _end_call(self, event: events.ToolResult) -> None:
         """Show a result below its own call: where calls run side by side, each waits for those before it."""
@@ -279,28 +314,44 @@ class Trace:
         value = self._redacted(event.value)
         if self.results is not None:
             number = self.results[-1].number + 1 if self.results else 1
-            self.results.append(ShownResult(number, f"{call.name} {call.args}".strip(), value, event.distribution))
+            self.results.append(
+                ShownResult(number, f"{call.name} {call.args}".strip(), value, event.distribution)
+            )
         if not self.shows_calls:
             return
         view = view_of(value, self._find, event.distribution)
         seen = shown_before and (isinstance(value, Diff) or view.form == "diff")
         error = cut(self._redactor.redact_text(event.error), 2000) if event.error else ""
         files = view.text.partition("\n")[0] if seen and not isinstance(value, Diff) else ""
-        reason, *more = describe_error(event, error).split("\n") if error else [describe_value(value, view) or files]
-        slow = (event.duration_ms >= SLOW and event.status not in ("denied", "blocked")) or self._debug
+        reason, *more = (
+            describe_error(event, error).split("\n")
+            if error
+            else [describe_value(value, view) or files]
+        )
+        slow = (
+            event.duration_ms >= SLOW and event.status not in ("denied", "blocked")
+        ) or self._debug
         took = call_duration(event.duration_ms) if slow else ""
-        facts = [*filter(None, (visible(reason), took, f"approved by {call.by_mode}" if call.by_mode else ""))]
+        facts = [
+            *filter(
+                None, (visible(reason), took, f"approved by {call.by_mode}" if call.by_mode else "")
+            )
+        ]
         mark, style = mark_of(event.status)
         width = self._console.width - 1 if self._console.is_terminal else None
         if isinstance(value, Diff) and call.main and call.args:
             call.args = call.main
         args, inline, below = fit_line(call, facts, width)
         told = style if error else "dim"
-        head = Styled.assemble(call.who, (mark, style), f" {call.name}{' ' * bool(args)}", (args, "dim"))
+        head = Styled.assemble(
+            call.who, (mark, style), f" {call.name}{' ' * bool(args)}", (args, "dim")
+        )
         self._print(head.append("".join(f"{SEPARATOR}{fact}" for fact in inline), told))
         margin = indentation(call.who) + 4
         if more := [*([SEPARATOR.join(below)] if below else []), *more]:
-            self._print(Indented(plain("\n".join(more), DEBUG_LINES, style=told), margin, bar=True), end="")
+            self._print(
+                Indented(plain("\n".join(more), DEBUG_LINES, style=told), margin, bar=True), end=""
+            )
         if event.value.text() != event.error and not seen:
             self._show_value(value, view, inline=not error and bool(reason), margin=margin)
 
@@ -335,13 +386,23 @@ class Trace:
     def tell_background(self) -> None:
         """Name the commands in the background that end with the session."""
         if self._running:
-            commands = "; ".join(cut(visible(each.command), _NAMED_AT_MOST, "end") for each in self._running)
-            self._line(1, f"ended {counted(len(self._running), 'command')} in the background: {commands}", "dim")
+            commands = "; ".join(
+                cut(visible(each.command), _NAMED_AT_MOST, "end") for each in self._running
+            )
+            self._line(
+                1,
+                f"ended {counted(len(self._running), 'command')} in the background: {commands}",
+                "dim",
+            )
             self._running = ()
 
     def _end(self, event: events.SessionEnd) -> None:
         result = event.result
-        if result["status"] == "completed" and result.get("response") == "" and result.get("output") is None:
+        if (
+            result["status"] == "completed"
+            and result.get("response") == ""
+            and result.get("output") is None
+        ):
             self._line(1, "warning: the answer of the model is empty", "yellow")
         self.tell_background()
         width = self._console.width - 1 if self._console.is_terminal else None
@@ -354,7 +415,9 @@ def _rows(view: View) -> int:
     return len(view.data.rows) if view.form == "table" else view.text.strip("\n").count("\n") + 1
 
 
-def summarize(result: Mapping[str, Any], used: int, window: int | None, *, width: int | None = None) -> str:
+def summarize(
+    result: Mapping[str, Any], used: int, window: int | None, *, width: int | None = None
+) -> str:
     """``completed · 3 turns · 5 calls · 2.5k in (800 cached), 112 out · $0.91 · 12 % of the window · 14 s``.
 
     Where that is wider than ``width``, parts are left out: first the window, then turns and calls, and the cost last.
@@ -367,11 +430,15 @@ def summarize(result: Mapping[str, Any], used: int, window: int | None, *, width
         "calls": counted(result["toolCalls"], "call") + (f" ({denied} refused)" if denied else ""),
         "tokens": format_tokens(result.get("usage", {})),
         "cost": "" if cost is None else dollars(cost),
-        "window": f"{used / window:.0%}".replace("%", " %") + " of the window" if window and used else "",
+        "window": f"{used / window:.0%}".replace("%", " %") + " of the window"
+        if window and used
+        else "",
         "time": duration(result["durationMs"] / 1000),
     }
     for count in range(len(_LEFT_OUT) + 1):
-        line = SEPARATOR.join(text for name, text in parts.items() if text and name not in _LEFT_OUT[:count])
+        line = SEPARATOR.join(
+            text for name, text in parts.items() if text and name not in _LEFT_OUT[:count]
+        )
         if width is None or cell_width(line) <= width:
             break
     return line

@@ -10,12 +10,24 @@ from typing import Any, Literal, assert_never
 from msgspec import Struct
 
 from forge_cli.core import events
-from forge_cli.core.actions import ApprovalResponse, CommandEvent, Interrupt, ManualToolInvoke, UserInput
+from forge_cli.core.actions import (
+    ApprovalResponse,
+    CommandEvent,
+    Interrupt,
+    ManualToolInvoke,
+    UserInput,
+)
 from forge_cli.core.approval import MODE_TITLES, GrantOffer
 from forge_cli.core.errors import Mark
 from forge_cli.core.event_kinds import OtherEvent
 from forge_cli.core.notify import About
-from forge_cli.core.phrases import COMMAND_OF_USER, INTERRUPTED_ANSWER, INTERRUPTED_CALL, UNCERTAIN_CALL, is_own
+from forge_cli.core.phrases import (
+    COMMAND_OF_USER,
+    INTERRUPTED_ANSWER,
+    INTERRUPTED_CALL,
+    UNCERTAIN_CALL,
+    is_own,
+)
 from forge_cli.core.results import Diff, ResultValue
 from forge_cli.core.text import counted, local_time
 from forge_cli.core.trial import CommandTried
@@ -74,9 +86,17 @@ class Called:
 
     def ending(self, shown: str = "") -> str:
         """How it ended and why, each said once: what is ``shown`` of a command may say its exit code already."""
-        why = (self.error or "").removeprefix(f"{self.tool} was not called; ").removeprefix(f"{self.tool} is ")
+        why = (
+            (self.error or "")
+            .removeprefix(f"{self.tool} was not called; ")
+            .removeprefix(f"{self.tool} is ")
+        )
         if self.status == "interrupted":
-            why = "it may have run" if why == UNCERTAIN_CALL else why.replace(INTERRUPTED_CALL, "").strip()
+            why = (
+                "it may have run"
+                if why == UNCERTAIN_CALL
+                else why.replace(INTERRUPTED_CALL, "").strip()
+            )
         if not why or why == self.status or why in shown.split("\n"):
             return self.status
         return why if why.startswith(f"{self.status}:") else f"{self.status}: {why}"
@@ -109,7 +129,8 @@ class _Grant:
     def note(self) -> Noted:
         written = f", and written to {self.written}" if self.written else ""
         return Noted(
-            f"allowed for the session: {self.text}{written}; {counted(self.covered, 'call')} covered", self.depth
+            f"allowed for the session: {self.text}{written}; {counted(self.covered, 'call')} covered",
+            self.depth,
         )
 
 
@@ -258,7 +279,8 @@ class TranscriptReader:
     def message(self, line: Line, event: events.MessageEvent) -> None:
         self.command = ""
         names = tuple(
-            file.name if file.media_type.startswith("text/") else file.about() for file in event.message.attachments
+            file.name if file.media_type.startswith("text/") else file.about()
+            for file in event.message.attachments
         )
         cut_off = bool(event.cut_off)
         text = event.message.text
@@ -272,7 +294,9 @@ class TranscriptReader:
                 self._touched.append(said)
         else:
             self.add(said)
-        for call in self.state.workers[line.delegation].turn.values() if event.message.calls else ():
+        for call in (
+            self.state.workers[line.delegation].turn.values() if event.message.calls else ()
+        ):
             self.show(line, call)
 
     def who(self, line: Line, event: events.MessageEvent) -> str:
@@ -290,10 +314,18 @@ class TranscriptReader:
         before = replace(called) if called else None
         if called is None:
             called = self._called[call] = Called(
-                call.call.name, call.call.args, _depth(line), by_person=call.call.id.startswith(MANUAL)
+                call.call.name,
+                call.call.args,
+                _depth(line),
+                by_person=call.call.id.startswith(MANUAL),
             )
             self.told.entries.append(called)
-        called.waits = _decision_on(call) is None and call.asked is not None and not call.answer and not call.result
+        called.waits = (
+            _decision_on(call) is None
+            and call.asked is not None
+            and not call.answer
+            and not call.result
+        )
         called.verdict = _verdict(call)
         called.started = call.started is not None
         if result := call.result:
@@ -341,7 +373,9 @@ def _verdict(call: CallState) -> str:
     asks = f"asks: {request.reason}{_place(request.where)}"
     if answer is None:
         return f"{asks}; {request.request_id} {'was not answered' if call.result else 'waits for an answer'}"
-    return f"{asks}; answered {_yes_or_no(answer.approved)}{f': {answer.note}' if answer.note else ''}"
+    return (
+        f"{asks}; answered {_yes_or_no(answer.approved)}{f': {answer.note}' if answer.note else ''}"
+    )
 
 
 def _place(where: Mark | None) -> str:
@@ -358,7 +392,9 @@ def _room(event: events.ContextUsage) -> str | None:
     if event.rewound is not None:
         return "the conversation goes back: the model does not read what came since"
     if event.elided:
-        return f"room was made: the results of {len(event.elided)} calls were taken out of the history"
+        return (
+            f"room was made: the results of {len(event.elided)} calls were taken out of the history"
+        )
     if event.summarised:
         return f"room was made: a summary stands for {event.summarised} messages from here on"
     return None
@@ -384,7 +420,9 @@ class ArgumentBlock(Struct, frozen=True):
     language: str
 
 
-def split_args(args: Any, result: ResultValue | None = None) -> tuple[dict[str, str], list[ArgumentBlock]]:
+def split_args(
+    args: Any, result: ResultValue | None = None
+) -> tuple[dict[str, str], list[ArgumentBlock]]:
     """The short args, as JSON by name, and the blocks; what is not given and what the result shows is left out."""
     if not isinstance(args, Mapping):
         return {"args": _json(args)}, []

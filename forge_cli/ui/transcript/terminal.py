@@ -21,7 +21,14 @@ from forge_cli.ui.terminal.markdown import DrawnMarkdown
 from forge_cli.ui.terminal.prompts import describe, unfolded
 from forge_cli.ui.terminal.render import LINES as RESULT_LINES
 from forge_cli.ui.terminal.render import Indented, plain, render, render_text
-from forge_cli.ui.transcript.entries import ArgumentBlock, Called, Noted, Said, Transcript, split_args
+from forge_cli.ui.transcript.entries import (
+    ArgumentBlock,
+    Called,
+    Noted,
+    Said,
+    Transcript,
+    split_args,
+)
 from forge_cli.ui.views import FindRenderer, no_renderers, view_of
 
 LINES, LETTERS = 200, 20_000
@@ -59,7 +66,9 @@ class _Page:
             words = plain(cut(entry.text.rstrip(), LETTERS), LINES, exact=False)
             by = 2 * entry.depth + 2
             drawn = entry.who != "user" and self._console.is_terminal
-            self._console.print(Indented(DrawnMarkdown(words.plain) if drawn else words, by), end="")
+            self._console.print(
+                Indented(DrawnMarkdown(words.plain) if drawn else words, by), end=""
+            )
         for name in entry.files:
             self.line(entry.depth + 1, f"with {name}", "dim")
 
@@ -73,7 +82,9 @@ class _Page:
         """A long arg as it was written, each line behind a mark."""
         is_command = block.language == "sh"
         if not is_command:
-            self._console.print(Indented(plain(visible(f"{block.name}:"), style="cyan"), by), end="")
+            self._console.print(
+                Indented(plain(visible(f"{block.name}:"), style="cyan"), by), end=""
+            )
         text = plain(cut(block.text.rstrip("\n"), LETTERS), LINES).plain
         marks = ("$", ">") if is_command else ("|", "|")
         for row in draw_lines(text, first=marks[0], others=marks[1], style="cyan"):
@@ -81,7 +92,11 @@ class _Page:
 
     def called(self, entry: Called) -> None:
         short, blocks = split_args(entry.args, entry.shown)
-        args = {name: entry.args[name] for name in short} if isinstance(entry.args, Mapping) else entry.args
+        args = (
+            {name: entry.args[name] for name in short}
+            if isinstance(entry.args, Mapping)
+            else entry.args
+        )
         self.line(entry.depth, " ".join(["  >", entry.tool, *shown_arguments(args)]), "cyan")
         for block in blocks:
             self._block(block, 2 * entry.depth + 4)
@@ -89,7 +104,11 @@ class _Page:
             self.line(entry.depth, f"    {entry.verdict}", "dim")
         is_read = isinstance(entry.shown, FileContent) and self._console.is_terminal
         if entry.status:
-            size = f" · {counted(len(entry.shown.text().splitlines()), 'line')}" if is_read and entry.shown else ""
+            size = (
+                f" · {counted(len(entry.shown.text().splitlines()), 'line')}"
+                if is_read and entry.shown
+                else ""
+            )
             look = "green" if entry.status == "success" else "red"
             self.line(entry.depth, f"    {cut(entry.ending(self._text(entry)), 2000)}{size}", look)
         if entry.shown is not None and not is_read:
@@ -99,11 +118,20 @@ class _Page:
 
 def shown_arguments(args: Any) -> list[str]:
     """Arguments as they are traced; what is not an object is shown as it is."""
-    return format_args(args) if isinstance(args, Mapping) else [json.dumps(jsonable(args), ensure_ascii=False)]
+    return (
+        format_args(args)
+        if isinstance(args, Mapping)
+        else [json.dumps(jsonable(args), ensure_ascii=False)]
+    )
 
 
 def draw_request(
-    session: str, waiting: Waiting, console: Console, find: FindRenderer = no_renderers, *, whole: bool = False
+    session: str,
+    waiting: Waiting,
+    console: Console,
+    find: FindRenderer = no_renderers,
+    *,
+    whole: bool = False,
 ) -> None:
     """A request that waits, as at a prompt, with the command that answers it; the preview is cut unless ``whole``."""
 
@@ -118,11 +146,16 @@ def draw_request(
     if has_mark(dict(request.args)) and waiting.pid is None:
         line(f"  {LOST}", "red")
     if waiting.pid is not None:
-        line(f"  asked at a prompt right now, by the process {waiting.pid}: the first answer counts", "dim")
+        line(
+            f"  asked at a prompt right now, by the process {waiting.pid}: the first answer counts",
+            "dim",
+        )
     if (answer := waiting.answer) is not None:
         note = f": {answer.note}" if answer.note else ""
         line(f"  answered: {'yes' if answer.approved else 'no'}{note}", "green")
     else:
-        line(f"  answer with: forge approvals answer {random_end(session)} {waiting.id.removeprefix('approval_')} yes")
+        line(
+            f"  answer with: forge approvals answer {random_end(session)} {waiting.id.removeprefix('approval_')} yes"
+        )
         if request.folded and not whole:
             line(f"  see all of it with: forge approvals list {random_end(session)}", "dim")

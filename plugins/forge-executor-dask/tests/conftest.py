@@ -199,6 +199,11 @@ def cluster() -> Iterator[str]:
 def sorter(tmp_path: Path, cluster: str) -> Sorter:
     (tmp_path / "project").mkdir()
     project = Project(tmp_path / "project")
-    for name, text in (("worker.yaml", WORKER), ("tools.py", TOOLS), ("beside.py", BESIDE), ("model.py", MODEL)):
+    for name, text in (
+        ("worker.yaml", WORKER),
+        ("tools.py", TOOLS),
+        ("beside.py", BESIDE),
+        ("model.py", MODEL),
+    ):
         project.write(name, text)
     return Sorter(project, cluster)

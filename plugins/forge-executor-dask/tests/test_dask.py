@@ -91,7 +91,12 @@ def test_what_is_parked_there_is_answered_here(sorter: Sorter) -> None:
     sorter.items({"a": "note pay"})
     assert sorter.batch("--on-ask", "park").returncode == 10
     (row,) = json.loads(sorter.project.forge("approvals", "list", "--json").stdout)
-    assert sorter.project.forge("approvals", "answer", row["session"], row["request"], "yes").returncode == 0
+    assert (
+        sorter.project.forge(
+            "approvals", "answer", row["session"], row["request"], "yes"
+        ).returncode
+        == 0
+    )
     assert sorter.batch("--on-ask", "park").returncode == 0
     assert (sorter.effects("notes.txt"), sorter.effects("paid.txt")) == (["a"], ["a"])
 
@@ -117,7 +122,9 @@ def test_what_is_not_there_is_told_before_the_first_item(sorter: Sorter) -> None
     assert not (sorter.folder / "seen").exists()
 
 
-def install(folder: Path, name: str, version: str, *, entry_points: str = "", **modules: str) -> str:
+def install(
+    folder: Path, name: str, version: str, *, entry_points: str = "", **modules: str
+) -> str:
     """A distribution in a folder for PYTHONPATH."""
     info = folder / f"{name.replace('-', '_')}-{version}.dist-info"
     info.mkdir(parents=True)
@@ -129,7 +136,9 @@ def install(folder: Path, name: str, version: str, *, entry_points: str = "", **
 
 
 @pytest.mark.long
-def test_another_forge_on_a_machine_is_told_before_the_first_item(sorter: Sorter, tmp_path: Path) -> None:
+def test_another_forge_on_a_machine_is_told_before_the_first_item(
+    sorter: Sorter, tmp_path: Path
+) -> None:
     sorter.items({"a": ""})
     site = install(tmp_path / "site", "forge-workers", "9.8.7")
     with running_cluster(1, PYTHONPATH=site) as sorter.cluster:
@@ -141,20 +150,28 @@ def test_another_forge_on_a_machine_is_told_before_the_first_item(sorter: Sorter
 
 
 @pytest.mark.long
-def test_another_version_of_a_plugin_is_told_before_the_first_item(sorter: Sorter, tmp_path: Path) -> None:
+def test_another_version_of_a_plugin_is_told_before_the_first_item(
+    sorter: Sorter, tmp_path: Path
+) -> None:
     sorter.items({"a": ""})
     hooks = "from forge_cli import Toolset, hookimpl\n\nclass Tea(Toolset):\n    name = 'tea'\n\n"
     module = hooks + "@hookimpl\ndef forge_toolsets():\n    return [Tea]\n"
     here, there = (
         install(
-            tmp_path / place, "forge-tools-tea", version, entry_points="[forge]\ntea = tea_tools\n", tea_tools=module
+            tmp_path / place,
+            "forge-tools-tea",
+            version,
+            entry_points="[forge]\ntea = tea_tools\n",
+            tea_tools=module,
         )
         for place, version in (("here", "1.0"), ("there", "2.0"))
     )
     sorter.project.write("worker.yaml", sorter.project.read("worker.yaml") + "  tea: {}\n")
     with running_cluster(1, PYTHONPATH=there) as sorter.cluster:
         done = sorter.batch(env={"PYTHONPATH": here})
-    assert (done.returncode, "forge-tools-tea is 2.0 instead of 1.0" in done.stderr) == (3, True), done.stderr
+    assert (done.returncode, "forge-tools-tea is 2.0 instead of 1.0" in done.stderr) == (3, True), (
+        done.stderr
+    )
     assert not (sorter.folder / "seen").exists()
 
 
@@ -199,7 +216,10 @@ def test_a_cluster_that_does_not_answer_is_one_sentence(sorter: Sorter) -> None:
     sorter.items({"a": ""})
     sorter.cluster = "tcp://127.0.0.1:9"
     done = sorter.batch(env={"DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "1s"})
-    assert (done.returncode, "the cluster tcp://127.0.0.1:9 does not answer" in done.stderr) == (7, True)
+    assert (done.returncode, "the cluster tcp://127.0.0.1:9 does not answer" in done.stderr) == (
+        7,
+        True,
+    )
     told = [line for line in done.stderr.splitlines() if "waiting for the executor" not in line]
     assert len(told) <= 3
 
@@ -211,7 +231,9 @@ def test_a_cluster_of_its_own_and_ctrl_c(sorter: Sorter) -> None:
     forge = sorter.start("--concurrency", "2")
     try:
         wait_for((sorter.folder / "hangs-b").exists, "the item that hangs")
-        os.killpg(forge.pid, signal.SIGINT)  # as a terminal does: every process of the group gets it
+        os.killpg(
+            forge.pid, signal.SIGINT
+        )  # as a terminal does: every process of the group gets it
         _, err = forge.communicate(timeout=60)
     finally:
         forge.kill()
@@ -221,7 +243,9 @@ def test_a_cluster_of_its_own_and_ctrl_c(sorter: Sorter) -> None:
 
 
 @pytest.mark.anyio
-async def test_a_cluster_that_is_cut_off_while_it_starts_leaves_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_cluster_that_is_cut_off_while_it_starts_leaves_no_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     process = multiprocessing.get_context("spawn").Process(target=time.sleep, args=(30,))
 
     class Starting(AsyncExitStack):
@@ -239,7 +263,9 @@ async def test_a_cluster_that_is_cut_off_while_it_starts_leaves_no_process(monke
 
 @pytest.mark.long
 @pytest.mark.anyio
-async def test_a_cluster_of_its_own_is_for_nobody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_cluster_of_its_own_is_for_nobody_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Neither without a key, nor with another one; its certificate is no secret."""
     key, other = Security.temporary(), Security.temporary()
     certificate = key.tls_scheduler_cert
@@ -268,14 +294,24 @@ async def test_a_cluster_of_its_own_is_for_nobody_else(tmp_path: Path, monkeypat
     async with AsyncExitStack() as stack:
         client = await executor._connect("", 1, stack)
         ((worker, machine),) = client.scheduler_info()["workers"].items()
-        addresses = {"scheduler": client.scheduler.address, "worker": worker, "nanny": machine["nanny"]}
+        addresses = {
+            "scheduler": client.scheduler.address,
+            "worker": worker,
+            "nanny": machine["nanny"],
+        }
         assert [at for at in addresses.values() if not at.startswith("tls://127.0.0.1:")] == []
         async with anyio.create_task_group() as group:
             for place, address in addresses.items():
-                group.start_soon(knock, f"{place}: its own", address, key.get_connection_args("client"))
+                group.start_soon(
+                    knock, f"{place}: its own", address, key.get_connection_args("client")
+                )
                 for name, (protocol, how) in strangers.items():
-                    group.start_soon(knock, f"{place}: {name}", address.replace("tls", protocol), how)
-    assert sorted(refused) == sorted(f"{place}: {name}" for place in addresses for name in strangers)
+                    group.start_soon(
+                        knock, f"{place}: {name}", address.replace("tls", protocol), how
+                    )
+    assert sorted(refused) == sorted(
+        f"{place}: {name}" for place in addresses for name in strangers
+    )
 
 
 @pytest.mark.long
@@ -285,5 +321,7 @@ def test_dask_is_imported_by_those_who_use_it(sorter: Sorter) -> None:
     code = f"import sys; from forge_cli.__main__ import main; main(); sys.exit({imported})"
     argv = [sys.executable, "-c", code, "batch", "worker.yaml", "items.jsonl"]
     env = {**os.environ, "FORGE_HOME": str(sorter.project.home)}
-    done = subprocess.run(argv, cwd=sorter.folder, env=env, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        argv, cwd=sorter.folder, env=env, capture_output=True, text=True, timeout=60, check=False
+    )
     assert (done.returncode, sorter.statuses()) == (0, {"a": "completed"}), done.stderr

@@ -19,7 +19,9 @@ TURN = 10
 CONCURRENCY = 6
 
 
-def lose_machines(sorter: Sorter, forge: "subprocess.Popen[str]", draw: random.Random, kills: int, each: int) -> str:
+def lose_machines(
+    sorter: Sorter, forge: "subprocess.Popen[str]", draw: random.Random, kills: int, each: int
+) -> str:
     """Kill a Dask worker that has worked on an item, each time so many items have ended; returns what was told."""
     watch = threading.Timer(150, forge.kill)
     watch.start()
@@ -30,7 +32,9 @@ def lose_machines(sorter: Sorter, forge: "subprocess.Popen[str]", draw: random.R
         finished += event["type"] == "itemFinished" and "retry_in" not in event
         if kills and finished >= each:
             kills, finished = kills - 1, 0
-            machines = sorted({file.read_text() for file in (sorter.folder / "seen").iterdir()} - {""})
+            machines = sorted(
+                {file.read_text() for file in (sorter.folder / "seen").iterdir()} - {""}
+            )
             with suppress(ProcessLookupError):  # one that was lost before
                 os.kill(int(draw.choice(machines)), signal.SIGKILL)
     assert forge.stderr
@@ -44,7 +48,12 @@ def lose_machines(sorter: Sorter, forge: "subprocess.Popen[str]", draw: random.R
 def answer_all(sorter: Sorter) -> int:
     waiting = json.loads(sorter.project.forge("approvals", "list", "--json").stdout)
     for row in waiting:
-        assert sorter.project.forge("approvals", "answer", row["session"], row["request"], "yes").returncode == 0
+        assert (
+            sorter.project.forge(
+                "approvals", "answer", row["session"], row["request"], "yes"
+            ).returncode
+            == 0
+        )
     return len(waiting)
 
 
@@ -56,7 +65,11 @@ def try_it(sorter: Sorter, number: int, kills: int, seed: int) -> None:
     budget = number * TURN // 4
     first = sorter.batch(*argv, "--max-tokens", str(budget))
     assert first.returncode == 5, first.stderr
-    spent = sum(line["result"]["usage"][name] for line in sorter.lines() for name in ("inputTokens", "outputTokens"))
+    spent = sum(
+        line["result"]["usage"][name]
+        for line in sorter.lines()
+        for name in ("inputTokens", "outputTokens")
+    )
     assert spent < budget + 4 * CONCURRENCY * TURN
     forge = sorter.start(*argv)
     try:
@@ -72,7 +85,9 @@ def try_it(sorter: Sorter, number: int, kills: int, seed: int) -> None:
         done = sorter.batch(*argv)
         code, told = done.returncode, done.stderr
     assert code == 0, told
-    completed = Counter(line["key"] for line in sorter.lines() if line["result"]["status"] == "completed")
+    completed = Counter(
+        line["key"] for line in sorter.lines() if line["result"]["status"] == "completed"
+    )
     assert completed == Counter(dict.fromkeys(items, 1))
     for name in ("notes.txt", "paid.txt"):
         assert max(Counter(sorter.effects(name)).values(), default=0) <= 1, name

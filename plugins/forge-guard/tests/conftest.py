@@ -26,7 +26,9 @@ class Machine:
 
     @property
     def env(self) -> dict[str, str]:
-        kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH", "LANG") if name in os.environ}
+        kept = {
+            name: os.environ[name] for name in ("PATH", "PYTHONPATH", "LANG") if name in os.environ
+        }
         own = {"HOME": str(self.home), "SHELL": "/bin/bash", "FORGE_GUARD_IDLE": "20"}
         return {**kept, **own, "CLAUDE_PROJECT_DIR": str(self.project), **self.extra}
 
@@ -59,7 +61,9 @@ class Machine:
     def policy(self) -> Path:
         return self.home / ".forge" / "guard.yaml"
 
-    def hook(self, tool: str, data: dict[str, Any], event: str = "PreToolUse", **env: str) -> tuple[int, str, str]:
+    def hook(
+        self, tool: str, data: dict[str, Any], event: str = "PreToolUse", **env: str
+    ) -> tuple[int, str, str]:
         """Run the command of the installed hook with this input."""
         settings = json.loads(self.settings(tool).read_text())
         line = settings["hooks"][event][0]["hooks"][0]["command"]
@@ -67,9 +71,10 @@ class Machine:
         return done.returncode, done.stdout, done.stderr
 
     def settings(self, tool: str) -> Path:
-        return self.project / {"claude": ".claude/settings.local.json", "codex": ".codex/hooks.json"}.get(
-            tool, f".{tool}/settings.json"
-        )
+        return self.project / {
+            "claude": ".claude/settings.local.json",
+            "codex": ".codex/hooks.json",
+        }.get(tool, f".{tool}/settings.json")
 
     def asked(self, name: str, given: dict[str, Any], **more: Any) -> dict[str, Any]:
         """What Claude Code gives its hook."""

@@ -33,16 +33,28 @@ class Script:
         if not (body.get("tools") or body.get("request", {}).get("tools")):
             return None
         self.seen.append(body)
-        made = len({part for part in json.dumps(body).split('"') if part.startswith("call-of-the-script-")})
+        made = len(
+            {part for part in json.dumps(body).split('"') if part.startswith("call-of-the-script-")}
+        )
         return self.calls[made] if made < len(self.calls) else None
 
 
 def _anthropic(call: Call | None, number: int, body: Any) -> Iterator[tuple[str, Any]]:
     usage = {"input_tokens": 1, "output_tokens": 1}
-    head = {"id": f"msg_{number}", "type": "message", "role": "assistant", "model": body.get("model", "m")}
+    head = {
+        "id": f"msg_{number}",
+        "type": "message",
+        "role": "assistant",
+        "model": body.get("model", "m"),
+    }
     yield "message_start", {"message": {**head, "content": [], "stop_reason": None, "usage": usage}}
     if call:
-        block = {"type": "tool_use", "id": f"call-of-the-script-{number}", "name": call[0], "input": {}}
+        block = {
+            "type": "tool_use",
+            "id": f"call-of-the-script-{number}",
+            "name": call[0],
+            "input": {},
+        }
         yield "content_block_start", {"index": 0, "content_block": block}
         delta: dict[str, Any] = {"type": "input_json_delta", "partial_json": json.dumps(call[1])}
     else:
@@ -56,13 +68,28 @@ def _anthropic(call: Call | None, number: int, body: Any) -> Iterator[tuple[str,
 
 
 def _responses(call: Call | None, number: int) -> Iterator[tuple[str, Any]]:
-    response: dict[str, Any] = {"id": f"resp_{number}", "object": "response", "status": "in_progress", "output": []}
+    response: dict[str, Any] = {
+        "id": f"resp_{number}",
+        "object": "response",
+        "status": "in_progress",
+        "output": [],
+    }
     yield "response.created", {"response": response}
     call_id = f"call-of-the-script-{number}"
     if call and "input" in call[1] and call[0] == "apply_patch":
-        item: dict[str, Any] = {"type": "custom_tool_call", "call_id": call_id, "name": call[0], **call[1]}
+        item: dict[str, Any] = {
+            "type": "custom_tool_call",
+            "call_id": call_id,
+            "name": call[0],
+            **call[1],
+        }
     elif call:
-        item = {"type": "function_call", "call_id": call_id, "name": call[0], "arguments": json.dumps(call[1])}
+        item = {
+            "type": "function_call",
+            "call_id": call_id,
+            "name": call[0],
+            "arguments": json.dumps(call[1]),
+        }
     else:
         content = [{"type": "output_text", "text": "Done.", "annotations": []}]
         item = {"type": "message", "role": "assistant", "content": content}
@@ -70,14 +97,22 @@ def _responses(call: Call | None, number: int) -> Iterator[tuple[str, Any]]:
     yield "response.output_item.added", {"output_index": 0, "item": item}
     yield "response.output_item.done", {"output_index": 0, "item": item}
     usage = {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}
-    yield "response.completed", {"response": {**response, "status": "completed", "output": [item], "usage": usage}}
+    yield (
+        "response.completed",
+        {"response": {**response, "status": "completed", "output": [item], "usage": usage}},
+    )
 
 
 def _completions(call: Call | None, number: int) -> Iterator[Any]:
     head = {"id": f"c{number}", "object": "chat.completion.chunk", "created": 1, "model": "m"}
     if call:
         function = {"name": call[0], "arguments": json.dumps(call[1])}
-        made = {"index": 0, "id": f"call-of-the-script-{number}", "type": "function", "function": function}
+        made = {
+            "index": 0,
+            "id": f"call-of-the-script-{number}",
+            "type": "function",
+            "function": function,
+        }
         delta: dict[str, Any] = {"role": "assistant", "tool_calls": [made]}
     else:
         delta = {"role": "assistant", "content": "Done."}
@@ -87,9 +122,17 @@ def _completions(call: Call | None, number: int) -> Iterator[Any]:
 
 
 def _gemini(call: Call | None, number: int) -> Iterator[Any]:
-    made = {"functionCall": {"id": f"call-of-the-script-{number}", "name": call[0], "args": call[1]}} if call else {}
+    made = (
+        {"functionCall": {"id": f"call-of-the-script-{number}", "name": call[0], "args": call[1]}}
+        if call
+        else {}
+    )
     part = made or {"text": "Done."}
-    yield {"candidates": [{"index": 0, "content": {"role": "model", "parts": [part]}, "finishReason": "STOP"}]}
+    yield {
+        "candidates": [
+            {"index": 0, "content": {"role": "model", "parts": [part]}, "finishReason": "STOP"}
+        ]
+    }
 
 
 def _stream(path: str, body: Any, script: Script) -> Iterator[str]:
@@ -116,7 +159,9 @@ def serving(*calls: Call) -> Iterator[Script]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers.get("content-length") or 0)) or b"{}")
+            body = json.loads(
+                self.rfile.read(int(self.headers.get("content-length") or 0)) or b"{}"
+            )
             said = "".join(_stream(self.path, body, script))
             streamed = bool(said) and not self.path.endswith(("count_tokens", ":generateContent"))
             if not streamed:

@@ -40,15 +40,29 @@ SHOWS_NOTHING = [
 def test_of_reading_only_plain_forms_are_allowed(machine: Machine, isolation: str) -> None:
     """A tool runs its commands itself, so that nothing holds them to reading, whatever the policy says."""
     machine.guard("install", "claude", "--project")
-    machine.policy.write_text(machine.policy.read_text().replace("isolation: off", f"isolation: {isolation}"))
+    machine.policy.write_text(
+        machine.policy.read_text().replace("isolation: off", f"isolation: {isolation}")
+    )
     (machine.project / "sub").mkdir()
     (machine.project / "sub/.env").write_text("KEY=1\n")
     (machine.project / ".ignore").write_text("!.env*\n")
     os.symlink("sub/.env", machine.project / "visible.txt")
     asking = [
-        *("node --version", "cargo version", "env", "go list -m x@latest", "diff -rN sub src", "rg -0uu KEY", "rg KEY"),
+        *(
+            "node --version",
+            "cargo version",
+            "env",
+            "go list -m x@latest",
+            "diff -rN sub src",
+            "rg -0uu KEY",
+            "rg KEY",
+        ),
         *("rg -L KEY", "rg -l KEY | xargs cat", "grep -R KEY .", "cat visible.txt", "cat vis*"),
-        *("find . -name sub | xargs rg -uu KEY", "find . -name 'v*' -exec cat {} +", "cat $(git ls-files)"),
+        *(
+            "find . -name sub | xargs rg -uu KEY",
+            "find . -name 'v*' -exec cat {} +",
+            "cat $(git ls-files)",
+        ),
     ]
     free = ["cat a.txt", "head -1 *.py", "git status", "ls -la | head -3", "ps aux"]
     answers = {line: machine.claude("Bash", {"command": line})[0] for line in (*asking, *free)}
@@ -63,11 +77,19 @@ def test_every_kind_of_call_gets_its_answer(machine: Machine) -> None:
         ("Bash", {"command": "git status"}, "allow", "guard.yaml:"),
         ("Bash", {"command": "git log --output=x"}, "ask", "--output=x writes"),
         ("Bash", {"command": "sudo ls"}, "deny", "toolsets.shell.rules[2]"),
-        *(("Bash", {"command": line}, "ask", "what your environment holds") for line in SHOWS_ENVIRONMENT),
+        *(
+            ("Bash", {"command": line}, "ask", "what your environment holds")
+            for line in SHOWS_ENVIRONMENT
+        ),
         *(("Bash", {"command": line}, "ask", "") for line in NOT_COVERED),
         *(("Bash", {"command": line}, "allow", "") for line in SHOWS_NOTHING),
         ("Bash", {"command": 5}, "ask", "'command' is not a text"),
-        ("Bash", {"command": "git status", "dangerouslyDisableSandbox": True}, "ask", "leave the sandbox of claude"),
+        (
+            "Bash",
+            {"command": "git status", "dangerouslyDisableSandbox": True},
+            "ask",
+            "leave the sandbox of claude",
+        ),
         ("Bash", {"command": "sudo ls", "dangerouslyDisableSandbox": True}, "deny", "sudo"),
         ("Monitor", {"command": "sudo ls"}, "deny", "sudo"),
         ("Monitor", {"ws": {"url": "wss://example.org"}}, "ask", "host cannot be told"),
@@ -77,7 +99,12 @@ def test_every_kind_of_call_gets_its_answer(machine: Machine) -> None:
         ("Read", {"file_path": "/project/a.txt"}, "ask", "is in no zone"),
         ("Read", {"file_path": "~/b.txt"}, "ask", "may mean a home"),
         ("Write", {"file_path": file, "content": "x"}, "allow", "pre-approves write"),
-        ("Write", {"file_path": f"{machine.project}/.git/config", "content": "x"}, "ask", "protected name"),
+        (
+            "Write",
+            {"file_path": f"{machine.project}/.git/config", "content": "x"},
+            "ask",
+            "protected name",
+        ),
         (
             "Edit",
             {"file_path": str(machine.settings("claude")), "new_string": ""},
@@ -85,14 +112,24 @@ def test_every_kind_of_call_gets_its_answer(machine: Machine) -> None:
             "'.claude' is a protected",
         ),
         ("Edit", {"file_path": str(machine.policy), "new_string": ""}, "ask", "is in no zone"),
-        ("MultiEdit", {"file_path": file, "edits": [{"new_string": "x"}]}, "allow", "pre-approves write"),
+        (
+            "MultiEdit",
+            {"file_path": file, "edits": [{"new_string": "x"}]},
+            "allow",
+            "pre-approves write",
+        ),
         ("NotebookEdit", {"notebook_path": outside, "new_source": "x"}, "ask", "is in no zone"),
         ("Glob", {"pattern": "**/*.py"}, "allow", "inside zone"),
         ("Glob", {"pattern": "/etc/*"}, "ask", "is in no zone"),
         ("Glob", {"pattern": "*/../../*"}, "ask", "leads out"),
         ("Grep", {"pattern": "x"}, "allow", "inside zone"),
         ("Grep", {"pattern": "x", "path": ".env"}, "ask", ".env"),
-        ("WebFetch", {"url": "https://docs.python.org/3/", "prompt": "x"}, "ask", "nothing is said of docs.python.org"),
+        (
+            "WebFetch",
+            {"url": "https://docs.python.org/3/", "prompt": "x"},
+            "ask",
+            "nothing is said of docs.python.org",
+        ),
         ("WebSearch", {"query": "x"}, "ask", ""),
         ("mcp__github__get_me", {}, "ask", "nothing is said of github/get_me"),
         ("TodoWrite", {"todos": []}, None, ""),
@@ -106,7 +143,9 @@ def test_every_kind_of_call_gets_its_answer(machine: Machine) -> None:
     assert failures == []
 
 
-def test_commands_ask_where_files_were_written_that_git_takes_for_a_repository(machine: Machine) -> None:
+def test_commands_ask_where_files_were_written_that_git_takes_for_a_repository(
+    machine: Machine,
+) -> None:
     machine.guard("install", "claude", "--project")
     for name in ("HEAD", "objects/x"):
         file = str(machine.project / name)
@@ -137,5 +176,8 @@ def test_files_are_found_through_a_link_to_the_project(machine: Machine) -> None
         (f"{link}/~/b.txt", "allow"),
         ("a.txt", "allow"),
     ]
-    said = [(path, machine.claude("Read", {"file_path": path}, cwd=str(link))[0]) for path, _ in expected]
+    said = [
+        (path, machine.claude("Read", {"file_path": path}, cwd=str(link))[0])
+        for path, _ in expected
+    ]
     assert said == expected

@@ -28,7 +28,9 @@ def guarded(machine: Machine) -> Machine:
 
 def test_codex(guarded: Machine) -> None:
     transcript = guarded.home / "rollout.jsonl"
-    transcript.write_text(json.dumps({"type": "session_meta", "payload": {"cwd": str(guarded.project)}}) + "\n{}\n")
+    transcript.write_text(
+        json.dumps({"type": "session_meta", "payload": {"cwd": str(guarded.project)}}) + "\n{}\n"
+    )
 
     def ask(name: str, given: Any, event: str = "PreToolUse", **more: Any) -> Any:
         data = {
@@ -52,19 +54,31 @@ def test_codex(guarded: Machine) -> None:
         return str(said["permissionDecisionReason"])
 
     assert ask("Bash", {"command": "git status"}) is None
-    assert ask("Bash", {"command": "git status"}, "PermissionRequest")["decision"] == {"behavior": "allow"}
-    assert ask("Bash", {"command": "sudo ls"}, "PermissionRequest")["decision"]["behavior"] == "deny"
+    assert ask("Bash", {"command": "git status"}, "PermissionRequest")["decision"] == {
+        "behavior": "allow"
+    }
+    assert (
+        ask("Bash", {"command": "sudo ls"}, "PermissionRequest")["decision"]["behavior"] == "deny"
+    )
     assert "codex cannot ask about it" in refused(ask("Bash", {"command": "git commit -m x"}))
     assert "matches the blocked rule 'sudo'" in refused(ask("Bash", {"command": "sudo ls"}))
-    assert "cd may leave the working directory" in refused(ask("Bash", {"command": "ls"}, cwd="/etc"))
-    assert "cannot be found" in refused(ask("Bash", {"command": "ls"}, cwd="/etc", transcript_path=None))
+    assert "cd may leave the working directory" in refused(
+        ask("Bash", {"command": "ls"}, cwd="/etc")
+    )
+    assert "cannot be found" in refused(
+        ask("Bash", {"command": "ls"}, cwd="/etc", transcript_path=None)
+    )
     assert "is not known here" in refused(ask("spawn_everything", {}))
     patch = "*** Begin Patch\n*** Add File: {}\n+hi\n*** End Patch\n"
     assert ask("apply_patch", {"command": patch.format("new.txt")}) is None
-    assert "protected name" in refused(ask("apply_patch", {"command": patch.format(".git/hooks/new")}))
+    assert "protected name" in refused(
+        ask("apply_patch", {"command": patch.format(".git/hooks/new")})
+    )
     assert "is in no zone" in refused(ask("apply_patch", {"command": patch.format("../new.txt")}))
     for path in ("/etc/new.txt", "/project/new.txt", "~/new.txt"):
-        assert "begin in the project's folder" in refused(ask("apply_patch", {"command": patch.format(path)}))
+        assert "begin in the project's folder" in refused(
+            ask("apply_patch", {"command": patch.format(path)})
+        )
     assert ask("mcp__github__get_me", {}) is None
     assert "github/delete_*" in refused(ask("mcp__github__delete_repo", {}))
     assert ask("update_plan", {}) is None
@@ -81,12 +95,22 @@ def test_gemini(guarded: Machine) -> None:
         ("read_many_files", {"include": ["src/*.py", "a.txt"]}, "allow", ""),
         ("read_many_files", {"include": ["/etc/*"]}, "deny", "is in no zone"),
         ("write_file", {"file_path": "b.txt", "content": "hi"}, "allow", ""),
-        ("replace", {"file_path": ".env", "old_string": "a", "new_string": "b", "instruction": "x"}, "deny", ".env"),
+        (
+            "replace",
+            {"file_path": ".env", "old_string": "a", "new_string": "b", "instruction": "x"},
+            "deny",
+            ".env",
+        ),
         ("grep_search", {"pattern": "x"}, "allow", ""),
         ("glob", {"pattern": "*"}, "allow", ""),
         ("list_directory", {"dir_path": "."}, "allow", ""),
         ("web_fetch", {"prompt": "get https://docs.python.org/3/ now"}, "allow", ""),
-        ("web_fetch", {"prompt": "get https://docs.python.org/ and https://evil.example.com/"}, "deny", "evil"),
+        (
+            "web_fetch",
+            {"prompt": "get https://docs.python.org/ and https://evil.example.com/"},
+            "deny",
+            "evil",
+        ),
         ("web_fetch", {"prompt": "get ftp://docs.python.org/"}, "deny", "host cannot be told"),
         ("save_memory", {"fact": "x"}, "deny", "is not known here"),
     ]
@@ -119,11 +143,21 @@ def test_opencode(guarded: Machine) -> None:
         ("bash", {"command": "git commit -m x"}, 2, "opencode cannot ask about it"),
         ("read", {"filePath": f"{guarded.project}/a.txt"}, 0, ""),
         ("write", {"filePath": "/etc/b.txt", "content": "hi"}, 2, "is in no zone"),
-        ("edit", {"filePath": f"{guarded.project}/.git/config", "oldString": "a", "newString": "b"}, 2, "protected"),
+        (
+            "edit",
+            {"filePath": f"{guarded.project}/.git/config", "oldString": "a", "newString": "b"},
+            2,
+            "protected",
+        ),
         ("glob", {"pattern": "*"}, 0, ""),
         ("grep", {"pattern": "x"}, 0, ""),
         ("webfetch", {"url": "https://docs.python.org/", "format": "text"}, 0, ""),
-        ("webfetch", {"url": "https://evil.example.com\\@docs.python.org/"}, 2, "host cannot be told"),
+        (
+            "webfetch",
+            {"url": "https://evil.example.com\\@docs.python.org/"},
+            2,
+            "host cannot be told",
+        ),
         ("webfetch", {"url": "https://docs.python.org.evil.org/"}, 2, "nothing is said"),
         ("todowrite", {"todos": []}, 0, ""),
         ("github_get_me", {}, 0, ""),

@@ -34,7 +34,11 @@ def _claude(machine: Machine, script: Script) -> list[str]:
     rules = {"permissions": {"allow": ["Bash(git:*)", "Read", "Edit", "Write"]}}
     (machine.project / ".claude").mkdir()
     (machine.project / ".claude/settings.local.json").write_text(json.dumps(rules, indent=2))
-    machine.extra = {"ANTHROPIC_BASE_URL": script.url, "ANTHROPIC_API_KEY": "sk-x", "DISABLE_AUTOUPDATER": "1"}
+    machine.extra = {
+        "ANTHROPIC_BASE_URL": script.url,
+        "ANTHROPIC_API_KEY": "sk-x",
+        "DISABLE_AUTOUPDATER": "1",
+    }
     return ["claude", "-p", "do it", "--permission-mode", "acceptEdits"]
 
 
@@ -49,7 +53,9 @@ def _codex(machine: Machine, script: Script) -> list[str]:
 
 
 def _gemini(machine: Machine, script: Script) -> list[str]:
-    settings = {"security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": False}}}
+    settings = {
+        "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": False}}
+    }
     (machine.home / ".gemini").mkdir()
     (machine.home / ".gemini/settings.json").write_text(json.dumps(settings))
     machine.extra = {"GOOGLE_GEMINI_BASE_URL": script.url, "GEMINI_API_KEY": "x"}
@@ -59,7 +65,12 @@ def _gemini(machine: Machine, script: Script) -> list[str]:
 def _opencode(machine: Machine, script: Script) -> list[str]:
     options = {"baseURL": f"{script.url}/v1", "apiKey": "x"}
     model = {"name": "m", "tool_call": True, "limit": {"context": 100_000, "output": 1000}}
-    provider = {"npm": "@ai-sdk/openai-compatible", "name": "script", "options": options, "models": {"m": model}}
+    provider = {
+        "npm": "@ai-sdk/openai-compatible",
+        "name": "script",
+        "options": options,
+        "models": {"m": model},
+    }
     config = {"provider": {"script": provider}, "permission": {"*": "allow"}, "autoupdate": False}
     (machine.project / "opencode.json").write_text(json.dumps(config))
     return ["opencode", "run", "do it", "-m", "script/m"]

@@ -40,8 +40,15 @@ def test_one_process_answers_and_puts_every_decision_on_record(guarded: Machine)
     for command in ("git status", "git commit -m x", "sudo ls"):
         guarded.claude("Bash", {"command": command})
     guarded.claude("NewTool", {"a": 1})
-    guarded.claude("Bash", {"command": "git commit -m x"}, hook_event_name="PostToolUse", tool_response={})
-    guarded.claude("Bash", {"command": "git tag x"}, hook_event_name="PostToolUse", permission_mode="bypassPermissions")
+    guarded.claude(
+        "Bash", {"command": "git commit -m x"}, hook_event_name="PostToolUse", tool_response={}
+    )
+    guarded.claude(
+        "Bash",
+        {"command": "git tag x"},
+        hook_event_name="PostToolUse",
+        permission_mode="bypassPermissions",
+    )
     (process,) = residents(guarded.home)
     folder = guarded.home / ".forge" / "guard"
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
@@ -49,7 +56,12 @@ def test_one_process_answers_and_puts_every_decision_on_record(guarded: Machine)
     os.kill(process, signal.SIGTERM)
     until(lambda: not list(folder.glob("*.sock")), "the resident gate does not end")
     (row,) = json.loads(guarded.forge("sessions", "list", "--all", "--worker", "guard", "--json"))
-    assert (row["status"], row["toolCalls"], row["title"], row["model"]) == ("completed", 5, "claude", "other tools")
+    assert (row["status"], row["toolCalls"], row["title"], row["model"]) == (
+        "completed",
+        5,
+        "claude",
+        "other tools",
+    )
     assert "ok, " in guarded.forge("sessions", "verify", row["session"])
     assert "git commit -m x" in guarded.forge("sessions", "search", "git commit")
     suggested = guarded.forge("approvals", "suggest")
@@ -79,7 +91,9 @@ def test_a_lock_that_an_organisation_requires_holds_here(guarded: Machine) -> No
 def test_a_changed_policy_counts_at_once(guarded: Machine) -> None:
     assert guarded.claude("Bash", {"command": "git commit -m x"})[0] == "ask"
     policy = guarded.policy.read_text()
-    guarded.policy.write_text(policy.replace("pattern: git push, approval: ask", "pattern: git, approval: blocked"))
+    guarded.policy.write_text(
+        policy.replace("pattern: git push, approval: ask", "pattern: git, approval: blocked")
+    )
     assert guarded.claude("Bash", {"command": "git commit -m x"})[0] == "deny"
     guarded.policy.write_text("name: guard\nnonsense: 1\n")
     decision, reason = guarded.claude("Bash", {"command": "git status"})
@@ -109,7 +123,10 @@ def test_without_it_the_answer_is_the_same(guarded: Machine) -> None:
     assert guarded.claude("Bash", {"command": "git status"})[0] == "allow"
     assert guarded.claude("Bash", {"command": "sudo ls"})[0] == "deny"
     assert list(folder.iterdir()) == []
-    assert len(json.loads(guarded.forge("sessions", "list", "--all", "--worker", "guard", "--json"))) == 2
+    assert (
+        len(json.loads(guarded.forge("sessions", "list", "--all", "--worker", "guard", "--json")))
+        == 2
+    )
 
 
 @pytest.mark.long
@@ -143,9 +160,20 @@ def test_nobody_gets_an_allow_where_forge_cannot_be_started(guarded: Machine) ->
 @pytest.mark.long
 def test_an_input_that_is_none_asks(guarded: Machine) -> None:
     failures = []
-    for text in ("", "{", "[]", "7", '{"tool_name": "Bash"}', '{"hook_event_name": "PreToolUse", "cwd": "x"}'):
+    for text in (
+        "",
+        "{",
+        "[]",
+        "7",
+        '{"tool_name": "Bash"}',
+        '{"hook_event_name": "PreToolUse", "cwd": "x"}',
+    ):
         done = guarded.run("forge", "guard", "check", "claude", text=text)
-        said = json.loads(done.stdout)["hookSpecificOutput"]["permissionDecision"] if done.stdout else None
+        said = (
+            json.loads(done.stdout)["hookSpecificOutput"]["permissionDecision"]
+            if done.stdout
+            else None
+        )
         if (done.returncode, said) != (0, "ask"):
             failures.append((text, done))
     assert failures == []
@@ -169,7 +197,9 @@ def test_commands_are_judged_where_they_run(guarded: Machine) -> None:
     below, outside = str(guarded.project / "src"), str(guarded.home)
     decision, reason = guarded.claude("Bash", {"command": "git status"}, cwd=below)
     assert (decision, "a folder whose files are written without asking" in reason) == ("ask", True)
-    guarded.policy.write_text(guarded.policy.read_text().replace("write: preApproved", "write: ask"))
+    guarded.policy.write_text(
+        guarded.policy.read_text().replace("write: preApproved", "write: ask")
+    )
     assert guarded.claude("Bash", {"command": "git status"}, cwd=below)[0] == "allow"
     assert guarded.claude("Bash", {"command": "cat a.txt"}, cwd=below)[0] == "allow"
     assert guarded.claude("Bash", {"command": "cat ../../b.txt"}, cwd=below)[0] == "ask"

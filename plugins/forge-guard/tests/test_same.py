@@ -29,7 +29,9 @@ def paths() -> list[str]:
 async def decided(machine: Machine, asked: list[dict[str, Any]]) -> list[tuple[str, str]]:
     gates = Gates()
     try:
-        said = [await answer("claude", json.dumps(each), machine.env, gates.judge) for each in asked]
+        said = [
+            await answer("claude", json.dumps(each), machine.env, gates.judge) for each in asked
+        ]
     finally:
         await gates.aclose()
     found = [json.loads(each.out)["hookSpecificOutput"] for each in said]
@@ -43,11 +45,19 @@ def test_it_says_what_forge_approve_says(machine: Machine, monkeypatch: pytest.M
     calls = [("shell", {"command": line}) for line in commands()]
     calls += [("read_file", {"path": path}) for path in paths()]
     calls += [("write_file", {"path": path, "content": "x"}) for path in paths()]
-    asked = [machine.asked("Bash", {"command": given["command"]}) for name, given in calls if name == "shell"]
+    asked = [
+        machine.asked("Bash", {"command": given["command"]})
+        for name, given in calls
+        if name == "shell"
+    ]
     for name, given in calls[len(asked) :]:
-        path = given["path"] if given["path"].startswith("~") else f"{machine.project}/{given['path']}"
+        path = (
+            given["path"] if given["path"].startswith("~") else f"{machine.project}/{given['path']}"
+        )
         more = {"content": "x"} if name == "write_file" else {}
-        asked.append(machine.asked("Read" if name == "read_file" else "Write", {"file_path": path, **more}))
+        asked.append(
+            machine.asked("Read" if name == "read_file" else "Write", {"file_path": path, **more})
+        )
     batch = "".join(json.dumps({"tool": name, "input": given}) + "\n" for name, given in calls)
     told = machine.run("forge", "approve", str(machine.policy), "--batch", "-", text=batch).stdout
     expected = [json.loads(line) for line in told.splitlines()]
@@ -56,7 +66,8 @@ def test_it_says_what_forge_approve_says(machine: Machine, monkeypatch: pytest.M
     failures = [
         (call, verdict["verdict"], verdict["reason"], decision, reason)
         for call, verdict, (decision, reason) in zip(calls, expected, said, strict=True)
-        if decision != MEANS[verdict["verdict"]] or (verdict["where"] and verdict["where"] not in reason)
+        if decision != MEANS[verdict["verdict"]]
+        or (verdict["where"] and verdict["where"] not in reason)
     ]
     assert failures == []
     assert {decision for decision, _ in said} == {"allow", "ask", "deny"}

@@ -34,7 +34,9 @@ def test_what_is_put_in_comes_out_and_leaves_the_text_as_it_was() -> None:
         if {**after, "hooks": 0} != {**before, "hooks": 0}:
             failures.append(("something else changed", text, made))
         left = without_entries(made, ("hooks", "PreToolUse"), lambda entry: entry == OURS)
-        if left.replace("\n", "").replace(" ", "") != (text or "{}").replace("\n", "").replace(" ", ""):
+        if left.replace("\n", "").replace(" ", "") != (text or "{}").replace("\n", "").replace(
+            " ", ""
+        ):
             failures.append(("not as before", text, left))
         if before and left != text:
             failures.append(("not the same text", text, left))
@@ -46,7 +48,9 @@ def test_ours_goes_wherever_it_stands() -> None:
     left = without_entries(text, ("hooks", "E"), lambda entry: entry == OURS)
     assert json.loads(left) == {"hooks": {"E": [{"a": 1}, {"b": 2}]}, "z": 1}
     only = json.dumps({"hooks": {"E": [OURS]}, "z": 1})
-    assert json.loads(without_entries(only, ("hooks", "E"), lambda entry: entry == OURS)) == {"z": 1}
+    assert json.loads(without_entries(only, ("hooks", "E"), lambda entry: entry == OURS)) == {
+        "z": 1
+    }
 
 
 def test_an_installation_is_shown_and_removed_without_a_trace(machine: Machine) -> None:
@@ -59,10 +63,18 @@ def test_an_installation_is_shown_and_removed_without_a_trace(machine: Machine) 
     for tool in tools:
         shown = machine.guard("install", tool, "--project")
         assert "\n+" in shown
-        assert not [line for line in shown.splitlines() if line.startswith("-") and not line.startswith("---")][1:]
+        assert not [
+            line
+            for line in shown.splitlines()
+            if line.startswith("-") and not line.startswith("---")
+        ][1:]
     assert "asks forge already" in machine.guard("install", "claude", "--project")
     stands = [line.split()[:3] for line in machine.guard("status").splitlines()[1:]]
-    assert stands == [[tool, place, says] for tool in tools for place, says in (("user", "-"), ("project", "asks"))]
+    assert stands == [
+        [tool, place, says]
+        for tool in tools
+        for place, says in (("user", "-"), ("project", "asks"))
+    ]
     for tool in tools:
         machine.guard("uninstall", tool, "--project")
     assert "does not ask forge" in machine.guard("uninstall", "claude", "--project")
@@ -115,7 +127,9 @@ def test_on_a_terminal_nothing_is_written_without_a_yes(machine: Machine) -> Non
     stories = {("n\r",): 1, ("\r",): 1, ("\x03",): 130, ("y\r", "n\r"): 1, ("y\r",): 0}
     for answers, code in stories.items():
         command = ["guard", "install", "claude", "--project"]
-        terminal = pexpect.spawn("forge", command, env=machine.env, cwd=str(machine.project), timeout=LIMIT)
+        terminal = pexpect.spawn(
+            "forge", command, env=machine.env, cwd=str(machine.project), timeout=LIMIT
+        )
         for keys in answers:
             terminal.expect_exact("Write it?")
             terminal.send(keys)
@@ -144,7 +158,9 @@ def test_settings_that_cannot_be_read_stay_as_they_are(machine: Machine) -> None
 
 
 @pytest.mark.long
-def test_a_policy_that_is_there_stays_and_one_that_is_broken_is_told(machine: Machine, tmp_path: Path) -> None:
+def test_a_policy_that_is_there_stays_and_one_that_is_broken_is_told(
+    machine: Machine, tmp_path: Path
+) -> None:
     machine.policy.parent.mkdir()
     machine.policy.write_text("name: guard\nnonsense: 1\n")
     done = machine.run("forge", "guard", "install", "claude", "--project")

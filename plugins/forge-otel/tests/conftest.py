@@ -103,7 +103,9 @@ class Collector:
             self.came.set()
         else:
             for metrics in ExportMetricsServiceRequest.FromString(body).resource_metrics:
-                for metric in (metric for scope in metrics.scope_metrics for metric in scope.metrics):
+                for metric in (
+                    metric for scope in metrics.scope_metrics for metric in scope.metrics
+                ):
                     for point in metric.sum.data_points:
                         told = attributes(point)
                         kind = told.get("gen_ai.token.type") or told.get("gen_ai.tool.name") or ""
@@ -141,7 +143,9 @@ def listening(collector: Collector, answer: Callable[[], int] = lambda: 200) -> 
             body = self.rfile.read(int(self.headers["content-length"]))
             status = answer()
             if status == 200:
-                collector.take(self.path, body, {key.lower(): value for key, value in self.headers.items()})
+                collector.take(
+                    self.path, body, {key.lower(): value for key, value in self.headers.items()}
+                )
             self.send_response(status)
             self.end_headers()
 
@@ -169,7 +173,12 @@ def make_project(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     for name in ("CI", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
     project = Project(folder / "work")
-    for name, text in {"counting.py": MODEL, "tools.py": TOOLS, "boss.yaml": BOSS, "helper.yaml": HELPER}.items():
+    for name, text in {
+        "counting.py": MODEL,
+        "tools.py": TOOLS,
+        "boss.yaml": BOSS,
+        "helper.yaml": HELPER,
+    }.items():
         project.write(name, text)
     project.home.mkdir()
     (project.home / "config.yaml").write_text(CONFIG)

@@ -38,7 +38,11 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Collector, s
     """What a collector got of one run, and the id of its session."""
     with pytest.MonkeyPatch.context() as patch, listening(Collector()) as collector:
         project = make_project(tmp_path_factory.mktemp("ran"), patch)
-        env = settings(collector, OTEL_RESOURCE_ATTRIBUTES="team=desk", OTEL_EXPORTER_OTLP_HEADERS="x-tenant=one")
+        env = settings(
+            collector,
+            OTEL_RESOURCE_ATTRIBUTES="team=desk",
+            OTEL_EXPORTER_OTLP_HEADERS="x-tenant=one",
+        )
         done = run(project, env)
         assert (done.returncode, done.stdout, done.stderr) == (0, "The answer is RUBY.\n", "")
         (log,) = project.home.glob("sessions/*.jsonl")
@@ -70,7 +74,10 @@ def test_the_spans_of_a_run(ran: tuple[Collector, str]) -> None:
         "gen_ai.conversation.id": session,
     }
     tokens = {"gen_ai.usage.input_tokens": 15, "gen_ai.usage.output_tokens": 5}
-    tokens |= {"gen_ai.usage.cache_read.input_tokens": 3, "gen_ai.usage.cache_creation.input_tokens": 2}
+    tokens |= {
+        "gen_ai.usage.cache_read.input_tokens": 3,
+        "gen_ai.usage.cache_creation.input_tokens": 2,
+    }
     assert attributes(chat) == {
         "gen_ai.operation.name": "chat",
         **common,
@@ -98,7 +105,9 @@ def test_the_spans_of_a_run(ran: tuple[Collector, str]) -> None:
     assert (rm.status.code, attributes(rm)["error.type"]) == (ERROR, "blocked")
 
 
-def test_every_decision_is_an_event_and_questions_and_tokens_are_counted(ran: tuple[Collector, str]) -> None:
+def test_every_decision_is_an_event_and_questions_and_tokens_are_counted(
+    ran: tuple[Collector, str],
+) -> None:
     collector, _ = ran
     told = collector.decisions()
     assert told.keys() == {f"execute_tool {name}" for name in ("echo", "helper", "rm", "ask_me")}
@@ -106,7 +115,11 @@ def test_every_decision_is_an_event_and_questions_and_tokens_are_counted(ran: tu
     assert (rm["forge.verdict"], rm["forge.approved"], rm["forge.by"]) == ("blocked", False, "rule")
     assert rm["forge.rule"] == "toolsets.custom.approval.tools.rm"
     assert rm["forge.where"].endswith("helper.yaml:6:76")
-    assert (asked["forge.verdict"], asked["forge.approved"], asked["forge.by"]) == ("ask", False, "headless")
+    assert (asked["forge.verdict"], asked["forge.approved"], asked["forge.by"]) == (
+        "ask",
+        False,
+        "headless",
+    )
     prints = [decision["forge.fingerprint"] for decision in told.values()]
     assert len(set(prints)) == 4
     assert all(len(each) == 64 for each in prints)
@@ -142,7 +155,10 @@ def test_content_is_told_only_where_it_is_wanted_and_never_a_secret(
         {"role": "user", "parts": [{"type": "text", "content": "Find the PEARL."}]}
     ]
     (answer,) = json.loads(attributes(last)["gen_ai.output.messages"])
-    assert answer == {"role": "assistant", "parts": [{"type": "text", "content": "The answer is RUBY."}]}
+    assert answer == {
+        "role": "assistant",
+        "parts": [{"type": "text", "content": "The answer is RUBY."}],
+    }
     (echo,) = collector.named("execute_tool echo")
     assert json.loads(attributes(echo)["gen_ai.tool.call.arguments"]) == {"text": "SESAME"}
     assert "SESAME[redacted:SOME_API_KEY]" in attributes(echo)["gen_ai.tool.call.result"]
@@ -157,15 +173,25 @@ def exit_delay(stdout: str, ended: float) -> float:
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("state", ["down", "500", "503", "hangs"])
-def test_a_collector_that_does_not_answer_costs_a_run_nothing(observed: Project, state: str) -> None:
+def test_a_collector_that_does_not_answer_costs_a_run_nothing(
+    observed: Project, state: str
+) -> None:
     hanging: Any = lambda: time.sleep(60) or 200  # noqa: E731
-    with listening(Collector(), {"hangs": hanging, "500": lambda: 500, "503": lambda: 503}.get(state, hanging)) as made:
+    with listening(
+        Collector(), {"hangs": hanging, "500": lambda: 500, "503": lambda: 503}.get(state, hanging)
+    ) as made:
         url = "http://127.0.0.1:9" if state == "down" else made.url
         done = run(observed, {"OTEL_EXPORTER_OTLP_ENDPOINT": url}, "--output-format", "stream-json")
         ended = time.time()
     assert done.returncode == 0
-    assert exit_delay(done.stdout, ended) < FLUSH_LIMIT + 5  # OpenTelemetry itself would try for 10 seconds
-    said = {"down": "it cannot be reached", "hangs": "it was too slow", "500": "it answered 500 Internal Server Error"}
+    assert (
+        exit_delay(done.stdout, ended) < FLUSH_LIMIT + 5
+    )  # OpenTelemetry itself would try for 10 seconds
+    said = {
+        "down": "it cannot be reached",
+        "hangs": "it was too slow",
+        "500": "it answered 500 Internal Server Error",
+    }
     why = said.get(state, "it answered 503 Service Unavailable")
     assert done.stderr == f"forge-otel: 10 of 10 spans did not reach {url}/v1/traces: {why}\n"
 
@@ -177,7 +203,14 @@ def lines(calls: int) -> list[dict[str, Any]]:
     for number in range(calls):
         call = {**common, "toolCallId": str(number), "toolName": "look"}
         made.append({**call, "type": "toolStarted", "args": {}})
-        made.append({**call, "type": "toolResult", "status": "success", "value": {"kind": "text", "content": ""}})
+        made.append(
+            {
+                **call,
+                "type": "toolResult",
+                "status": "success",
+                "value": {"kind": "text", "content": ""},
+            }
+        )
     return [*made, {**common, "type": "sessionEnd", "result": {"status": "completed"}}]
 
 
@@ -191,14 +224,18 @@ def test_what_a_full_queue_drops_is_counted_and_nobody_waits(
         return 200 if goes_on.wait(60) else 500
 
     with listening(Collector(), answer) as collector:
-        for name, value in settings(collector, OTEL_BSP_MAX_QUEUE_SIZE="2", OTEL_BSP_MAX_EXPORT_BATCH_SIZE="1").items():
+        for name, value in settings(
+            collector, OTEL_BSP_MAX_QUEUE_SIZE="2", OTEL_BSP_MAX_EXPORT_BATCH_SIZE="1"
+        ).items():
             monkeypatch.setenv(name, value)
         delivery = Delivery()
         telemetry = Telemetry(delivery, content=False)
         first, *rest = lines(100)
         said = [telemetry.take(line) for line in (first, *rest[:2])]
         assert begun.wait(30)
-        said += [telemetry.take(line) for line in rest[2:]]  # although nothing more is taken from the queue
+        said += [
+            telemetry.take(line) for line in rest[2:]
+        ]  # although nothing more is taken from the queue
         assert delivery.lost() == 97
         goes_on.set()
         telemetry.close()
@@ -224,24 +261,32 @@ def test_what_is_refused_is_said_once_while_the_session_goes_on(
         said += [telemetry.take(line) for line in rest[2:]]
         telemetry.close()
     sentences = [sentence for sentence in said if sentence]
-    assert sentences == [f"1 of 1 spans did not reach {collector.url}/v1/traces: it answered 500 Internal Server Error"]
+    assert sentences == [
+        f"1 of 1 spans did not reach {collector.url}/v1/traces: it answered 500 Internal Server Error"
+    ]
     assert capsys.readouterr().err == ""
 
 
 def test_variables_that_turn_it_off_or_cannot_be_followed(monkeypatch: pytest.MonkeyPatch) -> None:
     told = HookCall(event="record", session="s", worker="w", line=lines(0)[0])
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
-    with pytest.raises(ValueError, match="OTEL_EXPORTER_OTLP_PROTOCOL is grpc, and this speaks http/protobuf only"):
+    with pytest.raises(
+        ValueError, match="OTEL_EXPORTER_OTLP_PROTOCOL is grpc, and this speaks http/protobuf only"
+    ):
         observe(told)
     monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
     assert observe(told) is None
 
 
-def test_each_task_of_a_chat_and_each_item_of_a_batch_is_a_trace(observed: Project, collector: Collector) -> None:
+def test_each_task_of_a_chat_and_each_item_of_a_batch_is_a_trace(
+    observed: Project, collector: Collector
+) -> None:
     observed.forge("chat", "boss.yaml", stdin="One.\nTwo.\n", env=settings(collector))
     assert len(collector.named("invoke_agent boss")) == 2
     assert len({span.trace_id for span in collector.spans}) == 2
-    (first, second) = sorted(collector.named("invoke_agent boss"), key=lambda span: span.start_time_unix_nano)
+    (first, second) = sorted(
+        collector.named("invoke_agent boss"), key=lambda span: span.start_time_unix_nano
+    )
     assert first.end_time_unix_nano <= second.start_time_unix_nano
     collector.spans.clear()
 
@@ -256,7 +301,9 @@ def test_each_task_of_a_chat_and_each_item_of_a_batch_is_a_trace(observed: Proje
 def test_items_of_a_dask_cluster_lose_no_span(observed: Project, collector: Collector) -> None:
     pytest.importorskip("forge_executor_dask")
     items = 20
-    observed.write("tasks.jsonl", "".join(f'{{"task": "Task {number}."}}\n' for number in range(items)))
+    observed.write(
+        "tasks.jsonl", "".join(f'{{"task": "Task {number}."}}\n' for number in range(items))
+    )
     argv = ("batch", "boss.yaml", "tasks.jsonl", "--executor", "dask", "--concurrency", "4")
     done = observed.forge(*argv, env=settings(collector))
     assert done.returncode == 0, done.stderr
@@ -271,7 +318,9 @@ def test_calls_of_clients_of_a_served_worker(observed: Project, collector: Colle
         "FORGE_HOME": str(observed.home),
         "PATH": "/usr/bin:/bin",
     }
-    server = StdioServerParameters(command=sys.executable, args=argv, env=env, cwd=str(observed.folder))
+    server = StdioServerParameters(
+        command=sys.executable, args=argv, env=env, cwd=str(observed.folder)
+    )
 
     async def call() -> None:
         with anyio.fail_after(60):

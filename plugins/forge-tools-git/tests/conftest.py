@@ -54,7 +54,9 @@ class Repo:
     def worker(self, section: str = "{}", sandbox: str = "{isolation: auto}") -> None:
         """The worker lies outside of the repository, beside it."""
         file = self.folder.parent / "worker.yaml"
-        file.write_text(f"name: committer\ninstructions: Work.\ntoolsets:\n  git: {section}\nsandbox: {sandbox}\n")
+        file.write_text(
+            f"name: committer\ninstructions: Work.\ntoolsets:\n  git: {section}\nsandbox: {sandbox}\n"
+        )
 
     def seen(self, *made: Any, **options: Any) -> Seen:
         return self.project.run(calls(*made), "done", worker="../worker.yaml", **options)
@@ -76,7 +78,9 @@ def tmp_path() -> Iterator[Path]:
 
 
 @pytest.fixture(autouse=True)
-def _own_environment(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+def _own_environment(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in list(os.environ):
         if name in {"CI", "NO_COLOR", "FORCE_COLOR"} or name.startswith(("FORGE_", "GIT_", "XDG_")):
             monkeypatch.delenv(name)

@@ -30,7 +30,11 @@ class TestStage:
             repo.write(name, "2\n")
         seen = repo.seen(call("git_stage", paths=["a", "c"]), answers=[True])
         (request,) = seen.asked
-        assert (request.risk, request.preview.data["modified"], request.preview.data["untracked"]) == (
+        assert (
+            request.risk,
+            request.preview.data["modified"],
+            request.preview.data["untracked"],
+        ) == (
             "high",
             ["a"],
             ["c"],
@@ -57,7 +61,10 @@ class TestStage:
     def test_ignored_files_are_told(self, repo: Repo) -> None:
         repo.write(".gitignore", "a\n")
         repo.write("a")
-        assert "ignored by one of your .gitignore files" in repo.call("git_stage", paths=["a"], answers=[True]).error
+        assert (
+            "ignored by one of your .gitignore files"
+            in repo.call("git_stage", paths=["a"], answers=[True]).error
+        )
 
     @pytest.mark.long
     def test_filters_do_their_work(self, repo: Repo) -> None:
@@ -134,8 +141,14 @@ class TestCommit:
         ready.write("b")
         ready.worker("{approval: {tools: {git_stage: preApproved}}}")
         yes = ApprovalDecision(True, remember="session")
-        made = [call("git_commit", message="x"), call("git_stage", paths=["b"]), call("git_commit", message="x")]
-        seen = ready.project.run(*(calls(one) for one in made), "done", worker="../worker.yaml", answers=[yes, yes])
+        made = [
+            call("git_commit", message="x"),
+            call("git_stage", paths=["b"]),
+            call("git_commit", message="x"),
+        ]
+        seen = ready.project.run(
+            *(calls(one) for one in made), "done", worker="../worker.yaml", answers=[yes, yes]
+        )
         assert seen.statuses == ["success"] * 3
         assert [request.preview.data.count("diff --git") for request in seen.asked] == [1, 1]
 
@@ -146,7 +159,9 @@ class TestCommit:
         assert (outcome.status, outcome.error) == ("error", "git: no tests, no commit")
 
     @pytest.mark.long
-    def test_hooks_do_not_see_the_keys_of_others(self, ready: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_hooks_do_not_see_the_keys_of_others(
+        self, ready: Repo, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-secret")
         hook(ready, "pre-commit", "env > seen; exit 0")
         assert ready.call("git_commit", message="x", answers=[True]).status == "success"
@@ -184,7 +199,10 @@ class TestCommit:
 
     def test_a_missing_identity_is_told(self, ready: Repo) -> None:
         Path(os.environ["HOME"], ".gitconfig").write_text("[user]\n\tuseConfigOnly = true\n")
-        assert "Please tell me who you are" in ready.call("git_commit", message="x", answers=[True]).error
+        assert (
+            "Please tell me who you are"
+            in ready.call("git_commit", message="x", answers=[True]).error
+        )
 
 
 class TestPush:
@@ -201,7 +219,10 @@ class TestPush:
 
     def test_a_model_cannot_push(self, repo: Repo, remote: Path) -> None:
         outcome = repo.call("git_push", branch="main", answers=[])
-        assert (outcome.status, outcome.error) == ("blocked", "git_push can only be called by a person")
+        assert (outcome.status, outcome.error) == (
+            "blocked",
+            "git_push can only be called by a person",
+        )
         assert self.subjects(repo, remote) == []
 
     @pytest.mark.long
@@ -227,11 +248,15 @@ class TestPush:
     @pytest.mark.long
     @pytest.mark.few(3)
     @pytest.mark.parametrize(
-        "branch", ["missing", "+main", ":main", "main:other", "-f", "--mirror", "HEAD", "@{-1}", "*"]
+        "branch",
+        ["missing", "+main", ":main", "main:other", "-f", "--mirror", "HEAD", "@{-1}", "*"],
     )
     def test_only_a_branch_is_pushed(self, repo: Repo, remote: Path, branch: str) -> None:
         done = repo.by_hand("git_push", f"branch={branch}")
-        assert (done.returncode, done.stderr) == (1, f"forge: there is no local branch '{branch}'\n")
+        assert (done.returncode, done.stderr) == (
+            1,
+            f"forge: there is no local branch '{branch}'\n",
+        )
         assert self.subjects(repo, remote) == []
 
     @pytest.mark.long
@@ -245,7 +270,13 @@ class TestPush:
     @pytest.mark.long
     def test_in_menus_it_has_a_label(self, repo: Repo) -> None:
         (menu,) = [
-            line["tools"] for line in repo.seen(call("git_status")).lines if line["type"] == "manualToolsAvailable"
+            line["tools"]
+            for line in repo.seen(call("git_status")).lines
+            if line["type"] == "manualToolsAvailable"
         ]
         (entry,) = menu
-        assert (entry["name"], entry["label"], entry["category"]) == ("git_push", "Push to Remote", "Git")
+        assert (entry["name"], entry["label"], entry["category"]) == (
+            "git_push",
+            "Push to Remote",
+            "Git",
+        )

@@ -34,7 +34,12 @@ def hook(repo: Repo, name: str, script: str) -> None:
 
 @pytest.mark.needs("bwrap")
 def test_a_worker_looks_stages_and_commits(confined: Repo) -> None:
-    made = [call("git_status"), call("git_diff"), call("git_stage", paths=["."]), call("git_commit", message="two")]
+    made = [
+        call("git_status"),
+        call("git_diff"),
+        call("git_stage", paths=["."]),
+        call("git_commit", message="two"),
+    ]
     seen = confined.project.run(*map(calls, made), "Done.", worker="../worker.yaml", answers=[True])
     assert [outcome.error for outcome in seen.outcomes] == [None] * 4
     assert confined.git("log", "--format=%s").split() == ["two", "start"]
@@ -68,7 +73,11 @@ def test_a_hook_does_no_harm(confined: Repo, where: str) -> None:
     assert confined.project.read(".git/config") == config
     assert confined.project.read(".env") == "old\n"
     inside = [".git/commondir", ".git/modules/x", ".git/hooks/post-commit"]
-    harmed = [confined.folder.parent / "outside", home / "outside", *(confined.folder / name for name in inside)]
+    harmed = [
+        confined.folder.parent / "outside",
+        home / "outside",
+        *(confined.folder / name for name in inside),
+    ]
     assert [path for path in harmed if path.exists()] == []
     (network,) = confined.project.read("seen").splitlines()
     assert network != os.readlink("/proc/self/ns/net")
@@ -94,13 +103,19 @@ def test_looking_cannot_write_even_to_the_folder_of_git(confined: Repo) -> None:
     [("[{name: code, path: .}]", "."), ("[{name: part, path: ., mode: rw}]", "part")],
     ids=["read-only", "below the top"],
 )
-def test_a_repository_that_cannot_be_written_says_why(confined: Repo, zones: str, start: str) -> None:
+def test_a_repository_that_cannot_be_written_says_why(
+    confined: Repo, zones: str, start: str
+) -> None:
     confined.write("part/b", "new\n")
     part = type(confined)(Project(confined.folder / start))
-    part.worker("{approval: {tools: {git_stage: preApproved}}}", f"{{isolation: required, zones: {zones}}}")
+    part.worker(
+        "{approval: {tools: {git_stage: preApproved}}}", f"{{isolation: required, zones: {zones}}}"
+    )
     seen = part.seen(call("git_status"), call("git_stage", paths=["."]))
     assert seen.statuses == ["success", "error"]
-    assert "(git is confined here: it writes only to zones with 'mode: rw'" in (seen.outcomes[1].error or "")
+    assert "(git is confined here: it writes only to zones with 'mode: rw'" in (
+        seen.outcomes[1].error or ""
+    )
 
 
 @pytest.mark.long
@@ -133,7 +148,9 @@ class TestPush:
         done = confined.by_hand("git_push", "branch=main")
         assert (done.returncode, done.stderr) == (0, "")
         assert confined.git("-C", str(remote), "log", "--format=%s", "main").split() == ["start"]
-        assert confined.project.read("seen") == "the key", "what a remote asks for is there for a push alone"
+        assert confined.project.read("seen") == "the key", (
+            "what a remote asks for is there for a push alone"
+        )
 
     @pytest.mark.long
     def test_to_somewhere_else_says_why_not(self, confined: Repo, remote: Path) -> None:
@@ -145,7 +162,9 @@ class TestPush:
 
 @pytest.mark.long
 @pytest.mark.parametrize("zones", ["[]", "[{name: part, path: ./part, mode: rw}]"])
-def test_a_worker_whose_zones_leave_out_the_working_directory_is_refused(repo: Repo, zones: str) -> None:
+def test_a_worker_whose_zones_leave_out_the_working_directory_is_refused(
+    repo: Repo, zones: str
+) -> None:
     repo.worker("{}", f"{{zones: {zones}}}")
     with pytest.raises(WorkerError) as caught:
         repo.call("git_status")
@@ -163,7 +182,12 @@ def test_required_isolation_without_a_mechanism_is_refused(repo: Repo, tmp_path:
     (tmp_path / "bin").mkdir()
     repo.worker("{}", REQUIRED)
     done = repo.project.forge(
-        "tools", "call", "git_status", "--worker", "../worker.yaml", env={"PATH": str(tmp_path / "bin")}
+        "tools",
+        "call",
+        "git_status",
+        "--worker",
+        "../worker.yaml",
+        env={"PATH": str(tmp_path / "bin")},
     )
     assert done.returncode == 3
     assert "isolation is required" in done.stderr

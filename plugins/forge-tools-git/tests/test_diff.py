@@ -31,7 +31,11 @@ def changed(repo: Repo) -> Repo:
 
 def test_what_is_not_staged(changed: Repo) -> None:
     value = changed.call("git_diff").value
-    assert (value.kind, value.summary, value.data) == ("git.diff", "1 file changed, 1 insertion(+)", PATCH)
+    assert (value.kind, value.summary, value.data) == (
+        "git.diff",
+        "1 file changed, 1 insertion(+)",
+        PATCH,
+    )
     assert value.mime_type == "text/x-diff"
 
 
@@ -54,7 +58,10 @@ def test_of_one_path(changed: Repo) -> None:
     changed.write("b", "changed\n")
     assert changed.call("git_diff", path="a").value.data == PATCH
     assert changed.call("git_diff", path="/workspace/a").value.data == PATCH
-    assert changed.call("git_diff", path="./b/../a").error == "'./b/../a' leads out of the working directory"
+    assert (
+        changed.call("git_diff", path="./b/../a").error
+        == "'./b/../a' leads out of the working directory"
+    )
     assert changed.call("git_diff", path="").status == "invalid"
 
 
@@ -73,7 +80,9 @@ def test_paths_stay_inside(changed: Repo, path: str, sentence: str) -> None:
 
 @pytest.mark.long
 @pytest.mark.few(4)
-@pytest.mark.parametrize("path", ["--output=stolen", "-a", "--no-index", ":(top)a", ":/", "*", "[a]", ":!a"])
+@pytest.mark.parametrize(
+    "path", ["--output=stolen", "-a", "--no-index", ":(top)a", ":/", "*", "[a]", ":!a"]
+)
 def test_a_path_is_never_an_option_nor_a_pattern(changed: Repo, path: str) -> None:
     before = set(os.listdir(changed.folder))
     assert changed.call("git_diff", path=path).value.summary == "no changes"
@@ -89,7 +98,10 @@ def test_a_file_with_such_a_name_can_be_named(repo: Repo) -> None:
     for name in ("a", "-a", "*"):
         repo.write(name, "2\n")
     for name in ("-a", "*"):
-        assert repo.call("git_diff", path=name).value.summary == "1 file changed, 1 insertion(+), 1 deletion(-)"
+        assert (
+            repo.call("git_diff", path=name).value.summary
+            == "1 file changed, 1 insertion(+), 1 deletion(-)"
+        )
 
 
 @pytest.mark.long

@@ -47,14 +47,18 @@ def hook(repo: Repo, program: str) -> None:
 def clean_filter(repo: Repo, program: str) -> None:
     repo.write(".gitattributes", "* filter=evil=x\n")
     config = repo.folder / ".git/config"
-    config.write_text(f'{config.read_text()}[filter "evil=x"]\n\tclean = {program}\n\trequired = true\n')
+    config.write_text(
+        f'{config.read_text()}[filter "evil=x"]\n\tclean = {program}\n\trequired = true\n'
+    )
 
 
 @trap
 def filter_of_no_encoding(repo: Repo, program: str) -> None:
     (repo.folder / ".gitattributes").write_bytes(b"* filter=ev\xffil\n")
     config = repo.folder / ".git/config"
-    config.write_bytes(config.read_bytes() + b'[filter "ev\xffil"]\n\tclean = ' + program.encode() + b"\n")
+    config.write_bytes(
+        config.read_bytes() + b'[filter "ev\xffil"]\n\tclean = ' + program.encode() + b"\n"
+    )
 
 
 @trap
@@ -85,9 +89,13 @@ def textconv(repo: Repo, program: str) -> None:
 def signature(repo: Repo, program: str) -> None:
     signer = repo.folder.parent / "signer"
     created = "printf '\\n[GNUPG:] SIG_CREATED \\n' >&2"
-    signer.write_text(f"#!/bin/sh\ncat > /dev/null\n{created}\necho '-----BEGIN PGP SIGNATURE-----'\n")
+    signer.write_text(
+        f"#!/bin/sh\ncat > /dev/null\n{created}\necho '-----BEGIN PGP SIGNATURE-----'\n"
+    )
     signer.chmod(0o755)
-    repo.git("-c", f"gpg.program={signer}", "commit", "--quiet", "--allow-empty", "-S", "-m", "signed")
+    repo.git(
+        "-c", f"gpg.program={signer}", "commit", "--quiet", "--allow-empty", "-S", "-m", "signed"
+    )
     repo.git("config", "gpg.program", program)
     repo.git("config", "log.showSignature", "true")
 
@@ -196,7 +204,9 @@ def test_a_repository_in_disguise_is_not_taken_for_one(repo: Repo) -> None:
 
 
 @pytest.mark.long
-def test_the_environment_does_not_lead_git_astray(repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_does_not_lead_git_astray(
+    repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     repo.commit("here")
     repo.git("init", "--quiet", str(tmp_path / "other"))
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "other/.git"))

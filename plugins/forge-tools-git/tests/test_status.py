@@ -84,7 +84,11 @@ def test_the_distance_to_the_upstream(repo: Repo, tmp_path: Path) -> None:
     repo.commit("another three")
     value = repo.call("git_status").value
     assert value.summary == "on main, 1 ahead of and 1 behind origin/main: nothing to commit"
-    assert (value.data["upstream"], value.data["ahead"], value.data["behind"]) == ("origin/main", 1, 1)
+    assert (value.data["upstream"], value.data["ahead"], value.data["behind"]) == (
+        "origin/main",
+        1,
+        1,
+    )
 
 
 @pytest.mark.long
@@ -124,7 +128,10 @@ def test_the_log(repo: Repo) -> None:
         repo.commit(subject, **{"a" if subject != "two" else "b": subject})
     value = repo.call("git_log", limit=2).value
     assert (value.kind, value.summary) == ("git.log", "2 commits")
-    assert [(entry["subject"], entry["author"]) for entry in value.data] == [("three: äöü", "Ada"), ("two", "Ada")]
+    assert [(entry["subject"], entry["author"]) for entry in value.data] == [
+        ("three: äöü", "Ada"),
+        ("two", "Ada"),
+    ]
     assert repo.git("rev-parse", "--short", "HEAD").strip() == value.data[0]["commit"]
     assert [entry["subject"] for entry in repo.call("git_log", path="b").value.data] == ["two"]
     assert repo.call("git_log", path="missing").value.summary == "no commits"
@@ -133,7 +140,10 @@ def test_the_log(repo: Repo) -> None:
 
 @pytest.mark.long
 def test_the_log_of_a_new_repository(repo: Repo) -> None:
-    assert (repo.call("git_log").value.data, repo.call("git_log").value.summary) == ([], "no commits")
+    assert (repo.call("git_log").value.data, repo.call("git_log").value.summary) == (
+        [],
+        "no commits",
+    )
 
 
 @pytest.mark.long
@@ -161,7 +171,9 @@ def test_without_git(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.long
 def test_looking_is_approved_beforehand_and_of_low_risk(repo: Repo) -> None:
-    rows = {row["name"]: row for row in json.loads(repo.project.forge("tools", "list", "--json").stdout)}
+    rows = {
+        row["name"]: row for row in json.loads(repo.project.forge("tools", "list", "--json").stdout)
+    }
     assert {name: rows[name]["approval"] for name in rows if name.startswith("git_")} == {
         "git_status": "preApproved",
         "git_diff": "by rule",
@@ -170,7 +182,11 @@ def test_looking_is_approved_beforehand_and_of_low_risk(repo: Repo) -> None:
         "git_commit": "ask",
         "git_push": "by rule",
     }
-    shown = json.loads(repo.project.forge("tools", "show", "git_log", "--worker", "../worker.yaml", "--json").stdout)
+    shown = json.loads(
+        repo.project.forge(
+            "tools", "show", "git_log", "--worker", "../worker.yaml", "--json"
+        ).stdout
+    )
     assert (shown["effects"], shown["risk"], shown["source"]) == (["read"], "low", "package")
 
 

@@ -136,7 +136,9 @@ def test_args_are_validated(project: Project) -> None:
 
 
 def test_a_toolbox_has_its_settings(project: Project) -> None:
-    section = "{toolboxes: {Keyed: {key: abc}, Counter: {start: 5}}, approval: {default: preApproved}}"
+    section = (
+        "{toolboxes: {Keyed: {key: abc}, Counter: {start: 5}}, approval: {default: preApproved}}"
+    )
     seen = run(project, section, call("Keyed_unlock"), call("Counter_add", by=0))
     assert [outcome.value.text() for outcome in seen.outcomes] == ["abc", "1105"]
 
@@ -152,7 +154,10 @@ def test_a_toolbox_without_what_it_needs_is_left_out(project: Project) -> None:
     ("boxes", "problem"),
     [
         ("{Nothing: {}}", ":3:21: toolsets.llm.toolboxes: there is no toolbox 'Nothing'"),
-        ("{Keyed: {region: us}}", ":3:21: toolsets.llm.toolboxes: the toolbox Keyed of llm-tools-mine needs key"),
+        (
+            "{Keyed: {region: us}}",
+            ":3:21: toolsets.llm.toolboxes: the toolbox Keyed of llm-tools-mine needs key",
+        ),
         ("{Keyed: {key: wrong}}", "Keyed cannot be opened: ValueError: the key is wrong"),
         ("{Counter: {stat: 1}}", "Counter cannot be opened: TypeError: "),
     ],
@@ -191,7 +196,9 @@ def test_an_installed_plugin_of_llm_is_the_origin(project: Project, tmp_path: Pa
     shown = project.forge("tools", "show", "greet", "--worker", "worker.yaml", env=env)
     assert shown.returncode == 0, shown.stderr
     assert re.search(r"origin: forge-tools-llm \S+ \(llm-tools-greet 1.2\)", shown.stdout)
-    called = project.forge("tools", "call", "greet", "--worker", "worker.yaml", "name=Ada", "-y", env=env)
+    called = project.forge(
+        "tools", "call", "greet", "--worker", "worker.yaml", "name=Ada", "-y", env=env
+    )
     assert (called.returncode, called.stdout) == (0, "Hello, Ada\n"), called.stderr
 
 

@@ -46,9 +46,15 @@ class Site:
     def html(self, path: str, text: str = ARTICLE) -> None:
         self.send(path, text.encode(), "text/html; charset=utf-8")
 
-    def send(self, path: str, body: bytes, content_type: str | None, status: int = 200, **headers: str) -> None:
+    def send(
+        self, path: str, body: bytes, content_type: str | None, status: int = 200, **headers: str
+    ) -> None:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        self.pages[path] = status, {**({"Content-Type": content_type} if content_type else {}), **named}, body
+        self.pages[path] = (
+            status,
+            {**({"Content-Type": content_type} if content_type else {}), **named},
+            body,
+        )
 
     def redirect(self, path: str, to: str, status: int = 302) -> None:
         self.send(path, b"", None, status, Location=to)
@@ -146,7 +152,9 @@ def internet(monkeypatch: pytest.MonkeyPatch) -> Internet:
 
 
 @pytest.fixture(autouse=True)
-def _own_environment(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+def _own_environment(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in list(os.environ):
         if name in {"CI", "NO_COLOR", "FORCE_COLOR"} or name.startswith("FORGE_"):
             monkeypatch.delenv(name)
@@ -161,8 +169,13 @@ class Worker:
 
     def write(self, settings: str = "") -> None:
         approval = "approval: {default: preApproved}"
-        section = ", ".join(filter(None, [approval if "approval:" not in settings else "", settings]))
-        self.project.write("worker.yaml", f"name: surfer\ninstructions: Look it up.\ntoolsets:\n  web: {{{section}}}\n")
+        section = ", ".join(
+            filter(None, [approval if "approval:" not in settings else "", settings])
+        )
+        self.project.write(
+            "worker.yaml",
+            f"name: surfer\ninstructions: Look it up.\ntoolsets:\n  web: {{{section}}}\n",
+        )
 
     def seen(self, *made: Any, settings: str = "", **options: Any) -> Seen:
         self.write(settings)

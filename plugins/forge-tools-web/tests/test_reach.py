@@ -24,12 +24,37 @@ PUBLIC, OTHER = "93.184.216.34", "2606:4700::1111"
 @pytest.mark.parametrize(
     "host",
     [
-        *("127.0.0.1", "127.1", "2130706433", "0x7f.1", "0x7f000001", "127.0.0.1.", "0.0.0.0", "localhost"),
-        *("[::1]", "[::]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[64:ff9b::7f00:1]", "[2002:7f00:1::]"),
-        *("169.254.169.254", "[fd00:ec2::254]", "100.64.0.1", "10.0.0.1", "[fe80::1%25lo]", "127。0。0。1"),
+        *(
+            "127.0.0.1",
+            "127.1",
+            "2130706433",
+            "0x7f.1",
+            "0x7f000001",
+            "127.0.0.1.",
+            "0.0.0.0",
+            "localhost",
+        ),
+        *(
+            "[::1]",
+            "[::]",
+            "[::ffff:127.0.0.1]",
+            "[::ffff:7f00:1]",
+            "[64:ff9b::7f00:1]",
+            "[2002:7f00:1::]",
+        ),
+        *(
+            "169.254.169.254",
+            "[fd00:ec2::254]",
+            "100.64.0.1",
+            "10.0.0.1",
+            "[fe80::1%25lo]",
+            "127。0。0。1",
+        ),
     ],
 )
-def test_private_addresses_are_refused_in_every_notation(worker: Worker, site: Site, host: str) -> None:
+def test_private_addresses_are_refused_in_every_notation(
+    worker: Worker, site: Site, host: str
+) -> None:
     outcome = worker.fetch(f"http://{host}:{site.port}/secret")
     assert outcome.status == "error"
     assert "a private or local address; only the public internet can be reached" in outcome.error
@@ -52,7 +77,9 @@ def test_private_addresses_are_refused_in_every_notation(worker: Worker, site: S
         ("http://no-such-name.example/", "there is no host 'no-such-name.example'"),
     ],
 )
-def test_what_is_no_address_on_the_web_is_refused(worker: Worker, internet: Internet, url: str, sentence: str) -> None:
+def test_what_is_no_address_on_the_web_is_refused(
+    worker: Worker, internet: Internet, url: str, sentence: str
+) -> None:
     outcome = worker.fetch(url, "allow_private: true")
     assert outcome.status == "error"
     assert sentence in outcome.error
@@ -66,7 +93,9 @@ def test_private_addresses_are_reached_where_the_worker_says_so(worker: Worker, 
     assert "twice a day" in outcome.value.content
 
 
-def test_a_public_name_is_reached_at_the_address_it_resolves_to(worker: Worker, site: Site, internet: Internet) -> None:
+def test_a_public_name_is_reached_at_the_address_it_resolves_to(
+    worker: Worker, site: Site, internet: Internet
+) -> None:
     site.html("/tides")
     internet.names["tides.example"] = [[PUBLIC]]
     internet.public = {PUBLIC}
@@ -91,7 +120,9 @@ def test_a_name_that_changes_its_address_after_the_check_gains_nothing(
     assert internet.connected == [PUBLIC]
 
 
-def test_a_name_that_rebinds_between_two_redirects_is_refused(worker: Worker, site: Site, internet: Internet) -> None:
+def test_a_name_that_rebinds_between_two_redirects_is_refused(
+    worker: Worker, site: Site, internet: Internet
+) -> None:
     site.redirect("/", "/secret")
     site.html("/secret")
     internet.names["rebind.example"] = [[PUBLIC], ["127.0.0.1"]]
@@ -101,7 +132,9 @@ def test_a_name_that_rebinds_between_two_redirects_is_refused(worker: Worker, si
     assert site.seen == [f"rebind.example:{site.port} /"]
 
 
-@pytest.mark.parametrize("addresses", [["127.0.0.1"], [PUBLIC, "127.0.0.1"], ["::ffff:10.0.0.1"], ["fe80::1%eth0"]])
+@pytest.mark.parametrize(
+    "addresses", [["127.0.0.1"], [PUBLIC, "127.0.0.1"], ["::ffff:10.0.0.1"], ["fe80::1%eth0"]]
+)
 def test_one_private_address_among_others_is_enough(
     worker: Worker, site: Site, internet: Internet, addresses: list[str]
 ) -> None:
@@ -118,7 +151,10 @@ def test_one_private_address_among_others_is_enough(
     [
         ("http://127.0.0.1:{port}/secret", "127.0.0.1 is a private or local address"),
         ("//0x7f.1:{port}/secret", "0x7f.1 is a private or local address"),
-        ("http://inside.example:{port}/secret", "inside.example leads to a private or local address"),
+        (
+            "http://inside.example:{port}/secret",
+            "inside.example leads to a private or local address",
+        ),
         ("file:///etc/passwd", "only http:// and https:// can"),
         ("data:text/plain,x", "only http:// and https:// can"),
         ("http://me:pw@tides.example/", "a user name or password"),
@@ -152,7 +188,9 @@ def test_redirects_end_somewhere(worker: Worker, site: Site) -> None:
     assert len(site.seen) == 6
 
 
-def test_the_next_address_is_tried_where_one_does_not_answer(worker: Worker, site: Site, internet: Internet) -> None:
+def test_the_next_address_is_tried_where_one_does_not_answer(
+    worker: Worker, site: Site, internet: Internet
+) -> None:
     site.html("/")
     internet.names["two.example"] = [[OTHER, PUBLIC]]
     internet.public = {PUBLIC}
@@ -164,7 +202,9 @@ def test_a_host_that_does_not_answer_is_told(worker: Worker) -> None:
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{held.getsockname()[1]}/"
-        assert worker.fetch(url, "allow_private: true").error.startswith(f"{url} cannot be fetched: ")
+        assert worker.fetch(url, "allow_private: true").error.startswith(
+            f"{url} cannot be fetched: "
+        )
 
 
 def test_proxies_of_the_environment_are_not_used(
@@ -220,10 +260,18 @@ def secure(make_site: Callable[..., Site], certificate: Path) -> Site:
 
 
 def test_the_certificate_must_be_that_of_the_name(
-    worker: Worker, secure: Site, internet: Internet, certificate: Path, monkeypatch: pytest.MonkeyPatch
+    worker: Worker,
+    secure: Site,
+    internet: Internet,
+    certificate: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(WebToolset, "tls", ssl.create_default_context(cafile=certificate))
-    internet.names = {"tides.example": [[PUBLIC]], "tides.example.": [[PUBLIC]], "other.example": [[PUBLIC]]}
+    internet.names = {
+        "tides.example": [[PUBLIC]],
+        "tides.example.": [[PUBLIC]],
+        "other.example": [[PUBLIC]],
+    }
     internet.public = {PUBLIC}
     assert worker.fetch(secure.url("/", "tides.example")).status == "success"
     assert worker.fetch(secure.url("/", "tides.example.")).status == "success"
@@ -231,7 +279,9 @@ def test_the_certificate_must_be_that_of_the_name(
     assert len(secure.seen) == 2
 
 
-def test_a_certificate_that_nobody_vouches_for_is_refused(worker: Worker, secure: Site, internet: Internet) -> None:
+def test_a_certificate_that_nobody_vouches_for_is_refused(
+    worker: Worker, secure: Site, internet: Internet
+) -> None:
     internet.names["tides.example"] = [[PUBLIC]]
     internet.public = {PUBLIC}
     outcome = worker.fetch(secure.url("/", "tides.example"))

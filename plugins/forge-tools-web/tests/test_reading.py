@@ -25,7 +25,9 @@ LOCAL = "allow_private: true"
 def test_html_becomes_markdown(worker: Worker, site: Site) -> None:
     site.html("/tides")
     value = worker.fetch(site.url("/tides"), LOCAL).value
-    assert value.content.startswith(f"[Tide tables \\[2026\\]]({site.url('/tides')})\n\n# How tides work\n")
+    assert value.content.startswith(
+        f"[Tide tables \\[2026\\]]({site.url('/tides')})\n\n# How tides work\n"
+    )
     assert f"**twice a day**, as [the moon]({site.url('/moon')}) pulls" in value.content
     assert "```\nheight = mean + range * cos(t)\n```" in value.content
     assert "| Brest | 6 m |" in value.content
@@ -33,17 +35,23 @@ def test_html_becomes_markdown(worker: Worker, site: Site) -> None:
     assert value.display.preferred_view == "markdown"
 
 
-@pytest.mark.parametrize("text", ["<p>Hello &amp; welcome</p>", "<html><body>Hello &amp; welcome</body></html>"])
+@pytest.mark.parametrize(
+    "text", ["<p>Hello &amp; welcome</p>", "<html><body>Hello &amp; welcome</body></html>"]
+)
 def test_a_small_page_is_still_read(worker: Worker, site: Site, text: str) -> None:
     site.html("/", text)
     assert (
-        worker.fetch(site.url("/"), LOCAL).value.content == f"[{site.url('/')}]({site.url('/')})\n\nHello & welcome\n"
+        worker.fetch(site.url("/"), LOCAL).value.content
+        == f"[{site.url('/')}]({site.url('/')})\n\nHello & welcome\n"
     )
 
 
 def test_a_small_page_keeps_headings_and_links(worker: Worker, site: Site) -> None:
     paragraph = "<p>Some <b>bold</b> words and <a href='a'>a link</a>.</p>"
-    site.html("/", f"<body><nav><a href='/x'>Menu</a></nav><h1>Hi</h1>{paragraph}<ul><li>one</li></ul></body>")
+    site.html(
+        "/",
+        f"<body><nav><a href='/x'>Menu</a></nav><h1>Hi</h1>{paragraph}<ul><li>one</li></ul></body>",
+    )
     assert worker.fetch(site.url("/"), LOCAL).value.content == (
         f"[{site.url('/')}]({site.url('/')})\n\n# Hi\n\nSome **bold** words and [a link]({site.url('/a')}).\n\n- one\n"
     )
@@ -71,21 +79,39 @@ def test_the_whole_body_of_a_small_page_is_converted(body: str, shown: str) -> N
 
 
 WORDS = st.text("abcdefgh", min_size=1, max_size=8)
-PARTS = st.lists(st.tuples(st.sampled_from(["h1", "h2", "p", "div", "li", "a", "b"]), WORDS), min_size=1, max_size=12)
+PARTS = st.lists(
+    st.tuples(st.sampled_from(["h1", "h2", "p", "div", "li", "a", "b"]), WORDS),
+    min_size=1,
+    max_size=12,
+)
 
 
 @given(PARTS)
 def test_no_heading_link_or_word_of_a_small_page_is_lost(parts: list[tuple[str, str]]) -> None:
-    shapes = {"li": "<ul><li>{0}</li></ul>", "a": "<p><a href='/{0}'>{0}</a></p>", "b": "<p>x <b>{0}</b> y</p>"}
+    shapes = {
+        "li": "<ul><li>{0}</li></ul>",
+        "a": "<p><a href='/{0}'>{0}</a></p>",
+        "b": "<p>x <b>{0}</b> y</p>",
+    }
     body = "".join(shapes.get(tag, f"<{tag}>{{0}}</{tag}>").format(word) for tag, word in parts)
-    lines = convert_small(trafilatura.load_html(f"<html><body>{body}</body></html>"), "http://h.org/").splitlines()
-    expected = {"h1": "# {0}", "h2": "## {0}", "li": "- {0}", "a": "[{0}](http://h.org/{0})", "b": "x **{0}** y"}
+    lines = convert_small(
+        trafilatura.load_html(f"<html><body>{body}</body></html>"), "http://h.org/"
+    ).splitlines()
+    expected = {
+        "h1": "# {0}",
+        "h2": "## {0}",
+        "li": "- {0}",
+        "a": "[{0}](http://h.org/{0})",
+        "b": "x **{0}** y",
+    }
     assert [line.strip() for line in lines if line.strip()] == [
         expected.get(tag, "{0}").format(word) for tag, word in parts
     ]
 
 
-@pytest.mark.parametrize("text", ["", "<html><body><div id=app></div><script>go()</script></body></html>"])
+@pytest.mark.parametrize(
+    "text", ["", "<html><body><div id=app></div><script>go()</script></body></html>"]
+)
 def test_a_page_without_text_says_so(worker: Worker, site: Site, text: str) -> None:
     site.html("/", text)
     assert "has no text to read" in worker.fetch(site.url("/"), LOCAL).error
@@ -104,7 +130,9 @@ def test_a_page_without_text_says_so(worker: Worker, site: Site, text: str) -> N
         (None, None),
     ],
 )
-def test_other_text_is_passed_through(worker: Worker, site: Site, content_type: str | None, view: str | None) -> None:
+def test_other_text_is_passed_through(
+    worker: Worker, site: Site, content_type: str | None, view: str | None
+) -> None:
     text = '{"a": [1, 2],\n "b": "ü"}\n'
     site.send("/", text.encode(), content_type)
     value = worker.fetch(site.url("/"), LOCAL).value
@@ -112,7 +140,9 @@ def test_other_text_is_passed_through(worker: Worker, site: Site, content_type: 
     assert (value.display.preferred_view if value.display else None) == view
 
 
-@pytest.mark.parametrize("content_type", ["application/pdf", "image/png", "application/octet-stream"])
+@pytest.mark.parametrize(
+    "content_type", ["application/pdf", "image/png", "application/octet-stream"]
+)
 def test_what_is_no_text_is_refused(worker: Worker, site: Site, content_type: str) -> None:
     site.send("/", b"\x89PNG", content_type)
     assert worker.fetch(site.url("/"), LOCAL).error == (
@@ -136,7 +166,10 @@ def test_what_only_claims_to_be_text_is_refused(
 
 
 def test_an_error_of_the_server_is_told(worker: Worker, site: Site) -> None:
-    assert worker.fetch(site.url("/missing"), LOCAL).error == f"{site.url('/missing')} answered 404 Not Found"
+    assert (
+        worker.fetch(site.url("/missing"), LOCAL).error
+        == f"{site.url('/missing')} answered 404 Not Found"
+    )
 
 
 @pytest.mark.parametrize(
@@ -159,7 +192,8 @@ def test_text_is_decoded_by_what_is_known_of_it(body: bytes, charset: str | None
 
 
 @given(
-    st.binary(max_size=200), st.none() | st.text(max_size=20) | st.sampled_from(["utf-16", "gb18030", "zip", "idna"])
+    st.binary(max_size=200),
+    st.none() | st.text(max_size=20) | st.sampled_from(["utf-16", "gb18030", "zip", "idna"]),
 )
 def test_whatever_comes_is_text_in_the_end(body: bytes, charset: str | None) -> None:
     assert isinstance(decoded(Page("http://x/", "text/html", charset, body)), str)
@@ -175,12 +209,18 @@ def test_gzip_is_unpacked(worker: Worker, site: Site) -> None:
     ("body", "coding", "sentence"),
     [
         (zlib.compress(b"x"), "deflate", "is packed as 'deflate', which was not asked for"),
-        (gzip.compress(gzip.compress(b"x", mtime=0), mtime=0), "gzip, gzip", "is packed as 'gzip, gzip'"),
+        (
+            gzip.compress(gzip.compress(b"x", mtime=0), mtime=0),
+            "gzip, gzip",
+            "is packed as 'gzip, gzip'",
+        ),
         (b"plain", "gzip", "is said to be gzip and is not"),
         (gzip.compress(b"one two three", mtime=0)[:-9], "gzip", "breaks off in the middle"),
     ],
 )
-def test_other_packings_are_refused(worker: Worker, site: Site, body: bytes, coding: str, sentence: str) -> None:
+def test_other_packings_are_refused(
+    worker: Worker, site: Site, body: bytes, coding: str, sentence: str
+) -> None:
     site.send("/", body, "text/plain", Content_Encoding=coding)
     assert sentence in worker.fetch(site.url("/"), LOCAL).error
 
@@ -189,7 +229,9 @@ def test_the_size_is_bounded(worker: Worker, site: Site) -> None:
     site.send("/fits", b"x" * 5_000_000, "text/plain")
     site.send("/more", b"x" * 5_000_001, "text/plain")
     assert worker.fetch(site.url("/fits"), LOCAL).status == "success"
-    assert worker.fetch(site.url("/more"), LOCAL).error == f"{site.url('/more')} is larger than 5 MB"
+    assert (
+        worker.fetch(site.url("/more"), LOCAL).error == f"{site.url('/more')} is larger than 5 MB"
+    )
 
 
 def test_a_small_file_that_unpacks_to_a_huge_one_is_refused(worker: Worker, site: Site) -> None:
@@ -212,7 +254,9 @@ def test_an_endless_page_is_cut_off(worker: Worker, site: Site) -> None:
 
 
 @pytest.mark.parametrize("started", [False, True])
-def test_the_time_is_bounded(worker: Worker, site: Site, monkeypatch: pytest.MonkeyPatch, *, started: bool) -> None:
+def test_the_time_is_bounded(
+    worker: Worker, site: Site, monkeypatch: pytest.MonkeyPatch, *, started: bool
+) -> None:
     released = threading.Event()
 
     def stall(handler: BaseHTTPRequestHandler) -> None:

@@ -14,10 +14,19 @@ if TYPE_CHECKING:
     from conftest import Site, Worker
 
 FOUND = [
-    {"url": "https://a.example/", "title": "First  one", "content": "about\nthe tides", "engine": "x", "score": 2.0},
+    {
+        "url": "https://a.example/",
+        "title": "First  one",
+        "content": "about\nthe tides",
+        "engine": "x",
+        "score": 2.0,
+    },
     {"url": "https://b.example/", "title": None, "content": "y" * 2000},
     {"title": "no address"},
-    *({"url": f"https://c.example/{number}", "title": str(number), "content": ""} for number in range(9)),
+    *(
+        {"url": f"https://c.example/{number}", "title": str(number), "content": ""}
+        for number in range(9)
+    ),
 ]
 
 
@@ -83,4 +92,7 @@ def test_the_engine_cannot_send_the_search_to_a_private_address(worker: Worker, 
 
 def test_without_an_engine_the_model_learns_which_key_is_missing(worker: Worker) -> None:
     (outcome,) = worker.seen(call("web_search", query="x")).outcomes
-    assert outcome.error == "web_search has no search engine: set toolsets.web.search_url in the worker file"
+    assert (
+        outcome.error
+        == "web_search has no search engine: set toolsets.web.search_url in the worker file"
+    )

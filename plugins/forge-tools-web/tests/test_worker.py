@@ -24,7 +24,9 @@ def test_every_call_asks_unless_the_worker_says_otherwise(worker: Worker, site: 
     made = [call("web_fetch", url=site.url("/")), call("web_search", query="x")]
     seen = worker.seen(*made, settings=local, answers=[True])
     assert seen.statuses == ["success", "blocked"]
-    assert [(request.tool_name, request.risk) for request in seen.asked] == [("web_fetch", "medium")]
+    assert [(request.tool_name, request.risk) for request in seen.asked] == [
+        ("web_fetch", "medium")
+    ]
 
 
 class Listening:
@@ -54,12 +56,17 @@ def test_the_model_is_told_whose_words_it_reads(worker: Worker) -> None:
     ("settings", "sentence"),
     [
         ("search_url: searx.example", "toolsets.web.search_url: must be the URL of a search page"),
-        ("search_url: ftp://searx.example/", "toolsets.web.search_url: must be the URL of a search page"),
+        (
+            "search_url: ftp://searx.example/",
+            "toolsets.web.search_url: must be the URL of a search page",
+        ),
         ("allow_privat: true", "unknown key 'allow_privat'; did you mean 'allow_private'?"),
         ("allow_private: maybe", "toolsets.web.allow_private: must be"),
     ],
 )
-def test_wrong_settings_are_found_when_the_worker_is_loaded(worker: Worker, settings: str, sentence: str) -> None:
+def test_wrong_settings_are_found_when_the_worker_is_loaded(
+    worker: Worker, settings: str, sentence: str
+) -> None:
     with pytest.raises(WorkerError) as caught:
         worker.fetch("http://x.example/", settings)
     assert sentence in str(caught.value)
@@ -74,7 +81,9 @@ def test_both_spellings_of_a_key_are_understood(worker: Worker, site: Site) -> N
 def test_called_by_hand(worker: Worker, site: Site) -> None:
     site.send("/hello", b"hello there", "text/plain")
     worker.write("allow_private: true")
-    done = worker.project.forge("tools", "call", "web_fetch", "--worker", "worker.yaml", f"url={site.url('/hello')}")
+    done = worker.project.forge(
+        "tools", "call", "web_fetch", "--worker", "worker.yaml", f"url={site.url('/hello')}"
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, "hello there\n", "")
 
 
@@ -83,7 +92,9 @@ def test_called_by_hand_a_private_address_is_refused(worker: Worker, site: Site)
     worker.write()
     for host in ("127.0.0.1", "localhost"):
         url = site.url("/", host)
-        done = worker.project.forge("tools", "call", "web_fetch", "--worker", "worker.yaml", f"url={url}")
+        done = worker.project.forge(
+            "tools", "call", "web_fetch", "--worker", "worker.yaml", f"url={url}"
+        )
         assert (done.returncode, done.stdout) == (1, "")
         assert "a private or local address" in done.stderr
     assert site.seen == []

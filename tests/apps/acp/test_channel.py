@@ -131,7 +131,10 @@ def test_what_is_not_a_message_is_answered_as_such(server: Callable[..., Started
             "x",
         ),
         '{"jsonrpc": "2.0", "id": 16, "method": "_own/method"}': (-32601, 16),
-        json.dumps(request(17, "session/load", sessionId="../x", cwd="/", mcpServers=[])): (-32002, 17),
+        json.dumps(request(17, "session/load", sessionId="../x", cwd="/", mcpServers=[])): (
+            -32002,
+            17,
+        ),
     }
     silent = [
         '{"jsonrpc": "2.0", "method": "session/cancel"}',
@@ -178,8 +181,12 @@ def test_an_editor_that_vanishes_leaves_an_interrupted_session(
     assert not (helper.folder / "a").exists()
 
     again = server()
-    send(again, request(1, "session/load", sessionId=session, cwd=str(helper.folder), mcpServers=[]))
-    shown = read_until(again, lambda each: is_update(each, sessionUpdate="tool_call_update", status="failed"))
+    send(
+        again, request(1, "session/load", sessionId=session, cwd=str(helper.folder), mcpServers=[])
+    )
+    shown = read_until(
+        again, lambda each: is_update(each, sessionUpdate="tool_call_update", status="failed")
+    )
     assert shown["params"]["update"]["_meta"] == {"forge": {"status": "interrupted"}}
     assert "error" not in read_until(again, lambda each: each.get("id") == 1)
 
@@ -190,7 +197,9 @@ def test_a_signal_ends_it_in_good_order(helper: Project, server: Callable[..., S
     send(started, prompt(3, session))
     read_until(started, lambda each: is_update(each, status="in_progress"))
     started.process.send_signal(signal.SIGTERM)
-    assert read_until(started, lambda each: each.get("id") == 3)["result"]["stopReason"] == "cancelled"
+    assert (
+        read_until(started, lambda each: each.get("id") == 3)["result"]["stopReason"] == "cancelled"
+    )
     with deadline(30):
         assert started.process.wait() == 143
     assert started.process.stderr
@@ -216,7 +225,11 @@ def test_an_editor_that_never_answers_has_said_no_after_a_while(
     here, there = os.pipe(), os.pipe()
 
     async def main() -> list[dict[str, Any]]:
-        with anyio.fail_after(60), os.fdopen(there[1], "w") as out, os.fdopen(here[1], "w") as typed:
+        with (
+            anyio.fail_after(60),
+            os.fdopen(there[1], "w") as out,
+            os.fdopen(here[1], "w") as typed,
+        ):
             async with anyio.create_task_group() as tasks:
                 channel = EditorChannel(ClientLines(here[0], out))
                 requests = EditorRequests(work, channel, tasks)
@@ -288,7 +301,10 @@ def test_the_entry_for_the_registry_is_sound() -> None:
     package = {
         "type": "object",
         "required": ["package"],
-        "properties": {"package": {"type": "string"}, "args": {"type": "array", "items": {"type": "string"}}},
+        "properties": {
+            "package": {"type": "string"},
+            "args": {"type": "array", "items": {"type": "string"}},
+        },
         "additionalProperties": False,
     }
     jsonschema.validate(

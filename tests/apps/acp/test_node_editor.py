@@ -49,7 +49,17 @@ def test_an_editor_on_the_typescript_library(project: Project, sdk: Path) -> Non
     project.write("script.yaml", TURNS)
     forge = project.find().python  # type: ignore[attr-defined]
     done = subprocess.run(
-        ["node", SCRIPT.name, project.folder, forge, "-m", "forge_cli", "serve", "acp", "worker.yaml"],
+        [
+            "node",
+            SCRIPT.name,
+            project.folder,
+            forge,
+            "-m",
+            "forge_cli",
+            "serve",
+            "acp",
+            "worker.yaml",
+        ],
         cwd=sdk,
         env={**os.environ, "FORGE_HOME": str(project.home)},
         capture_output=True,
@@ -66,11 +76,21 @@ def test_an_editor_on_the_typescript_library(project: Project, sdk: Path) -> Non
     assert seen["errors"] == [-32002]
     kinds = [update["sessionUpdate"] for update in seen["updates"]]
     assert kinds.index("tool_call") < kinds.index("tool_call_update")
-    calls = {update["toolCallId"] for update in seen["updates"] if update["sessionUpdate"] == "tool_call"}
+    calls = {
+        update["toolCallId"] for update in seen["updates"] if update["sessionUpdate"] == "tool_call"
+    }
     assert {asked["toolCall"]["toolCallId"] for asked in seen["asked"]} <= calls
     assert seen["asked"][0]["options"][0]["kind"] == "allow_once"
-    assert seen["asked"][0]["toolCall"]["_meta"]["forge"]["reason"] == "writing in zone 'workspace' needs your OK"
-    assert [update["currentModeId"] for update in seen["updates"] if "currentModeId" in update] == ["readOnly", "ask"]
+    assert (
+        seen["asked"][0]["toolCall"]["_meta"]["forge"]["reason"]
+        == "writing in zone 'workspace' needs your OK"
+    )
+    assert [update["currentModeId"] for update in seen["updates"] if "currentModeId" in update] == [
+        "readOnly",
+        "ask",
+    ]
     assert seen["exit"] == 0
     assert seen["listed"]
-    assert {"user_message_chunk", "agent_message_chunk", "tool_call", "tool_call_update"} <= set(seen["replayed"])
+    assert {"user_message_chunk", "agent_message_chunk", "tool_call", "tool_call_update"} <= set(
+        seen["replayed"]
+    )

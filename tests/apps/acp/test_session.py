@@ -117,16 +117,32 @@ def calling(*calls: str) -> str:
     return f'turns:\n{turns}  - text: "heard: {{result}}"\n  - text: "heard: {{task}}"\n'
 
 
-def test_a_call_that_asks_is_shown_first_then_asked_and_then_done_or_not(helper: Project, use: Any) -> None:
+def test_a_call_that_asks_is_shown_first_then_asked_and_then_done_or_not(
+    helper: Project, use: Any
+) -> None:
     async def work(opened: Opened, session: str) -> None:
         person = opened.person
         assert (await opened.say(session, "go")).stop_reason == "end_turn"
         assert (helper.folder / "report.md").read_text() == "one\n"
         assert person.said() == "I write it. It says: Created report.md (4 bytes)."
-        steps = [each for each in person.order if each not in ("agent_message_chunk", "available_commands_update")]
-        assert steps == ["tool_call", "tool_call_update", "asked", "tool_call_update", "tool_call_update"]
+        steps = [
+            each
+            for each in person.order
+            if each not in ("agent_message_chunk", "available_commands_update")
+        ]
+        assert steps == [
+            "tool_call",
+            "tool_call_update",
+            "asked",
+            "tool_call_update",
+            "tool_call_update",
+        ]
         [start] = person.of("tool_call")
-        assert (start.status, start.kind, start.title) == ("pending", "edit", 'write_file report.md content="one\\n"')
+        assert (start.status, start.kind, start.title) == (
+            "pending",
+            "edit",
+            'write_file report.md content="one\\n"',
+        )
         assert [each.path for each in start.locations] == [str(helper.folder / "report.md")]
         assert start.raw_input == {"path": "report.md", "content": "one\n"}
         asks, runs, done = person.of("tool_call_update")
@@ -137,9 +153,18 @@ def test_a_call_that_asks_is_shown_first_then_asked_and_then_done_or_not(helper:
             f"writing in zone 'work' needs your OK ({helper.folder}/worker.yaml:6:7)"
         )
         assert call.field_meta["forge"]["where"] == f"{helper.folder}/worker.yaml:6:7"
-        assert (call.content[1].type, call.content[1].old_text, call.content[1].new_text) == ("diff", None, "one\n")
+        assert (call.content[1].type, call.content[1].old_text, call.content[1].new_text) == (
+            "diff",
+            None,
+            "one\n",
+        )
         assert done.content[0].new_text == "one\n"
-        assert [option.kind for option in options] == ["allow_once", "allow_always", "allow_always", "reject_once"]
+        assert [option.kind for option in options] == [
+            "allow_once",
+            "allow_always",
+            "allow_always",
+            "reject_once",
+        ]
 
         assert (await opened.say(session, "again")).stop_reason == "end_turn"
         assert (helper.folder / "report.md").read_text() == "one\n"
@@ -152,7 +177,9 @@ def test_a_call_that_asks_is_shown_first_then_asked_and_then_done_or_not(helper:
 
 
 @pytest.mark.few(2)
-@pytest.mark.parametrize("answer", ["error", "nonsense", "session:7", "surely", "session:", "once:1"])
+@pytest.mark.parametrize(
+    "answer", ["error", "nonsense", "session:7", "surely", "session:", "once:1"]
+)
 def test_whatever_is_not_a_clear_yes_is_a_no(helper: Project, use: Any, answer: str) -> None:
     async def work(opened: Opened, session: str) -> None:
         assert (await opened.say(session, "go")).stop_reason == "end_turn"
@@ -215,7 +242,9 @@ def test_cancel_ends_a_tool_that_runs_and_the_session_goes_on(helper: Project, u
         person = opened.person
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(expect, opened.say(session, "go"), "cancelled")
-            await person.until(lambda: any(each.status == "in_progress" for each in person.of("tool_call_update")))
+            await person.until(
+                lambda: any(each.status == "in_progress" for each in person.of("tool_call_update"))
+            )
             with pytest.raises(acp.RequestError, match="works on a prompt already"):
                 await opened.say(session, "meanwhile")
             await opened.connection.cancel(session_id=session)
@@ -228,7 +257,9 @@ def test_cancel_ends_a_tool_that_runs_and_the_session_goes_on(helper: Project, u
     use(work)
 
 
-def test_a_cancel_right_behind_a_prompt_is_not_lost_and_is_not_for_what_comes_next(helper: Project, use: Any) -> None:
+def test_a_cancel_right_behind_a_prompt_is_not_lost_and_is_not_for_what_comes_next(
+    helper: Project, use: Any
+) -> None:
     helper.write("script.yaml", calling("{tool: wait, input: {}}"))
 
     async def work(opened: Opened, session: str) -> None:
@@ -267,24 +298,38 @@ def test_a_session_is_loaded_with_all_that_was_said_and_done(helper: Project, wa
                 (session, "go", str(helper.folder))
             ]
             assert (await opened.connection.list_sessions(cwd="/elsewhere")).sessions == []
-            loaded = await opened.connection.load_session(cwd=str(helper.folder), session_id=session, mcp_servers=[])
-            assert [mode.id for mode in loaded.modes.available_modes] == ["ask", "acceptEdits", "readOnly"]
+            loaded = await opened.connection.load_session(
+                cwd=str(helper.folder), session_id=session, mcp_servers=[]
+            )
+            assert [mode.id for mode in loaded.modes.available_modes] == [
+                "ask",
+                "acceptEdits",
+                "readOnly",
+            ]
             person = opened.person
             assert [each.content.text for each in person.of("user_message_chunk")] == ["go"]
             assert person.said() == "I write it. It says: Created report.md (4 bytes)."
-            assert [each.title for each in person.of("tool_call")] == ['write_file report.md content="one\\n"']
+            assert [each.title for each in person.of("tool_call")] == [
+                'write_file report.md content="one\\n"'
+            ]
             assert person.of("tool_call_update")[-1].status == "completed"
             assert person.asked == []
-            await opened.connection.load_session(cwd=str(helper.folder), session_id=session, mcp_servers=[])
+            await opened.connection.load_session(
+                cwd=str(helper.folder), session_id=session, mcp_servers=[]
+            )
             assert [each.content.text for each in person.of("user_message_chunk")] == ["go", "go"]
             await opened.say(session, "again")
             assert person.said().endswith("the user said no")
-            copy = await opened.connection.fork_session(session_id=session, cwd=str(helper.folder), mcp_servers=[])
+            copy = await opened.connection.fork_session(
+                session_id=session, cwd=str(helper.folder), mcp_servers=[]
+            )
             assert copy.session_id != session
             await opened.connection.close_session(session_id=session)
             with pytest.raises(acp.RequestError, match="not found"):
                 await opened.say(session, "closed")
-            await opened.connection.resume_session(session_id=session, cwd=str(helper.folder), mcp_servers=[])
+            await opened.connection.resume_session(
+                session_id=session, cwd=str(helper.folder), mcp_servers=[]
+            )
             shown = len(person.of("user_message_chunk"))
             await opened.say(session, "hello")
             assert person.said(session).endswith("heard: hello")
@@ -302,13 +347,17 @@ def test_a_session_that_was_not_used_leaves_nothing(use: Any, helper: Project) -
         assert session_files() == []
 
 
-def test_sessions_that_are_not_there_or_not_of_this_worker_are_errors(helper: Project, use: Any) -> None:
+def test_sessions_that_are_not_there_or_not_of_this_worker_are_errors(
+    helper: Project, use: Any
+) -> None:
     outside = helper.write("log.jsonl", "{}\n")
 
     async def work(opened: Opened, session: str) -> None:
         for wanted in ("nothing", str(outside), session[:8], "last", ""):
             with pytest.raises(acp.RequestError):
-                await opened.connection.load_session(cwd=str(helper.folder), session_id=wanted, mcp_servers=[])
+                await opened.connection.load_session(
+                    cwd=str(helper.folder), session_id=wanted, mcp_servers=[]
+                )
         for folder in ("relative", "/nowhere/at/all"):
             with pytest.raises(acp.RequestError, match="absolute path"):
                 await opened.connection.new_session(cwd=folder, mcp_servers=[])
@@ -322,13 +371,20 @@ def test_the_mode_decides_who_is_asked(helper: Project, use: Any) -> None:
         await opened.connection.set_session_mode(session_id=session, mode_id="acceptEdits")
         await opened.say(session, "go")
         assert (helper.folder / "report.md").read_text() == "one\n"
-        changed = await opened.connection.set_config_option(session_id=session, config_id="mode", value="readOnly")
+        changed = await opened.connection.set_config_option(
+            session_id=session, config_id="mode", value="readOnly"
+        )
         assert changed.config_options[0].current_value == "readOnly"
         await opened.say(session, "again")
         assert (helper.folder / "report.md").read_text() == "one\n"
         assert person.asked == []
-        assert [each.current_mode_id for each in person.of("current_mode_update")] == ["acceptEdits", "readOnly"]
-        assert [each.config_options[0].current_value for each in person.of("config_option_update")] == [
+        assert [each.current_mode_id for each in person.of("current_mode_update")] == [
+            "acceptEdits",
+            "readOnly",
+        ]
+        assert [
+            each.config_options[0].current_value for each in person.of("config_option_update")
+        ] == [
             "acceptEdits",
             "readOnly",
         ]
@@ -343,7 +399,9 @@ def test_only_the_person_who_starts_it_lets_everything_through(helper: Project, 
     async def work(opened: Opened, session: str) -> None:
         await opened.say(session, "go")
         assert opened.person.asked == []
-        options = await opened.connection.set_config_option(session_id=session, config_id="mode", value="readOnly")
+        options = await opened.connection.set_config_option(
+            session_id=session, config_id="mode", value="readOnly"
+        )
         assert [(each.value, each.name) for each in options.config_options[0].options] == [
             ("ask", "approve all"),
             ("readOnly", "read only"),
@@ -353,7 +411,9 @@ def test_only_the_person_who_starts_it_lets_everything_through(helper: Project, 
     assert (helper.folder / "report.md").read_text() == "one\n"
 
 
-def test_a_config_that_says_yes_to_everything_still_asks_in_an_editor(helper: Project, use: Any) -> None:
+def test_a_config_that_says_yes_to_everything_still_asks_in_an_editor(
+    helper: Project, use: Any
+) -> None:
     helper.home.mkdir(exist_ok=True)
     (helper.home / "config.yaml").write_text("approval: {mode: approve_all}\n")
 
@@ -367,16 +427,22 @@ def test_a_config_that_says_yes_to_everything_still_asks_in_an_editor(helper: Pr
 def test_another_model_takes_the_next_turns(helper: Project, use: Any) -> None:
     helper.write("other.yaml", 'turns:\n  - text: "the other heard: {task}"\n')
     helper.home.mkdir(exist_ok=True)
-    (helper.home / "config.yaml").write_text(f"aliases: {{other: 'script:{helper.folder}/other.yaml'}}\n")
+    (helper.home / "config.yaml").write_text(
+        f"aliases: {{other: 'script:{helper.folder}/other.yaml'}}\n"
+    )
 
     async def work(opened: Opened, session: str) -> None:
-        changed = await opened.connection.set_config_option(session_id=session, config_id="model", value="other")
+        changed = await opened.connection.set_config_option(
+            session_id=session, config_id="model", value="other"
+        )
         assert changed.config_options[1].current_value == f"script:{helper.folder}/other.yaml"
         await opened.say(session, "hi")
         assert opened.person.said() == "the other heard: hi"
         for option, value in (("model", "none:such"), ("colour", "red"), ("mode", True)):
             with pytest.raises(acp.RequestError):
-                await opened.connection.set_config_option(session_id=session, config_id=option, value=value)
+                await opened.connection.set_config_option(
+                    session_id=session, config_id=option, value=value
+                )
 
     use(work)
 
@@ -385,8 +451,14 @@ def test_messages_that_begin_with_a_slash_are_commands(use: Any) -> None:
     async def work(opened: Opened, session: str) -> None:
         person = opened.person
         await person.until(lambda: person.of("available_commands_update"))
-        names = {each.name for each in person.of("available_commands_update")[-1].available_commands}
-        written = (Path(__file__).parents[3] / "docs/editors.md").read_text().partition("A message such as")[2]
+        names = {
+            each.name for each in person.of("available_commands_update")[-1].available_commands
+        }
+        written = (
+            (Path(__file__).parents[3] / "docs/editors.md")
+            .read_text()
+            .partition("A message such as")[2]
+        )
         assert names == {"add", *re.findall(r"`([a-z-]+)`", written.partition("prompts")[0])}
         for said, answer in {
             "/add --a 2 --b 3": "",
@@ -445,19 +517,28 @@ def test_files_images_and_unsaved_texts_go_along(helper: Project, use: Any) -> N
             acp.text_block("and this."),
             acp.image_block(pixel, "image/png"),
             acp.resource_block(acp.embedded_text_resource(uri, "edited")),
-            acp.resource_block(acp.embedded_text_resource((helper.folder / "worker.yaml").as_uri(), WORKER)),
+            acp.resource_block(
+                acp.embedded_text_resource((helper.folder / "worker.yaml").as_uri(), WORKER)
+            ),
         ]
         await opened.say(session, *blocks)
         assert opened.person.said() == (
             "heard: Look at @src/a.txt and this.\n\n"
             "[src/a.txt is attached as the editor has it; the file on disk differs, for it is not saved.]"
         )
-        for wrong in ([acp.audio_block(pixel, "audio/wav")], [acp.image_block("%%%", "image/png")], [], [""]):
+        for wrong in (
+            [acp.audio_block(pixel, "audio/wav")],
+            [acp.image_block("%%%", "image/png")],
+            [],
+            [""],
+        ):
             with pytest.raises(acp.RequestError):
                 await opened.say(session, *wrong)
         with pytest.raises(acp.RequestError):
             await opened.connection.prompt(session_id="no-such", prompt=[acp.text_block("hi")])
-        await opened.connection.load_session(cwd=str(helper.folder), session_id=session, mcp_servers=[])
+        await opened.connection.load_session(
+            cwd=str(helper.folder), session_id=session, mcp_servers=[]
+        )
         _, image, *files = [each.content for each in opened.person.of("user_message_chunk")]
         assert (image.type, image.data) == ("image", pixel)
         assert [(each.resource.uri, each.resource.text) for each in files] == [
@@ -468,9 +549,11 @@ def test_files_images_and_unsaved_texts_go_along(helper: Project, use: Any) -> N
 
     session = use(work)
     with helper.environment():
-        [said] = [line.data["message"] for line in read_session(session_file(session)).lines if line.type == "message"][
-            :1
-        ]
+        [said] = [
+            line.data["message"]
+            for line in read_session(session_file(session)).lines
+            if line.type == "message"
+        ][:1]
     assert [(each["name"], each["mediaType"]) for each in said["attachments"]] == [
         ("image", "image/png"),
         ("src/a.txt", "text/plain"),
@@ -478,7 +561,9 @@ def test_files_images_and_unsaved_texts_go_along(helper: Project, use: Any) -> N
     ]
 
 
-def test_further_folders_are_zones_in_which_writing_asks(helper: Project, use: Any, tmp_path: Any) -> None:
+def test_further_folders_are_zones_in_which_writing_asks(
+    helper: Project, use: Any, tmp_path: Any
+) -> None:
     more = tmp_path / "library"
     more.mkdir()
     (more / "b.txt").write_text("from the library")
@@ -503,7 +588,9 @@ def test_further_folders_are_zones_in_which_writing_asks(helper: Project, use: A
 
 def test_a_question_of_a_child_worker_is_asked_here(helper: Project, use: Any) -> None:
     helper.write("worker.yaml", WORKER + "  workers: {allowed: [child]}\n")
-    helper.write("child.yaml", "name: child\nmodel: script:child-script.yaml\ntoolsets: {filesystem: {}}\n")
+    helper.write(
+        "child.yaml", "name: child\nmodel: script:child-script.yaml\ntoolsets: {filesystem: {}}\n"
+    )
     helper.write(
         "child-script.yaml",
         'turns:\n  - calls: [{tool: write_file, input: {path: child.txt, content: x}}]\n  - text: "written"\n',
@@ -521,7 +608,9 @@ def test_a_question_of_a_child_worker_is_asked_here(helper: Project, use: Any) -
     assert (helper.folder / "child.txt").read_text() == "x"
 
 
-def test_a_model_that_fails_is_an_error_and_one_that_takes_too_long_ends(helper: Project, use: Any) -> None:
+def test_a_model_that_fails_is_an_error_and_one_that_takes_too_long_ends(
+    helper: Project, use: Any
+) -> None:
     helper.write("worker.yaml", WORKER + "limits: {max_turns: 1}\n")
 
     async def work(opened: Opened, session: str) -> None:
@@ -552,12 +641,21 @@ def test_without_a_key_the_editor_is_told_which_one(helper: Project, warm: Warm)
     start_loop(main)
 
 
-def test_a_server_that_cannot_be_used_is_left_out_by_name(helper: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    helper.write("worker.yaml", WORKER + "  mcp: {from_client: true, servers: {own: {command: x}}}\n")
+def test_a_server_that_cannot_be_used_is_left_out_by_name(
+    helper: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    helper.write(
+        "worker.yaml", WORKER + "  mcp: {from_client: true, servers: {own: {command: x}}}\n"
+    )
     given = [
-        schema.McpServerStdio(name="my notes", command="y", args=["a"], env=[schema.EnvVariable(name="A", value="b")]),
+        schema.McpServerStdio(
+            name="my notes", command="y", args=["a"], env=[schema.EnvVariable(name="A", value="b")]
+        ),
         schema.HttpMcpServer(
-            type="http", name="web", url="https://example.org/", headers=[schema.HttpHeader(name="X", value="1")]
+            type="http",
+            name="web",
+            url="https://example.org/",
+            headers=[schema.HttpHeader(name="X", value="1")],
         ),
         schema.McpServerStdio(name="own", command="z", args=[], env=[]),
         schema.McpServerStdio(name="my/notes", command="z", args=[], env=[]),
@@ -571,13 +669,17 @@ def test_a_server_that_cannot_be_used_is_left_out_by_name(helper: Project, capsy
     assert servers["web"].headers == {"X": "1"}
     said = capsys.readouterr().err
     assert [
-        name for name in ("own", "my/notes", "!!", "old") if f"'{name}' of the editor is not used" not in said
+        name
+        for name in ("own", "my/notes", "!!", "old")
+        if f"'{name}' of the editor is not used" not in said
     ] == []
 
 
 def server_of(folder: Any) -> schema.McpServerStdio:
     (folder / "server.py").write_text(SERVER)
-    return schema.McpServerStdio(name="my notes", command=sys.executable, args=[str(folder / "server.py")], env=[])
+    return schema.McpServerStdio(
+        name="my notes", command=sys.executable, args=[str(folder / "server.py")], env=[]
+    )
 
 
 SERVER = '''
@@ -598,7 +700,9 @@ server.run()
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("wanted", [True, False])
-def test_servers_of_the_editor_are_used_where_the_worker_says_so(helper: Project, use: Any, wanted: bool) -> None:
+def test_servers_of_the_editor_are_used_where_the_worker_says_so(
+    helper: Project, use: Any, wanted: bool
+) -> None:
     helper.write("worker.yaml", WORKER + ("  mcp: {from_client: true}\n" if wanted else ""))
     helper.write("script.yaml", calling("{tool: my-notes__note, input: {text: hi}}"))
 
@@ -615,7 +719,15 @@ def test_servers_of_the_editor_are_used_where_the_worker_says_so(helper: Project
 def test_what_asks_without_being_a_call_is_shown_as_one() -> None:
     """A command that runs wants to connect: editors have no button for what they have not been shown."""
     asks = ApprovalRequest(
-        "r1", "network_1", "network", {"host": "example.org"}, "wants to reach it", "no rule", "medium", None, None
+        "r1",
+        "network_1",
+        "network",
+        {"host": "example.org"},
+        "wants to reach it",
+        "no rule",
+        "medium",
+        None,
+        None,
     )
     events = [
         ToolStarted("c1", "shell", {"command": "curl example.org"}),
@@ -644,7 +756,10 @@ def test_what_asks_without_being_a_call_is_shown_as_one() -> None:
     ],
 )
 def test_an_interrupted_call_says_so_in_words(told: str, shown: str) -> None:
-    events = [ToolStarted("c1", "shell", {}), ToolResult("c1", "shell", "interrupted", Text(told), 1, told)]
+    events = [
+        ToolStarted("c1", "shell", {}),
+        ToolResult("c1", "shell", "interrupted", Text(told), 1, told),
+    ]
     writer = UpdateWriter(Facts(), list, no_renderers)
     _, update = [update for line in lines_of(*events) for update in writer.updates_of(line)]
     assert [each.content.text for each in update.content] == [shown]
@@ -667,4 +782,6 @@ def test_a_question_is_never_cut_and_has_what_it_folds() -> None:
     update = UpdateWriter(Facts(), list, no_renderers).question(line, request)
     texts = [each.content.text for each in update.content]
     assert "changed  file1000 (5 bytes)" in texts[1]
-    assert texts[-1] == "```diff\nmade     a/ (12 files, 3 bytes)\nmade     a/\\x1b[2J (3 bytes)\n```"
+    assert (
+        texts[-1] == "```diff\nmade     a/ (12 files, 3 bytes)\nmade     a/\\x1b[2J (3 bytes)\n```"
+    )

@@ -26,7 +26,9 @@ ITEMS = 30
 KEYS = [f"i{number}" for number in range(ITEMS)]
 
 
-async def run(folder: Path, perform: Perform, interrupt: InterruptSignal) -> tuple[ExitCode, BatchCounts]:
+async def run(
+    folder: Path, perform: Perform, interrupt: InterruptSignal
+) -> tuple[ExitCode, BatchCounts]:
     items = folder / "items.jsonl"
     items.write_text("".join(f'{{"id": "{key}", "task": "go"}}\n' for key in KEYS))
     plan = make_plan(BatchInputs(str(items), TaskTemplate()), BatchRecord(), "", None)
@@ -48,7 +50,10 @@ async def run(folder: Path, perform: Perform, interrupt: InterruptSignal) -> tup
 
 
 def ended(item: BatchItem, status: str = "completed") -> ItemEnd:
-    return ItemEnd(item.key, {"status": status, "sessionId": item.session, "exitCode": 0, "usage": {}, "cost": 0.0})
+    return ItemEnd(
+        item.key,
+        {"status": status, "sessionId": item.session, "exitCode": 0, "usage": {}, "cost": 0.0},
+    )
 
 
 async def test_one_that_takes_its_time_to_open_keeps_no_other_waiting(tmp_path: Path) -> None:

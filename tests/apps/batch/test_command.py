@@ -36,7 +36,9 @@ def test_every_item_is_a_session_and_has_a_line(cli, project: Project) -> None:
     assert done.err.startswith("forge: 3 completed · 60 tokens · ")
     assert done.err.endswith("  results: items.results.jsonl\n")
     lines = results(project)
-    assert {line["key"]: line["result"]["response"] for line in lines} == {key: f"done {key}" for key in "abc"}
+    assert {line["key"]: line["result"]["response"] for line in lines} == {
+        key: f"done {key}" for key in "abc"
+    }
     assert {line["key"]: line["input"] for line in lines}["b"] == {"id": "b", "task": "b"}
     kept = {path.stem for path in (project.home / "sessions").glob("*.jsonl")}
     assert {line["result"]["sessionId"] for line in lines} == kept
@@ -52,7 +54,10 @@ def test_its_sessions_are_one_row_of_the_list(cli, project: Project) -> None:
     assert "alone" in alone
     assert "batch items.results.jsonl: 3 items" in batch
     rows = json.loads(cli("sessions", "list", "--json").out)
-    assert [row["batch"] for row in rows] == [None, *[str(project.folder / "items.results.jsonl")] * 3]
+    assert [row["batch"] for row in rows] == [
+        None,
+        *[str(project.folder / "items.results.jsonl")] * 3,
+    ]
 
 
 def test_what_is_completed_is_left_alone_and_new_rows_are_new_items(cli, project: Project) -> None:
@@ -64,7 +69,9 @@ def test_what_is_completed_is_left_alone_and_new_rows_are_new_items(cli, project
     assert effects(project, "notes.txt") == ["a", "b", "c"]
 
 
-def test_a_row_that_is_removed_does_not_count_and_is_known_when_it_comes_back(cli, project: Project) -> None:
+def test_a_row_that_is_removed_does_not_count_and_is_known_when_it_comes_back(
+    cli, project: Project
+) -> None:
     def counted() -> tuple[int, str]:
         status = cli("batch", "status", "items.results.jsonl")
         return status.code, status.out.splitlines()[0]
@@ -124,7 +131,9 @@ def test_what_changed_after_it_was_done_is_told_before_anything_runs(cli, projec
     write_items(project, {"a": "", "b": "other", "c": ""})
     done = cli("batch", "worker.yaml", "items.jsonl")
     assert (done.code, len(results(project))) == (2, 2)
-    assert done.err.startswith("forge: the input of b has changed since it was done\n  --restart b does")
+    assert done.err.startswith(
+        "forge: the input of b has changed since it was done\n  --restart b does"
+    )
     assert cli("batch", "worker.yaml", "items.jsonl", "--restart", "nobody").code == 2
     assert cli("batch", "worker.yaml", "items.jsonl", "--restart", "b").code == 0
     assert sorted(line["key"] for line in results(project)) == ["a", "b", "b", "c"]
@@ -147,18 +156,29 @@ def test_a_worker_may_be_mended_while_nothing_is_done(cli, project: Project) -> 
 
 def test_one_budget_for_all_items_and_the_rest_later(cli, project: Project) -> None:
     write_items(project, {str(number): "" for number in range(12)})
-    words = ("batch", "worker.yaml", "items.jsonl", "--max-tokens", "70", "--concurrency", "2", "--json")
+    words = (
+        "batch",
+        "worker.yaml",
+        "items.jsonl",
+        "--max-tokens",
+        "70",
+        "--concurrency",
+        "2",
+        "--json",
+    )
     done = cli(*words)
     last = events(done.out)[-1]
     assert (done.code, last["type"], last["exitCode"]) == (5, "batchEnd", 5)
-    assert 70 <= last["usage"]["inputTokens"] + last["usage"]["outputTokens"] <= 90  # a turn under way ends
+    assert (
+        70 <= last["usage"]["inputTokens"] + last["usage"]["outputTokens"] <= 90
+    )  # a turn under way ends
     assert "the budget is spent" in done.err
     status = cli("batch", "status", "items.results.jsonl", "--json")
     assert (status.code, json.loads(status.out)["counts"]["failed"]) == (5, 0)
     assert cli(*words[:3]).code == 0
-    assert sorted(line["key"] for line in results(project) if line["result"]["status"] == "completed") == sorted(
-        map(str, range(12))
-    )
+    assert sorted(
+        line["key"] for line in results(project) if line["result"]["status"] == "completed"
+    ) == sorted(map(str, range(12)))
     assert effects(project, "notes.txt") == sorted(map(str, range(12)))
 
 
@@ -166,7 +186,9 @@ def test_an_item_at_its_own_limit_has_failed(cli, project: Project) -> None:
     write_items(project, {"a": "", "b": ""})
     done = cli("batch", "worker.yaml", "items.jsonl", "--max-turns", "1", "--retries", "0")
     assert (done.code, statuses(project)) == (1, {"a": "limit", "b": "limit"})
-    assert cli("batch", "worker.yaml", "items.jsonl", "--max-turns", "1", "--retries", "0").code == 0
+    assert (
+        cli("batch", "worker.yaml", "items.jsonl", "--max-turns", "1", "--retries", "0").code == 0
+    )
     assert effects(project, "notes.txt") == ["a", "b"]
 
 
@@ -182,7 +204,9 @@ def test_events_tell_what_happens_with_counts(cli, project: Project) -> None:
     assert seen[1]["sessionId"] == seen[3]["sessionId"] == seen[4]["result"]["sessionId"]
 
 
-def test_without_a_terminal_there_is_a_line_every_few_seconds(cli, project: Project, monkeypatch) -> None:
+def test_without_a_terminal_there_is_a_line_every_few_seconds(
+    cli, project: Project, monkeypatch
+) -> None:
     monkeypatch.setattr("forge_cli.apps.batch.show.EVERY", 0.05)
     write_items(project, {"a": "hang"})
     done = cli("batch", "worker.yaml", "items.jsonl", "--max-time", "1", "--retries", "0")
@@ -195,7 +219,9 @@ def test_each_item_may_have_a_folder_of_its_own(cli, project: Project) -> None:
     assert cli("batch", "worker.yaml", "items.jsonl", "--each-in", "work/{key}/x").code == 0
     assert sorted(path.name for path in (project.folder / "work").iterdir()) == ["a", "b%2Fc"]
     sessions = json.loads(cli("sessions", "list", "--json").out)
-    assert {row["workspace"] for row in sessions} == {f"{project.folder}/work/{name}/x" for name in ("a", "b%2Fc")}
+    assert {row["workspace"] for row in sessions} == {
+        f"{project.folder}/work/{name}/x" for name in ("a", "b%2Fc")
+    }
 
 
 def test_events_that_nobody_reads_any_more_end_it_in_order(start, project: Project) -> None:
@@ -203,7 +229,10 @@ def test_events_that_nobody_reads_any_more_end_it_in_order(start, project: Proje
     forge = start("batch", "worker.yaml", "items.jsonl", "--json")
     forge.process.stdout.close()
     code, told = forge.process.wait(60), forge.process.stderr.read()
-    assert (code, told.splitlines()[-1]) == (1, "forge: standard output cannot be written: its reader has left")
+    assert (code, told.splitlines()[-1]) == (
+        1,
+        "forge: standard output cannot be written: its reader has left",
+    )
     assert project.forge("batch", "worker.yaml", "items.jsonl").returncode == 0
     assert effects(project, "notes.txt") == ["a", "b"]
 
@@ -212,7 +241,17 @@ def test_events_that_nobody_reads_any_more_end_it_in_order(start, project: Proje
 @pytest.mark.parametrize("name", ["items.results.jsonl", "items.results.jsonl.journal"])
 def test_results_that_are_taken_away_stop_it(start, project: Project, name: str) -> None:
     write_items(project, {"a": "hang", "b": "", "c": "hang"})
-    argv = ("batch", "worker.yaml", "items.jsonl", "--concurrency", "1", "--retries", "0", "--max-time", "1")
+    argv = (
+        "batch",
+        "worker.yaml",
+        "items.jsonl",
+        "--concurrency",
+        "1",
+        "--retries",
+        "0",
+        "--max-time",
+        "1",
+    )
     forge = start(*argv)
     _wait_for(project.folder / "hangs-a")
     (project.folder / name).unlink()
@@ -224,12 +263,16 @@ def test_results_that_are_taken_away_stop_it(start, project: Project, name: str)
 def test_a_home_that_cannot_be_written_is_told_before_anything_begins(project: Project) -> None:
     write_items(project, {"a": "", "b": ""})
     project.write("file", "")
-    done = project.forge("batch", "worker.yaml", "items.jsonl", env={"FORGE_HOME": str(project.folder / "file/home")})
+    done = project.forge(
+        "batch", "worker.yaml", "items.jsonl", env={"FORGE_HOME": str(project.folder / "file/home")}
+    )
     assert (done.returncode, "no session can be kept: " in done.stderr) == (1, True)
     assert not list(project.folder.glob("items.results*"))
 
 
-def test_a_disk_that_is_full_stops_it_before_the_model_is_asked(cli, project: Project, monkeypatch) -> None:
+def test_a_disk_that_is_full_stops_it_before_the_model_is_asked(
+    cli, project: Project, monkeypatch
+) -> None:
     """No log can be made for any item, so that all of them would fail."""
     write_items(project, dict.fromkeys("abcdef", ""))
     opened, asked = os.open, list[str]()
@@ -243,14 +286,20 @@ def test_a_disk_that_is_full_stops_it_before_the_model_is_asked(cli, project: Pr
     monkeypatch.setattr(os, "open", full)
     done = cli("batch", "worker.yaml", "items.jsonl", "--concurrency", "1")
     assert (done.code, len(asked)) == (1, 1)
-    assert "forge: the session's log cannot be written any more: No space left on device\n  make room for " in done.err
+    assert (
+        "forge: the session's log cannot be written any more: No space left on device\n  make room for "
+        in done.err
+    )
     assert "--ephemeral" not in done.err
     assert (effects(project, "notes.txt"), results(project)) == ([], [])
 
 
 def test_a_key_that_is_no_name_has_a_folder_as_well(cli, project: Project) -> None:
     keys = ["k" * 400, "half\ud800"]
-    project.write("items.jsonl", "".join(json.dumps({"id": key, "task": f"t{len(key)}"}) + "\n" for key in keys))
+    project.write(
+        "items.jsonl",
+        "".join(json.dumps({"id": key, "task": f"t{len(key)}"}) + "\n" for key in keys),
+    )
     assert cli("batch", "worker.yaml", "items.jsonl", "--each-in", "work/each-{key}").code == 0
     assert statuses(project) == dict.fromkeys(keys, "completed")
     assert len(list((project.folder / "work").glob("each-*"))) == 2
@@ -274,7 +323,9 @@ def test_ctrl_c_lets_what_runs_save_itself(start, project: Project) -> None:
     assert {key: after[key] for key in before} == before
 
 
-def test_ctrl_c_while_an_executor_is_not_there_yet_leaves_at_once(cli, install, start, project: Project) -> None:
+def test_ctrl_c_while_an_executor_is_not_there_yet_leaves_at_once(
+    cli, install, start, project: Project
+) -> None:
     code = """
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -318,13 +369,23 @@ def test_two_batches_cannot_work_on_the_same_results(cli, start, project: Projec
     other = start("batch", "worker.yaml", "items.jsonl", cold=True)
     _wait_for(project.folder / "hangs-b")
     done = cli("batch", "worker.yaml", "items.jsonl")
-    assert (done.code, f"in use by another forge batch (pid {other.process.pid})" in done.err) == (1, True)
+    assert (done.code, f"in use by another forge batch (pid {other.process.pid})" in done.err) == (
+        1,
+        True,
+    )
     told = cli("batch", "status", "items.results.jsonl", "--json")
     status = json.loads(told.out)
-    assert (status["active"], status["counts"]["running"], status["exitCode"], told.code) == (True, 1, 1, 1)
+    assert (status["active"], status["counts"]["running"], status["exitCode"], told.code) == (
+        True,
+        1,
+        1,
+        1,
+    )
 
 
-def test_a_torn_line_is_dropped_and_a_lost_one_is_found_in_its_session(cli, project: Project) -> None:
+def test_a_torn_line_is_dropped_and_a_lost_one_is_found_in_its_session(
+    cli, project: Project
+) -> None:
     write_items(project, {"a": "", "b": ""})
     assert cli("batch", "worker.yaml", "items.jsonl").code == 0
     whole = project.read("items.results.jsonl")
@@ -346,14 +407,42 @@ def test_a_torn_line_is_dropped_and_a_lost_one_is_found_in_its_session(cli, proj
         (["worker.yaml", "", "--task", "{path}"], 2, "Invalid value for 'INPUTS': it is empty"),
         (["worker.yaml", "items.jsonl", "-o", "-"], 2, "-o -: the results are kept in a file"),
         (["worker.yaml", "items.jsonl", "-o", "pipe"], 2, "name a regular file in a folder"),
-        (["worker.yaml", "items.jsonl", "--each-in", ""], 2, "Invalid value for '--each-in': it is empty"),
-        (["worker.yaml", "items.jsonl", "--each-in", "items.jsonl"], 2, "items.jsonl is not a folder"),
-        (["worker.yaml", "items.jsonl", "--each-in", "items.jsonl/x/{key}"], 2, "items.jsonl is not a folder"),
-        (["worker.yaml", "items.jsonl", "--each-in", "work/{id}"], 2, "--each-in: {id} is not known"),
-        (["worker.yaml", "items.jsonl", "--executor", "nobody"], 3, "there is no executor 'nobody'"),
+        (
+            ["worker.yaml", "items.jsonl", "--each-in", ""],
+            2,
+            "Invalid value for '--each-in': it is empty",
+        ),
+        (
+            ["worker.yaml", "items.jsonl", "--each-in", "items.jsonl"],
+            2,
+            "items.jsonl is not a folder",
+        ),
+        (
+            ["worker.yaml", "items.jsonl", "--each-in", "items.jsonl/x/{key}"],
+            2,
+            "items.jsonl is not a folder",
+        ),
+        (
+            ["worker.yaml", "items.jsonl", "--each-in", "work/{id}"],
+            2,
+            "--each-in: {id} is not known",
+        ),
+        (
+            ["worker.yaml", "items.jsonl", "--executor", "nobody"],
+            3,
+            "there is no executor 'nobody'",
+        ),
         (["worker.yaml", "items.jsonl", "--executor", "local:x"], 2, "has no address"),
-        (["worker.yaml", "items.jsonl", "-m", "nobody:x"], 3, "there is no model provider 'nobody'"),
-        (["worker.yaml", "items.jsonl", "--max-cost", "1"], 3, "the price of drawn:model is unknown"),
+        (
+            ["worker.yaml", "items.jsonl", "-m", "nobody:x"],
+            3,
+            "there is no model provider 'nobody'",
+        ),
+        (
+            ["worker.yaml", "items.jsonl", "--max-cost", "1"],
+            3,
+            "the price of drawn:model is unknown",
+        ),
         (["nobody", "items.jsonl"], 3, "there is no worker 'nobody'"),
     ],
 )
@@ -427,7 +516,9 @@ def test_results_with_an_empty_journal_are_not_done_again(cli, project: Project)
     assert "that file is there, without the journal of a batch, and is left as it is" in done.err
 
 
-def test_a_power_cut_at_any_time_leaves_no_item_with_another_session(cli, project: Project, monkeypatch) -> None:
+def test_a_power_cut_at_any_time_leaves_no_item_with_another_session(
+    cli, project: Project, monkeypatch
+) -> None:
     """What is on the disk when an item begins and when it is told that it has ended."""
     disk = {"items.results.jsonl": b"", "items.results.jsonl.journal": b""}
     begun: list[str] = []
@@ -436,11 +527,15 @@ def test_a_power_cut_at_any_time_leaves_no_item_with_another_session(cli, projec
         found = os.fstat(descriptor)
         names = [name for name in disk if os.path.samestat((project.folder / name).stat(), found)]
         disk.update({name: os.pread(descriptor, found.st_size, 0) for name in names})
-        assert all(json.loads(line)["key"] in begun for line in disk["items.results.jsonl"].splitlines())
+        assert all(
+            json.loads(line)["key"] in begun for line in disk["items.results.jsonl"].splitlines()
+        )
 
     def submit(executor: LocalExecutor, item: BatchItem) -> None:
         journal = [json.loads(line) for line in disk["items.results.jsonl.journal"].splitlines()]
-        assert (item.key, item.session) in [(line.get("key"), line.get("session")) for line in journal]
+        assert (item.key, item.session) in [
+            (line.get("key"), line.get("session")) for line in journal
+        ]
         begun.append(item.key)
         submitted(executor, item)
 
@@ -454,23 +549,37 @@ def test_a_power_cut_at_any_time_leaves_no_item_with_another_session(cli, projec
 
 
 @pytest.mark.parametrize("name", [".", "/", "worker.yaml", "nothing"])
-def test_the_status_of_what_is_not_a_batch_is_one_sentence(cli, project: Project, name: str) -> None:
+def test_the_status_of_what_is_not_a_batch_is_one_sentence(
+    cli, project: Project, name: str
+) -> None:
     done = cli("batch", "status", name)
-    assert (done.code, done.err.splitlines()[0]) == (3, f"forge: {name}:1:1: there is no batch of this name")
+    assert (done.code, done.err.splitlines()[0]) == (
+        3,
+        f"forge: {name}:1:1: there is no batch of this name",
+    )
 
 
-@pytest.mark.parametrize("edited", [{"usage": [1]}, {"usage": {"input_tokens": "many"}}, {"cost": "free"}])
-def test_the_status_of_results_that_somebody_edited_is_one_sentence(cli, project: Project, edited: dict) -> None:
+@pytest.mark.parametrize(
+    "edited", [{"usage": [1]}, {"usage": {"input_tokens": "many"}}, {"cost": "free"}]
+)
+def test_the_status_of_results_that_somebody_edited_is_one_sentence(
+    cli, project: Project, edited: dict
+) -> None:
     write_items(project, {"a": ""})
     assert cli("batch", "worker.yaml", "items.jsonl").code == 0
     line = json.loads(project.read("items.results.jsonl"))
     line["result"] |= edited
     project.write("items.results.jsonl", json.dumps(line) + "\n")
     done = cli("batch", "status", "items.results.jsonl")
-    assert (done.code, done.err) == (3, "forge: items.results.jsonl:1:1: this is not a results file of forge batch\n")
+    assert (done.code, done.err) == (
+        3,
+        "forge: items.results.jsonl:1:1: this is not a results file of forge batch\n",
+    )
 
 
-def test_the_folder_of_sessions_is_not_listed_for_every_item(cli, project: Project, monkeypatch) -> None:
+def test_the_folder_of_sessions_is_not_listed_for_every_item(
+    cli, project: Project, monkeypatch
+) -> None:
     def count(path: str | Path = ".") -> list[str]:
         listed.append(str(path))
         return listdir(path)
@@ -478,7 +587,10 @@ def test_the_folder_of_sessions_is_not_listed_for_every_item(cli, project: Proje
     listed, listdir = list[str](), os.listdir
     monkeypatch.setattr(os, "listdir", count)
     project.write("reader.yaml", "{name: reader, instructions: Read., toolsets: {filesystem: {}}}")
-    project.write("script.yaml", "turns: [{calls: [{tool: read_file, input: {path: items.jsonl}}]}, {text: Done.}]")
+    project.write(
+        "script.yaml",
+        "turns: [{calls: [{tool: read_file, input: {path: items.jsonl}}]}, {text: Done.}]",
+    )
     write_items(project, dict.fromkeys("abcdef", ""))
     assert cli("batch", "reader.yaml", "items.jsonl", "-m", "script:script.yaml").code == 0
     assert listed.count(str(project.home / "sessions")) == 1
@@ -507,6 +619,18 @@ def forge_executors():
 """
     site = install("forge-executor-far", "far_executor", code, "executor.far = far_executor")
     write_items(project, {"a": ""})
-    words = ("batch", "worker.yaml", "items.jsonl", "--executor", "far:tcp://host:1", "--concurrency", "3")
+    words = (
+        "batch",
+        "worker.yaml",
+        "items.jsonl",
+        "--executor",
+        "far:tcp://host:1",
+        "--concurrency",
+        "3",
+    )
     done = project.forge(*words, env={"PYTHONPATH": str(site)})
-    assert (done.returncode, project.read("address"), statuses(project)) == (0, "tcp://host:1 3", {"a": "completed"})
+    assert (done.returncode, project.read("address"), statuses(project)) == (
+        0,
+        "tcp://host:1 3",
+        {"a": "completed"},
+    )

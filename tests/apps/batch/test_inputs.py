@@ -29,7 +29,11 @@ def test_rows_of_a_table_are_named_by_their_number(tmp_path: Path) -> None:
     file = tmp_path / "a.csv"
     long = "x" * 300_000
     file.write_bytes(f'\ufeffname,note\nAna,"two\nlines"\nÖzil,\nBo,{long}\n'.encode())
-    assert tasks(file, "{name}: {note}") == {"1": "Ana: two\nlines", "2": "Özil: ", "3": f"Bo: {long}"}
+    assert tasks(file, "{name}: {note}") == {
+        "1": "Ana: two\nlines",
+        "2": "Özil: ",
+        "3": f"Bo: {long}",
+    }
 
 
 def test_files_are_items_by_their_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,13 +42,19 @@ def test_files_are_items_by_their_paths(tmp_path: Path, monkeypatch: pytest.Monk
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(f"text of {name}")
-    assert tasks("n", "{name}", workspace=tmp_path) == {"n/a.md": "a.md", "n/b.md": "b.md", "n/c.txt": "c.txt"}
+    assert tasks("n", "{name}", workspace=tmp_path) == {
+        "n/a.md": "a.md",
+        "n/b.md": "b.md",
+        "n/c.txt": "c.txt",
+    }
     assert tasks("n/*.md", "{path}: {text}", workspace=tmp_path) == {
         "n/a.md": "n/a.md: text of n/a.md",
         "n/b.md": "n/b.md: text of n/b.md",
     }
     assert tasks("n/a*", "{path}") == {"n/a.md": str(tmp_path / "n/a.md")}
-    assert tasks("n", "{name}", leave_out=[tmp_path / "n/a.md", tmp_path / "n/b.md"]) == {"n/c.txt": "c.txt"}
+    assert tasks("n", "{name}", leave_out=[tmp_path / "n/a.md", tmp_path / "n/b.md"]) == {
+        "n/c.txt": "c.txt"
+    }
 
 
 def test_standard_input_brings_rows() -> None:
@@ -66,12 +76,22 @@ def test_a_line_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> N
         ("a.jsonl", b'{"task": "x"}\n[1]\n', (2, 1), "must be a JSON object"),
         ("a.jsonl", b'{"task": "x"}\n{"task": \r\n', (2, 10), "not JSON"),
         ("a.jsonl", '{"t": "é'.encode() + b"\xff", (1, 9), "byte 0xff at offset 9 is not UTF-8"),
-        ("a.jsonl", b'{"task": "x"}\n{"t": "\xe9', (2, 8), "byte 0xe9 is not UTF-8; save the file as UTF-8"),
+        (
+            "a.jsonl",
+            b'{"task": "x"}\n{"t": "\xe9',
+            (2, 8),
+            "byte 0xe9 is not UTF-8; save the file as UTF-8",
+        ),
         ("a.csv", b"task\nx\ny\xff\n", (3, 2), "byte 0xff is not UTF-8"),
         ("a.jsonl", b"\n \n", (1, 1), "nothing in it"),
         ("a.jsonl", b'{"task": " "}', (1, 1), "the task is empty"),
         ("a.jsonl", b'{"task": "x", "id": ""}', (1, 1), "'id' must be"),
-        ("a.jsonl", b'{"task": "x", "id": 1}\n\n{"task": "y", "id": "1"}', (3, 1), "key '1' is that of line 1 already"),
+        (
+            "a.jsonl",
+            b'{"task": "x", "id": 1}\n\n{"task": "y", "id": "1"}',
+            (3, 1),
+            "key '1' is that of line 1 already",
+        ),
         ("a.csv", b'id,task\na,"x\ny"\na,z\n', (4, 1), "key 'a' is that of line 2 already"),
         ("a.csv", b'task\nx\n"y\nz\n', (3, 1), "not CSV: unexpected end of data"),
         ("a.csv", b"task,b\nx,y\n\nz\n", (4, 2), "has 1 fields, the first one has 2"),
@@ -93,11 +113,17 @@ def test_what_cannot_be_read_is_told_with_its_place(
 @pytest.mark.parametrize(
     ("name", "before", "after"),
     [
-        ("a.jsonl", '{"id": "a", "task": "x"}\n', '{"id": "a", "task": "x"}\n{"id": "a", "task": "again"}\nrubbish\n'),
+        (
+            "a.jsonl",
+            '{"id": "a", "task": "x"}\n',
+            '{"id": "a", "task": "x"}\n{"id": "a", "task": "again"}\nrubbish\n',
+        ),
         ("a.csv", "id,task\na,x\n", "id,task\nb,y\n"),
     ],
 )
-def test_rows_are_those_of_the_beginning(tmp_path: Path, name: str, before: str, after: str) -> None:
+def test_rows_are_those_of_the_beginning(
+    tmp_path: Path, name: str, before: str, after: str
+) -> None:
     file = tmp_path / name
     file.write_text(before)
     inputs = BatchInputs(str(file), TaskTemplate())
@@ -116,7 +142,9 @@ def test_files_are_those_of_the_beginning(tmp_path: Path) -> None:
         (tmp_path / "b.md").unlink()
 
 
-def test_a_pattern_for_any_depth_follows_no_link_to_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pattern_for_any_depth_follows_no_link_to_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("a.md", "b/c.md", "b/d/e.md", "b/.f/g.md", "other/h.md"):
         (tmp_path / "notes" / name).parent.mkdir(parents=True, exist_ok=True)
@@ -140,7 +168,9 @@ def test_a_pattern_for_any_depth_follows_no_link_to_a_folder(tmp_path: Path, mon
         (" ", "--task is empty"),
     ],
 )
-def test_a_template_with_half_a_field_is_a_usage_error(tmp_path: Path, template: str, problem: str) -> None:
+def test_a_template_with_half_a_field_is_a_usage_error(
+    tmp_path: Path, template: str, problem: str
+) -> None:
     file = tmp_path / "a.jsonl"
     file.write_text('{"title": "x", "none": null}\n')
     with pytest.raises(UsageError, match=re.escape(problem)):
@@ -158,7 +188,9 @@ def test_a_changed_row_has_another_digest(tmp_path: Path) -> None:
 
     first = digest('{"task": "a", "n": 1}')
     assert digest('{"n": 1, "task": "a"}') == first
-    assert len({first, digest('{"task": "a", "n": 2}'), digest('{"task": "a", "n": 1}', "x{n}")}) == 3
+    assert (
+        len({first, digest('{"task": "a", "n": 2}'), digest('{"task": "a", "n": 1}', "x{n}")}) == 3
+    )
     # as earlier versions have written it beside results: with another one, all of them would be done again
     assert digest('{"task": "Öl", "n": [1.5, null]}') == "96b611b618e88c5a72929eaa10f8c214"
 

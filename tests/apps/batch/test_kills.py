@@ -48,13 +48,24 @@ def try_it(cli, start, project: Project, number: int, seed: int) -> None:
     draw = random.Random(seed)
     items = {f"i{index}": draw.choice(WORDS) for index in range(number)}
     write_items(sorter(project), items)
-    words = ("batch", "worker.yaml", "items.jsonl", "--on-ask", "park", "--json", "--concurrency", "6")
+    words = (
+        "batch",
+        "worker.yaml",
+        "items.jsonl",
+        "--on-ask",
+        "park",
+        "--json",
+        "--concurrency",
+        "6",
+    )
     for _ in range(KILLS):
         kill_after(start(*words), draw.randint(1, number // (KILLS + 2)))
     while (done := cli(*words)).code == 10:
         assert answer_all(cli)
     assert done.code == 0, done.err
-    completed = Counter(line["key"] for line in results(project) if line["result"]["status"] == "completed")
+    completed = Counter(
+        line["key"] for line in results(project) if line["result"]["status"] == "completed"
+    )
     assert completed == Counter(dict.fromkeys(items, 1))
     for name in ("notes.txt", "paid.txt"):
         assert max(Counter(effects(project, name)).values(), default=0) <= 1, name
@@ -72,11 +83,15 @@ def test_every_item_is_completed_exactly_once(cli, start, project: Project, seed
 @pytest.mark.long
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", range(3))
-def test_every_item_of_many_is_completed_exactly_once(cli, start, project: Project, seed: int) -> None:
+def test_every_item_of_many_is_completed_exactly_once(
+    cli, start, project: Project, seed: int
+) -> None:
     try_it(cli, start, project, 300, seed)
 
 
-def test_it_goes_on_whatever_a_killed_process_left_among_the_sessions(cli, start, project: Project) -> None:
+def test_it_goes_on_whatever_a_killed_process_left_among_the_sessions(
+    cli, start, project: Project
+) -> None:
     """Logs that are empty, torn or full of zeros, parts of logs, locks and answers of nobody."""
     left = ["", '{"v": 1, "seq"', "\0" * 64]
     write_items(sorter(project), {"i0": ""} | {f"i{index}": "hang" for index in range(1, 7)})
@@ -98,5 +113,8 @@ def test_it_goes_on_whatever_a_killed_process_left_among_the_sessions(cli, start
             log.with_name(f".{log.name}.{ending}").write_text("1")
     project.write("released", "")
     done = cli(*words)
-    assert (done.code, [line["result"]["status"] for line in results(project)]) == (0, ["completed"] * 7), done.err
+    assert (done.code, [line["result"]["status"] for line in results(project)]) == (
+        0,
+        ["completed"] * 7,
+    ), done.err
     assert cli("sessions", "verify").code == 0

@@ -24,7 +24,11 @@ def forge(project: Project, *argv: str) -> tuple[str, int]:
     """What it printed, and its peak of memory in bytes."""
     env = {**os.environ, "FORGE_HOME": str(project.home)}
     with subprocess.Popen(
-        [sys.executable, "-m", "forge_cli", *argv], cwd=project.folder, env=env, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "forge_cli", *argv],
+        cwd=project.folder,
+        env=env,
+        stdout=subprocess.PIPE,
+        text=True,
     ) as process:
         assert process.stdout
         out = process.stdout.read()
@@ -42,14 +46,24 @@ def write(project: Project, items: int) -> Path:
 
 def repeat(project: Project, items: Path) -> None:
     """The lines of the one item that is done, again for each of the others."""
-    results, journal = project.folder / "items.results.jsonl", project.folder / "items.results.jsonl.journal"
+    results, journal = (
+        project.folder / "items.results.jsonl",
+        project.folder / "items.results.jsonl.journal",
+    )
     line, start = json.loads(results.read_text()), json.loads(journal.read_text().splitlines()[1])
     with results.open("a") as lines, journal.open("a") as starts:
         for item in list(BatchInputs(str(items), TaskTemplate()))[1:]:
             session = f"{start['session']}-{item.key}"
-            done = {"key": item.key, "input": item.recorded, "result": {**line["result"], "session_id": session}}
+            done = {
+                "key": item.key,
+                "input": item.recorded,
+                "result": {**line["result"], "session_id": session},
+            }
             lines.write(json.dumps(done) + "\n")
-            starts.write(json.dumps({**start, "key": item.key, "session": session, "input": item.digest}) + "\n")
+            starts.write(
+                json.dumps({**start, "key": item.key, "session": session, "input": item.digest})
+                + "\n"
+            )
 
 
 def try_it(project: Project, number: int) -> None:

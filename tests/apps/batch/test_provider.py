@@ -44,7 +44,12 @@ class Provider:
         self.before(number)
         if status:
             self.refused.append(time.monotonic())
-            self._send(handler, status, json.dumps({"error": {"message": "no", "type": "x"}}), "application/json")
+            self._send(
+                handler,
+                status,
+                json.dumps({"error": {"message": "no", "type": "x"}}),
+                "application/json",
+            )
             return
         chunks = [
             {"choices": [{"index": 0, "delta": {"content": "done"}, "finish_reason": None}]},
@@ -58,11 +63,18 @@ class Provider:
         handler.wfile.write(rest.encode())
 
     def _send(
-        self, handler: http.server.BaseHTTPRequestHandler, status: int, text: str, kind: str, length: int | None = None
+        self,
+        handler: http.server.BaseHTTPRequestHandler,
+        status: int,
+        text: str,
+        kind: str,
+        length: int | None = None,
     ) -> None:
         handler.send_response(status)
         headers = {"content-type": kind, "content-length": str(length or len(text.encode()))}
-        for name, value in (headers | ({"retry-after": self.retry_after} if status == 429 else {})).items():
+        for name, value in (
+            headers | ({"retry-after": self.retry_after} if status == 429 else {})
+        ).items():
             handler.send_header(name, value)
         handler.end_headers()
         handler.wfile.write(text.encode())
@@ -105,12 +117,18 @@ def items(project: Project, number: int) -> None:
 
 
 @pytest.mark.long
-def test_a_busy_provider_is_left_alone_for_as_long_as_it_asks(cli, project: Project, monkeypatch) -> None:
+def test_a_busy_provider_is_left_alone_for_as_long_as_it_asks(
+    cli, project: Project, monkeypatch
+) -> None:
     provider = Provider(lambda number, task: 429 if number in (6, 7) else None)
     items(project, 24)
     with serving(provider, monkeypatch):
         done = cli("batch", "worker.yaml", "items.jsonl", "--concurrency", "4", "--retries", "0")
-    assert (done.code, set(statuses(project).values()), len(results(project))) == (0, {"completed"}, 24)
+    assert (done.code, set(statuses(project).values()), len(results(project))) == (
+        0,
+        {"completed"},
+        24,
+    )
     assert len(provider.arrived) == 26
     told = provider.refused[0]
     under_way = 4  # those that had arrived, or were about to
@@ -156,7 +174,9 @@ def test_a_key_or_a_model_that_is_refused_ends_the_batch_at_once(
     assert set(statuses(project).values()) == {"completed"}
 
 
-def test_the_first_request_goes_alone_until_its_answer_begins(cli, project: Project, monkeypatch) -> None:
+def test_the_first_request_goes_alone_until_its_answer_begins(
+    cli, project: Project, monkeypatch
+) -> None:
     others, alone, accompanied = threading.Event(), list[int](), list[bool]()
 
     def before(number: int) -> None:
@@ -187,7 +207,9 @@ def test_what_is_refused_to_one_item_stops_no_other(cli, project: Project, monke
     assert len(provider.arrived) == 12  # it is not tried again
 
 
-def test_a_key_that_is_revoked_in_the_middle_ends_the_batch(cli, project: Project, monkeypatch) -> None:
+def test_a_key_that_is_revoked_in_the_middle_ends_the_batch(
+    cli, project: Project, monkeypatch
+) -> None:
     provider = Provider(lambda number, task: 401 if number > 5 else None)
     items(project, 60)
     with serving(provider, monkeypatch):

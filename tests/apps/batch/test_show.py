@@ -23,7 +23,12 @@ def failed(key: str, error: str, retry_in: float | None = None) -> BatchEvent:
     counts = BatchCounts(1200, completed=31, failed=2, parked=1, running=8)
     result = {"status": "failed", "error": error}
     return BatchEvent(
-        "itemFinished", counts, Spending(Usage(10_000, 500), 1.5), key=key, result=result, retry_in=retry_in
+        "itemFinished",
+        counts,
+        Spending(Usage(10_000, 500), 1.5),
+        key=key,
+        result=result,
+        retry_in=retry_in,
     )
 
 
@@ -41,7 +46,9 @@ def test_the_lines_say_how_it_stands() -> None:
     ]
     assert plain(screen.lines(60)[0])[2:].replace("░", "") == "triage    34 of 1,200"
     assert list(screen.failures) == ["a: failed: one", "c\\x1b[2J: failed: three"]
-    assert screen.line(60).startswith("31 completed, 8 running, 2 failed, 1 parked, 1,158 waiting · 10.5k tokens · ")
+    assert screen.line(60).startswith(
+        "31 completed, 8 running, 2 failed, 1 parked, 1,158 waiting · 10.5k tokens · "
+    )
 
 
 def test_what_is_not_known_is_left_out() -> None:
@@ -67,7 +74,9 @@ def test_what_was_interrupted_is_not_done_and_little_money_is_money() -> None:
     screen, spending = BatchScreen("triage"), Spending(Usage(100, 10), 0.0042)
     for status in ("completed", "interrupted", "interrupted"):
         counts = BatchCounts(3, completed=1)
-        screen.take(BatchEvent("itemFinished", counts, spending, key="a", result={"status": status}))
+        screen.take(
+            BatchEvent("itemFinished", counts, spending, key="a", result={"status": status})
+        )
     assert screen.line(30) == "1 completed, 2 waiting · 110 tokens · $0.0042 · 2.0 a minute · 30 s"
 
 
@@ -81,7 +90,9 @@ def test_a_long_key_leaves_room_for_its_error() -> None:
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("columns", [80, 50])
-def test_a_batch_on_a_terminal_that_is_interrupted(terminal, project: Project, columns: int) -> None:
+def test_a_batch_on_a_terminal_that_is_interrupted(
+    terminal, project: Project, columns: int
+) -> None:
     write_items(sorter(project), {"a": "", "b": "break", "c": "hang", "d": "pay"})
     words = ("batch", "worker.yaml", "items.jsonl", "--on-ask", "park", "--retries", "0")
     keyboard = terminal(*words, columns=columns, TERM="xterm")

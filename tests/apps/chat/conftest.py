@@ -91,7 +91,9 @@ class Window:
         return self.text
 
     def see(self, *texts: str) -> str:
-        return self.wait(lambda screen: all(text in screen for text in texts), " and ".join(map(repr, texts)))
+        return self.wait(
+            lambda screen: all(text in screen for text in texts), " and ".join(map(repr, texts))
+        )
 
     def miss(self, text: str) -> str:
         return self.wait(lambda screen: text not in screen, f"the end of {text!r}")
@@ -119,7 +121,9 @@ class Window:
         self.child.close()
         assert "Traceback" not in self.seen
         assert self.seen.count("\x1b[?2004h") <= self.seen.count("\x1b[?2004l")
-        return self.child.exitstatus if self.child.exitstatus is not None else -self.child.signalstatus
+        return (
+            self.child.exitstatus if self.child.exitstatus is not None else -self.child.signalstatus
+        )
 
 
 @pytest.fixture
@@ -137,7 +141,9 @@ def talker(writer: Project) -> Project:
 def chat(talker: Project, terminal: Callable[..., Keyboard]) -> Callable[..., Window]:
     """Start a conversation; it waits until something can be typed."""
 
-    def start(*args: str, columns: int = 80, rows: int = 24, command: str = "chat", **env: str) -> Window:
+    def start(
+        *args: str, columns: int = 80, rows: int = 24, command: str = "chat", **env: str
+    ) -> Window:
         given = {"TERM": "xterm", "NO_COLOR": "1", **env}
         keyboard = terminal(command, "worker.yaml", *args, columns=columns, rows=rows, **given)
         return Window(keyboard.child, columns, rows)

@@ -36,7 +36,10 @@ def test_files_are_mentioned_by_a_part_of_their_name(chat, script, talker) -> No
     window.type("\t")
     window.see("> look at @src/shop/cart.py")
     window.type("\t\t and @nope.txt\r")
-    window.see("> look at @src/shop/cart.py and @nope.txt\n@nope.txt is not a file, so it is only text", "Hello")
+    window.see(
+        "> look at @src/shop/cart.py and @nope.txt\n@nope.txt is not a file, so it is only text",
+        "Hello",
+    )
     [session] = (talker.home / "sessions").glob("*.jsonl")
     [said] = [line for line in session.read_text().splitlines() if '"userInput"' in line]
     assert "cart.py" in str(json.loads(said)["attachments"])
@@ -61,7 +64,9 @@ def test_an_empty_answer_a_new_beginning_and_a_visit_are_said(chat, script, talk
     window = chat().ready()
     window.say("/exit")
     assert window.end() == 0
-    assert [after] == json.loads(talker.forge("sessions", "list", "--json").stdout)  # nothing was said
+    assert [after] == json.loads(
+        talker.forge("sessions", "list", "--json").stdout
+    )  # nothing was said
 
 
 def test_esc_twice_lists_the_messages_to_go_back_to(chat, script, talker) -> None:
@@ -81,11 +86,19 @@ def test_esc_twice_lists_the_messages_to_go_back_to(chat, script, talker) -> Non
     window.ready().say("/exit")
     assert window.end() == 0
     [session] = (talker.home / "sessions").glob("*.jsonl")
-    commands = [line for line in map(json.loads, session.read_text().splitlines()) if line["type"] == "command"]
-    assert [(line["name"], line["args"]) for line in commands if line["name"] == "rewind"] == [("rewind", ["2"])]
+    commands = [
+        line
+        for line in map(json.loads, session.read_text().splitlines())
+        if line["type"] == "command"
+    ]
+    assert [(line["name"], line["args"]) for line in commands if line["name"] == "rewind"] == [
+        ("rewind", ["2"])
+    ]
 
 
-def test_what_waits_can_be_taken_back_and_what_was_run_says_how_it_ended(chat, script, talker) -> None:
+def test_what_waits_can_be_taken_back_and_what_was_run_says_how_it_ended(
+    chat, script, talker
+) -> None:
     script("{calls: [{tool: hold, input: {}}]}", '{text: "Hello, {task}!"}')
     talker.write("shot.png", "no image")
     window = chat().ready()
@@ -94,10 +107,14 @@ def test_what_waits_can_be_taken_back_and_what_was_run_says_how_it_ended(chat, s
     assert window.text.count("exit code") == 1
     window.ready().say(f"!sleep 60; echo {'long ' * 30}")
     window.wait(
-        lambda text: re.search(r"\n. shell sleep .* s · Esc interrupts\n", text) is not None, "keys behind a call"
+        lambda text: re.search(r"\n. shell sleep .* s · Esc interrupts\n", text) is not None,
+        "keys behind a call",
     )
     window.type("\x1b")
-    window.wait(lambda text: re.search(r"\n✗ shell sleep .*… · interrupted · .* s\n\n>", text) is not None, "its end")
+    window.wait(
+        lambda text: re.search(r"\n✗ shell sleep .*… · interrupted · .* s\n\n>", text) is not None,
+        "its end",
+    )
     window.ready().say("/help rewind")
     window.see("files are restored as by\n  /undo, and the model")
     window.ready().say("go")
@@ -109,7 +126,10 @@ def test_what_waits_can_be_taken_back_and_what_was_run_says_how_it_ended(chat, s
     window.say("third")
     window.see("queued: third")
     window.type("\x1b[A")
-    window.wait(lambda text: "queued: third" not in text and "\n> third\n" in text, "the third message to be changed")
+    window.wait(
+        lambda text: "queued: third" not in text and "\n> third\n" in text,
+        "the third message to be changed",
+    )
     window.see("queued: second", "attached: shot.png")
     window.type("\x15\x1b")
     window.see("· interrupted", "> second")

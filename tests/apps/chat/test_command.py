@@ -70,7 +70,9 @@ def test_the_result_of_a_call_is_there_before_the_next_line_is_written(talker, s
 
 
 def test_a_failed_turn_is_said_and_the_next_one_is_done(talker) -> None:
-    talker.write("script.yaml", "turns: [{expect: {result: x}, text: no}, {text: 'Fine, {task}.'}]\n")
+    talker.write(
+        "script.yaml", "turns: [{expect: {result: x}, text: no}, {text: 'Fine, {task}.'}]\n"
+    )
     done = talker.forge("chat", "worker.yaml", stdin="a\nb\n")
     assert (done.returncode, done.stdout) == (0, "Fine, b.\n")
     assert "turn 1 of script:script.yaml expected a result" in done.stderr
@@ -83,7 +85,10 @@ def test_turns_and_calls_are_counted_alike_in_every_view(talker, cli) -> None:
     talker.write("script.yaml", "turns: []\n")
     told = json.loads(cli("run", "worker.yaml", "go", "--output-format", "json").out)
     rows = json.loads(cli("sessions", "list", "--json").out)
-    assert [(row["turns"], row["toolCalls"]) for row in rows] == [(told["turns"], told["toolCalls"]), (3, 2)]
+    assert [(row["turns"], row["toolCalls"]) for row in rows] == [
+        (told["turns"], told["toolCalls"]),
+        (3, 2),
+    ]
     assert told["turns"] == 1
 
 
@@ -106,7 +111,9 @@ def test_a_session_is_resumed(talker) -> None:
 
 
 def test_nothing_is_kept_where_nothing_shall_be(talker) -> None:
-    assert talker.forge("chat", "worker.yaml", "--ephemeral", stdin="you\n").stdout == "Hello you.\n"
+    assert (
+        talker.forge("chat", "worker.yaml", "--ephemeral", stdin="you\n").stdout == "Hello you.\n"
+    )
     assert not list(talker.home.glob("sessions/*.jsonl"))
 
 
@@ -115,7 +122,9 @@ def test_run_with_i_takes_its_task_first(talker) -> None:
     assert (done.returncode, done.stdout) == (0, "Hello you.\nAgain me.\n")
 
 
-@pytest.mark.parametrize("other", [["-p"], ["--json"], ["--output-format", "json"], ["-o", "x"], ["--replay", "x"]])
+@pytest.mark.parametrize(
+    "other", [["-p"], ["--json"], ["--output-format", "json"], ["-o", "x"], ["--replay", "x"]]
+)
 def test_what_contradicts_a_conversation_is_refused(talker, cli, other) -> None:
     done = cli("run", "worker.yaml", "you", "-i", *other)
     assert done.code == 2
@@ -123,7 +132,9 @@ def test_what_contradicts_a_conversation_is_refused(talker, cli, other) -> None:
 
 
 def test_an_ask_without_a_terminal_is_denied(talker) -> None:
-    talker.write("script.yaml", 'turns: [{calls: [{tool: echo, input: {text: x}}]}, {text: "{result}"}]\n')
+    talker.write(
+        "script.yaml", 'turns: [{calls: [{tool: echo, input: {text: x}}]}, {text: "{result}"}]\n'
+    )
     done = talker.forge("chat", "worker.yaml", stdin="go\n")
     assert done.returncode == 0
     assert "forge could not ask" in done.stdout
@@ -142,9 +153,12 @@ def test_without_a_worker_it_is_that_of_the_folder_else_coder(project, own: bool
 
 def test_the_folders_worker_runs_no_code_before_it_is_named_or_trusted(project) -> None:
     project.write("script.yaml", 'turns: [{text: "Hello, {task}!"}]')
-    project.write("tools.py", 'open("ran", "w")\n\ndef add(a: int) -> int:\n    """Add."""\n    return a\n')
     project.write(
-        "worker.yaml", "name: mine\nmodel: script:script.yaml\ntoolsets: {custom: {module: ./tools.py, tools: [add]}}\n"
+        "tools.py", 'open("ran", "w")\n\ndef add(a: int) -> int:\n    """Add."""\n    return a\n'
+    )
+    project.write(
+        "worker.yaml",
+        "name: mine\nmodel: script:script.yaml\ntoolsets: {custom: {module: ./tools.py, tools: [add]}}\n",
     )
     done = project.forge("chat", stdin="you\n")
     assert (done.returncode, done.stdout) == (ExitCode.UNTRUSTED, ""), done

@@ -51,7 +51,9 @@ def test_nobody_has_answered_and_the_next_conversation_tells_it(
     lines = recorded(talker)
     assert [line["reason"] for line in lines if line["type"] == "interrupt"] == ["hung up"]
     assert [line["status"] for line in lines if line["type"] == "toolResult"] == ["interrupted"]
-    assert [line["type"] for line in lines if line["type"].startswith("approval")] == ["approvalRequired"]
+    assert [line["type"] for line in lines if line["type"].startswith("approval")] == [
+        "approvalRequired"
+    ]
     window: Window = chat("-c")
     window.see("> go on", "write_file a.txt", "interrupted, and not made")
     window.ready().type("\x04")
@@ -61,7 +63,9 @@ def test_nobody_has_answered_and_the_next_conversation_tells_it(
 
 @pytest.mark.parametrize("command", ["chat", "run"])
 @pytest.mark.parametrize("term", ["xterm", "dumb"])
-def test_at_an_empty_line_it_is_a_hang_up_too(talker, terminal, script, command: str, term: str) -> None:
+def test_at_an_empty_line_it_is_a_hang_up_too(
+    talker, terminal, script, command: str, term: str
+) -> None:
     script('{text: "Here I am."}')
     more = ("go on", "-i") if command == "run" else ()
     program = ("sh", "-c", DEAF, "sh", sys.executable, "-m", "forge_cli")

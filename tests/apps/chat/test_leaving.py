@@ -62,21 +62,29 @@ def clerk(talker: Project, script) -> Project:
     return talker
 
 
-def leave_all(window: Window, keys: tuple[str, ...], questions: Sequence[tuple[str, str]] = QUESTIONS) -> None:
+def leave_all(
+    window: Window, keys: tuple[str, ...], questions: Sequence[tuple[str, str]] = QUESTIONS
+) -> None:
     """Leave every question by every key, and type a command behind it, by Ctrl+C in the same moment."""
     count = 0
     for key in keys:
         for line, question in questions:
             count, asked = count + 1, window.text.count(question) + 1
             window.say(line)
-            window.wait(lambda text, q=question, n=asked: text.count(q) == n, f"{question!r}, number {asked}")
+            window.wait(
+                lambda text, q=question, n=asked: text.count(q) == n,
+                f"{question!r}, number {asked}",
+            )
             if key == ESCAPE or "\x1b" not in window.seen:  # Esc and / at once are Alt+/
                 window.type(f"half{key}")
                 window.wait(window.is_idle, "the end of the question")
                 window.say("/status")
             else:
                 window.say(f"half{key}/status")
-            window.wait(lambda text, n=count: text.count("approvals  interactive") == n, f"the status number {count}")
+            window.wait(
+                lambda text, n=count: text.count("approvals  interactive") == n,
+                f"the status number {count}",
+            )
             window.wait(window.is_idle, "a line to type in")
             time.sleep(TWICE)  # Ctrl+C again within that time leaves the conversation
     window.say("bye")
@@ -86,7 +94,9 @@ def leave_all(window: Window, keys: tuple[str, ...], questions: Sequence[tuple[s
 def check_that_nothing_was_called(clerk: Project, questions: int) -> None:
     session = max((clerk.home / "sessions").glob("*.jsonl"), key=lambda log: log.stat().st_mtime_ns)
     lines = list(map(json.loads, session.read_text().splitlines()))
-    assert [line["status"] for line in lines if line["type"] == "toolResult"] == ["interrupted"] * questions
+    assert [line["status"] for line in lines if line["type"] == "toolResult"] == [
+        "interrupted"
+    ] * questions
     said = [line["content"] for line in lines if line["type"] == "userInput"]
     assert said == [*["go on"] * (questions * 2 // 3), "bye"]
     assert not (clerk.folder / "a.txt").exists()
@@ -112,7 +122,9 @@ def test_whatever_is_typed_after_a_question_was_left_is_not_its_answer(chat, cle
 
 
 @pytest.mark.long
-def test_ctrl_c_leaves_them_on_a_terminal_that_cannot_move_its_cursor(chat, clerk, script, monkeypatch) -> None:
+def test_ctrl_c_leaves_them_on_a_terminal_that_cannot_move_its_cursor(
+    chat, clerk, script, monkeypatch
+) -> None:
     script(WRITE, ORDER, BYE)
     monkeypatch.setattr(Window, "is_idle", lambda self, screen: screen.endswith("\n>"))
     window = chat(TERM="dumb", rows=500).ready()

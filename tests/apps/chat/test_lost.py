@@ -18,15 +18,23 @@ SAID = Message("assistant", "I will.", calls=CALLS)
 
 
 def results(*texts: str) -> Message:
-    found = [CallResult(call.id, call.name, text, is_error=True) for call, text in zip(CALLS, texts, strict=True)]
+    found = [
+        CallResult(call.id, call.name, text, is_error=True)
+        for call, text in zip(CALLS, texts, strict=True)
+    ]
     return Message("tool", results=tuple(found))
 
 
 def test_calls_that_were_cut_off_are_named() -> None:
     ended = results(INTERRUPTED_CALL, UNCERTAIN_CALL, "3 files")
     told = list(lines_of_lost(Past((Message("user", "go"), SAID, ended))))
-    assert told == ["edit_file a\\x1b.py: interrupted, and not made", "shell make: interrupted; it may have run"]
-    refused = results("edit_file was not called; the user said no", "exit code: 1", "look was not called; x\x1b")
+    assert told == [
+        "edit_file a\\x1b.py: interrupted, and not made",
+        "shell make: interrupted; it may have run",
+    ]
+    refused = results(
+        "edit_file was not called; the user said no", "exit code: 1", "look was not called; x\x1b"
+    )
     told = list(lines_of_lost(Past((SAID, refused))))
     assert told == ["edit_file a\\x1b.py: not made; the user said no", "look: not made; x\\x1b"]
 

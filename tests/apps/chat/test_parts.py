@@ -70,7 +70,9 @@ def test_what_is_mentioned_is_attached_and_other_words_are_not(places: Places) -
 
 
 @pytest.mark.parametrize("has_ripgrep", [True, False])
-def test_files_are_found_by_parts_of_their_names(places: Places, monkeypatch, has_ripgrep: bool) -> None:
+def test_files_are_found_by_parts_of_their_names(
+    places: Places, monkeypatch, has_ripgrep: bool
+) -> None:
     if not has_ripgrep:
         monkeypatch.setenv("PATH", "/nowhere")
     for name in (
@@ -83,7 +85,12 @@ def test_files_are_found_by_parts_of_their_names(places: Places, monkeypatch, ha
         (places.workspace / name).parent.mkdir(parents=True, exist_ok=True)
         (places.workspace / name).write_text(name)
     (places.workspace / ".gitignore").write_text("*.log\n")
-    found = ["src/shop/cart.py", "src/shop/carting_test.py", "docs/cart/index.md", "src/shop/cached_art.py"]
+    found = [
+        "src/shop/cart.py",
+        "src/shop/carting_test.py",
+        "docs/cart/index.md",
+        "src/shop/cached_art.py",
+    ]
     assert places.search("cart") == found
     assert places.search("CART.P")[0] == "src/shop/cart.py"
     assert places.search("shopcart")[0] == "src/shop/cart.py"
@@ -104,7 +111,9 @@ def test_what_is_mentioned_and_not_there_is_told(places: Places) -> None:
     ]
 
 
-def test_images_are_attached_by_their_path_and_from_the_clipboard(places: Places, monkeypatch) -> None:
+def test_images_are_attached_by_their_path_and_from_the_clipboard(
+    places: Places, monkeypatch
+) -> None:
     data = b"\x89PNG\r\n\x1a\n"
     for name in ("my shot.png", "b.JPG", "c.txt"):
         (places.workspace / name).write_bytes(data)
@@ -134,7 +143,9 @@ def test_everything_is_completed_that_can_be(places: Places) -> None:
     async def execute(args: Args, context: ToolContext) -> str:
         return "pushed"
 
-    schema = {"properties": {"branch": {"type": "string"}, "force": {"type": "boolean", "default": False}}}
+    schema = {
+        "properties": {"branch": {"type": "string"}, "force": {"type": "boolean", "default": False}}
+    }
     tool = Tool(
         name="push",
         description="Push a branch.\nMore.",
@@ -156,17 +167,33 @@ def test_everything_is_completed_that_can_be(places: Places) -> None:
     assert found("/push --force ")[:2] == ["true", "false"]
     assert found("/trace no") == ["normal"]
     argument = {"name": "title", "description": "Of the note."}
-    completion.facts.prompts["notes__sum"] = {"name": "notes__sum", "description": "", "arguments": [argument]}
+    completion.facts.prompts["notes__sum"] = {
+        "name": "notes__sum",
+        "description": "",
+        "arguments": [argument],
+    }
     assert found("/note") == ["/notes__sum"]
     assert completion.candidates("/notes__sum t") == [Candidate("title=", 1, "Of the note.")]
     assert completion.candidates("look at @src/") == [Candidate("@src/app.py", 5)]
     assert found("@/output/") == ['@"/output/old one.md"']
     assert found("!cat no") == ["notes.txt"]
-    assert [completion.is_wanted(text) for text in ("/st", "a @b", "plain words", "!ls")] == [True, True, False, False]
+    assert [completion.is_wanted(text) for text in ("/st", "a @b", "plain words", "!ls")] == [
+        True,
+        True,
+        False,
+        False,
+    ]
 
 
 def test_the_status_line_leaves_out_what_has_no_room() -> None:
-    facts = Facts(model="anthropic:x", workspace="/work", approval_mode="interactive", cost=0.5, used=10, window=100)
+    facts = Facts(
+        model="anthropic:x",
+        workspace="/work",
+        approval_mode="interactive",
+        cost=0.5,
+        used=10,
+        window=100,
+    )
     facts.usage = Usage(input_tokens=2500, output_tokens=12)
     line = partial(status_line, facts)
     assert line(100) == "anthropic:x · 2.5k in, 12 out · $0.50 · 10% of the window · /work · ask"
@@ -178,7 +205,10 @@ def test_the_status_line_leaves_out_what_has_no_room() -> None:
 
 def test_a_notice_is_given_to_those_who_look_elsewhere() -> None:
     written: list[str] = []
-    plain, rich = Notice(written.append, {"TERM": "xterm"}), Notice(written.append, {"TERM_PROGRAM": "WezTerm"})
+    plain, rich = (
+        Notice(written.append, {"TERM": "xterm"}),
+        Notice(written.append, {"TERM_PROGRAM": "WezTerm"}),
+    )
     now = time.monotonic()
     plain.give("x asks", now)
     plain.give("x asks", now - LONG - 1)

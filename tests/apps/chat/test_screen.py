@@ -47,7 +47,9 @@ def test_what_is_typed_while_it_streams_waits_as_the_next_message(chat, words, t
     window.see("queued: second")
     window.type("third")
     words.stop()
-    window.wait(lambda text: "\n> second\n" in text and "queued" not in text, "the second message taken up")
+    window.wait(
+        lambda text: "\n> second\n" in text and "queued" not in text, "the second message taken up"
+    )
     assert "> third" in window.text
     words("four|")
     window.see("four", "> third")
@@ -58,7 +60,9 @@ def test_what_is_typed_while_it_streams_waits_as_the_next_message(chat, words, t
 @pytest.mark.long
 @pytest.mark.few(1)
 @pytest.mark.parametrize("key", ["\x1b", "\x03"])
-def test_a_turn_is_interrupted_at_once_and_what_waits_can_be_changed(chat, words, talker, key) -> None:
+def test_a_turn_is_interrupted_at_once_and_what_waits_can_be_changed(
+    chat, words, talker, key
+) -> None:
     window = chat("-m", "pipe:words").ready()
     window.say("first")
     words("beginning|")
@@ -77,7 +81,11 @@ def test_a_turn_is_interrupted_at_once_and_what_waits_can_be_changed(chat, words
     window.ready().type("\x04")
     assert window.end() == 0
     [session] = (talker.home / "sessions").glob("*.jsonl")
-    lines = [line for line in map(json.loads, session.read_text().splitlines()) if line["type"] == "userInput"]
+    lines = [
+        line
+        for line in map(json.loads, session.read_text().splitlines())
+        if line["type"] == "userInput"
+    ]
     assert [line["content"] for line in lines] == ["first", "second\nthird\nfourth"]
 
 
@@ -89,14 +97,19 @@ def test_a_running_call_is_stopped(chat, script) -> None:
         window.say("go")
         window.wait(lambda text, count=count: text.count(" hold") == count, "the call")
         window.type(key)
-        window.wait(lambda text, count=count: text.count("✗ hold · interrupted") == count, "the end of the call")
+        window.wait(
+            lambda text, count=count: text.count("✗ hold · interrupted") == count,
+            "the end of the call",
+        )
         window.ready()
     window.say("again")
     window.see("Stopped?")
 
 
 @pytest.mark.long
-def test_an_approval_in_the_middle_of_typing_keeps_what_was_typed(chat, script, words, talker) -> None:
+def test_an_approval_in_the_middle_of_typing_keeps_what_was_typed(
+    chat, script, words, talker
+) -> None:
     script(HOLD, WRITE, '{text: "Done."}')
     window = chat().ready()
     window.say("go")
@@ -115,7 +128,9 @@ def test_an_approval_in_the_middle_of_typing_keeps_what_was_typed(chat, script, 
     assert talker.read("a.txt") == "x\n"
 
 
-def test_what_was_typed_while_the_chat_started_stands_not_before_its_name(chat, script, talker) -> None:
+def test_what_was_typed_while_the_chat_started_stands_not_before_its_name(
+    chat, script, talker
+) -> None:
     """A plugin writes to the terminal as the terminal itself shows keys until the line is there."""
     script(HELLO)
     echo = "from contextlib import suppress\nwith suppress(OSError):\n    open('/dev/tty', 'w').write('half a thou')\n"
@@ -128,8 +143,14 @@ def test_what_was_typed_while_the_chat_started_stands_not_before_its_name(chat, 
 
 
 def test_the_end_names_the_commands_that_end_with_it(chat, script, talker) -> None:
-    talker.write("worker.yaml", f"{talker.read('worker.yaml')}".replace("pattern: echo", "pattern: sleep 500"))
-    script("{calls: [{tool: exec_command, input: {command: sleep 500, yield_time_ms: 250}}]}", '{text: "Started."}')
+    talker.write(
+        "worker.yaml",
+        f"{talker.read('worker.yaml')}".replace("pattern: echo", "pattern: sleep 500"),
+    )
+    script(
+        "{calls: [{tool: exec_command, input: {command: sleep 500, yield_time_ms: 250}}]}",
+        '{text: "Started."}',
+    )
     window = chat().ready()
     window.say("go")
     window.see("Started.")
@@ -139,7 +160,9 @@ def test_the_end_names_the_commands_that_end_with_it(chat, script, talker) -> No
 
 
 @pytest.mark.long
-def test_ctrl_c_at_the_approval_interrupts_the_turn_and_denies_nothing(chat, script, talker) -> None:
+def test_ctrl_c_at_the_approval_interrupts_the_turn_and_denies_nothing(
+    chat, script, talker
+) -> None:
     script(WRITE, '{text: "Later."}')
     window = chat().ready()
     window.say("go")
@@ -151,7 +174,11 @@ def test_ctrl_c_at_the_approval_interrupts_the_turn_and_denies_nothing(chat, scr
     window.ready().type("\x04")
     assert window.end() == 0
     [session] = (talker.home / "sessions").glob("*.jsonl")
-    results = [line for line in map(json.loads, session.read_text().splitlines()) if line["type"] == "toolResult"]
+    results = [
+        line
+        for line in map(json.loads, session.read_text().splitlines())
+        if line["type"] == "toolResult"
+    ]
     assert [line["status"] for line in results] == ["interrupted"]
 
 
@@ -231,7 +258,14 @@ def test_a_command_of_the_person_runs_unasked_and_is_told(chat, script) -> None:
     window.say("!touch b.txt && ls b*")
     window.see("✓ shell touch b.txt && ls b*", "  b.txt")
     window.ready().say("you")
-    window.see("> you", "Hello, you", "<command-run-by-user>", "$ touch b.txt && ls b*", "exit code: 0", "b.txt")
+    window.see(
+        "> you",
+        "Hello, you",
+        "<command-run-by-user>",
+        "$ touch b.txt && ls b*",
+        "exit code: 0",
+        "b.txt",
+    )
     window.ready().say("/shell command='touch c.txt'")
     window.see("you want to call shell", "[y]es once")
     window.type("n")
@@ -266,7 +300,10 @@ def test_shift_tab_goes_round_the_modes(chat, script, talker) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("flags", "modes"),
-    [(["-y"], ["approve_all", "read only", "approve_all"]), (["--read-only"], ["ask, read-only", "ask, read-only"])],
+    [
+        (["-y"], ["approve_all", "read only", "approve_all"]),
+        (["--read-only"], ["ask, read-only", "ask, read-only"]),
+    ],
 )
 def test_modes_that_the_flags_do_not_allow_are_left_out(chat, script, flags, modes) -> None:
     script(HELLO)

@@ -23,14 +23,32 @@ class Pane:
     def __init__(self, socket: Path, name: str, project: Project) -> None:
         self._tmux = ["tmux", "-S", str(socket), "-f", os.devnull]
         self._name = name
-        env = {"FORGE_HOME": project.home, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "PS1": "$ "}
+        env = {
+            "FORGE_HOME": project.home,
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "PS1": "$ ",
+        }
         settings = [f"{key}={value}" for key, value in env.items()]
         shell = shlex.join(["env", "-u", "CI", *settings, "bash", "--norc", "--noprofile"])
-        self._run("new-session", "-d", "-s", name, "-x", "80", "-y", "24", "-c", str(project.folder), shell)
+        self._run(
+            "new-session",
+            "-d",
+            "-s",
+            name,
+            "-x",
+            "80",
+            "-y",
+            "24",
+            "-c",
+            str(project.folder),
+            shell,
+        )
         self.see("$")
 
     def _run(self, *args: str) -> str:
-        return subprocess.run([*self._tmux, *args], check=True, capture_output=True, text=True, timeout=PATIENCE).stdout
+        return subprocess.run(
+            [*self._tmux, *args], check=True, capture_output=True, text=True, timeout=PATIENCE
+        ).stdout
 
     @property
     def text(self) -> str:
@@ -67,10 +85,17 @@ class Pane:
 
 
 @pytest.fixture
-def new_pane(talker: Project, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Pane]]:
+def new_pane(
+    talker: Project, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[[str], Pane]]:
     socket = tmp_path_factory.mktemp("tmux") / "socket"
     yield lambda name: Pane(socket, name, talker)
-    subprocess.run(["tmux", "-S", str(socket), "kill-server"], check=False, timeout=PATIENCE, capture_output=True)
+    subprocess.run(
+        ["tmux", "-S", str(socket), "kill-server"],
+        check=False,
+        timeout=PATIENCE,
+        capture_output=True,
+    )
 
 
 def test_a_session_is_picked_and_resumed(new_pane, script) -> None:
@@ -108,7 +133,9 @@ def test_ctrl_z_gives_the_shell_its_terminal_and_fg_the_line_back(new_pane, scri
 
 
 @pytest.mark.long
-def test_two_conversations_in_one_folder_do_not_disturb_each_other(new_pane, script, talker) -> None:
+def test_two_conversations_in_one_folder_do_not_disturb_each_other(
+    new_pane, script, talker
+) -> None:
     script(HELLO, '{text: "Again {task}."}')
     panes = [new_pane("one"), new_pane("two")]
     for number, pane in enumerate(panes):
@@ -118,7 +145,10 @@ def test_two_conversations_in_one_folder_do_not_disturb_each_other(new_pane, scr
         pane.see(f"Hello, first {number}!")
         pane.enter(f"second {number}")
     for number, pane in enumerate(panes):
-        assert f"{1 - number}" not in pane.see(f"Again second {number}.").partition("leaves.")[2].partition("·")[0]
+        assert (
+            f"{1 - number}"
+            not in pane.see(f"Again second {number}.").partition("leaves.")[2].partition("·")[0]
+        )
     assert len(list((talker.home / "sessions").glob("*.jsonl"))) == 2
 
 
@@ -141,10 +171,16 @@ def test_a_terminal_that_becomes_narrower_shows_every_word_once(new_pane, words)
     pane = new_pane("one")
     pane.chat("-m", "pipe:words")
     pane.enter("go")
-    words("A paragraph that is longer than one row, and still grows when somebody makes the terminal narrower,")
+    words(
+        "A paragraph that is longer than one row, and still grows when somebody makes the terminal narrower,"
+    )
     pane.see("narrower,", "Esc interrupts")
     for columns in (60, 45):
         pane.resize(columns)
         words(f"|to {columns} columns")
         seen = pane.see(f"\nto {columns}")
-    assert (seen.count("A paragraph"), seen.count("Esc interrupts"), seen.count("\n> go")) == (1, 1, 1)
+    assert (seen.count("A paragraph"), seen.count("Esc interrupts"), seen.count("\n> go")) == (
+        1,
+        1,
+        1,
+    )

@@ -123,7 +123,9 @@ def test_who_does_not_answer_has_given_nothing(asker: Project, mode: str, action
 
 @both
 def test_an_answer_that_does_not_fit_is_an_error(asker: Project, mode: str) -> None:
-    text, _ = answering(asker, mode, "order", action="accept", content={"size": "huge", "colours": []})
+    text, _ = answering(
+        asker, mode, "order", action="accept", content={"size": "huge", "colours": []}
+    )
     assert text.startswith("the answer to 'What shall it be?' does not fit: ")
     assert "size" in text
 
@@ -142,10 +144,15 @@ def test_choices_with_titles_stay_as_they_are() -> None:
         "old": {"type": "string", "enum": ["a"], "enumNames": ["The first"]},
         "many": {"type": "array", "items": {"anyOf": titled}},
     }
-    assert flat_schema({"type": "object", "properties": fields}) == {"type": "object", "properties": fields}
+    assert flat_schema({"type": "object", "properties": fields}) == {
+        "type": "object",
+        "properties": fields,
+    }
 
 
-@pytest.mark.parametrize("field", [{"type": "array", "items": {"type": "string"}}, {"type": "object"}, {}, True])
+@pytest.mark.parametrize(
+    "field", [{"type": "array", "items": {"type": "string"}}, {"type": "object"}, {}, True]
+)
 def test_other_fields_are_refused(field: Any) -> None:
     with pytest.raises(ToolError, match="the field 'it' cannot be asked"):
         flat_schema({"type": "object", "properties": {"it": field}})

@@ -38,7 +38,9 @@ def test_prompts_are_listed_filled_in_and_completed(suite: Project, mode: str) -
         image = await client.get_prompt("test_prompt_with_image")
         ref = mcp_types.PromptReference(name="test_prompt_with_arguments")
         known = await client.complete(ref, {"name": "arg1", "value": "te"})
-        none = await client.complete(mcp_types.PromptReference(name="nothing"), {"name": "x", "value": ""})
+        none = await client.complete(
+            mcp_types.PromptReference(name="nothing"), {"name": "x", "value": ""}
+        )
         return listed, two, image, known.completion, none.completion
 
     listed, two, image, known, none = with_client(suite, mode, use)
@@ -46,7 +48,9 @@ def test_prompts_are_listed_filled_in_and_completed(suite: Project, mode: str) -
         ("test_simple_prompt", 0),
         ("test_prompt_with_arguments", 2),
     ]
-    assert [message.content.text for message in two.messages] == ["Prompt with arguments: arg1='a=b', arg2='c'"]
+    assert [message.content.text for message in two.messages] == [
+        "Prompt with arguments: arg1='a=b', arg2='c'"
+    ]
     assert [message.content.type for message in image.messages] == ["text", "image"]
     assert (known.values, none.values) == (["testing"], [])
 
@@ -129,7 +133,9 @@ class Tasks(Notes):
 @both
 def test_toolsets_of_a_module_offer_theirs(project: Project, mode: str) -> None:
     project.write("tools.py", OF_A_MODULE)
-    project.write("worker.yaml", "name: w\ntoolsets: {custom: {module: ./tools.py, tools: [Notes, Tasks]}}\n")
+    project.write(
+        "worker.yaml", "name: w\ntoolsets: {custom: {module: ./tools.py, tools: [Notes, Tasks]}}\n"
+    )
 
     async def use(client: Client) -> Any:
         prompts = (await client.list_prompts()).prompts
@@ -137,8 +143,13 @@ def test_toolsets_of_a_module_offer_theirs(project: Project, mode: str) -> None:
         ref = mcp_types.PromptReference(name="sum_task")
         known = await client.complete(ref, {"name": "title", "value": "t"})
         templates = (await client.list_resource_templates()).resource_templates
-        read = [(await client.read_resource(uri)).contents[0].text for uri in ("note://a", "task://b")]
-        for uri, why in (("task://gone", "it is gone"), ("else://a", "there is no resource 'else://a'")):
+        read = [
+            (await client.read_resource(uri)).contents[0].text for uri in ("note://a", "task://b")
+        ]
+        for uri, why in (
+            ("task://gone", "it is gone"),
+            ("else://a", "there is no resource 'else://a'"),
+        ):
             with pytest.raises(MCPError, match=why):
                 await client.read_resource(uri)
         return prompts, filled.messages[0].content.text, known.completion.values, templates, read
@@ -152,7 +163,9 @@ def test_toolsets_of_a_module_offer_theirs(project: Project, mode: str) -> None:
 
 @pytest.mark.filterwarnings("ignore:The logging capability is deprecated")
 @pytest.mark.parametrize(("level", "heard"), [(None, 0), ("info", 3), ("warning", 0)])
-def test_log_messages_come_to_a_client_that_has_named_a_level(suite: Project, level: Any, heard: int) -> None:
+def test_log_messages_come_to_a_client_that_has_named_a_level(
+    suite: Project, level: Any, heard: int
+) -> None:
     logged = list[str]()
 
     async def hear(params: mcp_types.LoggingMessageNotificationParams) -> None:

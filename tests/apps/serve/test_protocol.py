@@ -161,7 +161,9 @@ async def served(project: Project) -> AsyncIterator[ServedWorker]:
     worker = load_worker(project.folder / "worker.yaml")
     asked = RunOptions(workspace=project.folder)
     with asked.open_session(worker, print) as session:
-        async with ServedWorker(asked, worker, asked.host(worker), session, takes_tasks=True) as running:
+        async with ServedWorker(
+            asked, worker, asked.host(worker), session, takes_tasks=True
+        ) as running:
             yield running
 
 
@@ -178,7 +180,9 @@ def with_client(project: Project, mode: str, use: Callable[[Client], Any], **opt
     return start_loop(work)
 
 
-def call_one(project: Project, mode: str, name: str, args: dict[str, Any] | None = None, **options: Any) -> Any:
+def call_one(
+    project: Project, mode: str, name: str, args: dict[str, Any] | None = None, **options: Any
+) -> Any:
     async def use(client: Client) -> Any:
         return await client.call_tool(name, args or {})
 
@@ -220,7 +224,11 @@ def test_a_client_sees_what_it_may_call_and_what_that_does(helper: Project, mode
 @both
 def test_what_is_pre_approved_runs_and_gives_data(helper: Project, mode: str) -> None:
     result = call_one(helper, mode, "add", {"a": 1, "b": 2})
-    assert (text_of(result), result.structured_content, result.is_error) == ('{"sum": 3}', {"sum": 3}, False)
+    assert (text_of(result), result.structured_content, result.is_error) == (
+        '{"sum": 3}',
+        {"sum": 3},
+        False,
+    )
 
 
 @both
@@ -243,11 +251,18 @@ def test_the_user_of_the_client_is_asked_what_would_run_and_why(helper: Project,
 @both
 @pytest.mark.parametrize(
     "asked",
-    [Asked("decline", None), Asked("cancel", None), Asked("accept", {"approve": False}), Asked("accept", {})],
+    [
+        Asked("decline", None),
+        Asked("cancel", None),
+        Asked("accept", {"approve": False}),
+        Asked("accept", {}),
+    ],
     ids=["decline", "cancel", "no", "nothing"],
 )
 def test_whatever_is_not_a_yes_is_a_no(helper: Project, mode: str, asked: Asked) -> None:
-    result = call_one(helper, mode, "write_file", {"path": "a.txt", "content": "x"}, elicitation_callback=asked)
+    result = call_one(
+        helper, mode, "write_file", {"path": "a.txt", "content": "x"}, elicitation_callback=asked
+    )
     assert result.is_error
     assert text_of(result).startswith("write_file was not called; the user said no")
     assert "in time" not in text_of(result)
@@ -275,7 +290,12 @@ def test_the_question_of_a_tool_needs_a_client_that_can_ask(helper: Project, mod
 @both
 def test_what_is_blocked_or_not_there_is_refused(helper: Project, mode: str) -> None:
     async def use(client: Client) -> list[Any]:
-        wanted = [("delete_file", {"path": "worker.yaml"}), ("manual", {}), ("nothing", {}), ("add", {"a": "x"})]
+        wanted = [
+            ("delete_file", {"path": "worker.yaml"}),
+            ("manual", {}),
+            ("nothing", {}),
+            ("add", {"a": "x"}),
+        ]
         return [await client.call_tool(name, args) for name, args in wanted]
 
     results = with_client(helper, mode, use, elicitation_callback=Asked())
@@ -296,12 +316,16 @@ def test_the_worker_itself_takes_a_task(helper: Project, mode: str) -> None:
         told.append((progress, message))
 
     async def use(client: Client) -> Any:
-        return await client.call_tool("run_helper", {"task": "write a report"}, progress_callback=hear)
+        return await client.call_tool(
+            "run_helper", {"task": "write a report"}, progress_callback=hear
+        )
 
     result = with_client(helper, mode, use, elicitation_callback=asked)
     assert text_of(result) == "The tool says: Created report.md (5 bytes)."
     assert helper.read("report.md") == "hello"
-    assert [message.splitlines()[0] for message in asked.messages] == ["helper wants to call write_file (risk: medium)"]
+    assert [message.splitlines()[0] for message in asked.messages] == [
+        "helper wants to call write_file (risk: medium)"
+    ]
     assert {"calls write_file", "turn 2"} & {message for _, message in told}
     with helper.environment():
         assert len(list(session_files())) == 2
@@ -333,7 +357,9 @@ def test_a_client_that_cancels_interrupts_the_call(helper: Project, mode: str) -
         assert text_of(await client.call_tool("add", {"a": 1, "b": 1})) == '{"sum": 2}'
 
     with_client(helper, mode, use)
-    ended = {event.tool_name: event.status for event in recorded(helper) if isinstance(event, ToolResult)}
+    ended = {
+        event.tool_name: event.status for event in recorded(helper) if isinstance(event, ToolResult)
+    }
     assert ended == {"wait": "interrupted", "add": "success"}
 
 
@@ -356,10 +382,14 @@ def test_a_thousand_calls_at_once_are_bounded(helper: Project, mode: str, many: 
     done = [result for result in results if not result.is_error]
     assert len(done) >= served_module.MOST_OPEN
     assert max(int(text_of(result)) for result in done) <= served_module.AT_ONCE
-    assert all("100 calls are open already" in text_of(result) for result in results if result.is_error)
+    assert all(
+        "100 calls are open already" in text_of(result) for result in results if result.is_error
+    )
 
 
-def test_secrets_do_not_leave_and_what_is_too_large_is_cut(helper: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secrets_do_not_leave_and_what_is_too_large_is_cut(
+    helper: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MY_API_KEY", "sk-very-secret-thing-0123456789")
 
     async def use(client: Client) -> Any:
@@ -373,7 +403,9 @@ def test_secrets_do_not_leave_and_what_is_too_large_is_cut(helper: Project, monk
 
 
 @both
-def test_clients_hear_of_new_tools(helper: Project, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clients_hear_of_new_tools(
+    helper: Project, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(protocol, "LOOK", 0.05)
     helper.write("worker.yaml", WORKER + "  executables: {}\n")
     tool = helper.home / "tools" / "greet"
@@ -403,14 +435,18 @@ def test_clients_hear_of_new_tools(helper: Project, mode: str, monkeypatch: pyte
                     else:
                         add_tool()
                         await heard.wait()
-                    found = [each.name for each in (await client.list_tools(cache_mode="refresh")).tools]
+                    found = [
+                        each.name for each in (await client.list_tools(cache_mode="refresh")).tools
+                    ]
                 tasks.cancel_scope.cancel()
         return found
 
     assert "greet" in start_loop(work)
 
 
-def test_clients_do_not_hear_of_tools_that_look_the_same(helper: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clients_do_not_hear_of_tools_that_look_the_same(
+    helper: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(protocol, "LOOK", 0.01)
     helper.write("worker.yaml", "name: helper\nplugins: [./tools.py]\ntoolsets: {fresh: {}}\n")
     helper.write("tools.py", FRESH)
@@ -438,7 +474,10 @@ def test_the_session_tells_what_a_client_did(helper: Project) -> None:
 
     with_client(helper, OLDER, use, elicitation_callback=Asked())
     events = recorded(helper)
-    assert [event.tool_name for event in events if isinstance(event, ToolStarted)] == ["add", "write_file"]
+    assert [event.tool_name for event in events if isinstance(event, ToolStarted)] == [
+        "add",
+        "write_file",
+    ]
     shown = helper.forge("sessions", "show", "last")
     assert "helper with MCP clients" in shown.stdout
     assert "> add a=1 b=2" in shown.stdout
@@ -462,12 +501,19 @@ def test_an_answer_for_another_call_counts_for_none(helper: Project) -> None:
         )
         assert isinstance(first, mcp_types.InputRequiredResult)
         assert first.input_requests
-        yes = {key: mcp_types.ElicitResult(action="accept", content={"approve": True}) for key in first.input_requests}
+        yes = {
+            key: mcp_types.ElicitResult(action="accept", content={"approve": True})
+            for key in first.input_requests
+        }
 
         async def again(path: str, state: str | None) -> Any:
             args = {"path": path, "content": "x"}
             return await client.session.call_tool(
-                "write_file", args, input_responses=yes, request_state=state, allow_input_required=True
+                "write_file",
+                args,
+                input_responses=yes,
+                request_state=state,
+                allow_input_required=True,
             )
 
         return [await again("b.txt", first.request_state), await again("a.txt", "made-up")]
@@ -478,14 +524,18 @@ def test_an_answer_for_another_call_counts_for_none(helper: Project) -> None:
     assert not list(helper.folder.glob("?.txt"))
 
 
-def test_a_question_that_nobody_answers_is_a_no(helper: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_question_that_nobody_answers_is_a_no(
+    helper: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("forge_cli.apps.serve.calls.PATIENCE", 0.2)
     done = anyio.Event()
 
     async def work() -> None:
         with helper.environment(), anyio.fail_after(60):
             async with served(helper) as opened:
-                opened.bus.subscribe(lambda event: done.set() if isinstance(event, ToolResult) else None)
+                opened.bus.subscribe(
+                    lambda event: done.set() if isinstance(event, ToolResult) else None
+                )
                 server = McpRequests(opened, no_renderers).server()
                 async with Client(server, mode=NEWER, elicitation_callback=Asked()) as client:
                     args = {"path": "a.txt", "content": "x"}

@@ -30,7 +30,11 @@ INITIALIZE = {
     "jsonrpc": "2.0",
     "id": 1,
     "method": "initialize",
-    "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
+    "params": {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "t", "version": "1"},
+    },
 }
 STUBBORN = '''
 """A tool that listens to nobody."""
@@ -58,14 +62,21 @@ def server(tester: Project, start: Callable[..., Started]) -> Callable[..., Star
 
 
 def call_request(id: int, name: str, **args: Any) -> dict[str, Any]:
-    return {"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": name, "arguments": args}}
+    return {
+        "jsonrpc": "2.0",
+        "id": id,
+        "method": "tools/call",
+        "params": {"name": name, "arguments": args},
+    }
 
 
 def exchange(server: Started, *messages: dict[str, Any] | str) -> tuple[Done, list[dict[str, Any]]]:
     """Send lines, close the input, and read what came back; nothing but messages may have."""
     lines = [each if isinstance(each, str) else json.dumps(each) for each in messages]
     out, err = server.process.communicate("".join(f"{line}\n" for line in lines), timeout=60)
-    return Done(server.process.returncode, out, err), [json.loads(line) for line in out.splitlines()]
+    return Done(server.process.returncode, out, err), [
+        json.loads(line) for line in out.splitlines()
+    ]
 
 
 def by_id(answers: list[dict[str, Any]]) -> dict[int | None, dict[str, Any]]:
@@ -73,10 +84,14 @@ def by_id(answers: list[dict[str, Any]]) -> dict[int | None, dict[str, Any]]:
 
 
 @asynccontextmanager
-async def stdio_client(project: Project, warm: Warm, *words: str, **options: Any) -> AsyncIterator[Client]:
+async def stdio_client(
+    project: Project, warm: Warm, *words: str, **options: Any
+) -> AsyncIterator[Client]:
     env = {**os.environ, "FORGE_HOME": str(project.home)}
     argv = ["serve", "mcp", *words]
-    parameters = StdioServerParameters(command=str(warm.forge), args=argv, env=env, cwd=project.folder)
+    parameters = StdioServerParameters(
+        command=str(warm.forge), args=argv, env=env, cwd=project.folder
+    )
     with anyio.fail_after(60):
         async with Client(parameters, **options) as client:
             yield client
@@ -96,9 +111,13 @@ async def use_everything(client: Client) -> list[str]:
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("mode", [OLDER, NEWER])
-def test_the_official_client_over_the_standard_streams(tester: Project, warm: Warm, mode: str) -> None:
+def test_the_official_client_over_the_standard_streams(
+    tester: Project, warm: Warm, mode: str
+) -> None:
     async def work() -> list[str]:
-        async with stdio_client(tester, warm, "worker.yaml", mode=mode, elicitation_callback=agree) as client:
+        async with stdio_client(
+            tester, warm, "worker.yaml", mode=mode, elicitation_callback=agree
+        ) as client:
             assert client.protocol_version == ("2025-11-25" if mode == OLDER else NEWER)
             return await use_everything(client)
 
@@ -117,8 +136,12 @@ def test_without_a_worker_it_offers_what_needs_none(tester: Project, warm: Warm)
     assert "two" in read
 
 
-def test_standard_output_is_the_protocols_alone(server: Callable[..., Started], tester: Project) -> None:
-    done, answers = exchange(server("worker.yaml"), INITIALIZE, INITIALIZED, call_request(2, "chatty"))
+def test_standard_output_is_the_protocols_alone(
+    server: Callable[..., Started], tester: Project
+) -> None:
+    done, answers = exchange(
+        server("worker.yaml"), INITIALIZE, INITIALIZED, call_request(2, "chatty")
+    )
     assert done.code == 0, done.err
     assert by_id(answers)[2]["result"]["content"][0]["text"] == "quiet words"
     assert "from a child" in done.err
@@ -141,7 +164,9 @@ def test_garbage_is_answered_and_the_next_message_is_heard(server: Callable[...,
         {"jsonrpc": "2.0", "id": 99, "result": {}},
         {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 12345}},
     ]
-    done, answers = exchange(server("worker.yaml"), INITIALIZE, INITIALIZED, *lines, call_request(2, "peek"))
+    done, answers = exchange(
+        server("worker.yaml"), INITIALIZE, INITIALIZED, *lines, call_request(2, "peek")
+    )
     assert done.code == 0, done.err
     complaints = [answer["error"]["message"] for answer in answers if answer.get("id", 0) is None]
     assert complaints.count(TOO_LONG) == 1
@@ -154,7 +179,9 @@ def test_garbage_is_answered_and_the_next_message_is_heard(server: Callable[...,
 
 
 @pytest.mark.long
-def test_a_message_over_the_limit_is_answered_wherever_its_id_stands(server: Callable[..., Started]) -> None:
+def test_a_message_over_the_limit_is_answered_wherever_its_id_stands(
+    server: Callable[..., Started],
+) -> None:
     head = {"jsonrpc": "2.0", "id": 20, "method": "tools/call"}
     params = {"name": "peek", "arguments": {"id": 5, "text": "x" * 11_000_000, "inner": {"id": 6}}}
     lines = [
@@ -164,14 +191,20 @@ def test_a_message_over_the_limit_is_answered_wherever_its_id_stands(server: Cal
         {"jsonrpc": "2.0", "method": "notifications/nothing", "params": params},
         '{"id": "\\q", "params": "' + "x" * 11_000_000 + '"}',
     ]
-    done, answers = exchange(server("worker.yaml"), INITIALIZE, INITIALIZED, *lines, call_request(2, "peek"))
+    done, answers = exchange(
+        server("worker.yaml"), INITIALIZE, INITIALIZED, *lines, call_request(2, "peek")
+    )
     assert done.code == 0, done.err
-    told = [answer["id"] for answer in answers if answer.get("error", {}).get("message") == TOO_LONG]
+    told = [
+        answer["id"] for answer in answers if answer.get("error", {}).get("message") == TOO_LONG
+    ]
     assert told == [20, 21, 'a "b"', None, None]
     assert not by_id(answers)[2]["result"].get("isError")
 
 
-def test_calls_before_the_handshake_reach_nothing(server: Callable[..., Started], tester: Project) -> None:
+def test_calls_before_the_handshake_reach_nothing(
+    server: Callable[..., Started], tester: Project
+) -> None:
     done, answers = exchange(server("worker.yaml"), call_request(2, "chatty"))
     assert done.code == 0, done.err
     assert "error" in by_id(answers)[2]
@@ -179,7 +212,9 @@ def test_calls_before_the_handshake_reach_nothing(server: Callable[..., Started]
 
 
 @pytest.mark.long
-def test_a_call_at_work_ends_with_the_input(server: Callable[..., Started], tester: Project) -> None:
+def test_a_call_at_work_ends_with_the_input(
+    server: Callable[..., Started], tester: Project
+) -> None:
     os.mkfifo(tester.folder / "gate")
     done, _ = exchange(server("worker.yaml"), INITIALIZE, INITIALIZED, call_request(2, "hold"))
     assert done.code == 0, done.err
@@ -189,7 +224,9 @@ def test_a_call_at_work_ends_with_the_input(server: Callable[..., Started], test
     assert "-- completed: 0 turns, 1 call" in shown
 
 
-def test_a_worker_that_is_wrong_is_one_sentence(server: Callable[..., Started], tester: Project) -> None:
+def test_a_worker_that_is_wrong_is_one_sentence(
+    server: Callable[..., Started], tester: Project
+) -> None:
     tester.write("wrong.yaml", "name: w\ntoolsets: {shel: {}}\n")
     done, answers = exchange(server("wrong.yaml"))
     assert (done.code, answers) == (3, [])
@@ -240,8 +277,18 @@ def test_only_who_knows_the_token_gets_through_and_no_web_page_does(http: Http) 
     local = http.url.removesuffix("/mcp")
     assert http.post(Authorization=good).status_code == 200
     assert http.post(Authorization=good, Origin=local).status_code == 200
-    assert http.post(Authorization=good, Host=local.replace("http://127.0.0.1", "localhost")).status_code == 200
-    for wrong in ({}, {"Authorization": "Bearer x"}, {"Authorization": http.token}, {"Authorization": f"Basic {good}"}):
+    assert (
+        http.post(
+            Authorization=good, Host=local.replace("http://127.0.0.1", "localhost")
+        ).status_code
+        == 200
+    )
+    for wrong in (
+        {},
+        {"Authorization": "Bearer x"},
+        {"Authorization": http.token},
+        {"Authorization": f"Basic {good}"},
+    ):
         answer = http.post(**wrong)
         assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
     for foreign in ("http://evil.example", "null", "https://127.0.0.1", local + "0"):
@@ -249,7 +296,9 @@ def test_only_who_knows_the_token_gets_through_and_no_web_page_does(http: Http) 
     for foreign in ("evil.example", "evil.example:80", "127.0.0.1", "127.0.0.1:1"):
         assert http.post(Authorization=good, Host=foreign).status_code == 403
     assert httpx2.get(f"{local}/other", headers={"Authorization": good}).status_code == 404
-    huge = httpx2.post(http.url, content=b"x" * 11_000_000, headers={"Authorization": good}, timeout=30)
+    huge = httpx2.post(
+        http.url, content=b"x" * 11_000_000, headers={"Authorization": good}, timeout=30
+    )
     assert huge.status_code == 413
 
 
@@ -284,7 +333,9 @@ def test_signals_end_it_in_order(
 
 
 @pytest.mark.long
-def test_a_tool_that_holds_everything_up_is_left_behind(project: Project, start: Callable[..., Started]) -> None:
+def test_a_tool_that_holds_everything_up_is_left_behind(
+    project: Project, start: Callable[..., Started]
+) -> None:
     project.write(
         "worker.yaml",
         "name: w\ntoolsets: {custom: {module: ./tools.py, tools: [stay], approval: {default: preApproved}}}\n",
@@ -305,7 +356,9 @@ def test_a_tool_that_holds_everything_up_is_left_behind(project: Project, start:
     assert "-- interrupted" in shown
 
 
-def test_a_server_that_nobody_used_leaves_no_session(server: Callable[..., Started], tester: Project) -> None:
+def test_a_server_that_nobody_used_leaves_no_session(
+    server: Callable[..., Started], tester: Project
+) -> None:
     done, answers = exchange(server("worker.yaml"), INITIALIZE, INITIALIZED)
     assert done.code == 0, done.err
     instructions = answers[0]["result"]["instructions"]
@@ -316,11 +369,19 @@ def test_a_server_that_nobody_used_leaves_no_session(server: Callable[..., Start
 
 @pytest.mark.long
 def test_forge_is_a_client_of_forge(tester: Project, warm: Warm) -> None:
-    inner = {"command": str(warm.forge), "args": ["serve", "mcp", "worker.yaml"], "connect_timeout": 30}
+    inner = {
+        "command": str(warm.forge),
+        "args": ["serve", "mcp", "worker.yaml"],
+        "connect_timeout": 30,
+    }
     inner["env"] = {"FORGE_HOME": str(tester.home)}
     config = {"servers": {"inner": inner}, "approval": {"default": "preApproved"}}
     tester.write("outer.yaml", json.dumps({"name": "outer", "toolsets": {"mcp": config}}))
-    made = [call("inner__peek"), call("inner__run_tester", task="it"), call("inner__echo", text="hi")]
+    made = [
+        call("inner__peek"),
+        call("inner__run_tester", task="it"),
+        call("inner__echo", text="hi"),
+    ]
     seen = tester.run(calls(*made), "done", worker="outer.yaml", timeout=60)
     peek, task, echo = seen.outcomes
     assert (peek.value.text(), task.value.text()) == (str(tester.folder), "Last words: it")

@@ -60,7 +60,9 @@ class FakeTab:
                 self.texts.pop(item["key"], None)
             case "delta":
                 self.texts[item["key"]] = item["rest"]
-                self.done[item["key"]] = ("" if item.get("whole") else self.done[item["key"]]) + item["done"]
+                self.done[item["key"]] = (
+                    "" if item.get("whole") else self.done[item["key"]]
+                ) + item["done"]
             case "void":
                 self.texts.pop(item["key"], None)
             case "request":
@@ -127,7 +129,9 @@ class Browser:
     async def start(self, worker: str = "tester") -> str:
         return str((await self.post("/api/sessions", {"worker": worker}))["id"])
 
-    async def open(self, session: str, after: str | None = None, tab: FakeTab | None = None) -> FakeTab:
+    async def open(
+        self, session: str, after: str | None = None, tab: FakeTab | None = None
+    ) -> FakeTab:
         """A tab, once it has been told everything so far."""
         tab = tab or FakeTab()
         tab.scope, tab.ended = anyio.CancelScope(), False
@@ -140,7 +144,9 @@ class Browser:
     async def _follow(self, session: str, after: str | None, tab: FakeTab) -> None:
         headers = {"Last-Event-ID": after} if after else {}
         with tab.scope:
-            async with self.client.stream("GET", f"/api/sessions/{session}/events", headers=headers) as answer:
+            async with self.client.stream(
+                "GET", f"/api/sessions/{session}/events", headers=headers
+            ) as answer:
                 assert answer.status_code == 200
                 try:
                     async for line in answer.aiter_lines():
@@ -158,11 +164,21 @@ class Browser:
 
 
 @asynccontextmanager
-async def serving_page(project: Project, worker: str = "", **options: Any) -> AsyncIterator[Browser]:
+async def serving_page(
+    project: Project, worker: str = "", **options: Any
+) -> AsyncIterator[Browser]:
     """A server on a port of its own; everything of it has ended when this is left."""
-    given: dict[str, Any] = {"model": None, "mode": None, "on_ask": OnAsk.DENY, "limits": Limits(), **options}
+    given: dict[str, Any] = {
+        "model": None,
+        "mode": None,
+        "on_ask": OnAsk.DENY,
+        "limits": Limits(),
+        **options,
+    }
     path = str(project.folder / worker) if worker else ""
-    work = RunOptions(worker=path, named=worker, workspace=project.folder, zones=(), plugins=True, **given)
+    work = RunOptions(
+        worker=path, named=worker, workspace=project.folder, zones=(), plugins=True, **given
+    )
     with open_socket("127.0.0.1", 0) as listener:
         access = PageAccess(listener.getsockname()[1])
         async with anyio.create_task_group() as tasks:
@@ -170,7 +186,9 @@ async def serving_page(project: Project, worker: str = "", **options: Any) -> As
             tasks.start_soon(serving.run, listener, access)
             base = f"http://127.0.0.1:{access.port}"
             limits = httpx2.Limits(max_connections=50)
-            async with httpx2.AsyncClient(base_url=base, timeout=WAIT, limits=limits, trust_env=False) as client:
+            async with httpx2.AsyncClient(
+                base_url=base, timeout=WAIT, limits=limits, trust_env=False
+            ) as client:
                 token = TOKEN.search((await client.get(access.url)).text)
                 assert token
                 client.headers["Authorization"] = f"Bearer {token[1]}"
@@ -181,7 +199,10 @@ async def serving_page(project: Project, worker: str = "", **options: Any) -> As
 
 
 def play(
-    project: Project, story: Callable[[Browser], Coroutine[Any, Any, Any]], worker: str = "", **options: Any
+    project: Project,
+    story: Callable[[Browser], Coroutine[Any, Any, Any]],
+    worker: str = "",
+    **options: Any,
 ) -> Any:
     """Let somebody do something with a page, and return what they found."""
 

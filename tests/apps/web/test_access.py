@@ -18,7 +18,10 @@ SECRET = "s" * 43
 
 def headers(**more: str | list[str]) -> dict[str, list[str]]:
     given = {"host": "127.0.0.1:8000", "authorization": f"Bearer {SECRET}", **more}
-    found = {name.replace("_", "-"): [value] if isinstance(value, str) else value for name, value in given.items()}
+    found = {
+        name.replace("_", "-"): [value] if isinstance(value, str) else value
+        for name, value in given.items()
+    }
     return {name: values for name, values in found.items() if values}
 
 
@@ -32,9 +35,16 @@ def test_the_page_itself_gets_through() -> None:
     assert refused() is None
     for host in ("127.0.0.1:8000", "localhost:8000", "[::1]:8000"):
         access = PageAccess(8000, secret=SECRET)
-        assert access.refuse("GET", "/api/state", headers(host=host, origin=f"http://{host}")) is None
+        assert (
+            access.refuse("GET", "/api/state", headers(host=host, origin=f"http://{host}")) is None
+        )
     assert refused(authorization=f"bearer  {SECRET} ") is None
-    assert refused("POST", content_type="application/json; charset=utf-8", sec_fetch_site="same-origin") is None
+    assert (
+        refused(
+            "POST", content_type="application/json; charset=utf-8", sec_fetch_site="same-origin"
+        )
+        is None
+    )
     assert refused(sec_fetch_site="none") is None
 
 
@@ -75,7 +85,11 @@ def test_whatever_is_not_the_page_is_refused(given: dict[str, Any]) -> None:
 @pytest.mark.parametrize("path", ["/", "/static/app.js", "/nowhere"])
 def test_the_files_of_the_page_need_no_token_but_their_own_name(path: str) -> None:
     assert refused(path=path, authorization=[]) is None
-    for given in ({"host": "evil.example:8000"}, {"origin": "http://evil.example"}, {"sec_fetch_site": "same-site"}):
+    for given in (
+        {"host": "evil.example:8000"},
+        {"origin": "http://evil.example"},
+        {"sec_fetch_site": "same-site"},
+    ):
         assert PageAccess(8000).refuse("GET", path, headers(authorization=[], **given))
 
 
@@ -120,7 +134,9 @@ ADDRESSES = [
 def test_only_the_address_that_was_printed_gives_a_token(project: Project) -> None:
     async def story(browser: Browser) -> None:
         secret = browser.access.secret
-        async with httpx2.AsyncClient(base_url=browser.client.base_url, trust_env=False) as stranger:
+        async with httpx2.AsyncClient(
+            base_url=browser.client.base_url, trust_env=False
+        ) as stranger:
             for address in ADDRESSES:
                 assert "forge-token" not in (await stranger.get(address.format(s=secret))).text
             assert (await stranger.head(browser.access.url)).status_code == 200
@@ -135,7 +151,9 @@ def test_only_the_address_that_was_printed_gives_a_token(project: Project) -> No
 
 
 @pytest.mark.few(2)
-@pytest.mark.parametrize("kind", [[], "text/plain", "application/x-www-form-urlencoded", "multipart/form-data; a=b"])
+@pytest.mark.parametrize(
+    "kind", [[], "text/plain", "application/x-www-form-urlencoded", "multipart/form-data; a=b"]
+)
 def test_forms_of_other_pages_are_refused(kind: str | list[str]) -> None:
     found = refused("POST", content_type=kind)
     assert found
@@ -196,12 +214,18 @@ def test_a_real_server_refuses_and_reaches_nothing(project: Project) -> None:
                 ("GET", "/api/state", {**bearer, "Origin": "http://evil.example"}),
                 ("POST", "/api/sessions", own),
                 ("POST", "/api/sessions", {**bearer, "Content-Type": "text/plain"}),
-                ("POST", "/api/sessions", {**bearer, **own, "Origin": f"http://127.0.0.1:{port + 1}"}),
+                (
+                    "POST",
+                    "/api/sessions",
+                    {**bearer, **own, "Origin": f"http://127.0.0.1:{port + 1}"},
+                ),
                 ("OPTIONS", "/api/sessions", {**bearer, "Origin": "http://evil.example"}),
                 ("DELETE", "/api/sessions/x", bearer),
             ]
             for method, path, more in tries:
-                answer = await stranger.request(method, path, headers=more, content=b"{}" if method == "POST" else b"")
+                answer = await stranger.request(
+                    method, path, headers=more, content=b"{}" if method == "POST" else b""
+                )
                 assert (answer.status_code, method, path) == (403, method, path)
                 assert answer.json()["error"]
                 assert "set-cookie" not in answer.headers
@@ -228,16 +252,24 @@ STRANGERS = [
 
 def test_a_browser_that_comes_from_elsewhere_is_told_what_to_do(project: Project) -> None:
     async def story(browser: Browser) -> None:
-        async with httpx2.AsyncClient(base_url=browser.client.base_url, trust_env=False) as stranger:
+        async with httpx2.AsyncClient(
+            base_url=browser.client.base_url, trust_env=False
+        ) as stranger:
             for path, accept, is_page in STRANGERS:
                 from_elsewhere = {"Accept": accept, "Sec-Fetch-Site": "cross-site"}
                 answer = await stranger.get(path, headers=from_elsewhere)
                 assert (answer.status_code, browser.access.secret in answer.text) == (403, False)
                 assert "default-src 'self'" in answer.headers["content-security-policy"]
                 shown = answer.headers["content-type"], answer.text[:15]
-                assert (shown == ("text/html; charset=utf-8", "<!doctype html>")) is is_page, (path, accept)
+                assert (shown == ("text/html; charset=utf-8", "<!doctype html>")) is is_page, (
+                    path,
+                    accept,
+                )
                 assert "no other page may use this server" in answer.text, (path, accept)
-                assert ("terminal where <code>forge web</code> runs" in answer.text) is is_page, (path, accept)
+                assert ("terminal where <code>forge web</code> runs" in answer.text) is is_page, (
+                    path,
+                    accept,
+                )
 
     play(project, story)
 
@@ -268,7 +300,11 @@ def test_a_file_that_is_not_there_is_not_found(project: Project) -> None:
     async def story(browser: Browser) -> None:
         for name in MISSING:
             answer = await browser.client.get(f"/static/{name}")
-            assert (name, answer.status_code, answer.json()) == (name, 404, {"error": "there is nothing here"})
+            assert (name, answer.status_code, answer.json()) == (
+                name,
+                404,
+                {"error": "there is nothing here"},
+            )
 
     play(project, story)
 

@@ -81,7 +81,10 @@ def web(start: Callable[..., Started]) -> Callable[..., Page]:
 def test_a_signal_ends_everything_and_saves_the_session(
     web: Callable[..., Page], tester: Project, number: signal.Signals, code: int
 ) -> None:
-    tester.write("script.yaml", SLOW.replace("hold", "write_file").replace("{}", "{path: /output/x, content: x}"))
+    tester.write(
+        "script.yaml",
+        SLOW.replace("hold", "write_file").replace("{}", "{path: /output/x, content: x}"),
+    )
     page = web("worker.yaml", CI="1")
     session = page.ask("/api/state")["session"]
     page.ask(f"/api/sessions/{session}/input", {"text": "go"})
@@ -115,7 +118,9 @@ def test_a_tool_that_will_not_end_is_left_behind(web: Callable[..., Page], teste
     assert "-- interrupted" in tester.forge("sessions", "show", session).stdout
 
 
-def test_one_line_a_session_and_nothing_on_standard_output(web: Callable[..., Page], tester: Project) -> None:
+def test_one_line_a_session_and_nothing_on_standard_output(
+    web: Callable[..., Page], tester: Project
+) -> None:
     page = web(CI="1")
     assert page.ask("/api/state")["session"] is None
     session = page.ask("/api/sessions", {"worker": "tester"})["id"]
@@ -151,7 +156,9 @@ def test_what_cannot_be_started_is_a_sentence(
     assert "Traceback" not in done.err
 
 
-def test_others_may_connect_where_that_was_said(start: Callable[..., Started], tester: Project) -> None:
+def test_others_may_connect_where_that_was_said(
+    start: Callable[..., Started], tester: Project
+) -> None:
     started = start("web", "--host", "0.0.0.0", "--allow-remote", "--no-open")
     page = Page(started)
     assert "everybody who can reach 0.0.0.0" in page.seen
@@ -166,11 +173,16 @@ heavy = ("forge_cli.engine.runtime", "forge_cli.engine.gate", "anthropic", "mcp"
 asked = {"forge_cli.engine.runtime", "forge_cli.engine.runtime.options"}  # what was asked, and a package that is lazy
 print(sorted(name for name in sys.modules if name.startswith(heavy) and name not in asked))
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
     assert done.stdout == "[]\n"
 
 
 @pytest.mark.parametrize("words", [("web", "--no-open", "--port"), ("serve", "mcp", "--http")])
 def test_a_port_that_cannot_be(cli, words: tuple[str, ...]) -> None:
     done = cli(*words, "65536")
-    assert (done.code, done.err) == (2, f"forge: {words[-1]} 65536: a port is a number from 0 to 65535\n")
+    assert (done.code, done.err) == (
+        2,
+        f"forge: {words[-1]} 65536: a port is a number from 0 to 65535\n",
+    )

@@ -121,7 +121,11 @@ def test_a_conversation_with_an_approval_is_drawn_and_kept(tester: Project) -> N
         assert tab.status == "idle"
         await browser.act(session, "input", text="go <on>")
         request = await tab.request()
-        assert (request["tool"], request["path"], request["risk"]) == ("write_file", ["tester"], "medium")
+        assert (request["tool"], request["path"], request["risk"]) == (
+            "write_file",
+            ["tester"],
+            "medium",
+        )
         assert '<span class="plus">' in request["html"]
         assert "1 file, +1 -0" in request["html"]
         assert "writing in zone &#x27;workspace&#x27; needs your OK" in request["html"]
@@ -133,7 +137,12 @@ def test_a_conversation_with_an_approval_is_drawn_and_kept(tester: Project) -> N
         await tab.wait(lambda tab: tab.status == "idle" and not tab.requests)
         assert "I <em>write</em> it." in tab.html
         assert "ask -&gt; yes by user" in tab.html
-        assert [entry["kind"] for entry in tab.entries.values()] == ["user", "answer", "call", "answer"]
+        assert [entry["kind"] for entry in tab.entries.values()] == [
+            "user",
+            "answer",
+            "call",
+            "answer",
+        ]
         assert tab.states["usage"]["turns"] == 2
         assert tab.states["usage"]["calls"] == 1
         return session
@@ -142,7 +151,9 @@ def test_a_conversation_with_an_approval_is_drawn_and_kept(tester: Project) -> N
     assert tester.read("a.py") == "x = 1\n"
     lines = record(tester, session)
     assert kinds(lines)[-2:] == ["command", "sessionEnd"]
-    assert {"userInput", "approvalRequired", "approvalResponse", "approvalDecided"} <= set(kinds(lines))
+    assert {"userInput", "approvalRequired", "approvalResponse", "approvalDecided"} <= set(
+        kinds(lines)
+    )
 
 
 def test_a_page_that_only_reads_writes_nothing(tester: Project) -> None:
@@ -175,7 +186,9 @@ def test_the_mode_is_shown_and_can_be_changed(tester: Project) -> None:
     session = play(tester, story)
     assert tester.read("a.txt") == "x"
     lines = record(tester, session)
-    assert [line.event for line in lines if line.type == "modeChanged"] == [ModeChanged("acceptEdits")]
+    assert [line.event for line in lines if line.type == "modeChanged"] == [
+        ModeChanged("acceptEdits")
+    ]
     assert "approvalRequired" not in kinds(lines)
 
 
@@ -220,7 +233,9 @@ def test_a_line_means_what_it_means_in_the_terminal(tester: Project) -> None:
     assert not (tester.folder / "a.txt").exists()
 
 
-def test_a_message_is_as_long_as_one_of_the_command_line_at_most(tester: Project, monkeypatch) -> None:
+def test_a_message_is_as_long_as_one_of_the_command_line_at_most(
+    tester: Project, monkeypatch
+) -> None:
     monkeypatch.setattr("forge_cli.apps.web.api.LONGEST_TASK", 1000)
     monkeypatch.setattr("forge_cli.apps.web.api.LONGEST_BODY", 5000)
     script(tester, "Done.")
@@ -241,7 +256,9 @@ def test_a_message_is_as_long_as_one_of_the_command_line_at_most(tester: Project
     play(tester, story)
 
 
-def test_a_message_comes_back_to_be_changed_when_the_conversation_goes_back(tester: Project) -> None:
+def test_a_message_comes_back_to_be_changed_when_the_conversation_goes_back(
+    tester: Project,
+) -> None:
     script(tester, "One.", calls(("write_file", {"path": "a.txt", "content": "x"})), "Two.")
 
     async def story(browser: Browser) -> str:
@@ -316,7 +333,11 @@ def test_a_try_that_came_to_nothing_leaves_no_text() -> None:
         for line in lines_of(event):
             drawing.take(line)
         growing = [item["rest"] for item in drawing.state() if item["type"] == "delta"]
-        changed = [(item["type"], item["key"]) for item in drawing.drain() if item["type"] in ("delta", "void")]
+        changed = [
+            (item["type"], item["key"])
+            for item in drawing.drain()
+            if item["type"] in ("delta", "void")
+        ]
         seen.append((growing, changed))
     assert seen == [
         (["<p>Half</p>\n"], [("delta", "a.0")]),
@@ -330,7 +351,8 @@ def test_a_try_that_came_to_nothing_leaves_no_text() -> None:
 def test_an_answer_that_was_cut_off_comes_before_the_reason() -> None:
     drawing = SessionDrawing("s")
     half, nothing = (
-        MessageEvent(Message("assistant", text, ()), cut_off=True) for text in ("Half", INTERRUPTED_ANSWER)
+        MessageEvent(Message("assistant", text, ()), cut_off=True)
+        for text in ("Half", INTERRUPTED_ANSWER)
     )
     for line in lines_of(Interrupt("interrupted"), half, Interrupt("terminated"), nothing):
         drawing.take(line)
@@ -345,7 +367,9 @@ def test_no_with_a_sentence_is_told_to_the_model(tester: Project) -> None:
         tab = await browser.open(session)
         await browser.act(session, "input", text="go")
         request = await tab.request()
-        await browser.act(session, "answer", request=request["request"], choice="no", feedback="use\nanother name")
+        await browser.act(
+            session, "answer", request=request["request"], choice="no", feedback="use\nanother name"
+        )
         await tab.until("the user said no: use another name")
         await tab.until("Done: go")
 
@@ -361,7 +385,9 @@ def test_a_yes_for_the_session_covers_the_next_call(tester: Project) -> None:
         tab = await browser.open(session)
         await browser.act(session, "input", text="go")
         request = await tab.request()
-        refused = await browser.act(session, "answer", 400, request=request["request"], choice="always")
+        refused = await browser.act(
+            session, "answer", 400, request=request["request"], choice="always"
+        )
         assert "not one of the choices" in refused["error"]
         await browser.act(session, "answer", request=request["request"], choice="session")
         await tab.until("over")
@@ -377,7 +403,9 @@ def test_a_yes_for_the_session_covers_the_next_call(tester: Project) -> None:
 
 
 @pytest.mark.parametrize(("choice", "asked"), [("session", 2), ("session2", 1)])
-def test_every_call_of_a_tool_is_a_choice_of_its_own(tester: Project, choice: str, asked: int) -> None:
+def test_every_call_of_a_tool_is_a_choice_of_its_own(
+    tester: Project, choice: str, asked: int
+) -> None:
     tester.write("worker.yaml", WORKER.replace("{default: preApproved, tools: {add: ask}}", "{}"))
     script(tester, calls(("add", {"a": 1})), calls(("add", {"a": 2})), "over")
 
@@ -420,7 +448,9 @@ def test_the_first_answer_counts_and_every_tab_sees_it(tester: Project) -> None:
     assert not (tester.folder / "a.py").exists()
 
 
-def test_closing_the_last_tab_answers_nothing_and_a_new_one_finds_the_request(tester: Project) -> None:
+def test_closing_the_last_tab_answers_nothing_and_a_new_one_finds_the_request(
+    tester: Project,
+) -> None:
     async def story(browser: Browser) -> None:
         session = await browser.start()
         first = await browser.open(session)
@@ -465,7 +495,10 @@ def test_a_tab_that_comes_back_misses_and_doubles_nothing(tester: Project) -> No
 
 def test_text_that_is_being_written_is_whole_for_a_late_tab(tester: Project) -> None:
     tester.write("tools.py", TOOLS + MODEL)
-    tester.write("worker.yaml", WORKER.replace("model: script:script.yaml", "model: slow:x\nplugins: [./tools.py]"))
+    tester.write(
+        "worker.yaml",
+        WORKER.replace("model: script:script.yaml", "model: slow:x\nplugins: [./tools.py]"),
+    )
 
     async def story(browser: Browser) -> None:
         session = await browser.start()
@@ -518,7 +551,11 @@ def forge_models():
 
 def test_stop_interrupts_and_what_waits_comes_back_to_be_changed(tester: Project) -> None:
     script(tester, calls(("wait", {})), "after {task}")
-    file = {"name": "a.txt", "media_type": "text/plain", "data": base64.b64encode(b"hello").decode()}
+    file = {
+        "name": "a.txt",
+        "media_type": "text/plain",
+        "data": base64.b64encode(b"hello").decode(),
+    }
 
     async def story(browser: Browser) -> None:
         session = await browser.start()
@@ -530,9 +567,14 @@ def test_stop_interrupts_and_what_waits_comes_back_to_be_changed(tester: Project
         await browser.act(session, "input", text="second", attachments=[file])
         await browser.act(session, "input", text="/name Later")
         await browser.act(session, "input", text="third")
-        await tab.wait(lambda tab: tab.states["status"]["queued"] == ["second", "/name Later", "third"])
+        await tab.wait(
+            lambda tab: tab.states["status"]["queued"] == ["second", "/name Later", "third"]
+        )
         back = await browser.act(session, "interrupt")
-        assert back == {"text": "second\n/name Later\nthird", "shown": "a.txt goes with your next message"}
+        assert back == {
+            "text": "second\n/name Later\nthird",
+            "shown": "a.txt goes with your next message",
+        }
         await tab.wait(lambda tab: tab.status == "idle" and tab.states["status"]["queued"] == [])
         assert await browser.act(session, "interrupt") == {"text": "", "shown": ""}
         await browser.act(session, "input", text="fourth")
@@ -543,11 +585,20 @@ def test_stop_interrupts_and_what_waits_comes_back_to_be_changed(tester: Project
     play(tester, story)
     assert "interrupt" in kinds(record(tester))
     said = [line.event.message for line in record(tester) if isinstance(line.event, MessageEvent)]
-    assert [(each.text, len(each.attachments)) for each in said if each.role == "user"] == [("first", 0), ("fourth", 1)]
+    assert [(each.text, len(each.attachments)) for each in said if each.role == "user"] == [
+        ("first", 0),
+        ("fourth", 1),
+    ]
 
 
 def test_a_command_waits_for_the_messages_that_were_sent_before_it(tester: Project) -> None:
-    script(tester, calls(("add", {"a": 1}), ("speak", {})), "after {task}", "after {task}", "after {task}")
+    script(
+        tester,
+        calls(("add", {"a": 1}), ("speak", {})),
+        "after {task}",
+        "after {task}",
+        "after {task}",
+    )
 
     async def story(browser: Browser) -> None:
         session = await browser.start()
@@ -568,9 +619,15 @@ def test_a_command_waits_for_the_messages_that_were_sent_before_it(tester: Proje
     assert words == ["first", "mode", "second", "clear", "third", "exit"]
 
 
-def test_a_message_is_said_again_with_its_files_and_an_empty_answer_is_told(tester: Project) -> None:
+def test_a_message_is_said_again_with_its_files_and_an_empty_answer_is_told(
+    tester: Project,
+) -> None:
     script(tester, "", "again {task}")
-    file = {"name": "a.txt", "media_type": "text/plain", "data": base64.b64encode(b"hello").decode()}
+    file = {
+        "name": "a.txt",
+        "media_type": "text/plain",
+        "data": base64.b64encode(b"hello").decode(),
+    }
 
     async def story(browser: Browser) -> None:
         session = await browser.start()
@@ -583,7 +640,11 @@ def test_a_message_is_said_again_with_its_files_and_an_empty_answer_is_told(test
 
     play(tester, story)
     said = [line.event.message for line in record(tester) if isinstance(line.event, MessageEvent)]
-    asked = [(each.text, [file.name for file in each.attachments]) for each in said if each.role == "user"]
+    asked = [
+        (each.text, [file.name for file in each.attachments])
+        for each in said
+        if each.role == "user"
+    ]
     assert asked == [("look", ["a.txt"])] * 2
 
 
@@ -591,7 +652,11 @@ def test_a_tool_called_by_hand_is_checked_at_its_fields(tester: Project) -> None
     async def story(browser: Browser) -> None:
         session = await browser.start()
         tab = await browser.open(session)
-        tools = {tool["name"]: tool for group in tab.states["tools"]["categories"] for tool in group["tools"]}
+        tools = {
+            tool["name"]: tool
+            for group in tab.states["tools"]["categories"]
+            for tool in group["tools"]
+        }
         assert tools.keys() >= {"add", "deploy"}
         assert "speak" not in tools
         first, second = tools["add"]["fields"]
@@ -647,14 +712,23 @@ def test_what_is_parked_is_answered_in_the_inbox_and_resumed(tester: Project) ->
         rows = await browser.get("/api/inbox")
         assert (await browser.get("/api/state"))["parked"] == 1
         (row,) = rows
-        assert (row["session"], row["tool"], row["worker"], row["about"]) == (session, "write_file", "tester", "go")
+        assert (row["session"], row["tool"], row["worker"], row["about"]) == (
+            session,
+            "write_file",
+            "tester",
+            "go",
+        )
         assert [choice["value"] for choice in row["choices"]] == ["once", "no"]
         assert "1 file, +1 -0" in row["html"]
         tab = await browser.open(session)
         assert (tab.states["session"]["live"], tab.status) == (False, "ended")
         listed = await browser.get("/api/sessions")
-        assert [(each["id"], each["live"], each["parked"]) for each in listed] == [(session, False, True)]
-        wrong = await browser.post(f"/api/inbox/{session}/{row['request']}", {"choice": "session"}, 400)
+        assert [(each["id"], each["live"], each["parked"]) for each in listed] == [
+            (session, False, True)
+        ]
+        wrong = await browser.post(
+            f"/api/inbox/{session}/{row['request']}", {"choice": "session"}, 400
+        )
         assert "not one of the choices" in wrong["error"]
         await browser.post(f"/api/inbox/{session}/{row['request']}", {"choice": "once"})
         assert (await browser.get("/api/inbox"))[0]["answer"] == "yes"
@@ -685,7 +759,9 @@ def test_the_first_answer_counts_also_one_from_another_terminal(tester: Project)
     assert tester.read("a.py") == "x = 1\n"
 
 
-def test_the_inbox_answers_the_prompt_of_another_process(tester: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_inbox_answers_the_prompt_of_another_process(
+    tester: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def story(browser: Browser) -> None:
         session = await browser.start()
         tab = await browser.open(session)
@@ -694,7 +770,9 @@ def test_the_inbox_answers_the_prompt_of_another_process(tester: Project, monkey
         monkeypatch.setattr(browser.serving.sessions, "live", {})  # as another server sees it
         (row,) = await browser.get("/api/inbox")
         assert (row["session"], row["request"], row["answer"]) == (session, request, None)
-        await browser.post(f"/api/inbox/{session}/{request}", {"choice": "no", "feedback": "not yet"})
+        await browser.post(
+            f"/api/inbox/{session}/{request}", {"choice": "no", "feedback": "not yet"}
+        )
         await tab.until("the user said no: not yet")
         await tab.until("no by user (forge web)")
 
@@ -731,7 +809,9 @@ def test_a_session_is_closed_read_forked_and_resumed(tester: Project) -> None:
         unknown = await browser.act(session, "input", text="/nme")
         assert "did you mean '/name'?" in unknown["shown"]
         await browser.act(session, "close")
-        await tab.wait(lambda tab: not tab.states["session"]["live"] and not tab.states["tools"]["categories"])
+        await tab.wait(
+            lambda tab: not tab.states["session"]["live"] and not tab.states["tools"]["categories"]
+        )
         refused = await browser.act(session, "invoke", 400, tool="add", input={"a": 1})
         assert refused["error"] == f"the session '{session}' is only read here\n  resume it first"
         reader = await browser.open(session)
@@ -755,11 +835,19 @@ def test_a_session_is_closed_read_forked_and_resumed(tester: Project) -> None:
         checked = await browser.get(f"/api/sessions/{fork}/verify")
         assert checked["ok"]
         assert "ok" in checked["text"]
-        for format, words in (("html", "Hello <strong>one"), ("markdown", "> Hello **one**"), ("jsonl", '"seq": 1')):
-            answer = await browser.client.get(f"/api/sessions/{fork}/export", params={"format": format})
+        for format, words in (
+            ("html", "Hello <strong>one"),
+            ("markdown", "> Hello **one**"),
+            ("jsonl", '"seq": 1'),
+        ):
+            answer = await browser.client.get(
+                f"/api/sessions/{fork}/export", params={"format": format}
+            )
             assert words in answer.text
             assert answer.headers["content-disposition"].startswith("attachment; filename=")
-        assert (await browser.client.get(f"/api/sessions/{fork}/export?format=pdf")).status_code == 400
+        assert (
+            await browser.client.get(f"/api/sessions/{fork}/export?format=pdf")
+        ).status_code == 400
 
     play(tester, story)
 
@@ -797,7 +885,9 @@ def test_attachments_are_what_their_content_says(tester: Project) -> None:
     async def story(browser: Browser) -> None:
         session = await browser.start()
         tab = await browser.open(session)
-        refused = await browser.act(session, "input", 400, text="x", attachments=[{"name": "a", "data": "%%"}])
+        refused = await browser.act(
+            session, "input", 400, text="x", attachments=[{"name": "a", "data": "%%"}]
+        )
         assert "not base64" in refused["error"]
         assert "empty" in (await browser.act(session, "input", 400, text=" "))["error"]
         given = [{"name": "../<a>.png", "media_type": "text/html", "data": picture}]
@@ -815,9 +905,14 @@ def test_a_child_worker_is_a_part_of_the_call_that_started_it(tester: Project) -
     tester.write("child.yaml", child)
     tester.write(
         "child-script.yaml",
-        json.dumps({"turns": [calls(("write_file", {"path": "c", "content": "c"})), {"text": "mine"}]}),
+        json.dumps(
+            {"turns": [calls(("write_file", {"path": "c", "content": "c"})), {"text": "mine"}]}
+        ),
     )
-    tester.write("worker.yaml", WORKER.replace("toolsets:", "toolsets:\n  workers: {allowed: [./child.yaml]}"))
+    tester.write(
+        "worker.yaml",
+        WORKER.replace("toolsets:", "toolsets:\n  workers: {allowed: [./child.yaml]}"),
+    )
     script(tester, calls(("child", {"input": "do"})), "over")
 
     async def story(browser: Browser) -> None:
@@ -828,12 +923,18 @@ def test_a_child_worker_is_a_part_of_the_call_that_started_it(tester: Project) -
         assert request["path"] == ["tester"]
         await browser.act(session, "answer", request=request["request"], choice="once")
         request = await tab.wait(
-            lambda tab: next((each for each in tab.requests.values() if each["tool"] != "child"), None)
+            lambda tab: next(
+                (each for each in tab.requests.values() if each["tool"] != "child"), None
+            )
         )
         assert request["path"] == ["tester", "child"]
         await browser.act(session, "answer", request=request["request"], choice="once")
         await tab.until("over")
-        outer = next(entry for entry in tab.entries.values() if entry["kind"] == "call" and entry["parent"] is None)
+        outer = next(
+            entry
+            for entry in tab.entries.values()
+            if entry["kind"] == "call" and entry["parent"] is None
+        )
         inner = [entry for entry in tab.entries.values() if entry["parent"] == outer["key"]]
         assert {"answer", "call", "note", "user"} <= {entry["kind"] for entry in inner}
         await tab.wait(lambda tab: tab.states["tree"]["workers"][1:])
@@ -846,7 +947,9 @@ def test_a_child_worker_is_a_part_of_the_call_that_started_it(tester: Project) -
 def test_whatever_others_wrote_is_escaped(tester: Project) -> None:
     nasty = "<img src=x onerror=alert(1)>"
     tester.write(f"{nasty}.yaml".replace("/", ""), WORKER.replace("name: tester", "name: tester2"))
-    script(tester, calls(("read_file", {"path": nasty}), ("speak", {}), (nasty, {nasty: nasty})), nasty)
+    script(
+        tester, calls(("read_file", {"path": nasty}), ("speak", {}), (nasty, {nasty: nasty})), nasty
+    )
 
     async def story(browser: Browser) -> FakeTab:
         session = await browser.start()
@@ -865,7 +968,9 @@ def test_whatever_others_wrote_is_escaped(tester: Project) -> None:
 def test_workers_of_the_folder_are_listed_and_broken_ones_say_why(tester: Project) -> None:
     tester.write("broken.yaml", "name: broken\ninstructions: x\ntoolsets: {shel: 1}\nmodle: x\n")
     tester.write("compose.yaml", "services: {}\n")
-    tester.write(".forge/workers/own.yaml", "name: own\ninstructions: x\nmodel: script:script.yaml\n")
+    tester.write(
+        ".forge/workers/own.yaml", "name: own\ninstructions: x\nmodel: script:script.yaml\n"
+    )
 
     async def story(browser: Browser) -> None:
         state = await browser.get("/api/state")
@@ -908,13 +1013,19 @@ def test_a_tab_that_does_not_read_is_let_go_and_the_others_are_not_held_up(
         slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         slow.connect(("127.0.0.1", browser.access.port))
         head = f"GET /api/sessions/{session}/events HTTP/1.1\r\nHost: 127.0.0.1:{browser.access.port}\r\n"
-        slow.sendall(f"{head}Authorization: {browser.client.headers['authorization']}\r\n\r\n".encode())
+        slow.sendall(
+            f"{head}Authorization: {browser.client.headers['authorization']}\r\n\r\n".encode()
+        )
         shown = (await browser.serving.sessions.look(session)).tabs
         await eventually(lambda: len(shown) == 2)
         with slow:
             for number in range(40):
                 await browser.act(session, "input", text=f"{'x' * 300_000} number {number}.")
-                await quick.wait(lambda tab, n=number: tab.html.count(f"number {n}.") == 2 and tab.status == "idle")
+                await quick.wait(
+                    lambda tab, n=number: (
+                        tab.html.count(f"number {n}.") == 2 and tab.status == "idle"
+                    )
+                )
                 if len(shown) == 1:
                     return
         raise AssertionError("the slow tab is still there")
@@ -973,13 +1084,18 @@ def test_sessions_are_listed_as_on_the_command_line(tester: Project, tmp_path: P
     other = tmp_path / "other"
     other.mkdir()
     for folder in (other, tester.folder):
-        assert tester.forge("run", "worker.yaml", f"in {folder.name}", "-C", str(folder)).returncode == 0
+        assert (
+            tester.forge("run", "worker.yaml", f"in {folder.name}", "-C", str(folder)).returncode
+            == 0
+        )
     tester.write("inputs.jsonl", '{"task": "one"}\n{"task": "two"}\n{"task": "three"}\n')
     assert tester.forge("batch", "worker.yaml", "inputs.jsonl").returncode == 0
     assert tester.forge("run", "worker.yaml", "in other again", "-C", str(other)).returncode == 0
 
     async def story(browser: Browser) -> tuple[Any, Any]:
-        return await browser.get("/api/sessions"), await browser.get("/api/sessions", params={"search": "two"})
+        return await browser.get("/api/sessions"), await browser.get(
+            "/api/sessions", params={"search": "two"}
+        )
 
     rows, found = play(tester, story)
     assert [(row["title"], row["folder"]) for row in rows] == [

@@ -34,7 +34,9 @@ def waiting(other: Forge) -> dict:
 @pytest.mark.few(1)
 @pytest.mark.parametrize("argv", [("run", "worker.yaml", "go"), ("chat", "worker.yaml")])
 @pytest.mark.parametrize("term", ["dumb", "xterm"])
-def test_the_prompt_takes_an_answer_that_is_given_elsewhere(argv, term, terminal, script, other, writer) -> None:
+def test_the_prompt_takes_an_answer_that_is_given_elsewhere(
+    argv, term, terminal, script, other, writer
+) -> None:
     script(WRITE, TOLD)
     keyboard = terminal(*argv, TERM=term)
     if argv[0] == "chat":
@@ -45,7 +47,10 @@ def test_the_prompt_takes_an_answer_that_is_given_elsewhere(argv, term, terminal
     row = waiting(other)
     assert (row["tool"], row["answer"]) == ("write_file", None)
     os.kill(row["pid"], 0)
-    assert f"asked at a prompt right now, by the process {row['pid']}: the first" in other("approvals", "list").stdout
+    assert (
+        f"asked at a prompt right now, by the process {row['pid']}: the first"
+        in other("approvals", "list").stdout
+    )
     done = other("approvals", "answer", "last", row["request"], "yes")
     said = f"yes to write_file ({row['request']}): the session {row['session']} has taken it\n"
     assert (done.returncode, done.stdout, done.stderr) == (0, said, "")
@@ -56,7 +61,9 @@ def test_the_prompt_takes_an_answer_that_is_given_elsewhere(argv, term, terminal
     assert keyboard.end() == 0
     assert writer.read("output/a.md") == "one\n"
     (log,) = map(read_session, session_files_of(writer))
-    decided = [line.data for line in log.lines if line.type in ("approvalResponse", "approvalDecided")]
+    decided = [
+        line.data for line in log.lines if line.type in ("approvalResponse", "approvalDecided")
+    ]
     assert [(line["type"], line["approved"], line["via"]) for line in decided] == [
         ("approvalResponse", True, "forge approvals answer"),
         ("approvalDecided", True, "forge approvals answer"),
@@ -87,7 +94,11 @@ def test_a_no_from_elsewhere_carries_words_for_the_model(terminal, script, other
 
 @pytest.mark.long
 def test_who_is_late_learns_that_it_was_answered(terminal, script, other) -> None:
-    script(WRITE, '{text: "And again.", calls: [{tool: write_file, input: {path: /output/b.md, content: x}}]}', TOLD)
+    script(
+        WRITE,
+        '{text: "And again.", calls: [{tool: write_file, input: {path: /output/b.md, content: x}}]}',
+        TOLD,
+    )
     keyboard = terminal("run", "worker.yaml", "go")
     keyboard.asked()
     first = waiting(other)
@@ -96,7 +107,10 @@ def test_who_is_late_learns_that_it_was_answered(terminal, script, other) -> Non
     late = other("approvals", "answer", "last", first["request"], "yes")
     second = waiting(other)
     assert late.returncode == 2
-    assert f"has no pending request '{first['request']}'\n  {second['request']}: write_file\n" in late.stderr
+    assert (
+        f"has no pending request '{first['request']}'\n  {second['request']}: write_file\n"
+        in late.stderr
+    )
     keyboard.type("n\n")
     assert keyboard.end() == 0
 
@@ -113,12 +127,17 @@ def test_a_process_that_cannot_take_an_answer_is_named(terminal, script, other) 
     finally:
         os.kill(row["pid"], signal.SIGCONT)
     assert (done.returncode, done.stdout) == (1, "")
-    assert f"the process {row['pid']} of the session {row['session']} did not take the answer" in done.stderr
+    assert (
+        f"the process {row['pid']} of the session {row['session']} did not take the answer"
+        in done.stderr
+    )
     keyboard.type("n\n")
     assert keyboard.end() == 0
 
 
-def test_a_hook_tells_of_the_request_and_the_answer_comes_from_there(terminal, script, other, writer) -> None:
+def test_a_hook_tells_of_the_request_and_the_answer_comes_from_there(
+    terminal, script, other, writer
+) -> None:
     script(WRITE, TOLD)
     writer.write("output/here", "")
     writer.home.mkdir(exist_ok=True)

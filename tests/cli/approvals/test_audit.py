@@ -79,8 +79,12 @@ def test_a_rule_that_a_call_meets_is_not_listed(cli: Cli, clerk: Project) -> Non
     assert listed == ["toolsets.filesystem.approval.tools.delete_file"]
 
 
-def test_your_own_rules_are_listed_although_no_past_worker_has_the_toolset(cli: Cli, clerk: Project) -> None:
-    clerk.write("worker.yaml", "name: clerk\nmodel: script:script.yaml\ntoolsets: {filesystem: {}}\n")
+def test_your_own_rules_are_listed_although_no_past_worker_has_the_toolset(
+    cli: Cli, clerk: Project
+) -> None:
+    clerk.write(
+        "worker.yaml", "name: clerk\nmodel: script:script.yaml\ntoolsets: {filesystem: {}}\n"
+    )
     work(clerk, cli)
     listed = [row["rule"] for row in json.loads(cli("approvals", "audit", "--json").out)]
     assert listed == ["policy.shell.rules[0]", "policy.shell.rules[1]"]

@@ -54,7 +54,10 @@ def clerk(project: Project) -> Project:
     return project
 
 
-TWO = calls(call("pay", to="Ana\x1b[2J", amount=5), call("write_file", path="/workspace/a.txt", content="x\n" * 50))
+TWO = calls(
+    call("pay", to="Ana\x1b[2J", amount=5),
+    call("write_file", path="/workspace/a.txt", content="x\n" * 50),
+)
 
 
 def log(project: Project) -> Path:
@@ -72,7 +75,10 @@ def parked(clerk: Project, cli) -> list[dict[str, Any]]:
     """The requests of a parked session."""
     done = cli("run", "worker.yaml", "go", "--on-ask", "park")
     assert done.code == 10
-    assert f"forge approvals list shows what waits; after the answers: -r {log(clerk).stem}" in done.err
+    assert (
+        f"forge approvals list shows what waits; after the answers: -r {log(clerk).stem}"
+        in done.err
+    )
     return pending(cli)
 
 
@@ -112,7 +118,10 @@ def test_what_waits_is_told_with_everything_that_is_needed_to_decide(clerk, cli,
     ]
     assert "      +++ a.txt" in shown
     assert "      ... 33 more lines" in shown
-    session, request = log(clerk).stem.rpartition("-")[2], write["request"].removeprefix("approval_")
+    session, request = (
+        log(clerk).stem.rpartition("-")[2],
+        write["request"].removeprefix("approval_"),
+    )
     assert shown[-2:] == [
         "  why: writing in zone 'workspace' needs your OK",
         f"  answer with: forge approvals answer {session} {request} yes",
@@ -135,7 +144,9 @@ def test_an_answer_is_a_line_of_the_log(clerk, cli, parked) -> None:
     assert log(clerk).read_bytes().startswith(before)
     assert (broken_link(read), log(clerk).stat().st_mode & 0o777) == (None, 0o600)
     answer = read.lines[-1].data
-    assert {key: answer[key] for key in ("type", "worker", "depth", "requestId", "approved", "note")} == {
+    assert {
+        key: answer[key] for key in ("type", "worker", "depth", "requestId", "approved", "note")
+    } == {
         "type": "approvalResponse",
         "worker": "clerk",
         "depth": 0,
@@ -166,18 +177,25 @@ def test_the_beginning_of_a_request_is_enough(clerk, cli, parked) -> None:
     assert done.err.startswith("forge: 'approval_' is the beginning of 2 requests\n")
     assert f"{first}: pay\n  {second}: write_file\n" in done.err
     assert cli("approvals", "answer", session, first[:-2], "yes").code == 0
-    assert cli("approvals", "answer", session, second.removeprefix("approval_")[:8], "yes").code == 0
+    assert (
+        cli("approvals", "answer", session, second.removeprefix("approval_")[:8], "yes").code == 0
+    )
     assert [row["answer"]["approved"] for row in pending(cli)] == [True, True]
 
 
 def test_the_only_request_needs_no_name(clerk, cli, parked) -> None:
     session, first = parked[0]["session"], parked[0]["request"]
     done = cli("approvals", "answer", session, "yes")
-    assert (done.code, done.err.splitlines()[0]) == (2, f"forge: name one: the session {session} has 2 requests")
+    assert (done.code, done.err.splitlines()[0]) == (
+        2,
+        f"forge: name one: the session {session} has 2 requests",
+    )
     for words in (["perhaps"], ["pay", "perhaps"], [first, "yes", "a", "b"], []):
         assert cli("approvals", "answer", session, *words).code == 2
     assert {row["answer"] is None for row in pending(cli)} == {True}
-    clerk.write("one.yaml", "turns: [{calls: [{tool: pay, input: {to: Bob, amount: 1}}]}, {text: ok}]")
+    clerk.write(
+        "one.yaml", "turns: [{calls: [{tool: pay, input: {to: Bob, amount: 1}}]}, {text: ok}]"
+    )
     cli("run", "worker.yaml", "again", "--on-ask", "park", "-m", "script:one.yaml")
     done = cli("approvals", "answer", "last", "no", "not Bob")
     assert done.out.startswith("no to pay (approval_")
@@ -185,15 +203,21 @@ def test_the_only_request_needs_no_name(clerk, cli, parked) -> None:
 
 
 def test_last_is_the_last_session_in_which_something_waits(clerk, cli) -> None:
-    clerk.write("one.yaml", "turns: [{calls: [{tool: pay, input: {to: Bob, amount: 1}}]}, {text: ok}]")
+    clerk.write(
+        "one.yaml", "turns: [{calls: [{tool: pay, input: {to: Bob, amount: 1}}]}, {text: ok}]"
+    )
     clerk.write("none.yaml", "turns: [{text: nothing}]")
     for task in ("first", "second"):
-        assert cli("run", "worker.yaml", task, "--on-ask", "park", "-m", "script:one.yaml").code == 10
+        assert (
+            cli("run", "worker.yaml", task, "--on-ask", "park", "-m", "script:one.yaml").code == 10
+        )
     assert cli("run", "worker.yaml", "third", "-m", "script:none.yaml").code == 0
     first, second = sorted(pending(cli), key=lambda row: row["time"])
     for request in (second["request"], first["request"]):
         assert cli("approvals", "answer", "last", "yes").out.startswith(f"yes to pay ({request})")
-    assert cli("approvals", "answer", "last", "no").out.startswith(f"no to pay ({second['request']})")
+    assert cli("approvals", "answer", "last", "no").out.startswith(
+        f"no to pay ({second['request']})"
+    )
 
 
 @pytest.mark.parametrize("request_id", ["approval_000", "pay"])
@@ -210,7 +234,9 @@ def test_an_unknown_request(clerk, cli, parked, request_id: str) -> None:
 
 def test_an_unknown_session_and_an_unknown_word(clerk, cli, parked) -> None:
     assert cli("approvals", "answer", "nothing", parked[0]["request"], "yes").code == 3
-    assert cli("approvals", "answer", parked[0]["session"], parked[0]["request"], "perhaps").code == 2
+    assert (
+        cli("approvals", "answer", parked[0]["session"], parked[0]["request"], "perhaps").code == 2
+    )
 
 
 def test_a_log_that_was_changed_takes_no_answers(clerk, cli, parked) -> None:
@@ -228,12 +254,23 @@ def test_half_a_line_makes_room_for_the_answer(clerk, cli, parked) -> None:
     assert len(pending(cli)) == 2
     assert cli("approvals", "answer", parked[0]["session"], parked[0]["request"], "yes").code == 0
     read = read_session(log(clerk))
-    assert (read.dropped, broken_link(read), read.lines[-1].type) == (False, None, "approvalResponse")
+    assert (read.dropped, broken_link(read), read.lines[-1].type) == (
+        False,
+        None,
+        "approvalResponse",
+    )
 
 
 def test_feedback_is_redacted_like_everything_else(clerk, cli, parked, monkeypatch) -> None:
     monkeypatch.setenv("SHOP_PASSWORD", "correct horse battery")
-    cli("approvals", "answer", parked[0]["session"], parked[0]["request"], "no", "use correct horse battery")
+    cli(
+        "approvals",
+        "answer",
+        parked[0]["session"],
+        parked[0]["request"],
+        "no",
+        "use correct horse battery",
+    )
     assert "correct horse battery" not in log(clerk).read_text()
     assert "use [redacted:SHOP_PASSWORD]" in log(clerk).read_text()
 
@@ -254,14 +291,21 @@ def test_what_to_do_next_can_be_pasted(clerk, cli, monkeypatch, tmp_path) -> Non
 
 def test_a_worker_further_down_waits_too(clerk, cli) -> None:
     clerk.write("boss.yaml", BOSS)
-    script(clerk, calls(call("clerk", input="pay Ana")), "The clerk says: {result}", name="boss-script.yaml")
+    script(
+        clerk,
+        calls(call("clerk", input="pay Ana")),
+        "The clerk says: {result}",
+        name="boss-script.yaml",
+    )
     script(clerk, calls(call("pay", to="Ana", amount=5)), "I {result}")
     assert cli("run", "boss.yaml", "go", "--on-ask", "park").code == 10
     (row,) = pending(cli)
     assert (row["worker"], row["tool"]) == ("boss > clerk", "pay")
     assert "  boss > clerk wants to call pay (risk: high)\n" in cli("approvals", "list").out
     done = cli("approvals", "answer", row["session"], row["request"], "yes")
-    assert done.out.endswith(f"then resume with: forge run {clerk.folder}/boss.yaml -r {row['session']}\n")
+    assert done.out.endswith(
+        f"then resume with: forge run {clerk.folder}/boss.yaml -r {row['session']}\n"
+    )
     assert cli("run", "boss.yaml", "-c").out == "The clerk says: I paid 5 to Ana\n"
     assert pending(cli) == []
 
@@ -275,7 +319,9 @@ def test_several_sessions_wait(clerk, cli) -> None:
     cli("approvals", "answer", first["session"], first["request"], "yes")
     assert cli("run", "worker.yaml", "-r", first["session"]).out == "paid 5 to Ana\n"
     assert [row["session"] for row in pending(cli)] == [second["session"]]
-    assert cli("run", "worker.yaml", "-r", second["session"]).out.startswith("pay was not called; denied")
+    assert cli("run", "worker.yaml", "-r", second["session"]).out.startswith(
+        "pay was not called; denied"
+    )
 
 
 def test_a_session_that_was_killed_while_it_asked_can_be_answered(clerk, cli, parked) -> None:

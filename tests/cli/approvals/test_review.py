@@ -17,7 +17,10 @@ REVIEW = ("approvals", "review")
 @pytest.fixture
 def parked(writer: Project, script) -> str:
     """A session that waits for three answers."""
-    script(f"{{calls: [{', '.join(map(ECHO.format, ('one', 'two', 'three')))}]}}", '{text: "{results[1]}"}')
+    script(
+        f"{{calls: [{', '.join(map(ECHO.format, ('one', 'two', 'three')))}]}}",
+        '{text: "{results[1]}"}',
+    )
     done = writer.forge("run", "worker.yaml", "go", "-p", "--on-ask", "park")
     assert done.returncode == 10
     (log,) = writer.home.glob("sessions/*.jsonl")
@@ -51,7 +54,9 @@ def test_each_request_is_answered_as_at_a_prompt(parked: str, terminal, writer: 
 
 @pytest.mark.long
 @pytest.mark.parametrize("term", ["dumb", "xterm"])
-def test_ctrl_c_stops_and_the_rest_stays_parked(term: str, parked: str, terminal, writer: Project) -> None:
+def test_ctrl_c_stops_and_the_rest_stays_parked(
+    term: str, parked: str, terminal, writer: Project
+) -> None:
     keyboard = terminal(*REVIEW)
     keyboard.asked()
     keyboard.type("y\n")
@@ -77,7 +82,9 @@ def test_without_a_terminal_it_names_the_command_that_answers(parked: str, write
 
 
 @pytest.mark.long
-def test_an_answer_from_elsewhere_in_between_is_replaced(parked: str, terminal, writer: Project) -> None:
+def test_an_answer_from_elsewhere_in_between_is_replaced(
+    parked: str, terminal, writer: Project
+) -> None:
     keyboard = terminal(*REVIEW)
     keyboard.asked()
     first = json.loads(writer.forge("approvals", "list", "--json").stdout)[0]["request"]

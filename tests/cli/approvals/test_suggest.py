@@ -49,7 +49,16 @@ def ask(clerk: Project, cli: Cli) -> Ask:
         (log,) = set(clerk.home.glob("sessions/*.jsonl")) - before
         for row in json.loads(cli("approvals", "list", "--json").out):
             if row["session"] == log.stem:
-                assert cli("approvals", "answer", log.stem, row["request"], answers[row["args"]["command"]]).code == 0
+                assert (
+                    cli(
+                        "approvals",
+                        "answer",
+                        log.stem,
+                        row["request"],
+                        answers[row["args"]["command"]],
+                    ).code
+                    == 0
+                )
         if answers:
             cli("run", worker, "-r", log.stem, "-p", "--on-ask", "deny")
         return log.stem
@@ -70,7 +79,10 @@ def rules(found: list[dict[str, Any]]) -> list[list[str]]:
 
 def test_nothing_is_suggested_where_nothing_was_asked(cli: Cli) -> None:
     done = cli("approvals", "suggest", "--write")
-    assert (done.code, done.out) == (0, "nothing to suggest: no call that you said yes to would ask again\n")
+    assert (done.code, done.out) == (
+        0,
+        "nothing to suggest: no call that you said yes to would ask again\n",
+    )
     assert suggested(cli) == {"questions": 0, "suggestions": [], "leftOut": [], "written": None}
 
 
@@ -96,14 +108,18 @@ def test_no_rule_is_suggested_that_would_allow_what_a_person_denied(cli: Cli, as
     ask(("touch a", "yes"), ("touch b", "yes"), ("git commit -m x", "yes"))
     ask(("touch secret", "no"))
     found = suggested(cli)
-    assert [(each["rules"], each["saves"], each["also"]) for each in found["suggestions"]] == [([COMMIT], 1, [])]
+    assert [(each["rules"], each["saves"], each["also"]) for each in found["suggestions"]] == [
+        ([COMMIT], 1, [])
+    ]
     denied = {"tool": "shell", "input": {"command": "touch secret"}}
     assert found["leftOut"] == [{"rules": [TOUCH], "denied": denied}]
     assert "you said no to: shell" in cli("approvals", "suggest").out
 
 
 @pytest.mark.long
-def test_rules_that_only_together_allow_a_denied_line_are_not_both_suggested(cli: Cli, ask: Ask) -> None:
+def test_rules_that_only_together_allow_a_denied_line_are_not_both_suggested(
+    cli: Cli, ask: Ask
+) -> None:
     ask(("touch a", "yes"), ("touch b", "yes"), ("git commit -m x", "yes"))
     ask(("touch c && git commit -m c", "no"))
     found = suggested(cli)
@@ -117,10 +133,14 @@ def test_a_line_of_several_commands_is_suggested_with_all_its_rules(cli: Cli, as
     assert (sorted(found["rules"]), found["saves"]) == ([COMMIT, TOUCH], 2)
 
 
-def test_written_rules_answer_the_questions_and_are_not_suggested_again(cli: Cli, ask: Ask, clerk: Project) -> None:
+def test_written_rules_answer_the_questions_and_are_not_suggested_again(
+    cli: Cli, ask: Ask, clerk: Project
+) -> None:
     config = clerk.home / "config.yaml"
     config.parent.mkdir()
-    config.write_text("# mine\npolicy:\n  shell:\n    rules:\n      - {pattern: rm, approval: blocked}  # never\n")
+    config.write_text(
+        "# mine\npolicy:\n  shell:\n    rules:\n      - {pattern: rm, approval: blocked}  # never\n"
+    )
     ask(("touch a", "yes"), ("git commit -m x", "yes"))
     done = cli("approvals", "suggest", "--write")
     assert (done.code, done.err) == (0, "")
@@ -135,7 +155,9 @@ def test_written_rules_answer_the_questions_and_are_not_suggested_again(cli: Cli
         "git commit",
     ]
     for line in ("touch a", "git commit -m x"):
-        assert cli("approve", "worker.yaml", "shell", f"command={line}").out.startswith("preApproved")
+        assert cli("approve", "worker.yaml", "shell", f"command={line}").out.startswith(
+            "preApproved"
+        )
     assert cli("approvals", "suggest").out.startswith("nothing to suggest")
 
 
@@ -146,7 +168,9 @@ def test_written_as_json(cli: Cli, ask: Ask, clerk: Project) -> None:
     assert found["suggestions"][0]["yaml"] == (clerk.home / "config.yaml").read_text().rstrip("\n")
 
 
-def test_a_file_that_cannot_be_edited_is_told_with_the_lines_to_add(cli: Cli, ask: Ask, clerk: Project) -> None:
+def test_a_file_that_cannot_be_edited_is_told_with_the_lines_to_add(
+    cli: Cli, ask: Ask, clerk: Project
+) -> None:
     ask(("touch a", "yes"))
     (clerk.home / "config.yaml").write_text("model: script:a\r\ntitles: false\n")
     done = cli("approvals", "suggest")
@@ -161,7 +185,9 @@ def test_edits_are_suggested_by_their_folder(cli: Cli, clerk: Project) -> None:
     cli("run", "worker.yaml", "-r", "last", "-p")
     (found,) = suggested(cli, "--write")["suggestions"]
     assert found["rules"] == [f"policy.filesystem.edits: [{clerk.folder}]"]
-    assert yaml.safe_load(found["yaml"]) == {"policy": {"filesystem": {"edits": [str(clerk.folder)]}}}
+    assert yaml.safe_load(found["yaml"]) == {
+        "policy": {"filesystem": {"edits": [str(clerk.folder)]}}
+    }
     assert found["yaml"] == (clerk.home / "config.yaml").read_text().rstrip("\n")
 
 
@@ -175,7 +201,10 @@ def test_since_leaves_older_questions_out(cli: Cli, ask: Ask) -> None:
 def test_a_no_counts_however_old_it_is(clerk: Project) -> None:
     gate = PastGate("clerk", None, clerk.folder)
     for answer in (True, False, None):
-        gate.add(PastCall(ToolCall("c", "shell", {"command": "ls"}), by_model=True, answer=answer), yes_counts=False)
+        gate.add(
+            PastCall(ToolCall("c", "shell", {"command": "ls"}), by_model=True, answer=answer),
+            yes_counts=False,
+        )
     assert [(made.yes, made.no) for made in gate.calls.values()] == [(0, 1)]
 
 
@@ -189,7 +218,10 @@ def test_never_suggested_is_what_a_prompt_would_not_offer(cli: Cli, ask: Ask) ->
     ask(("python3", "yes"), ("bash a.sh", "yes"), ("touch .env", "yes"), ("env touch a", "yes"))
     found = suggested(cli)
     assert (found["questions"], found["suggestions"]) == (4, [])
-    assert "nothing to suggest: of 4 questions that you said yes to, no rule" in cli("approvals", "suggest").out
+    assert (
+        "nothing to suggest: of 4 questions that you said yes to, no rule"
+        in cli("approvals", "suggest").out
+    )
 
 
 def test_a_denial_counts_although_its_worker_is_gone(cli: Cli, ask: Ask, clerk: Project) -> None:
@@ -218,14 +250,18 @@ def test_a_denial_of_a_child_counts(cli: Cli, ask: Ask, clerk: Project) -> None:
 
 
 @pytest.mark.long
-def test_a_worker_with_tools_of_its_own_is_judged_in_a_child_process(cli: Cli, ask: Ask, clerk: Project) -> None:
+def test_a_worker_with_tools_of_its_own_is_judged_in_a_child_process(
+    cli: Cli, ask: Ask, clerk: Project
+) -> None:
     clerk.write("tools.py", 'def look() -> str:\n    """Look."""\n    return ""\n')
     clerk.write("worker.yaml", WORKER + "  custom: {module: ./tools.py, tools: [look]}\n")
     ask(("touch a", "yes"))
     assert rules(suggested(cli)["suggestions"]) == [[TOUCH]]
 
 
-def test_a_session_that_was_tampered_with_does_not_count(cli: Cli, ask: Ask, clerk: Project) -> None:
+def test_a_session_that_was_tampered_with_does_not_count(
+    cli: Cli, ask: Ask, clerk: Project
+) -> None:
     log = clerk.home / "sessions" / f"{ask(('touch a', 'yes'))}.jsonl"
     log.write_text(log.read_text().replace("touch a", "touch b"))
     done = cli("approvals", "suggest")
@@ -248,6 +284,10 @@ def test_a_denied_call_with_a_secret_in_it_counts(cli: Cli, ask: Ask, clerk: Pro
 
 
 @pytest.mark.long
-def test_rules_for_a_single_question_are_left_out_once_most_are_answered(cli: Cli, ask: Ask) -> None:
+def test_rules_for_a_single_question_are_left_out_once_most_are_answered(
+    cli: Cli, ask: Ask
+) -> None:
     ask(*((f"touch a{number}", "yes") for number in range(12)), ("git commit -m x", "yes"))
-    assert [(each["rules"], each["saves"]) for each in suggested(cli)["suggestions"]] == [([TOUCH], 12)]
+    assert [(each["rules"], each["saves"]) for each in suggested(cli)["suggestions"]] == [
+        ([TOUCH], 12)
+    ]

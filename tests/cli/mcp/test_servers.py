@@ -45,9 +45,16 @@ def test_a_server_that_is_added_can_be_tried_and_used(project: Project) -> None:
     assert "a worker uses it with toolsets: {mcp: {servers: [own]}}" in added.stdout
     tried = project.forge("mcp", "test", "own", "--json")
     (row,) = json.loads(tried.stdout)
-    assert (row["name"], row["protocol"], row["confined"], row["tools"]) == ("own", "2025-11-25", "no", ["own__echo"])
+    assert (row["name"], row["protocol"], row["confined"], row["tools"]) == (
+        "own",
+        "2025-11-25",
+        "no",
+        ["own__echo"],
+    )
     project.write("worker.yaml", "name: w\ntoolsets: {mcp: {servers: [own]}}\n")
-    called = project.forge("tools", "call", "own__echo", "--worker", "worker.yaml", "-y", "text=hello")
+    called = project.forge(
+        "tools", "call", "own__echo", "--worker", "worker.yaml", "-y", "text=hello"
+    )
     assert called.stdout == "hello\n"
 
 
@@ -72,7 +79,9 @@ def test_everything_else_in_the_config_stays(cli: Cli, project: Project) -> None
         ("{a: {command: x}}", "a", ""),
     ],
 )
-def test_a_server_in_brackets_is_removed(cli: Cli, project: Project, servers: str, name: str, left: str) -> None:
+def test_a_server_in_brackets_is_removed(
+    cli: Cli, project: Project, servers: str, name: str, left: str
+) -> None:
     file = config(project, f"mcp: {{servers: {servers}}}\n")
     assert cli("mcp", "remove", name).code == 0
     assert file.read_text() == left
@@ -83,7 +92,10 @@ def test_a_server_in_brackets_is_removed(cli: Cli, project: Project, servers: st
     [
         (["add", "x"], "give either --url URL or -- COMMAND ARGS..."),
         (["add", "x", "--url", "https://example.org", "--", "program"], "give either --url URL or"),
-        (["add", "x", "--url", "ftp://example.org"], "mcp.servers.x.url: must begin with http:// or https://"),
+        (
+            ["add", "x", "--url", "ftp://example.org"],
+            "mcp.servers.x.url: must begin with http:// or https://",
+        ),
         (["add", "x", "--url", ""], "Invalid value for '--url': it is empty"),
         (["add", "x", "--", ""], "mcp.servers.x.command: must not be empty"),
         (["add", "one", "--", "program"], "there is a server 'one' already"),
@@ -118,10 +130,15 @@ def test_the_list_starts_nothing(cli: Cli, project: Project) -> None:
 
 def test_the_servers_are_among_the_settings(cli: Cli, project: Project) -> None:
     file = config(project, CONFIG)
-    project.write(".forge/config.yaml", "mcp: {servers: {one: {command: another}, three: {command: x, args: [y]}}}\n")
+    project.write(
+        ".forge/config.yaml",
+        "mcp: {servers: {one: {command: another}, three: {command: x, args: [y]}}}\n",
+    )
     assert cli("trust").code == 0
     rows = json.loads(cli("config", "show", "--json").out)
-    found = {row["key"]: (row["value"], row["source"]) for row in rows if row["key"].startswith("mcp.")}
+    found = {
+        row["key"]: (row["value"], row["source"]) for row in rows if row["key"].startswith("mcp.")
+    }
     assert found == {
         "mcp.servers.one": ({"command": "program-one"}, "user"),
         "mcp.servers.two": ({"url": "https://example.org/mcp"}, "user"),
@@ -135,13 +152,16 @@ def test_the_servers_are_among_the_settings(cli: Cli, project: Project) -> None:
 def test_the_doctor_says_which_are_not_confined(cli: Cli, project: Project) -> None:
     config(project, CONFIG)
     checks = json.loads(cli("doctor", "--json").out)["checks"]
-    assert [each["detail"] for each in checks if each["id"] == "mcp"] == ["2 servers in config.yaml; not confined: one"]
+    assert [each["detail"] for each in checks if each["id"] == "mcp"] == [
+        "2 servers in config.yaml; not confined: one"
+    ]
 
 
 def test_one_that_fails_is_exit_1_and_the_others_are_shown(cli: Cli, project: Project) -> None:
     python = json.dumps(sys.executable)
     servers = "".join(
-        f"      {mode}: {{command: {python}, args: [{SERVER}, {mode}]}}\n" for mode in ("plain", "absent")
+        f"      {mode}: {{command: {python}, args: [{SERVER}, {mode}]}}\n"
+        for mode in ("plain", "absent")
     )
     project.write("worker.yaml", f"name: w\ntoolsets:\n  mcp:\n    servers:\n{servers}")
     done = cli("mcp", "test", "worker.yaml")

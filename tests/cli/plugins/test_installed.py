@@ -88,9 +88,9 @@ def test_the_list_has_every_distribution_forge_first(cli: Cli) -> None:
     assert (done.code, done.err, lines[0].split()) == (0, "", ["distribution", "version", "offers"])
     assert lines[1].startswith("forge-workers")
     assert "toolsets custom, " in lines[1]
-    assert [line.split(maxsplit=2)[1:] for line in lines if line.startswith("forge-tools-words")] == [
-        ["1.2", "renderer words; toolset words"]
-    ]
+    assert [
+        line.split(maxsplit=2)[1:] for line in lines if line.startswith("forge-tools-words")
+    ] == [["1.2", "renderer words; toolset words"]]
     found = rows(cli("plugins", "list", "--json"))
     assert next(iter(found)) == "forge-workers"
     assert found["forge-tools-words"] == {
@@ -105,8 +105,20 @@ def test_the_list_has_every_distribution_forge_first(cli: Cli) -> None:
 
 @pytest.mark.usefixtures("site")
 def test_what_is_wrong_with_names_is_in_the_list(cli: Cli, install: Install) -> None:
-    install("forge-tools-words2", "other_module", "", "words = other_module", "render.words = other_module")
-    install("forge-tools-taker", "taker_module", "", "shell = taker_module", "model.openai = taker_module")
+    install(
+        "forge-tools-words2",
+        "other_module",
+        "",
+        "words = other_module",
+        "render.words = other_module",
+    )
+    install(
+        "forge-tools-taker",
+        "taker_module",
+        "",
+        "shell = taker_module",
+        "model.openai = taker_module",
+    )
     found = rows(cli("plugins", "list", "--json"))
     both = "the toolset 'words' is offered by {}, too; uninstall one of them"
     assert found["forge-tools-words"]["error"] == both.format("forge-tools-words2 1.2")
@@ -131,9 +143,14 @@ def test_what_the_environment_leaves_out(cli: Cli, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("FORGE_LOAD_PLUGINS", "forge-tool-words")
     done = cli("plugins", "list", "--json")
     assert rows(done)["forge-tools-words"]["loads"] is False
-    warning = "warning: FORGE_LOAD_PLUGINS: no plugin is installed from 'forge-tool-words'; did you mean"
+    warning = (
+        "warning: FORGE_LOAD_PLUGINS: no plugin is installed from 'forge-tool-words'; did you mean"
+    )
     assert done.err.startswith(f"{warning} 'forge-tools-words'?")
-    assert "toolset words (not loaded: FORGE_LOAD_PLUGINS does not name it)" in cli("plugins", "list").out
+    assert (
+        "toolset words (not loaded: FORGE_LOAD_PLUGINS does not name it)"
+        in cli("plugins", "list").out
+    )
 
 
 @pytest.mark.usefixtures("site")
@@ -142,13 +159,17 @@ def test_the_list_fits_a_terminal(terminal) -> None:
     assert screen.end() == 0
     shown = [line for line in screen.lines if line]
     assert max(map(len, shown)) <= 80
-    assert "forge-tools-words 1.2 renderer words; toolset words" in [" ".join(line.split()) for line in shown]
+    assert "forge-tools-words 1.2 renderer words; toolset words" in [
+        " ".join(line.split()) for line in shown
+    ]
 
 
 # --- a built-in's name
 
 
-def test_a_name_of_forge_is_a_row_of_tools_list(cli: Cli, install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_of_forge_is_a_row_of_tools_list(
+    cli: Cli, install: Install, monkeypatch: pytest.MonkeyPatch
+) -> None:
     site = install("forge-tools-taker", "taker_module", "raise SystemExit\n", "plan = taker_module")
     monkeypatch.syspath_prepend(str(site))
     monkeypatch.setenv("FORGE_LOAD_PLUGINS", "forge-tools-taker,nosuch")
@@ -156,7 +177,10 @@ def test_a_name_of_forge_is_a_row_of_tools_list(cli: Cli, install: Install, monk
     found = [row for row in json.loads(done.out) if row["toolset"] == "plan"]
     assert [(row["name"], row.get("error")) for row in found] == [
         ("update_plan", None),
-        ("plan", "the toolset 'plan' of forge-tools-taker 1.2 is not used: forge has a toolset of that name itself"),
+        (
+            "plan",
+            "the toolset 'plan' of forge-tools-taker 1.2 is not used: forge has a toolset of that name itself",
+        ),
     ]
     assert "FORGE_LOAD_PLUGINS: no plugin is installed from 'nosuch'" in done.err
 
@@ -190,13 +214,21 @@ def test_what_is_wrong_is_named_and_exits_1(cli: Cli, site: Path) -> None:
     assert done.code == 1
     assert {each["distribution"] for each in failed} == {"forge-tools-words"}
     assert [(each["subject"], each["check"], each["detail"]) for each in failed] == [
-        ("forge-tools-words", "forge", f"forge-tools-words is built for forge >= 9, this is {__version__}"),
+        (
+            "forge-tools-words",
+            "forge",
+            f"forge-tools-words is built for forge >= 9, this is {__version__}",
+        ),
         (
             "shell",
             "entry point",
             "the toolset 'shell' of forge-tools-words 1.2 is not used: forge has a toolset of that name itself",
         ),
-        ("words", "hooks", "renderer words has no entry point 'render.words', so forge does not find it"),
+        (
+            "words",
+            "hooks",
+            "renderer words has no entry point 'render.words', so forge does not find it",
+        ),
     ]
     assert done.err == f"forge: 3 of {len(json.loads(done.out))} checks failed\n"
 
@@ -212,7 +244,11 @@ MISTAKES = [
     ('Annotated[int, Field(description="The longest word.")]', "int", "longest: no description"),
     ('"""Tell the length of the longest word."""', "", "longest: description"),
     ('lambda result: Text("frequent")', "7", "is not callable"),
-    ('{"words.frequent": lambda result: Text("frequent")}', "['words.frequent']", "offers no renderers"),
+    (
+        '{"words.frequent": lambda result: Text("frequent")}',
+        "['words.frequent']",
+        "offers no renderers",
+    ),
 ]
 
 
@@ -239,7 +275,10 @@ def test_settings_that_only_a_worker_can_give(cli: Cli, site: Path) -> None:
 
 def test_nothing_to_check(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     done = cli("plugins", "check", "nosuch")
-    assert (done.code, done.err.splitlines()[0]) == (2, "forge: no plugin is installed from 'nosuch'")
+    assert (done.code, done.err.splitlines()[0]) == (
+        2,
+        "forge: no plugin is installed from 'nosuch'",
+    )
     done = cli("plugins", "check", "forge-workers")
     assert (done.code, done.err) == (2, "forge: forge-workers is forge itself, and not a plugin\n")
 
@@ -251,12 +290,18 @@ Does = Callable[[str], Path]
 
 @pytest.fixture(params=["pip", "uv"])
 def installer(
-    request: pytest.FixtureRequest, project: Project, site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest,
+    project: Project,
+    site: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Does:
     """An environment with pip, or with uv alone, which writes down its orders and does as the test says."""
     program, log = tmp_path / "bin" / "uv", tmp_path / "argv"
     program.parent.mkdir()
-    monkeypatch.setattr(distributions, "find_spec", lambda name: name if request.param == "pip" else None)
+    monkeypatch.setattr(
+        distributions, "find_spec", lambda name: name if request.param == "pip" else None
+    )
     monkeypatch.setattr(sys, "executable", str(program))
     monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("SITE", str(site))
@@ -276,14 +321,19 @@ BIRDS = (
 )
 
 
-def test_installing_shows_the_command_and_keeps_forge(cli: Cli, installer: Does, project: Project) -> None:
+def test_installing_shows_the_command_and_keeps_forge(
+    cli: Cli, installer: Does, project: Project
+) -> None:
     log = installer(BIRDS)
     done = cli("plugins", "install", "forge-tools-birds>=2")
     assert (done.code, done.out) == (0, "installed forge-tools-birds 3: toolset birds\n")
     command, printed, last = done.err.splitlines()
     *told, option, constraints, package = log.read_text().splitlines()
     assert command == shlex.join([sys.executable, *told, option, constraints, package])
-    assert (printed, last) == ("printed", "forge plugins check forge-tools-birds says whether it is sound")
+    assert (printed, last) == (
+        "printed",
+        "forge plugins check forge-tools-birds says whether it is sound",
+    )
     assert told in (
         ["-m", "pip", "install", "--disable-pip-version-check", "--upgrade"],
         [
@@ -301,7 +351,10 @@ def test_a_folder_is_installed_by_its_path(cli: Cli, installer: Does, project: P
     project.write("mine/pyproject.toml", '[project]\nname = "forge-tools-words"\n')
     for path in ("./mine", f"../{project.folder.name}/mine"):
         done = cli("plugins", "install", path)
-        assert (done.code, done.out) == (0, "installed forge-tools-words 1.2: renderer words; toolset words\n")
+        assert (done.code, done.out) == (
+            0,
+            "installed forge-tools-words 1.2: renderer words; toolset words\n",
+        )
         assert log.read_text().splitlines()[-1] == str(project.folder / "mine")
 
 
@@ -309,7 +362,9 @@ def test_a_package_without_plugins_is_said(cli: Cli, installer: Does) -> None:
     installer("")
     done = cli("plugins", "install", "requests")
     assert (done.code, done.out) == (0, "")
-    assert "warning: it has no plugins for forge: no entry points of the group 'forge'\n" in done.err
+    assert (
+        "warning: it has no plugins for forge: no entry points of the group 'forge'\n" in done.err
+    )
 
 
 def test_an_installer_that_fails(cli: Cli, installer: Does) -> None:
@@ -317,7 +372,9 @@ def test_an_installer_that_fails(cli: Cli, installer: Does) -> None:
     for command in ("install", "uninstall"):
         done = cli("plugins", command, "forge-tools-words")
         assert (done.code, done.out) == (1, "")
-        assert done.err.endswith(f"forge: {command}ing failed with exit code 7; the reason is above\n")
+        assert done.err.endswith(
+            f"forge: {command}ing failed with exit code 7; the reason is above\n"
+        )
 
 
 def test_what_is_not_installed(cli: Cli, installer: Does, project: Project) -> None:
@@ -364,7 +421,10 @@ def test_where_nothing_can_be_installed(
     for command in ("install", "uninstall"):
         done = cli("plugins", command, "forge-tools-words")
         assert (done.code, done.out) == (1, "")
-        assert "belongs to the operating system, and nothing is installed into it\n  install forge with" in done.err
+        assert (
+            "belongs to the operating system, and nothing is installed into it\n  install forge with"
+            in done.err
+        )
     assert not log.exists()
 
 
@@ -384,7 +444,12 @@ def test_where_nothing_can_be_installed(
     ],
 )
 def test_an_environment_of_uv_tool_or_pipx(
-    cli: Cli, installer: Does, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, receipt: str, note: str
+    cli: Cli,
+    installer: Does,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    receipt: str,
+    note: str,
 ) -> None:
     installer("")
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
@@ -427,7 +492,8 @@ def test_what_is_still_there_is_not_uninstalled(cli: Cli, installer: Does) -> No
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize(
-    "distribution", ["forge-executor-dask", "forge-otel", "forge-tools-git", "forge-tools-llm", "forge-tools-web"]
+    "distribution",
+    ["forge-executor-dask", "forge-otel", "forge-tools-git", "forge-tools-llm", "forge-tools-web"],
 )
 def test_what_comes_beside_forge_is_sound(cli: Cli, distribution: str) -> None:
     done = cli("plugins", "check", distribution)

@@ -27,7 +27,9 @@ class Managed:
 
     def forge(self, *argv: str) -> subprocess.CompletedProcess[str]:
         command = [str(self.folder / "bin" / "forge"), *argv]
-        return subprocess.run(command, cwd=self.folder, env=self.env, capture_output=True, text=True, timeout=600)
+        return subprocess.run(
+            command, cwd=self.folder, env=self.env, capture_output=True, text=True, timeout=600
+        )
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +49,9 @@ def run(env: Mapping[str, str], *argv: str) -> None:
 @pytest.fixture(params=["uv tool", "pipx"])
 def managed(request: pytest.FixtureRequest, programs: Path, tmp_path: Path) -> Managed:
     outer = {
-        name: value for name, value in os.environ.items() if not name.startswith(("UV_", "PIPX_", "PYTHON", "FORGE_"))
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("UV_", "PIPX_", "PYTHON", "FORGE_"))
     }
     outer |= {"PATH": f"{programs}:{outer['PATH']}", "FORGE_HOME": str(tmp_path / "home")}
     folders = {
@@ -67,12 +71,17 @@ def test_a_plugin_comes_and_goes(managed: Managed) -> None:
     assert managed.forge("plugins", "new", "words").returncode == 0
     for _ in range(2):  # the second time it is brought up to date
         done = managed.forge("plugins", "install", "./forge-tools-words")
-        assert (done.returncode, done.stdout) == (0, "installed forge-tools-words 0.1.0: toolset words\n"), done.stderr
+        assert (done.returncode, done.stdout) == (
+            0,
+            "installed forge-tools-words 0.1.0: toolset words\n",
+        ), done.stderr
         assert "note: uv tool or pipx made this environment" in done.stderr
         assert managed.forge("plugins", "list").stdout.endswith(TOOLSETS)
     assert managed.forge("plugins", "check", "forge-tools-words").returncode == 0
     pyproject = managed.folder / "forge-tools-words" / "pyproject.toml"
-    pyproject.write_text(pyproject.read_text().replace(f"forge-workers>={__version__}", "forge-workers>=9"))
+    pyproject.write_text(
+        pyproject.read_text().replace(f"forge-workers>={__version__}", "forge-workers>=9")
+    )
     refused = managed.forge("plugins", "install", "./forge-tools-words")
     assert (refused.returncode, refused.stdout) == (1, "")
     assert "forge: installing failed with exit code 1; the reason is above" in refused.stderr

@@ -46,7 +46,9 @@ def test_what_a_package_holds(cli: Cli, project: Project, kind: PluginKind) -> N
     module = name.replace("-", "_")
     folder = project.folder / name
     assert (done.code, done.err) == (0, "")
-    made = {PluginKind.EXECUTOR: "an executor", PluginKind.OBSERVER: "an observer"}.get(kind, f"a {kind.value}")
+    made = {PluginKind.EXECUTOR: "an executor", PluginKind.OBSERVER: "an observer"}.get(
+        kind, f"a {kind.value}"
+    )
     assert done.out.startswith(f"Made {name}: {made} that works already, with tests.\nNext:\n")
     inside = {f"src/{module}/__init__.py", f"src/{module}/py.typed", "tests/test_bird_song.py"}
     assert files(folder) == FILES | inside
@@ -66,32 +68,47 @@ def test_what_a_package_holds(cli: Cli, project: Project, kind: PluginKind) -> N
         ("model", "model"),
     ],
 )
-def test_no_name_breaks_the_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, kind: str) -> None:
+def test_no_name_breaks_the_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, kind: str
+) -> None:
     monkeypatch.chdir(tmp_path)
     (file,) = make_package(name, PluginKind(kind)).glob("src/*/__init__.py")
     module = runpy.run_path(str(file))
     tree = ast.parse(file.read_text())
     made = [node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
     imported = [
-        alias.name for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom) for alias in node.names
+        alias.name
+        for node in tree.body
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
     ]
     assert not {*made} & {*imported, *dir(builtins)}
     if kind == "command":
-        entry = tomllib.loads((file.parents[2] / "pyproject.toml").read_text())["project"]["entry-points"]["forge"]
+        entry = tomllib.loads((file.parents[2] / "pyproject.toml").read_text())["project"][
+            "entry-points"
+        ]["forge"]
         assert entry == {f"command.{name}": f"forge_command_{name}:{name}_"}
         assert callable(module[f"{name}_"])
 
 
-def test_its_workflows_test_on_every_system_and_publish_without_a_token(cli: Cli, project: Project) -> None:
+def test_its_workflows_test_on_every_system_and_publish_without_a_token(
+    cli: Cli, project: Project
+) -> None:
     assert cli("plugins", "new", "birds").code == 0
-    ci, publish = (yaml.safe_load(project.read(f"forge-tools-birds/{name}")) for name in sorted(WORKFLOWS))
+    ci, publish = (
+        yaml.safe_load(project.read(f"forge-tools-birds/{name}")) for name in sorted(WORKFLOWS)
+    )
     matrix = ci["jobs"]["test"]["strategy"]["matrix"]
     assert matrix["os"] == ["ubuntu-latest", "macos-latest"]
     known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["classifiers"]
-    assert {f"Programming Language :: Python :: {version}" for version in matrix["python"]} < set(known)
+    assert {f"Programming Language :: Python :: {version}" for version in matrix["python"]} < set(
+        known
+    )
     assert publish["jobs"]["publish"]["permissions"] == {"id-token": "write"}
     assert "secrets." not in project.read("forge-tools-birds/.github/workflows/publish.yml")
-    assert "Toolset[BirdsConfig]" in project.read("forge-tools-birds/src/forge_tools_birds/__init__.py")
+    assert "Toolset[BirdsConfig]" in project.read(
+        "forge-tools-birds/src/forge_tools_birds/__init__.py"
+    )
 
 
 def test_nothing_is_written_over(cli: Cli, project: Project) -> None:
@@ -101,23 +118,32 @@ def test_nothing_is_written_over(cli: Cli, project: Project) -> None:
     for name in "abc":
         done = cli("plugins", "new", name)
         assert (done.code, done.out) == (2, "")
-        assert done.err.startswith(f"forge: forge-tools-{name} is there already, and is left as it is\n")
+        assert done.err.startswith(
+            f"forge: forge-tools-{name} is there already, and is left as it is\n"
+        )
     assert list((project.folder / "forge-tools-a").iterdir()) == []
     assert project.read("forge-tools-b") == "a file"
     assert not (project.folder / "nowhere").exists()
 
 
-@pytest.mark.parametrize("name", ["Birds", "1bird", "a b", "../x", "a/b", "bird-", "-x", "ü", "a" * 41, "forge-tools-"])
+@pytest.mark.parametrize(
+    "name", ["Birds", "1bird", "a b", "../x", "a/b", "bird-", "-x", "ü", "a" * 41, "forge-tools-"]
+)
 def test_what_is_not_a_name(cli: Cli, project: Project, name: str) -> None:
     done = cli("plugins", "new", "--", name)
     assert (done.code, done.out, list(project.folder.iterdir())) == (2, "", [])
     assert "is not a name for a plugin" in done.err
 
 
-@pytest.mark.parametrize(("name", "kind"), [("shell", "toolset"), ("anthropic", "model"), ("local", "executor")])
+@pytest.mark.parametrize(
+    ("name", "kind"), [("shell", "toolset"), ("anthropic", "model"), ("local", "executor")]
+)
 def test_a_name_of_forge_is_refused(cli: Cli, project: Project, name: str, kind: str) -> None:
     done = cli("plugins", "new", name, "--kind", kind)
-    assert (done.code, done.err) == (2, f"forge: forge has a {kind} '{name}' itself, which no package replaces\n")
+    assert (done.code, done.err) == (
+        2,
+        f"forge: forge has a {kind} '{name}' itself, which no package replaces\n",
+    )
     assert list(project.folder.iterdir()) == []
 
 
@@ -162,12 +188,27 @@ def test_every_kind_passes_its_tests_and_the_checks(
         put_on_path(project.folder / f"{kind.package}my-{kind.value}", site)
     monkeypatch.setenv("PYTHONPATH", str(site))
     monkeypatch.syspath_prepend(str(site))
-    monkeypatch.setenv("FORGE_LOAD_PLUGINS", ",".join(f"{kind.package}my-{kind.value}" for kind in PluginKind))
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--import-mode=importlib", "."]
-    done = subprocess.run(command, cwd=project.folder, capture_output=True, text=True, timeout=100, check=False)
+    monkeypatch.setenv(
+        "FORGE_LOAD_PLUGINS", ",".join(f"{kind.package}my-{kind.value}" for kind in PluginKind)
+    )
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--import-mode=importlib",
+        ".",
+    ]
+    done = subprocess.run(
+        command, cwd=project.folder, capture_output=True, text=True, timeout=100, check=False
+    )
     assert (done.returncode, "10 passed" in done.stdout) == (0, True), done.stdout + done.stderr
 
-    checked = [cli("plugins", "check", f"{kind.package}my-{kind.value}", "--json") for kind in PluginKind]
+    checked = [
+        cli("plugins", "check", f"{kind.package}my-{kind.value}", "--json") for kind in PluginKind
+    ]
     assert [done.code for done in checked] == [0] * len(PluginKind), checked
     subjects = {row["subject"] for done in checked for row in json.loads(done.out)}
     assert {
@@ -191,15 +232,25 @@ def test_from_new_to_removed_in_a_venv_of_its_own(project: Project, tmp_path: Pa
     installed once more."""
     venv = tmp_path / "venv"
     env = {
-        **{name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", LOAD_PLUGINS}},
+        **{
+            name: value
+            for name, value in os.environ.items()
+            if name not in {"PYTHONPATH", LOAD_PLUGINS}
+        },
         "FORGE_HOME": str(project.home),
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
         "PIP_NO_COMPILE": "1",
     }
 
     def run(*command: str) -> str:
-        streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-        done = subprocess.run(command, cwd=project.folder, env=env, text=True, timeout=240, check=False, **streams)
+        streams = {
+            "stdin": subprocess.DEVNULL,
+            "stdout": subprocess.PIPE,
+            "stderr": subprocess.STDOUT,
+        }
+        done = subprocess.run(
+            command, cwd=project.folder, env=env, text=True, timeout=240, check=False, **streams
+        )
         assert done.returncode == 0, done.stdout
         return done.stdout
 

@@ -42,7 +42,9 @@ def test_every_decision_is_a_row(cli: Cli, project: Project) -> None:
     project.write("script.yaml", SCRIPT)
     assert cli("run", "worker.yaml", "go", "-p").code == 0
     found = rows(cli("sessions", "export", "last", "--format", "csv").out)
-    told = [(row["tool"], row["verdict"], row["approved"], row["by"], row["status"]) for row in found]
+    told = [
+        (row["tool"], row["verdict"], row["approved"], row["by"], row["status"]) for row in found
+    ]
     assert told == [
         ("write_file", "preApproved", "true", "rule", "success"),
         ("delete_file", "blocked", "false", "rule", "blocked"),
@@ -60,10 +62,16 @@ def test_all_sessions_go_into_one_table(cli: Cli, project: Project) -> None:
     project.write("script.yaml", SCRIPT)
     for _ in range(2):
         cli("run", "worker.yaml", "go", "-p")
-    file, killed = project.folder / "audit.csv", project.home / "sessions" / "20261118-000000-77777777.jsonl"
+    file, killed = (
+        project.folder / "audit.csv",
+        project.home / "sessions" / "20261118-000000-77777777.jsonl",
+    )
     killed.write_text('{"v": 1, "seq": 1, "ti')
     done = cli("sessions", "export", "--all", "-o", str(file))
-    assert (done.code, done.err.splitlines()[0]) == (0, f"forge: {killed}:1:1: this is not a session; it is left out")
+    assert (done.code, done.err.splitlines()[0]) == (
+        0,
+        f"forge: {killed}:1:1: this is not a session; it is left out",
+    )
     found = rows(file.read_text())
     assert len(found) == 8
     assert len({row["session"] for row in found}) == 2
@@ -82,7 +90,10 @@ def test_all_logs_are_verified_at_once(cli: Cli, project: Project) -> None:
     project.write("script.yaml", SCRIPT)
     for _ in range(2):
         cli("run", "worker.yaml", "go", "-p")
-    assert [row["ok"] for row in json.loads(cli("sessions", "verify", "--all", "--json").out)] == [True, True]
+    assert [row["ok"] for row in json.loads(cli("sessions", "verify", "--all", "--json").out)] == [
+        True,
+        True,
+    ]
     log = sorted((project.home / "sessions").glob("*.jsonl"))[0]
     log.write_text(log.read_text().replace('"preApproved"', '"blocked"', 1))
     done = cli("sessions", "verify", "--all", "--json")

@@ -71,17 +71,28 @@ def test_the_same_is_found_as_by_reading_every_line(logs: list[list[str]], text:
                     ToolResult("c", "t", "success", Text(f"before {each}{text}"), 1),
                 )
             ]
-            odd = [b'{"v": 1, "seq": 9, "type": "status", "message": "\xff%b\xc3' % text.encode(errors="replace"), b""]
+            odd = [
+                b'{"v": 1, "seq": 9, "type": "status", "message": "\xff%b\xc3'
+                % text.encode(errors="replace"),
+                b"",
+            ]
             write(f"s{number}", *events, end=odd[number % 2])
         for wanted in {text.casefold(), text[1:].casefold(), text[:2].casefold()} - {""}:
             assert search(wanted) == plain_search(wanted)
 
 
-def test_what_an_interrupted_call_tells_the_model_is_found_in_words(tmp_path: Path, monkeypatch: Any) -> None:
+def test_what_an_interrupted_call_tells_the_model_is_found_in_words(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
     monkeypatch.setenv("FORGE_HOME", str(tmp_path))
     stopped = ToolResult("c", "t", "interrupted", Text(INTERRUPTED_CALL), 1, INTERRUPTED_CALL)
     quoted = ToolResult("c", "t", "success", Text(INTERRUPTED_CALL), 1)
-    write("s0", stopped, ToolResult("c", "t", "interrupted", Text(UNCERTAIN_CALL), 1, UNCERTAIN_CALL), quoted)
+    write(
+        "s0",
+        stopped,
+        ToolResult("c", "t", "interrupted", Text(UNCERTAIN_CALL), 1, UNCERTAIN_CALL),
+        quoted,
+    )
     assert [hit["excerpt"] for hit in search("interrupted")] == [
         "the call was interrupted",
         "the call was interrupted; it may have run before the session was...",

@@ -84,14 +84,20 @@ def test_a_list_of_sessions(writer, cli) -> None:
     ]
     assert [row["session"] for row in rows] == [path.stem for path in sessions(writer)]
     assert rows[1]["task"].startswith("Read the\nfile, please")
-    assert (rows[1]["workspace"], rows[1]["workerFile"]) == (str(writer.folder), str(writer.folder / "worker.yaml"))
+    assert (rows[1]["workspace"], rows[1]["workerFile"]) == (
+        str(writer.folder),
+        str(writer.folder / "worker.yaml"),
+    )
     assert rows[1]["started"] <= rows[1]["ended"]
     head, *table = cli("sessions", "list").out.splitlines()
     assert head.split() == ["session", "started", "worker", "status", "turns", "calls", "task"]
-    assert table[1].endswith("completed  2      1      Read the file, please, and then think about it and then t...")
-    assert [row["worker"] for row in json.loads(cli("sessions", "list", "--worker", "other", "--json").out)] == [
-        "other"
-    ]
+    assert table[1].endswith(
+        "completed  2      1      Read the file, please, and then think about it and then t..."
+    )
+    assert [
+        row["worker"]
+        for row in json.loads(cli("sessions", "list", "--worker", "other", "--json").out)
+    ] == ["other"]
     assert cli("sessions", "list", "--worker", "nobody").out.count("\n") == 1
 
 
@@ -99,7 +105,11 @@ def test_the_list_is_that_of_the_folder_unless_all_are_wanted(writer, cli, monke
     script(writer, "Done.")
     writer.write("worker.yaml", "name: plain\nmodel: script:script.yaml\n")
     (writer.folder / "below").mkdir()
-    assert cli("run", "worker.yaml", "one").code == cli("run", "worker.yaml", "two", "-C", "below").code == 0
+    assert (
+        cli("run", "worker.yaml", "one").code
+        == cli("run", "worker.yaml", "two", "-C", "below").code
+        == 0
+    )
     assert len(json.loads(cli("sessions", "list", "--json").out)) == 2
     monkeypatch.chdir(writer.folder / "below")
     [row] = json.loads(cli("sessions", "list", "--json").out)
@@ -121,12 +131,17 @@ def test_a_session_that_goes_on_is_one_row_and_comes_first(writer, cli) -> None:
 
 def test_a_list_shows_the_title_in_the_place_of_the_task(writer, story: str, cli) -> None:
     def conversation() -> None:
-        with writer.environment(), open_session(load_worker(writer.folder / "worker.yaml"), resume=story) as session:
+        with (
+            writer.environment(),
+            open_session(load_worker(writer.folder / "worker.yaml"), resume=story) as session,
+        ):
             anyio.run(name_it, session)
 
     async def name_it(session: OpenSession) -> None:
         worker = load_worker(writer.folder / "worker.yaml")
-        async with WorkerRuntime(worker=worker, workspace=writer.folder, session=session) as runtime:
+        async with WorkerRuntime(
+            worker=worker, workspace=writer.folder, session=session
+        ) as runtime:
             runtime.bus.emit(SessionUpdate(title="A page and a file"))
 
     conversation()
@@ -178,7 +193,10 @@ def test_a_conversation_is_drawn(writer, cli, story) -> None:
         "  I <b>begin</b>. \\x1b[31mred\\x1b[0m \\u202egnitirw",
         '  > write_file path="/pages/a.md"',
     ]
-    assert shown[9] == "    preApproved -> yes by rule: zone 'pages' pre-approves write (worker.yaml:7:49)"
+    assert (
+        shown[9]
+        == "    preApproved -> yes by rule: zone 'pages' pre-approves write (worker.yaml:7:49)"
+    )
     assert shown[10:16] == [
         "    success",
         "      --- /dev/null",
@@ -195,12 +213,22 @@ def test_a_conversation_is_drawn(writer, cli, story) -> None:
 
 
 def test_the_last_session_is_shown_where_none_is_named(writer, cli, story) -> None:
-    assert cli("sessions", "show", "no").err.endswith(f"  forge sessions list shows them; the last is {story}\n")
-    assert cli("sessions", "show").out == cli("sessions", "show", "last").out == cli("sessions", "show", story).out
-    (writer.home / "sessions" / f"{story[:-1]}x.jsonl").write_bytes(sessions(writer)[0].read_bytes())
+    assert cli("sessions", "show", "no").err.endswith(
+        f"  forge sessions list shows them; the last is {story}\n"
+    )
+    assert (
+        cli("sessions", "show").out
+        == cli("sessions", "show", "last").out
+        == cli("sessions", "show", story).out
+    )
+    (writer.home / "sessions" / f"{story[:-1]}x.jsonl").write_bytes(
+        sessions(writer)[0].read_bytes()
+    )
     done = cli("sessions", "show", story[:10])
     assert (done.code, done.out) == (3, "")
-    assert done.err.startswith(f"forge: '{story[:10]}' could be 2 sessions; type more of it\n  {story[:-1]}")
+    assert done.err.startswith(
+        f"forge: '{story[:10]}' could be 2 sessions; type more of it\n  {story[:-1]}"
+    )
 
 
 @pytest.mark.parametrize("text", ["garbage", "more\ngarbage\n"])
@@ -213,7 +241,11 @@ def test_what_is_no_session_is_not_the_last(writer, cli, story, text: str) -> No
     assert cli("undo").out == "removed   pages/a.md\n"
     done = cli("sessions", "show", "garbage")
     hint = "no line of it can be read; forge sessions list shows the others"
-    assert (done.code, done.out, done.err) == (3, "", f"forge: {garbage}:1:1: this is not a session\n  {hint}\n")
+    assert (done.code, done.out, done.err) == (
+        3,
+        "",
+        f"forge: {garbage}:1:1: this is not a session\n  {hint}\n",
+    )
 
 
 def test_the_lines_themselves(writer, cli, story) -> None:
@@ -236,13 +268,30 @@ def test_a_log_that_was_changed_is_shown_all_the_same(writer, cli, story) -> Non
     changed = []
     for line in path.read_text().splitlines():
         data = json.loads(line)
-        for odd in ({"depth": 10**9}, {"value": {"kind": "text", "content": 7}}, {"value": {"kind": "diff"}}):
+        for odd in (
+            {"depth": 10**9},
+            {"value": {"kind": "text", "content": 7}},
+            {"value": {"kind": "diff"}},
+        ):
             changed.append({**data, **odd})
         for key in data.keys() - {"seq", "type"}:
-            changed += [{other: value for other, value in data.items() if other != key}, {**data, key: ESCAPES}]
-            changed += [{**data, key: 7}, {**data, key: [{}]}, {**data, key: {"x": None}}, {**data, key: None}]
+            changed += [
+                {other: value for other, value in data.items() if other != key},
+                {**data, key: ESCAPES},
+            ]
+            changed += [
+                {**data, key: 7},
+                {**data, key: [{}]},
+                {**data, key: {"x": None}},
+                {**data, key: None},
+            ]
     path.write_text("".join(json.dumps(line) + "\n" for line in changed))
-    for words in (["show", story], ["search", "page"], ["export", story], ["export", story, "--format", "html"]):
+    for words in (
+        ["show", story],
+        ["search", "page"],
+        ["export", story],
+        ["export", story, "--format", "html"],
+    ):
         done = cli("sessions", *words)
         broken = f"forge: {path}:1: it was changed after it was written\n"
         assert (done.code, done.err) == (0, "" if words[0] == "search" else broken)
@@ -253,7 +302,9 @@ def test_a_log_that_was_changed_is_shown_all_the_same(writer, cli, story) -> Non
 
 
 @pytest.mark.few(1)
-@pytest.mark.parametrize(("line", "seen"), [(2, "Write a page."), (3, "Done | with"), (9, "Write a page.")])
+@pytest.mark.parametrize(
+    ("line", "seen"), [(2, "Write a page."), (3, "Done | with"), (9, "Write a page.")]
+)
 def test_what_can_be_read_of_a_damaged_log_is_shown_and_the_broken_line_named(
     writer, cli, story, line: int, seen: str
 ) -> None:
@@ -265,7 +316,11 @@ def test_what_can_be_read_of_a_damaged_log_is_shown_and_the_broken_line_named(
         done = cli("sessions", *words)
         assert (done.code, done.err) == (0, f"{broken}; what can be read follows\n")
         assert seen in done.out
-    for words in (["replay", story], ["approve", "worker.yaml", "--against", story], ["run", "worker.yaml", "-c", "x"]):
+    for words in (
+        ["replay", story],
+        ["approve", "worker.yaml", "--against", story],
+        ["run", "worker.yaml", "-c", "x"],
+    ):
         done = cli(*words)
         assert (done.code, done.out) == (3, "")
         assert done.err.startswith(f"forge: {path}:{line}:1: this is not a line of a session\n")
@@ -274,7 +329,9 @@ def test_what_can_be_read_of_a_damaged_log_is_shown_and_the_broken_line_named(
 def test_a_log_without_its_first_lines_is_shown_and_not_replayed(writer, cli, story) -> None:
     path = sessions(writer)[0]
     whole = path.read_text().splitlines(keepends=True)
-    task = next(number for number, line in enumerate(whole) if json.loads(line)["type"] == "message")
+    task = next(
+        number for number, line in enumerate(whole) if json.loads(line)["type"] == "message"
+    )
     path.write_text("".join(whole[:task] + whole[task + 1 :]))
     done = cli("sessions", "show", story)
     broken = f"its number is {task + 2}, not {task + 1}"
@@ -290,7 +347,9 @@ def test_a_task_that_somebody_took_out_is_missed(writer, cli, story) -> None:
     path, kept = sessions(writer)[0], list[Line]()
     for line in read_session(path).lines:
         if not (line.type == "message" and line.data["message"]["role"] == "user"):
-            kept.append(Line({**line.data, "seq": len(kept) + 1}).copied(story, kept[-1] if kept else None))
+            kept.append(
+                Line({**line.data, "seq": len(kept) + 1}).copied(story, kept[-1] if kept else None)
+            )
     path.write_text("".join(line.text() for line in kept))
     done = cli("replay", story)
     assert (done.code, done.out) == (3, "")
@@ -310,7 +369,10 @@ def test_a_broken_chain_is_said_by_whoever_reads(writer, cli, story) -> None:
 def test_an_unknown_session(writer, cli, words: list[str]) -> None:
     done = cli("sessions", *words, "nothing\x1b[2J")
     assert (done.code, done.out) == (3, "")
-    assert done.err == "forge: there is no session 'nothing\\x1b[2J'\n  forge sessions list shows them\n"
+    assert (
+        done.err
+        == "forge: there is no session 'nothing\\x1b[2J'\n  forge sessions list shows them\n"
+    )
 
 
 def test_half_a_line_is_left_out_and_that_is_said(writer, cli, story) -> None:
@@ -328,13 +390,24 @@ def test_half_a_line_is_left_out_and_that_is_said(writer, cli, story) -> None:
 
 
 def test_a_conversation_with_a_worker_further_down(project: Project, cli) -> None:
-    project.write("worker.yaml", WORKER.replace("  filesystem: {}", "  workers: {allowed: [helper.yaml]}"))
-    helper = WORKER.replace("writer", "helper\ndescription: Helps").replace("script.yaml", "helper-script.yaml")
+    project.write(
+        "worker.yaml", WORKER.replace("  filesystem: {}", "  workers: {allowed: [helper.yaml]}")
+    )
+    helper = WORKER.replace("writer", "helper\ndescription: Helps").replace(
+        "script.yaml", "helper-script.yaml"
+    )
     project.write("helper.yaml", helper)
     script(project, calls(call("helper", input="write b")), "Boss done.")
     project.write(
         "helper-script.yaml",
-        json.dumps({"turns": [calls(call("write_file", path="/pages/b", content="b")), {"text": "Helped."}]}),
+        json.dumps(
+            {
+                "turns": [
+                    calls(call("write_file", path="/pages/b", content="b")),
+                    {"text": "Helped."},
+                ]
+            }
+        ),
     )
     project.write("shelf/x", "")
     assert cli("run", "worker.yaml", "go", "-y").out == "Boss done.\n"
@@ -364,7 +437,10 @@ def test_a_conversation_with_a_worker_further_down(project: Project, cli) -> Non
         ("attached words", [("message", "attached words")]),
         ("notes.TXT", [("message", "notes.txt")]),
         ("nonsense", [("toolStarted", 'nonsense {"x": 1}'), ("toolResult", None)]),
-        ("READ_file", [("toolStarted", 'read_file {"path": "/shelf/long.txt"}'), ("toolResult", None)]),
+        (
+            "READ_file",
+            [("toolStarted", 'read_file {"path": "/shelf/long.txt"}'), ("toolResult", None)],
+        ),
         ('"x": 1', [("toolStarted", 'nonsense {"x": 1}')]),
         ("ÜBERSICHT", [("toolStarted", None), ("toolResult", None)]),
         ("line 42", [("toolResult", None)]),
@@ -374,15 +450,21 @@ def test_a_conversation_with_a_worker_further_down(project: Project, cli) -> Non
         ("zzz", []),
     ],
 )
-def test_where_something_was_said_or_called(writer, cli, story, text: str, hits: list[tuple[str, str | None]]) -> None:
+def test_where_something_was_said_or_called(
+    writer, cli, story, text: str, hits: list[tuple[str, str | None]]
+) -> None:
     done = cli("sessions", "search", text, "--json")
     assert (done.code, done.err) == (0, "")
     rows = json.loads(done.out)
     assert [row["event"] for row in rows] == [event for event, _ in hits]
     assert all(shown in (None, row["excerpt"]) for row, (_, shown) in zip(rows, hits, strict=True))
-    assert cli("sessions", "search", text).err == ("" if hits else f"no session has '{text}' in it\n")
+    assert cli("sessions", "search", text).err == (
+        "" if hits else f"no session has '{text}' in it\n"
+    )
     lines = sessions(writer)[0].read_text().splitlines()
-    assert [json.loads(lines[row["line"] - 1])["type"] for row in rows] == [row["event"] for row in rows]
+    assert [json.loads(lines[row["line"] - 1])["type"] for row in rows] == [
+        row["event"] for row in rows
+    ]
     assert {row["session"] for row in rows} <= {story}
     table = cli("sessions", "search", text).out
     assert table.count("\n") == len(rows) + 1
@@ -411,7 +493,8 @@ def test_markdown(writer, cli, story) -> None:
     assert (done.code, done.err) == (0, "")
     assert done.out.startswith(f"# {story}\n\nwriter with script:script.yaml, 20")
     assert (
-        "\n\n## user\n\n> Write a page.\n> Then read.\n\nwith notes.txt\n\n## writer\n\n> I <b>begin</b>." in done.out
+        "\n\n## user\n\n> Write a page.\n> Then read.\n\nwith notes.txt\n\n## writer\n\n> I <b>begin</b>."
+        in done.out
     )
     assert "\n````diff\n--- /dev/null\n+++ pages/a.md\n" in done.out
     assert "+</pre><script>alert(1)</script>\n````\n" in done.out
@@ -477,7 +560,10 @@ def test_an_export_that_cannot_be_written(writer, cli, story) -> None:
         assert (done.code, done.out) == (2, "")
         assert done.err.startswith(f"forge: -o {file}: {told}")
     done = cli("sessions", "export", story, "-o", "/dev/full")
-    assert (done.code, done.err) == (1, "forge: -o /dev/full: it cannot be written: No space left on device\n")
+    assert (done.code, done.err) == (
+        1,
+        "forge: -o /dev/full: it cannot be written: No space left on device\n",
+    )
 
 
 def test_an_export_to_a_dash_is_standard_output(writer, cli, story) -> None:
@@ -516,7 +602,9 @@ def test_sound_and_unsound_logs(writer, cli) -> None:
             f"{second.stem}: ok, 0 lines, and an unfinished one"
         )
     first.write_text("")
-    assert cli("sessions", "verify", first.stem).err.startswith(f"forge: there is no session '{first.stem}'\n")
+    assert cli("sessions", "verify", first.stem).err.startswith(
+        f"forge: there is no session '{first.stem}'\n"
+    )
 
 
 def test_a_log_from_somewhere_else_can_be_looked_at(writer, cli, story) -> None:
@@ -554,11 +642,15 @@ def test_the_table_is_for_people_and_json_for_programs(writer, cli, story) -> No
     for words in (["list"], ["search", "page"], ["verify"]):
         parsed = json.loads(cli("sessions", *words, "--json").out)
         assert isinstance(parsed, list)
-        assert [key for row in parsed for key in row if "_" in key and camel_case(key) not in row] == []
+        assert [
+            key for row in parsed for key in row if "_" in key and camel_case(key) not in row
+        ] == []
 
 
 @pytest.mark.parametrize("command", ["list", "verify"])
-def test_a_home_that_is_a_file_does_not_pass_for_an_empty_one(cli, project: Project, command: str) -> None:
+def test_a_home_that_is_a_file_does_not_pass_for_an_empty_one(
+    cli, project: Project, command: str
+) -> None:
     project.home.write_text("in the way")
     done = cli("sessions", command)
     assert (done.code, done.err) == (

@@ -38,9 +38,13 @@ def test_ways_to_say_the_same(cli, tester, words: list[str]) -> None:
         (["rows=1", "rows=-2", "--ratio", "-0.5"], [1, -2], -0.5),
         (["--rows", "-1", "--ratio=1e3"], [-1], 1000.0),
     ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) and isinstance(value[0], str) else None,
+    ids=lambda value: (
+        " ".join(value) if isinstance(value, list) and isinstance(value[0], str) else None
+    ),
 )
-def test_lists_and_negative_numbers(cli, tester, words: list[str], rows: list[int], ratio: float) -> None:
+def test_lists_and_negative_numbers(
+    cli, tester, words: list[str], rows: list[int], ratio: float
+) -> None:
     done = cli("tools", "call", "report", *W, "--json", *words)
     assert done.code == 0
     assert json.loads(done.out)["data"] == [{"row": row, "ratio": ratio} for row in rows]
@@ -52,7 +56,10 @@ def test_lists_and_negative_numbers(cli, tester, words: list[str], rows: list[in
         ["worker=me", "json=true", "timeout=3", "y=no", "--read-only", "true"],
         ["worker=me", "--timeout", "3", "--read-only", "--", "--json", "--y", "no"],
         ["--", "--worker", "me", "--json", "--timeout=3", "--y=no", "--read_only"],
-        ["--json-input", '{"worker": "me", "json": true, "timeout": 3, "y": "no", "read_only": true}'],
+        [
+            "--json-input",
+            '{"worker": "me", "json": true, "timeout": 3, "y": "no", "read_only": true}',
+        ],
     ],
     ids=" ".join,
 )
@@ -76,13 +83,21 @@ def test_the_name_may_stand_anywhere_before_its_arguments(cli, tester) -> None:
     [
         ([], 2, "name the tool first\n  forge tools call NAME KEY=VALUE"),
         (["--text", "x"], 2, "name the tool first"),
-        (["echo", "-w", "worker.yaml"], 2, "there is no option -w\n  --worker WORKER names the worker"),
+        (
+            ["echo", "-w", "worker.yaml"],
+            2,
+            "there is no option -w\n  --worker WORKER names the worker",
+        ),
         (["echo", *W, "--approval-mode"], 2, "--approval-mode needs a value"),
         (["echo", "--worker"], 2, "--worker needs a value"),
         (["echo", *W, "--approval-mode", "yolo"], 2, "use interactive, approve_all or auto_deny"),
         (["echo", *W, "-y", "--approval-mode", "auto_deny", "text=a"], 2, "contradict each other"),
         (["echo", *W, "word"], 2, "nor --KEY VALUE\n  forge tools show echo names its parameters"),
-        (["echo", *W, "text=a", "times=x"], 2, "invalid input for echo: times: must be an integer, got 'x'"),
+        (
+            ["echo", *W, "text=a", "times=x"],
+            2,
+            "invalid input for echo: times: must be an integer, got 'x'",
+        ),
         (["echo", *W, "text=a", "nosuch=1"], 2, "nosuch"),
         (["echo", *W], 2, "text"),
         (["echo", *W, "--json-input", "{"], 2, "--json-input is not JSON"),
@@ -92,7 +107,11 @@ def test_the_name_may_stand_anywhere_before_its_arguments(cli, tester) -> None:
         (["echo", "--worker", "nosuch.yaml"], 3, "nosuch.yaml: no such file"),
         (["echo", *W, "text=a"], 4, "the worker says ask (worker.yaml:18:21)\n  -y approves it\n"),
         (["echo", *W, "text=a", "--approval-mode", "auto_deny"], 4, "approval mode auto_deny"),
-        (["delete_file", *W, "-y", "path=/notes/x"], 4, "delete_file is blocked: zone 'notes' blocks delete"),
+        (
+            ["delete_file", *W, "-y", "path=/notes/x"],
+            4,
+            "delete_file is blocked: zone 'notes' blocks delete",
+        ),
         (["write_file", *W, "-y", "path=/src/x", "content=y"], 1, "zone 'src' is read-only"),
         (["boom", *W], 1, "ValueError: it broke\\x1b[2J (tools.py:43)\n"),
     ],
@@ -123,18 +142,27 @@ def test_a_child_worker_has_to_be_run(cli, project) -> None:
 def test_json_prints_the_value_of_a_failure_too(cli, tester) -> None:
     done = cli("tools", "call", "boom", *W, "--json")
     assert done.code == 1
-    assert json.loads(done.out) == {"kind": "text", "content": "ValueError: it broke\x1b[2J (tools.py:43)"}
+    assert json.loads(done.out) == {
+        "kind": "text",
+        "content": "ValueError: it broke\x1b[2J (tools.py:43)",
+    }
 
 
 def test_a_file_comes_out_as_it_is(cli, tester) -> None:
     tester.write("src/odd", "tab\tform\ffeed \x1b[31m\n")
-    assert cli("tools", "call", "read_file", *W, "path=/src/odd").out == "tab\tform\ffeed \x1b[31m\n"
+    assert (
+        cli("tools", "call", "read_file", *W, "path=/src/odd").out == "tab\tform\ffeed \x1b[31m\n"
+    )
     assert cli("tools", "call", "read_file", *W, "path=/src/a.txt").out == "one\ntwo\n"
 
 
 def test_a_table_and_a_diff_are_for_people(cli, tester) -> None:
     done = cli("tools", "call", "report", *W, "rows=7")
-    assert [line.split() for line in done.out.splitlines()] == [["a", "report"], ["row", "ratio"], ["7", "0.5"]]
+    assert [line.split() for line in done.out.splitlines()] == [
+        ["a", "report"],
+        ["row", "ratio"],
+        ["7", "0.5"],
+    ]
     done = cli("tools", "call", "write_file", *W, "path=/notes/new", "content=hello")
     assert "+hello" in done.out
     assert "\x1b" not in done.out
@@ -164,7 +192,10 @@ def test_broken_tools_are_told_to_whom_they_concern(cli, tester) -> None:
     for name in ("bad", "worse"):
         (tester.home / "tools" / name).mkdir(parents=True)
         (tester.home / "tools" / name / "tool.yaml").write_text(f"name: {name}\n")
-    tester.write("all.yaml", "name: all\nmodel: script:script.yaml\ntoolsets: {filesystem: {}, executables: {}}\n")
+    tester.write(
+        "all.yaml",
+        "name: all\nmodel: script:script.yaml\ntoolsets: {filesystem: {}, executables: {}}\n",
+    )
     assert "left out" not in cli("tools", "call", "list_files").err
     for words in ((), ("--worker", "all.yaml")):
         done = cli("tools", "call", "bad", *words)
@@ -183,7 +214,9 @@ def test_help_after_two_dashes_is_the_tools(cli, tester) -> None:
 
 
 @pytest.mark.parametrize("name", ["ReadFile", "read-file", "READ_FILE"])
-def test_a_tool_is_found_whatever_the_case_and_separators_of_its_name(cli, project: Project, name: str) -> None:
+def test_a_tool_is_found_whatever_the_case_and_separators_of_its_name(
+    cli, project: Project, name: str
+) -> None:
     project.write("notes.txt", "hello\n")
     done = cli("tools", "call", name, "path=notes.txt", "-y")
     assert (done.code, done.out) == (0, "hello\n"), done.err

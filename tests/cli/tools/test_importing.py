@@ -82,9 +82,21 @@ def git(tmp_path: Path, need: Callable[[str], None]) -> Callable[..., str]:
     need("git")
 
     def git(*args: str, cwd: Path = tmp_path) -> str:
-        settings = ("-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "protocol.file.allow=always")
+        settings = (
+            "-c",
+            "user.name=A",
+            "-c",
+            "user.email=a@example.org",
+            "-c",
+            "protocol.file.allow=always",
+        )
         return subprocess.run(
-            ["git", *settings, *args], cwd=cwd, check=True, capture_output=True, text=True, timeout=60
+            ["git", *settings, *args],
+            cwd=cwd,
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=60,
         ).stdout
 
     return git
@@ -115,7 +127,10 @@ def test_a_folder_is_shown_imported_and_called(cli, project: Project, tmp_path: 
     assert "greet 1.0.0: Greets" in done.out
     assert "  starts:      greet.sh (bash)" in done.out
     assert "    who (a string, required)" in done.out
-    assert f"greet.sh    11 bytes, sha256 {sha256(SOURCE.encode()).hexdigest()}, can be executed" in done.out
+    assert (
+        f"greet.sh    11 bytes, sha256 {sha256(SOURCE.encode()).hexdigest()}, can be executed"
+        in done.out
+    )
     folder = project.home / "tools" / "greet"
     found = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
     assert found == {"tool.yaml", "greet.sh", "data/a.bin"}
@@ -130,7 +145,12 @@ def test_a_folder_is_shown_imported_and_called(cli, project: Project, tmp_path: 
     [("yes", True), ("y", True), ("no", False), ("", False), ("s\nno", False), ("s\ns\ny", True)],
 )
 def test_a_person_is_asked(
-    cli, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str, imported: bool
+    cli,
+    project: Project,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    answer: str,
+    imported: bool,
 ) -> None:
     source = write_tool(tmp_path / "src", {**TOOL, "greet.sh": "echo '\x1b[2Jhello'\n"})
     answers = iter(answer.split("\n"))
@@ -148,7 +168,10 @@ def test_without_a_terminal_nothing_is_imported_but_all_is_shown(cli, left, tmp_
     done = cli("tools", "import", str(source))
     assert done.code == 4
     assert "sha256" in done.out
-    assert done.err == "forge: nothing was imported: there is no terminal to ask at; --yes imports it without asking\n"
+    assert (
+        done.err
+        == "forge: nothing was imported: there is no terminal to ask at; --yes imports it without asking\n"
+    )
     assert left() == []
     done = cli("tools", "import", str(source), "--json")
     assert (done.code, json.loads(done.out)["imported"], left()) == (4, [], [])
@@ -171,7 +194,14 @@ def test_json(cli, project: Project, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "mode"),
-    [("a.tar", "w"), ("a.tar.gz", "w:gz"), ("a.tgz", "w:gz"), ("a.tar.bz2", "w:bz2"), ("a.tar.xz", "w:xz"), ("a", "w")],
+    [
+        ("a.tar", "w"),
+        ("a.tar.gz", "w:gz"),
+        ("a.tgz", "w:gz"),
+        ("a.tar.bz2", "w:bz2"),
+        ("a.tar.xz", "w:xz"),
+        ("a", "w"),
+    ],
 )
 def test_every_kind_of_tar(cli, tmp_path: Path, name: str, mode: str) -> None:
     done = cli(
@@ -189,7 +219,12 @@ def test_a_zip_with_modes_and_one_without(cli, project: Project, tmp_path: Path)
     info = zipfile.ZipInfo("top/greet/greet.sh")
     info.external_attr = (stat.S_IFREG | 0o755) << 16
     manifest = MANIFEST.encode()
-    source = zipped(tmp_path / "a.zip", ("top/", b""), ("top/greet/tool.yaml", manifest), (info, SOURCE.encode()))
+    source = zipped(
+        tmp_path / "a.zip",
+        ("top/", b""),
+        ("top/greet/tool.yaml", manifest),
+        (info, SOURCE.encode()),
+    )
     assert cli("tools", "import", str(source), "-y").code == 0
     assert os.access(project.home / "tools" / "greet" / "greet.sh", os.X_OK)
     plain = zipped(tmp_path / "b.zip", *GOOD)
@@ -223,9 +258,15 @@ def test_nothing_is_ever_overwritten(cli, project: Project, tmp_path: Path) -> N
         "{name: greet, description: Greets, entrypoint: greet.sh}",
     ],
 )
-def test_another_name_changes_nothing_else(cli, project: Project, tmp_path: Path, line: str) -> None:
-    rest = "" if line.startswith("{") else "description: é greet\nentrypoint: greet.sh # name: greet\n"
-    source = write_tool(tmp_path / "src", {"tool.yaml": f"# name: greet\n{line}\n{rest}", "greet.sh": SOURCE})
+def test_another_name_changes_nothing_else(
+    cli, project: Project, tmp_path: Path, line: str
+) -> None:
+    rest = (
+        "" if line.startswith("{") else "description: é greet\nentrypoint: greet.sh # name: greet\n"
+    )
+    source = write_tool(
+        tmp_path / "src", {"tool.yaml": f"# name: greet\n{line}\n{rest}", "greet.sh": SOURCE}
+    )
     name = f"hello{len(line)}"
     assert cli("tools", "import", str(source), "-y", "--as", name).code == 0
     text = (project.home / "tools" / name / "tool.yaml").read_text()
@@ -233,7 +274,9 @@ def test_another_name_changes_nothing_else(cli, project: Project, tmp_path: Path
     assert len(text.splitlines()) == len((source / "tool.yaml").read_text().splitlines())
 
 
-@pytest.mark.parametrize("name", ["", "a b", "../x", "-x", "1x", "a" * 65, "é", "create_custom_tool"])
+@pytest.mark.parametrize(
+    "name", ["", "a b", "../x", "-x", "1x", "a" * 65, "é", "create_custom_tool"]
+)
 def test_names_that_no_tool_can_have(cli, left, tmp_path: Path, name: str) -> None:
     done = cli("tools", "import", str(write_tool(tmp_path / "src")), "-y", "--as", name)
     assert (done.code in (2, 3), done.err != "", left()) == (True, True, [])
@@ -241,7 +284,10 @@ def test_names_that_no_tool_can_have(cli, left, tmp_path: Path, name: str) -> No
 
 def test_several_tools_at_once_or_some_of_them(cli, project: Project, tmp_path: Path) -> None:
     for name in ("one", "two", "three"):
-        write_tool(tmp_path / "src" / name, {**TOOL, "tool.yaml": MANIFEST.replace("name: greet", f"name: {name}")})
+        write_tool(
+            tmp_path / "src" / name,
+            {**TOOL, "tool.yaml": MANIFEST.replace("name: greet", f"name: {name}")},
+        )
     write_tool(tmp_path / "src" / "one" / "inner")
     source = str(tmp_path / "src")
     assert cli("tools", "import", source, "--as", "x", "-y").code == 2
@@ -249,18 +295,29 @@ def test_several_tools_at_once_or_some_of_them(cli, project: Project, tmp_path: 
     assert cli("tools", "import", source, "two", "--as", "zwei", "-y").code == 0
     assert cli("tools", "import", source, "-y").code == 0
     tools = project.home / "tools"
-    assert sorted(path.name for path in tools.iterdir() if path.name[0] != ".") == ["one", "three", "two", "zwei"]
+    assert sorted(path.name for path in tools.iterdir() if path.name[0] != ".") == [
+        "one",
+        "three",
+        "two",
+        "zwei",
+    ]
     assert (tools / "one" / "inner" / "tool.yaml").exists()
     done = cli("tools", "import", source, "-y")
     assert done.code == 2
-    write_tool(tmp_path / "src" / "again", {**TOOL, "tool.yaml": MANIFEST.replace("name: greet", "name: one")})
+    write_tool(
+        tmp_path / "src" / "again",
+        {**TOOL, "tool.yaml": MANIFEST.replace("name: greet", "name: one")},
+    )
     done = cli("tools", "import", source, "one", "-y")
     assert (done.code, "2 tools that are called one: again, one" in done.err) == (1, True)
 
 
 def test_one_bad_tool_keeps_all_out_unless_it_is_not_wanted(cli, left, tmp_path: Path) -> None:
     write_tool(tmp_path / "src" / "greet")
-    write_tool(tmp_path / "src" / "bad", {"tool.yaml": "name: bad\ndescription: Bad\nentrypoint: gone.sh\n"})
+    write_tool(
+        tmp_path / "src" / "bad",
+        {"tool.yaml": "name: bad\ndescription: Bad\nentrypoint: gone.sh\n"},
+    )
     done = cli("tools", "import", str(tmp_path / "src"), "-y")
     assert done.code == 3
     assert f"{tmp_path}/src/bad/tool.yaml:3:13: entrypoint: 'gone.sh'" in done.err
@@ -268,7 +325,9 @@ def test_one_bad_tool_keeps_all_out_unless_it_is_not_wanted(cli, left, tmp_path:
     assert cli("tools", "import", str(tmp_path / "src"), "greet", "-y").code == 0
 
 
-def test_the_origin_is_shown_until_the_tool_is_removed(cli, project: Project, tmp_path: Path) -> None:
+def test_the_origin_is_shown_until_the_tool_is_removed(
+    cli, project: Project, tmp_path: Path
+) -> None:
     archive = tar(tmp_path / "greet.tar.gz", *GOOD)
     assert cli("tools", "import", str(archive), "-y").code == 0
     shown = cli("tools", "show", "greet").out
@@ -289,7 +348,16 @@ def test_no_tool_of_a_worker_writes_the_record(cli, project: Project, tmp_path: 
     before = (project.home / "imported" / "greet.json").read_bytes()
     project.write("worker.yaml", "name: w\ntoolsets: {filesystem: {}, executables: {}}\n")
     for path in ("/tools/../imported/greet.json", str(project.home / "imported" / "greet.json")):
-        done = cli("tools", "call", "write_file", "--worker", "worker.yaml", "-y", f"path={path}", "content={}")
+        done = cli(
+            "tools",
+            "call",
+            "write_file",
+            "--worker",
+            "worker.yaml",
+            "-y",
+            f"path={path}",
+            "content={}",
+        )
         assert done.code == 1
     assert (project.home / "imported" / "greet.json").read_bytes() == before
 
@@ -301,7 +369,11 @@ def test_a_repository(cli, project: Project, repository: Path, git: Callable[...
         assert (done.code, done.err) == (0, "")
         assert done.out.startswith(f"{source}, commit {commit}\n")
         origin = json.loads(cli("tools", "show", f"greet{number}", "--json").out)["imported"]
-        assert (origin["source"], origin["commit"], origin["folder"]) == (source, commit, "tools/greet")
+        assert (origin["source"], origin["commit"], origin["folder"]) == (
+            source,
+            commit,
+            "tools/greet",
+        )
         folder = project.home / "tools" / f"greet{number}"
         assert sorted(path.name for path in folder.iterdir()) == ["greet.sh", "tool.yaml"]
 
@@ -316,25 +388,49 @@ def test_a_large_repository_is_not_fetched_to_its_end(
     git("commit", "-qm", "one", cwd=work)
     monkeypatch.setattr(repositories, "MAX_FETCHED", 100_000)
     done = cli("tools", "import", f"file://{work}", "-y")
-    assert (done.code, "is larger than 0 MiB, the most that is fetched" in done.err) == (1, True), done.err
+    assert (done.code, "is larger than 0 MiB, the most that is fetched" in done.err) == (1, True), (
+        done.err
+    )
     assert left() == []
 
 
-def test_nothing_of_a_repository_is_executed(cli, repository: Path, tmp_path: Path, git: Callable[..., str]) -> None:
+def test_nothing_of_a_repository_is_executed(
+    cli, repository: Path, tmp_path: Path, git: Callable[..., str]
+) -> None:
     mark = tmp_path / "mark"
     script = tmp_path / "run.sh"
     script.write_text(f"#!/bin/sh\necho $0 >> {mark}\nexec cat\n")
     script.chmod(0o755)
     (repository / "hooks").mkdir(exist_ok=True)
-    for name in ("post-checkout", "pre-receive", "post-upload-pack", "reference-transaction", "post-index-change"):
+    for name in (
+        "post-checkout",
+        "pre-receive",
+        "post-upload-pack",
+        "reference-transaction",
+        "post-index-change",
+    ):
         shutil.copy(script, repository / "hooks" / name)
-    for key in ("uploadpack.packObjectsHook", "core.fsmonitor", "core.sshCommand", "filter.evil.smudge", "core.pager"):
+    for key in (
+        "uploadpack.packObjectsHook",
+        "core.fsmonitor",
+        "core.sshCommand",
+        "filter.evil.smudge",
+        "core.pager",
+    ):
         git("config", key, str(script), cwd=repository)
     work = tmp_path / "work"
     (work / ".gitattributes").write_text("* filter=evil\n")
-    (work / ".gitmodules").write_text('[submodule "x"]\n\tpath = x\n\turl = ext::sh -c "touch ' + str(mark) + '"\n')
+    (work / ".gitmodules").write_text(
+        '[submodule "x"]\n\tpath = x\n\turl = ext::sh -c "touch ' + str(mark) + '"\n'
+    )
     git("add", "-A", cwd=work)
-    git("update-index", "--add", "--cacheinfo", f"160000,{git('rev-parse', 'HEAD', cwd=work).strip()},x", cwd=work)
+    git(
+        "update-index",
+        "--add",
+        "--cacheinfo",
+        f"160000,{git('rev-parse', 'HEAD', cwd=work).strip()},x",
+        cwd=work,
+    )
     git("commit", "-qm", "three", cwd=work)
     git("push", "-q", str(repository), "main", cwd=work)
     mark.unlink(missing_ok=True)
@@ -343,12 +439,20 @@ def test_nothing_of_a_repository_is_executed(cli, repository: Path, tmp_path: Pa
     assert not mark.exists()
 
 
-def test_links_and_submodules_of_a_repository_stay_out(cli, left, tmp_path: Path, git: Callable[..., str]) -> None:
+def test_links_and_submodules_of_a_repository_stay_out(
+    cli, left, tmp_path: Path, git: Callable[..., str]
+) -> None:
     work = write_tool(tmp_path / "src")
     git("init", "-q", "-b", "main", str(work))
     git("add", "-A", cwd=work)
     git("commit", "-qm", "one", cwd=work)
-    git("update-index", "--add", "--cacheinfo", f"160000,{git('rev-parse', 'HEAD', cwd=work).strip()},x", cwd=work)
+    git(
+        "update-index",
+        "--add",
+        "--cacheinfo",
+        f"160000,{git('rev-parse', 'HEAD', cwd=work).strip()},x",
+        cwd=work,
+    )
     git("commit", "-qm", "two", cwd=work)
     done = cli("tools", "import", f"file://{work}", "-y")
     assert (done.code, "'x' is a submodule, which is not fetched" in done.err) == (1, True)
@@ -405,7 +509,9 @@ def test_a_repository_without_a_commit_and_without_git(
     assert (done.code, "there is no git on the PATH" in done.err, left()) == (1, True, [])
 
 
-def entry(name: str, kind: bytes = tarfile.REGTYPE, link: str = "", mode: int = 0o644) -> tarfile.TarInfo:
+def entry(
+    name: str, kind: bytes = tarfile.REGTYPE, link: str = "", mode: int = 0o644
+) -> tarfile.TarInfo:
     info = tarfile.TarInfo(name)
     info.type, info.linkname, info.mode = kind, link, mode
     return info
@@ -441,7 +547,9 @@ def entry(name: str, kind: bytes = tarfile.REGTYPE, link: str = "", mode: int = 
         (entry("greet/sgid", mode=0o2755), "has the setuid or setgid bit"),
     ],
 )
-def test_no_archive_reaches_outside(cli, left, tmp_path: Path, bad: tarfile.TarInfo, sentence: str) -> None:
+def test_no_archive_reaches_outside(
+    cli, left, tmp_path: Path, bad: tarfile.TarInfo, sentence: str
+) -> None:
     done = cli("tools", "import", str(tar(tmp_path / "a.tar.gz", *GOOD, bad)), "-y")
     assert (done.code, done.out) == (1, "")
     assert sentence in done.err
@@ -471,7 +579,9 @@ def odd(name: str, mode: int) -> zipfile.ZipInfo:
         (odd("greet/sgid", 0o2755), "has the setuid or setgid bit"),
     ],
 )
-def test_no_zip_reaches_outside(cli, left, tmp_path: Path, name: str | zipfile.ZipInfo, sentence: str) -> None:
+def test_no_zip_reaches_outside(
+    cli, left, tmp_path: Path, name: str | zipfile.ZipInfo, sentence: str
+) -> None:
     done = cli("tools", "import", str(zipped(tmp_path / "a.zip", *GOOD, (name, b"evil"))), "-y")
     assert (done.code, done.out) == (1, "")
     assert sentence in done.err
@@ -479,14 +589,18 @@ def test_no_zip_reaches_outside(cli, left, tmp_path: Path, name: str | zipfile.Z
 
 
 def test_links_beside_the_tools_do_no_harm(cli, project: Project, tmp_path: Path) -> None:
-    archive = tar(tmp_path / "a.tar", *GOOD, entry("link", tarfile.SYMTYPE, "/etc/passwd"), mode="w")
+    archive = tar(
+        tmp_path / "a.tar", *GOOD, entry("link", tarfile.SYMTYPE, "/etc/passwd"), mode="w"
+    )
     assert cli("tools", "import", str(archive), "-y").code == 0
     assert [path.name for path in (project.home / "tools").glob("[!.]*")] == ["greet"]
 
 
 def broken_archives(folder: Path) -> dict[str, bytes]:
     packed = tar(folder / "good.tar.gz", *GOOD, ("greet/noise", os.urandom(20_000))).read_bytes()
-    plain = tar(folder / "good.tar", *GOOD, ("greet/noise", os.urandom(20_000)), mode="w").read_bytes()
+    plain = tar(
+        folder / "good.tar", *GOOD, ("greet/noise", os.urandom(20_000)), mode="w"
+    ).read_bytes()
     other = zipped(folder / "good.zip", *GOOD, ("greet/noise", os.urandom(20_000))).read_bytes()
     squeezed = tar(folder / "good.tar.bz2", *GOOD, mode="w:bz2").read_bytes()
     return {
@@ -527,7 +641,11 @@ def test_an_encrypted_zip_is_a_sentence(cli, left, tmp_path: Path) -> None:
             data[place + offset] |= 1
     path.write_bytes(data)
     done = cli("tools", "import", str(path), "-y")
-    assert (done.code, "is encrypted; pack it again without a password" in done.err, left()) == (1, True, [])
+    assert (done.code, "is encrypted; pack it again without a password" in done.err, left()) == (
+        1,
+        True,
+        [],
+    )
 
 
 class Zeros(io.RawIOBase):
@@ -542,7 +660,9 @@ class Zeros(io.RawIOBase):
         return b"\0" * given
 
 
-def test_an_archive_that_grows_is_given_up(cli, left, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_archive_that_grows_is_given_up(
+    cli, left, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(archives, "MAX_UNPACKED", 4 << 20)
     monkeypatch.setattr(incoming, "MAX_ENTRIES", 200)
     info = entry("beside")
@@ -561,7 +681,9 @@ def test_an_archive_that_grows_is_given_up(cli, left, tmp_path: Path, monkeypatc
     data[place + 24 : place + 28] = (5).to_bytes(4, "little")  # it says that it is small
     (tmp_path / "a.zip").write_bytes(data)
     assert cli("tools", "import", str(tmp_path / "a.zip"), "-y").code == 1
-    many = tar(tmp_path / "many.tar", *GOOD, *(entry(f"d/{number}") for number in range(200)), mode="w")
+    many = tar(
+        tmp_path / "many.tar", *GOOD, *(entry(f"d/{number}") for number in range(200)), mode="w"
+    )
     done = cli("tools", "import", str(many), "-y")
     assert (done.code, "more than 200 files and folders" in done.err, left()) == (1, True, [])
 
@@ -571,13 +693,19 @@ def test_an_archive_that_grows_is_given_up(cli, left, tmp_path: Path, monkeypatc
     [
         ("link", lambda path: path.symlink_to("/etc/passwd"), "'link' is a link"),
         ("pipe", os.mkfifo, "'pipe' is neither a file nor a folder"),
-        ("suid", lambda path: (path.touch(), path.chmod(0o4755)), "'suid' has the setuid or setgid bit"),
+        (
+            "suid",
+            lambda path: (path.touch(), path.chmod(0o4755)),
+            "'suid' has the setuid or setgid bit",
+        ),
         ("large", lambda path: (path.touch(), os.truncate(path, MAX_BYTES)), "larger than 16 MiB"),
         ("bad\nname", lambda path: path.touch(), "contains a control character"),
         ("TOOL.yaml", lambda path: path.touch(), "would be one file"),
     ],
 )
-def test_folders_are_held_to_the_same(cli, left, tmp_path: Path, name: str, make, sentence: str) -> None:
+def test_folders_are_held_to_the_same(
+    cli, left, tmp_path: Path, name: str, make, sentence: str
+) -> None:
     source = write_tool(tmp_path / "src")
     make(source / name)
     done = cli("tools", "import", str(source), "-y")
@@ -593,7 +721,11 @@ def test_folders_are_held_to_the_same(cli, left, tmp_path: Path, name: str, make
         ({"tool.yaml": "name: ["}, 3, "tool.yaml:1:"),
         ({"tool.yaml": "\0"}, 3, "tool.yaml:1:1"),
         ({"tool.yaml": MANIFEST}, 3, "tool.yaml:3:13: entrypoint: 'greet.sh': No such file"),
-        ({**TOOL, "tool.yaml": MANIFEST.replace("greet.sh", "../../x.sh")}, 3, "is not inside the folder of the tool"),
+        (
+            {**TOOL, "tool.yaml": MANIFEST.replace("greet.sh", "../../x.sh")},
+            3,
+            "is not inside the folder of the tool",
+        ),
         (
             {**TOOL, "tool.yaml": MANIFEST.replace("name: greet", "name: run_custom_tool")},
             3,
@@ -613,8 +745,12 @@ def test_what_is_no_sound_tool_stays_out(
 
 
 def test_a_stranger_cannot_repaint_the_terminal(cli, tmp_path: Path) -> None:
-    manifest = 'name: greet\ndescription: "a\\e[2J\\u202Eb"\nentrypoint: greet.sh\nusage: "\\e]0;x\\a"\n'
-    done = cli("tools", "import", str(write_tool(tmp_path / "src", {**TOOL, "tool.yaml": manifest})))
+    manifest = (
+        'name: greet\ndescription: "a\\e[2J\\u202Eb"\nentrypoint: greet.sh\nusage: "\\e]0;x\\a"\n'
+    )
+    done = cli(
+        "tools", "import", str(write_tool(tmp_path / "src", {**TOOL, "tool.yaml": manifest}))
+    )
     assert "\\x1b[2J\\u202eb" in done.out
     assert not {"\x1b", "\u202e", "\a"} & set(done.out + done.err)
 
@@ -629,7 +765,10 @@ def test_a_home_that_cannot_be_written_to_keeps_nothing(
     cli, left, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("one", "two"):
-        write_tool(tmp_path / "src" / name, {**TOOL, "tool.yaml": MANIFEST.replace("name: greet", f"name: {name}")})
+        write_tool(
+            tmp_path / "src" / name,
+            {**TOOL, "tool.yaml": MANIFEST.replace("name: greet", f"name: {name}")},
+        )
     moved = Path.rename
 
     def full(path: Path, target: Path) -> Path:
@@ -697,7 +836,9 @@ def test_no_name_of_an_archive_leads_out(names: list[str], as_zip: bool) -> None
             return
         (folder,) = importer.install(offered)
         assert folder == home / "tools" / "greet"
-        inside = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+        inside = {
+            path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()
+        }
         assert {"tool.yaml", "greet.sh"} <= inside
         everything = {path for path in Path(place).rglob("*") if path.is_file()}
         kept = ("home/imported/", "home/versions/", "home/tools/greet/", "home/tools/.stats.jsonl")

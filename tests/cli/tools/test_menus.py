@@ -43,7 +43,9 @@ def test_menus_have_labels_and_categories(project: Project, write) -> None:
 
 
 def test_an_import_says_who_may_call(cli, tmp_path: Path, write, project: Project) -> None:
-    folder = write("manual_execution: {mode: manual, label: Push it}", "needs_approval: true").rename(tmp_path / "push")
+    folder = write(
+        "manual_execution: {mode: manual, label: Push it}", "needs_approval: true"
+    ).rename(tmp_path / "push")
     done = cli("tools", "import", str(folder))
     assert "  called by:   people only" in done.out
     (tool,) = json.loads(cli("tools", "import", str(folder), "--json").out)["tools"]

@@ -44,7 +44,9 @@ def test_the_life_of_a_tool(cli, project: Project, language: str) -> None:
 
     built = cli("tools", "build", "greet")
     assert (built.code, built.err) == (0, "")
-    assert built.out.startswith(f"greet: {'compiled into' if language == 'go' else f'greet.{language} is sound'}")
+    assert built.out.startswith(
+        f"greet: {'compiled into' if language == 'go' else f'greet.{language} is sound'}"
+    )
     assert cli("tools", "diff", "greet").out.startswith("greet: never approved")
 
     tested = cli("tools", "test", "greet")
@@ -110,7 +112,9 @@ def test_new_never_overwrites(cli, make) -> None:
     assert (folder / "greet.sh").read_text() == "echo mine\n"
 
 
-def test_new_without_a_language(cli, project: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_new_without_a_language(
+    cli, project: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert cli("tools", "new", "greet").code == 0
     assert (project.home / "tools" / "greet" / "greet.py").exists()
@@ -131,10 +135,18 @@ def test_a_description_that_cannot_be_written(cli, project: Project) -> None:
     [
         ("sh", "echo a\nif true\n", "greet cannot be read by "),
         ("sh", "echo a\nif true\n", "\ngreet.sh:3: syntax error"),
-        ("py", "x = 1\ny = (2 3)\n", "greet cannot be read by Python:\ngreet.py:2:6: invalid syntax"),
+        (
+            "py",
+            "x = 1\ny = (2 3)\n",
+            "greet cannot be read by Python:\ngreet.py:2:6: invalid syntax",
+        ),
         ("py", "x = '\0'\n", "greet cannot be read by Python:\ngreet.py"),
         pytest.param(
-            *("go", "package main\n\nfunc main() {\n\tnothing()\n}\n", "greet.go:4:2: undefined: nothing"),
+            *(
+                "go",
+                "package main\n\nfunc main() {\n\tnothing()\n}\n",
+                "greet.go:4:2: undefined: nothing",
+            ),
             marks=pytest.mark.needs("go"),
         ),
     ],
@@ -149,15 +161,24 @@ def test_a_source_with_an_error(cli, make, lang: str, source: str, said: str) ->
 
 
 def test_nothing_is_executed_by_build(cli, make, tmp_path: Path) -> None:
-    for lang, source in [("sh", f"touch {tmp_path}/ran\n"), ("py", f"open('{tmp_path}/ran', 'w')\n")]:
+    for lang, source in [
+        ("sh", f"touch {tmp_path}/ran\n"),
+        ("py", f"open('{tmp_path}/ran', 'w')\n"),
+    ]:
         make(f"a-{lang}", source, lang)
         assert cli("tools", "build", f"a-{lang}").code == 0
     assert not (tmp_path / "ran").exists()
 
 
-def test_packages_that_are_not_there(cli, make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_packages_that_are_not_there(
+    cli, make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    make("greet", '# /// script\n# dependencies = ["nothing-like-it"]\n# ///\nimport nothing_like_it\n', "py")
+    make(
+        "greet",
+        '# /// script\n# dependencies = ["nothing-like-it"]\n# ///\nimport nothing_like_it\n',
+        "py",
+    )
     done = cli("tools", "build", "greet")
     assert (done.code, done.out) == (1, "")
     assert "greet needs nothing-like-it, and " in done.err
@@ -184,9 +205,14 @@ def test_a_program_that_is_started_itself(cli, make) -> None:
     folder = make("greet")
     (folder / "greet.sh").rename(folder / "greet.bin")
     (folder / "greet.bin").chmod(0o755)
-    (folder / "tool.yaml").write_text((folder / "tool.yaml").read_text().replace("greet.sh", "greet.bin"))
+    (folder / "tool.yaml").write_text(
+        (folder / "tool.yaml").read_text().replace("greet.sh", "greet.bin")
+    )
     done = cli("tools", "build", "greet")
-    assert (done.code, done.out) == (0, "greet: greet.bin is started itself; there is nothing to build\n")
+    assert (done.code, done.out) == (
+        0,
+        "greet: greet.bin is started itself; there is nothing to build\n",
+    )
 
 
 @pytest.mark.parametrize("command", ["build", "diff", "remove"])
@@ -194,10 +220,20 @@ def test_a_tool_that_is_not_there(cli, project: Project, make, command: str) -> 
     root = project.home / "tools"
     done = cli("tools", command, "greet")
     assert (done.code, done.out) == (2, "")
-    assert done.err == f"forge: there is no tool 'greet' in {root}\n  forge tools new NAME makes one\n"
+    assert (
+        done.err == f"forge: there is no tool 'greet' in {root}\n  forge tools new NAME makes one\n"
+    )
     make("greet")
     assert cli("tools", command, "great").err.endswith("\n  did you mean 'greet'?\n")
-    for name in ("../tools/greet", ".", "..", str(root / "greet"), ".stats.jsonl", "greet/", "x\x1b[2Jy"):
+    for name in (
+        "../tools/greet",
+        ".",
+        "..",
+        str(root / "greet"),
+        ".stats.jsonl",
+        "greet/",
+        "x\x1b[2Jy",
+    ):
         done = cli("tools", command, name)
         assert (done.code, done.out) == (2, "")
         assert "\x1b" not in done.err
@@ -270,7 +306,10 @@ def test_remove_does_not_follow_links(cli, project: Project, make, tmp_path: Pat
     (folder / "inner").symlink_to(outside)
     (project.home / "tools" / "linked").symlink_to(outside)
     (project.home / "tools" / "dangling").symlink_to(tmp_path / "nowhere")
-    assert cli("tools", "remove", "linked").out == f"removed the link {project.home / 'tools' / 'linked'}\n"
+    assert (
+        cli("tools", "remove", "linked").out
+        == f"removed the link {project.home / 'tools' / 'linked'}\n"
+    )
     assert cli("tools", "remove", "dangling").code == 0
     assert cli("tools", "remove", "greet").code == 0
     assert (outside / "kept.txt").read_text() == "kept"
@@ -293,7 +332,10 @@ def test_nobody_but_the_gate_writes_what_was_approved(cli, project: Project, mak
 
 @pytest.mark.needs("bwrap")
 def test_no_program_writes_what_was_approved(cli, project: Project, make) -> None:
-    make("greet", 'cd "$FORGE_TOOL_DIR/../.." && mkdir -p approved/greet && echo {} > approved/greet/0.json\n')
+    make(
+        "greet",
+        'cd "$FORGE_TOOL_DIR/../.." && mkdir -p approved/greet && echo {} > approved/greet/0.json\n',
+    )
     cli("tools", "call", "greet", "-y")
     assert [path.name for path in (project.home / "approved" / "greet").iterdir()] != ["0.json"]
     assert not (project.home / "approved" / "greet" / "0.json").exists()
@@ -303,10 +345,14 @@ def test_new_says_where_nothing_can_be_made(cli, project: Project) -> None:
     project.home.write_text("in the way")
     done = cli("tools", "new", "greet", "--lang", "sh")
     assert (done.code, done.out) == (1, "")
-    assert done.err.startswith(f"forge: {project.home}/tools/greet cannot be made: Not a directory\n  make room, or ")
+    assert done.err.startswith(
+        f"forge: {project.home}/tools/greet cannot be made: Not a directory\n  make room, or "
+    )
 
 
-def test_a_link_that_leads_to_itself_breaks_nothing_else_and_can_be_removed(cli, project: Project, make) -> None:
+def test_a_link_that_leads_to_itself_breaks_nothing_else_and_can_be_removed(
+    cli, project: Project, make
+) -> None:
     loop = make("greet").parent / "loop"
     loop.symlink_to("loop")
     assert cli("tools", "call", "greet", "-y").code == 0

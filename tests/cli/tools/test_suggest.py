@@ -52,8 +52,15 @@ def suggested(cli: Any) -> list[dict[str, Any]]:
 
 def test_a_sequence_that_recurs(cli, clerk: Project) -> None:
     for number in range(3):
-        work(cli, clerk, shell(f"echo {number}"), shell(f"wc -l file{number}.txt", tool="exec_command"))
-    assert suggested(cli) == [{"count": 3, "sessions": 3, "commands": ["echo <number>", "wc -l <path>"]}]
+        work(
+            cli,
+            clerk,
+            shell(f"echo {number}"),
+            shell(f"wc -l file{number}.txt", tool="exec_command"),
+        )
+    assert suggested(cli) == [
+        {"count": 3, "sessions": 3, "commands": ["echo <number>", "wc -l <path>"]}
+    ]
     done = cli("tools", "suggest")
     lines = done.out.splitlines()
     assert lines[0].split() == ["count", "sessions", "commands"]
@@ -69,7 +76,9 @@ def test_nothing_recurs(cli, clerk: Project) -> None:
 
 
 def test_what_was_not_called_and_what_lies_between(cli, clerk: Project) -> None:
-    plan = {"calls": [{"tool": "update_plan", "input": {"plan": [{"step": "x", "status": "pending"}]}}]}
+    plan = {
+        "calls": [{"tool": "update_plan", "input": {"plan": [{"step": "x", "status": "pending"}]}}]
+    }
     for _ in range(3):
         work(cli, clerk, shell("echo a", "false", "echo b"), plan, shell("echo c"))
     assert [row["commands"] for row in suggested(cli)] == [["echo a"], ["echo b"], ["echo c"]]
@@ -112,5 +121,7 @@ def test_what_is_no_log_is_passed_over(cli, clerk: Project) -> None:
         work(cli, clerk, shell("echo a"))
     folder: Path = clerk.home / "sessions"
     os.mkfifo(folder / "pipe.jsonl")
-    (folder / "junk.jsonl").write_bytes(b'\xff\n{}\n{"seq": 1, "type": "toolStarted", "toolCallId": 3}\n[')
+    (folder / "junk.jsonl").write_bytes(
+        b'\xff\n{}\n{"seq": 1, "type": "toolStarted", "toolCallId": 3}\n['
+    )
     assert suggested(cli)[0]["count"] == 3

@@ -106,7 +106,9 @@ def test_examples_that_come_out_as_they_say(cli, write) -> None:
         "  - {arguments: {who: 7}, expect: {exit: 3}}",
     )
     done = cli("tools", "test", "greet")
-    names = "schema, description, parameters, timeout, input, build, example 1, example 2, example 3"
+    names = (
+        "schema, description, parameters, timeout, input, build, example 1, example 2, example 3"
+    )
     assert (done.code, done.out, done.err) == (0, f"ok      greet: {names}\n", "")
 
 
@@ -145,7 +147,11 @@ def test_what_a_program_describes_itself_is_still_its_output(cli, write) -> None
 
 def test_everything_that_can_be_wrong_with_a_program(cli, write) -> None:
     write("broken", "echo", "timeout: 0")
-    write("mute", "echo", "parameters: [{name: a}, {name: b, description: Known}, {name: c, type: integer}]")
+    write(
+        "mute",
+        "echo",
+        "parameters: [{name: a}, {name: b, description: Known}, {name: c, type: integer}]",
+    )
     write("unsound", "if true")
     done = cli("tools", "test", "--json")
     found = rows(done.out)
@@ -164,7 +170,10 @@ def test_everything_that_can_be_wrong_with_a_program(cli, write) -> None:
 def test_nothing_to_test(cli, project: Project) -> None:
     done = cli("tools", "test")
     assert (done.code, done.out) == (0, "")
-    assert done.err == f"there are no tools in {project.home / 'tools'}; forge tools new NAME makes one\n"
+    assert (
+        done.err
+        == f"there are no tools in {project.home / 'tools'}; forge tools new NAME makes one\n"
+    )
     assert json.loads(cli("tools", "test", "--json").out) == []
 
 
@@ -188,7 +197,10 @@ def test_examples_pass_the_gate(cli, write, project: Project) -> None:
 
 def test_a_folder_somewhere_else(cli, write, project: Project) -> None:
     folder = write(
-        "greet", 'cat "$FORGE_TOOL_DIR/words"\n', "examples: [{expect: {stdout_contains: hello}}]", root=project.folder
+        "greet",
+        'cat "$FORGE_TOOL_DIR/words"\n',
+        "examples: [{expect: {stdout_contains: hello}}]",
+        root=project.folder,
     )
     (folder / "words").write_text("hello\n")
     for target in ("greet", "./greet", "greet/tool.yaml", str(folder)):
@@ -203,7 +215,12 @@ def test_a_folder_somewhere_else(cli, write, project: Project) -> None:
 
 def test_a_tool_wins_over_a_folder_of_the_same_name(cli, write, project: Project) -> None:
     write("greet", "echo home\n", "examples: [{expect: {stdout_contains: home}}]")
-    write("greet", "echo here\n", "examples: [{expect: {stdout_contains: nothing}}]", root=project.folder)
+    write(
+        "greet",
+        "echo here\n",
+        "examples: [{expect: {stdout_contains: nothing}}]",
+        root=project.folder,
+    )
     assert cli("tools", "test", "greet").code == 0
     assert cli("tools", "test", "./greet").code == 1
 
@@ -214,7 +231,15 @@ def test_a_module(cli, project: Project) -> None:
     done = cli("tools", "test", "tools.py", "--json")
     found = rows(done.out)
     assert done.code == 1
-    assert {name for name, _ in found} == {"fine", "fails", "needs", "writes", "shut", "silent", "extra"}
+    assert {name for name, _ in found} == {
+        "fine",
+        "fails",
+        "needs",
+        "writes",
+        "shut",
+        "silent",
+        "extra",
+    }
     assert {name for name, (ok, _) in found.items() if not ok} == {
         ("fails", "result"),
         ("needs", "parameters"),
@@ -222,7 +247,9 @@ def test_a_module(cli, project: Project) -> None:
         ("silent", "parameters"),
         ("silent", "timeout"),
     }
-    assert found["fails", "result"][1].startswith("a call without input failed: ValueError: it broke")
+    assert found["fails", "result"][1].startswith(
+        "a call without input failed: ValueError: it broke"
+    )
     assert found["shut", "result"][1].startswith("not called: shut is blocked")
     assert {name for name, check in found if check == "result"} == {"fine", "fails", "shut"}
     assert done.err.startswith("called fine\n")
@@ -239,9 +266,14 @@ def test_one_function_that_can_be_no_tool_does_not_hide_the_others(cli, project:
     )
     found = rows(cli("tools", "test", "./tools.py", "--json").out)
     assert {name for name, _ in found} == {"bad", "good", "unsound"}
-    assert [each for each, (ok, _) in found.items() if not ok] == [("bad", "loads"), ("unsound", "loads")]
+    assert [each for each, (ok, _) in found.items() if not ok] == [
+        ("bad", "loads"),
+        ("unsound", "loads"),
+    ]
     assert "'bad' cannot be a tool: " in found["bad", "loads"][1]
-    assert found["unsound", "loads"][1].startswith("toolsets.custom: the tool 'unsound' is unsound: ")
+    assert found["unsound", "loads"][1].startswith(
+        "toolsets.custom: the tool 'unsound' is unsound: "
+    )
 
 
 POINTS = """
@@ -258,7 +290,10 @@ def plot(at: Annotated[Point, Field(description="Where")]) -> int:
 def test_a_named_tuple_may_refuse_a_value_by_its_fields(cli, project: Project) -> None:
     project.write("tools.py", POINTS)
     done = cli("tools", "test", "./tools.py")
-    assert (done.code, done.out) == (0, "ok      plot: schema, description, parameters, timeout, input\n")
+    assert (done.code, done.out) == (
+        0,
+        "ok      plot: schema, description, parameters, timeout, input\n",
+    )
 
 
 @pytest.mark.few(1)
@@ -292,7 +327,12 @@ def test_a_plugin_and_a_broken_one(project: Project, install) -> None:
         "        return place\n\n\n@hookimpl\ndef forge_toolsets():\n    return [Weather]\n"
     )
     site = install("forge-tools-weather", "weather_tools", good, "weather = weather_tools")
-    install("forge-tools-broken", "broken_tools", "raise RuntimeError('no library')", "broken = broken_tools")
+    install(
+        "forge-tools-broken",
+        "broken_tools",
+        "raise RuntimeError('no library')",
+        "broken = broken_tools",
+    )
     env = {"PYTHONPATH": str(site)}
     done = project.forge("tools", "test", "weather", env=env)
     assert done.returncode == 1
@@ -397,16 +437,25 @@ def test_a_worker(cli, project: Project, argv: list[str]) -> None:
     assert found["look", "result"][1].startswith("not called: ")
     problem = "its result has a value of the type object in it, which JSON cannot carry"
     assert found["odd", "result"] == (False, problem)
-    assert found["endless", "result"] == (False, "its result has nan in it, which JSON cannot carry")
+    assert found["endless", "result"] == (
+        False,
+        "its result has nan in it, which JSON cannot carry",
+    )
     assert found["twice", "result"] == (True, "it says: there is nothing to see")
 
 
 def test_one_toolset_of_a_worker(cli, project: Project) -> None:
     project.write("worker.yaml", "name: w\ntoolsets: {filesystem: {tools: [list_files]}}\n")
     done = cli("tools", "test", "filesystem", "--worker", "worker.yaml")
-    assert (done.code, done.out) == (0, "ok      list_files: schema, description, parameters, timeout, input, result\n")
+    assert (done.code, done.out) == (
+        0,
+        "ok      list_files: schema, description, parameters, timeout, input, result\n",
+    )
     done = cli("tools", "test", "filesytem", "--worker", "worker.yaml")
-    assert (done.code, done.err) == (2, "forge: w has no toolset 'filesytem'\n  did you mean 'filesystem'?\n")
+    assert (done.code, done.err) == (
+        2,
+        "forge: w has no toolset 'filesytem'\n  did you mean 'filesystem'?\n",
+    )
 
 
 def test_a_worker_by_its_name(cli, project: Project) -> None:
@@ -434,5 +483,7 @@ def test_the_plugins_of_this_repository_pass_anywhere(project: Project, name: st
             (programs / program).symlink_to(found)
     env = {"PATH": str(programs), "FORGE_HOME": str(project.home), "HOME": str(project.home)}
     argv = [sys.executable, "-m", "forge_cli", "tools", "test", name]
-    done = subprocess.run(argv, cwd="/", env=env, capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run(
+        argv, cwd="/", env=env, capture_output=True, text=True, timeout=100, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr

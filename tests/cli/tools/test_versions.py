@@ -14,7 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forge_cli.testing import Project
-from forge_cli.toolsets.executables.contents import MAX_BYTES, Content, pack, read_contents, unpack, write_contents
+from forge_cli.toolsets.executables.contents import (
+    MAX_BYTES,
+    Content,
+    pack,
+    read_contents,
+    unpack,
+    write_contents,
+)
 from forge_cli.toolsets.executables.versions import MAX_VERSIONS
 
 WORKER = """name: smith
@@ -36,7 +43,9 @@ def greet(cli, project: Project) -> Path:
 
 
 def hashes(cli) -> list[str]:
-    return [line.split()[0] for line in cli("tools", "restore", "greet", "--list").out.splitlines()[1:]]
+    return [
+        line.split()[0] for line in cli("tools", "restore", "greet", "--list").out.splitlines()[1:]
+    ]
 
 
 def test_a_tool_that_a_worker_rewrites_can_be_restored(cli, project: Project, greet: Path) -> None:
@@ -90,7 +99,9 @@ def test_what_was_broken_is_kept_too_and_other_files_stay(cli, greet: Path) -> N
     assert os.access(greet / "greet.sh", os.X_OK)
 
 
-def test_versions_are_bounded_and_found_by_hash_or_number(cli, project: Project, greet: Path) -> None:
+def test_versions_are_bounded_and_found_by_hash_or_number(
+    cli, project: Project, greet: Path
+) -> None:
     manifest = greet / "tool.yaml"
     manifest.write_text(manifest.read_text().replace("1.0.0", "2.5.0"))
     for number in range(MAX_VERSIONS + 3):
@@ -120,7 +131,9 @@ def test_a_tool_that_was_deleted_by_hand_is_restored(cli, project: Project, gree
     assert not (project.home / "versions" / "greet").exists()
 
 
-def test_nothing_is_restored_over_links_or_what_cannot_be_kept(cli, project: Project, greet: Path) -> None:
+def test_nothing_is_restored_over_links_or_what_cannot_be_kept(
+    cli, project: Project, greet: Path
+) -> None:
     (greet / "greet.sh").write_text("echo two\n")
     (greet / "large.bin").touch()
     os.truncate(greet / "large.bin", MAX_BYTES)
@@ -141,7 +154,9 @@ def test_nothing_is_restored_over_links_or_what_cannot_be_kept(cli, project: Pro
 
 @pytest.mark.parametrize("damage", [b"", b"no archive", b"\x1f\x8b\x08\0"])
 def test_a_damaged_version_is_a_sentence(cli, project: Project, greet: Path, damage: bytes) -> None:
-    kept = max((project.home / "versions" / "greet").iterdir(), key=lambda file: file.stat().st_mtime_ns)
+    kept = max(
+        (project.home / "versions" / "greet").iterdir(), key=lambda file: file.stat().st_mtime_ns
+    )
     (greet / "greet.sh").write_text("echo two\n")
     kept.write_bytes(damage)
     for command in ("diff", "restore"):
@@ -159,7 +174,9 @@ def test_there_is_no_other_version(cli) -> None:
     assert done.err.startswith("forge: there is no other version of 'greet'\n")
 
 
-NAMES = st.from_regex(r"[a-zé_.-]{1,8}", fullmatch=True).filter(lambda name: name not in (".", ".."))
+NAMES = st.from_regex(r"[a-zé_.-]{1,8}", fullmatch=True).filter(
+    lambda name: name not in (".", "..")
+)
 FILES = st.dictionaries(
     st.builds("{}/{}".format, st.sampled_from(["a1", "b1", "c1/d1"]), NAMES),
     st.builds(Content, st.binary(max_size=200), st.booleans()),
@@ -169,7 +186,9 @@ FILES = st.dictionaries(
 
 @settings(deadline=None, max_examples=40)
 @given(before=FILES, after=FILES)
-def test_any_content_survives_being_kept_and_written(before: dict[str, Content], after: dict[str, Content]) -> None:
+def test_any_content_survives_being_kept_and_written(
+    before: dict[str, Content], after: dict[str, Content]
+) -> None:
     read: Callable[[Path], dict[str, Content]] = lambda folder: read_contents(  # noqa: E731
         folder, [str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()]
     )
@@ -179,4 +198,6 @@ def test_any_content_survives_being_kept_and_written(before: dict[str, Content],
         assert read(folder) == before == unpack(pack(before))
         write_contents(folder, unpack(pack(after)), before)
         assert read(folder) == after
-        assert not [path for path in folder.rglob("*") if path.is_dir() and not list(path.iterdir())]
+        assert not [
+            path for path in folder.rglob("*") if path.is_dir() and not list(path.iterdir())
+        ]

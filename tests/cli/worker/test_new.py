@@ -18,22 +18,44 @@ def test_without_a_terminal_the_defaults_make_a_sound_worker(cli, project) -> No
         "  forge worker check helper.yaml   say whether it is sound, after a change\n"
     )
     made = load_worker(project.folder / "helper.yaml")
-    assert (made.name, list(made.config.toolsets), made.config.model) == ("helper", ["filesystem"], None)
+    assert (made.name, list(made.config.toolsets), made.config.model) == (
+        "helper",
+        ["filesystem"],
+        None,
+    )
     assert sum(line.startswith("#") for line in project.read("helper.yaml").splitlines()) >= 3
     assert cli("worker", "check", "helper.yaml").code == 0
-    assert cli("approve", "helper.yaml", "write_file", "path=a", "content=b").out.startswith("ask: ")
+    assert cli("approve", "helper.yaml", "write_file", "path=a", "content=b").out.startswith(
+        "ask: "
+    )
 
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("approval", "write", "command"),
-    [("ask", "ask", "ask"), ("preApproved", "preApproved", "ask"), ("blocked", "refused", "blocked")],
+    [
+        ("ask", "ask", "ask"),
+        ("preApproved", "preApproved", "ask"),
+        ("blocked", "refused", "blocked"),
+    ],
 )
 def test_how_careful_it_is(cli, project: Project, approval: str, write: str, command: str) -> None:
     project.write("s.yaml", "turns: [{text: Done.}]\n")
-    cli("worker", "new", "w", "--toolsets", "filesystem,shell,plan", "--approval", approval, "--model", "script:s.yaml")
+    cli(
+        "worker",
+        "new",
+        "w",
+        "--toolsets",
+        "filesystem,shell,plan",
+        "--approval",
+        approval,
+        "--model",
+        "script:s.yaml",
+    )
     assert cli("worker", "check", "w.yaml").code == 0
-    assert cli("approve", "w.yaml", "write_file", "path=a", "content=b").out.startswith(f"{write}: ")
+    assert cli("approve", "w.yaml", "write_file", "path=a", "content=b").out.startswith(
+        f"{write}: "
+    )
     assert cli("approve", "w.yaml", "shell", "command=make all").out.startswith(f"{command}: ")
     assert cli("approve", "w.yaml", "shell", "command=git push").out.startswith("blocked: ")
 
@@ -50,7 +72,9 @@ def test_how_careful_it_is(cli, project: Project, approval: str, write: str, com
     ],
 )
 def test_instructions_arrive_as_they_were_said(cli, project, instructions: str) -> None:
-    assert cli("worker", "new", "null", "--instructions", instructions, "--toolsets", "none").code == 0
+    assert (
+        cli("worker", "new", "null", "--instructions", instructions, "--toolsets", "none").code == 0
+    )
     made = load_worker(project.folder / "null.yaml")
     assert (made.name, made.instructions, made.config.toolsets) == ("null", instructions, {})
 
@@ -63,12 +87,17 @@ def test_instructions_arrive_as_they_were_said(cli, project, instructions: str) 
         (["w", "--toolsets", "shel"], "there is no toolset 'shel'\n  did you mean 'shell'?"),
         (["w", "--toolsets", "custom"], "the toolset 'custom' needs settings"),
         (["w", "--model", "two words"], "'two words' is not a model"),
-        (["w", "--model", "antropic:x"], "there is no model provider 'antropic'\n  did you mean 'anthropic'?"),
+        (
+            ["w", "--model", "antropic:x"],
+            "there is no model provider 'antropic'\n  did you mean 'anthropic'?",
+        ),
         (["w", "--approval", "some"], "some"),
         (["there"], "there.yaml is there already, and is left as it is"),
     ],
 )
-def test_what_cannot_be_made_is_exit_2_and_changes_nothing(cli, project, argv: list[str], sentence: str) -> None:
+def test_what_cannot_be_made_is_exit_2_and_changes_nothing(
+    cli, project, argv: list[str], sentence: str
+) -> None:
     project.write("there.yaml", "kept")
     done = cli("worker", "new", *argv)
     assert (done.code, done.out) == (2, "")
@@ -81,7 +110,10 @@ def test_what_cannot_be_made_is_exit_2_and_changes_nothing(cli, project, argv: l
 def test_four_questions_on_a_terminal(project, terminal) -> None:
     screen = terminal("worker", "new", "tidy")
     for question, answer in [
-        ("What is it for? A sentence or two, as you would tell a colleague.\r\n> ", "You tidy up. Ask me first."),
+        (
+            "What is it for? A sentence or two, as you would tell a colleague.\r\n> ",
+            "You tidy up. Ask me first.",
+        ),
         ("\r\n  executables, filesystem, memory, plan, shell", "filesystem shel"),
         ("there is no toolset 'shel'\r\n  did you mean 'shell'?\r\n", ""),
         ("\r\n  executables, filesystem, memory, plan, shell", "filesystem, shell"),

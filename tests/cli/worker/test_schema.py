@@ -56,7 +56,9 @@ def test_the_workers_of_this_repository_fit(workers: Draft202012Validator, path:
     ],
 )
 def test_what_forge_takes(workers: Draft202012Validator, more: str) -> None:
-    assert [error.message for error in workers.iter_errors({"name": "w", **yaml.safe_load(more)})] == []
+    assert [
+        error.message for error in workers.iter_errors({"name": "w", **yaml.safe_load(more)})
+    ] == []
 
 
 @pytest.mark.parametrize(
@@ -99,9 +101,19 @@ def test_the_config(project: Project) -> None:
     Draft202012Validator.check_schema(schema)
     validator = Draft202012Validator(schema)
     rules = {"rules": [{"pattern": "git push", "approval": "blocked"}]}
-    good = {"model": "a:b", "policy": {"shell": rules}, "models": {"openai:x": {"context": 5}}, "aliases": {"a": "b:c"}}
+    good = {
+        "model": "a:b",
+        "policy": {"shell": rules},
+        "models": {"openai:x": {"context": 5}},
+        "aliases": {"a": "b:c"},
+    }
     assert [error.message for error in validator.iter_errors(good)] == []
-    for bad in ({"polcy": {}}, {"policy": {"shel": rules}}, {"policy": {"shell": {"rule": []}}}, {"titles": "no"}):
+    for bad in (
+        {"polcy": {}},
+        {"policy": {"shel": rules}},
+        {"policy": {"shell": {"rule": []}}},
+        {"titles": "no"},
+    ):
         assert not validator.is_valid(bad)
 
 
@@ -126,16 +138,27 @@ def forge_toolsets():
 
 
 @pytest.mark.long
-def test_plugins_have_their_sections_and_broken_ones_take_anything(project: Project, install) -> None:
+def test_plugins_have_their_sections_and_broken_ones_take_anything(
+    project: Project, install
+) -> None:
     site = install("forge-tools-ledger", "ledger_tools", PLUGIN, "ledger = ledger_tools")
-    install("forge-tools-broken", "broken_tools", "raise RuntimeError('no library')", "broken = broken_tools")
+    install(
+        "forge-tools-broken",
+        "broken_tools",
+        "raise RuntimeError('no library')",
+        "broken = broken_tools",
+    )
     env = {"PYTHONPATH": str(site), "FORGE_LOAD_PLUGINS": "forge-tools-ledger,forge-tools-broken"}
     for _ in ("found out", "cached"):
         done = project.forge("worker", "schema", env=env)
         assert done.returncode == 0
-        assert "warning: the plugin 'broken' of forge-tools-broken 1.2 cannot be loaded" in done.stderr
+        assert (
+            "warning: the plugin 'broken' of forge-tools-broken 1.2 cannot be loaded" in done.stderr
+        )
         validator = Draft202012Validator(json.loads(done.stdout))
-        assert validator.is_valid({"name": "w", "toolsets": {"ledger": {"account": "a"}, "broken": {"x": 1}}})
+        assert validator.is_valid(
+            {"name": "w", "toolsets": {"ledger": {"account": "a"}, "broken": {"x": 1}}}
+        )
         assert not validator.is_valid({"name": "w", "toolsets": {"ledger": {"acount": "a"}}})
         assert not validator.is_valid({"name": "w", "toolsets": {"ledger": None}})
 
@@ -174,7 +197,9 @@ def test_inside_the_home_it_is_named_relative_to_the_worker(
     assert first == f"# yaml-language-server: $schema={named.replace('/...', str(user.resolve()))}"
 
 
-def test_a_home_that_cannot_be_written_costs_a_new_worker_nothing_else(cli, project: Project) -> None:
+def test_a_home_that_cannot_be_written_costs_a_new_worker_nothing_else(
+    cli, project: Project
+) -> None:
     project.home.mkdir(exist_ok=True)
     (project.home / "schemas").write_text("a file is in the way")
     assert cli("worker", "new", "helper").code == 0

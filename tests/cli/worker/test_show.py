@@ -79,9 +79,15 @@ def test_the_users_own_settings_count(cli, workers) -> None:
     config = "model: script:mine.yaml\napproval: {mode: auto_deny}\nlimits: {max_turns: 3, max_cost: 2}\n"
     (workers.home / "config.yaml").write_text(config)
     found = json.loads(cli("worker", "show", "workers/leaf.yaml", "--json").out)
-    assert (found["model"], found["approvalMode"], found["approvalMode"]) == ("script:mine.yaml", *["auto_deny"] * 2)
+    assert (found["model"], found["approvalMode"], found["approvalMode"]) == (
+        "script:mine.yaml",
+        *["auto_deny"] * 2,
+    )
     assert found["limits"] == {"maxTurns": 3, "maxCost": 2}
-    assert json.loads(cli("worker", "show", "boss.yaml", "--json").out)["model"] == "script:nowhere.yaml"
+    assert (
+        json.loads(cli("worker", "show", "boss.yaml", "--json").out)["model"]
+        == "script:nowhere.yaml"
+    )
 
 
 def test_the_environment_names_a_model_too(cli, workers, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,7 +106,9 @@ def test_the_policy_with_its_places(cli, workers) -> None:
         "helper": ("preApproved", "boss.yaml:18:32"),
         "leaf": ("blocked", "boss.yaml:18:51"),
     }
-    rules = [(rule["reason"], rule["verdict"], rule["rule"], rule["where"]) for rule in found["rules"]]
+    rules = [
+        (rule["reason"], rule["verdict"], rule["rule"], rule["where"]) for rule in found["rules"]
+    ]
     assert rules == [
         ("git status", "preApproved", "toolsets.shell.rules[0]", "boss.yaml:14:9"),
         ("git push (for people)", "blocked", "toolsets.shell.rules[1]", "boss.yaml:15:9"),
@@ -123,7 +131,9 @@ def test_your_own_rules_are_part_of_the_policy(cli, workers) -> None:
     rules = "policy: {shell: {rules: [{pattern: sudo, approval: blocked}]}}\n"
     (workers.home / "config.yaml").write_text(rules)
     found = json.loads(cli("worker", "show", "boss.yaml", "--policy", "--json").out)
-    assert ("sudo", "policy.shell.rules[0]") in [(rule["reason"], rule["rule"]) for rule in found["rules"]]
+    assert ("sudo", "policy.shell.rules[0]") in [
+        (rule["reason"], rule["rule"]) for rule in found["rules"]
+    ]
 
 
 def test_the_tree_with_what_each_could_do(cli, workers, unconfined_rules: str) -> None:
@@ -169,7 +179,10 @@ def test_the_tree_for_people(cli, workers) -> None:
 
 def test_a_tree_that_is_too_deep_says_so(cli, project) -> None:
     for number in range(7):
-        project.write(f"w{number}.yaml", f"name: w{number}\ntoolsets: {{workers: {{allowed: [w{number + 1}]}}}}\n")
+        project.write(
+            f"w{number}.yaml",
+            f"name: w{number}\ntoolsets: {{workers: {{allowed: [w{number + 1}]}}}}\n",
+        )
     project.write("w7.yaml", "name: w7\n")
     out = cli("worker", "show", "w0.yaml", "--tree").out
     assert "refused: it would be 6 workers deep, and 5 is the most" in out
@@ -179,21 +192,28 @@ def test_a_tree_that_is_too_deep_says_so(cli, project) -> None:
 def test_only_what_is_offered_is_in_the_tree(cli, project) -> None:
     project.write("a.yaml", "name: a\n")
     project.write("b.yaml", "name: b\n")
-    project.write("boss.yaml", "name: boss\ntoolsets: {workers: {allowed: [a, b], tools: [b], prefix: call}}\n")
+    project.write(
+        "boss.yaml",
+        "name: boss\ntoolsets: {workers: {allowed: [a, b], tools: [b], prefix: call}}\n",
+    )
     found = json.loads(cli("worker", "show", "boss.yaml", "--tree", "--json").out)
     assert [called["name"] for called in found["workers"]] == ["b"]
     assert found["tools"] == {"call_b": "ask"}
 
 
 @pytest.mark.few(1)
-@pytest.mark.parametrize("more", ["", ", shell: {}", ", shell: {}, custom: {module: ./tools.py, tools: [look]}"])
+@pytest.mark.parametrize(
+    "more", ["", ", shell: {}", ", shell: {}, custom: {module: ./tools.py, tools: [look]}"]
+)
 def test_the_prompt_is_the_one_that_the_model_gets(cli, project, more: str) -> None:
     project.write("../.git/HEAD", "ref: refs/heads/around\n")
     project.write("tools.py", 'def look(n: int) -> int:\n    """Look."""\n    return n\n')
     project.write("AGENTS.md", "Use tabs.\n")
     project.write("script.yaml", "turns: [{text: '{}'}]\n")
     schema = "output_schema: {type: object}\nagents_md: true\nmodel: script:script.yaml\n"
-    project.write("worker.yaml", f"name: w\ninstructions: You work.\n{schema}toolsets: {{plan: {{}}{more}}}\n")
+    project.write(
+        "worker.yaml", f"name: w\ninstructions: You work.\n{schema}toolsets: {{plan: {{}}{more}}}\n"
+    )
     out = cli("worker", "show", "worker.yaml", "--prompt").out
     assert out.startswith("You work.\n\n")
     assert "Use tabs." in out

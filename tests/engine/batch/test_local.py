@@ -71,15 +71,23 @@ async def test_items_share_what_was_loaded_and_have_toolsets_of_their_own(
     ends = []
     with project.environment(), anyio.fail_after(60):
         for key in "abc":
-            ends.append(await performer(BatchItem(key, "go", f"item-{key}", str(project.folder)), InterruptSignal()))
+            ends.append(
+                await performer(
+                    BatchItem(key, "go", f"item-{key}", str(project.folder)), InterruptSignal()
+                )
+            )
             (project.home / "config.yaml").write_text("unknown: key\n")  # for the next batch
     assert [end.result["response"] for end in ends] == ["1 of this session"] * 3, ends
     assert project.read("imported.txt") == "once "
 
 
-async def test_the_script_of_a_model_is_looked_for_in_the_folder_of_each_item(project: Project) -> None:
+async def test_the_script_of_a_model_is_looked_for_in_the_folder_of_each_item(
+    project: Project,
+) -> None:
     project.write("worker.yaml", "name: w\n")
-    performer = ItemPerformer(RunOptions(worker=str(project.folder / "worker.yaml"), model="script:own.yaml"))
+    performer = ItemPerformer(
+        RunOptions(worker=str(project.folder / "worker.yaml"), model="script:own.yaml")
+    )
     answers = []
     with project.environment(), anyio.fail_after(60):
         for key in "aba":
@@ -108,8 +116,12 @@ async def test_a_call_waits_until_its_approval_is_on_the_disk(
     performer = ItemPerformer(RunOptions(worker=str(project.folder / "worker.yaml")))
     monkeypatch.chdir(project.folder)
     with project.environment(), anyio.fail_after(60):
-        end = await performer(BatchItem("a", "go", "item-a", str(project.folder)), InterruptSignal())
-    assert (end.result["status"], synced) == ("completed", [(False, False), (False, True)]), "the call, and the end"
+        end = await performer(
+            BatchItem("a", "go", "item-a", str(project.folder)), InterruptSignal()
+        )
+    assert (end.result["status"], synced) == ("completed", [(False, False), (False, True)]), (
+        "the call, and the end"
+    )
 
 
 async def test_every_request_of_an_item_goes_out_at_the_pace_of_its_batch(project: Project) -> None:
@@ -124,14 +136,20 @@ async def test_every_request_of_an_item_goes_out_at_the_pace_of_its_batch(projec
 
     project.write("worker.yaml", "name: w\nmodel: script:script.yaml\ntoolsets: {filesystem: {}}\n")
     project.write("script.yaml", "turns: [{calls: [{tool: list_files}]}, {text: done}]")
-    performer = ItemPerformer(RunOptions(worker=str(project.folder / "worker.yaml")), pace=Counted(4))
+    performer = ItemPerformer(
+        RunOptions(worker=str(project.folder / "worker.yaml")), pace=Counted(4)
+    )
     with project.environment(), anyio.fail_after(60):
-        end = await performer(BatchItem("a", "go", "item-a", str(project.folder)), InterruptSignal())
+        end = await performer(
+            BatchItem("a", "go", "item-a", str(project.folder)), InterruptSignal()
+        )
     assert (end.result["status"], taken) == ("completed", [1, 4])
 
 
 @pytest.mark.parametrize("left", ["", '{"v": 1, "seq"'], ids=["nothing", "half a line"])
-async def test_a_log_that_a_killed_batch_has_just_made_is_begun_anew(project: Project, left: str) -> None:
+async def test_a_log_that_a_killed_batch_has_just_made_is_begun_anew(
+    project: Project, left: str
+) -> None:
     project.write("worker.yaml", "name: w\nmodel: script:s.yaml\n")
     project.write("s.yaml", "turns: [{text: done}]")
     performer = ItemPerformer(RunOptions(worker=str(project.folder / "worker.yaml")))
@@ -140,6 +158,8 @@ async def test_a_log_that_a_killed_batch_has_just_made_is_begun_anew(project: Pr
     log.write_text(left)
     log.with_name(".item-a.jsonl.lock").write_text("999999999")
     with project.environment(), anyio.fail_after(60):
-        end = await performer(BatchItem("a", "go", "item-a", str(project.folder)), InterruptSignal())
+        end = await performer(
+            BatchItem("a", "go", "item-a", str(project.folder)), InterruptSignal()
+        )
     assert (end.result["status"], end.result["response"]) == ("completed", "done")
     assert broken_link(read_session(log)) is None

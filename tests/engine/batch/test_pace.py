@@ -132,7 +132,9 @@ async def test_others_wait_as_well_for_a_provider_that_one_has_given_up() -> Non
     current_pace.set(pace)
     with pytest.raises(ModelError, match=r"busy \(tried 5 times\)"):
         async with pace.request():
-            await Retry("m", lambda *_: None, str).wait(5, ProviderFailure("busy", wait=60, busy=True))
+            await Retry("m", lambda *_: None, str).wait(
+                5, ProviderFailure("busy", wait=60, busy=True)
+            )
     assert 50 < pace.pause <= 60
 
 

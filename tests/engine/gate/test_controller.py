@@ -81,7 +81,9 @@ SESSION = ApprovalDecision(True, remember="session")
         ({"approved": True, "remeber": "session"}, None),
     ],
 )
-def test_a_callback_answers_with_a_decision_a_bool_or_a_dict(answer: Any, decision: ApprovalDecision | None) -> None:
+def test_a_callback_answers_with_a_decision_a_bool_or_a_dict(
+    answer: Any, decision: ApprovalDecision | None
+) -> None:
     controller = ApprovalController(approval_callback=callback(answer))
     found = anyio.run(controller.request_approval, REQUEST)
     if decision is None:

@@ -27,7 +27,9 @@ toolsets: {custom: {module: ./tools.py, tools: [boom], approval: {default: preAp
 def failing(project: Project) -> Project:
     project.write("tools.py", TOOLS)
     project.write("worker.yaml", WORKER)
-    project.write("s.yaml", "turns: [{calls: [{tool: boom, input: {how: x}}]}, {text: 'It said: {result}'}]")
+    project.write(
+        "s.yaml", "turns: [{calls: [{tool: boom, input: {how: x}}]}, {text: 'It said: {result}'}]"
+    )
     return project
 
 
@@ -40,5 +42,7 @@ def test_the_result_has_the_line_and_debug_the_traceback(failing: Project) -> No
     assert debug.stdout == said
     assert debug.stderr.startswith("Traceback (most recent call last):\n")
     assert 'tools.py", line 7, in boom\n    return helper(how)\n' in debug.stderr
-    assert debug.stderr.endswith("json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)\n")
+    assert debug.stderr.endswith(
+        "json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)\n"
+    )
     assert "forge_cli" not in debug.stderr

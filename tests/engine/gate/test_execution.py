@@ -79,7 +79,9 @@ async def test_a_tool_that_swallows_an_interrupt_is_abandoned(gate: OpenGate) ->
     await bounds.ABANDONED[0]
 
 
-async def test_a_check_that_never_answers_asks_and_holds_nothing(gate: OpenGate, monkeypatch) -> None:
+async def test_a_check_that_never_answers_asks_and_holds_nothing(
+    gate: OpenGate, monkeypatch
+) -> None:
     """Neither the event loop nor the process waits for code that is not async."""
     monkeypatch.setattr(bounds, "CALL_LIMIT", 0.05)
     over = threading.Event()
@@ -101,7 +103,9 @@ async def test_a_check_that_never_answers_asks_and_holds_nothing(gate: OpenGate,
             over.set()
 
 
-async def test_the_usual_limit_is_for_tools_that_say_nothing(gate: OpenGate, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_usual_limit_is_for_tools_that_say_nothing(
+    gate: OpenGate, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(steps, "TIME_LIMIT", 0.02)
 
     async def act() -> None:

@@ -24,7 +24,9 @@ from tests.engine.conftest import Gate, OpenGate, Recorded
 
 pytestmark = pytest.mark.anyio
 
-EVERY_CALL = GrantRule(("toolsets", "box", "approval", "tools", "act"), "preApproved", "every call of act")
+EVERY_CALL = GrantRule(
+    ("toolsets", "box", "approval", "tools", "act"), "preApproved", "every call of act"
+)
 HOST = GrantRule(("hosts", "-"), "example.org", "pages of example.org", user_at=("hosts", "-"))
 WORKER = """
 name: coder
@@ -55,7 +57,9 @@ def choosing(*numbers: int | None) -> Any:
     async def answer(request: ApprovalRequest) -> ApprovalDecision:
         assert waiting, f"asked once more than expected: {request.args}"
         number = waiting.pop(0)
-        return ApprovalDecision(False) if number is None else granted((request.offers or ())[number])
+        return (
+            ApprovalDecision(False) if number is None else granted((request.offers or ())[number])
+        )
 
     return answer
 
@@ -124,8 +128,12 @@ async def test_a_silent_tool_may_be_allowed_as_the_worker_could(gate: OpenGate) 
     assert act.executed == [{"text": "a"}, {"text": "b"}]
 
 
-@pytest.mark.parametrize("yes", [{"approved": True, "remember": "session"}, granted(THIS_CALL)], ids=["dict", "offer"])
-async def test_a_program_that_remembers_a_yes_remembers_the_very_call(gate: OpenGate, yes: Any) -> None:
+@pytest.mark.parametrize(
+    "yes", [{"approved": True, "remember": "session"}, granted(THIS_CALL)], ids=["dict", "offer"]
+)
+async def test_a_program_that_remembers_a_yes_remembers_the_very_call(
+    gate: OpenGate, yes: Any
+) -> None:
     act = Recorded()
     opened = gate(act.tool, answers=[yes, False], policy=policy())
     for text in "aab":
@@ -137,7 +145,11 @@ async def test_a_program_that_remembers_a_yes_remembers_the_very_call(gate: Open
 async def test_what_was_given_is_in_the_log_as_text_and_as_data(gate: OpenGate) -> None:
     opened = gate(Recorded().tool, answers=choosing(1), policy=policy())
     await opened("act", text="a")
-    rule = {"at": ["toolsets", "box", "approval", "tools", "act"], "says": "preApproved", "title": "every call of act"}
+    rule = {
+        "at": ["toolsets", "box", "approval", "tools", "act"],
+        "says": "preApproved",
+        "title": "every call of act",
+    }
     decided, response, required = (
         next(event for event in opened.events if isinstance(event, kind)).payload()
         for kind in (ApprovalDecided, ApprovalResponse, ApprovalRequired)
@@ -152,7 +164,9 @@ async def test_what_was_given_is_in_the_log_as_text_and_as_data(gate: OpenGate) 
         assert type(event).read(event.payload()) == event
 
 
-async def test_a_default_of_the_worker_may_be_lifted_and_its_explicit_ask_may_not(gate: OpenGate) -> None:
+async def test_a_default_of_the_worker_may_be_lifted_and_its_explicit_ask_may_not(
+    gate: OpenGate,
+) -> None:
     for said, offered in (
         ({"default": "ask"}, 2),
         ({"tools": {"act": "ask"}}, 1),
@@ -179,14 +193,19 @@ async def test_a_tool_offers_rules_of_its_own_section(gate: OpenGate) -> None:
     assert (await opened("act", text="example.org")).ok
     assert not (await opened("act", text="example.com")).ok
     rule = (opened.asked[0].offers or ())[1].rules[0]
-    assert (rule.at, rule.user_at) == (("toolsets", "box", "hosts", "-"), ("policy", "box", "hosts", "-"))
+    assert (rule.at, rule.user_at) == (
+        ("toolsets", "box", "hosts", "-"),
+        ("policy", "box", "hosts", "-"),
+    )
     assert str(rule) == "toolsets.box.hosts: [example.org]"
 
 
 @pytest.mark.parametrize("needs", [[[]], [[HOST], []]])
 async def test_a_need_without_a_rule_offers_nothing(gate: OpenGate, needs: Any) -> None:
     verdict = Verdict(Approval.ASK, "it asks", grants=needs)
-    opened = gate(Recorded(needs_approval=lambda args: verdict).tool, answers=[False], policy=policy())
+    opened = gate(
+        Recorded(needs_approval=lambda args: verdict).tool, answers=[False], policy=policy()
+    )
     await opened("act", text="a")
     assert opened.asked[0].offers == (THIS_CALL,)
 
@@ -211,13 +230,19 @@ async def test_a_grant_is_bound_to_the_content_of_the_tool(gate: OpenGate) -> No
 
 async def test_only_what_was_offered_is_remembered(gate: OpenGate) -> None:
     everything = GrantOffer("everything", (replace(EVERY_CALL, key="k"),))
-    opened = gate(Recorded(needs_approval=True).tool, answers=[granted(everything), False], policy=policy())
+    opened = gate(
+        Recorded(needs_approval=True).tool, answers=[granted(everything), False], policy=policy()
+    )
     assert (await opened("act", text="a")).ok
-    assert next(event for event in opened.events if isinstance(event, ApprovalDecided)).grant is None
+    assert (
+        next(event for event in opened.events if isinstance(event, ApprovalDecided)).grant is None
+    )
     assert not (await opened("act", text="a")).ok
 
 
-async def test_calls_that_wait_for_the_prompt_are_covered_by_what_was_given_there(gate: OpenGate) -> None:
+async def test_calls_that_wait_for_the_prompt_are_covered_by_what_was_given_there(
+    gate: OpenGate,
+) -> None:
     opened = gate(Recorded().tool, answers=choosing(1), policy=policy())
     with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
@@ -250,9 +275,17 @@ async def test_a_rule_that_was_written_keeps_what_was_given_before(gate: OpenGat
 
 
 def test_commands_that_begin_alike(coder: Project) -> None:
-    made = [shell("ls -l | tail -1"), shell("tail -2 a.txt"), shell("ls; ls -a"), shell("wc -l a.txt")]
+    made = [
+        shell("ls -l | tail -1"),
+        shell("tail -2 a.txt"),
+        shell("ls; ls -a"),
+        shell("wc -l a.txt"),
+    ]
     seen = run(coder, *made, choose=[1, None])
-    assert texts(seen.asked[0]) == ["this exact call", "commands that begin with ls and commands that begin with tail"]
+    assert texts(seen.asked[0]) == [
+        "this exact call",
+        "commands that begin with ls and commands that begin with tail",
+    ]
     assert seen.statuses == ["success", "success", "success", "denied"]
     memory = [event for event in seen.of(ApprovalDecided) if event.by == "memory"]
     assert [str(rule) for event in memory for rule in (event.grant or THIS_CALL).rules] == [
@@ -272,31 +305,86 @@ FORMS = {
     "git -C sub checkout -b x": "git -C sub checkout -b",
 }
 DISCARDING = [
-    *("git checkout -- a.txt", "git checkout a.txt", "git checkout .", "git checkout -f x", "git checkout -B x"),
-    *("git checkout -b x -f", "git checkout HEAD a.txt", "git restore a.txt", "git reset --hard", "git clean -fd"),
-    *("git rebase main", "git stash pop", "git stash drop", "git stash clear", "git switch -C x", "git switch -f x"),
-    *("git switch -c x --discard-changes", "git switch --discard-changes x", "git branch -D x", "git branch -f x y"),
-    *("git branch -m x y", "git pull --rebase", "git pull origin +x:x", "git commit --amend -m x", "git tag -f x"),
-    *("git push --force", "git push origin +main", "git push origin :x", "git push --mirror", "git push -d o x"),
-    *("git -C sub checkout .", "git -C sub checkout -b x -f", "git -C sub reset --hard", "git -c alias.x=reset x"),
-    *("env A=1 git checkout -f x", "git checkout -b x; git checkout .", "git stash && git stash drop"),
+    *(
+        "git checkout -- a.txt",
+        "git checkout a.txt",
+        "git checkout .",
+        "git checkout -f x",
+        "git checkout -B x",
+    ),
+    *(
+        "git checkout -b x -f",
+        "git checkout HEAD a.txt",
+        "git restore a.txt",
+        "git reset --hard",
+        "git clean -fd",
+    ),
+    *(
+        "git rebase main",
+        "git stash pop",
+        "git stash drop",
+        "git stash clear",
+        "git switch -C x",
+        "git switch -f x",
+    ),
+    *(
+        "git switch -c x --discard-changes",
+        "git switch --discard-changes x",
+        "git branch -D x",
+        "git branch -f x y",
+    ),
+    *(
+        "git branch -m x y",
+        "git pull --rebase",
+        "git pull origin +x:x",
+        "git commit --amend -m x",
+        "git tag -f x",
+    ),
+    *(
+        "git push --force",
+        "git push origin +main",
+        "git push origin :x",
+        "git push --mirror",
+        "git push -d o x",
+    ),
+    *(
+        "git -C sub checkout .",
+        "git -C sub checkout -b x -f",
+        "git -C sub reset --hard",
+        "git -c alias.x=reset x",
+    ),
+    *(
+        "env A=1 git checkout -f x",
+        "git checkout -b x; git checkout .",
+        "git stash && git stash drop",
+    ),
 ]
 
 
 @pytest.mark.parametrize("line", FORMS)
-def test_for_git_the_form_is_offered_and_what_discards_asks_each_time(coder: Project, line: str) -> None:
+def test_for_git_the_form_is_offered_and_what_discards_asks_each_time(
+    coder: Project, line: str
+) -> None:
     (coder.folder / "sub").mkdir()
     (coder.folder / "worker.yaml").write_text("name: coder\ntoolsets: {shell: {try: off}}\n")
     seen = run(coder, shell(line), *map(shell, DISCARDING), choose=[1, *[None] * len(DISCARDING)])
     first, *others = map(texts, seen.asked)
     stash = FORMS[line] == "git stash push"
-    more = "or with git stash and no subcommand" if stash else "but for forms that discard or rewrite"
+    more = (
+        "or with git stash and no subcommand" if stash else "but for forms that discard or rewrite"
+    )
     assert first[:2] == ["this exact call", f"commands that begin with {FORMS[line]}, {more}"]
     assert others == [["this exact call"]] * len(DISCARDING)
 
 
 def test_what_is_blocked_or_asks_by_a_rule_stays_so(coder: Project) -> None:
-    made = [shell("git status"), shell("git push"), shell("git tag x"), shell("git status; git push"), shell("git $x")]
+    made = [
+        shell("git status"),
+        shell("git push"),
+        shell("git tag x"),
+        shell("git status; git push"),
+        shell("git $x"),
+    ]
     seen = run(coder, *made, choose=[1, None, None, None])
     assert [texts(request) for request in seen.asked] == [
         ["this exact call", "commands that begin with git status"],
@@ -306,7 +394,13 @@ def test_what_is_blocked_or_asks_by_a_rule_stays_so(coder: Project) -> None:
 
 
 def test_a_command_that_names_what_is_protected_asks(coder: Project) -> None:
-    made = [shell("ls a.txt"), shell("ls .git/config"), shell("ls --x=.env"), shell("ls .e*"), shell("ls worker.yaml")]
+    made = [
+        shell("ls a.txt"),
+        shell("ls .git/config"),
+        shell("ls --x=.env"),
+        shell("ls .e*"),
+        shell("ls worker.yaml"),
+    ]
     seen = run(coder, *made, choose=[1, None, None, None, None])
     assert [texts(request) for request in seen.asked[1:]] == [["this exact call"]] * 4
 
@@ -314,7 +408,12 @@ def test_a_command_that_names_what_is_protected_asks(coder: Project) -> None:
 def test_a_command_that_names_the_files_of_the_worker_asks(coder: Project) -> None:
     (coder.folder / "worker.yaml").rename(coder.folder / "mine.yaml")
     (coder.folder / "linked").symlink_to("mine.yaml")
-    made = [shell("ls a.txt"), shell("ls mine.yaml"), shell("ls ./linked"), shell("ls .git/../mine.yaml")]
+    made = [
+        shell("ls a.txt"),
+        shell("ls mine.yaml"),
+        shell("ls ./linked"),
+        shell("ls .git/../mine.yaml"),
+    ]
     seen = run(coder, *made, choose=[1, None, None, None], worker="mine.yaml")
     assert [texts(request) for request in seen.asked[1:]] == [["this exact call"]] * 3
 
@@ -325,12 +424,20 @@ def test_other_folders_and_input_of_running_commands_ask(coder: Project) -> None
     typed = call("write_stdin", session_id=1, chars="ls\n")
     started = call("exec_command", command="bash", yield_time_ms=250)
     seen = run(coder, shell("ls"), elsewhere, started, typed, choose=[1, None, 0, None])
-    assert [texts(request) for request in seen.asked[1:]] == [["this exact call"], ["this exact call"], []]
+    assert [texts(request) for request in seen.asked[1:]] == [
+        ["this exact call"],
+        ["this exact call"],
+        [],
+    ]
 
 
 def test_edits_in_a_zone_whichever_tool_makes_them(coder: Project) -> None:
     patch = call("apply_patch", input=PATCH.format("two"))
-    made = [patch, write("/code/b.txt"), call("apply_patch", input=PATCH.replace("-one", "-two").format("three"))]
+    made = [
+        patch,
+        write("/code/b.txt"),
+        call("apply_patch", input=PATCH.replace("-one", "-two").format("three")),
+    ]
     seen = run(coder, *made, write("/other/c.txt"), choose=[0, None])
     assert texts(seen.asked[0]) == ["edits in zone code"], "the patch itself is good for once"
     assert texts(seen.asked[1]) == ["this exact call", "edits in zone other"]
@@ -341,13 +448,20 @@ def test_edits_in_a_zone_whichever_tool_makes_them(coder: Project) -> None:
 def test_deletions_are_another_rule(coder: Project) -> None:
     delete = call("delete_file", path="/code/a.txt")
     move = "*** Begin Patch\n*** Update File: /code/a.txt\n*** Move to: /code/c.txt\n-one\n+two\n*** End Patch"
-    seen = run(coder, write("/code/b.txt"), delete, call("apply_patch", input=move), choose=[1, None, None])
+    seen = run(
+        coder, write("/code/b.txt"), delete, call("apply_patch", input=move), choose=[1, None, None]
+    )
     assert texts(seen.asked[1]) == ["this exact call", "deletions in zone code"]
     assert texts(seen.asked[2]) == ["deletions in zone code"], "edits are allowed already"
 
 
 def test_protected_names_always_ask_and_blocked_zones_stay_blocked(coder: Project) -> None:
-    made = [write("/code/b.txt"), write("/code/.env"), write("/code/worker.yaml"), write("/closed/x")]
+    made = [
+        write("/code/b.txt"),
+        write("/code/.env"),
+        write("/code/worker.yaml"),
+        write("/closed/x"),
+    ]
     seen = run(coder, *made, choose=[1, None, None])
     assert [texts(request) for request in seen.asked[1:]] == [["this exact call"]] * 2
     assert seen.statuses == ["success", "denied", "denied", "blocked"]
@@ -366,12 +480,23 @@ def test_what_a_grant_would_have_covered_so_far_is_counted(coder: Project) -> No
 
 
 def test_a_grant_is_not_for_child_workers(coder: Project) -> None:
-    coder.write("child.yaml", "name: child\nmodel: script:child.script.yaml\ntoolsets: {shell: {try: off}}\n")
-    coder.write("child.script.yaml", "turns:\n  - calls: [{tool: shell, input: {command: ls}}]\n  - text: Done.\n")
-    coder.write("worker.yaml", WORKER + "  workers: {allowed: [./child.yaml], approval: {default: preApproved}}\n")
+    coder.write(
+        "child.yaml",
+        "name: child\nmodel: script:child.script.yaml\ntoolsets: {shell: {try: off}}\n",
+    )
+    coder.write(
+        "child.script.yaml",
+        "turns:\n  - calls: [{tool: shell, input: {command: ls}}]\n  - text: Done.\n",
+    )
+    coder.write(
+        "worker.yaml",
+        WORKER + "  workers: {allowed: [./child.yaml], approval: {default: preApproved}}\n",
+    )
     seen = run(coder, shell("ls -l"), call("child", input="go"), shell("ls"), choose=[1, None])
     assert len(seen.asked) == 2
-    assert set(seen.asked[1].policy_files or {}) == {"user"}, "what it may do is capped by its parent"
+    assert set(seen.asked[1].policy_files or {}) == {"user"}, (
+        "what it may do is capped by its parent"
+    )
 
 
 def test_a_grant_is_not_restored_when_a_session_is_resumed(coder: Project) -> None:
@@ -386,32 +511,53 @@ def test_a_grant_is_not_restored_when_a_session_is_resumed(coder: Project) -> No
 
 
 APPROVALS = st.sampled_from(Approval)
-NAMES = st.sampled_from(["a.txt", "src/b.py", ".env", ".git/config", ".ENV.local", "worker.yaml", ".vscode/x", "new/c"])
+NAMES = st.sampled_from(
+    ["a.txt", "src/b.py", ".env", ".git/config", ".ENV.local", "worker.yaml", ".vscode/x", "new/c"]
+)
 PROTECTED = (".env", ".git", "worker.yaml", ".vscode")
 
 
-@given(write=APPROVALS, delete=APPROVALS, default=st.none() | APPROVALS, named=st.none() | APPROVALS, data=st.data())
+@given(
+    write=APPROVALS,
+    delete=APPROVALS,
+    default=st.none() | APPROVALS,
+    named=st.none() | APPROVALS,
+    data=st.data(),
+)
 def test_no_grant_makes_a_call_run_that_is_blocked_protected_or_asked_for_explicitly(
     tmp_path: Path, write: Approval, delete: Approval, default: Any, named: Any, data: st.DataObject
 ) -> None:
     said = {"default": default, "tools": {} if named is None else {"act": named}}
-    names = data.draw(st.lists(st.tuples(NAMES, st.sampled_from(["write", "delete"])), min_size=2, max_size=4))
-    tools = [Recorded(name, input_schema=_path_schema(name), effects=None) for name in ("write", "delete")]
+    names = data.draw(
+        st.lists(st.tuples(NAMES, st.sampled_from(["write", "delete"])), min_size=2, max_size=4)
+    )
+    tools = [
+        Recorded(name, input_schema=_path_schema(name), effects=None)
+        for name in ("write", "delete")
+    ]
 
     async def widest(request: ApprovalRequest) -> ApprovalDecision:
         return granted((request.offers or (THIS_CALL,))[-1])
 
     async def act() -> None:
-        opened = Gate(tmp_path, *(tool.tool for tool in tools), answers=widest, policy=policy(**said))
-        zone = replace(opened.guard.judge.sandbox.zones[0], approval={"write": write, "delete": delete})
+        opened = Gate(
+            tmp_path, *(tool.tool for tool in tools), answers=widest, policy=policy(**said)
+        )
+        zone = replace(
+            opened.guard.judge.sandbox.zones[0], approval={"write": write, "delete": delete}
+        )
         opened.guard.judge.sandbox._zones = (zone,)
         for path, access in names:
             before, asked = len(opened.events), len(opened.asked)
             outcome = await opened(access, path=f"/workspace/{path}")
-            decided = next(event for event in opened.events[before:] if isinstance(event, ApprovalDecided))
+            decided = next(
+                event for event in opened.events[before:] if isinstance(event, ApprovalDecided)
+            )
             zone_says = write if access == "write" else delete
             covered = decided.cached and decided.grant is not None and decided.grant.rules != ()
-            if Approval.BLOCKED in (zone_says, named) or (named is None and default is Approval.BLOCKED):
+            if Approval.BLOCKED in (zone_says, named) or (
+                named is None and default is Approval.BLOCKED
+            ):
                 assert outcome.status == "blocked"
             elif covered:
                 assert len(opened.asked) == asked

@@ -12,7 +12,14 @@ import pytest
 from forge_cli import Approval, ApprovalDecision, Tool, ToolContext, Verdict, tool
 from forge_cli.core.actions import ApprovalResponse
 from forge_cli.core.errors import Mark
-from forge_cli.core.events import ApprovalDecided, ApprovalRequired, Event, StatusEvent, ToolResult, ToolStarted
+from forge_cli.core.events import (
+    ApprovalDecided,
+    ApprovalRequired,
+    Event,
+    StatusEvent,
+    ToolResult,
+    ToolStarted,
+)
 from forge_cli.core.results import Json, Text
 from forge_cli.core.source import ToolMode
 from forge_cli.engine.gate.steps import Caller
@@ -24,9 +31,14 @@ from tests.engine.conftest import OpenGate, Recorded
 pytestmark = pytest.mark.anyio
 
 
-def refused(name: str, status: Any, sentence: str, args: dict[str, Any] | None = None) -> list[Event]:
+def refused(
+    name: str, status: Any, sentence: str, args: dict[str, Any] | None = None
+) -> list[Event]:
     """All that happens for a call that nobody is asked about: it is taken up, and it has its result."""
-    return [ToolStarted("c1", name, args or {}), ToolResult("c1", name, status, Text(sentence), 0, sentence)]
+    return [
+        ToolStarted("c1", name, args or {}),
+        ToolResult("c1", name, status, Text(sentence), 0, sentence),
+    ]
 
 
 async def test_an_unknown_tool(gate: OpenGate) -> None:
@@ -39,7 +51,9 @@ async def test_an_unknown_tool(gate: OpenGate) -> None:
 
 async def test_what_an_unknown_tool_may_mean(gate: OpenGate) -> None:
     known = [Recorded(name).tool for name in ("read_file", "web_fetch", "git_status", "demo__add")]
-    opened = gate(*known, replace(Recorded("push").tool, manual=ManualExecution(mode="manual")), answers=[])
+    opened = gate(
+        *known, replace(Recorded("push").tool, manual=ManualExecution(mode="manual")), answers=[]
+    )
     meant = {
         "webfetch": "web_fetch",
         "WebFetch": "web_fetch",
@@ -63,10 +77,15 @@ async def test_what_an_unknown_tool_may_mean(gate: OpenGate) -> None:
         "": None,
     }
     told = {name: (await opened(name)).error or "" for name in meant}
-    assert {name: said.partition("did you mean '")[2].partition("'")[0] or None for name, said in told.items()} == meant
+    assert {
+        name: said.partition("did you mean '")[2].partition("'")[0] or None
+        for name, said in told.items()
+    } == meant
 
 
-async def test_an_unknown_tool_where_there_are_none_under_a_name_that_would_repaint(gate: OpenGate) -> None:
+async def test_an_unknown_tool_where_there_are_none_under_a_name_that_would_repaint(
+    gate: OpenGate,
+) -> None:
     opened = gate(answers=[])
     outcome = await opened("\x1b[2Jls")
     assert outcome.error == "there is no tool '\\x1b[2Jls'; the tools are: none"
@@ -92,7 +111,9 @@ async def test_invalid_input(gate: OpenGate, args: dict[str, Any], sentence: str
 async def test_unreadable_input(gate: OpenGate) -> None:
     opened = gate(Recorded(needs_approval=True).tool, answers=[])
     await opened.guard.call(ToolCall("c1", "act", {}, unreadable='{"text": '), Caller.MODEL)
-    assert opened.happened == refused("act", "invalid", 'the input of act is not a JSON object: {"text": ')
+    assert opened.happened == refused(
+        "act", "invalid", 'the input of act is not a JSON object: {"text": '
+    )
     assert opened.asked == []
 
 
@@ -151,7 +172,10 @@ async def test_an_asked_call_from_beginning_to_end(gate: OpenGate) -> None:
     request = opened.asked[0]
     assert (request.args, request.risk, request.reason) == ({"text": "hi"}, "high", "it sends mail")
     started, required, *later = opened.happened
-    assert (started, required.type) == (ToolStarted("c1", "act", {"text": "hi"}), "approvalRequired")
+    assert (started, required.type) == (
+        ToolStarted("c1", "act", {"text": "hi"}),
+        "approvalRequired",
+    )
     assert later == [
         ApprovalResponse(request.request_id, ApprovalDecision(True, note="just this once")),
         ApprovalDecided(
@@ -179,7 +203,13 @@ async def test_an_asked_call_over_the_bus_looks_the_same(gate: OpenGate) -> None
 
     opened.bus.subscribe(answer, answers=True)
     await opened("act")
-    assert opened.types == ["toolStarted", "approvalRequired", "approvalResponse", "approvalDecided", "toolResult"]
+    assert opened.types == [
+        "toolStarted",
+        "approvalRequired",
+        "approvalResponse",
+        "approvalDecided",
+        "toolResult",
+    ]
     assert act.executed == [{}]
 
 
@@ -205,7 +235,9 @@ async def test_what_was_asked_is_what_is_executed(gate: OpenGate, spoil: str) ->
     act = Recorded(needs_approval=word, preview=preview)
     opened = gate(act.tool, answers=answer)
     opened.bus.subscribe(
-        lambda event: spoiled(event.request.args, "event") if isinstance(event, ApprovalRequired) else None
+        lambda event: (
+            spoiled(event.request.args, "event") if isinstance(event, ApprovalRequired) else None
+        )
     )
     await opened("act", text="as asked")
     assert act.executed == [{"text": "as asked"}]
@@ -218,7 +250,10 @@ async def test_a_callback_that_fails_has_not_said_yes(gate: OpenGate) -> None:
     act = Recorded()
     outcome = await gate(act.tool, answers=broken)("act")
     assert (outcome.status, outcome.by) == ("denied", "headless")
-    assert outcome.error == "act was not called; denied: the approval callback failed: RuntimeError: no terminal"
+    assert (
+        outcome.error
+        == "act was not called; denied: the approval callback failed: RuntimeError: no terminal"
+    )
     assert act.executed == []
 
 
@@ -245,12 +280,21 @@ async def test_the_context_of_a_call(gate: OpenGate) -> None:
         context.progress("half way", 0.5)
 
     opened = gate(
-        Tool(name="look", description="", input_schema={"type": "object"}, execute=look, needs_approval=False)
+        Tool(
+            name="look",
+            description="",
+            input_schema={"type": "object"},
+            execute=look,
+            needs_approval=False,
+        )
     )
     await opened("look")
     (context,) = seen
     assert (context.call_id, context.tool, context.worker) == ("c1", "look", "tester")
-    assert (context.workspace, context.sandbox) == (opened.guard.judge.worker.workspace, context.sandbox)
+    assert (context.workspace, context.sandbox) == (
+        opened.guard.judge.worker.workspace,
+        context.sandbox,
+    )
     assert context.interrupt is opened.interrupt
     assert StatusEvent("info", "half way", tool_call_id="c1", progress=0.5) in opened.events
 
@@ -274,7 +318,9 @@ async def test_progress_from_a_thread_comes_before_the_result(gate: OpenGate) ->
     ]
 
 
-def test_every_call_of_a_turn_has_one_start_and_one_result_whatever_becomes_of_it(project: Project) -> None:
+def test_every_call_of_a_turn_has_one_start_and_one_result_whatever_becomes_of_it(
+    project: Project,
+) -> None:
     project.write(
         "tools.py",
         "from forge_cli import Approval, tool\n"
@@ -297,8 +343,20 @@ def test_every_call_of_a_turn_has_one_start_and_one_result_whatever_becomes_of_i
     made = [call(name) for name in ("ok", "fails", "never", "by_hand", "nowhere", "ok")]
     made.append(call("ok", n="many"))
     seen = project.run(calls(*made), "done", answers=[False, True])
-    assert seen.statuses == ["denied", "error", "blocked", "blocked", "not_found", "success", "invalid"]
+    assert seen.statuses == [
+        "denied",
+        "error",
+        "blocked",
+        "blocked",
+        "not_found",
+        "success",
+        "invalid",
+    ]
     started = [event.tool_call_id for event in seen.of(ToolStarted)]
-    assert started == [result.tool_call_id for result in seen.outcomes] == [f"call_1_{n}" for n in range(1, 8)]
+    assert (
+        started
+        == [result.tool_call_id for result in seen.outcomes]
+        == [f"call_1_{n}" for n in range(1, 8)]
+    )
     assert len(seen.asked) == 2
     assert (seen.result.status, seen.result.tool_calls) == ("completed", 7)

@@ -88,7 +88,9 @@ async def test_the_order_and_the_defaults_of_args_make_no_difference(gate: OpenG
     assert len(opened.asked) == 1
 
 
-async def test_a_link_that_leads_elsewhere_now_is_another_call(gate: OpenGate, tmp_path: Path) -> None:
+async def test_a_link_that_leads_elsewhere_now_is_another_call(
+    gate: OpenGate, tmp_path: Path
+) -> None:
     for name in ("a", "b"):
         (tmp_path / name).touch()
     (tmp_path / "link").symlink_to("a")
@@ -114,9 +116,13 @@ async def test_tools_do_not_share_grants(gate: OpenGate) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"digest": "two"}, {"digest": None}, {"source": Source("package", "other 1.0")}], ids=str
+    "change",
+    [{"digest": "two"}, {"digest": None}, {"source": Source("package", "other 1.0")}],
+    ids=str,
 )
-async def test_a_tool_that_changed_gets_none_of_its_old_grants(gate: OpenGate, change: dict[str, Any]) -> None:
+async def test_a_tool_that_changed_gets_none_of_its_old_grants(
+    gate: OpenGate, change: dict[str, Any]
+) -> None:
     act = Recorded(digest="one", source=Source("local", "tools.py"))
     opened = gate(act.tool, answers=[SESSION, False])
     await opened("act", text="a")
@@ -203,7 +209,9 @@ async def _nothing(args: Any, context: ToolContext) -> Any:
     ],
 )
 @pytest.mark.parametrize("answer", [True, False])
-async def test_a_preview_that_fails_is_no_yes(gate: OpenGate, preview: Any, shown: str, answer: bool) -> None:
+async def test_a_preview_that_fails_is_no_yes(
+    gate: OpenGate, preview: Any, shown: str, answer: bool
+) -> None:
     act = Recorded(preview=preview)
     opened = gate(act.tool, answers=[answer])
     await opened("act")
@@ -253,7 +261,9 @@ def test_a_file_that_changes_under_the_prompt_is_asked_about_again(project: Proj
             file.write_text("somebody else was here")
         return ApprovalDecision(True)
 
-    seen = project.run(calls(call("write_file", path="a.txt", content="mine")), "done", approval_callback=answer)
+    seen = project.run(
+        calls(call("write_file", path="a.txt", content="mine")), "done", approval_callback=answer
+    )
     assert [request.preview for request in asked] == [
         Diff.of("a.txt", "first", "mine"),
         Diff.of("a.txt", "somebody else was here", "mine"),
@@ -261,7 +271,9 @@ def test_a_file_that_changes_under_the_prompt_is_asked_about_again(project: Proj
     assert asked[1].reason == (
         "'a.txt' has changed since it was judged; what was approved no longer holds, so it asks again"
     )
-    assert [event.type for event in seen.events if getattr(event, "tool_call_id", None) == "call_1_1"] == [
+    assert [
+        event.type for event in seen.events if getattr(event, "tool_call_id", None) == "call_1_1"
+    ] == [
         "toolStarted",
         "approvalDecided",
         "approvalDecided",
@@ -280,7 +292,9 @@ def test_the_second_answer_counts(project: Project) -> None:
         file.write_text("somebody else was here")
         return ApprovalDecision(answers.pop(0))
 
-    seen = project.run(calls(call("write_file", path="a.txt", content="mine")), "done", approval_callback=answer)
+    seen = project.run(
+        calls(call("write_file", path="a.txt", content="mine")), "done", approval_callback=answer
+    )
     assert (seen.statuses, file.read_text()) == (["denied"], "somebody else was here")
 
 
@@ -291,10 +305,15 @@ def test_the_second_answer_counts(project: Project) -> None:
         ("write_file", {"path": "a.txt", "content": "mine"}),
         ("edit_file", {"path": "a.txt", "old": "x", "new": "y"}),
         ("delete_file", {"path": "a.txt"}),
-        ("apply_patch", {"input": "*** Begin Patch\n*** Update File: a.txt\n@@\n-x\n+y\n*** End Patch"}),
+        (
+            "apply_patch",
+            {"input": "*** Begin Patch\n*** Update File: a.txt\n@@\n-x\n+y\n*** End Patch"},
+        ),
     ],
 )
-def test_a_file_that_never_rests_is_given_up(project: Project, tool: str, args: dict[str, Any], zone: str) -> None:
+def test_a_file_that_never_rests_is_given_up(
+    project: Project, tool: str, args: dict[str, Any], zone: str
+) -> None:
     """Also where its zone would let it be changed, and only the worker asks."""
     zones = f"[{{name: w, path: ., mode: rw, approval: {{write: {zone}, delete: {zone}}}}}]"
     asks = f"{{filesystem: {{approval: {{tools: {{{tool}: ask}}}}}}}}"
@@ -330,13 +349,20 @@ def test_a_path_that_leads_elsewhere_after_the_prompt_is_not_followed(
         link.symlink_to(other)
         return ApprovalDecision(True)
 
-    seen = project.run(calls(call(tool, path="link/.env", **args)), "done", approval_callback=answer)
+    seen = project.run(
+        calls(call(tool, path="link/.env", **args)), "done", approval_callback=answer
+    )
     assert seen.statuses == ["error"]
     assert seen.outcomes[0].error == f"{tool}: what it touches keeps changing; try again later"
-    assert (project.read("one/.env"), project.read("two/.env")) == ("the same in both", "the same in both")
+    assert (project.read("one/.env"), project.read("two/.env")) == (
+        "the same in both",
+        "the same in both",
+    )
 
 
-def test_a_path_that_leads_elsewhere_after_the_prompt_asks_for_what_it_means_now(project: Project) -> None:
+def test_a_path_that_leads_elsewhere_after_the_prompt_asks_for_what_it_means_now(
+    project: Project,
+) -> None:
     project.write("worker.yaml", FILES)
     for folder in ("one", "two"):
         project.write(f"{folder}/.env", folder)
@@ -351,9 +377,15 @@ def test_a_path_that_leads_elsewhere_after_the_prompt_asks_for_what_it_means_now
         return ApprovalDecision(True)
 
     seen = project.run(calls(call("read_file", path="link/.env")), "done", approval_callback=answer)
-    assert (seen.statuses, seen.outcomes[0].value.text()) == (["success"], "[link/.env, lines 1-1 of 1]\n1: two")
+    assert (seen.statuses, seen.outcomes[0].value.text()) == (
+        ["success"],
+        "[link/.env, lines 1-1 of 1]\n1: two",
+    )
     assert len({request.fingerprint for request in asked}) == 2
-    assert "led to '/workspace/one/.env' when it was judged, and to '/workspace/two/.env' now" in asked[1].reason
+    assert (
+        "led to '/workspace/one/.env' when it was judged, and to '/workspace/two/.env' now"
+        in asked[1].reason
+    )
 
 
 async def test_a_pre_approved_call_that_turns_stale_asks(gate: OpenGate) -> None:
@@ -367,7 +399,10 @@ async def test_a_pre_approved_call_that_turns_stale_asks(gate: OpenGate) -> None
 
     opened = gate(replace(Recorded(needs_approval=False).tool, execute=execute), answers=[True])
     assert (await opened("act")).ok
-    assert [event.verdict for event in opened.events if isinstance(event, ApprovalDecided)] == ["preApproved", "ask"]
+    assert [event.verdict for event in opened.events if isinstance(event, ApprovalDecided)] == [
+        "preApproved",
+        "ask",
+    ]
     assert len(tries) == 2
 
 

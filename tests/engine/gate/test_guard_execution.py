@@ -53,7 +53,11 @@ async def outcome_of(gate: OpenGate, function: Any, **options: Any) -> ToolOutco
     assert opened.types == ["toolStarted", "approvalDecided", "toolResult"]
     reported = opened.events[-1]
     assert isinstance(reported, ToolResult)
-    assert (reported.status, reported.value, reported.error) == (outcome.status, outcome.value, outcome.error)
+    assert (reported.status, reported.value, reported.error) == (
+        outcome.status,
+        outcome.value,
+        outcome.error,
+    )
     json.dumps(reported.payload(), allow_nan=False).encode()
     return outcome
 
@@ -103,8 +107,12 @@ ERRORS = [
 ]
 
 
-@pytest.mark.parametrize(("error", "status", "sentence"), ERRORS, ids=lambda value: type(value).__name__)
-async def test_whatever_an_async_tool_raises(gate: OpenGate, error: BaseException, status: str, sentence: str) -> None:
+@pytest.mark.parametrize(
+    ("error", "status", "sentence"), ERRORS, ids=lambda value: type(value).__name__
+)
+async def test_whatever_an_async_tool_raises(
+    gate: OpenGate, error: BaseException, status: str, sentence: str
+) -> None:
     async def act() -> Any:
         raise error
 
@@ -121,7 +129,9 @@ async def test_whatever_an_async_tool_raises(gate: OpenGate, error: BaseExceptio
     ],
     ids=lambda value: type(value).__name__,
 )
-async def test_whatever_a_sync_tool_raises(gate: OpenGate, error: BaseException, status: str, sentence: str) -> None:
+async def test_whatever_a_sync_tool_raises(
+    gate: OpenGate, error: BaseException, status: str, sentence: str
+) -> None:
     def act() -> Any:
         raise error
 
@@ -136,7 +146,9 @@ def without_place(sentence: str | None) -> str:
 
 
 @pytest.mark.parametrize("error", [RuntimeError("broken"), SystemExit(3)])
-async def test_the_line_of_the_author_stands_in_the_result(gate: OpenGate, error: BaseException) -> None:
+async def test_the_line_of_the_author_stands_in_the_result(
+    gate: OpenGate, error: BaseException
+) -> None:
     def deeper() -> Any:
         raise error
 
@@ -247,7 +259,9 @@ async def test_interrupted_by_whoever_is_asked_although_they_say_yes(gate: OpenG
 
 
 @pytest.mark.parametrize("mode", ["approve_all", "interactive"])
-async def test_a_call_after_the_interruption_is_not_executed_although_it_never_waits(gate: OpenGate, mode: str) -> None:
+async def test_a_call_after_the_interruption_is_not_executed_although_it_never_waits(
+    gate: OpenGate, mode: str
+) -> None:
     act = Recorded(needs_approval=mode == "approve_all")
     opened = gate(act.tool, mode=mode)
     opened.interrupt.interrupt()
@@ -257,7 +271,9 @@ async def test_a_call_after_the_interruption_is_not_executed_although_it_never_w
     assert act.executed == []
 
 
-async def test_a_tool_that_ends_in_spite_of_the_interruption_keeps_its_result(gate: OpenGate) -> None:
+async def test_a_tool_that_ends_in_spite_of_the_interruption_keeps_its_result(
+    gate: OpenGate,
+) -> None:
     async def act(context: ToolContext) -> str:
         context.interrupt.interrupt()
         return "done all the same"
@@ -286,7 +302,11 @@ async def _interrupted_when(opened: Gate, event_type: str) -> None:
             await anyio.lowlevel.checkpoint()
             opened.interrupt.interrupt()
     (outcome,) = outcomes
-    assert (outcome.status, outcome.value, outcome.error) == ("interrupted", Text(INTERRUPTED), INTERRUPTED)
+    assert (outcome.status, outcome.value, outcome.error) == (
+        "interrupted",
+        Text(INTERRUPTED),
+        INTERRUPTED,
+    )
     assert opened.types.count("toolResult") == 1
 
 
@@ -312,7 +332,9 @@ def test_a_failed_call_stops_neither_the_others_nor_the_work(project: Project) -
     )
 
 
-def test_two_mebibytes_are_kept_by_half_and_read_in_part_and_each_cut_is_named(project: Project) -> None:
+def test_two_mebibytes_are_kept_by_half_and_read_in_part_and_each_cut_is_named(
+    project: Project,
+) -> None:
     project.write("tools.py", "def pour(n: int) -> str: return 'a' * n + 'z' * n\n")
     project.write(
         "worker.yaml",
@@ -330,14 +352,20 @@ def test_two_mebibytes_are_kept_by_half_and_read_in_part_and_each_cut_is_named(p
 
 
 def test_a_kind_that_does_not_fit_is_json_and_a_warning(project: Project) -> None:
-    project.write("tools.py", "def odd() -> dict:\n    'Odd.'\n    return {'kind': 'text', 'body': 'x'}\n")
+    project.write(
+        "tools.py", "def odd() -> dict:\n    'Odd.'\n    return {'kind': 'text', 'body': 'x'}\n"
+    )
     project.write(
         "worker.yaml",
         "name: w\ntoolsets: {custom: {module: ./tools.py, tools: [odd], approval: {default: preApproved}}}\n",
     )
     seen = project.run(calls(call("odd")), "done")
     assert seen.outcomes[0].value == Json({"kind": "text", "body": "x"})
-    warnings = [event.message for event in seen.events if isinstance(event, StatusEvent) and event.level == "warning"]
+    warnings = [
+        event.message
+        for event in seen.events
+        if isinstance(event, StatusEvent) and event.level == "warning"
+    ]
     assert [sentence.partition(":")[0] for sentence in warnings] == ["odd"]
 
 
@@ -351,7 +379,11 @@ async def test_a_tool_is_told_how_its_calls_ended(gate: OpenGate) -> None:
     def act(text: str) -> str:
         return text
 
-    opened = gate(Tool.from_function(act, needs_approval=True, on_outcome=note), answers=[True, False])
-    statuses = [(await opened("act", **args)).status for args in ({"text": "a"}, {"text": "b"}, {"n": 1})]
+    opened = gate(
+        Tool.from_function(act, needs_approval=True, on_outcome=note), answers=[True, False]
+    )
+    statuses = [
+        (await opened("act", **args)).status for args in ({"text": "a"}, {"text": "b"}, {"n": 1})
+    ]
     assert statuses == ["success", "denied", "invalid"]
     assert told == [({"text": "a"}, "success"), ({"text": "b"}, "denied"), ({"n": 1}, "invalid")]

@@ -31,7 +31,12 @@ class Calling:
     def __init__(self, target: str, name: str = "outer", **options: Any) -> None:
         self.outcomes: list[ToolOutcome] = []
         self.target = target
-        given: dict[str, Any] = {"description": "Call.", "input_schema": ANY_TEXT, "needs_approval": False, **options}
+        given: dict[str, Any] = {
+            "description": "Call.",
+            "input_schema": ANY_TEXT,
+            "needs_approval": False,
+            **options,
+        }
         self.tool = Tool(name=name, execute=self._execute, **given)
 
     async def _execute(self, args: Args, context: ToolContext) -> str:
@@ -47,7 +52,14 @@ async def test_an_inner_call_is_a_call_with_a_parent(gate: OpenGate) -> None:
 
     assert (outcome.status, outcome.text()) == ("success", "outer: done")
     assert inner.executed == [{"text": "inside"}]
-    by_tool = {"verdict": "preApproved", "approved": True, "by": "tool", "rule": None, "where": None, "cached": False}
+    by_tool = {
+        "verdict": "preApproved",
+        "approved": True,
+        "by": "tool",
+        "rule": None,
+        "where": None,
+        "cached": False,
+    }
     said: dict[str, Any] = {**by_tool, "reason": "the tool needs no approval for this call"}
     assert opened.happened == [
         ToolStarted("c1", "outer", {}),
@@ -66,7 +78,10 @@ async def test_the_request_names_the_tool_that_calls(gate: OpenGate) -> None:
     assert (await opened("outer")).ok
 
     [request] = opened.asked
-    assert (request.caller, request.description) == ("tool:outer", "the tool outer of tester wants to call inner")
+    assert (request.caller, request.description) == (
+        "tool:outer",
+        "the tool outer of tester wants to call inner",
+    )
     [_, decided] = [event for event in opened.events if isinstance(event, ApprovalDecided)]
     assert (decided.caller, decided.by) == ("tool:outer", "user")
 
@@ -99,7 +114,9 @@ async def test_a_refusal_is_an_outcome_and_a_denial_of_the_outer_call(
 
 
 async def test_what_is_not_there_or_not_valid_is_an_outcome(gate: OpenGate) -> None:
-    strict = Recorded("strict", input_schema={"type": "object", "properties": {}, "additionalProperties": False})
+    strict = Recorded(
+        "strict", input_schema={"type": "object", "properties": {}, "additionalProperties": False}
+    )
     missing, wrong = Calling("missing"), Calling("strict", "wrong")
     opened = gate(strict.tool, missing.tool, wrong.tool)
 
@@ -119,7 +136,11 @@ async def test_tools_call_tools_three_deep(gate: OpenGate) -> None:
     [refused] = chain[3].outcomes
     assert refused.error == "t4 was not called: tools call tools 3 deep at most"
     assert (refused.call.id, last.executed) == ("c1.1.1.1.1", [])
-    results = {event.tool_call_id: event.parent_call_id for event in opened.events if isinstance(event, ToolResult)}
+    results = {
+        event.tool_call_id: event.parent_call_id
+        for event in opened.events
+        if isinstance(event, ToolResult)
+    }
     assert results["c1.1.1.1.1"] == "c1.1.1.1"
 
 
@@ -134,7 +155,9 @@ async def test_tools_call_tools_three_deep(gate: OpenGate) -> None:
         ("manual", Caller.OPERATOR, True),
     ],
 )
-async def test_what_is_for_people_stays_so(gate: OpenGate, mode: Any, root: Caller, allowed: bool) -> None:
+async def test_what_is_for_people_stays_so(
+    gate: OpenGate, mode: Any, root: Caller, allowed: bool
+) -> None:
     inner = Recorded("inner", needs_approval=False, manual=ManualExecution(mode=mode))
     outer = Calling("inner", manual=ManualExecution(mode="both"))
     opened = gate(inner.tool, outer.tool)
@@ -174,7 +197,10 @@ async def test_a_preview_calls_nothing(gate: OpenGate) -> None:
         await context.call("inner", {"text": "inside"})
         return Preview(Text("shown"))
 
-    inner, outer = Recorded("inner", needs_approval=False), Calling("inner", needs_approval=True, preview=preview)
+    inner, outer = (
+        Recorded("inner", needs_approval=False),
+        Calling("inner", needs_approval=True, preview=preview),
+    )
     opened = gate(inner.tool, outer.tool, answers=[True])
 
     outcome = await opened("outer")
@@ -201,7 +227,9 @@ async def test_an_outer_call_out_of_time_ends_its_inner_call(gate: OpenGate) -> 
         await anyio.sleep_forever()
         return ""
 
-    inner = Tool(name="inner", description="Wait.", input_schema=ANY_TEXT, execute=wait, needs_approval=False)
+    inner = Tool(
+        name="inner", description="Wait.", input_schema=ANY_TEXT, execute=wait, needs_approval=False
+    )
     outer = Calling("inner", timeout=0.1)
     opened = gate(inner, outer.tool)
 
@@ -209,7 +237,11 @@ async def test_an_outer_call_out_of_time_ends_its_inner_call(gate: OpenGate) -> 
         outcome = await opened("outer")
 
     assert outcome.status == "timeout"
-    results = [(event.tool_call_id, event.status) for event in opened.events if isinstance(event, ToolResult)]
+    results = [
+        (event.tool_call_id, event.status)
+        for event in opened.events
+        if isinstance(event, ToolResult)
+    ]
     assert results == [("c1.1", "interrupted"), ("c1", "timeout")]
 
 
@@ -219,13 +251,19 @@ async def test_an_interrupt_ends_both(gate: OpenGate) -> None:
         await anyio.sleep_forever()
         return ""
 
-    inner = Tool(name="inner", description="Stop.", input_schema=ANY_TEXT, execute=stop, needs_approval=False)
+    inner = Tool(
+        name="inner", description="Stop.", input_schema=ANY_TEXT, execute=stop, needs_approval=False
+    )
     opened = gate(inner, Calling("inner").tool)
 
     with anyio.fail_after(60):
         await opened("outer")
 
-    results = [(event.tool_call_id, event.status) for event in opened.events if isinstance(event, ToolResult)]
+    results = [
+        (event.tool_call_id, event.status)
+        for event in opened.events
+        if isinstance(event, ToolResult)
+    ]
     assert results == [("c1.1", "interrupted"), ("c1", "interrupted")]
 
 
@@ -245,9 +283,16 @@ async def test_a_tool_that_is_stopped_calls_nothing_more(gate: OpenGate) -> None
         return ""
 
     ends: list[str] = []
-    inner = Tool(name="inner", description="Wait.", input_schema=ANY_TEXT, execute=wait, needs_approval=False)
+    inner = Tool(
+        name="inner", description="Wait.", input_schema=ANY_TEXT, execute=wait, needs_approval=False
+    )
     outer = Tool(
-        name="outer", description="Go.", input_schema=ANY_TEXT, execute=insist, needs_approval=False, timeout=0.1
+        name="outer",
+        description="Go.",
+        input_schema=ANY_TEXT,
+        execute=insist,
+        needs_approval=False,
+        timeout=0.1,
     )
     opened = gate(inner, outer)
 

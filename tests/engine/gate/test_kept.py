@@ -31,7 +31,9 @@ def worker(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
     return project
 
 
-def asked(worker: Project, *lines: str, answer: ApprovalDecision, mode: str = "ask", **options: Any) -> UI:
+def asked(
+    worker: Project, *lines: str, answer: ApprovalDecision, mode: str = "ask", **options: Any
+) -> UI:
     """Have lines run in a session, where somebody answers the question that is kept, and says yes to all others."""
     bus = EventBus()
     ui = UI(bus, answers=True)
@@ -68,7 +70,11 @@ YES, NO = ApprovalDecision(True), ApprovalDecision(False)
 def test_a_yes_allows_this_line_and_later_ones_and_is_kept(worker: Project) -> None:
     ui = asked(worker, BUILD, LOOK, BUILD, answer=YES)
     assert questions(ui) == [ONCE]
-    assert [event.status for event in ui.of("toolResult")] == ["success", "error", "success"]  # nobody listens there
+    assert [event.status for event in ui.of("toolResult")] == [
+        "success",
+        "error",
+        "success",
+    ]  # nobody listens there
     assert worker.read("out") == "built\n"
     assert kept(worker) == [{"path": str(worker.folder), "use": ALL}]
     (worker.folder / "out").unlink()
@@ -76,7 +82,12 @@ def test_a_yes_allows_this_line_and_later_ones_and_is_kept(worker: Project) -> N
 
 
 def test_a_no_is_kept_and_the_lines_ask_by_themselves(worker: Project) -> None:
-    assert questions(asked(worker, LOOK, OTHER, BUILD, answer=NO)) == [ONCE, "shell", "shell", "shell"]
+    assert questions(asked(worker, LOOK, OTHER, BUILD, answer=NO)) == [
+        ONCE,
+        "shell",
+        "shell",
+        "shell",
+    ]
     assert kept(worker) == [{"path": str(worker.folder), "use": []}]
     assert questions(asked(worker, LOOK, answer=YES)) == ["shell"]
     shown = worker.forge("config", "show").stdout
@@ -101,7 +112,9 @@ def test_the_question_says_what_is_written_and_where(worker: Project) -> None:
     request = event.request
     assert request.description.startswith("w asks once: may it use builds on a copy")
     assert (request.kept, request.args["command"]) == (str(worker.home / "config.yaml"), LOOK)
-    assert f"{{path: {worker.folder}, use: [building, localhost, containers]}}" in str(request.preview)
+    assert f"{{path: {worker.folder}, use: [building, localhost, containers]}}" in str(
+        request.preview
+    )
 
 
 def test_what_nobody_said_is_not_kept(worker: Project) -> None:
@@ -110,10 +123,16 @@ def test_what_nobody_said_is_not_kept(worker: Project) -> None:
     assert kept(worker) is None
 
 
-@pytest.mark.parametrize("options", [{}, {"approval_mode": "auto_deny"}, {"approval_mode": "approve_all"}], ids=repr)
+@pytest.mark.parametrize(
+    "options", [{}, {"approval_mode": "auto_deny"}, {"approval_mode": "approve_all"}], ids=repr
+)
 def test_a_program_and_a_mode_are_not_asked(worker: Project, options: dict[str, str]) -> None:
-    seen = worker.run(calls(call("shell", command=LOOK)), "done", timeout=60, answers=[True], **options)
-    assert [event.request.tool_name for event in seen.of(ApprovalRequired)] == ([] if options else ["shell"])
+    seen = worker.run(
+        calls(call("shell", command=LOOK)), "done", timeout=60, answers=[True], **options
+    )
+    assert [event.request.tool_name for event in seen.of(ApprovalRequired)] == (
+        [] if options else ["shell"]
+    )
     assert kept(worker) is None
 
 
@@ -122,7 +141,9 @@ def test_a_config_that_cannot_be_edited_leaves_the_answer_to_the_session(worker:
     file.write_bytes(b"titles: false\r\n# mine\n")
     ui = asked(worker, LOOK, LOOK, answer=YES)
     assert questions(ui) == [ONCE]
-    (warning,) = [event.message for event in ui.of("status") if "this session only" in event.message]
+    (warning,) = [
+        event.message for event in ui.of("status") if "this session only" in event.message
+    ]
     assert f"{{path: {worker.folder}, use:" in warning
     assert file.read_bytes() == b"titles: false\r\n# mine\n"
 
@@ -179,7 +200,9 @@ def greeted(worker: Project, added: str) -> UI:
     worker.write("worker.yaml", f"name: w\ntoolsets: {{custom: {toolset}}}\n")
     bus = EventBus()
     ui = UI(bus, answers=True)
-    bus.subscribe(lambda event: event.type == "approvalRequired" and bus.answer(event.request.request_id, YES))
+    bus.subscribe(
+        lambda event: event.type == "approvalRequired" and bus.answer(event.request.request_id, YES)
+    )
 
     def begin() -> None:
         say(bus, "go")

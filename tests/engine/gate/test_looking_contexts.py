@@ -22,7 +22,9 @@ CHANGES = {
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("where", ["needs_approval", "preview"])
-def test_a_check_or_a_preview_of_a_call_changes_nothing(project: Project, where: str, change: str) -> None:
+def test_a_check_or_a_preview_of_a_call_changes_nothing(
+    project: Project, where: str, change: str
+) -> None:
     project.write("worker.yaml", WORKER)
     project.write("z/kept", "kept")
     look = f"def look(args, context):\n    context.sandbox.{CHANGES[change]}\n    return True\n"

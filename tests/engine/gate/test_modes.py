@@ -85,7 +85,9 @@ def change(bus: EventBus, *mode: str) -> None:
     bus.emit("command", {"name": "mode", "args": list(mode)})
 
 
-def made(worker: Project, mode: str, tool: str, args: dict[str, Any], **options: Any) -> tuple[str, UI]:
+def made(
+    worker: Project, mode: str, tool: str, args: dict[str, Any], **options: Any
+) -> tuple[str, UI]:
     """The status of one call of the model in a mode; everything that asks is refused. With what was seen."""
     bus = EventBus()
     ui = UI(bus, answers=True)
@@ -102,7 +104,11 @@ def made(worker: Project, mode: str, tool: str, args: dict[str, Any], **options:
         leave(bus)
 
     converse(worker, bus, calls(call(tool, **args)), "done", begin=begin, **options)
-    (result,) = [event for event in ui.of("toolResult") if event.parent_call_id is None and event.origin is None]
+    (result,) = [
+        event
+        for event in ui.of("toolResult")
+        if event.parent_call_id is None and event.origin is None
+    ]
     return result.status, ui
 
 
@@ -152,7 +158,9 @@ def test_what_a_mode_makes_of_each_call(worker: Project, mode: str, table: list[
         status, ui = made(worker, mode, tool, args)
         asked = bool(ui.of("approvalRequired"))
         if status != expected or asked != (expected == "denied"):
-            failures.append((tool, args, expected, status, [event.error for event in ui.of("toolResult")]))
+            failures.append(
+                (tool, args, expected, status, [event.error for event in ui.of("toolResult")])
+            )
     assert failures == []
 
 
@@ -185,9 +193,14 @@ def test_a_tool_cannot_do_for_the_model_what_the_mode_refuses(worker: Project) -
 
 
 @pytest.mark.parametrize(("mode", "status"), [("readOnly", "blocked"), ("acceptEdits", "denied")])
-def test_a_child_worker_is_held_back_and_granted_nothing(worker: Project, mode: str, status: str) -> None:
+def test_a_child_worker_is_held_back_and_granted_nothing(
+    worker: Project, mode: str, status: str
+) -> None:
     args = "{path: /kid/b.txt, content: x}"
-    worker.write("helper.script.yaml", f"turns: [{{calls: [{{tool: write_file, input: {args}}}]}}, {{text: done}}]\n")
+    worker.write(
+        "helper.script.yaml",
+        f"turns: [{{calls: [{{tool: write_file, input: {args}}}]}}, {{text: done}}]\n",
+    )
     _, ui = made(worker, mode, "helper", {"input": "go"})
     (result,) = [event for event in ui.of("toolResult") if event.origin]
     assert result.status == status
@@ -219,7 +232,12 @@ CANNOT = "this session cannot have the mode '{}': {}"
 LIMITS: list[tuple[dict[str, Any], list[str], list[str], list[str]]] = [
     ({}, ["acceptEdits", "read-only", "ask"], ["acceptEdits", "readOnly", "ask"], []),
     ({}, ["ask"], [], []),
-    ({}, ["approve_all"], [], ["there is no mode 'approve_all'\n  /mode ask|accept edits|read only"]),
+    (
+        {},
+        ["approve_all"],
+        [],
+        ["there is no mode 'approve_all'\n  /mode ask|accept edits|read only"],
+    ),
     (
         {"approval_mode": "auto_deny"},
         ["acceptEdits", "readOnly"],
@@ -236,7 +254,10 @@ LIMITS: list[tuple[dict[str, Any], list[str], list[str], list[str]]] = [
         {"read_only": True},
         ["acceptEdits", "readOnly"],
         [],
-        [CANNOT.format("accept edits", "it is read-only"), CANNOT.format("read only", "it is read-only")],
+        [
+            CANNOT.format("accept edits", "it is read-only"),
+            CANNOT.format("read only", "it is read-only"),
+        ],
     ),
 ]
 
@@ -294,5 +315,7 @@ def test_a_session_is_resumed_in_the_mode_ask_and_repeats_as_it_was(worker: Proj
     bus = EventBus()
     ui = UI(bus)
     with open_session(loaded, resume=session.id, task="two") as resumed:
-        converse(worker, bus, edit, "done", begin=lambda: say(bus, "two") or leave(bus), session=resumed)
+        converse(
+            worker, bus, edit, "done", begin=lambda: say(bus, "two") or leave(bus), session=resumed
+        )
     assert [event.status for event in ui.of("toolResult")] == ["denied"]

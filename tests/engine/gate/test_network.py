@@ -7,7 +7,13 @@ import anyio
 import pytest
 
 from forge_cli import ApprovalDecision
-from forge_cli.core.events import ApprovalDecided, ApprovalRequired, Event, NetworkAccess, ToolResult
+from forge_cli.core.events import (
+    ApprovalDecided,
+    ApprovalRequired,
+    Event,
+    NetworkAccess,
+    ToolResult,
+)
 from forge_cli.core.results import for_model
 from forge_cli.engine.gate.network import NetworkConsent
 from forge_cli.events import GrantOffer, GrantRule, OnAsk
@@ -47,7 +53,9 @@ def fetcher(project: Project) -> Project:
 
 
 def fetch(project: Project, *lines: str, **options: Any) -> Seen:
-    return project.run(*(calls(call("shell", command=line)) for line in lines), "done", timeout=60, **options)
+    return project.run(
+        *(calls(call("shell", command=line)) for line in lines), "done", timeout=60, **options
+    )
 
 
 def accesses(seen: Seen) -> list[NetworkAccess]:
@@ -58,13 +66,22 @@ def test_with_nobody_to_ask_it_is_denied_told_and_counted(fetcher: Project) -> N
     seen = fetch(fetcher, LINE)
     [request] = [event.request for event in seen.of(ApprovalRequired)]
     assert (request.tool_name, request.reason, request.risk) == ("network", WHY, "medium")
-    assert (request.rule, str(request.where)) == ("sandbox.network", f"{fetcher.folder}/worker.yaml:2:11")
+    assert (request.rule, str(request.where)) == (
+        "sandbox.network",
+        f"{fetcher.folder}/worker.yaml:2:11",
+    )
     assert request.args == {"host": HOST, "port": 80, "command": LINE}
     assert request.description == f"fetcher wants to reach {HOST}:80"
     decided = seen.of(ApprovalDecided)[-1]
-    assert (decided.request_id, decided.approved, decided.by) == (request.request_id, False, "headless")
+    assert (decided.request_id, decided.approved, decided.by) == (
+        request.request_id,
+        False,
+        "headless",
+    )
     assert accesses(seen) == [
-        NetworkAccess(HOST, 80, False, "headless", "call_1_1", f"no rule covers it; {COULD_NOT_ASK}"),
+        NetworkAccess(
+            HOST, 80, False, "headless", "call_1_1", f"no rule covers it; {COULD_NOT_ASK}"
+        ),
     ]
     assert for_model(seen.outcomes[0].value) == (
         f"exit code: 0\nconnections refused: {HOST}:80 (no rule covers it; {COULD_NOT_ASK})\n403\n"
@@ -79,7 +96,12 @@ def test_with_nobody_to_ask_it_is_denied_told_and_counted(fetcher: Project) -> N
     ]
     assert (seen.result.status, seen.result.exit_code) == ("completed", 0)
     start = seen.types.index("approvalRequired")
-    assert seen.types[start : start + 4] == ["approvalRequired", "approvalDecided", "networkAccess", "toolResult"]
+    assert seen.types[start : start + 4] == [
+        "approvalRequired",
+        "approvalDecided",
+        "networkAccess",
+        "toolResult",
+    ]
 
 
 def test_fail_stops_after_the_command(fetcher: Project) -> None:
@@ -95,7 +117,15 @@ def test_a_running_command_is_not_parked(fetcher: Project) -> None:
 
 
 def test_approve_all_asks_nobody_and_opens_nothing_that_is_private(fetcher: Project) -> None:
-    hosts = ["localhost", "127.0.0.1", "10.0.0.1", "169.254.169.254", "[::1]", "[::ffff:10.0.0.1]", "2130706433"]
+    hosts = [
+        "localhost",
+        "127.0.0.1",
+        "10.0.0.1",
+        "169.254.169.254",
+        "[::1]",
+        "[::ffff:10.0.0.1]",
+        "2130706433",
+    ]
     line = "python3 get.py " + " ".join(f"http://{host}/" for host in (HOST, *hosts))
     seen = fetch(fetcher, line, approval_mode="approve_all")
     assert seen.of(ApprovalRequired) == []
@@ -122,7 +152,9 @@ def test_a_yes_holds_for_the_command_and_is_asked_again_for_the_next(fetcher: Pr
     assert [request.args["command"] for request in seen.asked] == [twice, LINE]
 
 
-def test_a_yes_for_the_session_is_for_the_host_and_the_port_whatever_the_command(fetcher: Project) -> None:
+def test_a_yes_for_the_session_is_for_the_host_and_the_port_whatever_the_command(
+    fetcher: Project,
+) -> None:
     other = f"python3 get.py http://{HOST}/other http://{HOST}:81/"
     seen = fetch(fetcher, LINE, other, answers=[ApprovalDecision(True, remember="session"), False])
     assert [(each.port, each.allowed, each.by) for each in accesses(seen)] == [
@@ -187,11 +219,14 @@ def test_a_list_without_a_mechanism_is_refused_at_load(fetcher: Project, tmp_pat
     done = fetcher.forge("worker", "check", "worker.yaml", env={"PATH": str(tmp_path)})
     assert done.returncode == 3
     assert (
-        "sandbox.network lists names, and this machine has nothing that keeps commands from all others" in done.stderr
+        "sandbox.network lists names, and this machine has nothing that keeps commands from all others"
+        in done.stderr
     )
 
 
-def test_a_question_that_was_open_when_forge_was_killed_is_nothing_to_answer_later(fetcher: Project) -> None:
+def test_a_question_that_was_open_when_forge_was_killed_is_nothing_to_answer_later(
+    fetcher: Project,
+) -> None:
     seen = fetch(fetcher, LINE)
     lines = seen.record[: seen.types.index("approvalRequired") + 1]
     past = read_past(lines)
@@ -207,7 +242,9 @@ async def test_an_interrupt_takes_the_question_back(gate: OpenGate) -> None:
     seen: list[Event] = []
     opened = gate()
     opened.bus.subscribe(seen.append, answers=True)
-    consent = NetworkConsent(opened.guard.judge.worker, opened.guard.controller, opened.interrupt, None, [])
+    consent = NetworkConsent(
+        opened.guard.judge.worker, opened.guard.controller, opened.interrupt, None, []
+    )
     answers: list[ApprovalDecision] = []
 
     async def ask() -> None:

@@ -53,13 +53,17 @@ def store(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
     monkeypatch.chdir(project.folder)
     project.write("staged", "nothing")
     project.write("tools.py", TOOLS)
-    project.write("worker.yaml", "name: w\ntoolsets: {custom: {module: ./tools.py, tools: [Store]}}\n")
+    project.write(
+        "worker.yaml", "name: w\ntoolsets: {custom: {module: ./tools.py, tools: [Store]}}\n"
+    )
     return project
 
 
 def shown(seen: Seen) -> list[tuple[str, str]]:
     """What was asked: the tool, and what the person was shown."""
-    return [(request.tool_name, request.preview.text()) for request in seen.asked if request.preview]
+    return [
+        (request.tool_name, request.preview.text()) for request in seen.asked if request.preview
+    ]
 
 
 def test_a_call_that_is_good_only_once_asks_in_every_turn(store: Project) -> None:
@@ -82,24 +86,40 @@ def test_a_call_that_is_good_only_once_asks_in_every_turn(store: Project) -> Non
 
 
 def test_and_twice_in_one_turn(store: Project) -> None:
-    commit, stage, tag = call("commit", message="more"), call("stage", what="b"), call("tag", name="v1")
-    seen = store.run(calls(commit, stage, commit, tag, tag), "done", answers=[SESSION, SESSION, SESSION])
-    assert shown(seen) == [("commit", "staged: nothing"), ("commit", "staged: b"), ("tag", "a tag v1")]
-    assert [(each.decision.approved, each.decision.remember) for each in seen.of(ApprovalResponse)] == [
-        (True, "session")
-    ] * 3
+    commit, stage, tag = (
+        call("commit", message="more"),
+        call("stage", what="b"),
+        call("tag", name="v1"),
+    )
+    seen = store.run(
+        calls(commit, stage, commit, tag, tag), "done", answers=[SESSION, SESSION, SESSION]
+    )
+    assert shown(seen) == [
+        ("commit", "staged: nothing"),
+        ("commit", "staged: b"),
+        ("tag", "a tag v1"),
+    ]
+    assert [
+        (each.decision.approved, each.decision.remember) for each in seen.of(ApprovalResponse)
+    ] == [(True, "session")] * 3
     assert seen.statuses == ["success"] * 5
 
 
 def test_a_no_still_counts(store: Project) -> None:
     commit = call("commit", message="more")
-    seen = store.run(calls(commit, commit), "done", answers=[SESSION, ApprovalDecision(False, note="not that one")])
+    seen = store.run(
+        calls(commit, commit),
+        "done",
+        answers=[SESSION, ApprovalDecision(False, note="not that one")],
+    )
     assert seen.statuses == ["success", "denied"]
     assert seen.outcomes[1].error == "commit was not called; the user said no: not that one"
 
 
 def test_the_word_of_a_method_that_is_named(store: Project) -> None:
-    seen = store.run(calls(call("tag", name="draft"), call("tag", name="v1")), "done", answers=[True])
+    seen = store.run(
+        calls(call("tag", name="draft"), call("tag", name="v1")), "done", answers=[True]
+    )
     assert shown(seen) == [("tag", "a tag v1")]
     assert [each.by for each in seen.of(ApprovalDecided)] == ["tool", "user"]
 
@@ -112,4 +132,6 @@ async def test_what_could_not_be_shown_is_good_only_once(gate: OpenGate) -> None
     opened = gate(Recorded(preview=preview).tool, answers=[SESSION, SESSION])
     await opened("act")
     await opened("act")
-    assert [request.preview for request in opened.asked] == [Text("no preview: RuntimeError: no such branch")] * 2
+    assert [request.preview for request in opened.asked] == [
+        Text("no preview: RuntimeError: no such branch")
+    ] * 2

@@ -201,12 +201,16 @@ def test_what_was_not_declared_is_refused_in_every_mode(
 def test_what_is_pre_approved_needs_no_declaration(worker: Project) -> None:
     assert once(worker, "sneak", name="/free/new.txt")[0].status == "success"
     assert once(worker, "sneak", name="free/new.txt", what="read")[0].value.text() == "sneaked"
-    assert once(worker, "sneak", name="/free", what="list")[0].value.text() == ".env, a.txt, new.txt"
+    assert (
+        once(worker, "sneak", name="/free", what="list")[0].value.text() == ".env, a.txt, new.txt"
+    )
     assert once(worker, "sneak", name="/out/x", what="judge")[0].value.text() == "ask"
     assert once(worker, "sneak", name="/free/new.txt", what="delete")[0].status == "success"
 
 
-def test_the_strictest_of_tool_worker_and_zone_counts_and_each_gives_its_reason(worker: Project) -> None:
+def test_the_strictest_of_tool_worker_and_zone_counts_and_each_gives_its_reason(
+    worker: Project,
+) -> None:
     result, seen = once(worker, "silent", [False], path="/free/x")
     assert (result.status, seen.asked[0].reason) == (
         "denied",
@@ -218,17 +222,25 @@ def test_the_strictest_of_tool_worker_and_zone_counts_and_each_gives_its_reason(
     )
     assert seen.asked[0].rule == "sandbox.zones.out.approval.write"
     worker.write(
-        "worker.yaml", WORKER.replace("put_lines, sneak, silent]", "silent], approval: {default: preApproved}")
+        "worker.yaml",
+        WORKER.replace("put_lines, sneak, silent]", "silent], approval: {default: preApproved}"),
     )
     assert once(worker, "silent", path="/free/x")[0].status == "success"
     assert once(worker, "silent", [False], path="/out/x")[0].status == "denied"
-    worker.write("worker.yaml", WORKER.replace("silent]}", "silent], approval: {tools: {put: blocked}}}"))
+    worker.write(
+        "worker.yaml", WORKER.replace("silent]}", "silent], approval: {tools: {put: blocked}}}")
+    )
     assert once(worker, "put", path="/free/x", text="x")[0].status == "blocked"
 
 
 def test_three_spellings_of_one_file_are_one_call(worker: Project) -> None:
     always = ApprovalDecision(True, remember="session")
-    spellings = ["/out/new.txt", "out/new.txt", str(worker.folder / "out/new.txt"), "./out/../out/new.txt"]
+    spellings = [
+        "/out/new.txt",
+        "out/new.txt",
+        str(worker.folder / "out/new.txt"),
+        "./out/../out/new.txt",
+    ]
     made = [calls(call("put", path=path, text="x")) for path in spellings]
     seen = worker.run(*made, "done", answers=[always])
     assert (seen.statuses, len(seen.asked)) == (["success"] * 4, 1)
@@ -236,12 +248,17 @@ def test_three_spellings_of_one_file_are_one_call(worker: Project) -> None:
 
 def test_a_yes_for_one_list_of_paths_is_not_one_for_another(worker: Project) -> None:
     always = ApprovalDecision(True, remember="session")
-    made = [calls(call("put_lines", lines=lines)) for lines in ("/out/a /out/b", "/out/a  /out/b", "/out/a /out/c")]
+    made = [
+        calls(call("put_lines", lines=lines))
+        for lines in ("/out/a /out/b", "/out/a  /out/b", "/out/a /out/c")
+    ]
     seen = worker.run(*made, "done", answers=[always, always, False])
     assert (seen.statuses, len(seen.asked)) == (["success", "success", "denied"], 3)
 
 
-def test_a_file_that_becomes_another_between_the_yes_and_the_write_asks_again(worker: Project) -> None:
+def test_a_file_that_becomes_another_between_the_yes_and_the_write_asks_again(
+    worker: Project,
+) -> None:
     asked: list[ApprovalRequest] = []
 
     async def answer(request: ApprovalRequest) -> ApprovalDecision:
@@ -251,7 +268,9 @@ def test_a_file_that_becomes_another_between_the_yes_and_the_write_asks_again(wo
             worker.write("free/.env", "NEW=1")
         return ApprovalDecision(len(asked) == 1)
 
-    seen = worker.run(calls(call("put", path="/free/.env", text="x")), "done", approval_callback=answer)
+    seen = worker.run(
+        calls(call("put", path="/free/.env", text="x")), "done", approval_callback=answer
+    )
     assert (seen.statuses, worker.read("free/.env")) == (["denied"], "NEW=1")
     assert "'/free/.env' has changed since it was judged" in asked[1].reason
 
@@ -266,7 +285,9 @@ def test_a_link_that_flips_after_judging_is_judged_again(worker: Project) -> Non
             link.unlink(missing_ok=True)
             link.symlink_to(".env")
 
-    seen = worker.run(calls(call("put", path="/free/link", text="x")), "done", answers=[False], sinks=(flip,))
+    seen = worker.run(
+        calls(call("put", path="/free/link", text="x")), "done", answers=[False], sinks=(flip,)
+    )
     assert (seen.statuses, len(seen.asked), worker.read("free/.env")) == (["denied"], 1, "KEY=1")
 
 
@@ -317,7 +338,10 @@ def test_every_decision_names_the_zone(worker: Project) -> None:
 @pytest.mark.parametrize(
     ("touches", "problem"),
     [
-        ("[1 / 0]", "put_lines does not say which paths it touches: ZeroDivisionError: division by zero"),
+        (
+            "[1 / 0]",
+            "put_lines does not say which paths it touches: ZeroDivisionError: division by zero",
+        ),
         ("[args['lines']]", "touches of put_lines gave '/free/a', which is not a PathUse"),
         ("args['lines']", "touches of put_lines gave '/free/a', which is not a PathUse"),
         ("None", "touches of put_lines gave None, which is not a PathUse"),
@@ -326,6 +350,9 @@ def test_every_decision_names_the_zone(worker: Project) -> None:
 def test_a_tool_that_cannot_say_which_paths_it_touches_is_not_called(
     worker: Project, touches: str, problem: str
 ) -> None:
-    worker.write("tools.py", TOOLS.replace("""[PathUse(line, "write") for line in args["lines"].split()]""", touches))
+    worker.write(
+        "tools.py",
+        TOOLS.replace("""[PathUse(line, "write") for line in args["lines"].split()]""", touches),
+    )
     result, _ = once(worker, "put_lines", lines="/free/a")
     assert (result.status, result.error) == ("error", problem)

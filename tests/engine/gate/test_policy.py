@@ -60,7 +60,9 @@ class Mute(Exception):
 
 NO_APPROVAL = Verdict(PRE, "the tool needs no approval for this call")
 WANTED = Verdict(ASK, "the tool wants this call approved")
-PRE_SAID, ASK_SAID, BLOCKED_SAID = (Verdict(each, f"the tool says {each.value}") for each in Approval)
+PRE_SAID, ASK_SAID, BLOCKED_SAID = (
+    Verdict(each, f"the tool says {each.value}") for each in Approval
+)
 
 
 def nonsense(shown: str) -> Verdict:
@@ -96,7 +98,10 @@ WORDS: dict[str, tuple[NeedsApproval, Verdict | None]] = {
     "raises": (raising(KeyError("force")), failed("KeyError: 'force'")),
     "raises later": (raising_later(ValueError("boom")), failed("ValueError: boom")),
     "leaves": (raising(SystemExit(1)), failed("SystemExit: 1")),
-    "raises BlockedError": (raising(BlockedError("act", "never here")), Verdict(BLOCKED, "never here")),
+    "raises BlockedError": (
+        raising(BlockedError("act", "never here")),
+        Verdict(BLOCKED, "never here"),
+    ),
     "gives None": (giving(None), nonsense("None")),
     "gives None later": (later(None), nonsense("None")),
     "gives 0": (giving(0), nonsense("0")),
@@ -140,10 +145,14 @@ CASES: list[Case] = list(product((None, *Approval), (None, *Approval), ASKED))
 def said_by_the_worker(entry: Approval | None, default: Approval | None) -> Policy:
     lines = [f"tools: {{act: {entry.value}}}"] if entry else ["tools: {}"]
     lines += [f"default: {default.value}"] if default else []
-    return Policy.of(parse_config(ApprovalConfig, parse_document("\n".join(lines), "worker.yaml")), "act", "box")
+    return Policy.of(
+        parse_config(ApprovalConfig, parse_document("\n".join(lines), "worker.yaml")), "act", "box"
+    )
 
 
-def expected_verdict(word: Verdict | None, entry: Approval | None, default: Approval | None) -> Verdict:
+def expected_verdict(
+    word: Verdict | None, entry: Approval | None, default: Approval | None
+) -> Verdict:
     decides = DECIDES[word.approval if word else None][entry]
     if decides == "entry" and entry:
         where, rule = Mark("worker.yaml", 1, 14), "toolsets.box.approval.tools.act"
@@ -216,22 +225,36 @@ async def test_the_table(name: str, tmp_path: Path) -> None:
         act.executed.clear()
         answers = [ANSWERS[who]] if who in ANSWERS else None
         mode = MODES.get(who, "interactive")
-        gate = Gate(tmp_path, act.tool, answers=answers, mode=mode, policy=said_by_the_worker(entry, default))
+        gate = Gate(
+            tmp_path,
+            act.tool,
+            answers=answers,
+            mode=mode,
+            policy=said_by_the_worker(entry, default),
+        )
         outcome = await gate("act", text="hi")
 
-        request_id = next((e.request.request_id for e in gate.events if isinstance(e, ApprovalRequired)), None)
+        request_id = next(
+            (e.request.request_id for e in gate.events if isinstance(e, ApprovalRequired)), None
+        )
         verdict = expected_verdict(word, entry, default)
         assert gate.happened == expected_events(verdict, who, request_id), case
         assert act.executed == ([{"text": "hi"}] if outcome.ok else []), case
-        assert outcome.ok == (verdict.approval is PRE or (verdict.approval is ASK and who in SAYS_YES)), case
+        assert outcome.ok == (
+            verdict.approval is PRE or (verdict.approval is ASK and who in SAYS_YES)
+        ), case
 
 
 SAYS_YES = {"interactive, yes", "approve_all"}
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("word", [raising(ToolError("not on a Sunday")), raising_later(ToolError("not on a Sunday"))])
-async def test_a_tool_error_refuses_whatever_the_worker_says_and_nobody_is_asked(word: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "word", [raising(ToolError("not on a Sunday")), raising_later(ToolError("not on a Sunday"))]
+)
+async def test_a_tool_error_refuses_whatever_the_worker_says_and_nobody_is_asked(
+    word: Any, tmp_path: Path
+) -> None:
     act = Recorded(needs_approval=word)
     for entry, default, who in CASES:
         gate = Gate(
@@ -254,11 +277,15 @@ MAYBE = st.none() | VERDICTS
 
 
 @given(MAYBE, MAYBE, MAYBE)
-def test_the_worker_never_loosens_a_word(word: Verdict | None, entry: Verdict | None, default: Verdict | None) -> None:
+def test_the_worker_never_loosens_a_word(
+    word: Verdict | None, entry: Verdict | None, default: Verdict | None
+) -> None:
     verdict = Policy(entry, default).combine(word)
     assert verdict in (word, entry, default, SILENT)
     for stricter_or_equal in (word, entry if word else None):
-        assert stricter_or_equal is None or not stricter_or_equal.approval.stricter_than(verdict.approval)
+        assert stricter_or_equal is None or not stricter_or_equal.approval.stricter_than(
+            verdict.approval
+        )
 
 
 @given(VERDICTS, MAYBE, MAYBE, VERDICTS)
@@ -270,9 +297,15 @@ def test_an_entry_added_for_a_tool_that_speaks_never_loosens(
     assert not before.approval.stricter_than(after.approval)
 
 
-@given(MAYBE, MAYBE, MAYBE, st.sampled_from(["word", "entry", "default"]), st.sampled_from(Approval))
+@given(
+    MAYBE, MAYBE, MAYBE, st.sampled_from(["word", "entry", "default"]), st.sampled_from(Approval)
+)
 def test_a_stricter_word_from_anybody_never_loosens(
-    word: Verdict | None, entry: Verdict | None, default: Verdict | None, who: str, stricter: Approval
+    word: Verdict | None,
+    entry: Verdict | None,
+    default: Verdict | None,
+    who: str,
+    stricter: Approval,
 ) -> None:
     said = {"word": word, "entry": entry, "default": default}
     current = said[who]
@@ -317,7 +350,9 @@ def test_an_entry_looser_than_a_fixed_word_can_be_seen_at_load(
         (True, PRE, False),
     ],
 )
-def test_so_can_pre_approval_of_a_word_that_depends_on_args(word: Any, entry: Approval, without_effect: bool) -> None:
+def test_so_can_pre_approval_of_a_word_that_depends_on_args(
+    word: Any, entry: Approval, without_effect: bool
+) -> None:
     offered = Recorded(needs_approval=word).tool
     assert Policy(as_verdict(entry)).idle(offered) is without_effect
     assert not Policy().idle(offered)

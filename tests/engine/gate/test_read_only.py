@@ -115,7 +115,16 @@ ARGS: dict[str, dict[str, Any]] = {
     "run_custom_tool": {"tool_name": "own"},
     "liar": {"path": "/here/new"},
 }
-READING = {"read_file", "list_files", "list_dir", "file_exists", "file_info", "grep_files", "update_plan", "get_memory"}
+READING = {
+    "read_file",
+    "list_files",
+    "list_dir",
+    "file_exists",
+    "file_info",
+    "grep_files",
+    "update_plan",
+    "get_memory",
+}
 
 
 @pytest.fixture
@@ -125,7 +134,10 @@ def every(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
     server = project.write("server.py", SERVER)
     project.write("tools.py", TOOLS)
     project.write("notes.txt", "kept\n")
-    project.write("worker.yaml", WORKER.format(python=json.dumps(sys.executable), server=json.dumps(str(server))))
+    project.write(
+        "worker.yaml",
+        WORKER.format(python=json.dumps(sys.executable), server=json.dumps(str(server))),
+    )
     own = project.home / "tools" / "own"
     own.mkdir(parents=True)
     manifest = "name: own\ndescription: Own.\nversion: 1.0.0\nentrypoint: own.sh\nusage: Own.\nparameters: []\n"
@@ -143,7 +155,9 @@ def files(*folders: Path) -> dict[str, bytes | None]:
 
 def tools_of(project: Project, **options: Any) -> set[str]:
     async def names() -> set[str]:
-        async with WorkerRuntime(worker=load_worker("worker.yaml"), model=scripted_model("done"), **options) as runtime:
+        async with WorkerRuntime(
+            worker=load_worker("worker.yaml"), model=scripted_model("done"), **options
+        ) as runtime:
             return {tool.name for tool in runtime.tools}
 
     with project.environment():
@@ -158,9 +172,19 @@ def test_nothing_writes_whatever_the_model_calls(every: Project) -> None:
     made = [call(name, **ARGS.get(name, {})) for name in names]
     seen = every.run(calls(*made), "done", approval_mode="approve_all", read_only=True)
     statuses = {outcome.tool_name: outcome.status for outcome in seen.outcomes}
-    assert {name for name, status in statuses.items() if status != "blocked"} == READING | {"liar", "through", "look"}
-    assert (statuses["liar"], statuses["look"], statuses["read_file"]) == ("error", "success", "success")
-    assert [outcome.value.text() for outcome in seen.outcomes if outcome.tool_name == "through"] == ["blocked"]
+    assert {name for name, status in statuses.items() if status != "blocked"} == READING | {
+        "liar",
+        "through",
+        "look",
+    }
+    assert (statuses["liar"], statuses["look"], statuses["read_file"]) == (
+        "error",
+        "success",
+        "success",
+    )
+    assert [
+        outcome.value.text() for outcome in seen.outcomes if outcome.tool_name == "through"
+    ] == ["blocked"]
     assert files(every.folder, every.home) == before
     assert not (every.folder / "made").exists()
 
@@ -176,8 +200,12 @@ def test_what_cannot_be_called_is_not_offered(every: Project) -> None:
 def test_it_holds_for_everybody(every: Project, caller: Caller) -> None:
     async def outcome() -> str:
         worker = load_worker("worker.yaml")
-        async with WorkerRuntime(worker=worker, model=scripted_model("x"), read_only=True) as runtime:
-            done = await runtime.opened.loop.guard.call(ToolCall("a", "shell", {"command": "touch a"}), caller)
+        async with WorkerRuntime(
+            worker=worker, model=scripted_model("x"), read_only=True
+        ) as runtime:
+            done = await runtime.opened.loop.guard.call(
+                ToolCall("a", "shell", {"command": "touch a"}), caller
+            )
             return f"{done.status}: {done.error}"
 
     with every.environment():
@@ -189,7 +217,9 @@ def test_it_holds_for_everybody(every: Project, caller: Caller) -> None:
 
 def test_the_reason_is_told(project: Project) -> None:
     project.write("tools.py", "def unsaid() -> str:\n    '''Act.'''\n    return 'x'\n")
-    project.write("worker.yaml", "name: w\ntoolsets: {custom: {module: ./tools.py, tools: [unsaid]}}\n")
+    project.write(
+        "worker.yaml", "name: w\ntoolsets: {custom: {module: ./tools.py, tools: [unsaid]}}\n"
+    )
     seen = project.run(calls(call("unsaid")), "done", read_only=True)
     decided = seen.of(ApprovalDecided)[0]
     assert (decided.verdict, decided.by, decided.rule) == ("blocked", "mode", "--read-only")
@@ -200,7 +230,8 @@ def test_the_reason_is_told(project: Project) -> None:
 def test_the_model_is_told_and_zones_are_where_they_are(project: Project) -> None:
     zone = "{name: made, path: ./made, mode: rw}"
     project.write(
-        "worker.yaml", f"name: w\nsandbox: {{zones: [{zone}]}}\ntoolsets: {{filesystem: {{}}, shell: {{}}}}\n"
+        "worker.yaml",
+        f"name: w\nsandbox: {{zones: [{zone}]}}\ntoolsets: {{filesystem: {{}}, shell: {{}}}}\n",
     )
     seen = project.run("done", read_only=True)
     system = seen.of(TurnStart)[0].system or ""
@@ -208,7 +239,10 @@ def test_the_model_is_told_and_zones_are_where_they_are(project: Project) -> Non
     assert "\n- Session: read-only, nothing can be changed\n" in system
     assert "Commands:" not in system
     start = seen.of(SessionStart)[0]
-    assert (start.read_only, [zone["path"] for zone in start.zones or ()]) == (True, [str(project.folder / "made")])
+    assert (start.read_only, [zone["path"] for zone in start.zones or ()]) == (
+        True,
+        [str(project.folder / "made")],
+    )
     assert "read-only" not in (project.run("done").of(TurnStart)[0].system or "")
 
 
@@ -216,7 +250,10 @@ def test_the_model_is_told_and_zones_are_where_they_are(project: Project) -> Non
 
 
 def test_workers_delegate_and_children_only_read(tree: Tree) -> None:
-    tree.boss(allowed("helper"), more="sandbox: {zones: [{name: a, mode: rw, approval: {write: preApproved}}]}")
+    tree.boss(
+        allowed("helper"),
+        more="sandbox: {zones: [{name: a, mode: rw, approval: {write: preApproved}}]}",
+    )
     made = [call("write_file", path="/a/x", content="x"), call("list_files", path="/a")]
     tree.worker("helper", calls(*made), "done", toolsets=("filesystem: {}",))
     seen = tree.run(ASK_HELPER, "done", read_only=True, approval_mode="approve_all")
@@ -229,7 +266,12 @@ def test_a_tool_that_only_delegates_says_so() -> None:
     async def execute(args: dict[str, Any], context: object) -> str:
         return ""
 
-    made = {"name": "x", "description": "X.", "input_schema": {"type": "object"}, "execute": execute}
+    made = {
+        "name": "x",
+        "description": "X.",
+        "input_schema": {"type": "object"},
+        "execute": execute,
+    }
     assert Tool(**made, delegates=True).fits_read_only
     assert not Tool(**made).fits_read_only
     assert not Tool(**made, effects=frozenset({Effect.READ, Effect.NETWORK})).fits_read_only
@@ -241,7 +283,10 @@ def test_a_tool_that_only_delegates_says_so() -> None:
 
 def test_clients_get_what_reads_and_tasks_that_only_read(project: Project) -> None:
     project.write("script.yaml", SCRIPT)
-    project.write("worker.yaml", "name: w\nmodel: script:script.yaml\ntoolsets: {filesystem: {}, memory: {}}\n")
+    project.write(
+        "worker.yaml",
+        "name: w\nmodel: script:script.yaml\ntoolsets: {filesystem: {}, memory: {}}\n",
+    )
 
     async def serve() -> tuple[set[str], str]:
         worker = load_worker(project.folder / "worker.yaml")
@@ -271,7 +316,9 @@ def kept(project: Project, *turns: Any, **options: Any) -> Seen:
     async def work() -> None:
         worker = load_worker(project.folder / "worker.yaml")
         resume = options.pop("resume", None)
-        with open_session(worker, resume=resume, fork=options.pop("fork", False), workspace=project.folder) as session:
+        with open_session(
+            worker, resume=resume, fork=options.pop("fork", False), workspace=project.folder
+        ) as session:
             model = scripted_model(*turns)
             runtime = WorkerRuntime(
                 worker=worker,
@@ -296,7 +343,9 @@ def test_a_resumed_session_stays_read_only(project: Project, fork: bool) -> None
     write = calls(call("write_file", path="/a/x", content="x"))
     script = "done", write, "done", write, "done"
     first = kept(project, *script, read_only=True)
-    later = kept(project, *script, resume=first.result.session_id, fork=fork, approval_mode="approve_all")
+    later = kept(
+        project, *script, resume=first.result.session_id, fork=fork, approval_mode="approve_all"
+    )
     assert later.statuses == ["blocked"]
     assert later.of(SessionStart)[0].read_only
     again = kept(project, *script, resume=later.result.session_id)
@@ -313,7 +362,9 @@ def test_a_read_only_session_is_repeated_as_one(project: Project) -> None:
     lines: list[Line] = seen.record
     recording = read_recording(Log(project.folder / "x.jsonl", tuple(lines)))
     repetition = Repetition(
-        worker=load_worker(project.folder / "worker.yaml"), recording=recording, workspace=project.folder.resolve()
+        worker=load_worker(project.folder / "worker.yaml"),
+        recording=recording,
+        workspace=project.folder.resolve(),
     )
     in_loop(repetition.go)
     assert not (project.folder / "b.txt").exists()

@@ -26,7 +26,9 @@ def odd() -> str:
 
 def asked(project: Project, tool: str = "say", **args):
     project.write("tools.py", TOOLS)
-    project.write("worker.yaml", "name: w\ntoolsets: {custom: {module: tools.py, tools: [say, odd]}}\n")
+    project.write(
+        "worker.yaml", "name: w\ntoolsets: {custom: {module: tools.py, tools: [say, odd]}}\n"
+    )
     return project.run(calls(call(tool, **args)), "done", answers=[False]).asked[0]
 
 
@@ -42,7 +44,11 @@ def test_null_in_the_place_of_another_default_is_shown(project: Project) -> None
 
 def test_the_preview_says_what_it_shows_and_how_much(project: Project) -> None:
     request = asked(project, text="hi", times=2)
-    assert (request.preview, request.previewed, request.recap) == (Text("hihi"), ("text",), "a few words")
+    assert (request.preview, request.previewed, request.recap) == (
+        Text("hihi"),
+        ("text",),
+        "a few words",
+    )
 
 
 def test_a_preview_that_is_none_is_a_failed_one(project: Project) -> None:

@@ -80,10 +80,15 @@ def warnings(seen: Seen) -> list[str]:
         ("raise SystemExit", "its tools cannot be listed: SystemExit"),
         ("return [7]", "tools() of 'Moody' gave 7, which is not a Tool"),
         ("return None", "tools() of 'Moody' gave None, which is not a Tool"),
-        ("await asyncio.Event().wait()", "its tools cannot be listed: tools() did not end within 0.1 seconds"),
+        (
+            "await asyncio.Event().wait()",
+            "its tools cannot be listed: tools() did not end within 0.1 seconds",
+        ),
     ],
 )
-def test_in_the_middle_of_a_session_the_tools_stay_and_it_is_told_once(moody: Moody, fault: str, told: str) -> None:
+def test_in_the_middle_of_a_session_the_tools_stay_and_it_is_told_once(
+    moody: Moody, fault: str, told: str
+) -> None:
     seen = moody(LISTING.format(fault=fault)).run(calls(call("act")), calls(call("act")), "done")
     assert seen.result.status == "completed"
     assert [event.tools for event in seen.of(TurnStart)] == [("act",)] * 3
@@ -104,12 +109,23 @@ def test_in_the_middle_of_a_session_the_tools_stay_and_it_is_told_once(moody: Mo
             "async def tools(self): await asyncio.Event().wait()",
             "its tools cannot be listed: tools() did not end within 0.1 seconds",
         ),
-        ("def instructions(self): raise ValueError('mute')", "it cannot say its instructions: ValueError: mute"),
-        ("@classmethod\n    def zones(cls, home): raise ValueError('none')", "zones() failed: ValueError: none"),
-        ("@classmethod\n    def own_files(cls, *args): return 7", "own_files() failed: TypeError: 'int' object"),
+        (
+            "def instructions(self): raise ValueError('mute')",
+            "it cannot say its instructions: ValueError: mute",
+        ),
+        (
+            "@classmethod\n    def zones(cls, home): raise ValueError('none')",
+            "zones() failed: ValueError: none",
+        ),
+        (
+            "@classmethod\n    def own_files(cls, *args): return 7",
+            "own_files() failed: TypeError: 'int' object",
+        ),
     ],
 )
-def test_what_cannot_be_opened_is_told_with_its_distribution(moody: Moody, body: str, told: str) -> None:
+def test_what_cannot_be_opened_is_told_with_its_distribution(
+    moody: Moody, body: str, told: str
+) -> None:
     with pytest.raises(ForgeError) as caught:
         moody(body).run("never")
     assert f"{TITLE}: {told}" in str(caught.value)
@@ -118,7 +134,10 @@ def test_what_cannot_be_opened_is_told_with_its_distribution(moody: Moody, body:
 @pytest.mark.parametrize(
     ("body", "told"),
     [
-        ("async def __aexit__(self, *error): raise OSError('stuck')", "it cannot be closed: OSError: stuck"),
+        (
+            "async def __aexit__(self, *error): raise OSError('stuck')",
+            "it cannot be closed: OSError: stuck",
+        ),
         (
             "async def __aexit__(self, *error): await asyncio.Event().wait()",
             "it cannot be closed: __aexit__() did not end within 0.1 seconds",
@@ -127,7 +146,9 @@ def test_what_cannot_be_opened_is_told_with_its_distribution(moody: Moody, body:
 )
 def test_what_cannot_be_closed_changes_nothing(moody: Moody, body: str, told: str) -> None:
     bus, heard = EventBus(), list[str]()
-    bus.subscribe(lambda event: heard.append(event.message) if isinstance(event, StatusEvent) else None)
+    bus.subscribe(
+        lambda event: heard.append(event.message) if isinstance(event, StatusEvent) else None
+    )
     seen = moody(body).run("the answer", bus=bus)
     assert (seen.result.status, seen.result.response) == ("completed", "the answer")
     assert seen.types[-1] == "sessionEnd"

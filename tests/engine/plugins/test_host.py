@@ -45,7 +45,9 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
     monkeypatch.syspath_prepend(str(site))
     before = set(sys.modules)
 
-    def installed(distribution: str, entries: dict[str, str], *, version: str = "1.0", **modules: str) -> Path:
+    def installed(
+        distribution: str, entries: dict[str, str], *, version: str = "1.0", **modules: str
+    ) -> Path:
         points = [f"{name} = {value}" for name, value in entries.items()]
         return write_distribution(site, distribution, points, version=version, **modules).parent
 
@@ -58,11 +60,21 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
 def test_the_toolsets_in_the_box() -> None:
     assert {"filesystem", "custom"} <= {plugin.name for plugin in PluginHost().toolset_plugins()}
     cls, plugin = PluginHost().toolset("filesystem")
-    assert (cls.name, plugin.distribution, plugin.source.kind) == ("filesystem", "forge-workers", "builtin")
+    assert (cls.name, plugin.distribution, plugin.source.kind) == (
+        "filesystem",
+        "forge-workers",
+        "builtin",
+    )
 
 
-def test_a_package_brings_a_toolset_and_nothing_is_imported_before_it_is_named(install: Install) -> None:
-    install("forge-tools-weather", {"weather": "weather_plugin"}, weather_plugin=TOOLSET.format(name="weather"))
+def test_a_package_brings_a_toolset_and_nothing_is_imported_before_it_is_named(
+    install: Install,
+) -> None:
+    install(
+        "forge-tools-weather",
+        {"weather": "weather_plugin"},
+        weather_plugin=TOOLSET.format(name="weather"),
+    )
     host = PluginHost()
     assert "weather" in [plugin.name for plugin in host.toolset_plugins()]
     host.toolset("filesystem")
@@ -77,7 +89,11 @@ def test_a_package_brings_a_toolset_and_nothing_is_imported_before_it_is_named(i
 
 
 def test_a_worker_uses_a_package(install: Install, project: Project) -> None:
-    install("forge-tools-weather", {"weather": "weather_plugin"}, weather_plugin=TOOLSET.format(name="weather"))
+    install(
+        "forge-tools-weather",
+        {"weather": "weather_plugin"},
+        weather_plugin=TOOLSET.format(name="weather"),
+    )
     project.write("worker.yaml", "name: w\ntoolsets: {weather: null}\n")
     seen = project.run(calls(call("forecast", city="Rome")), "{result}")
     assert seen.result.response == "Sun in Rome."
@@ -90,7 +106,10 @@ def test_a_worker_uses_a_package(install: Install, project: Project) -> None:
             "import nonexistent_dependency\n",
             "cannot be loaded: ModuleNotFoundError: No module named 'nonexistent_dependency'",
         ),
-        ("raise RuntimeError('half installed')\n", "cannot be loaded: RuntimeError: half installed"),
+        (
+            "raise RuntimeError('half installed')\n",
+            "cannot be loaded: RuntimeError: half installed",
+        ),
         ("import sys\nsys.exit(3)\n", "cannot be loaded: SystemExit: 3"),
         ("def broken(:\n", "cannot be loaded: SyntaxError: "),
         (
@@ -121,7 +140,9 @@ def test_a_worker_uses_a_package(install: Install, project: Project) -> None:
         ),
     ],
 )
-def test_a_broken_plugin_says_whose_it_is_and_harms_nobody_else(install: Install, module: str, problem: str) -> None:
+def test_a_broken_plugin_says_whose_it_is_and_harms_nobody_else(
+    install: Install, module: str, problem: str
+) -> None:
     install("forge-tools-broken", {"weather": "broken_plugin"}, version="0.3", broken_plugin=module)
     install("forge-tools-good", {"good": "good_plugin"}, good_plugin=TOOLSET.format(name="good"))
     host = PluginHost()
@@ -137,13 +158,19 @@ def test_a_broken_plugin_says_whose_it_is_and_harms_nobody_else(install: Install
 
 
 def test_the_way_out_of_a_broken_plugin(install: Install) -> None:
-    install("forge-tools-broken", {"weather": "broken_plugin"}, broken_plugin="import nonexistent_dependency\n")
+    install(
+        "forge-tools-broken",
+        {"weather": "broken_plugin"},
+        broken_plugin="import nonexistent_dependency\n",
+    )
     with pytest.raises(PluginError) as caught:
         PluginHost().toolset("weather")
     assert caught.value.hint == "ask its author, or forge plugins uninstall forge-tools-broken"
 
 
-def test_two_distributions_that_offer_one_name(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_distributions_that_offer_one_name(
+    install: Install, monkeypatch: pytest.MonkeyPatch
+) -> None:
     module = TOOLSET.format(name="weather")
     install("forge-tools-one", {"weather": "one_plugin"}, one_plugin=module)
     install("forge-tools-two", {"weather": "two_plugin"}, version="2.0", two_plugin=module)
@@ -191,7 +218,9 @@ def test_a_program_can_limit_them_too(install: Install, monkeypatch: pytest.Monk
 def test_an_unknown_toolset_suggests_the_nearest() -> None:
     with pytest.raises(WorkerError) as caught:
         PluginHost().toolset("filesytem", WHERE)
-    assert str(caught.value).startswith("worker.yaml:3:3: toolsets.filesytem: no such toolset; installed are ")
+    assert str(caught.value).startswith(
+        "worker.yaml:3:3: toolsets.filesytem: no such toolset; installed are "
+    )
     assert "custom" in caught.value.message
     assert caught.value.hint == "did you mean 'filesystem'?"
 
@@ -211,7 +240,9 @@ def test_a_toolset_of_a_package_of_forge_can_be_installed(monkeypatch: pytest.Mo
         ("read_file", "read_file is a tool of the toolset 'filesystem'"),
     ],
 )
-def test_an_unknown_toolset_is_a_tool_or_nothing_that_can_be_installed(name: str, hint: str) -> None:
+def test_an_unknown_toolset_is_a_tool_or_nothing_that_can_be_installed(
+    name: str, hint: str
+) -> None:
     with pytest.raises(WorkerError) as caught:
         PluginHost().toolset(name, WHERE)
     assert caught.value.hint == hint
@@ -228,20 +259,28 @@ def forge_models():
 
 
 def test_a_package_brings_a_model_provider(install: Install) -> None:
-    install("forge-model-echo", {"model.echo": "echo_plugin"}, echo_plugin=MODEL.format(prefix="echo"))
+    install(
+        "forge-model-echo", {"model.echo": "echo_plugin"}, echo_plugin=MODEL.format(prefix="echo")
+    )
     host = PluginHost()
     assert "echo_plugin" not in sys.modules
     assert host.model("echo").prefix == "echo"
 
 
 @pytest.mark.parametrize(
-    "module", [MODEL.format(prefix="ohce"), "", MODEL.replace("[ModelFactory", "[1 or ModelFactory")]
+    "module",
+    [MODEL.format(prefix="ohce"), "", MODEL.replace("[ModelFactory", "[1 or ModelFactory")],
 )
 def test_a_package_that_brings_another_provider_than_it_says(install: Install, module: str) -> None:
-    install("forge-model-echo", {"model.echo": "echo_plugin"}, echo_plugin=module.format(prefix="echo"))
+    install(
+        "forge-model-echo", {"model.echo": "echo_plugin"}, echo_plugin=module.format(prefix="echo")
+    )
     with pytest.raises(PluginError) as caught:
         PluginHost().model("echo")
-    assert str(caught.value) == "the plugin 'model.echo' of forge-model-echo 1.0 offers no model provider 'echo'"
+    assert (
+        str(caught.value)
+        == "the plugin 'model.echo' of forge-model-echo 1.0 offers no model provider 'echo'"
+    )
 
 
 RENDERER = """
@@ -254,7 +293,9 @@ def forge_renderers():
 
 
 def test_a_package_brings_a_renderer_for_its_kinds(install: Install) -> None:
-    install("forge-tools-weather", {"render.weather": "weather_renderer"}, weather_renderer=RENDERER)
+    install(
+        "forge-tools-weather", {"render.weather": "weather_renderer"}, weather_renderer=RENDERER
+    )
     host = PluginHost()
     assert host.renderer(Custom("zeppelin.status", {})) is None
     assert "weather_renderer" not in sys.modules
@@ -279,7 +320,9 @@ def test_a_package_brings_a_renderer_for_its_kinds(install: Install) -> None:
 def test_hints_of_another_author_count_more_than_a_renderer(
     install: Install, hints: DisplayHints | None, distribution: str | None, draws: bool
 ) -> None:
-    install("forge-tools-weather", {"render.weather": "weather_renderer"}, weather_renderer=RENDERER)
+    install(
+        "forge-tools-weather", {"render.weather": "weather_renderer"}, weather_renderer=RENDERER
+    )
     value = Custom("weather.forecast", {"city": "Rome"}, display=hints)
     assert (PluginHost().renderer(value, distribution) is not None) is draws
 
@@ -307,21 +350,31 @@ def forge_toolsets():
 """
 
 
-def test_a_custom_result_and_its_preview_name_the_distribution_of_the_tool(install: Install, project: Project) -> None:
+def test_a_custom_result_and_its_preview_name_the_distribution_of_the_tool(
+    install: Install, project: Project
+) -> None:
     both = {"weather": "weather_plugin", "render.weather": "weather_plugin"}
     install("forge-tools-weather", both, weather_plugin=FORECAST + RENDERER)
     project.write(
-        "tools.py", "from weather_plugin import FORECAST\n\ndef local() -> dict:\n    return FORECAST.wire()\n"
+        "tools.py",
+        "from weather_plugin import FORECAST\n\ndef local() -> dict:\n    return FORECAST.wire()\n",
     )
     custom = "custom: {module: ./tools.py, tools: [local], approval: {default: preApproved}}"
     project.write("worker.yaml", f"name: w\ntoolsets:\n  weather: {{}}\n  plan: {{}}\n  {custom}\n")
     plan = call("update_plan", plan=[])
-    seen = project.run(calls(call("forecast"), call("local"), plan, call("nothing")), "done", answers=[True])
+    seen = project.run(
+        calls(call("forecast"), call("local"), plan, call("nothing")), "done", answers=[True]
+    )
     names = ["forge-tools-weather", "./tools.py", "forge-workers", None]
     assert [outcome.distribution for outcome in seen.outcomes] == names
-    assert [line.get("distribution") for line in seen.lines if line["type"] == "toolResult"] == names
+    assert [
+        line.get("distribution") for line in seen.lines if line["type"] == "toolResult"
+    ] == names
     assert seen.asked[0].distribution == "forge-tools-weather"
-    drawn = [view_of(result.value, PluginHost().renderer, result.distribution).data for result in seen.outcomes[:2]]
+    drawn = [
+        view_of(result.value, PluginHost().renderer, result.distribution).data
+        for result in seen.outcomes[:2]
+    ]
     assert drawn == ["Sun: Rome", {"city": "Rome"}]
 
 
@@ -375,7 +428,11 @@ def test_a_worker_that_uses_the_built_in_is_warned(install: Install, project: Pr
         "the toolset 'plan' of forge-tools-taker 1.0 is not used: forge has a toolset of that name itself"
     ]
     project.write("worker.yaml", "name: w\ntoolsets: {memory: {}}\n")
-    assert not [event for event in project.run("done").of(StatusEvent) if "forge-tools-taker" in event.message]
+    assert not [
+        event
+        for event in project.run("done").of(StatusEvent)
+        if "forge-tools-taker" in event.message
+    ]
 
 
 DRAWS = """
@@ -388,8 +445,12 @@ def forge_renderers():
 
 
 def test_packages_share_a_namespace_of_renderers(install: Install) -> None:
-    one = DRAWS.replace("{kinds}", "{'sky.cloud': lambda r: Text('one'), 'sky.both': lambda r: Text('one')}")
-    two = DRAWS.replace("{kinds}", "{'sky.star': lambda r: Text('two'), 'sky.both': lambda r: Text('two')}")
+    one = DRAWS.replace(
+        "{kinds}", "{'sky.cloud': lambda r: Text('one'), 'sky.both': lambda r: Text('one')}"
+    )
+    two = DRAWS.replace(
+        "{kinds}", "{'sky.star': lambda r: Text('two'), 'sky.both': lambda r: Text('two')}"
+    )
     install("forge-sky-broken", {"render.sky": "sky_broken"}, sky_broken="raise BaseException\n")
     install("forge-sky-one", {"render.sky": "sky_one"}, sky_one=one)
     install("forge-sky-two", {"render.sky": "sky_two"}, sky_two=two)
@@ -400,14 +461,24 @@ def test_packages_share_a_namespace_of_renderers(install: Install) -> None:
         draw = host.renderer(value, distribution)
         return draw(value) if draw else None
 
-    assert [drawn("sky.cloud"), drawn("sky.star"), drawn("sky.rain")] == [Text("one"), Text("two"), None]
+    assert [drawn("sky.cloud"), drawn("sky.star"), drawn("sky.rain")] == [
+        Text("one"),
+        Text("two"),
+        None,
+    ]
     assert [drawn("sky.both"), drawn("sky.both", "forge-sky-two")] == [Text("one"), Text("two")]
 
 
 def test_a_renderer_of_forge_comes_before_one_of_a_package(install: Install) -> None:
-    other = DRAWS.replace("{kinds}", "{'plan.plan': lambda r: 1, 'plan.other': lambda r: Text('other')}")
+    other = DRAWS.replace(
+        "{kinds}", "{'plan.plan': lambda r: 1, 'plan.other': lambda r: Text('other')}"
+    )
     kinds = set(PluginHost().renderers_of(PluginHost().named("render.plan", "forge-workers")))
-    install("forge-tools-other", {"render.plan": "other_plugin"}, other_plugin=other.replace("plan.plan", min(kinds)))
+    install(
+        "forge-tools-other",
+        {"render.plan": "other_plugin"},
+        other_plugin=other.replace("plan.plan", min(kinds)),
+    )
     host = PluginHost()
     found = host.renderer(Custom(min(kinds), {}), "forge-tools-other")
     assert found
@@ -439,7 +510,11 @@ def test_unknown_names_in_the_environment_are_said(
 
 
 def test_a_plugin_for_another_forge_says_so_when_it_cannot_be_loaded(install: Install) -> None:
-    site = install("forge-tools-newer", {"newer": "newer_plugin"}, newer_plugin="from forge_cli import Teleport\n")
+    site = install(
+        "forge-tools-newer",
+        {"newer": "newer_plugin"},
+        newer_plugin="from forge_cli import Teleport\n",
+    )
     metadata = site / "forge_tools_newer-1.0.dist-info" / "METADATA"
     metadata.write_text(metadata.read_text() + "Requires-Dist: forge-workers>=9\n")
     with pytest.raises(PluginError) as caught:

@@ -93,9 +93,13 @@ def test_a_worker_does_not_bring_plugins_into_another(project: Project) -> None:
 def test_its_files_are_protected(project: Project) -> None:
     project.write("hooks.py", HOOKS)
     zones = "sandbox: {zones: [{name: here, path: ., mode: rw, approval: {write: preApproved}}]}\n"
-    project.write("worker.yaml", WORKER.replace("toolsets: {", f"{zones}toolsets: {{filesystem: {{}}, "))
+    project.write(
+        "worker.yaml", WORKER.replace("toolsets: {", f"{zones}toolsets: {{filesystem: {{}}, ")
+    )
     for path in ("/here/hooks.py", "/here/new.py"):
-        seen = project.run(calls(call("write_file", path=path, content="x")), "done", answers=[False])
+        seen = project.run(
+            calls(call("write_file", path=path, content="x")), "done", answers=[False]
+        )
         assert [event.request.tool_name for event in seen.of(ApprovalRequired)] == ["write_file"]
 
 
@@ -112,11 +116,31 @@ def test_a_changed_file_is_another_plugin(project: Project) -> None:
 @pytest.mark.parametrize(
     ("entry", "files", "sentence"),
     [
-        ("./gone.py", {}, "plugins: ./gone.py is neither a Python file nor a package nor a project"),
-        ("folder", {"folder/x.txt": ""}, "plugins: folder is neither a Python file nor a package nor a project"),
-        ("./plain.py", {"plain.py": "def f(): ...\n"}, "plugins: ./plain.py has no hooks, so it offers nothing"),
-        ("./broken.py", {"broken.py": "x = 1\n1 / 0\n"}, "broken.py:2:1: cannot be imported: ZeroDivisionError"),
-        ("p", {"p/pyproject.toml": "[project]\n"}, "plugins: p has no entry points of the group 'forge'"),
+        (
+            "./gone.py",
+            {},
+            "plugins: ./gone.py is neither a Python file nor a package nor a project",
+        ),
+        (
+            "folder",
+            {"folder/x.txt": ""},
+            "plugins: folder is neither a Python file nor a package nor a project",
+        ),
+        (
+            "./plain.py",
+            {"plain.py": "def f(): ...\n"},
+            "plugins: ./plain.py has no hooks, so it offers nothing",
+        ),
+        (
+            "./broken.py",
+            {"broken.py": "x = 1\n1 / 0\n"},
+            "broken.py:2:1: cannot be imported: ZeroDivisionError",
+        ),
+        (
+            "p",
+            {"p/pyproject.toml": "[project]\n"},
+            "plugins: p has no entry points of the group 'forge'",
+        ),
         ("p", {"p/pyproject.toml": "[x]\na = = 1"}, "pyproject.toml:2:5: this is not TOML: "),
         (
             "p",
@@ -139,8 +163,12 @@ def test_what_is_wrong_is_said_with_its_place(
 
 def test_a_hook_is_not_taken_for_a_tool(project: Project) -> None:
     project.write("hooks.py", HOOKS)
-    project.write("worker.yaml", "name: w\ntoolsets: {custom: {module: hooks.py, tools: [forge_toolsets]}}\n")
-    with pytest.raises(WorkerError, match="'forge_toolsets' is a hook, which forge calls itself, and not a tool"):
+    project.write(
+        "worker.yaml", "name: w\ntoolsets: {custom: {module: hooks.py, tools: [forge_toolsets]}}\n"
+    )
+    with pytest.raises(
+        WorkerError, match="'forge_toolsets' is a hook, which forge calls itself, and not a tool"
+    ):
         project.run("never said")
 
 
@@ -159,14 +187,18 @@ def test_a_module_may_be_opened_again(project: Project) -> None:
     """Two runs in one process, with one host, each have tools of their own."""
     project.write("tools.py", "def first() -> str:\n    'One.'\n    return '1'\n")
     worker = load_worker(
-        project.write("worker.yaml", "name: w\ntoolsets: {custom: {module: tools.py, tools: [first]}}\n")
+        project.write(
+            "worker.yaml", "name: w\ntoolsets: {custom: {module: tools.py, tools: [first]}}\n"
+        )
     )
     host = PluginHost()
 
     async def main() -> None:
         for _ in range(2):
             wiring = Wiring(host=host)
-            async with WorkerRuntime(worker=worker, model=scripted_model("x"), wiring=wiring) as runtime:
+            async with WorkerRuntime(
+                worker=worker, model=scripted_model("x"), wiring=wiring
+            ) as runtime:
                 assert [tool.name for tool in runtime.tools] == ["first"]
 
     with project.environment():

@@ -14,7 +14,9 @@ def requiring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         info = tmp_path / "forge_tools_odd-1.0.dist-info"
         info.mkdir()
         stated = "".join(f"Requires-Dist: {line}\n" for line in lines)
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: forge-tools-odd\nVersion: 1.0\n{stated}")
+        (info / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: forge-tools-odd\nVersion: 1.0\n{stated}"
+        )
         monkeypatch.syspath_prepend(str(tmp_path))
         return "forge-tools-odd"
 
@@ -30,7 +32,10 @@ def requiring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         (f"forge-workers=={__version__}", None),
         ("forge-workers>=9 ; extra == 'later'", None),
         ("forge-workers>=9 ; python_version < '3'", None),
-        ("forge-workers>=9 ; python_version > '3'", f"is built for forge >= 9, this is {__version__}"),
+        (
+            "forge-workers>=9 ; python_version > '3'",
+            f"is built for forge >= 9, this is {__version__}",
+        ),
         ("forge-workers>=0.1a1,!=0.0.*,~=0.1", None),
         ("forge-workers>=nonsense", None),
         ("forge-workers-more>=9", None),

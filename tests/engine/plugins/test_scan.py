@@ -56,7 +56,9 @@ class Site:
     def info(self, distribution: str, version: str = "1.0") -> Path:
         return self.folder / f"{distribution.replace('-', '_')}-{version}.dist-info"
 
-    def install(self, distribution: str, *entries: str, version: str = "1.0", **modules: str) -> Path:
+    def install(
+        self, distribution: str, *entries: str, version: str = "1.0", **modules: str
+    ) -> Path:
         info = write_distribution(self.folder, distribution, entries, version=version, **modules)
         importlib.invalidate_caches()
         return info
@@ -92,7 +94,11 @@ def searches(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def foreign(cache: Path) -> list[str]:
     """The plugins of this test, which come after forge's own."""
-    found = [f"{plugin.name} of {plugin}" for plugin in installed(cache) if plugin.distribution.startswith("test-")]
+    found = [
+        f"{plugin.name} of {plugin}"
+        for plugin in installed(cache)
+        if plugin.distribution.startswith("test-")
+    ]
     assert {"filesystem", "custom"} <= {plugin.name for plugin in installed(cache)}
     return found
 
@@ -112,11 +118,17 @@ def kept_file(cache: Path) -> Path:
 
 def test_it_is_kept_from_one_process_to_the_next(site: Site, cache: Path) -> None:
     site.install("test-weather", "weather = weather_plugin")
-    environment = {**os.environ, "PYTHONPATH": str(site.folder), "PYDANTIC_DISABLE_PLUGINS": "__all__"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(site.folder),
+        "PYDANTIC_DISABLE_PLUGINS": "__all__",
+    }
 
     def look() -> tuple[list[str], bool]:
         command = [sys.executable, "-c", LOOK, str(cache)]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=True)
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=60, check=True
+        )
         found, searched = json.loads(done.stdout)
         return found, searched
 
@@ -211,7 +223,9 @@ def test_a_cache_of_another_shape_counts_for_nothing(cache: Path, key: str, valu
     assert installed(cache) == expected
 
 
-def test_a_cache_that_cannot_be_written_only_costs_time(tmp_path: Path, searches: list[str]) -> None:
+def test_a_cache_that_cannot_be_written_only_costs_time(
+    tmp_path: Path, searches: list[str]
+) -> None:
     (tmp_path / "file").write_text("in the way")
     for _ in range(2):
         assert "filesystem" in [plugin.name for plugin in installed(tmp_path / "file" / "cache")]
@@ -221,9 +235,17 @@ def test_a_cache_that_cannot_be_written_only_costs_time(tmp_path: Path, searches
 
 @pytest.mark.parametrize(
     "content",
-    [b"[forge]\nnonsense\n", b"nonsense\n", b"[forge]\nx = \xff\xfe\n", b"[console_scripts]\n= =\nx\n", b"\0"],
+    [
+        b"[forge]\nnonsense\n",
+        b"nonsense\n",
+        b"[forge]\nx = \xff\xfe\n",
+        b"[console_scripts]\n= =\nx\n",
+        b"\0",
+    ],
 )
-def test_metadata_that_cannot_be_read_costs_nobody_else_theirs(site: Site, cache: Path, content: bytes) -> None:
+def test_metadata_that_cannot_be_read_costs_nobody_else_theirs(
+    site: Site, cache: Path, content: bytes
+) -> None:
     site.install("test-weather", "weather = weather_plugin")
     entries = site.install("test-broken") / "entry_points.txt"
     entries.write_bytes(content)
@@ -240,7 +262,9 @@ List = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture
-def rows(project: Project, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> List:
+def rows(
+    project: Project, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> List:
     """The rows of plugins as the command prints them; what it imported is forgotten, as in a new process."""
     monkeypatch.chdir(project.folder)
     monkeypatch.setenv("FORGE_HOME", str(project.home))
@@ -251,15 +275,23 @@ def rows(project: Project, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Captur
         assert carry_out(["tools", "list", "--json", "--source", "package"], Launch()) == 0
         for name in ("weather_plugin", "broken_plugin"):
             sys.modules.pop(name, None)
-        return {row["name"]: row for row in json.loads(capfd.readouterr().out) if "test-" in row["origin"]}
+        return {
+            row["name"]: row
+            for row in json.loads(capfd.readouterr().out)
+            if "test-" in row["origin"]
+        }
 
     return listed
 
 
 @pytest.mark.long
-def test_rows_are_kept_until_the_plugins_files_change(site: Site, rows: List, project: Project) -> None:
+def test_rows_are_kept_until_the_plugins_files_change(
+    site: Site, rows: List, project: Project
+) -> None:
     told = "print('imported')\n"
-    site.install("test-weather", "weather = weather_plugin", weather_plugin=told + TOOLSET.format(more=""))
+    site.install(
+        "test-weather", "weather = weather_plugin", weather_plugin=told + TOOLSET.format(more="")
+    )
     module = site.folder / "weather_plugin.py"
     first = rows()
     assert list(first) == ["forecast"]
@@ -271,7 +303,9 @@ def test_rows_are_kept_until_the_plugins_files_change(site: Site, rows: List, pr
     os.utime(module, ns=(status.st_atime_ns, status.st_mtime_ns))
     assert rows() == first
 
-    more = "    @tool\n    def climate(self) -> str:\n        'Tell the climate.'\n        return ''\n"
+    more = (
+        "    @tool\n    def climate(self) -> str:\n        'Tell the climate.'\n        return ''\n"
+    )
     module.write_text(TOOLSET.format(more=more))
     assert list(rows()) == ["forecast", "climate"]
     site.uninstall("test-weather")
@@ -283,8 +317,14 @@ def test_rows_are_kept_until_the_plugins_files_change(site: Site, rows: List, pr
 @pytest.mark.parametrize(
     ("module", "problem"),
     [
-        ("raise RuntimeError('half installed')\n", "cannot be loaded: RuntimeError: half installed"),
-        (TOOLSET.format(more="    Config = None\n"), "has a Config that is not a ToolsetConfig, but None"),
+        (
+            "raise RuntimeError('half installed')\n",
+            "cannot be loaded: RuntimeError: half installed",
+        ),
+        (
+            TOOLSET.format(more="    Config = None\n"),
+            "has a Config that is not a ToolsetConfig, but None",
+        ),
         (
             TOOLSET.format(more="    async def tools(self):\n        return None\n"),
             "gave None, which is not a Tool",
@@ -294,7 +334,9 @@ def test_rows_are_kept_until_the_plugins_files_change(site: Site, rows: List, pr
             "gave 7, which is not a Tool",
         ),
         (
-            TOOLSET.format(more="    async def __aexit__(self, *error):\n        raise RuntimeError('no end')\n"),
+            TOOLSET.format(
+                more="    async def __aexit__(self, *error):\n        raise RuntimeError('no end')\n"
+            ),
             "cannot be closed: RuntimeError: no end",
         ),
     ],
@@ -314,7 +356,9 @@ def test_a_broken_plugin_is_a_row_and_never_kept(
         assert "broken of test-broken 1.0" not in kept
 
 
-def test_a_plugin_that_works_again_is_seen_although_its_files_are_the_same(site: Site, rows: List) -> None:
+def test_a_plugin_that_works_again_is_seen_although_its_files_are_the_same(
+    site: Site, rows: List
+) -> None:
     module = "import nosuch_dependency\n" + TOOLSET.format(more="")
     site.install("test-weather", "weather = weather_plugin", weather_plugin=module)
     assert "No module named 'nosuch_dependency'" in rows()["weather"]["error"]

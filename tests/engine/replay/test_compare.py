@@ -23,9 +23,16 @@ REQUEST = ModelRequest("You pay.", HISTORY, [PAY])
 
 
 def found(
-    request: ModelRequest = REQUEST, *, turn: RecordedTurn = TURN, told: Told | None = TOLD, came: Sequence[str] = ()
+    request: ModelRequest = REQUEST,
+    *,
+    turn: RecordedTurn = TURN,
+    told: Told | None = TOLD,
+    came: Sequence[str] = (),
 ) -> list[str]:
-    return [drift.message for drift in differences(turn, told, request, set(came), Likeness("/then", Path("/now")))]
+    return [
+        drift.message
+        for drift in differences(turn, told, request, set(came), Likeness("/then", Path("/now")))
+    ]
 
 
 def test_a_tool_that_was_made_on_the_way_may_be_missing() -> None:
@@ -40,17 +47,21 @@ def test_what_was_said_since_the_turn_before() -> None:
     silent = ModelRequest("You pay.", History([TASK, Message("assistant", "x")]), [PAY])
     assert found(silent)[0] == "the model is not told what it was told"
     file = Attachment("a.txt", "text/plain", b"x")
-    assert found(ModelRequest("You pay.", History([Message("user", "go", attachments=(file,))]), [PAY]))[0] == (
-        "other files go along with the task"
-    )
+    assert found(
+        ModelRequest("You pay.", History([Message("user", "go", attachments=(file,))]), [PAY])
+    )[0] == ("other files go along with the task")
 
 
 def test_the_history_cannot_be_compared_where_a_secret_was_redacted() -> None:
-    other = ModelRequest("You pay.", History([Message("user", "before"), Message("assistant", "x"), TASK]), [PAY])
+    other = ModelRequest(
+        "You pay.", History([Message("user", "before"), Message("assistant", "x"), TASK]), [PAY]
+    )
     assert found(other) == ["the history differs, and the record does not say in what"]
     assert found(other, told=None) == ["the request differs, and the record does not say in what"]
     secret = Told("You pay.", (ToolSpec("pay", "Pay [redacted:A_KEY]", PAY.input_schema),))
-    assert "the history differs, and the record does not say in what" not in found(other, told=secret)
+    assert "the history differs, and the record does not say in what" not in found(
+        other, told=secret
+    )
 
 
 SCHEMA = {
@@ -58,10 +69,19 @@ SCHEMA = {
     "properties": {
         "description": {"type": "string", "description": "What it is for", "title": "Description"},
         "lines": {"$ref": "#/$defs/Lines", "description": "Which lines", "default": {"title": "x"}},
-        "mode": {"anyOf": [{"enum": ["a", "b"], "description": "one"}, {"type": "null"}], "examples": ["a"]},
+        "mode": {
+            "anyOf": [{"enum": ["a", "b"], "description": "one"}, {"type": "null"}],
+            "examples": ["a"],
+        },
     },
     "required": ["description"],
-    "$defs": {"Lines": {"type": "array", "title": "Lines", "items": {"type": "integer", "description": "A line"}}},
+    "$defs": {
+        "Lines": {
+            "type": "array",
+            "title": "Lines",
+            "items": {"type": "integer", "description": "A line"},
+        }
+    },
 }
 
 
@@ -99,10 +119,14 @@ MEANING = {
 }
 
 
-def compared(now: ToolSpec, schema: dict[str, Any], description: str = "Make something") -> list[str]:
+def compared(
+    now: ToolSpec, schema: dict[str, Any], description: str = "Make something"
+) -> list[str]:
     recorded = ToolSpec("make", description, schema)
     turn = RecordedTurn(1, TurnStart(1, HISTORY.digest("You pay.", [recorded]), ("make",)), (TASK,))
-    return found(ModelRequest("You pay.", HISTORY, [now]), turn=turn, told=Told("You pay.", (recorded,)))
+    return found(
+        ModelRequest("You pay.", HISTORY, [now]), turn=turn, told=Told("You pay.", (recorded,))
+    )
 
 
 def test_the_words_of_tools_that_come_with_forge_may_change_and_nothing_else() -> None:

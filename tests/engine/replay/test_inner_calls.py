@@ -58,7 +58,9 @@ def clerk(project: Project) -> Project:
     return project
 
 
-def resume(project: Project, lines: list[Line], *turns: Any, **options: Any) -> list[tuple[str, str, str | None]]:
+def resume(
+    project: Project, lines: list[Line], *turns: Any, **options: Any
+) -> list[tuple[str, str, str | None]]:
     seen = project.run(*turns, task="", resume=Resumed(read_past(lines), lines[-1]), **options)
     return [(each.tool_call_id, each.status, each.parent_call_id) for each in seen.outcomes]
 
@@ -92,16 +94,32 @@ def test_an_inner_call_that_has_ended_has_not_been_cut_off(clerk: Project) -> No
 
 
 def test_an_inner_call_is_never_parked(clerk: Project) -> None:
-    rewrite(clerk, "tools.py", "@tool(effects={Effect.WRITE}, needs_approval=False)\ndef note", "@tool()\ndef note")
+    rewrite(
+        clerk,
+        "tools.py",
+        "@tool(effects={Effect.WRITE}, needs_approval=False)\ndef note",
+        "@tool()\ndef note",
+    )
 
     seen = clerk.run(calls(call("file", text="a")), "Done.", on_ask=OnAsk.PARK)
 
-    assert (seen.result.status, [denial["by"] for denial in seen.result.denials]) == ("completed", ["headless"])
-    assert [(each.tool_name, each.status) for each in seen.outcomes] == [("note", "denied"), ("file", "success")]
+    assert (seen.result.status, [denial["by"] for denial in seen.result.denials]) == (
+        "completed",
+        ["headless"],
+    )
+    assert [(each.tool_name, each.status) for each in seen.outcomes] == [
+        ("note", "denied"),
+        ("file", "success"),
+    ]
 
 
 def test_with_on_ask_fail_a_refused_inner_call_ends_the_work(clerk: Project) -> None:
-    rewrite(clerk, "tools.py", "@tool(effects={Effect.WRITE}, needs_approval=False)\ndef note", "@tool()\ndef note")
+    rewrite(
+        clerk,
+        "tools.py",
+        "@tool(effects={Effect.WRITE}, needs_approval=False)\ndef note",
+        "@tool()\ndef note",
+    )
 
     seen = clerk.run(calls(call("file", text="a")), "Done.", on_ask=OnAsk.FAIL)
 
@@ -111,7 +129,9 @@ def test_with_on_ask_fail_a_refused_inner_call_ends_the_work(clerk: Project) -> 
 @pytest.mark.parametrize(
     ("tools", "ran", "taken"), [(Tools.READ_ONLY, 2, 1), (Tools.RECORDED, 0, 2), (Tools.LIVE, 4, 0)]
 )
-def test_a_call_from_the_record_brings_no_inner_call(clerk: Project, tools: Tools, ran: int, taken: int) -> None:
+def test_a_call_from_the_record_brings_no_inner_call(
+    clerk: Project, tools: Tools, ran: int, taken: int
+) -> None:
     seen = clerk.run(calls(call("file", text="a")), calls(call("look_up", text="b")), "Done.")
     assert clerk.read("noted.txt") == "a\n"
 
@@ -121,9 +141,16 @@ def test_a_call_from_the_record_brings_no_inner_call(clerk: Project, tools: Tool
     assert clerk.read("noted.txt") == ("a\na\n" if tools is Tools.LIVE else "a\n")
 
 
-def test_an_inner_call_that_the_record_does_not_have_is_drift_and_is_not_made(clerk: Project) -> None:
+def test_an_inner_call_that_the_record_does_not_have_is_drift_and_is_not_made(
+    clerk: Project,
+) -> None:
     record = recording(clerk.run(calls(call("look_up", text="b")), "Done."))
-    rewrite(clerk, "tools.py", 'context.call("read", {"text": text})', 'context.call("note", {"text": text})')
+    rewrite(
+        clerk,
+        "tools.py",
+        'context.call("read", {"text": text})',
+        'context.call("note", {"text": text})',
+    )
 
     found = drift(clerk, record)
 

@@ -8,7 +8,9 @@ from forge_cli.events import Message, Usage
 from forge_cli.record.log import Log
 from tests.support.lines import lines_of
 
-START = SessionStart("script:x", "/w", "interactive", worker_file="/w/worker.yaml", output_schema={"type": "object"})
+START = SessionStart(
+    "script:x", "/w", "interactive", worker_file="/w/worker.yaml", output_schema={"type": "object"}
+)
 TASK = MessageEvent(Message("user", "go"))
 
 
@@ -18,5 +20,9 @@ def read(*events: Event) -> Recording:
 
 def test_what_a_provider_wants_back_must_not_have_lost_a_secret() -> None:
     said = MessageEvent(Message("assistant", "x", native={"key": "[redacted:A_KEY]"}))
-    track = read(START, TASK, TurnStart(1, "d", ()), said, TurnEndEvent(1, "end", Usage())).parts[0].track()
+    track = (
+        read(START, TASK, TurnStart(1, "d", ()), said, TurnEndEvent(1, "end", Usage()))
+        .parts[0]
+        .track()
+    )
     assert (track.turns[1].end and track.turns[1].end.native) is None

@@ -80,18 +80,24 @@ def clerk(project: Project) -> Project:
 
 def recording(*sessions: Seen, file: str = "record.jsonl") -> Recording:
     """What was seen, read back as from a file; several of them are one session that was resumed."""
-    lines = [Line.read(Line(line.data).text().encode()) for seen in sessions for line in seen.record]
+    lines = [
+        Line.read(Line(line.data).text().encode()) for seen in sessions for line in seen.record
+    ]
     return read_recording(Log(Path(file), tuple(lines)))
 
 
-def replay(project: Project, record: Recording, tools: Tools = Tools.READ_ONLY, **options: Any) -> Course:
+def replay(
+    project: Project, record: Recording, tools: Tools = Tools.READ_ONLY, **options: Any
+) -> Course:
     with project.environment():
         given: dict[str, Any] = {"workspace": project.folder, **options}
         worker = load_worker(project.folder / "worker.yaml")
         return in_loop(Repetition(worker=worker, recording=record, tools=tools, **given).go)
 
 
-def drift(project: Project, record: Recording, tools: Tools = Tools.READ_ONLY, **options: Any) -> Drift:
+def drift(
+    project: Project, record: Recording, tools: Tools = Tools.READ_ONLY, **options: Any
+) -> Drift:
     with pytest.raises(Drift) as caught:
         replay(project, record, tools, **options)
     return caught.value
@@ -118,7 +124,11 @@ def test_nothing_drifts_when_nothing_has_changed(adder: Project, tools: Tools) -
             "You are brief.",
             "You are funny.",
             "request",
-            ["the system prompt differs in line 2", "recorded: You are brief.", "now:      You are funny."],
+            [
+                "the system prompt differs in line 2",
+                "recorded: You are brief.",
+                "now:      You are funny.",
+            ],
         ),
         (
             "tools.py",
@@ -132,14 +142,22 @@ def test_nothing_drifts_when_nothing_has_changed(adder: Project, tools: Tools) -
             "a: int, b: int",
             "a: int, b: float",
             "request",
-            ["the input schema of 'add' differs at properties.b.type", 'recorded: "integer"', 'now:      "number"'],
+            [
+                "the input schema of 'add' differs at properties.b.type",
+                'recorded: "integer"',
+                'now:      "number"',
+            ],
         ),
         (
             "worker.yaml",
             "add: preApproved",
             "add: ask",
             "verdict",
-            ['add {"a": 2, "b": 3} is judged differently', "recorded: preApproved: ", "now:      ask: "],
+            [
+                'add {"a": 2, "b": 3} is judged differently',
+                "recorded: preApproved: ",
+                "now:      ask: ",
+            ],
         ),
         (
             "worker.yaml",
@@ -148,7 +166,13 @@ def test_nothing_drifts_when_nothing_has_changed(adder: Project, tools: Tools) -
             "verdict",
             ["is judged by another rule", "approval.tools.add)", "approval.default)"],
         ),
-        ("tools.py", "a + b", "1 / 0", "result", ["recorded: success: 5", "now:      error: ZeroDivisionError"]),
+        (
+            "tools.py",
+            "a + b",
+            "1 / 0",
+            "result",
+            ["recorded: success: 5", "now:      error: ZeroDivisionError"],
+        ),
     ],
 )
 def test_every_change_has_its_own_sentence(
@@ -190,13 +214,18 @@ def test_a_renamed_tool_is_missed_and_the_nearest_one_named(adder: Project) -> N
         rewrite(adder, "worker.yaml", old, old.replace("add", "add_up"))
     found = drift(adder, record)
     assert found.kind == "tools"
-    assert "other tools are offered: 'add' is gone, 'add_up' is new; 'add_up' is the nearest to 'add'" in str(found)
+    assert (
+        "other tools are offered: 'add' is gone, 'add_up' is new; 'add_up' is the nearest to 'add'"
+        in str(found)
+    )
 
 
 def test_a_new_tool_is_a_difference(adder: Project) -> None:
     record = recording(adder.run(*SUM))
     rewrite(adder, "worker.yaml", "[add, note]", "[add, note, less]")
-    adder.write("tools.py", f"{TOOLS}\ndef less(a: int) -> int:\n    '''One less.'''\n    return a - 1\n")
+    adder.write(
+        "tools.py", f"{TOOLS}\ndef less(a: int) -> int:\n    '''One less.'''\n    return a - 1\n"
+    )
     assert "other tools are offered: 'less' is new" in str(drift(adder, record))
 
 
@@ -258,7 +287,9 @@ def test_another_task_is_another_request(adder: Project) -> None:
 
 
 def test_the_folder_may_be_another_one(adder: Project, tmp_path: Path) -> None:
-    adder.write("tools.py", TOOLS.replace("-> int", "-> str").replace("a + b", "f'I am {__file__}'"))
+    adder.write(
+        "tools.py", TOOLS.replace("-> int", "-> str").replace("a + b", "f'I am {__file__}'")
+    )
     record = recording(adder.run(*SUM))
     moved = Project(tmp_path / "elsewhere")
     for name in ("worker.yaml", "tools.py"):
@@ -266,21 +297,34 @@ def test_the_folder_may_be_another_one(adder: Project, tmp_path: Path) -> None:
     assert replay(moved, record).ran == 1
     rewrite(moved, "tools.py", "I am", "We are")
     found = drift(moved, record)
-    assert (found.recorded, found.now) == (f"I am {adder.folder}/tools.py", f"We are {moved.folder}/tools.py")
+    assert (found.recorded, found.now) == (
+        f"I am {adder.folder}/tools.py",
+        f"We are {moved.folder}/tools.py",
+    )
 
 
 def test_times_do_not_matter(adder: Project) -> None:
     clock = "from datetime import datetime, UTC\n"
-    adder.write("tools.py", clock + TOOLS.replace("-> int", "-> str").replace("a + b", "datetime.now(UTC).isoformat()"))
+    adder.write(
+        "tools.py",
+        clock + TOOLS.replace("-> int", "-> str").replace("a + b", "datetime.now(UTC).isoformat()"),
+    )
     assert replay(adder, recording(adder.run(*SUM))).ran == 1
 
 
-def test_secrets_that_are_not_known_here_do_not_matter(adder: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    adder.write("tools.py", TOOLS.replace("-> int", "-> str").replace("a + b", "'it is hunter22hunter'"))
+def test_secrets_that_are_not_known_here_do_not_matter(
+    adder: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    adder.write(
+        "tools.py", TOOLS.replace("-> int", "-> str").replace("a + b", "'it is hunter22hunter'")
+    )
     monkeypatch.setenv("MY_TOKEN", "hunter22hunter")
     task = "the token is hunter22hunter"
     seen = adder.run(
-        calls(call("add", a=1, b=1), call("note", text="hunter22hunter")), "Ok.", task=task, answers=[True]
+        calls(call("add", a=1, b=1), call("note", text="hunter22hunter")),
+        "Ok.",
+        task=task,
+        answers=[True],
     )
     assert "hunter22" not in json.dumps(seen.lines)
     monkeypatch.delenv("MY_TOKEN")
@@ -319,13 +363,17 @@ def test_a_denied_call_has_made_nothing(clerk: Project) -> None:
     rewrite(clerk, "worker.yaml", "write: preApproved", "write: ask")
     clerk.write("files/in.txt", "before")
     write = call("write_file", path="/files/in.txt", content="new")
-    record = recording(clerk.run(calls(write, call("read_file", path="/files/in.txt")), "Done.", answers=[False]))
+    record = recording(
+        clerk.run(calls(write, call("read_file", path="/files/in.txt")), "Done.", answers=[False])
+    )
     clerk.write("files/in.txt", "after")
     assert drift(clerk, record).kind == "result"
 
 
 def test_a_file_that_is_there_already_is_written_again(clerk: Project) -> None:
-    record = recording(clerk.run(calls(call("write_file", path="/files/a.txt", content="new")), "Done."))
+    record = recording(
+        clerk.run(calls(call("write_file", path="/files/a.txt", content="new")), "Done.")
+    )
     assert replay(clerk, record, Tools.LIVE).ran == 1
 
 
@@ -364,7 +412,10 @@ def test_a_limit_that_ends_the_work_earlier_is_drift(adder: Project) -> None:
 
 
 def test_an_answer_that_is_no_longer_accepted_is_drift(adder: Project) -> None:
-    adder.write("worker.yaml", f"{WORKER}output_schema: {{type: object, properties: {{n: {{type: integer}}}}}}\n")
+    adder.write(
+        "worker.yaml",
+        f"{WORKER}output_schema: {{type: object, properties: {{n: {{type: integer}}}}}}\n",
+    )
     record = recording(adder.run('{"n": 5}'))
     assert replay(adder, record).turns == 1
     rewrite(adder, "worker.yaml", "type: integer", "type: string")
@@ -377,7 +428,9 @@ def test_repairs_are_part_of_the_record(adder: Project) -> None:
 
 
 def test_a_session_that_reached_a_limit_is_replayed_as_far_as_it_went(adder: Project) -> None:
-    seen = adder.run(calls(call("add", a=1, b=1)), calls(call("add", a=2, b=2)), "Done.", on_ask=OnAsk.FAIL)
+    seen = adder.run(
+        calls(call("add", a=1, b=1)), calls(call("add", a=2, b=2)), "Done.", on_ask=OnAsk.FAIL
+    )
     lines = seen.record
     for end in range(4, len(lines)):
         cut = Seen(record=lines[:end])
@@ -411,11 +464,15 @@ def test_a_resumed_session_is_replayed_part_by_part(adder: Project) -> None:
 
 
 def test_a_session_cut_in_a_call_and_resumed_is_replayed(adder: Project) -> None:
-    rewrite(adder, "worker.yaml", "{default: ask, tools: {add: preApproved}}", "{default: preApproved}")
+    rewrite(
+        adder, "worker.yaml", "{default: ask, tools: {add: preApproved}}", "{default: preApproved}"
+    )
     first = adder.run(calls(call("note", text="x"), call("add", a=1, b=1)), "Never.")
     place = next(index for index, line in enumerate(first.record) if line.type == "toolResult")
     cut = Seen(record=first.record[:place])
-    second = resume(adder, [cut], calls(call("note", text="x")), "Done.", task="go on", answers=[True])
+    second = resume(
+        adder, [cut], calls(call("note", text="x")), "Done.", task="go on", answers=[True]
+    )
     assert second.asked[0].reason.endswith("it may have run")
     course = replay(adder, recording(cut, second))
     assert (course.turns, course.taken) == (3, 1)
@@ -435,7 +492,10 @@ def test_a_parked_session_is_replayed_before_and_after_the_answer(adder: Project
 
 def test_attachments_come_from_the_record(adder: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_TOKEN", "hunter22hunter")
-    files = (Attachment("a.txt", "text/plain", b"hunter22hunter"), Attachment("b.png", "image/png", b"\x89PNG"))
+    files = (
+        Attachment("a.txt", "text/plain", b"hunter22hunter"),
+        Attachment("b.png", "image/png", b"\x89PNG"),
+    )
     seen = Seen()
 
     async def work(runtime: WorkerRuntime) -> None:
@@ -445,7 +505,9 @@ def test_attachments_come_from_the_record(adder: Project, monkeypatch: pytest.Mo
     with adder.environment():
         worker = load_worker(adder.folder / "worker.yaml")
         model, wiring = scripted_model("Fine."), Wiring(sinks=(seen.take,))
-        in_loop(work, WorkerRuntime(worker=worker, model=model, workspace=adder.folder, wiring=wiring))
+        in_loop(
+            work, WorkerRuntime(worker=worker, model=model, workspace=adder.folder, wiring=wiring)
+        )
     monkeypatch.delenv("MY_TOKEN")
     assert replay(adder, recording(seen)).turns == 1
 
@@ -464,7 +526,11 @@ def test_calls_by_hand_are_not_made_again(adder: Project) -> None:
     with adder.environment():
         worker = load_worker(adder.folder / "worker.yaml")
         model, wiring = scripted_model(*SUM, *SUM), Wiring(sinks=(seen.take,))
-        options: dict[str, Any] = {"workspace": adder.folder, "wiring": wiring, "approval_mode": "approve_all"}
+        options: dict[str, Any] = {
+            "workspace": adder.folder,
+            "wiring": wiring,
+            "approval_mode": "approve_all",
+        }
         in_loop(work, WorkerRuntime(worker=worker, model=model, **options))
     record = recording(seen)
     assert [part.task.text for part in record.parts] == ["add", "add more"]
@@ -584,7 +650,9 @@ class Narrow:
 
 
 @pytest.mark.few(1)
-@pytest.mark.parametrize(("window", "holds"), [(5_000, 9_000), (2_000, 9_000), (None, 4_000), (None, 1_500)])
+@pytest.mark.parametrize(
+    ("window", "holds"), [(5_000, 9_000), (2_000, 9_000), (None, 4_000), (None, 1_500)]
+)
 def test_room_is_made_as_it_was(adder: Project, window: int | None, holds: int) -> None:
     adder.write("tools.py", TOOLS.replace("-> int", "-> str").replace("a + b", "f'{a + b:03000}'"))
     turns = [calls(call("add", a=number, b=1), text="words " * 150) for number in range(8)]

@@ -36,20 +36,32 @@ async def test_what_comes_up_while_opening_is_told_after_the_start(project: Proj
     project.write("demo.yaml", "turns: [{text: hi}]\n")
     bus = EventBus()
     events = heard(bus)
-    async with WorkerRuntime(worker=worker, model="script:demo.yaml", workspace=project.folder, bus=bus):
+    async with WorkerRuntime(
+        worker=worker, model="script:demo.yaml", workspace=project.folder, bus=bus
+    ):
         pass
     start, told = events
     assert isinstance(start, SessionStart)
     assert told == StatusEvent(
-        "info", "the model is scripted: its words come from demo.yaml, and nothing leaves this machine"
+        "info",
+        "the model is scripted: its words come from demo.yaml, and nothing leaves this machine",
     )
 
 
 def test_the_tools_for_people_are_announced() -> None:
     bus = EventBus()
     events = heard(bus)
-    Announcer(bus, is_root=True).start(START, [Tool.from_function(push), Tool.from_function(deploy)])
-    branch = {"name": "branch", "type": "text", "required": False, "default": "main", "hasDefault": True, "options": []}
+    Announcer(bus, is_root=True).start(
+        START, [Tool.from_function(push), Tool.from_function(deploy)]
+    )
+    branch = {
+        "name": "branch",
+        "type": "text",
+        "required": False,
+        "default": "main",
+        "hasDefault": True,
+        "options": [],
+    }
     about = {"label": "Push it", "category": "Git", "description": "Push a branch."}
     bare = {"label": "deploy", "category": None, "description": "Deploy."}
     schemas = [Tool.from_function(each).schema.json_schema for each in (push, deploy)]

@@ -143,7 +143,11 @@ def custom(rest: str = "", tools: str = "look, write, careful, never, push") -> 
 
 
 def warnings(seen: Seen, file: Path) -> list[str]:
-    return [event.message.replace(str(file), "FILE") for event in seen.of(StatusEvent) if event.level == "warning"]
+    return [
+        event.message.replace(str(file), "FILE")
+        for event in seen.of(StatusEvent)
+        if event.level == "warning"
+    ]
 
 
 # --- which tools there are
@@ -158,7 +162,10 @@ def warnings(seen: Seen, file: Path) -> list[str]:
         ("filesystem: {tools: [read_file], prefix: fs}", ("fs_read_file",)),
         ("filesystem: {tools: [read_file], prefix: fs_}", ("fs_read_file",)),
         ("filesystem: {tools: [read_file], prefix: fs-}", ("fs-read_file",)),
-        ("filesystem: {tools: [read_file]}\nbox: {prefix: box}", ("read_file", "box_read_file", "box_open_box")),
+        (
+            "filesystem: {tools: [read_file]}\nbox: {prefix: box}",
+            ("read_file", "box_read_file", "box_open_box"),
+        ),
         ("box: {}\ncustom: {module: ./tools.py, tools: [look]}", ("read_file", "open_box", "look")),
     ],
 )
@@ -188,9 +195,15 @@ def test_what_a_worker_offers(worker: Project, toolsets: str, names: tuple[str, 
         ),
         ("filesytem: {}", "FILE:3:3: toolsets.filesytem: no such toolset; installed are "),
         ("filesystem: {zones: []}", "FILE:3:16: toolsets.filesystem: unknown key 'zones'; "),
-        ("box: {greting: x}", "FILE:3:9: toolsets.box: unknown key 'greting'; did you mean 'greeting'?"),
+        (
+            "box: {greting: x}",
+            "FILE:3:9: toolsets.box: unknown key 'greting'; did you mean 'greeting'?",
+        ),
         ("box: {greeting: 3}", "FILE:3:19: toolsets.box.greeting: must be a string, not 3"),
-        ("broken: {}", "FILE:3:3: toolsets.broken (forge-tools-box 1.0): it cannot start: ConnectionError: no server"),
+        (
+            "broken: {}",
+            "FILE:3:3: toolsets.broken (forge-tools-box 1.0): it cannot start: ConnectionError: no server",
+        ),
         (
             "mute: {}",
             "FILE:3:3: toolsets.mute (forge-tools-box 1.0): its tools cannot be listed: RuntimeError: cannot say",
@@ -215,7 +228,9 @@ def test_what_cannot_be_offered(worker: Project, toolsets: str, problem: str) ->
 
 
 def test_an_entry_names_a_tool_before_its_prefix(worker: Project) -> None:
-    file = write_toolsets(worker, custom("  prefix: my\n  approval:\n    tools: {look: preApproved}\n", tools="look"))
+    file = write_toolsets(
+        worker, custom("  prefix: my\n  approval:\n    tools: {look: preApproved}\n", tools="look")
+    )
     seen = worker.run(calls(call("my_look")), "{result}")
     (decided,) = seen.of(ApprovalDecided)
     assert (decided.verdict, decided.rule) == ("preApproved", "toolsets.custom.approval.tools.look")
@@ -234,7 +249,10 @@ def test_the_name_with_its_prefix_is_no_name_there(worker: Project) -> None:
     ("entries", "problem"),
     [
         ("lok: ask", "FILE:6:29: toolsets.custom: it has no tool 'lok'; did you mean 'look'?"),
-        ("zeppelin: ask", "FILE:6:34: toolsets.custom: it has no tool 'zeppelin'; list it, or drop this"),
+        (
+            "zeppelin: ask",
+            "FILE:6:34: toolsets.custom: it has no tool 'zeppelin'; list it, or drop this",
+        ),
         (
             "careful: preApproved",
             "FILE:6:33: toolsets.custom: 'careful' itself is stricter than that; "
@@ -259,7 +277,9 @@ def test_so_is_an_entry_for_a_tool_that_is_not_listed(worker: Project) -> None:
 
 
 def test_pre_approving_a_word_that_depends_on_args_is_a_warning_told_once(worker: Project) -> None:
-    file = write_toolsets(worker, custom("  approval: {tools: {push: preApproved}}\n", tools="push"))
+    file = write_toolsets(
+        worker, custom("  approval: {tools: {push: preApproved}}\n", tools="push")
+    )
     seen = worker.run(calls(call("push")), calls(call("push", force=True)), "done")
     assert seen.statuses == ["success", "denied"]
     assert warnings(seen, file) == [
@@ -269,19 +289,29 @@ def test_pre_approving_a_word_that_depends_on_args_is_a_warning_told_once(worker
 
 @pytest.mark.parametrize("entry", [Approval.ASK, Approval.BLOCKED])
 def test_tightening_is_what_entries_are_for(worker: Project, entry: Approval) -> None:
-    file = write_toolsets(worker, custom(f"  approval: {{tools: {{push: {entry.value}}}}}\n", tools="push"))
+    file = write_toolsets(
+        worker, custom(f"  approval: {{tools: {{push: {entry.value}}}}}\n", tools="push")
+    )
     seen = worker.run(calls(call("push")), "done")
     (decided,) = seen.of(ApprovalDecided)
-    assert (decided.verdict, decided.approved, str(decided.where)) == (entry.value, False, f"{file}:6:30")
+    assert (decided.verdict, decided.approved, str(decided.where)) == (
+        entry.value,
+        False,
+        f"{file}:6:30",
+    )
     assert warnings(seen, file) == []
 
 
-def test_where_tools_come_and_go_an_entry_without_effect_is_a_warning_told_once(worker: Project) -> None:
+def test_where_tools_come_and_go_an_entry_without_effect_is_a_warning_told_once(
+    worker: Project,
+) -> None:
     file = write_toolsets(worker, "changing: {approval: {tools: {tool_9: ask}}}")
     seen = worker.run(calls(call("tool_2")), calls(call("tool_3")), "done")
     assert [event.tools for event in seen.of(TurnStart)] == [("tool_2",), ("tool_3",), ("tool_4",)]
     assert seen.statuses == ["success", "success"]
-    assert warnings(seen, file) == ["FILE:3:41: toolsets.changing: it has no tool 'tool_9'; did you mean 'tool_1'?"]
+    assert warnings(seen, file) == [
+        "FILE:3:41: toolsets.changing: it has no tool 'tool_9'; did you mean 'tool_1'?"
+    ]
 
 
 # --- what a toolset owns, and says
@@ -299,7 +329,10 @@ def test_what_was_opened_is_closed_when_another_toolset_cannot_start(worker: Pro
 
 
 def test_instructions_of_toolsets_follow_those_of_the_worker(worker: Project) -> None:
-    worker.write("worker.yaml", "name: w\ninstructions: Be brief.\ntoolsets: {filesystem: {tools: []}, box: {}}\n")
+    worker.write(
+        "worker.yaml",
+        "name: w\ninstructions: Be brief.\ntoolsets: {filesystem: {tools: []}, box: {}}\n",
+    )
     model = Listener()
     worker.run(model=model)
     (system,) = model.system
@@ -314,7 +347,12 @@ def test_the_workers_own_files_are_protected(worker: Project) -> None:
         "  zones: [{name: all, path: ., mode: rw, approval: {write: preApproved, delete: preApproved}}]\n"
         "toolsets: {filesystem: {}, custom: {module: ./tools.py, tools: [look]}}\n",
     )
-    turn = calls(*[call("write_file", path=f"/all/{name}", content="x") for name in ("a", "worker.yaml", "tools.py")])
+    turn = calls(
+        *[
+            call("write_file", path=f"/all/{name}", content="x")
+            for name in ("a", "worker.yaml", "tools.py")
+        ]
+    )
     seen = worker.run(turn, "done")
     assert seen.statuses == ["success", "denied", "denied"]
 
@@ -323,4 +361,6 @@ def test_zones_that_cannot_be_are_refused_at_load(worker: Project) -> None:
     file = worker.write("worker.yaml", "name: w\nsandbox: {zones: [{name: src, mode: rx}]}\n")
     with pytest.raises(WorkerError) as caught:
         worker.run("hi")
-    assert str(caught.value) == f"{file}:2:37: sandbox.zones[0].mode: must be 'ro' or 'rw', not 'rx'"
+    assert (
+        str(caught.value) == f"{file}:2:37: sandbox.zones[0].mode: must be 'ro' or 'rw', not 'rx'"
+    )

@@ -119,7 +119,9 @@ async def by_task(work: Work, now: asyncio.Event) -> None:
 async def by_timeout(work: Work, now: asyncio.Event) -> None:
     with pytest.raises(TimeoutError):  # noqa: PT012
         async with asyncio.timeout(None) as limit, asyncio.TaskGroup() as group:
-            group.create_task(_then(now, lambda: limit.reschedule(asyncio.get_running_loop().time())))
+            group.create_task(
+                _then(now, lambda: limit.reschedule(asyncio.get_running_loop().time()))
+            )
             await work()
 
 
@@ -136,7 +138,9 @@ async def by_sibling(work: Work, now: asyncio.Event) -> None:
 
 async def by_scope(work: Work, now: asyncio.Event) -> None:
     with pytest.raises(TimeoutError), anyio.fail_after(30) as scope:  # noqa: PT012
-        task = asyncio.create_task(_then(now, lambda: setattr(scope, "deadline", anyio.current_time())))
+        task = asyncio.create_task(
+            _then(now, lambda: setattr(scope, "deadline", anyio.current_time()))
+        )
         await work()
     await task
 
@@ -158,7 +162,10 @@ WAYS = [
 
 
 async def cancel(
-    project: Project, waits: str, way: Callable[[Work, asyncio.Event], Awaitable[None]], inside: bool
+    project: Project,
+    waits: str,
+    way: Callable[[Work, asyncio.Event], Awaitable[None]],
+    inside: bool,
 ) -> str:
     """Cancel the work while it waits; ``inside`` while the runtime stays open. Returns the id of the session."""
     make, tool = WAITS[waits]
@@ -217,10 +224,16 @@ def test_cancelling_always_cancels(held: Project, waits: str) -> None:
             session = asyncio.run(cancel(held, waits, way, inside))
             if (took := time.monotonic() - started) > 10:
                 failures.append((way.__name__, inside, f"took {took:.1f} seconds"))
-            lines = [line.data for line in read_session(held.home / "sessions" / f"{session}.jsonl").lines]
+            lines = [
+                line.data
+                for line in read_session(held.home / "sessions" / f"{session}.jsonl").lines
+            ]
             begun = [line["toolCallId"] for line in lines if line.get("type") == "toolStarted"]
             ended = [line["toolCallId"] for line in lines if line.get("type") == "toolResult"]
-            if sorted(begun) != sorted(ended) or lines[-1].get("result", {}).get("status") != "interrupted":
+            if (
+                sorted(begun) != sorted(ended)
+                or lines[-1].get("result", {}).get("status") != "interrupted"
+            ):
                 failures.append((way.__name__, inside, begun, ended, lines[-1]))
         if (again := asyncio.run(resume(held, session))) != ("completed", "resumed"):
             failures.append(("resume", again))
@@ -230,9 +243,14 @@ def test_cancelling_always_cancels(held: Project, waits: str) -> None:
 
 async def resume(project: Project, session: str) -> tuple[str, str]:
     worker = load_worker(project.folder / "worker.yaml")
-    with anyio.fail_after(20), open_session(worker, resume=session, workspace=project.folder) as opened:
+    with (
+        anyio.fail_after(20),
+        open_session(worker, resume=session, workspace=project.folder) as opened,
+    ):
         model = scripted_model("resumed")
-        async with WorkerRuntime(worker=worker, model=model, session=opened, workspace=project.folder) as runtime:
+        async with WorkerRuntime(
+            worker=worker, model=model, session=opened, workspace=project.folder
+        ) as runtime:
             result = await runtime.run("")
     return result.status, result.response
 
@@ -255,7 +273,9 @@ def test_a_server_does_not_hold_or_swallow_a_cancellation(held: Project, *, clos
     async def work() -> None:
         worker = load_worker(held.folder / "worker.yaml")
         model = scripted_model("done")
-        async with WorkerRuntime(worker=worker, model=model, on_event=hear, workspace=held.folder) as runtime:
+        async with WorkerRuntime(
+            worker=worker, model=model, on_event=hear, workspace=held.folder
+        ) as runtime:
             await runtime.run("go")
 
     async def story() -> None:

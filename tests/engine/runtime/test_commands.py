@@ -96,7 +96,11 @@ def edit(project: Project, bus: EventBus, file: str, content: str) -> Callable[[
 
 
 def statuses(ui: UI, level: str) -> list[str]:
-    return [event.message for event in ui.seen if isinstance(event, StatusEvent) and event.level == level]
+    return [
+        event.message
+        for event in ui.seen
+        if isinstance(event, StatusEvent) and event.level == level
+    ]
 
 
 def test_another_model_takes_the_next_turn_and_the_resumed_session(worker: Project) -> None:
@@ -105,10 +109,15 @@ def test_another_model_takes_the_next_turn_and_the_resumed_session(worker: Proje
     bus, loaded = EventBus(), load_worker(worker.folder / "worker.yaml")
     ui = UI(bus)
     begin = in_turn(
-        bus, lambda: say(bus, "one"), lambda: command(bus, "model", "script:other.yaml"), lambda: say(bus, "two")
+        bus,
+        lambda: say(bus, "one"),
+        lambda: command(bus, "model", "script:other.yaml"),
+        lambda: say(bus, "two"),
     )
     with open_session(loaded) as session:
-        result = converse(worker, bus, "first", begin=begin, session=session, workspace=worker.folder)
+        result = converse(
+            worker, bus, "first", begin=begin, session=session, workspace=worker.folder
+        )
     assert ui.answers == ["first", "other: two"]
     assert result
     assert result.model == "script:other.yaml"
@@ -129,7 +138,9 @@ def test_another_model_takes_the_next_turn_and_the_resumed_session(worker: Proje
     assert [part.task.text for part in open_recording(session.id).parts] == ["one", "two", "three"]
 
 
-@pytest.mark.parametrize(("name", "says"), [("nope", "'nope' is not a model"), ("script:gone.yaml", "gone.yaml")])
+@pytest.mark.parametrize(
+    ("name", "says"), [("nope", "'nope' is not a model"), ("script:gone.yaml", "gone.yaml")]
+)
 def test_a_bad_name_leaves_the_model_as_it_is(worker: Project, name: str, says: str) -> None:
     bus = EventBus()
     ui = UI(bus)
@@ -138,7 +149,9 @@ def test_a_bad_name_leaves_the_model_as_it_is(worker: Project, name: str, says: 
         bus,
         "a",
         "b",
-        begin=in_turn(bus, lambda: say(bus, "1"), lambda: command(bus, "model", name), lambda: say(bus, "2")),
+        begin=in_turn(
+            bus, lambda: say(bus, "1"), lambda: command(bus, "model", name), lambda: say(bus, "2")
+        ),
     )
     assert ui.answers == ["a", "b"]
     (error,) = statuses(ui, "error")
@@ -150,7 +163,9 @@ def test_compact_lets_a_summary_stand_for_what_was_said(worker: Project) -> None
     bus, loaded = EventBus(), load_worker(worker.folder / "worker.yaml")
     ui = UI(bus)
     turns = ("one", "two", "the summary", "three")
-    begin = in_turn(bus, lambda: say(bus, "1", "2"), lambda: command(bus, "compact"), lambda: say(bus, "3"))
+    begin = in_turn(
+        bus, lambda: say(bus, "1", "2"), lambda: command(bus, "compact"), lambda: say(bus, "3")
+    )
     with open_session(loaded) as session:
         converse(worker, bus, *turns, begin=begin, session=session)
     assert "Compacted: 3 messages replaced by a summary." in statuses(ui, "info")
@@ -176,22 +191,36 @@ def test_an_edited_worker_is_opened_before_the_next_task(worker: Project) -> Non
     after_answers(bus, edit(worker, bus, "worker.yaml", EDITED))
     converse(worker, bus, "first", "second", begin=lambda: say(bus, "one"))
     assert ui.answers == ["first", "second"]
-    assert [event.tools for event in ui.seen if isinstance(event, TurnStart)] == [("add", "think"), ("add",)]
-    menus = [[tool["name"] for tool in event.tools] for event in ui.seen if isinstance(event, ManualToolsAvailable)]
+    assert [event.tools for event in ui.seen if isinstance(event, TurnStart)] == [
+        ("add", "think"),
+        ("add",),
+    ]
+    menus = [
+        [tool["name"] for tool in event.tools]
+        for event in ui.seen
+        if isinstance(event, ManualToolsAvailable)
+    ]
     assert menus == [["add"], ["add", "deploy"]]
     (said,) = statuses(ui, "info")
-    assert said.startswith("worker.yaml was read again: 1 tool added (deploy); 1 tool removed (think)")
+    assert said.startswith(
+        "worker.yaml was read again: 1 tool added (deploy); 1 tool removed (think)"
+    )
 
 
 @pytest.mark.parametrize(
     ("content", "says"),
     [
         ("# a comment\n" + POLICY, "nothing has changed"),
-        (POLICY.replace("default: ask", "default: blocked"), "2 tools with another policy (add, think)"),
+        (
+            POLICY.replace("default: ask", "default: blocked"),
+            "2 tools with another policy (add, think)",
+        ),
         (POLICY.replace("add: ask", "add: blocked"), "1 tool with another policy (add)"),
     ],
 )
-def test_a_policy_is_another_one_by_what_it_says_and_not_by_its_place(worker: Project, content: str, says: str) -> None:
+def test_a_policy_is_another_one_by_what_it_says_and_not_by_its_place(
+    worker: Project, content: str, says: str
+) -> None:
     worker.write("worker.yaml", POLICY)
     bus = EventBus()
     ui = UI(bus)
@@ -213,7 +242,12 @@ def test_what_was_said_stays_when_the_worker_is_reloaded(worker: Project) -> Non
         converse(worker, bus, "first", "second", begin=lambda: say(bus, "one"), session=session)
     with open_session(loaded, resume=session.id, task="three") as resumed:
         assert resumed.resumed
-        assert [message.text for message in resumed.resumed.past.messages] == ["one", "first", "two", "second"]
+        assert [message.text for message in resumed.resumed.past.messages] == [
+            "one",
+            "first",
+            "two",
+            "second",
+        ]
 
 
 @pytest.mark.parametrize(
@@ -224,13 +258,17 @@ def test_what_was_said_stays_when_the_worker_is_reloaded(worker: Project) -> Non
         ("worker.yaml", "name: other\n", "the worker is called 'other' now"),
     ],
 )
-def test_a_broken_edit_keeps_the_worker_and_says_where(worker: Project, file: str, content: str, place: str) -> None:
+def test_a_broken_edit_keeps_the_worker_and_says_where(
+    worker: Project, file: str, content: str, place: str
+) -> None:
     bus = EventBus()
     ui = UI(bus)
     after_answers(bus, edit(worker, bus, file, content), lambda: say(bus, "three"))
     converse(worker, bus, "first", "second", "third", begin=lambda: say(bus, "one"))
     assert ui.answers == ["first", "second", "third"]
-    assert [event.tools for event in ui.seen if isinstance(event, TurnStart)] == [("add", "think")] * 3
+    assert [event.tools for event in ui.seen if isinstance(event, TurnStart)] == [
+        ("add", "think")
+    ] * 3
     (error,) = statuses(ui, "error")
     assert "the worker stays as it was" in error
     assert place in error
@@ -277,7 +315,9 @@ def test_what_was_allowed_is_told_and_taken_back(worker: Project) -> None:
     ui = UI(bus)
     bus.subscribe(always(bus), answers=True)
     add = calls(call("add", a=1))
-    begin = in_turn(bus, lambda: say(bus, "1", "2"), lambda: command(bus, "revoke", "1"), lambda: say(bus, "3"))
+    begin = in_turn(
+        bus, lambda: say(bus, "1", "2"), lambda: command(bus, "revoke", "1"), lambda: say(bus, "3")
+    )
     converse(worker, bus, add, "a", add, "b", add, "c", begin=begin)
     assert len(ui.of("approvalRequired")) == 2
     assert grants(ui) == [["add a=1 b=1"], [], ["add a=1 b=1"]]
@@ -289,7 +329,11 @@ def test_what_was_not_allowed_cannot_be_taken_back(worker: Project, which: str) 
     bus = EventBus()
     ui = UI(bus)
     converse(
-        worker, bus, begin=in_turn(bus, lambda: command(bus, "revoke", which), lambda: command(bus, "revoke", "all"))
+        worker,
+        bus,
+        begin=in_turn(
+            bus, lambda: command(bus, "revoke", which), lambda: command(bus, "revoke", "all")
+        ),
     )
     (error,) = statuses(ui, "error")
     assert error.startswith(f"there is no grant '{which}': nothing has been allowed")
@@ -333,7 +377,11 @@ def test_attachments_go_with_a_task(worker: Project) -> None:
     bus = EventBus()
     ui = UI(bus)
     file = Attachment("a.txt", "text/plain", b"content")
-    begin = in_turn(bus, lambda: bus.emit(UserInput("", "look", (file,))), lambda: bus.emit(UserInput("", "", (file,))))
+    begin = in_turn(
+        bus,
+        lambda: bus.emit(UserInput("", "look", (file,))),
+        lambda: bus.emit(UserInput("", "", (file,))),
+    )
     converse(worker, bus, "{task}", "{task}", begin=begin)
     said = [event.message for event in ui.of("message") if event.message.role == "user"]
     assert [(message.text, message.attachments) for message in said] == [
@@ -357,7 +405,12 @@ def titled(project: Project, bus: EventBus, script: str, **options: Any) -> UI:
 
     async def main() -> None:
         with anyio.fail_after(DEADLINE):
-            given = {"model": "script:script.yaml", "workspace": project.folder, "bus": bus, **options}
+            given = {
+                "model": "script:script.yaml",
+                "workspace": project.folder,
+                "bus": bus,
+                **options,
+            }
             runtime = WorkerRuntime(worker=load_worker(project.folder / "worker.yaml"), **given)
             async with runtime, anyio.create_task_group() as tasks:
                 tasks.start_soon(runtime.converse)
@@ -373,7 +426,10 @@ def titled(project: Project, bus: EventBus, script: str, **options: Any) -> UI:
 def test_the_model_names_the_session_after_its_first_answer(worker: Project) -> None:
     with open_session(load_worker(worker.folder / "worker.yaml")) as session:
         ui = titled(
-            worker, EventBus(), "title: '\"Counting sheep.\"'\nturns: [{text: a}, {text: b}]\n", session=session
+            worker,
+            EventBus(),
+            "title: '\"Counting sheep.\"'\nturns: [{text: a}, {text: b}]\n",
+            session=session,
         )
     (update,) = ui.of("sessionUpdate")
     assert update.title == "Counting sheep"
@@ -402,7 +458,9 @@ def test_a_person_names_the_session_and_it_is_found_when_resumed(worker: Project
     again = EventBus()
     seen = UI(again)
     with open_session(loaded, resume=session.id, task="two") as resumed:
-        converse(worker, again, "b", begin=in_turn(again, lambda: say(again, "two")), session=resumed)
+        converse(
+            worker, again, "b", begin=in_turn(again, lambda: say(again, "two")), session=resumed
+        )
     (start,) = [event for event in seen.seen if isinstance(event, SessionStart)]
     assert (start.title, start.session, start.worker) == ("My sheep", session.id, "w")
     assert start.zones
@@ -419,7 +477,9 @@ def test_another_session_is_opened_next(worker: Project) -> None:
 
     async def main() -> str | None:
         with anyio.fail_after(DEADLINE), open_session(loaded) as session:
-            async with WorkerRuntime(worker=loaded, model=scripted_model(), bus=bus, session=session) as runtime:
+            async with WorkerRuntime(
+                worker=loaded, model=scripted_model(), bus=bus, session=session
+            ) as runtime:
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(runtime.converse)
                     await anyio.wait_all_tasks_blocked()
@@ -440,8 +500,15 @@ def test_what_the_session_wrote_is_undone(worker: Project) -> None:
     worker.write("old.txt", "before\n")
     bus, loaded = EventBus(), load_worker(worker.folder / "worker.yaml")
     ui = UI(bus)
-    write = calls(call("write_file", path="new.txt", content="x\n"), call("write_file", path="old.txt", content="y\n"))
-    steps = [lambda: command(bus, "undo", "--list"), lambda: command(bus, "undo"), lambda: command(bus, "undo")]
+    write = calls(
+        call("write_file", path="new.txt", content="x\n"),
+        call("write_file", path="old.txt", content="y\n"),
+    )
+    steps = [
+        lambda: command(bus, "undo", "--list"),
+        lambda: command(bus, "undo"),
+        lambda: command(bus, "undo"),
+    ]
     with open_session(loaded) as session:
         begin = in_turn(bus, lambda: say(bus, "go"), *steps)
         converse(

@@ -46,7 +46,9 @@ def worker(project: Project) -> Project:
 def test_tasks_are_done_one_after_the_other_in_one_history(worker: Project) -> None:
     bus = EventBus()
     ui = UI(bus)
-    result = converse(worker, bus, "{task} 1", "{task} 2", begin=lambda: say(bus, "one", "two") or leave(bus))
+    result = converse(
+        worker, bus, "{task} 1", "{task} 2", begin=lambda: say(bus, "one", "two") or leave(bus)
+    )
     assert ui.answers == ["one 1", "two 2"]
     assert result
     assert result.response == "two 2"
@@ -77,7 +79,13 @@ def test_invoke_is_the_same_and_not_answered_twice(worker: Project) -> None:
 def test_an_interrupt_ends_the_task_and_not_the_conversation(worker: Project) -> None:
     bus = EventBus()
     ui = UI(bus, toolStarted=lambda event: bus.emit("interrupt", {"reason": "enough"}))
-    result = converse(worker, bus, calls(call("wait")), "{task}", begin=lambda: say(bus, "go", "again") or leave(bus))
+    result = converse(
+        worker,
+        bus,
+        calls(call("wait")),
+        "{task}",
+        begin=lambda: say(bus, "go", "again") or leave(bus),
+    )
     assert [event.status for event in ui.of("toolResult")] == ["interrupted"]
     assert ui.answers == ["again"]
     assert result
@@ -143,12 +151,16 @@ def test_everything_that_was_dealt_with_is_told_with_its_result(worker: Project)
 
     async def main() -> None:
         loaded = load_worker(worker.folder / "worker.yaml")
-        async with WorkerRuntime(worker=loaded, model=scripted_model("{task} 1"), bus=bus) as runtime:
+        async with WorkerRuntime(
+            worker=loaded, model=scripted_model("{task} 1"), bus=bus
+        ) as runtime:
             with anyio.fail_after(30):
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(
                         lambda: runtime.converse(
-                            on_done=lambda said, result: done.append((said, result and result.response))
+                            on_done=lambda said, result: done.append(
+                                (said, result and result.response)
+                            )
                         )
                     )
                     await anyio.wait_all_tasks_blocked()
@@ -158,5 +170,8 @@ def test_everything_that_was_dealt_with_is_told_with_its_result(worker: Project)
                     leave(bus)
 
     anyio.run(main)
-    named = [(getattr(said, "content", None) or getattr(said, "name", None), answer) for said, answer in done]
+    named = [
+        (getattr(said, "content", None) or getattr(said, "name", None), answer)
+        for said, answer in done
+    ]
     assert named == [("one", "one 1"), ("clear", None), ("exit", None)]

@@ -11,7 +11,18 @@ from forge_cli.engine.gate.steps import Caller
 from forge_cli.events import ToolOutcome, Usage
 from forge_cli.process.signals import in_loop
 from forge_cli.testing import call, calls, scripted_model
-from tests.support.tree import ASK_HELPER, Tree, Voices, allowed, custom, recorded, results, script, texts, unanswered
+from tests.support.tree import (
+    ASK_HELPER,
+    Tree,
+    Voices,
+    allowed,
+    custom,
+    recorded,
+    results,
+    script,
+    texts,
+    unanswered,
+)
 
 
 def test_the_answer_is_the_result_of_the_call(tree: Tree) -> None:
@@ -22,12 +33,16 @@ def test_the_answer_is_the_result_of_the_call(tree: Tree) -> None:
 
 
 def test_the_called_worker_sees_nothing_but_its_task(tree: Tree) -> None:
-    tree.project.write("helper.yaml", "name: helper\ninstructions: Helper is your name.\nenvironment: false\n")
+    tree.project.write(
+        "helper.yaml", "name: helper\ninstructions: Helper is your name.\nenvironment: false\n"
+    )
     asked = ("helper", {"input": "do it", "instructions": "Quickly."})
     model = Voices(You=[asked, "done"], Helper=["helped"])
     assert tree.run(model=model, task="a secret plan").result.response == "done"
     _, request, _ = model.heard
-    assert [message.text for message in request.messages] == ["do it\n\nFurther instructions for this task:\nQuickly."]
+    assert [message.text for message in request.messages] == [
+        "do it\n\nFurther instructions for this task:\nQuickly."
+    ]
     assert (request.system, list(request.tools)) == ("Helper is your name.", [])
 
 
@@ -35,7 +50,10 @@ def test_the_events_say_whose_they_are(tree: Tree) -> None:
     tree.worker("helper", calls(call("note", text="x")), "helped", toolsets=(custom("note"),))
     seen = tree.run(ASK_HELPER, "done")
     told = [(line.worker, line.depth, line.type) for line in recorded(seen)]
-    turn, called = ["turnStart", "message", "turnEnd"], ["toolStarted", "approvalDecided", "toolResult"]
+    turn, called = (
+        ["turnStart", "message", "turnEnd"],
+        ["toolStarted", "approvalDecided", "toolResult"],
+    )
     assert [kind for worker, depth, kind in told if (worker, depth) == ("helper", 1)] == [
         *("workerUpdate", "status", "message", *turn, *called, *turn, "workerUpdate")
     ]
@@ -52,7 +70,9 @@ def test_worker_updates_tell_depth_and_parent_and_what_was_used(tree: Tree) -> N
     tree.worker("leaf", "a leaf")
     seen = tree.run(ASK_HELPER, "done")
     updates = [line for line in seen.lines if line["type"] == "workerUpdate"]
-    assert [(line["worker"], line["depth"], line["status"], line["parent"]) for line in updates] == [
+    assert [
+        (line["worker"], line["depth"], line["status"], line["parent"]) for line in updates
+    ] == [
         ("helper", 1, "started", "boss"),
         ("leaf", 2, "started", "helper"),
         ("leaf", 2, "completed", "helper"),
@@ -65,7 +85,9 @@ def test_worker_updates_tell_depth_and_parent_and_what_was_used(tree: Tree) -> N
 
 def test_several_delegations_of_one_turn_are_done_in_order(tree: Tree) -> None:
     tree.boss("workers: {allowed: [helper], parallel: 1, approval: {default: preApproved}}")
-    tree.worker("helper", calls(call("note", text="{task}")), "helped {task}", toolsets=(custom("note"),))
+    tree.worker(
+        "helper", calls(call("note", text="{task}")), "helped {task}", toolsets=(custom("note"),)
+    )
     turn = calls(*(call("helper", input=f"task {number}") for number in range(3)))
     seen = tree.run(turn, "{results[0]}, {results[1]}, {results[2]}")
     assert seen.result.response == "helped task 0, helped task 1, helped task 2"
@@ -77,14 +99,21 @@ def test_everything_that_was_used_adds_up(tree: Tree) -> None:
     tree.project.home.mkdir()
     prices = "models: {voices: {price: {input: 1000000, output: 2000000}}}\n"
     (tree.project.home / "config.yaml").write_text(prices)
-    tree.project.write("helper.yaml", f"name: helper\ninstructions: Helper .\ntoolsets:\n  {custom('note', 'risky')}\n")
+    tree.project.write(
+        "helper.yaml",
+        f"name: helper\ninstructions: Helper .\ntoolsets:\n  {custom('note', 'risky')}\n",
+    )
     helper = [("note", {"text": "x"}), ("risky", {"text": "y"}), "helped"]
     seen = tree.run(model=Voices(You=[("helper", {"input": "do it"}), "done"], Helper=helper))
     result = seen.result
     assert (result.usage, result.cost) == (Usage(50, 25), 50 + 2 * 25)
     assert (result.turns, result.tool_calls) == (2, 3)
     assert [(denial["tool"], denial["by"]) for denial in result.denials] == [("risky", "headless")]
-    (ended,) = [line for line in seen.lines if line.get("status") == "completed" and line["type"] == "workerUpdate"]
+    (ended,) = [
+        line
+        for line in seen.lines
+        if line.get("status") == "completed" and line["type"] == "workerUpdate"
+    ]
     assert ended["usage"]["inputTokens"] == 30
 
 
@@ -104,7 +133,9 @@ def test_a_program_can_call_the_tool_of_a_worker(tree: Tree) -> None:
 
     async def invoke() -> ToolOutcome:
         worker = load_worker("boss.yaml")
-        async with WorkerRuntime(worker=worker, model=scripted_model(), workspace=tree.project.folder) as runtime:
+        async with WorkerRuntime(
+            worker=worker, model=scripted_model(), workspace=tree.project.folder
+        ) as runtime:
             return await runtime.invoke("helper", {"input": "x"}, Caller.OPERATOR)
 
     assert in_loop(invoke).text() == "helped: x"
@@ -122,7 +153,9 @@ def test_a_tool_that_is_called_by_hand_has_no_worker_to_call_from(tree: Tree) ->
 # Which model speaks
 
 
-def test_a_worker_without_a_model_has_its_callers_and_a_script_starts_at_the_top(tree: Tree) -> None:
+def test_a_worker_without_a_model_has_its_callers_and_a_script_starts_at_the_top(
+    tree: Tree,
+) -> None:
     tree.project.write("helper.yaml", "name: helper\n")
     tree.project.write("main.yaml", script(ASK_HELPER, "said: {result}"))
     seen = tree.run(model="script:main.yaml")
@@ -144,7 +177,9 @@ def test_an_ask_of_a_called_worker_reaches_the_one_who_is_asked(tree: Tree) -> N
     tree.worker("helper", calls(call("leaf", input="x")), "helped", toolsets=(allowed("leaf"),))
     tree.worker("leaf", calls(call("risky", text="x")), "{result}", toolsets=(custom("risky"),))
     seen = tree.run(ASK_HELPER, "done", answers=[True])
-    assert [request.description for request in seen.asked] == ["boss > helper > leaf wants to call risky"]
+    assert [request.description for request in seen.asked] == [
+        "boss > helper > leaf wants to call risky"
+    ]
     assert texts(seen, 2) == ["noted x"]
 
 
@@ -185,9 +220,13 @@ def test_grants_neither_go_down_nor_come_back(tree: Tree) -> None:
         ("interactive", None, "forge could not ask"),
     ],
 )
-def test_the_stricter_approval_mode_counts(tree: Tree, root: str, own: str | None, said: str) -> None:
+def test_the_stricter_approval_mode_counts(
+    tree: Tree, root: str, own: str | None, said: str
+) -> None:
     more = f"approval: {{mode: {own}}}" if own else ""
-    tree.worker("helper", calls(call("risky", text="x")), "done", toolsets=(custom("risky"),), more=more)
+    tree.worker(
+        "helper", calls(call("risky", text="x")), "done", toolsets=(custom("risky"),), more=more
+    )
     assert said in texts(tree.run(ASK_HELPER, "done", approval_mode=root), 1)[0]
 
 
@@ -226,7 +265,9 @@ def test_a_worker_that_is_at_work_is_not_called_again(tree: Tree) -> None:
 def test_a_cycle_through_a_link_is_a_cycle(tree: Tree) -> None:
     (tree.project.folder / "other.yaml").symlink_to("boss.yaml")
     tree.boss(allowed("./other.yaml"))
-    assert "is at work already" in tree.run(calls(call("boss", input="x")), "{result}").result.response
+    assert (
+        "is at work already" in tree.run(calls(call("boss", input="x")), "{result}").result.response
+    )
 
 
 # How it can fail
@@ -234,8 +275,18 @@ def test_a_cycle_through_a_link_is_a_cycle(tree: Tree) -> None:
 
 FAILURES = {
     "the script ends": ([calls(call("nothing"))], "", "failed", "has 1 turn,"),
-    "a limit": ([calls(call("nothing"))] * 3, "limits: {max_turns: 2}", "limit", "the limit of 2 turns was reached"),
-    "no such output": (["no"] * 4, "output_schema: {type: object}", "invalid_output", "does not fit its schema"),
+    "a limit": (
+        [calls(call("nothing"))] * 3,
+        "limits: {max_turns: 2}",
+        "limit",
+        "the limit of 2 turns was reached",
+    ),
+    "no such output": (
+        ["no"] * 4,
+        "output_schema: {type: object}",
+        "invalid_output",
+        "does not fit its schema",
+    ),
     "a zone is missing": (["x"], "sandbox: {zones: [{name: gone}]}", "failed", "helper.yaml:3:"),
 }
 
@@ -249,7 +300,10 @@ def test_a_failure_is_a_result_with_a_sentence(tree: Tree, name: str) -> None:
     assert sentence in texts(seen)[0]
     assert results(seen)[0].status == "error"
     assert seen.result.response.startswith("went on: ")
-    assert [line["status"] for line in seen.lines if line["type"] == "workerUpdate"] == ["started", status]
+    assert [line["status"] for line in seen.lines if line["type"] == "workerUpdate"] == [
+        "started",
+        status,
+    ]
 
 
 def test_a_model_that_cannot_be_made_is_a_result(tree: Tree) -> None:
@@ -269,7 +323,9 @@ def test_a_toolset_that_is_not_there_is_a_result(tree: Tree) -> None:
 def test_a_file_that_became_invalid_is_an_error_result(tree: Tree) -> None:
     tree.worker("helper", "helped")
     tree.boss(allowed("helper"), custom("rewrite"))
-    seen = tree.run(calls(call("rewrite", path="helper.yaml", text="name: [\n")), ASK_HELPER, "done")
+    seen = tree.run(
+        calls(call("rewrite", path="helper.yaml", text="name: [\n")), ASK_HELPER, "done"
+    )
     assert results(seen)[1].status == "error"
     assert "helper.yaml:1:8: " in texts(seen)[1]
     assert [line for line in seen.lines if line["type"] == "workerUpdate"] == []
@@ -281,4 +337,7 @@ def test_a_file_that_changes_in_the_same_turn_is_not_called(tree: Tree) -> None:
     text = "name: helper\ndescription: Another one\nmodel: script:helper.script.yaml\n"
     both = calls(call("rewrite", path="helper.yaml", text=text), call("helper", input="x"))
     seen = tree.run(both, ASK_HELPER, "done")
-    assert texts(seen)[1:] == ["the file of 'helper' has just changed; call it again if that is right", "helped"]
+    assert texts(seen)[1:] == [
+        "the file of 'helper' has just changed; call it again if that is right",
+        "helped",
+    ]

@@ -15,7 +15,12 @@ ZONES = "sandbox: {{zones: [{0}]}}"
 
 
 def zone(
-    name: str, path: str = "", *, mode: str = "rw", write: str = "preApproved", delete: str = "preApproved"
+    name: str,
+    path: str = "",
+    *,
+    mode: str = "rw",
+    write: str = "preApproved",
+    delete: str = "preApproved",
 ) -> str:
     place = f"path: {path}, " if path else ""
     return f"{{name: {name}, {place}mode: {mode}, approval: {{write: {write}, delete: {delete}}}}}"
@@ -32,7 +37,9 @@ def write(path: str) -> dict:
 # Zones
 
 
-def helped(tree: Tree, *made: dict, more: str, toolsets: tuple[str, ...] = ("filesystem: {}",)) -> Seen:
+def helped(
+    tree: Tree, *made: dict, more: str, toolsets: tuple[str, ...] = ("filesystem: {}",)
+) -> Seen:
     """Let the helper make these calls in one turn."""
     tree.worker("helper", calls(*made), "done", toolsets=toolsets, more=more)
     return tree.run(ASK_HELPER, "done")
@@ -43,10 +50,14 @@ def statuses(seen: Seen, depth: int = 1) -> list[str]:
 
 
 @pytest.mark.parametrize("path", ["../outside", "ABSOLUTE", "inside/../../outside", "way/out"])
-def test_a_zone_outside_is_refused_and_nothing_is_made_there(tree: Tree, tmp_path: Path, path: str) -> None:
+def test_a_zone_outside_is_refused_and_nothing_is_made_there(
+    tree: Tree, tmp_path: Path, path: str
+) -> None:
     (tree.project.folder / "way").symlink_to(tmp_path)
     tree.boss(allowed("helper"), more=zones(zone("inside")))
-    seen = helped(tree, write("/z/a"), more=zones(zone("z", path.replace("ABSOLUTE", f"{tmp_path}/out"))))
+    seen = helped(
+        tree, write("/z/a"), more=zones(zone("z", path.replace("ABSOLUTE", f"{tmp_path}/out")))
+    )
     assert "lies outside the zones of the parent worker" in texts(seen)[0]
     assert "helper.yaml:3:" in texts(seen)[0]
     assert not list(tmp_path.glob("out*"))
@@ -58,9 +69,16 @@ def test_a_zone_around_the_callers_is_outside(tree: Tree) -> None:
 
 
 def test_without_zones_of_its_own_it_has_those_of_the_caller(tree: Tree) -> None:
-    both = zones(zone("inside", delete="blocked"), zone("kept", "inside/kept", mode="rw", write="ask"))
+    both = zones(
+        zone("inside", delete="blocked"), zone("kept", "inside/kept", mode="rw", write="ask")
+    )
     tree.boss(allowed("helper"), more=both)
-    made = (write("/inside/a"), call("delete_file", path="/inside/a"), write("/inside/kept/a"), write("/workspace/a"))
+    made = (
+        write("/inside/a"),
+        call("delete_file", path="/inside/a"),
+        write("/inside/kept/a"),
+        write("/workspace/a"),
+    )
     assert statuses(helped(tree, *made, more="")) == ["success", "blocked", "denied", "error"]
 
 
@@ -69,7 +87,9 @@ def test_a_verdict_names_the_line_of_the_caller_that_decides(tree: Tree) -> None
     tree.boss(allowed("helper"), more=stricter)
     made = (write("/kept/a"), call("delete_file", path="/kept/b"), write("/free/a"))
     seen = helped(tree, *made, more=zones(zone("kept"), zone("free", write="ask")))
-    decided = [line for line in seen.lines if line["type"] == "approvalDecided" and line["depth"] == 1]
+    decided = [
+        line for line in seen.lines if line["type"] == "approvalDecided" and line["depth"] == 1
+    ]
     assert [(line["verdict"], Path(line["where"].split(":")[0]).name) for line in decided] == [
         ("ask", "boss.yaml"),
         ("blocked", "boss.yaml"),
@@ -97,12 +117,22 @@ def test_own_zones_are_capped_in_what_they_can_and_may(tree: Tree) -> None:
 
 def test_a_grandchild_is_capped_by_all_above(tree: Tree) -> None:
     tree.boss(allowed("helper"), more=zones(zone("data", write="ask")))
-    tree.worker("helper", calls(call("leaf", input="x")), "done", toolsets=(allowed("leaf"),), more=zones(zone("data")))
+    tree.worker(
+        "helper",
+        calls(call("leaf", input="x")),
+        "done",
+        toolsets=(allowed("leaf"),),
+        more=zones(zone("data")),
+    )
     leaf = zones(zone("data", "data/deep"))
     tree.worker("leaf", calls(write("/data/a")), "done", toolsets=("filesystem: {}",), more=leaf)
     assert statuses(tree.run(ASK_HELPER, "done"), 2) == ["denied"]
     tree.worker(
-        "leaf", calls(write("/data/a")), "done", toolsets=("filesystem: {}",), more=zones(zone("data", "other"))
+        "leaf",
+        calls(write("/data/a")),
+        "done",
+        toolsets=("filesystem: {}",),
+        more=zones(zone("data", "other")),
     )
     seen = tree.run(ASK_HELPER, "done")
     assert "lies outside" in texts(seen, 1)[0]
@@ -158,7 +188,10 @@ def test_what_is_typed_into_a_shell_is_blocked_too(tree: Tree) -> None:
 
 
 def test_the_default_of_the_caller_blocks_as_well(tree: Tree) -> None:
-    tree.boss(allowed("helper"), "shell: {default: blocked, rules: [{pattern: 'true', approval: preApproved}]}")
+    tree.boss(
+        allowed("helper"),
+        "shell: {default: blocked, rules: [{pattern: 'true', approval: preApproved}]}",
+    )
     made = call("shell", command="true"), call("shell", command="echo x")
     assert statuses(helped(tree, *made, more="", toolsets=(FREE,))) == ["success", "blocked"]
 
@@ -166,7 +199,9 @@ def test_the_default_of_the_caller_blocks_as_well(tree: Tree) -> None:
 def test_what_a_grandparent_blocks_is_blocked_whatever_lies_between(tree: Tree) -> None:
     for between in ("plan: {}", FREE):
         tree.boss(allowed("helper"), BLOCKS)
-        tree.worker("helper", calls(call("leaf", input="x")), "done", toolsets=(allowed("leaf"), between))
+        tree.worker(
+            "helper", calls(call("leaf", input="x")), "done", toolsets=(allowed("leaf"), between)
+        )
         tree.worker("leaf", calls(call("shell", command="git push")), "done", toolsets=(FREE,))
         assert statuses(tree.run(ASK_HELPER, "done"), 2) == ["blocked"]
 
@@ -178,25 +213,41 @@ def test_a_tool_that_is_blocked_by_name_is_blocked_below_under_any_name(tree: Tr
     own = ("filesystem: {prefix: my}",)
     made = call("my_read_file", path="a.txt"), call("my_list_files", path=".")
     assert statuses(helped(tree, *made, more="", toolsets=own)) == ["blocked", "success"]
-    tree.worker("helper", calls(call("leaf", input="x")), "done", toolsets=(allowed("leaf"), "filesystem: {}"))
-    tree.worker("leaf", calls(call("read_file", path="a.txt")), "done", toolsets=("filesystem: {}",))
+    tree.worker(
+        "helper",
+        calls(call("leaf", input="x")),
+        "done",
+        toolsets=(allowed("leaf"), "filesystem: {}"),
+    )
+    tree.worker(
+        "leaf", calls(call("read_file", path="a.txt")), "done", toolsets=("filesystem: {}",)
+    )
     assert statuses(tree.run(ASK_HELPER, "done"), 2) == ["blocked"]
 
 
-def test_a_default_that_blocks_silent_tools_blocks_them_below_and_leaves_the_others(tree: Tree) -> None:
+def test_a_default_that_blocks_silent_tools_blocks_them_below_and_leaves_the_others(
+    tree: Tree,
+) -> None:
     tree.boss(allowed("helper"), custom("note", "risky", approval="blocked"))
     made = call("note", text="x"), call("risky", text="y")
-    assert statuses(helped(tree, *made, more="", toolsets=(custom("note", "risky"),))) == ["blocked", "denied"]
+    assert statuses(helped(tree, *made, more="", toolsets=(custom("note", "risky"),))) == [
+        "blocked",
+        "denied",
+    ]
 
 
 def test_what_asks_in_the_caller_may_be_pre_approved_below(tree: Tree) -> None:
     """Consent is each worker's own; only what is blocked goes down."""
     tree.boss(allowed("helper"), "shell: {}")
-    assert statuses(helped(tree, call("shell", command="true"), more="", toolsets=(FREE,))) == ["success"]
+    assert statuses(helped(tree, call("shell", command="true"), more="", toolsets=(FREE,))) == [
+        "success"
+    ]
 
 
 def test_a_worker_cannot_be_called_where_a_worker_of_that_name_is_blocked(tree: Tree) -> None:
-    tree.boss("workers: {allowed: [helper, leaf], approval: {tools: {helper: preApproved, leaf: blocked}}}")
+    tree.boss(
+        "workers: {allowed: [helper, leaf], approval: {tools: {helper: preApproved, leaf: blocked}}}"
+    )
     tree.worker("leaf", "never")
     seen = helped(tree, call("leaf", input="x"), more="", toolsets=(allowed("leaf"),))
     assert statuses(seen) == ["blocked"]
@@ -210,7 +261,13 @@ def test_isolation_cannot_be_switched_off_below(tree: Tree) -> None:
     target = Path(f"/var/tmp/forge-{os.getpid()}.txt")
     tree.boss(allowed("helper"), more="sandbox: {isolation: required}")
     command = call("shell", command=f"echo x > {target}")
-    tree.worker("helper", calls(command), "done", toolsets=(FREE,), more="sandbox: {isolation: 'off', network: true}")
+    tree.worker(
+        "helper",
+        calls(command),
+        "done",
+        toolsets=(FREE,),
+        more="sandbox: {isolation: 'off', network: true}",
+    )
     seen = tree.run(ASK_HELPER, "done", approval_mode="approve_all")
     assert statuses(seen) == ["error"]
     assert not target.exists()
@@ -230,15 +287,23 @@ def test_the_zones_of_the_caller_confine_the_processes_below(tree: Tree) -> None
 
 
 OPEN = zones(zone("work", "."))
-HIJACK = "name: helper\nmodel: script:helper.script.yaml\ntoolsets: {shell: {default: preApproved}}\n"
+HIJACK = (
+    "name: helper\nmodel: script:helper.script.yaml\ntoolsets: {shell: {default: preApproved}}\n"
+)
 
 
-@pytest.mark.parametrize("path", ["helper.yaml", "tools.py", "helper.md", "workers/helper.yaml", "leaf.yaml"])
-def test_the_files_of_workers_further_down_are_protected_in_the_caller(tree: Tree, path: str) -> None:
+@pytest.mark.parametrize(
+    "path", ["helper.yaml", "tools.py", "helper.md", "workers/helper.yaml", "leaf.yaml"]
+)
+def test_the_files_of_workers_further_down_are_protected_in_the_caller(
+    tree: Tree, path: str
+) -> None:
     tree.boss(allowed("helper"), "filesystem: {}", more=OPEN)
     tree.worker("helper", "x", toolsets=(allowed("leaf"), custom("note")))
     tree.worker("leaf", "x")
-    seen = tree.run(calls(call("write_file", path=f"/work/{path}", content=HIJACK)), ASK_HELPER, "done")
+    seen = tree.run(
+        calls(call("write_file", path=f"/work/{path}", content=HIJACK)), ASK_HELPER, "done"
+    )
     assert [event.status for event in results(seen)] == ["denied", "success"]
 
 
@@ -247,7 +312,10 @@ def test_a_worker_that_the_caller_could_have_written_is_not_called(tree: Tree) -
     tree.worker("helper", "x")
     made = calls(call("write_file", path="/work/evil.yaml", content=HIJACK))
     seen = tree.run(
-        made, calls(call("any_worker", path="evil.yaml")), calls(call("any_worker", path="./helper.yaml")), "done"
+        made,
+        calls(call("any_worker", path="evil.yaml")),
+        calls(call("any_worker", path="./helper.yaml")),
+        "done",
     )
     assert texts(seen)[1].startswith("'helper' is not called: 'boss' can change")
     assert "without asking" in texts(seen)[2]

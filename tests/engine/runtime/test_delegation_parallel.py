@@ -68,12 +68,16 @@ class Meeting:
         """Nothing is open."""
 
 
-def helpers(tree: Tree, *sections: str, approval: str = "preApproved", parallel: int | None = None) -> None:
+def helpers(
+    tree: Tree, *sections: str, approval: str = "preApproved", parallel: int | None = None
+) -> None:
     """Write a boss that may call ``helper``, which has ``sections`` as toolsets."""
     limit = "" if parallel is None else f"parallel: {parallel}, "
     tree.boss(f"workers: {{allowed: [helper], {limit}approval: {{default: {approval}}}}}")
     lines = "".join(f"  {section}\n" for section in sections) or "  plan:\n"
-    tree.project.write("helper.yaml", f"name: helper\ninstructions: Helper of yours.\ntoolsets:\n{lines}")
+    tree.project.write(
+        "helper.yaml", f"name: helper\ninstructions: Helper of yours.\ntoolsets:\n{lines}"
+    )
 
 
 def test_two_children_of_one_turn_are_at_work_at_the_same_time(tree: Tree) -> None:
@@ -85,7 +89,9 @@ def test_two_children_of_one_turn_are_at_work_at_the_same_time(tree: Tree) -> No
     assert unanswered(seen) == []
 
 
-def test_four_children_are_at_work_at_the_same_time_unless_the_worker_says_otherwise(tree: Tree) -> None:
+def test_four_children_are_at_work_at_the_same_time_unless_the_worker_says_otherwise(
+    tree: Tree,
+) -> None:
     helpers(tree)
     model = Meeting(*"abcdef", expected=4)
     assert tree.run(model=model).result.exit_code == ExitCode.DONE
@@ -174,13 +180,19 @@ def test_an_interrupt_ends_all_children(tree: Tree) -> None:
     seen = tree.run(model=model, interrupt_signal=signal, sinks=[interrupt_when_both_work])
     assert [event.status for event in results(seen)] == ["interrupted", "interrupted"]
     assert unanswered(seen) == []
-    ended = [line["status"] for line in seen.lines if line["type"] == "workerUpdate" and line["status"] != "started"]
+    ended = [
+        line["status"]
+        for line in seen.lines
+        if line["type"] == "workerUpdate" and line["status"] != "started"
+    ]
     assert ended == ["interrupted", "interrupted"]
 
 
 def test_a_limit_of_the_parent_counts_what_all_children_use(tree: Tree) -> None:
     tree.boss(allowed("helper"), more="limits: {max_tokens: 30}\n")
-    tree.project.write("helper.yaml", "name: helper\ninstructions: Helper of yours.\ntoolsets: {plan: }\n")
+    tree.project.write(
+        "helper.yaml", "name: helper\ninstructions: Helper of yours.\ntoolsets: {plan: }\n"
+    )
     seen = tree.run(model=Meeting("one", "two", "three", expected=3))
     assert seen.result.exit_code == ExitCode.LIMIT
     assert unanswered(seen) == []
@@ -203,7 +215,9 @@ def test_what_two_children_ask_is_parked_and_both_are_resumed(tree: Tree) -> Non
 def test_one_failing_child_leaves_the_answers_of_the_others_in_their_order(tree: Tree) -> None:
     tree.boss("workers: {allowed: [slow, broken], approval: {default: preApproved}}")
     tree.worker("slow", "slow answer")
-    tree.project.write("broken.yaml", "name: broken\nmodel: script:absent.yaml\ntoolsets: {plan: }\n")
+    tree.project.write(
+        "broken.yaml", "name: broken\nmodel: script:absent.yaml\ntoolsets: {plan: }\n"
+    )
     turn = {"calls": [{"tool": name, "input": {"input": "x"}} for name in ("broken", "slow")]}
     seen: Seen = tree.run(turn, "{results[1]}")
     assert seen.result.response == "slow answer"

@@ -10,7 +10,16 @@ from forge_cli.events import OnAsk
 from forge_cli.record.line import Line
 from forge_cli.record.resume import Resumed, read_past
 from forge_cli.testing import Seen, call, calls
-from tests.support.tree import ASK_HELPER, Tree, allowed, custom, recorded, script, texts, unanswered
+from tests.support.tree import (
+    ASK_HELPER,
+    Tree,
+    allowed,
+    custom,
+    recorded,
+    script,
+    texts,
+    unanswered,
+)
 
 TURNS = [ASK_HELPER, "boss: {result}"]
 
@@ -20,7 +29,9 @@ def chain(tree: Tree) -> Tree:
     """boss calls helper, which calls leaf, which makes a call that asks after one that does not."""
     leaf = [calls(call("note", text="before")), calls(call("risky", text="x")), "leaf: {result}"]
     tree.worker("leaf", *leaf, toolsets=(custom("note", "risky"),))
-    tree.worker("helper", calls(call("leaf", input="x")), "helper: {result}", toolsets=(allowed("leaf"),))
+    tree.worker(
+        "helper", calls(call("leaf", input="x")), "helper: {result}", toolsets=(allowed("leaf"),)
+    )
     tree.boss(allowed("helper"), more="model: script:boss.script.yaml")
     tree.project.write("boss.script.yaml", script(*TURNS))
     return tree
@@ -34,11 +45,16 @@ def test_denied_at_every_depth(chain: Tree) -> None:
 
 
 def test_fail_ends_everything_from_any_depth(chain: Tree) -> None:
-    done = chain.project.forge("run", "boss.yaml", "go", "--on-ask", "fail", "--output-format", "json")
+    done = chain.project.forge(
+        "run", "boss.yaml", "go", "--on-ask", "fail", "--output-format", "json"
+    )
     result = json.loads(done.stdout)
     assert (done.returncode, result["status"]) == (4, "denied")
     assert [denial["tool"] for denial in result["denials"]] == ["risky"]
-    assert "the worker 'helper' was stopped: the worker 'leaf' was stopped: risky was not called" in result["error"]
+    assert (
+        "the worker 'helper' was stopped: the worker 'leaf' was stopped: risky was not called"
+        in result["error"]
+    )
 
 
 @pytest.mark.long
@@ -55,20 +71,36 @@ def test_parked_and_gone_on_with_where_it_stopped(chain: Tree) -> None:
     seen = chain.park(*TURNS)
     assert (seen.result.status, seen.result.exit_code) == ("parked", 10)
     assert "parked: helper: leaf: risky waits for an answer" in str(seen.result.error)
-    assert [update.status for update in seen.of(WorkerUpdate)] == ["started", "started", "parked", "parked"]
+    assert [update.status for update in seen.of(WorkerUpdate)] == [
+        "started",
+        "started",
+        "parked",
+        "parked",
+    ]
     again = chain.go_on(seen, *TURNS)
     assert again.result.response == "boss: helper: leaf: noted x"
     assert chain.notes == ["before", "x"]
     assert again.result.turns == 1
-    assert [update.status for update in again.of(WorkerUpdate)] == ["resumed", "resumed", "completed", "completed"]
-    tasks = [{update.origin.delegation for update in each.of(WorkerUpdate)} for each in (seen, again)]
+    assert [update.status for update in again.of(WorkerUpdate)] == [
+        "resumed",
+        "resumed",
+        "completed",
+        "completed",
+    ]
+    tasks = [
+        {update.origin.delegation for update in each.of(WorkerUpdate)} for each in (seen, again)
+    ]
     assert tasks[0] == tasks[1]
     assert unanswered(again) == []
 
 
 def test_a_turn_of_the_model_is_never_repeated(chain: Tree) -> None:
     again = chain.go_on(chain.park(*TURNS), *TURNS)
-    said = [(line.worker, line.data["message"]["content"]) for line in recorded(again) if line.type == "message"]
+    said = [
+        (line.worker, line.data["message"]["content"])
+        for line in recorded(again)
+        if line.type == "message"
+    ]
     assert len([worker for worker, _ in said if worker == "leaf"]) == 4
     assert len([worker for worker, _ in said if worker == "helper"]) == 3
     assert len([worker for worker, _ in said if worker == "boss"]) == 3
@@ -102,10 +134,18 @@ def test_nobody_there_the_second_time_either(chain: Tree) -> None:
 def test_the_other_calls_of_the_turn_wait_too(tree: Tree) -> None:
     tree.boss(allowed("helper"), custom("risky", "note"))
     tree.worker("helper", calls(call("risky", text="below")), "helped", toolsets=(custom("risky"),))
-    many = calls(call("note", text="1"), call("helper", input="do it"), call("risky", text="2"), call("note", text="3"))
+    many = calls(
+        call("note", text="1"),
+        call("helper", input="do it"),
+        call("risky", text="2"),
+        call("note", text="3"),
+    )
     turns = [many, "{results[1]}, {results[2]}, {results[3]}"]
     seen = tree.park(*turns)
-    assert [line["toolName"] for line in seen.lines if line["type"] == "approvalRequired"] == ["risky", "risky"]
+    assert [line["toolName"] for line in seen.lines if line["type"] == "approvalRequired"] == [
+        "risky",
+        "risky",
+    ]
     assert tree.notes == ["1"]
     again = tree.go_on(seen, *turns)
     assert again.result.response == "helped, noted 2, noted 3"
@@ -147,7 +187,11 @@ def test_a_worker_whose_file_changed_meanwhile_asks_again(chain: Tree) -> None:
     chain.project.write("tools.py", chain.project.read("tools.py") + "\n# changed\n")
     again = chain.go_on(seen, *TURNS)
     assert "forge could not ask" in again.result.response
-    assert any("no longer what was approved" in line.get("message", "") for line in again.lines if "level" in line)
+    assert any(
+        "no longer what was approved" in line.get("message", "")
+        for line in again.lines
+        if "level" in line
+    )
 
 
 def test_a_worker_whose_file_is_gone_is_an_error_result(chain: Tree) -> None:
@@ -175,7 +219,9 @@ def test_the_command_line_parks_and_goes_on_inside(chain: Tree) -> None:
 def cut(seen: Seen, worker: str, kind: str) -> list[Line]:
     """The log as it would be if the process had been killed right after such a line."""
     lines = recorded(seen)
-    last = next(index for index, line in enumerate(lines) if (line.worker, line.type) == (worker, kind))
+    last = next(
+        index for index, line in enumerate(lines) if (line.worker, line.type) == (worker, kind)
+    )
     return lines[: last + 1]
 
 
@@ -183,7 +229,12 @@ def cut(seen: Seen, worker: str, kind: str) -> list[Line]:
 def noted(tree: Tree) -> Tree:
     """helper calls leaf, which notes something without asking."""
     tree.worker("leaf", calls(call("note", text="x")), "leaf: {result}", toolsets=(custom("note"),))
-    tree.worker("helper", calls(call("leaf", input="{task}")), "helper: {result}", toolsets=(allowed("leaf"),))
+    tree.worker(
+        "helper",
+        calls(call("leaf", input="{task}")),
+        "helper: {result}",
+        toolsets=(allowed("leaf"),),
+    )
     return tree
 
 
@@ -191,7 +242,11 @@ def test_what_was_cut_off_further_down_has_its_end_too(noted: Tree) -> None:
     turns = [ASK_HELPER, "boss: {result}"]
     lines = cut(noted.run(*turns), "leaf", "approvalDecided")
     again = noted.run(*turns, task="", resume=Resumed(read_past(lines), lines[-1]))
-    ended = [(line.worker, line.type, line.data["status"]) for line in recorded(again) if line.data.get("status")]
+    ended = [
+        (line.worker, line.type, line.data["status"])
+        for line in recorded(again)
+        if line.data.get("status")
+    ]
     assert ended == [
         ("leaf", "toolResult", "interrupted"),
         ("leaf", "workerUpdate", "interrupted"),
@@ -208,7 +263,9 @@ def test_a_call_that_may_have_run_further_down_asks_there(noted: Tree) -> None:
     turns = [ASK_HELPER, calls(call("helper", input="in other words")), "boss: {result}"]
     resumed = Resumed(read_past(lines), lines[-1])
     again = noted.run(*turns, task="", resume=resumed, answers=[True])
-    assert [request.description for request in again.asked] == ["boss > helper > leaf wants to call note"]
+    assert [request.description for request in again.asked] == [
+        "boss > helper > leaf wants to call note"
+    ]
     assert again.asked[0].reason == "note was cut off with these arguments: it may have run"
     assert again.result.response == "boss: helper: leaf: noted x"
     later = [*lines, *recorded(again)]
@@ -226,7 +283,9 @@ def test_a_log_that_is_cut_anywhere_goes_on(chain: Tree, step: int) -> None:
     lines = recorded(chain.run(*TURNS, approval_mode="approve_all"))
     kept = lines[: max(1, len(lines) * step // 60)]
     past = read_past(kept)
-    again = chain.run(*TURNS, task="go", resume=Resumed(past, kept[-1]), approval_mode="approve_all")
+    again = chain.run(
+        *TURNS, task="go", resume=Resumed(past, kept[-1]), approval_mode="approve_all"
+    )
     again.record[:0] = kept
     assert unanswered(again) == []
     assert again.result.status in ("completed", "failed")

@@ -16,7 +16,17 @@ from forge_cli.core.events import Event, StatusEvent, WorkerUpdate
 from forge_cli.embedding import Limits
 from forge_cli.events import Usage
 from forge_cli.testing import call, calls, scripted_model
-from tests.support.tree import ASK_HELPER, Tree, Voices, allowed, custom, results, script, texts, unanswered
+from tests.support.tree import (
+    ASK_HELPER,
+    Tree,
+    Voices,
+    allowed,
+    custom,
+    results,
+    script,
+    texts,
+    unanswered,
+)
 
 LEAF = (custom("hold", "note"),)
 BELOW = ("workers: {allowed: [leaf], parallel: 1, approval: {default: preApproved}}",)
@@ -26,8 +36,18 @@ SHELL = ("shell: {default: preApproved}",)
 @pytest.fixture
 def held(tree: Tree) -> Tree:
     """boss calls helper, which calls leaf, which waits for ever."""
-    tree.worker("leaf", calls(call("note", text="x"), call("hold"), call("note", text="y")), "never", toolsets=LEAF)
-    tree.worker("helper", calls(call("leaf", input="x"), call("leaf", input="again")), "never", toolsets=BELOW)
+    tree.worker(
+        "leaf",
+        calls(call("note", text="x"), call("hold"), call("note", text="y")),
+        "never",
+        toolsets=LEAF,
+    )
+    tree.worker(
+        "helper",
+        calls(call("leaf", input="x"), call("leaf", input="again")),
+        "never",
+        toolsets=BELOW,
+    )
     return tree
 
 
@@ -45,13 +65,18 @@ def when_held(act: Callable[[], object]) -> EventBus:
 
 def test_an_interrupt_ends_everything_below_in_order(held: Tree) -> None:
     interrupt = InterruptSignal()
-    seen = held.run(ASK_HELPER, "never", interrupt_signal=interrupt, bus=when_held(interrupt.interrupt))
+    seen = held.run(
+        ASK_HELPER, "never", interrupt_signal=interrupt, bus=when_held(interrupt.interrupt)
+    )
     assert (seen.result.status, seen.result.response) == ("interrupted", "[Interrupted]")
     assert held.notes == ["x", "let go"]
     assert [event.status for event in results(seen, 2)] == ["success", "interrupted", "interrupted"]
     assert [event.status for event in results(seen, 1)] == ["interrupted", "interrupted"]
     assert [event.status for event in results(seen)] == ["interrupted"]
-    assert [update.status for update in seen.of(WorkerUpdate)][-2:] == ["interrupted", "interrupted"]
+    assert [update.status for update in seen.of(WorkerUpdate)][-2:] == [
+        "interrupted",
+        "interrupted",
+    ]
     assert unanswered(seen) == []
 
 
@@ -63,7 +88,9 @@ def test_the_time_of_the_root_is_everybodys(held: Tree) -> None:
     assert (seen.result.status, seen.result.exit_code) == ("limit", 5)
     assert seen.result.error == "the limit of 3 seconds was reached"
     assert held.notes == ["x", "let go"]
-    (helper,) = [update for update in seen.of(WorkerUpdate) if update.origin.depth == 1 and update.error]
+    (helper,) = [
+        update for update in seen.of(WorkerUpdate) if update.origin.depth == 1 and update.error
+    ]
     assert helper.error == "the limit of 3 seconds of the worker 'boss' was reached"
     assert unanswered(seen) == []
 
@@ -73,7 +100,9 @@ def test_a_workers_own_time_ends_only_itself_and_those_below(held: Tree) -> None
     held.worker("helper", *turns, toolsets=BELOW, more="limits: {max_time: 2}")
     seen = held.run(ASK_HELPER, "boss: {result}")
     assert seen.result.status == "completed"
-    assert seen.result.response == ("boss: the worker 'helper' ended with limit: the limit of 2 seconds was reached")
+    assert seen.result.response == (
+        "boss: the worker 'helper' ended with limit: the limit of 2 seconds was reached"
+    )
     assert held.notes == ["x", "let go"]
 
 
@@ -87,7 +116,9 @@ def test_an_impatient_tool_ends_the_worker_that_it_called(tree: Tree) -> None:
     assert unanswered(seen) == []
 
 
-def test_a_program_that_cancels_is_not_kept_waiting(held: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_that_cancels_is_not_kept_waiting(
+    held: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen: list[Event] = []
 
     async def cancelled() -> None:
@@ -96,7 +127,9 @@ def test_a_program_that_cancels_is_not_kept_waiting(held: Tree, monkeypatch: pyt
             bus.subscribe(seen.append)
             model = scripted_model(ASK_HELPER, "never")
             worker = load_worker("boss.yaml")
-            async with WorkerRuntime(worker=worker, model=model, bus=bus, workspace=held.project.folder) as runtime:
+            async with WorkerRuntime(
+                worker=worker, model=model, bus=bus, workspace=held.project.folder
+            ) as runtime:
                 await runtime.run("go")
         assert scope.cancelled_caught
 
@@ -110,7 +143,9 @@ def test_a_program_that_cancels_is_not_kept_waiting(held: Tree, monkeypatch: pyt
 
 
 def test_tokens_are_shared(tree: Tree) -> None:
-    tree.project.write("helper.yaml", f"name: helper\ninstructions: Helper .\ntoolsets:\n  {custom('note')}\n")
+    tree.project.write(
+        "helper.yaml", f"name: helper\ninstructions: Helper .\ntoolsets:\n  {custom('note')}\n"
+    )
     asked, noted = ("helper", {"input": "x"}), ("note", {"text": "x"})
     model = Voices(You=[asked, "never"], Helper=[noted] * 9)
     seen = tree.run(model=model, limits=Limits(max_tokens=40))
@@ -127,7 +162,9 @@ def test_a_workers_own_limits_are_its_own(tree: Tree) -> None:
     asked, noted = ("helper", {"input": "x"}), ("note", {"text": "x"})
     seen = tree.run(model=Voices(You=[asked, "went on"], Helper=[noted] * 9))
     assert (seen.result.status, seen.result.response) == ("completed", "went on")
-    assert texts(seen) == ["the worker 'helper' ended with limit: the limit of 20 tokens was reached"]
+    assert texts(seen) == [
+        "the worker 'helper' ended with limit: the limit of 20 tokens was reached"
+    ]
 
 
 def test_a_cost_that_cannot_be_known_below_is_refused(tree: Tree) -> None:
@@ -145,7 +182,9 @@ def test_the_same_refusal_three_times_ends_the_worker_in_which_it_happens(tree: 
     asks = [calls(call("risky", text="x"))] * 4
     tree.worker("helper", *asks, "never", toolsets=(custom("risky"),))
     seen = tree.run(ASK_HELPER, "boss: {result}")
-    assert "the worker 'helper' ended with limit: risky was denied three times" in seen.result.response
+    assert (
+        "the worker 'helper' ended with limit: risky was denied three times" in seen.result.response
+    )
     assert len(seen.result.denials) == 3
 
 

@@ -37,7 +37,9 @@ def write(path: str, content: str) -> object:
     return calls(call("write_file", path=path, content=content))
 
 
-def go(worker: Project, *turns: object, steps: Callable[[EventBus], list[Callable[[], None]]]) -> tuple[UI, str]:
+def go(
+    worker: Project, *turns: object, steps: Callable[[EventBus], list[Callable[[], None]]]
+) -> tuple[UI, str]:
     bus = EventBus()
     ui = UI(bus)
     with open_session(load_worker(worker.folder / "worker.yaml")) as session:
@@ -56,19 +58,32 @@ def go(worker: Project, *turns: object, steps: Callable[[EventBus], list[Callabl
 def said(session: str) -> list[str]:
     """What a model would read when the session is resumed."""
     lines = read_readable(find_kept(session)).lines
-    return [message.text for message in read_past(lines).messages if message.role == "user" and message.text]
+    return [
+        message.text
+        for message in read_past(lines).messages
+        if message.role == "user" and message.text
+    ]
 
 
 def test_back_to_a_message_with_files_and_conversation(worker: Project) -> None:
     def steps(bus: EventBus) -> list[Callable[[], None]]:
         lines = [lambda: say(bus, "one"), lambda: say(bus, "two"), lambda: say(bus, "three")]
-        return [*lines, lambda: command(bus, "rewind"), lambda: command(bus, "rewind", "2"), lambda: say(bus, "four")]
+        return [
+            *lines,
+            lambda: command(bus, "rewind"),
+            lambda: command(bus, "rewind", "2"),
+            lambda: say(bus, "four"),
+        ]
 
     ui, session = go(
         worker,
         *(write("old.txt", "first\n"), "done one"),
         *(write("old.txt", "second\n"), calls(call("shell", command="wc old.txt")), "done two"),
-        *(write("new/new.txt", "third\n"), calls(call("shell", command="touch made")), "done three"),
+        *(
+            write("new/new.txt", "third\n"),
+            calls(call("shell", command="touch made")),
+            "done three",
+        ),
         "done four",
         steps=steps,
     )
@@ -77,7 +92,9 @@ def test_back_to_a_message_with_files_and_conversation(worker: Project) -> None:
     told = [*statuses(ui, "info"), *statuses(ui, "warning")]
     assert {"1. one", "2. two", "3. three"} <= set(told)
     assert "back to before message 2: two" in told
-    assert "these may have done more than change files, which is not undone: shell touch made" in told
+    assert (
+        "these may have done more than change files, which is not undone: shell touch made" in told
+    )
     assert said(session) == ["one", "four"]
     lines = read_readable(find_kept(session)).lines
     assert [each.text for each in said_messages(lines)] == ["one", "four"]
@@ -86,7 +103,11 @@ def test_back_to_a_message_with_files_and_conversation(worker: Project) -> None:
 
 def test_caches_of_programs_are_told_by_their_folders(worker: Project) -> None:
     def steps(bus: EventBus) -> list[Callable[[], None]]:
-        return [lambda: say(bus, "one"), lambda: command(bus, "undo", "--list"), lambda: command(bus, "undo")]
+        return [
+            lambda: say(bus, "one"),
+            lambda: command(bus, "undo", "--list"),
+            lambda: command(bus, "undo"),
+        ]
 
     line = "mkdir -p src/__pycache__; echo 1 > src/__pycache__/a.pyc; echo 2 > src/__pycache__/b.pyc; echo x > real"
     ui, _ = go(worker, calls(call("shell", command=f"sh -c '{line}'")), "done one", steps=steps)
@@ -102,16 +123,37 @@ def test_caches_of_programs_are_told_by_their_folders(worker: Project) -> None:
 def test_back_twice_and_to_the_beginning(worker: Project) -> None:
     def steps(bus: EventBus) -> list[Callable[[], None]]:
         return [
-            *(lambda: say(bus, "one"), lambda: say(bus, "two"), lambda: command(bus, "rewind", "2")),
-            *(lambda: say(bus, "three"), lambda: command(bus, "compact"), lambda: command(bus, "rewind", "2")),
-            *(lambda: command(bus, "rewind", "1"), lambda: command(bus, "rewind", "1"), lambda: say(bus, "four")),
+            *(
+                lambda: say(bus, "one"),
+                lambda: say(bus, "two"),
+                lambda: command(bus, "rewind", "2"),
+            ),
+            *(
+                lambda: say(bus, "three"),
+                lambda: command(bus, "compact"),
+                lambda: command(bus, "rewind", "2"),
+            ),
+            *(
+                lambda: command(bus, "rewind", "1"),
+                lambda: command(bus, "rewind", "1"),
+                lambda: say(bus, "four"),
+            ),
         ]
 
-    turns = (write("old.txt", "1\n"), "done", write("old.txt", "2\n"), "done", write("old.txt", "3\n"), "done")
+    turns = (
+        write("old.txt", "1\n"),
+        "done",
+        write("old.txt", "2\n"),
+        "done",
+        write("old.txt", "3\n"),
+        "done",
+    )
     ui, session = go(worker, *turns, "a summary", "done four", steps=steps)
     assert worker.read("old.txt") == "before\n"
     assert said(session) == ["four"]
-    assert [error.partition("\n")[0] for error in statuses(ui, "error")] == ["there is no message '1'"]
+    assert [error.partition("\n")[0] for error in statuses(ui, "error")] == [
+        "there is no message '1'"
+    ]
 
 
 def test_what_somebody_changed_since_is_left_and_said(worker: Project) -> None:
@@ -134,7 +176,9 @@ def test_what_somebody_changed_since_is_left_and_said(worker: Project) -> None:
         )
     assert changed
     assert worker.read("old.txt") == "mine\n"
-    assert statuses(ui, "warning")[-1] == "old.txt is left as it is: it was changed after the session"
+    assert (
+        statuses(ui, "warning")[-1] == "old.txt is left as it is: it was changed after the session"
+    )
     assert said(session.id) == []
 
 
@@ -142,7 +186,8 @@ def test_undo_again_goes_on_behind_a_file_that_somebody_changed(worker: Project)
     bus = EventBus()
     ui = UI(bus)
     bus.subscribe(
-        lambda event: (worker.folder / "b.txt").exists() and worker.write("b.txt", "mine\n"), only=(TurnStart,)
+        lambda event: (worker.folder / "b.txt").exists() and worker.write("b.txt", "mine\n"),
+        only=(TurnStart,),
     )
     says = [lambda: say(bus, "one"), lambda: say(bus, "two")]
     with open_session(load_worker(worker.folder / "worker.yaml")) as session:
@@ -165,7 +210,12 @@ def test_undo_again_goes_on_behind_a_file_that_somebody_changed(worker: Project)
 @pytest.mark.parametrize("number", ["0", "2", "-1", "x", "1 1", "²"])
 def test_a_message_that_is_not_there(worker: Project, number: str) -> None:
     ui, session = go(
-        worker, "done", steps=lambda bus: [lambda: say(bus, "one"), lambda: command(bus, "rewind", *number.split())]
+        worker,
+        "done",
+        steps=lambda bus: [
+            lambda: say(bus, "one"),
+            lambda: command(bus, "rewind", *number.split()),
+        ],
     )
     assert len(statuses(ui, "error")) == 1
     assert said(session) == ["one"]

@@ -35,8 +35,12 @@ def same_home(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORGE_HOME", str(project.home))
 
 
-async def judged(folder: Path, *, maker: str | None = None, made: bool = False) -> list[dict[str, Any]]:
-    async with open_gate(load_worker(folder / "worker.yaml"), workspace=folder, maker=maker) as gate:
+async def judged(
+    folder: Path, *, maker: str | None = None, made: bool = False
+) -> list[dict[str, Any]]:
+    async with open_gate(
+        load_worker(folder / "worker.yaml"), workspace=folder, maker=maker
+    ) as gate:
         return [await gate.judge(name, args, made=made) for name, args in CALLS]
 
 
@@ -44,10 +48,19 @@ def test_it_says_what_forge_approve_says(project: Project) -> None:
     project.write("worker.yaml", WORKER)
     batch = "".join(json.dumps({"tool": name, "input": args}) + "\n" for name, args in CALLS)
     project.write("batch.jsonl", batch)
-    told = project.forge("approve", str(project.folder / "worker.yaml"), "--batch", "batch.jsonl").stdout
+    told = project.forge(
+        "approve", str(project.folder / "worker.yaml"), "--batch", "batch.jsonl"
+    ).stdout
     said = asyncio.run(judged(project.folder))
     assert said == [json.loads(line) for line in told.splitlines()]
-    assert [each["verdict"] for each in said] == ["preApproved", "blocked", "ask", "refused", "refused", "refused"]
+    assert [each["verdict"] for each in said] == [
+        "preApproved",
+        "blocked",
+        "ask",
+        "refused",
+        "refused",
+        "refused",
+    ]
     assert json.loads(project.forge("sessions", "list", "--json").stdout) == []
 
 
@@ -57,7 +70,9 @@ def test_every_call_is_kept_and_only_what_was_made_is_a_yes(project: Project) ->
     asyncio.run(judged(project.folder, maker="mine"))
     asyncio.run(judged(project.folder, maker="mine", made=True))
     rows = json.loads(project.forge("sessions", "list", "--json").stdout)
-    assert [(row["tool_calls"], row["title"], row["status"]) for row in rows] == [(len(CALLS), "mine", "completed")] * 2
+    assert [(row["tool_calls"], row["title"], row["status"]) for row in rows] == [
+        (len(CALLS), "mine", "completed")
+    ] * 2
     for row in rows:
         assert "ok, " in project.forge("sessions", "verify", row["session"]).stdout
     second, first = (row["session"] for row in rows)  # the last comes first
@@ -74,13 +89,18 @@ def test_it_is_stale_once_a_file_changes_that_says_what_is_allowed(project: Proj
     project.write("worker.yaml", WORKER)
 
     async def changed(name: str, text: str) -> tuple[bool, bool]:
-        async with open_gate(load_worker(project.folder / "worker.yaml"), workspace=project.folder) as gate:
+        async with open_gate(
+            load_worker(project.folder / "worker.yaml"), workspace=project.folder
+        ) as gate:
             before = gate.stale
             project.write(name, text)
             return before, gate.stale
 
     failures = []
     for name, stale in (("worker.yaml", True), (".forge/config.yaml", True), ("notes.txt", False)):
-        if (found := asyncio.run(changed(name, WORKER if name == "worker.yaml" else "{}\n"))) != (False, stale):
+        if (found := asyncio.run(changed(name, WORKER if name == "worker.yaml" else "{}\n"))) != (
+            False,
+            stale,
+        ):
             failures.append((name, found))
     assert failures == []

@@ -105,22 +105,34 @@ def outside() -> Iterator[Path]:
 @pytest.fixture
 def folder(outside: Path) -> Folder:
     venv.EnvBuilder(symlinks=True).create(outside / ".venv")
-    path = [str(Path(forge_cli.__file__).parents[1]), *(each for each in sys.path if each.endswith("site-packages"))]
+    path = [
+        str(Path(forge_cli.__file__).parents[1]),
+        *(each for each in sys.path if each.endswith("site-packages")),
+    ]
     (outside / ENVIRONMENT / "lab.pth").write_text("\n".join(path))
     (outside / "worker.yaml").write_text(WORKER)
     return Folder(outside, {})
 
 
 def with_path(folder: Folder, *entries: str) -> Folder:
-    return Folder(folder.path, {"PYTHONPATH": os.pathsep.join(str(folder.path / each) for each in entries)})
+    return Folder(
+        folder.path, {"PYTHONPATH": os.pathsep.join(str(folder.path / each) for each in entries)}
+    )
 
 
 def test_the_environment_that_forge_runs_in_asks(folder: Folder) -> None:
-    inside = (f"{ENVIRONMENT}/sitecustomize.py", f"{ENVIRONMENT}/b.pth", ".venv/pyvenv.cfg", ".VENV/new")
+    inside = (
+        f"{ENVIRONMENT}/sitecustomize.py",
+        f"{ENVIRONMENT}/b.pth",
+        ".venv/pyvenv.cfg",
+        ".VENV/new",
+    )
     found = folder.verdicts(*inside, "other/.venv/lib/x.py")
 
     assert found.pop("other/.venv/lib/x.py")[0] == "preApproved"
-    assert set(found.values()) == {("ask", "it belongs to the Python environment that forge runs in")}
+    assert set(found.values()) == {
+        ("ask", "it belongs to the Python environment that forge runs in")
+    }
     assert folder.approvals(".venv/pyvenv.cfg", tool="delete_file") == {".venv/pyvenv.cfg": "ask"}
 
 
@@ -148,8 +160,21 @@ def test_another_environment_stays_writable(folder: Folder) -> None:
     assert folder.approvals(f"{place}/package.py") == {f"{place}/package.py": "preApproved"}
 
 
-SHADOWING = ("json.py", "sitecustomize.py", "usercustomize/__init__.py", "msgspec/__init__.py", "yaml.cpython-311.so")
-ORDINARY = ("app.py", "json/data.txt", "msgspec/other.py", "test/__init__.py", "yaml.txt", "json.py/x")
+SHADOWING = (
+    "json.py",
+    "sitecustomize.py",
+    "usercustomize/__init__.py",
+    "msgspec/__init__.py",
+    "yaml.cpython-311.so",
+)
+ORDINARY = (
+    "app.py",
+    "json/data.txt",
+    "msgspec/other.py",
+    "test/__init__.py",
+    "yaml.txt",
+    "json.py/x",
+)
 
 
 def test_modules_that_would_be_imported_instead_ask_wherever_the_path_leads(folder: Folder) -> None:
@@ -175,12 +200,16 @@ def test_modules_that_a_command_makes_in_their_place_are_put_aside(folder: Folde
     assert (folder.path / "x.dist-info").is_dir()
 
 
-def test_what_is_behind_all_libraries_is_taken_for_modules_that_python_loads_by_itself_only(folder: Folder) -> None:
+def test_what_is_behind_all_libraries_is_taken_for_modules_that_python_loads_by_itself_only(
+    folder: Folder,
+) -> None:
     """As a project is that was installed as editable beside forge: its own sources stay as they are."""
     folder.write(f"{ENVIRONMENT}/project.pth", str(folder.path / "src"))
     folder.write("src/app/__init__.py")
 
-    found = folder.approvals("src/sitecustomize.py", "src/json.py", "src/app/__init__.py", "src/app/new.py")
+    found = folder.approvals(
+        "src/sitecustomize.py", "src/json.py", "src/app/__init__.py", "src/app/new.py"
+    )
     assert list(found.values()) == ["ask", "preApproved", "preApproved", "preApproved"]
 
 
@@ -188,11 +217,18 @@ def test_a_package_that_is_imported_from_a_project_asks(folder: Folder) -> None:
     """A finder of editable installs says where it is, and a namespace has no file of its own."""
     folder.write("src/one/__init__.py")
     folder.write("src/many/part/__init__.py")
-    folder.write(f"{ENVIRONMENT}/__editable__one.py", _FINDER.format(place=folder.path / "src" / "one"))
+    folder.write(
+        f"{ENVIRONMENT}/__editable__one.py", _FINDER.format(place=folder.path / "src" / "one")
+    )
     lines = ("import __editable__one", str(folder.path / "src"), "import one, many.part")
     folder.write(f"{ENVIRONMENT}/z.pth", "\n".join(lines))
 
-    inside = ("src/one/__init__.py", "src/one/new/x.py", "src/many/part/x.py", "src/one/__pycache__/x.pyc")
+    inside = (
+        "src/one/__init__.py",
+        "src/one/new/x.py",
+        "src/many/part/x.py",
+        "src/one/__pycache__/x.pyc",
+    )
     found = folder.verdicts(*inside, "src/two/__init__.py")
     assert found.pop("src/two/__init__.py")[0] == "preApproved"
     assert set(found.values()) == {("ask", "forge imports it")}

@@ -14,7 +14,9 @@ def says(word: str) -> str:
     return f"turns: [{{text: {word}}}]\n"
 
 
-def test_a_script_is_looked_for_beside_the_worker_or_in_the_working_directory(project: Project, tmp_path: Path) -> None:
+def test_a_script_is_looked_for_beside_the_worker_or_in_the_working_directory(
+    project: Project, tmp_path: Path
+) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "demo.yaml").write_text(says("elsewhere"))
@@ -38,7 +40,10 @@ def test_a_script_is_looked_for_beside_the_worker_or_in_the_working_directory(pr
         ("haiku", f"'haiku' is not a model\n  {WRITTEN}"),
         ("gpt-4o", "'gpt-4o' is not a model\n  did you mean 'openai:gpt-4o'?"),
         ("o3-mini", "'o3-mini' is not a model\n  did you mean 'openai:o3-mini'?"),
-        ("claude-opus-4-1", "'claude-opus-4-1' is not a model\n  did you mean 'anthropic:claude-opus-4-1'?"),
+        (
+            "claude-opus-4-1",
+            "'claude-opus-4-1' is not a model\n  did you mean 'anthropic:claude-opus-4-1'?",
+        ),
         ("script:", f"'script:' is not a model\n  {WRITTEN}"),
         ("scirpt:demo.yaml", "there is no model provider 'scirpt'\n  did you mean 'script'?"),
     ],
@@ -70,7 +75,10 @@ def test_an_alias_stands_for_a_model_wherever_one_is_named(
 ) -> None:
     project.write("demo.yaml", says("hello"))
     project.write("worker.yaml", "name: w\n" + ("model: quick\n" if by == "worker" else ""))
-    with_aliases(project, "{demo: 'script:demo.yaml', quick: demo}" + ("\nmodel: quick" if by == "config" else ""))
+    with_aliases(
+        project,
+        "{demo: 'script:demo.yaml', quick: demo}" + ("\nmodel: quick" if by == "config" else ""),
+    )
     if by == "environment":
         monkeypatch.setenv("FORGE_MODEL", "quick")
     seen = project.run(model="quick") if by == "argument" else project.run()
@@ -92,10 +100,16 @@ def test_the_options_of_a_model_hold_for_its_alias(project: Project) -> None:
         ("{a: a}", "a", "{config}:1:14: aliases: a -> a leads in a circle"),
         ("{fast: 'script:demo.yaml'}", "fasst", "'fasst' is not a model\n  did you mean 'fast'?"),
         ("{fast: gone}", "fast", "{config}:1:17: 'gone' is not a model\n  " + WRITTEN),
-        ("{fast: 'scirpt:x'}", "fast", "{config}:1:17: there is no model provider 'scirpt'\n  did you mean 'script'?"),
+        (
+            "{fast: 'scirpt:x'}",
+            "fast",
+            "{config}:1:17: there is no model provider 'scirpt'\n  did you mean 'script'?",
+        ),
     ],
 )
-def test_an_alias_that_leads_nowhere(project: Project, aliases: str, model: str, problem: str) -> None:
+def test_an_alias_that_leads_nowhere(
+    project: Project, aliases: str, model: str, problem: str
+) -> None:
     project.write("worker.yaml", "name: w\n")
     with_aliases(project, aliases)
     with pytest.raises(WorkerError) as caught:

@@ -18,7 +18,13 @@ def head(path: ReadPath, context: ToolContext) -> str:
     return context.sandbox.read_bytes(path).decode()
 """
 CUSTOM = "custom: {module: ./tools.py, tools: [add, head], approval: {default: preApproved}}"
-NEEDY = ("filesystem: {}", "shell: {}", "executables: {}", f"{CUSTOM}, filesystem: {{}}", "filesystem: {}, plan: {}")
+NEEDY = (
+    "filesystem: {}",
+    "shell: {}",
+    "executables: {}",
+    f"{CUSTOM}, filesystem: {{}}",
+    "filesystem: {}, plan: {}",
+)
 FREE = (CUSTOM, "plan: {}", "memory: {}", f"{CUSTOM}, plan: {{}}, memory: {{}}", "")
 
 
@@ -50,7 +56,10 @@ def test_others_say_what_to_do(project: Project, home: Path) -> None:
     failures = []
     for toolsets in NEEDY:
         file = project.write("workers/w.yaml", f"name: w\ntoolsets: {{{toolsets}}}\n")
-        for folder, why in ((home, "is your home folder itself"), (Path("/"), "'/' is the whole machine")):
+        for folder, why in (
+            (home, "is your home folder itself"),
+            (Path("/"), "'/' is the whole machine"),
+        ):
             try:
                 project.run("done", worker="workers/w.yaml", workspace=folder)
                 failures.append((toolsets, folder, "it ran"))
@@ -66,7 +75,9 @@ def test_nobody_is_told_to_edit_what_is_not_theirs(project: Project, home: Path)
     project.write("script.yaml", "turns: [{text: done}]\n")
     failures = []
     for worker in ("coder", str(project.folder / "lib/site-packages/pack/w.yaml")):
-        done = project.forge("run", worker, "go", "-p", "-C", str(home), "-m", f"script:{project.folder}/script.yaml")
+        done = project.forge(
+            "run", worker, "go", "-p", "-C", str(home), "-m", f"script:{project.folder}/script.yaml"
+        )
         told = done.stderr.splitlines()[-1].strip()
         if (done.returncode, told) != (3, "use -C DIR, or add a folder with --add-dir DIR"):
             failures.append((worker, done.returncode, done.stderr))
@@ -82,7 +93,14 @@ def test_a_folder_that_is_added_is_enough(project: Project, home: Path) -> None:
     project.write("script.yaml", f"turns: [{{calls: [{turn}]}}, {{text: {said}}}]\n")
     failures = []
     for folder in (str(home), "/"):
-        options = ("-C", folder, "--add-dir", str(home / "proj"), "-m", f"script:{project.folder}/script.yaml")
+        options = (
+            "-C",
+            folder,
+            "--add-dir",
+            str(home / "proj"),
+            "-m",
+            f"script:{project.folder}/script.yaml",
+        )
         done = project.forge("run", str(project.folder / "workers/w.yaml"), "go", "-p", *options)
         if (done.returncode, done.stdout.count("1: here")) != (0, 3):
             failures.append((folder, done))
@@ -90,13 +108,21 @@ def test_a_folder_that_is_added_is_enough(project: Project, home: Path) -> None:
 
 
 @pytest.mark.long
-def test_a_tool_that_wants_a_file_all_the_same_is_told_why_there_is_none(project: Project, home: Path) -> None:
+def test_a_tool_that_wants_a_file_all_the_same_is_told_why_there_is_none(
+    project: Project, home: Path
+) -> None:
     project.write("workers/w.yaml", f"name: w\ntoolsets: {{{CUSTOM}}}\n")
     failures = []
-    for folder, why in ((home, f"'{home}' is your home folder itself"), (Path("/"), "'/' is the whole machine")):
+    for folder, why in (
+        (home, f"'{home}' is your home folder itself"),
+        (Path("/"), "'/' is the whole machine"),
+    ):
         for path in ("proj/a.txt", "~/proj/a.txt", str(home / "proj/a.txt"), "./x"):
             seen = project.run(
-                calls(call("add", a=1, b=2), call("head", path=path)), "", worker="workers/w.yaml", workspace=folder
+                calls(call("add", a=1, b=2), call("head", path=path)),
+                "",
+                worker="workers/w.yaml",
+                workspace=folder,
             )
             expected = (
                 f"'{path}' is in no zone; this worker has no zones, so it can use no files; the working directory is "
@@ -107,21 +133,33 @@ def test_a_tool_that_wants_a_file_all_the_same_is_told_why_there_is_none(project
     assert failures == []
 
 
-def test_a_worker_without_zones_by_its_own_will_is_not_sent_elsewhere(project: Project, home: Path) -> None:
+def test_a_worker_without_zones_by_its_own_will_is_not_sent_elsewhere(
+    project: Project, home: Path
+) -> None:
     project.write("workers/w.yaml", f"name: w\nsandbox: {{zones: []}}\ntoolsets: {{{CUSTOM}}}\n")
     seen = project.run(calls(call("head", path="a")), "", worker="workers/w.yaml", workspace=home)
-    assert seen.outcomes[0].error == "'a' is in no zone; this worker has no zones, so it can use no files"
+    assert (
+        seen.outcomes[0].error
+        == "'a' is in no zone; this worker has no zones, so it can use no files"
+    )
 
 
 def test_a_child_is_told_the_same(project: Project, home: Path) -> None:
     project.write("workers/w.yaml", "name: w\ntoolsets: {workers: {allowed: [child]}}\n")
-    project.write("workers/child.yaml", "name: child\nmodel: script:child.script\ntoolsets: {filesystem: {}}\n")
+    project.write(
+        "workers/child.yaml",
+        "name: child\nmodel: script:child.script\ntoolsets: {filesystem: {}}\n",
+    )
     project.write(
         "workers/child.script",
         'turns: [{calls: [{tool: read_file, input: {path: a}}]}, {text: "{result}"}]\n',
     )
     seen = project.run(
-        calls(call("child", input="go")), "{result}", worker="workers/w.yaml", workspace=home, answers=[True]
+        calls(call("child", input="go")),
+        "{result}",
+        worker="workers/w.yaml",
+        workspace=home,
+        answers=[True],
     )
     assert "use -C DIR, or add a folder" in str(seen.result.response)
 

@@ -24,7 +24,11 @@ from forge_cli.testing import Project
     ],
 )
 def test_a_flag_wins_otherwise_the_strictest(
-    project: Project, given: str | None, in_the_worker: str | None, of_the_user: str | None, mode: str
+    project: Project,
+    given: str | None,
+    in_the_worker: str | None,
+    of_the_user: str | None,
+    mode: str,
 ) -> None:
     said = f"approval: {{mode: {in_the_worker}}}\n" if in_the_worker else ""
     project.write("worker.yaml", f"name: w\n{said}")

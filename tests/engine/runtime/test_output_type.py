@@ -58,7 +58,9 @@ class Price(TypedDict):
 def ask(project: Project, output_type: Any, *answers: str, **options: Any) -> Any:
     worker = Worker.of(name="asker", model="script:unused.yaml")
     with project.environment():
-        return run_sync(worker, "go", model=scripted_model(*answers), output_type=output_type, **options)
+        return run_sync(
+            worker, "go", model=scripted_model(*answers), output_type=output_type, **options
+        )
 
 
 @pytest.mark.parametrize(
@@ -74,7 +76,9 @@ def ask(project: Project, output_type: Any, *answers: str, **options: Any) -> An
         (dict[str, Point], '```json\n{"a": {"x": 1, "y": 2}}\n```', {"a": Point(1, 2)}),
     ],
 )
-def test_the_output_is_a_value_of_the_type(project: Project, output_type: Any, answer: str, value: Any) -> None:
+def test_the_output_is_a_value_of_the_type(
+    project: Project, output_type: Any, answer: str, value: Any
+) -> None:
     result = ask(project, output_type, answer)
     assert result.exit_code == ExitCode.DONE
     assert result.output == value
@@ -151,5 +155,8 @@ def test_a_type_in_the_place_of_a_schema_is_told_where_it_belongs(project: Proje
     worker = Worker.of(name="asker")
     with pytest.raises(UsageError, match="output_type=City"), project.environment():
         WorkerRuntime(worker=worker, output_schema=City)  # type: ignore[call-overload]
-    with pytest.raises(ForgeError, match="must be the path of a JSON Schema"), project.environment():
+    with (
+        pytest.raises(ForgeError, match="must be the path of a JSON Schema"),
+        project.environment(),
+    ):
         Worker.of(name="asker", output_schema=City)

@@ -46,9 +46,7 @@ def test_it_runs_unasked_and_the_next_message_tells_the_model(worker: Project) -
         leave(bus)
 
     converse(worker, bus, "{task}", "{task}", begin=begin)
-    told = (
-        "<command-run-by-user>\n$ echo one > made.txt; cat made.txt; exit 3\nexit code: 3\none\n</command-run-by-user>"
-    )
+    told = "<command-run-by-user>\n$ echo one > made.txt; cat made.txt; exit 3\nexit code: 3\none\n</command-run-by-user>"
     assert users(ui) == [f"why?\n\n{told}", "and now?"]
     assert ui.answers == users(ui)
     assert ui.of("approvalRequired") == []
@@ -83,7 +81,9 @@ def test_a_call_of_the_same_tool_without_that_mark_asks_and_is_not_told(worker: 
         worker,
         bus,
         "{task}",
-        begin=lambda: bus.emit("manualToolInvoke", {"toolName": "shell", "args": {"command": "touch x"}}),
+        begin=lambda: bus.emit(
+            "manualToolInvoke", {"toolName": "shell", "args": {"command": "touch x"}}
+        ),
     )
     assert [event.status for event in ui.of("toolResult")] == ["denied"]
     assert users(ui) == ["go"]
@@ -140,7 +140,11 @@ def test_the_record_keeps_it_redacted_and_a_resumed_session_reads_it(
         assert session.log
         record = session.log.path
     assert "tr0ub4dor-and-3" not in record.read_text()
-    assert [line.event.own_command for line in read_readable(record).lines if line.type == "manualToolInvoke"] == [True]
+    assert [
+        line.event.own_command
+        for line in read_readable(record).lines
+        if line.type == "manualToolInvoke"
+    ] == [True]
     with open_session(loaded, resume=session.id, task="next") as resumed:
         assert resumed.resumed
         first = resumed.resumed.past.messages[0].text

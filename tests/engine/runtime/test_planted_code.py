@@ -98,14 +98,44 @@ toolsets:
 """
 PLANTED = (
     *("helper/__init__.py", "near/__init__.py", "late/__init__.py", "deep/__init__.py", "deep.py"),
-    *("deep/one/__init__.py", "pkg.py", "pkg/sub/__init__.py", "pkg/fast.py", "pkg/fast/__init__.py"),
-    *("pkg/below.py", "pkg/below/__init__.py", "pkg/below/deeper/__init__.py", "extra.py", "extra/__init__.py"),
-    *("plughelp/__init__.py", "drawn/__init__.py", "pack.py", "pack/words/__init__.py", "pack/drawing/__init__.py"),
-    *("proj/src/acme/proj.py", "proj/src/acme/proj/__init__.py", "proj/acme.py", "proj/acme/__init__.py"),
+    *(
+        "deep/one/__init__.py",
+        "pkg.py",
+        "pkg/sub/__init__.py",
+        "pkg/fast.py",
+        "pkg/fast/__init__.py",
+    ),
+    *(
+        "pkg/below.py",
+        "pkg/below/__init__.py",
+        "pkg/below/deeper/__init__.py",
+        "extra.py",
+        "extra/__init__.py",
+    ),
+    *(
+        "plughelp/__init__.py",
+        "drawn/__init__.py",
+        "pack.py",
+        "pack/words/__init__.py",
+        "pack/drawing/__init__.py",
+    ),
+    *(
+        "proj/src/acme/proj.py",
+        "proj/src/acme/proj/__init__.py",
+        "proj/acme.py",
+        "proj/acme/__init__.py",
+    ),
     *("proj/acme/proj/__init__.py", "proj/acme/words/__init__.py", "far/linkdraw/__init__.py"),
 )
 """Places where a file would be imported in place of another, or where there was none."""
-HARMLESS = ("helper.so", "helper.pyc", "near.abi3.so", "__pycache__/late.cpython-311.pyc", "stranger.py", "pkg/new.py")
+HARMLESS = (
+    "helper.so",
+    "helper.pyc",
+    "near.abi3.so",
+    "__pycache__/late.cpython-311.pyc",
+    "stranger.py",
+    "pkg/new.py",
+)
 """Nothing imports them."""
 CALLS = ("other", "plug", "pack", "proj", "linked")
 VALUE = "helper one sub near late deeper None\n"
@@ -117,9 +147,12 @@ def furnish(project: Project, evil: Path) -> None:
     (project.folder / "other.py").symlink_to("real/other.py")
     (project.folder / "linked.py").symlink_to("far/linked.py")
     marker = project.folder.parent / "RAN"
-    evil.write_text(f"with open({str(marker)!r}, 'a') as file:\n    file.write(__file__ + '\\n')\nV = WORD = 'evil'\n")
+    evil.write_text(
+        f"with open({str(marker)!r}, 'a') as file:\n    file.write(__file__ + '\\n')\nV = WORD = 'evil'\n"
+    )
     copies = "".join(
-        f"\t-mkdir -p {os.path.dirname(name) or '.'}; cp evil.txt {name}\n" for name in (*PLANTED, *HARMLESS)
+        f"\t-mkdir -p {os.path.dirname(name) or '.'}; cp evil.txt {name}\n"
+        for name in (*PLANTED, *HARMLESS)
     )
     links = "".join(f"\t-rm -f {name}; cp evil.txt {name}\n" for name in ("other.py", "linked.py"))
     package = "\t-mkdir evil; cp evil.txt evil/__init__.py; ln -s evil extra_linked\n"
@@ -127,7 +160,9 @@ def furnish(project: Project, evil: Path) -> None:
     project.write("evil.toml", "[project.entry-points.forge]\npack = 'evil'\n")
     project.write("Makefile", f"plant:\n{copies}{links}{package}{entry}")
     project.write("worker.yaml", WORKER)
-    plant = "turns:\n  - calls: [{tool: shell, input: {command: make plant}}]\n  - text: '{result}'\n"
+    plant = (
+        "turns:\n  - calls: [{tool: shell, input: {command: make plant}}]\n  - text: '{result}'\n"
+    )
     project.write("plant.yaml", plant)
     called = ", ".join(f"{{tool: {name}, input: {{}}}}" for name in CALLS)
     value = "  - calls: [{tool: value, input: {}}]\n  - text: '{result}'\n"
@@ -181,4 +216,6 @@ def test_what_would_be_imported_asks_before_it_is_written(project: Project) -> N
     writes = calls(*(call("write_file", path=path, content="x") for path in paths))
     seen = project.run(writes, "done", answers=[False] * len(paths))
     reasons = dict(zip(paths, (asked.reason for asked in seen.asked), strict=True))
-    assert {path: why for path, why in reasons.items() if "one of the worker's own files" not in why} == {}
+    assert {
+        path: why for path, why in reasons.items() if "one of the worker's own files" not in why
+    } == {}

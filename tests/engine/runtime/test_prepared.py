@@ -15,10 +15,14 @@ from forge_cli.testing import Project
 
 @pytest.fixture
 def prepared(project: Project) -> PreparedWorker:
-    return PreparedWorker(load_worker(project.write("worker.yaml", "name: w\ntoolsets: {plan: {}}\n")), PluginHost())
+    return PreparedWorker(
+        load_worker(project.write("worker.yaml", "name: w\ntoolsets: {plan: {}}\n")), PluginHost()
+    )
 
 
-def test_a_link_to_another_folder_is_followed_by_the_next_session(prepared: PreparedWorker, tmp_path: Path) -> None:
+def test_a_link_to_another_folder_is_followed_by_the_next_session(
+    prepared: PreparedWorker, tmp_path: Path
+) -> None:
     link = tmp_path / "link"
     for name in ("one", "two", "one"):
         (tmp_path / name).mkdir(exist_ok=True)

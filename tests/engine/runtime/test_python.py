@@ -65,7 +65,9 @@ async def outcomes(
     model = scripted_model(calls(*made), "done")
     with anyio.fail_after(60):
         async with WorkerRuntime(worker=worker, model=model, approval_callback=asked) as runtime:
-            runtime.bus.subscribe(lambda event: seen.append(event) if isinstance(event, ToolResult) else None)
+            runtime.bus.subscribe(
+                lambda event: seen.append(event) if isinstance(event, ToolResult) else None
+            )
             assert (await runtime.run("go")).status == "completed"
     seen.sort(key=lambda result: result.tool_call_id)
     return [f"{result.status}: {result.error or result.value.text()}" for result in seen]
@@ -76,10 +78,16 @@ def names_in(folder: str) -> list[str]:
 
 
 def test_a_function_and_a_task_are_enough() -> None:
-    worker = Worker.of(name="greeter", instructions="Be kind.", tools=[greet], approval={"default": "preApproved"})
+    worker = Worker.of(
+        name="greeter", instructions="Be kind.", tools=[greet], approval={"default": "preApproved"}
+    )
     model = scripted_model(calls(call("greet", name="Ana")), "Said: {result}")
     result = run_sync(worker, "Greet Ana.", model=model)
-    assert (result.success, result.response, result.worker) == (True, "Said: Hello, Ana!", "greeter")
+    assert (result.success, result.response, result.worker) == (
+        True,
+        "Said: Hello, Ana!",
+        "greeter",
+    )
 
 
 async def test_without_approval_they_ask_and_blocked_stays_blocked() -> None:
@@ -87,9 +95,9 @@ async def test_without_approval_they_ask_and_blocked_stays_blocked() -> None:
     assert await outcomes(Worker.of(name="w", tools=[greet]), made) == [
         "denied: greet was not called; denied: forge could not ask (not interactive)"
     ]
-    assert await outcomes(Worker.of(name="w", tools=[greet]), made, asked=lambda request: ApprovalDecision(True)) == [
-        "success: Hello, Ana!"
-    ]
+    assert await outcomes(
+        Worker.of(name="w", tools=[greet]), made, asked=lambda request: ApprovalDecision(True)
+    ) == ["success: Hello, Ana!"]
     blocked = Worker.of(name="w", tools=[greet], approval={"tools": {"greet": "blocked"}})
     (outcome,) = await outcomes(blocked, made, asked=lambda request: ApprovalDecision(True))
     assert outcome.startswith("blocked: ")
@@ -125,8 +133,12 @@ async def test_tools_toolsets_and_lists_of_them_stand_side_by_side() -> None:
 async def test_a_file_tool_with_a_rule_of_its_own() -> None:
     sandbox = Sandbox.of([Zone("notes", Path("notes"), "rw", {"write": "preApproved"})])  # type: ignore[arg-type]
     tools = {each.name: each for each in await FilesystemToolset(sandbox).tools()}
-    write = replace(tools["write_file"], needs_approval=lambda args: not args["path"].endswith(".md"))
-    worker = Worker.of(name="w", tools=[write, tools["read_file"], tools["apply_patch"]], sandbox=sandbox)
+    write = replace(
+        tools["write_file"], needs_approval=lambda args: not args["path"].endswith(".md")
+    )
+    worker = Worker.of(
+        name="w", tools=[write, tools["read_file"], tools["apply_patch"]], sandbox=sandbox
+    )
     asked: list[str] = []
 
     def refuse(request: ApprovalRequest) -> ApprovalDecision:
@@ -144,18 +156,28 @@ async def test_a_file_tool_with_a_rule_of_its_own() -> None:
         asked=refuse,
     )
     assert asked == ["/notes/b.py"]
-    assert [result.partition(":")[0] for result in results] == ["success", "denied", "success", "error", "success"]
+    assert [result.partition(":")[0] for result in results] == [
+        "success",
+        "denied",
+        "success",
+        "error",
+        "success",
+    ]
     assert names_in("notes") == ["a.md", "c"]
 
 
 async def test_a_rule_of_ones_own_lets_no_redacted_secret_into_a_file() -> None:
     sandbox = Sandbox.of([Zone("notes", Path("notes"), "rw", {"write": "preApproved"})])  # type: ignore[arg-type]
-    loose = [replace(each, needs_approval=False) for each in await FilesystemToolset(sandbox).tools()]
+    loose = [
+        replace(each, needs_approval=False) for each in await FilesystemToolset(sandbox).tools()
+    ]
     mark = Redactor({"API_KEY": "s3cret-s3cret-s3cret"}).redact_text("key: s3cret-s3cret-s3cret")
     results = await outcomes(
         Worker.of(name="w", tools=loose, sandbox=sandbox),
         call("write_file", path="/notes/a", content=mark),
-        call("apply_patch", input=f"*** Begin Patch\n*** Add File: /notes/c\n+{mark}\n*** End Patch"),
+        call(
+            "apply_patch", input=f"*** Begin Patch\n*** Add File: /notes/c\n+{mark}\n*** End Patch"
+        ),
     )
     assert all(result.startswith("error: nothing was written: ") for result in results)
     assert names_in("notes") == []
@@ -186,10 +208,14 @@ async def test_built_in_toolsets_take_their_settings_from_a_program(project: Pro
         tools=[ShellToolset({"rules": rules}), MemoryToolset(), ExecutablesToolset()],
         sandbox={"isolation": "off"},
     )
-    hi, on, forget = (call("shell", command=command) for command in ("echo hi", "echo on", "rm -r x"))
+    hi, on, forget = (
+        call("shell", command=command) for command in ("echo hi", "echo on", "rm -r x")
+    )
     results = await outcomes(worker, hi, forget)
     assert [result.partition(":")[0] for result in results] == ["success", "denied"]
-    (project.home / "config.yaml").write_text("policy: {shell: {rules: [{pattern: echo on, approval: blocked}]}}\n")
+    (project.home / "config.yaml").write_text(
+        "policy: {shell: {rules: [{pattern: echo on, approval: blocked}]}}\n"
+    )
     results = await outcomes(worker, hi, on)
     assert [result.partition(":")[0] for result in results] == ["success", "blocked"]
 
@@ -199,7 +225,10 @@ async def test_built_in_toolsets_take_their_settings_from_a_program(project: Pro
     [
         (lambda: Worker.of(name="Bad Name"), "name"),
         (lambda: Worker.of(name="w", modle="x"), "modle"),
-        (lambda: Worker.of(name="w", tools=[greet], approval={"default": "maybe"}), "approval.default"),
+        (
+            lambda: Worker.of(name="w", tools=[greet], approval={"default": "maybe"}),
+            "approval.default",
+        ),
         (lambda: ShellToolset({"rulse": []}), "toolsets.shell: unknown key 'rulse'"),
     ],
 )
@@ -213,7 +242,9 @@ def test_an_option_that_does_not_exist_is_refused() -> None:
     with pytest.raises(TypeError, match="WorkerRuntime has no option 'sinks'; they are model, "):
         WorkerRuntime(worker=Worker.of(name="w"), **given)
     named: dict = {"worker": "worker.yaml"}
-    with pytest.raises(TypeError, match=r"worker must be what load_worker\(PATH\) or .* gives, not 'worker.yaml'"):
+    with pytest.raises(
+        TypeError, match=r"worker must be what load_worker\(PATH\) or .* gives, not 'worker.yaml'"
+    ):
         WorkerRuntime(**named)
 
 
@@ -232,7 +263,9 @@ async def test_the_zones_of_a_program_are_checked_like_those_of_a_file(tmp_path:
 
 
 async def test_what_is_no_tool_is_refused_when_the_worker_is_opened() -> None:
-    with pytest.raises(WorkerError, match=r"toolsets\.python \(Python\): 'tools\[0\]' is neither a function"):
+    with pytest.raises(
+        WorkerError, match=r"toolsets\.python \(Python\): 'tools\[0\]' is neither a function"
+    ):
         await outcomes(Worker.of(name="w", tools=[5]))
 
 
@@ -245,7 +278,9 @@ async def test_events_of_a_task_as_they_come() -> None:
             types = [event.type async for event in runtime.stream("Greet Ana.")]
             assert runtime.result is not None
             assert runtime.result.response == "Hello, Ana!"
-            assert [event.type async for event in runtime.stream("More.") if event.type == "turnEnd"] == ["turnEnd"]
+            assert [
+                event.type async for event in runtime.stream("More.") if event.type == "turnEnd"
+            ] == ["turnEnd"]
     assert types[0] == "message"
     assert types[-1] == "turnEnd"
     assert [each for each in types if each.startswith("tool")] == ["toolStarted", "toolResult"]
@@ -272,7 +307,9 @@ async def test_a_task_whose_events_nobody_reads_any_more_ends_with_the_runtime()
     model = scripted_model(calls(call("wait")), "done")
     with anyio.fail_after(60):
         async with WorkerRuntime(worker=worker, model=model, interrupt_signal=signal) as runtime:
-            runtime.bus.subscribe(lambda event: seen.append(event) if isinstance(event, ToolResult) else None)
+            runtime.bus.subscribe(
+                lambda event: seen.append(event) if isinstance(event, ToolResult) else None
+            )
             async for event in runtime.stream("go"):
                 if event.type == "toolStarted":
                     break
@@ -286,19 +323,28 @@ async def test_a_task_whose_events_nobody_reads_any_more_ends_with_the_runtime()
 async def test_a_worker_without_a_file_has_sessions_too() -> None:
     worker = Worker.of(name="w", tools=[greet])
     with open_session(worker) as session:
-        async with WorkerRuntime(worker=worker, model=scripted_model("one"), session=session) as runtime:
+        async with WorkerRuntime(
+            worker=worker, model=scripted_model("one"), session=session
+        ) as runtime:
             first = await runtime.run("first")
     with open_session(worker, resume=first.session_id) as session:
-        async with WorkerRuntime(worker=worker, model=scripted_model("one", "two"), session=session) as runtime:
+        async with WorkerRuntime(
+            worker=worker, model=scripted_model("one", "two"), session=session
+        ) as runtime:
             again = await runtime.run("second")
     assert (again.session_id, again.status) == (first.session_id, "completed")
 
 
 async def test_a_yes_for_the_session_does_not_outlive_other_settings() -> None:
-    plain, changed = Worker.of(name="w", tools=[greet]), Worker.of(name="w", tools=[greet], description="new")
+    plain, changed = (
+        Worker.of(name="w", tools=[greet]),
+        Worker.of(name="w", tools=[greet], description="new"),
+    )
     assert plain.content() == Worker.of(name="w", tools=[greet]).content()
     assert plain.content() != changed.content()
-    assert plain.content() != Worker.of(name="w", tools=[greet], approval={"default": "ask"}).content()
+    assert (
+        plain.content() != Worker.of(name="w", tools=[greet], approval={"default": "ask"}).content()
+    )
 
 
 async def test_where_a_loop_runs_one_is_told_to_await() -> None:
@@ -366,10 +412,16 @@ async def test_what_a_person_calls_on_the_bus_passes_the_gate_at_any_time(at_wor
 
     bus.subscribe(hear, only=(ToolResult,))
     asked = list[ApprovalRequest]()
-    worker, model = Worker.of(name="w", tools=[note, work]), scripted_model(calls(call("work")), "done")
+    worker, model = (
+        Worker.of(name="w", tools=[note, work]),
+        scripted_model(calls(call("work")), "done"),
+    )
     with anyio.fail_after(60):
         async with WorkerRuntime(
-            worker=worker, model=model, bus=bus, approval_callback=lambda request: not asked.append(request)
+            worker=worker,
+            model=model,
+            bus=bus,
+            approval_callback=lambda request: not asked.append(request),
         ) as runtime:
             if at_work:
                 assert (await runtime.run("go")).response == "done"
@@ -380,12 +432,16 @@ async def test_what_a_person_calls_on_the_bus_passes_the_gate_at_any_time(at_wor
     assert [result.status for result in results] == ["success"] * (2 if at_work else 1)
 
 
-@pytest.mark.parametrize("answer", [{"approved": True, "remember": True}, {"approved": True, "note": 5}])
+@pytest.mark.parametrize(
+    "answer", [{"approved": True, "remember": True}, {"approved": True, "note": 5}]
+)
 async def test_an_answer_that_no_record_could_hold_is_a_no(answer: dict) -> None:
     worker = Worker.of(name="greeter", tools=[greet])
     (said,) = await outcomes(worker, call("greet", name="Ana"), asked=lambda request: answer)
     assert said.endswith(f"denied: the approval callback gave {answer}, which is not a decision")
-    (said,) = await outcomes(worker, call("greet", name="Ana"), asked=lambda request: ApprovalDecision(**answer))
+    (said,) = await outcomes(
+        worker, call("greet", name="Ana"), asked=lambda request: ApprovalDecision(**answer)
+    )
     assert said.endswith("which is not a decision")
 
 
@@ -440,15 +496,23 @@ def forge_toolsets():
 
 @pytest.mark.parametrize(
     ("section", "made"),
-    [("{}", ["notes"]), ("{folder: a}", ["a"]), ("[{folder: a}, {folder: b, prefix: b_}]", ["a", "b"])],
+    [
+        ("{}", ["notes"]),
+        ("{folder: a}", ["a"]),
+        ("[{folder: a}, {folder: b, prefix: b_}]", ["a", "b"]),
+    ],
 )
 def test_a_toolset_declares_by_its_settings_and_in_the_working_directory(
     project: Project, tmp_path: Path, section: str, made: list[str]
 ) -> None:
     project.write("tools.py", FOLDERS)
-    project.write("worker.yaml", f"name: w\nplugins: [./tools.py]\ntoolsets: {{notes: {section}}}\n")
+    project.write(
+        "worker.yaml", f"name: w\nplugins: [./tools.py]\ntoolsets: {{notes: {section}}}\n"
+    )
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    result = run_sync(load_worker("worker.yaml"), "go", model=scripted_model("done"), workspace=elsewhere)
+    result = run_sync(
+        load_worker("worker.yaml"), "go", model=scripted_model("done"), workspace=elsewhere
+    )
     assert (result.status, names_in(str(elsewhere))) == ("completed", made)
     assert not (project.folder / made[0]).exists()

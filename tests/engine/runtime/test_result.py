@@ -17,11 +17,23 @@ from forge_cli.engine.turns.loop import CallFailed, InvalidOutput, Stopped
 
 @pytest.mark.parametrize(
     ("status", "success"),
-    [("completed", True), ("interrupted", True), ("failed", False), ("denied", False), ("limit", False)],
+    [
+        ("completed", True),
+        ("interrupted", True),
+        ("failed", False),
+        ("denied", False),
+        ("limit", False),
+    ],
 )
 def test_which_endings_are_a_success(status: Any, success: bool) -> None:
     result = WorkerResult(
-        status=status, exit_code=ExitCode.DONE, text="", session_id="", worker="", model="", error="why"
+        status=status,
+        exit_code=ExitCode.DONE,
+        text="",
+        session_id="",
+        worker="",
+        model="",
+        error="why",
     )
     assert result.success is success
     assert result.wire()["error"] == "why"
@@ -37,19 +49,32 @@ def test_which_endings_are_a_success(status: Any, success: bool) -> None:
         (InvalidOutput("misfit"), Ending("so far", "invalid_output", ExitCode.MISFIT, "misfit")),
         (
             CallFailed(ToolOutcome.failed(ToolCall("c1", "push", {}), "error", "it broke")),
-            Ending("so far", "failed", ExitCode.FAILED, "push failed (error), and on_error is 'stop': it broke"),
+            Ending(
+                "so far",
+                "failed",
+                ExitCode.FAILED,
+                "push failed (error), and on_error is 'stop': it broke",
+            ),
         ),
         (Parked("it waits"), Ending("so far", "parked", ExitCode.PARKED, "it waits")),
         (UsageError("no"), Ending("so far", "failed", ExitCode.USAGE, "no")),
     ],
 )
-def test_why_a_task_ended_says_status_and_exit_code(cause: Ended | ForgeError, ending: Ending) -> None:
+def test_why_a_task_ended_says_status_and_exit_code(
+    cause: Ended | ForgeError, ending: Ending
+) -> None:
     assert Ending.early(cause, "so far") == ending
 
 
 def result(status: Any, error: str | None = None) -> WorkerResult:
     return WorkerResult(
-        status=status, exit_code=ExitCode.DONE, text="Hm.", session_id="s", worker="w", model="m", error=error
+        status=status,
+        exit_code=ExitCode.DONE,
+        text="Hm.",
+        session_id="s",
+        worker="w",
+        model="m",
+        error=error,
     )
 
 

@@ -52,7 +52,11 @@ def worker(project: Project) -> Project:
 
 
 def runtime_of(project: Project, *turns: Any, **options: Any) -> WorkerRuntime:
-    given: dict[str, Any] = {"workspace": project.folder, "model": scripted_model(*turns), **options}
+    given: dict[str, Any] = {
+        "workspace": project.folder,
+        "model": scripted_model(*turns),
+        **options,
+    }
     return WorkerRuntime(worker=load_worker(project.folder / "worker.yaml"), **given)
 
 
@@ -71,12 +75,16 @@ async def test_the_conversation_is_kept_from_one_task_to_the_next(worker: Projec
 
 async def test_the_session_ends_once_and_last(worker: Project) -> None:
     seen = Seen()
-    runtime = runtime_of(worker, "hi", on_event=seen.events.append, wiring=Wiring(sinks=(seen.take,)))
+    runtime = runtime_of(
+        worker, "hi", on_event=seen.events.append, wiring=Wiring(sinks=(seen.take,))
+    )
     await runtime.initialize()
     result = await runtime.run("go")
     await runtime.aclose()
     await runtime.aclose()
-    assert [event for event in seen.events if isinstance(event, SessionEnd)] == [SessionEnd(result.wire())]
+    assert [event for event in seen.events if isinstance(event, SessionEnd)] == [
+        SessionEnd(result.wire())
+    ]
     assert seen.types[0] == "sessionStart"
     assert seen.lines[-1]["type"] == "sessionEnd"
     assert seen.lines[-1]["result"] == result.wire()
@@ -85,7 +93,9 @@ async def test_the_session_ends_once_and_last(worker: Project) -> None:
 async def test_a_child_never_ends_the_session(worker: Project) -> None:
     seen = Seen()
     wiring = Wiring(sinks=(seen.take,))
-    async with runtime_of(worker, "hi", depth=1, on_event=seen.events.append, wiring=wiring) as runtime:
+    async with runtime_of(
+        worker, "hi", depth=1, on_event=seen.events.append, wiring=wiring
+    ) as runtime:
         assert (runtime.depth, runtime.is_root) == (1, False)
         await runtime.run("go")
     assert seen.of(SessionEnd) == []
@@ -96,7 +106,9 @@ async def test_a_runtime_that_is_not_open_says_how_to_open_it(worker: Project) -
     runtime = runtime_of(worker, "hi")
     with pytest.raises(UsageError) as caught:
         await runtime.run("go")
-    sentence = "the runtime is not open\n  use `async with WorkerRuntime(...)`, or await initialize()"
+    sentence = (
+        "the runtime is not open\n  use `async with WorkerRuntime(...)`, or await initialize()"
+    )
     assert str(caught.value) == sentence
     async with runtime:
         pass
@@ -126,12 +138,16 @@ async def test_a_person_calls_a_tool_through_the_same_gate(worker: Project) -> N
         "denied",
     ]
     assert [event.tool_name for event in seen.of(ManualToolInvoke)] == ["push", "deploy", "add"]
-    assert seen.of(ManualToolInvoke)[0] == ManualToolInvoke("push", {"branch": "dev"}, pushed.call.id)
+    assert seen.of(ManualToolInvoke)[0] == ManualToolInvoke(
+        "push", {"branch": "dev"}, pushed.call.id
+    )
     assert len(seen.of(ToolStarted)) == 4
 
 
 async def test_what_a_person_calls_is_not_told_to_the_model(worker: Project) -> None:
-    async with runtime_of(worker, calls(call("add", a=1)), "{result}", approval_mode="approve_all") as runtime:
+    async with runtime_of(
+        worker, calls(call("add", a=1)), "{result}", approval_mode="approve_all"
+    ) as runtime:
         await runtime.invoke("push", {})
         result = await runtime.run("go")
     assert (result.response, result.tool_calls) == ("2", 1)
@@ -146,7 +162,9 @@ async def test_a_bus_outlives_the_runtime_that_used_it(worker: Project) -> None:
     assert len(events) == count
 
 
-async def test_what_is_wrong_with_a_worker_is_raised_before_anything_happens(worker: Project) -> None:
+async def test_what_is_wrong_with_a_worker_is_raised_before_anything_happens(
+    worker: Project,
+) -> None:
     worker.write("worker.yaml", "name: w\ntoolsets: {filesystm: {}}\n")
     events: list[Event] = []
     bus = EventBus()

@@ -42,6 +42,9 @@ def test_names_and_paths_may_be_text(project: Project) -> None:
     project.write("worker.yaml", "name: w\ntoolsets: {memory: {}}\n")
     asking = calls(call("save_memory", memory_id="a", content="b"))
     seen = project.run(asking, "done", on_ask="fail", workspace=str(project.folder))
-    assert (seen.result.status, seen.of(SessionStart)[0].workspace) == ("denied", str(project.folder))
+    assert (seen.result.status, seen.of(SessionStart)[0].workspace) == (
+        "denied",
+        str(project.folder),
+    )
     with pytest.raises(ValueError, match="'perhaps' is not a valid OnAsk"):
         project.run("done", on_ask="perhaps")

@@ -79,7 +79,9 @@ async def test_eight_calls_run_at_once_and_never_nine(gate: OpenGate) -> None:
     assert [outcome.text() for outcome in turn.outcomes] == [str(n) for n in range(32)]
 
 
-async def test_a_call_that_writes_waits_for_those_before_it_and_those_after_wait_for_it(gate: OpenGate) -> None:
+async def test_a_call_that_writes_waits_for_those_before_it_and_those_after_wait_for_it(
+    gate: OpenGate,
+) -> None:
     log: list[str] = []
 
     def logged(name: str) -> Act:
@@ -92,7 +94,12 @@ async def test_a_call_that_writes_waits_for_those_before_it_and_those_after_wait
         return act
 
     opened = gate(reading(logged("read")), writing(logged("write")))
-    calls = [*numbered(2), *numbered(2, "write"), *numbered(2, first=2), *numbered(1, "write", first=2)]
+    calls = [
+        *numbered(2),
+        *numbered(2, "write"),
+        *numbered(2, first=2),
+        *numbered(1, "write", first=2),
+    ]
     turn = await take(opened, calls)
     assert ids(turn) == [call.id for call in calls]
     first, writes, second, last = log[:4], log[4:8], log[8:12], log[12:]
@@ -126,7 +133,12 @@ async def test_one_that_fails_does_not_stop_the_others(gate: OpenGate) -> None:
                 await anyio.sleep_forever()
         return "fine"
 
-    calls = [*numbered(7), ToolCall("x", "read", {"n": "x"}), ToolCall("y", "nowhere", {}), *numbered(2, first=8)]
+    calls = [
+        *numbered(7),
+        ToolCall("x", "read", {"n": "x"}),
+        ToolCall("y", "nowhere", {}),
+        *numbered(2, first=8),
+    ]
     turn = await take(gate(reading(read, timeout=0.05)), calls)
     assert ids(turn) == [call.id for call in calls]
     assert statuses(turn) == [
@@ -135,7 +147,9 @@ async def test_one_that_fails_does_not_stop_the_others(gate: OpenGate) -> None:
     ]
 
 
-async def test_a_log_that_cannot_be_written_ends_it_as_it_would_a_single_call(gate: OpenGate) -> None:
+async def test_a_log_that_cannot_be_written_ends_it_as_it_would_a_single_call(
+    gate: OpenGate,
+) -> None:
     executed: list[int] = []
 
     async def read(args: dict[str, Any], context: ToolContext) -> None:
@@ -154,7 +168,9 @@ async def test_a_log_that_cannot_be_written_ends_it_as_it_would_a_single_call(ga
 
 
 @pytest.mark.parametrize("when", [0, 3, 11, 19])
-async def test_an_interrupt_in_the_middle_gives_every_call_its_one_result(gate: OpenGate, when: int) -> None:
+async def test_an_interrupt_in_the_middle_gives_every_call_its_one_result(
+    gate: OpenGate, when: int
+) -> None:
     async def read(args: dict[str, Any], context: ToolContext) -> str:
         if args["n"] == when:
             context.interrupt.interrupt()
@@ -196,7 +212,15 @@ async def test_one_prompt_at_a_time_and_nothing_runs_beside_it(gate: OpenGate) -
     calls = [*numbered(2), *numbered(3, "look"), *numbered(2, first=2)]
     turn = await take(opened, calls)
     assert prompts == [0, 0, 0]
-    assert statuses(turn) == ["success", "success", "success", "denied", "success", "success", "success"]
+    assert statuses(turn) == [
+        "success",
+        "success",
+        "success",
+        "denied",
+        "success",
+        "success",
+        "success",
+    ]
 
 
 async def test_calls_that_park_beside_others_leave_them_their_results(gate: OpenGate) -> None:
@@ -220,5 +244,9 @@ async def test_progress_of_calls_side_by_side_is_told_apart(gate: OpenGate) -> N
 
     opened = gate(Tool.from_function(look, needs_approval=Approval.PRE_APPROVED, effects=READS))
     await take(opened, numbered(8, "look"))
-    told = {(event.tool_call_id, event.message) for event in opened.events if isinstance(event, StatusEvent)}
+    told = {
+        (event.tool_call_id, event.message)
+        for event in opened.events
+        if isinstance(event, StatusEvent)
+    }
     assert told == {(f"look{n}", f"at {n}") for n in range(8)}

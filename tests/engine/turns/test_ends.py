@@ -32,7 +32,12 @@ def never() -> str:
 async def wait() -> None:
     await anyio.sleep_forever()
 """
-SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False}
+SCHEMA = {
+    "type": "object",
+    "properties": {"n": {"type": "integer"}},
+    "required": ["n"],
+    "additionalProperties": False,
+}
 
 
 @pytest.fixture
@@ -41,7 +46,8 @@ def worker(project: Project) -> Project:
     approval = "{default: preApproved, tools: {act: ask}}"
     tools = "[look, act, never, wait]"
     project.write(
-        "worker.yaml", f"name: w\ntoolsets: {{custom: {{module: ./tools.py, tools: {tools}, approval: {approval}}}}}\n"
+        "worker.yaml",
+        f"name: w\ntoolsets: {{custom: {{module: ./tools.py, tools: {tools}, approval: {approval}}}}}\n",
     )
     return project
 
@@ -112,14 +118,23 @@ def test_tokens_are_added_up(worker: Project) -> None:
 def sayer() -> Listener:
     """A model that answers at once, in two parts, and says what it uses."""
     used = Usage(input_tokens=50, output_tokens=10, cache_read_tokens=15)
-    return Listener([TextDelta("The "), TurnEnd("max_tokens", used)], [TextDelta("answer."), TurnEnd("end", used)])
+    return Listener(
+        [TextDelta("The "), TurnEnd("max_tokens", used)],
+        [TextDelta("answer."), TurnEnd("end", used)],
+    )
 
 
 @pytest.mark.parametrize(
     ("limits", "error"),
     [
-        (Limits(max_tokens=149), "the limit of 149 tokens was passed by the last turn (150); its answer is kept"),
-        (Limits(max_cost=0.2), "the limit of $0.20 was passed by the last turn ($0.203); its answer is kept"),
+        (
+            Limits(max_tokens=149),
+            "the limit of 149 tokens was passed by the last turn (150); its answer is kept",
+        ),
+        (
+            Limits(max_cost=0.2),
+            "the limit of $0.20 was passed by the last turn ($0.203); its answer is kept",
+        ),
     ],
     ids=["tokens", "cost"],
 )
@@ -179,7 +194,11 @@ def test_an_answer_that_fits_is_there_as_a_value(worker: Project) -> None:
 
 def test_the_model_is_told_what_does_not_fit_and_may_repair_it_twice(worker: Project) -> None:
     seen = with_schema(worker, "seven", '{"n": "7"}', '```json\n{"n": 7}\n```')
-    assert (seen.result.status, seen.result.output, seen.result.response) == ("completed", {"n": 7}, '{"n": 7}')
+    assert (seen.result.status, seen.result.output, seen.result.response) == (
+        "completed",
+        {"n": 7},
+        '{"n": 7}',
+    )
     told = [event.message.text for event in seen.of(MessageEvent) if event.message.role == "user"]
     assert len(told) == 3
     assert "'7' is not of type 'integer'" in told[2]
@@ -206,7 +225,9 @@ def test_a_schema_that_cannot_be_used_is_said_at_once(worker: Project, content: 
     if content is not None:
         worker.write("schema.json", content)
     worker.write("s.yaml", "turns: [{text: nothing}]\n")
-    done = worker.forge("run", "worker.yaml", "go", "-m", "script:s.yaml", "--output-schema", "schema.json")
+    done = worker.forge(
+        "run", "worker.yaml", "go", "-m", "script:s.yaml", "--output-schema", "schema.json"
+    )
     assert (done.returncode, done.stdout) == (3, "")
     assert "schema.json" in done.stderr
     assert "Traceback" not in done.stderr

@@ -25,13 +25,19 @@ def history(*messages: Message) -> History:
 def test_the_digest_is_what_it_was_in_every_record() -> None:
     args = {"b": 2.5, "a": 'größer \u2028 \ud83d\ude00 "x"', "deep": [{"z": None, "y": True}]}
     call = Message("assistant", calls=(ToolCall("c1", "add", args),))
-    found = history(Message("user", "Zähle 😀"), call, Message("tool", results=(CallResult("c1", "add", "3 €"),)))
+    found = history(
+        Message("user", "Zähle 😀"),
+        call,
+        Message("tool", results=(CallResult("c1", "add", "3 €"),)),
+    )
     spec = ToolSpec("add", "Addiere.", {"type": "object", "properties": {"b": {}, "a": {}}})
     recorded = "6f192ec7e4567917a343669c802af5c29687adcadb13db29c26c70780cded9c4"
     assert found.digest("Sei höflich.", (spec,)) == recorded
 
 
-@pytest.mark.parametrize("said", ["sesame-opened", 'a "quoted" sesame-opened', 'only "quoted"', "plain"])
+@pytest.mark.parametrize(
+    "said", ["sesame-opened", 'a "quoted" sesame-opened', 'only "quoted"', "plain"]
+)
 def test_the_digest_depends_neither_on_secrets_nor_on_when_it_is_asked_for(said: str) -> None:
     def digest(redactor: Redactor | None, *messages: Message, asked_each_time: bool = False) -> str:
         found = History((), redactor)
@@ -41,10 +47,15 @@ def test_the_digest_depends_neither_on_secrets_nor_on_when_it_is_asked_for(said:
                 found.digest("s", SPECS)
         return found.digest("s", SPECS)
 
-    discreet, hidden = Redactor({"DOOR_KEY": "sesame-opened"}), said.replace("sesame-opened", "[redacted:DOOR_KEY]")
+    discreet, hidden = (
+        Redactor({"DOOR_KEY": "sesame-opened"}),
+        said.replace("sesame-opened", "[redacted:DOOR_KEY]"),
+    )
     expected = digest(None, USER, Message("assistant", hidden), RESULT)
     assert digest(discreet, USER, Message("assistant", said), RESULT) == expected
-    assert digest(discreet, USER, Message("assistant", said), RESULT, asked_each_time=True) == expected
+    assert (
+        digest(discreet, USER, Message("assistant", said), RESULT, asked_each_time=True) == expected
+    )
 
 
 @pytest.mark.parametrize("asked", [True, False])
@@ -68,10 +79,19 @@ def test_after_a_rewrite_the_digest_is_that_of_the_new_messages(asked: bool) -> 
         ((USER,), "s", SPECS),
         ((ASSISTANT, USER), "s", SPECS),
         ((Message("user", "hi"), ASSISTANT), "s", SPECS),
-        ((Message("user", "hi", attachments=(Attachment("a.txt", "text/plain", b"b"),)), ASSISTANT), "s", SPECS),
+        (
+            (
+                Message("user", "hi", attachments=(Attachment("a.txt", "text/plain", b"b"),)),
+                ASSISTANT,
+            ),
+            "s",
+            SPECS,
+        ),
         ((USER, Message("assistant", "hm", calls=(ToolCall("c1", "add", {"a": 1}),))), "s", SPECS),
         ((USER, ASSISTANT, RESULT), "s", SPECS),
     ],
 )
-def test_whatever_differs_is_another_request(messages: Any, system: str, specs: list[ToolSpec]) -> None:
+def test_whatever_differs_is_another_request(
+    messages: Any, system: str, specs: list[ToolSpec]
+) -> None:
     assert history(*messages).digest(system, specs) != history(USER, ASSISTANT).digest("s", SPECS)

@@ -37,7 +37,9 @@ def reached(budget: Budget) -> str | None:
 
 amounts = st.none() | st.floats(min_value=0.001, max_value=1e9)
 counts = st.none() | st.integers(min_value=1, max_value=10**12)
-some_limits = st.builds(Limits, max_turns=counts, max_tokens=counts, max_cost=amounts, max_time=amounts)
+some_limits = st.builds(
+    Limits, max_turns=counts, max_tokens=counts, max_cost=amounts, max_time=amounts
+)
 
 
 @given(st.lists(some_limits, max_size=4))
@@ -53,11 +55,14 @@ def test_the_smallest_of_each_counts(limits: list[Limits]) -> None:
 
 def test_turns_are_limited_even_where_nobody_said_so() -> None:
     budget = Budget(Limits(), None)
-    assert [reached(budget) for _ in range(51)] == [None] * 50 + ["the limit of 50 turns was reached"]
+    assert [reached(budget) for _ in range(51)] == [None] * 50 + [
+        "the limit of 50 turns was reached"
+    ]
 
 
 @pytest.mark.parametrize(
-    ("limit", "shown"), [(1.5, "$1.50"), (2, "$2.00"), (1234.5, "$1,234.50"), (0.001, "$0.001"), (0.125, "$0.125")]
+    ("limit", "shown"),
+    [(1.5, "$1.50"), (2, "$2.00"), (1234.5, "$1,234.50"), (0.001, "$0.001"), (0.125, "$0.125")],
 )
 def test_cost(limit: float, shown: str) -> None:
     budget = Budget(Limits(max_cost=limit), StatedPrice(0, limit * 1000))
@@ -93,7 +98,9 @@ def test_the_limit_that_nobody_stated_is_each_workers_own() -> None:
     boss = Budget(Limits(), None)
     for _ in range(3):
         child = Budget(Limits(max_turns=30), None, parent=boss)
-        assert [reached(child) for _ in range(31)] == [None] * 30 + ["the limit of 30 turns was reached"]
+        assert [reached(child) for _ in range(31)] == [None] * 30 + [
+            "the limit of 30 turns was reached"
+        ]
     assert reached(boss) is None
 
 
@@ -104,7 +111,9 @@ def test_the_shortest_time_in_the_chain_is_the_deadline() -> None:
     child = Budget(Limits(max_time=30), None, boss, clock)
     grandchild = Budget(Limits(), None, child, clock)
     assert [each.seconds_left() for each in (boss, child, grandchild)] == [10, 10, 10]
-    assert str(grandchild.out_of_time()) == "the limit of 60 seconds of the worker 'boss' was reached"
+    assert (
+        str(grandchild.out_of_time()) == "the limit of 60 seconds of the worker 'boss' was reached"
+    )
     clock.now += 10
     assert reached(grandchild) == "the limit of 60 seconds of the worker 'boss' was reached"
 
@@ -128,14 +137,20 @@ def test_one_unknown_price_makes_the_whole_cost_unknown_and_the_known_part_still
 
 usages = st.builds(Usage, *[st.integers(min_value=0, max_value=10**7)] * 4)
 prices = st.none() | st.builds(StatedPrice, *[st.floats(min_value=0, max_value=100)] * 2)
-trees = st.lists(st.tuples(st.integers(min_value=0), prices, st.lists(usages, max_size=3)), min_size=1, max_size=8)
+trees = st.lists(
+    st.tuples(st.integers(min_value=0), prices, st.lists(usages, max_size=3)),
+    min_size=1,
+    max_size=8,
+)
 
 
 @given(trees)
 def test_a_tree_adds_up(tree: list[tuple[int, StatedPrice | None, list[Usage]]]) -> None:
     budgets: list[Budget] = []
     for above, price, _ in tree:
-        budgets.append(Budget(Limits(), price, parent=budgets[above % len(budgets)] if budgets else None))
+        budgets.append(
+            Budget(Limits(), price, parent=budgets[above % len(budgets)] if budgets else None)
+        )
     spent: list[tuple[Budget, Usage]] = []
     for budget, (_, _, turns) in zip(budgets, tree, strict=True):
         for usage in turns:

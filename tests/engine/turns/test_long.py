@@ -43,7 +43,11 @@ class Counting:
         if turn < self.turns:
             yield TextDelta(f"Turn {turn}.")
             yield ToolCall(f"read_{turn}", "read_file", {"path": "notes.txt"})
-            yield ToolCall(f"write_{turn}", "write_file", {"path": f"{turn % 10}.txt", "content": f"turn {turn}"})
+            yield ToolCall(
+                f"write_{turn}",
+                "write_file",
+                {"path": f"{turn % 10}.txt", "content": f"turn {turn}"},
+            )
         yield TurnEnd()
 
     async def aclose(self) -> None:
@@ -58,7 +62,12 @@ async def converse(folder: Path, model: Counting) -> None:
     limits = Limits(max_turns=model.turns + 1)
     with open_session(worker, workspace=folder) as session:
         runtime = WorkerRuntime(
-            worker=worker, model=model, workspace=folder, limits=limits, session=session, approval_mode="approve_all"
+            worker=worker,
+            model=model,
+            workspace=folder,
+            limits=limits,
+            session=session,
+            approval_mode="approve_all",
         )
         async with runtime:
             sys.setprofile(model.note)
@@ -81,7 +90,9 @@ def test_a_turn_costs_the_same_late_as_early(project: Project, turns: int) -> No
     finally:
         tracemalloc.stop()
     early, late = model.calls_around(turns // 4), model.calls_around(turns)
-    assert late < early * 1.1, f"{early:.0f} calls of functions in a turn, and {late:.0f} after {turns} turns"
+    assert late < early * 1.1, (
+        f"{early:.0f} calls of functions in a turn, and {late:.0f} after {turns} turns"
+    )
     half, added = turns // 2, model.memory[turns] - model.memory[turns // 2]
     assert added / half < TURN_MAX, f"a turn adds {added / half:.0f} bytes"
     assert added < 1.5 * (model.memory[half] - model.memory[0]), "later turns add more"

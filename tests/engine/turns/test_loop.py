@@ -9,7 +9,14 @@ from typing import Any
 import anyio
 import pytest
 
-from forge_cli import ApprovalDecision, ApprovalRequest, EventBus, InterruptSignal, WorkerRuntime, load_worker
+from forge_cli import (
+    ApprovalDecision,
+    ApprovalRequest,
+    EventBus,
+    InterruptSignal,
+    WorkerRuntime,
+    load_worker,
+)
 from forge_cli.core.actions import Interrupt
 from forge_cli.core.calls import is_legal_id
 from forge_cli.core.errors import ExitCode
@@ -87,7 +94,12 @@ def test_the_events_of_a_task(worker: Project) -> None:
 
 
 def test_what_the_model_is_told(worker: Project) -> None:
-    first = [TextDelta("Hm."), ToolCall("a", "look", {"n": 3}), ToolCall("b", "nowhere", {}), TurnEnd("tool_use")]
+    first = [
+        TextDelta("Hm."),
+        ToolCall("a", "look", {"n": 3}),
+        ToolCall("b", "nowhere", {}),
+        TurnEnd("tool_use"),
+    ]
     model = Listener(first, [TextDelta("Done."), TurnEnd("end", Usage(10, 5))])
     seen = worker.run(model=model, task="Look!")
     one, two = model.requests
@@ -98,15 +110,32 @@ def test_what_the_model_is_told(worker: Project) -> None:
     not_found = "there is no tool 'nowhere'; the tools are: hang, look, never, write"
     assert list(two.messages) == [
         Message("user", "Look!"),
-        Message("assistant", "Hm.", calls=(ToolCall("a", "look", {"n": 3}), ToolCall("b", "nowhere", {}))),
-        Message("tool", results=(CallResult("a", "look", "3"), CallResult("b", "nowhere", not_found, is_error=True))),
+        Message(
+            "assistant",
+            "Hm.",
+            calls=(ToolCall("a", "look", {"n": 3}), ToolCall("b", "nowhere", {})),
+        ),
+        Message(
+            "tool",
+            results=(
+                CallResult("a", "look", "3"),
+                CallResult("b", "nowhere", not_found, is_error=True),
+            ),
+        ),
     ]
     assert seen.result.usage == Usage(10, 5)
 
 
-def test_a_model_that_stops_in_the_middle_has_failed_and_its_calls_are_not_made(worker: Project) -> None:
+def test_a_model_that_stops_in_the_middle_has_failed_and_its_calls_are_not_made(
+    worker: Project,
+) -> None:
     seen = worker.run(model=Listener([TextDelta("I will"), ToolCall("a", "look", {})]))
-    assert ended(seen) == ("failed", ExitCode.PROVIDER, "", "listener stopped in the middle of its answer")
+    assert ended(seen) == (
+        "failed",
+        ExitCode.PROVIDER,
+        "",
+        "listener stopped in the middle of its answer",
+    )
     assert seen.of(ToolStarted) == []
 
 
@@ -114,11 +143,15 @@ def test_a_model_that_stops_in_the_middle_has_failed_and_its_calls_are_not_made(
 
 
 def test_denied_and_the_work_goes_on(worker: Project) -> None:
-    seen = worker.run(calls(call("write", text="a"), call("look")), "I could not write: {results[0]}")
+    seen = worker.run(
+        calls(call("write", text="a"), call("look")), "I could not write: {results[0]}"
+    )
     assert seen.statuses == ["denied", "success"]
     assert ended(seen) == ("completed", 0, f"I could not write: {HEADLESS}", None)
     why = f"{HEADLESS}; why it asked: the worker says ask ({worker.folder}/worker.yaml:8:25)"
-    assert seen.result.denials == ({"tool": "write", "input": {"text": "a"}, "reason": why, "by": "headless"},)
+    assert seen.result.denials == (
+        {"tool": "write", "input": {"text": "a"}, "reason": why, "by": "headless"},
+    )
     types = [kind for kind in seen.types if kind.startswith("approval")]
     assert types == ["approvalRequired", "approvalDecided", "approvalDecided"]
 
@@ -134,14 +167,25 @@ def test_every_refusal_is_among_the_denials(worker: Project) -> None:
             "reason": "write was not called; the user said no: not now",
             "by": "user",
         },
-        {"tool": "never", "input": {}, "reason": "never is blocked: the tool says blocked", "by": "tool"},
+        {
+            "tool": "never",
+            "input": {},
+            "reason": "never is blocked: the tool says blocked",
+            "by": "tool",
+        },
     )
 
 
 @pytest.mark.parametrize(
     ("refused", "status", "reason", "rule", "by"),
     [
-        (call("write", text="a"), "denied", HEADLESS, "; why it asked: the worker says ask (WORKER:8:25)", "headless"),
+        (
+            call("write", text="a"),
+            "denied",
+            HEADLESS,
+            "; why it asked: the worker says ask (WORKER:8:25)",
+            "headless",
+        ),
         (call("never"), "blocked", "never is blocked: the tool says blocked", "", "tool"),
     ],
 )
@@ -149,15 +193,24 @@ def test_fail_stops_at_the_first_refused_call(
     worker: Project, refused: dict[str, Any], status: str, reason: str, rule: str, by: str
 ) -> None:
     told = reason + rule.replace("WORKER", f"{worker.folder}/worker.yaml")
-    turn = calls(call("look", n=1), refused, call("look", n=2), call("write", text="b"), text="Let me try.")
+    turn = calls(
+        call("look", n=1), refused, call("look", n=2), call("write", text="b"), text="Let me try."
+    )
     seen = worker.run(turn, "never said", on_ask=OnAsk.FAIL)
     assert seen.statuses == ["success", status, "interrupted", "interrupted"]
     skipped = "not called: an earlier call was refused, and that ends the work"
     assert [outcome.error for outcome in seen.outcomes] == [None, reason, skipped, skipped]
-    assert [event.tool_call_id for event in seen.of(ToolStarted)] == ["call_1_1", "call_1_2", "call_1_3", "call_1_4"]
+    assert [event.tool_call_id for event in seen.of(ToolStarted)] == [
+        "call_1_1",
+        "call_1_2",
+        "call_1_3",
+        "call_1_4",
+    ]
     assert ended(seen) == ("denied", ExitCode.DENIED, "Let me try.", told)
     assert (seen.result.turns, seen.result.tool_calls) == (1, 4)
-    assert seen.result.denials == ({"tool": refused["tool"], "input": refused["input"], "reason": told, "by": by},)
+    assert seen.result.denials == (
+        {"tool": refused["tool"], "input": refused["input"], "reason": told, "by": by},
+    )
 
 
 def test_fail_means_nothing_while_somebody_is_there(worker: Project) -> None:
@@ -166,7 +219,9 @@ def test_fail_means_nothing_while_somebody_is_there(worker: Project) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tool", "status"), [(call("write", text="a"), "completed"), (call("never"), "denied")], ids=["asked", "blocked"]
+    ("tool", "status"),
+    [(call("write", text="a"), "completed"), (call("never"), "denied")],
+    ids=["asked", "blocked"],
 )
 def test_fail_under_approve_all_stops_only_at_what_is_blocked(
     worker: Project, tool: dict[str, Any], status: str
@@ -187,14 +242,21 @@ def test_the_work_ends_at_the_limit_of_turns_and_everything_done_is_kept(worker:
 
 
 def test_an_answer_in_the_last_turn_is_no_limit(worker: Project) -> None:
-    assert ended(worker.run(calls(call("look")), "done", limits=Limits(max_turns=2))) == ("completed", 0, "done", None)
+    assert ended(worker.run(calls(call("look")), "done", limits=Limits(max_turns=2))) == (
+        "completed",
+        0,
+        "done",
+        None,
+    )
 
 
 # --- interruption
 
 
 def test_interrupted_while_a_tool_works(worker: Project) -> None:
-    seen = worker.run(calls(call("hang"), call("look"), call("write", text="a")), "never said", answers=[])
+    seen = worker.run(
+        calls(call("hang"), call("look"), call("write", text="a")), "never said", answers=[]
+    )
     assert seen.statuses == ["interrupted"] * 3
     assert {outcome.error for outcome in seen.outcomes} == {'{"type": "interrupted"}'}
     assert len(seen.of(ToolStarted)) == 3
@@ -234,7 +296,11 @@ def test_interrupted_while_the_model_speaks(worker: Project, waits: bool) -> Non
     assert ended(seen) == ("interrupted", ExitCode.INTERRUPTED, "[Interrupted]", None)
     assert seen.of(ToolStarted) == []
     *told, last = seen.of(Streaming)
-    assert ("".join(event.delta for event in told), any(event.done for event in told), last.done) == (
+    assert (
+        "".join(event.delta for event in told),
+        any(event.done for event in told),
+        last.done,
+    ) == (
         "Once upon",
         False,
         True,
@@ -247,7 +313,10 @@ def test_interrupted_while_the_model_speaks(worker: Project, waits: bool) -> Non
 def test_the_operating_system_wants_the_process_to_end(worker: Project) -> None:
     signal = InterruptSignal()
     signal.interrupt("terminated")
-    assert ended(worker.run("never said", interrupt_signal=signal))[:2] == ("interrupted", ExitCode.TERMINATED)
+    assert ended(worker.run("never said", interrupt_signal=signal))[:2] == (
+        "interrupted",
+        ExitCode.TERMINATED,
+    )
 
 
 def test_an_interruption_that_comes_over_the_bus(worker: Project) -> None:
@@ -259,13 +328,24 @@ def test_an_interruption_that_comes_over_the_bus(worker: Project) -> None:
 
     bus.subscribe(stop)
     signal = InterruptSignal()
-    seen = worker.run(calls(call("look"), call("look")), "never said", bus=bus, interrupt_signal=signal)
+    seen = worker.run(
+        calls(call("look"), call("look")), "never said", bus=bus, interrupt_signal=signal
+    )
     assert (seen.statuses, signal.reason) == (["interrupted", "interrupted"], "enough")
 
 
 def test_a_turn_that_starts_again_counts_only_from_there(worker: Project) -> None:
-    half = [TextDelta("Half"), ToolCall("a", "look", {}), Restart("the line was cut"), TextDelta("Whole."), TurnEnd()]
-    assert anyio.run(listen, Listener(half), ModelRequest("Say a title.", [], ())) == ("Whole.", TurnEnd())
+    half = [
+        TextDelta("Half"),
+        ToolCall("a", "look", {}),
+        Restart("the line was cut"),
+        TextDelta("Whole."),
+        TurnEnd(),
+    ]
+    assert anyio.run(listen, Listener(half), ModelRequest("Say a title.", [], ())) == (
+        "Whole.",
+        TurnEnd(),
+    )
     seen = worker.run(model=Listener(half))
     assert ended(seen) == ("completed", 0, "Whole.", None)
     assert seen.of(ToolStarted) == []
@@ -275,7 +355,11 @@ def test_a_turn_that_starts_again_counts_only_from_there(worker: Project) -> Non
 
 @pytest.mark.parametrize("second", ["a", ""])
 def test_calls_with_one_id_or_none_get_ids_of_their_own(worker: Project, second: str) -> None:
-    first: list[Delta] = [ToolCall("a", "look", {"n": 1}), ToolCall(second, "look", {"n": 2}), TurnEnd("tool_use")]
+    first: list[Delta] = [
+        ToolCall("a", "look", {"n": 1}),
+        ToolCall(second, "look", {"n": 2}),
+        TurnEnd("tool_use"),
+    ]
     model = Listener(first, [TextDelta("Done."), TurnEnd("end")])
     seen = worker.run(model=model)
     assert (seen.statuses, seen.result.response) == (["success"] * 2, "Done.")
@@ -287,26 +371,41 @@ def test_calls_with_one_id_or_none_get_ids_of_their_own(worker: Project, second:
 
 
 @pytest.mark.parametrize("again", ["a", "a b", "ä", "x" * 65])
-def test_an_id_of_an_earlier_turn_or_an_illegal_one_is_replaced(worker: Project, again: str) -> None:
-    turns = [[ToolCall(each, "look", {"n": 1}), TurnEnd("tool_use", native="x")] for each in ("a", again)]
+def test_an_id_of_an_earlier_turn_or_an_illegal_one_is_replaced(
+    worker: Project, again: str
+) -> None:
+    turns = [
+        [ToolCall(each, "look", {"n": 1}), TurnEnd("tool_use", native="x")] for each in ("a", again)
+    ]
     model = Listener(*turns, [TextDelta("Done."), TurnEnd("end")])
     seen = worker.run(model=model)
     ids = [event.tool_call_id for event in seen.of(ToolStarted)]
     assert (ids[0], len(set(ids)), is_legal_id(ids[1])) == ("a", 2, True)
-    assert [message.native for message in model.requests[2].messages if message.calls] == ["x", None]
+    assert [message.native for message in model.requests[2].messages if message.calls] == [
+        "x",
+        None,
+    ]
 
 
 @pytest.mark.parametrize("spelled", ["Look", "LOOK", "lo_ok", "l-o.o k"])
-def test_a_tool_is_found_whatever_the_case_and_separators_of_its_name(worker: Project, spelled: str) -> None:
+def test_a_tool_is_found_whatever_the_case_and_separators_of_its_name(
+    worker: Project, spelled: str
+) -> None:
     turn = [ToolCall("a", spelled, {"n": 4}), TurnEnd("tool_use", native="x")]
     model = Listener(turn, [TextDelta("Done."), TurnEnd("end")])
     seen = worker.run(model=model)
     assert [event.tool_name for event in seen.of(ToolStarted)] == ["look"]
     _, asked, told = model.requests[1].messages
-    assert ([call.name for call in asked.calls], asked.native, told.results[0].text) == (["look"], None, "4")
+    assert ([call.name for call in asked.calls], asked.native, told.results[0].text) == (
+        ["look"],
+        None,
+        "4",
+    )
 
 
-def test_a_tool_that_is_found_by_another_spelling_is_judged_by_its_own_name(worker: Project) -> None:
+def test_a_tool_that_is_found_by_another_spelling_is_judged_by_its_own_name(
+    worker: Project,
+) -> None:
     seen = worker.run(calls(call("Write", text="x"), call("NEVER"), call("luk")), "Done.")
     assert [event.status for event in seen.outcomes] == ["denied", "blocked", "not_found"]
     assert [event.tool_name for event in seen.of(ToolStarted)] == ["write", "never", "luk"]
@@ -321,7 +420,9 @@ def test_a_spelling_that_two_tools_share_is_neither_of_them(project: Project) ->
 
 
 def test_half_a_character_waits_for_the_other_half(worker: Project) -> None:
-    seen = worker.run(model=Listener([TextDelta("a\ud83d"), TextDelta("\ude00 \ud800"), TurnEnd("end")]))
+    seen = worker.run(
+        model=Listener([TextDelta("a\ud83d"), TextDelta("\ude00 \ud800"), TurnEnd("end")])
+    )
     assert seen.result.response == "a😀 \ufffd"
     assert "".join(event.delta for event in seen.of(Streaming)) == "a😀 \ufffd"
 
@@ -343,7 +444,9 @@ async def test_who_begins_to_listen_in_the_middle_of_an_answer_is_told_all_of_it
             yield TurnEnd("end")
 
     with worker.environment(), anyio.fail_after(60):
-        async with WorkerRuntime(worker=load_worker(worker.folder / "worker.yaml"), model=Late(), bus=bus) as runtime:
+        async with WorkerRuntime(
+            worker=load_worker(worker.folder / "worker.yaml"), model=Late(), bus=bus
+        ) as runtime:
             await runtime.run("go")
     told = [event for event in heard if isinstance(event, Streaming)]
     assert "".join(event.delta for event in told) == "It is [redacted:MY_TOKEN], is it?"
@@ -370,7 +473,9 @@ ENDLESS: dict[str, list[Delta]] = {
 
 
 @pytest.mark.parametrize("kind", ENDLESS)
-def test_an_answer_that_is_too_long_is_given_up(worker: Project, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+def test_an_answer_that_is_too_long_is_given_up(
+    worker: Project, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
     monkeypatch.setattr("forge_cli.engine.turns.limits.LONGEST_ANSWER", 1000)
     seen = worker.run(model=Listener([*ENDLESS[kind], TurnEnd()]))
     assert seen.result.status == "failed"
@@ -378,7 +483,9 @@ def test_an_answer_that_is_too_long_is_given_up(worker: Project, monkeypatch: py
     assert seen.of(ToolStarted) == []
 
 
-def test_a_try_that_came_to_nothing_takes_no_room(worker: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_try_that_came_to_nothing_takes_no_room(
+    worker: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("forge_cli.engine.turns.limits.LONGEST_ANSWER", 1000)
     tries = [TextDelta("x" * 900), Restart("it broke off")] * 3
     seen = worker.run(model=Listener([*tries, TextDelta("done"), TurnEnd()]))

@@ -62,7 +62,9 @@ def test_what_fits_is_offered_whole(many: Project) -> None:
 def test_what_does_not_fit_is_named_and_loaded_at_the_end(many: Project) -> None:
     seen = many.run(
         calls(call(FIND_TOOLS, query="delete_parcel")),
-        calls(call("delete_parcel", name="x"), call(FIND_TOOLS, query="create_invoice, list_invoice")),
+        calls(
+            call("delete_parcel", name="x"), call(FIND_TOOLS, query="create_invoice, list_invoice")
+        ),
         "done",
     )
     first = ("update_plan", FIND_TOOLS)
@@ -76,7 +78,10 @@ def test_what_does_not_fit_is_named_and_loaded_at_the_end(many: Project) -> None
     assert "- delete_parcel: Remove for ever parcel." in (starts[0].system or "")
     assert starts[1].system == starts[0].system  # told again with the tools, and the same
     told = [event.message for event in seen.of(StatusEvent) if event.level == "info"]
-    assert any(f"{len(TOOLS)} of them are named only, and loaded by {FIND_TOOLS}" in sentence for sentence in told)
+    assert any(
+        f"{len(TOOLS)} of them are named only, and loaded by {FIND_TOOLS}" in sentence
+        for sentence in told
+    )
 
 
 def test_a_tool_that_is_not_loaded_can_be_called_and_is_loaded_then(many: Project) -> None:
@@ -93,7 +98,10 @@ def test_it_stands_behind_the_gate_like_any_other(many: Project) -> None:
         "done",
         answers=[ApprovalDecision(False)],
     )
-    assert (seen.statuses, [request.tool_name for request in seen.asked]) == (["success", "denied"], ["list_meeting"])
+    assert (seen.statuses, [request.tool_name for request in seen.asked]) == (
+        ["success", "denied"],
+        ["list_meeting"],
+    )
 
 
 @pytest.mark.parametrize(
@@ -126,7 +134,10 @@ def test_what_was_loaded_is_there_after_a_resume(many: Project) -> None:
 
 
 def test_a_session_is_replayed_with_the_tools_that_were_offered(many: Project) -> None:
-    many.write("script.yaml", json.dumps({"turns": [calls(call(FIND_TOOLS, query="list_parcel")), {"text": "done"}]}))
+    many.write(
+        "script.yaml",
+        json.dumps({"turns": [calls(call(FIND_TOOLS, query="list_parcel")), {"text": "done"}]}),
+    )
     assert many.forge("run", "worker.yaml", "go", "-m", "script:script.yaml").returncode == 0
     for tools in ("read-only", "recorded", "live"):
         options = [] if tools == "read-only" else ["--tools", tools]
@@ -145,7 +156,10 @@ def test_servers_are_deferred_first_and_what_is_built_in_never(many: Project) ->
     assert names == ("update_plan", "small__echo", *TOOLS, FIND_TOOLS)
     write_worker(many, "tool_share: 0", f"  mcp: {section}\n")
     seen = many.run(calls(call(FIND_TOOLS, query="large__tool_299")), "done", timeout=60)
-    assert offered(seen) == [("update_plan", FIND_TOOLS), ("update_plan", FIND_TOOLS, "large__tool_299")]
+    assert offered(seen) == [
+        ("update_plan", FIND_TOOLS),
+        ("update_plan", FIND_TOOLS, "large__tool_299"),
+    ]
     prompt = seen.of(TurnStart)[0].system or ""
     assert [line for line in prompt.splitlines() if "small__" in line or " more of " in line] == [
         "- small__echo",
@@ -187,7 +201,9 @@ def test_what_was_offered_stays_when_too_many_others_come() -> None:
 
     async def go() -> None:
         with anyio.fail_after(60):
-            async with WorkerRuntime(worker=worker, model=model, on_event=seen.events.append) as runtime:
+            async with WorkerRuntime(
+                worker=worker, model=model, on_event=seen.events.append
+            ) as runtime:
                 await runtime.run("go")
 
     anyio.run(go)
@@ -206,7 +222,9 @@ def test_the_name_is_taken(project: Project) -> None:
     custom = "custom: {module: ./tools.py, tools: [find_tools], approval: {default: preApproved}}"
     for share, exit_code in (("1", 0), ("0", 3)):
         project.write("worker.yaml", f"name: w\ntool_share: {share}\ntoolsets:\n  {custom}\n")
-        project.write("script.yaml", json.dumps({"turns": [calls(call(FIND_TOOLS)), {"text": "done"}]}))
+        project.write(
+            "script.yaml", json.dumps({"turns": [calls(call(FIND_TOOLS)), {"text": "done"}]})
+        )
         done = project.forge("run", "worker.yaml", "go", "-m", "script:script.yaml")
         assert done.returncode == exit_code
     assert "'find_tools' of custom has the name of forge's own tool" in done.stderr
@@ -217,6 +235,9 @@ def test_the_command_line_shows_what_is_deferred(many: Project) -> None:
     listed = many.forge("tools", "list", "worker.yaml", "--tokens")
     assert f"deferred: {len(TOOLS)}, named only until find_tools loads them" in listed.stdout
     rows = json.loads(many.forge("tools", "list", "worker.yaml", "--tokens", "--json").stdout)
-    assert {row["name"]: row.get("deferred") for row in rows} == {"update_plan": None, **dict.fromkeys(TOOLS, True)}
+    assert {row["name"]: row.get("deferred") for row in rows} == {
+        "update_plan": None,
+        **dict.fromkeys(TOOLS, True),
+    }
     prompt = many.forge("worker", "show", "worker.yaml", "--prompt").stdout
     assert "- list_meeting: List every meeting." in prompt

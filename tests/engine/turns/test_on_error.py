@@ -70,16 +70,26 @@ def careful(project: Project) -> Project:
     ("made", "status", "why"),
     [
         (call("boom"), "error", "boom failed (error), and on_error is 'stop': it broke"),
-        (call("slow"), "timeout", "slow failed (timeout), and on_error is 'stop': slow was stopped after 0.05 seconds"),
+        (
+            call("slow"),
+            "timeout",
+            "slow failed (timeout), and on_error is 'stop': slow was stopped after 0.05 seconds",
+        ),
         (call("note", words=1), "invalid", "note failed (invalid), and on_error is 'stop': "),
         (call("nobody"), "not_found", "nobody failed (not_found), and on_error is 'stop': "),
     ],
 )
-def test_the_first_failure_ends_the_work(careful: Project, made: dict[str, Any], status: str, why: str) -> None:
+def test_the_first_failure_ends_the_work(
+    careful: Project, made: dict[str, Any], status: str, why: str
+) -> None:
     seen = careful.run(calls(call("note", text="a"), made, call("note", text="b")), "never said")
     assert seen.statuses == ["success", status, "interrupted"]
     assert seen.outcomes[2].error == SKIPPED_AFTER_FAILURE
-    assert (seen.result.status, seen.result.exit_code, seen.result.turns) == ("failed", ExitCode.FAILED, 1)
+    assert (seen.result.status, seen.result.exit_code, seen.result.turns) == (
+        "failed",
+        ExitCode.FAILED,
+        1,
+    )
     assert seen.result.error is not None
     assert seen.result.error.startswith(why)
     assert careful.read("notes") == "a"
@@ -100,11 +110,20 @@ def test_what_is_denied_or_blocked_does_not_count(careful: Project) -> None:
 
 
 def test_a_child_worker_that_fails_is_a_failed_call_of_its_parent(careful: Project) -> None:
-    careful.write("child-script.yaml", "turns: [{calls: [{tool: boom, input: {}}]}, {text: done}]\n")
-    careful.write("child.yaml", f"on_error: stop\n{CHILD.replace('child.yaml', 'child-script.yaml')}")
-    seen = careful.run(calls(call("child", input="go")), "done", approval_mode=ApprovalMode.APPROVE_ALL)
+    careful.write(
+        "child-script.yaml", "turns: [{calls: [{tool: boom, input: {}}]}, {text: done}]\n"
+    )
+    careful.write(
+        "child.yaml", f"on_error: stop\n{CHILD.replace('child.yaml', 'child-script.yaml')}"
+    )
+    seen = careful.run(
+        calls(call("child", input="go")), "done", approval_mode=ApprovalMode.APPROVE_ALL
+    )
     assert seen.statuses == ["error", "error"]
-    assert (seen.result.status, "child failed (error)" in (seen.result.error or "")) == ("failed", True)
+    assert (seen.result.status, "child failed (error)" in (seen.result.error or "")) == (
+        "failed",
+        True,
+    )
 
 
 def test_another_value_is_refused(careful: Project) -> None:
@@ -151,7 +170,11 @@ async def test_calls_that_run_beside_it_are_stopped(gate: OpenGate) -> None:
     with anyio.fail_after(60):
         await turn.take(made)
     assert [outcome.call.id for outcome in turn.outcomes] == [each.id for each in made]
-    assert [outcome.status for outcome in turn.outcomes] == ["success", "error", *["interrupted"] * 18]
+    assert [outcome.status for outcome in turn.outcomes] == [
+        "success",
+        "error",
+        *["interrupted"] * 18,
+    ]
     assert turn.failed is turn.outcomes[1]
 
 
@@ -161,7 +184,11 @@ async def test_calls_beyond_the_most_are_no_failure(gate: OpenGate) -> None:
         return "fine"
 
     tool = Tool(
-        name="read", description="Read.", input_schema=NUMBERED, execute=read, needs_approval=Approval.PRE_APPROVED
+        name="read",
+        description="Read.",
+        input_schema=NUMBERED,
+        execute=read,
+        needs_approval=Approval.PRE_APPROVED,
     )
     turn = Turn(gate(tool).guard, stop_on_refusal=False, stop_on_failure=True)
     await turn.take([ToolCall(f"c{n}", "read", {"n": n}) for n in range(MOST_CALLS + 1)])

@@ -18,7 +18,10 @@ HERE = Mark("worker.yaml", 3, 16)
 NOWHERE = Path("/nonexistent")
 REPORT: dict[str, Any] = {
     "type": "object",
-    "properties": {"title": {"type": "string"}, "pages": {"type": "array", "items": {"$ref": "#/$defs/page"}}},
+    "properties": {
+        "title": {"type": "string"},
+        "pages": {"type": "array", "items": {"$ref": "#/$defs/page"}},
+    },
     "required": ["title"],
     "additionalProperties": False,
     "$defs": {"page": {"type": "integer", "minimum": 1}},
@@ -47,7 +50,11 @@ def misfit(answer: str, given: Any = REPORT) -> str:
 
 def test_a_path_is_relative_to_the_folder(tmp_path: Path) -> None:
     (tmp_path / "report.schema.json").write_text("\ufeff" + json.dumps(REPORT))
-    for name in ["report.schema.json", "./report.schema.json", str(tmp_path / "report.schema.json")]:
+    for name in [
+        "report.schema.json",
+        "./report.schema.json",
+        str(tmp_path / "report.schema.json"),
+    ]:
         assert OutputSchema.load(name, where=HERE, folder=tmp_path).json_schema == REPORT
 
 
@@ -61,7 +68,10 @@ def test_an_inline_schema_is_copied() -> None:
 def test_a_file_that_cannot_be_read_is_an_error_at_the_place_that_names_it(tmp_path: Path) -> None:
     for name, why in (("missing", "there is no such file"), (".", "it is not a file")):
         error = refused(name, tmp_path)
-        assert (error.where, error.message) == (HERE, f"output schema {tmp_path / name} cannot be read: {why}")
+        assert (error.where, error.message) == (
+            HERE,
+            f"output schema {tmp_path / name} cannot be read: {why}",
+        )
         assert error.hint
 
 
@@ -74,12 +84,18 @@ def test_a_file_that_cannot_be_read_is_an_error_at_the_place_that_names_it(tmp_p
         ('{"minimum": NaN}', "1:1", "output schema: it is not plain JSON"),
         ("[" * 100_000, "1:1", "not JSON: it is nested too deeply"),
         ("[1]", "1:1", "must be a JSON object"),
-        ('{\n  "properties": {\n    "a": {"type": "strin"}\n  }\n}', "3:19", "$.properties.a.type is not valid JSON"),
+        (
+            '{\n  "properties": {\n    "a": {"type": "strin"}\n  }\n}',
+            "3:19",
+            "$.properties.a.type is not valid JSON",
+        ),
         ('{"type": 6,\n"type": 5}', "1:1", "$.type is not valid JSON Schema: 5 is not valid"),
         ('{"pattern": "("}', "1:13", "$.pattern is not valid JSON Schema"),
     ],
 )
-def test_a_wrong_file_is_an_error_at_the_place_in_it(tmp_path: Path, text: str, place: str, words: str) -> None:
+def test_a_wrong_file_is_an_error_at_the_place_in_it(
+    tmp_path: Path, text: str, place: str, words: str
+) -> None:
     file = tmp_path / "s.json"
     file.write_text(text, errors="surrogateescape")
     error = refused("s.json", tmp_path)
@@ -190,11 +206,21 @@ def test_the_instructions_hold_the_schema_and_are_always_the_same() -> None:
 # --- whatever a model says
 
 texts = st.text(st.characters(codec="utf-8"), max_size=20)
-scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | texts
-values = st.recursive(scalars, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4))
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | texts
+)
+values = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4)
+)
 
 
-@given(values, st.sampled_from(["{}", " {}\n", "```json\n{}\n```", "\n```\n{}\n```  "]), st.booleans())
+@given(
+    values, st.sampled_from(["{}", " {}\n", "```json\n{}\n```", "\n```\n{}\n```  "]), st.booleans()
+)
 def test_every_json_value_comes_back_as_it_was(value: Any, around: str, ascii: bool) -> None:
     answer = around.replace("{}", json.dumps(value, ensure_ascii=ascii))
     assert schema({}).read(answer) == value

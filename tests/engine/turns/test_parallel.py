@@ -85,11 +85,20 @@ def test_two_hundred_calls_in_one_turn(worker: Project) -> None:
     assert [line.seq for line in lines(seen)] == list(range(1, len(lines(seen)) + 1))
 
 
-def test_the_model_reads_results_in_the_order_of_its_calls_also_from_the_log(worker: Project) -> None:
+def test_the_model_reads_results_in_the_order_of_its_calls_also_from_the_log(
+    worker: Project,
+) -> None:
     model = told(*numbered("look", 1, 13, 5), *numbered("write", 0), *numbered("look", 2, 19))
     seen = worker.run(model=model)
     read = read_by(model).results
-    assert [result.call_id for result in read] == ["look1", "look13", "look5", "write0", "look2", "look19"]
+    assert [result.call_id for result in read] == [
+        "look1",
+        "look13",
+        "look5",
+        "write0",
+        "look2",
+        "look19",
+    ]
     assert [result.is_error for result in read] == [False, True, False, False, False, False]
     assert read[3].text == "wrote after 3"
     assert [line.data["toolCallId"] for line in lines(seen) if line.type == "toolResult"][:3] != [
@@ -121,7 +130,10 @@ def test_an_interrupt_beside_others_leaves_a_history_that_goes_on(worker: Projec
     signal.reset()
     again = Listener([TextDelta("Done."), TurnEnd("end")])
     resumed = Resumed(past, lines(seen)[-1])
-    assert worker.run(model=again, task="", resume=resumed, interrupt_signal=signal).result.response == "Done."
+    assert (
+        worker.run(model=again, task="", resume=resumed, interrupt_signal=signal).result.response
+        == "Done."
+    )
     assert again.requests[0].messages[-1].results == results
 
 
@@ -133,9 +145,13 @@ def test_a_log_cut_between_calls_side_by_side_gives_each_its_one_result(worker: 
     last = max(number for number, line in enumerate(recorded) if line.type == "toolResult")
     for end in range(first, last + 1):
         past = read_past(recorded[:end])
-        assert [result.call_id for result in past.messages[-1].results] == [each.id for each in made]
+        assert [result.call_id for result in past.messages[-1].results] == [
+            each.id for each in made
+        ]
         known = {line.data["toolCallId"] for line in recorded[:end] if line.type == "toolResult"}
         results = past.messages[-1].results
-        lost = [result.call_id for result in results if result.text.startswith('{"type": "interrupted"')]
+        lost = [
+            result.call_id for result in results if result.text.startswith('{"type": "interrupted"')
+        ]
         assert lost == [each.id for each in made if each.id not in known]
         assert [each.id for each in past.cut_off] == lost

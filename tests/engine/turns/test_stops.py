@@ -24,20 +24,34 @@ def count(n: int) -> int:
 def test_an_answer_cut_at_its_length_goes_on_and_is_one_answer(project: Project) -> None:
     project.write("worker.yaml", WORKER)
     project.write("tools.py", TOOLS)
-    model = Listener([TextDelta("once upon "), TurnEnd("max_tokens")], [TextDelta("a time"), TurnEnd()])
+    model = Listener(
+        [TextDelta("once upon "), TurnEnd("max_tokens")], [TextDelta("a time"), TurnEnd()]
+    )
     seen = project.run(model=model)
-    assert (seen.result.status, seen.result.response, seen.result.turns) == ("completed", "once upon a time", 2)
+    assert (seen.result.status, seen.result.response, seen.result.turns) == (
+        "completed",
+        "once upon a time",
+        2,
+    )
     assert [message.role for message in model.requests[1].messages] == ["user", "assistant", "user"]
     assert "cut off" in model.requests[1].messages[-1].text
 
 
-@pytest.mark.parametrize("said", [[], [TextDelta("and ")]], ids=["within its first call", "in its text"])
-def test_a_model_that_is_always_cut_off_is_not_asked_for_ever(project: Project, said: list[Delta]) -> None:
+@pytest.mark.parametrize(
+    "said", [[], [TextDelta("and ")]], ids=["within its first call", "in its text"]
+)
+def test_a_model_that_is_always_cut_off_is_not_asked_for_ever(
+    project: Project, said: list[Delta]
+) -> None:
     project.write("worker.yaml", WORKER)
     project.write("tools.py", TOOLS)
     model = Listener(*[[*said, TurnEnd("max_tokens")] for _ in range(9)])
     seen = project.run(model=model)
-    assert (seen.result.status, seen.result.exit_code, seen.result.turns) == ("failed", ExitCode.PROVIDER, 5)
+    assert (seen.result.status, seen.result.exit_code, seen.result.turns) == (
+        "failed",
+        ExitCode.PROVIDER,
+        5,
+    )
     assert "cut off at its length limit 5 times in a row" in seen.result.error
 
 

@@ -13,7 +13,14 @@ from msgspec.structs import replace
 
 from forge_cli import InterruptSignal
 from forge_cli.core.errors import ExitCode, ModelError
-from forge_cli.core.events import ContextUsage, MessageEvent, StatusEvent, Streaming, TurnEndEvent, TurnStart
+from forge_cli.core.events import (
+    ContextUsage,
+    MessageEvent,
+    StatusEvent,
+    Streaming,
+    TurnEndEvent,
+    TurnStart,
+)
 from forge_cli.core.messages import Delta
 from forge_cli.core.phrases import ELIDED_RESULT, RESUME_INTERRUPTED, SUMMARY_INTRODUCTION
 from forge_cli.engine.turns.output import OutputSchema
@@ -53,7 +60,11 @@ class Reader:
     name = "reader:test"
 
     def __init__(
-        self, *turns: Turn, window: int | None = 10_000, holds: int | None = 10_000, counts: bool = True
+        self,
+        *turns: Turn,
+        window: int | None = 10_000,
+        holds: int | None = 10_000,
+        counts: bool = True,
     ) -> None:
         self.context_window = window
         self.turns = list(turns)
@@ -85,7 +96,9 @@ class Reader:
             yield each
         output = sum(map(len, [said, *(json.dumps(each.args) for each in made)])) // 3
         stop = "tool_use" if made else "max_tokens" if isinstance(turn, Cut) else "end"
-        yield TurnEnd(stop, Usage(told // 4, output, told // 4, told // 2) if self.counts else Usage())
+        yield TurnEnd(
+            stop, Usage(told // 4, output, told // 4, told // 2) if self.counts else Usage()
+        )
 
     def _summary(self) -> str:
         said = self.summaries.pop(0) if self.summaries else f"SUMMARY {len(self.summarised)}"
@@ -134,7 +147,10 @@ def plans(call_id: str, steps: list[dict[str, str]] = STEPS) -> list[ToolCall]:
 
 def notes(count: int, first: int = 1) -> list[Turn]:
     """Turns whose calls are long and whose results are short: there is nothing to elide."""
-    return [[ToolCall(f"n{n}", "note", {"text": f"({n})" + "y" * 3000})] for n in range(first, first + count)]
+    return [
+        [ToolCall(f"n{n}", "note", {"text": f"({n})" + "y" * 3000})]
+        for n in range(first, first + count)
+    ]
 
 
 @pytest.fixture
@@ -154,7 +170,12 @@ def resumed(seen: Seen) -> Resumed:
 
 
 def elided(messages: Sequence[Message]) -> list[str]:
-    return [result.call_id for message in messages for result in message.results if result.text == ELIDED_RESULT]
+    return [
+        result.call_id
+        for message in messages
+        for result in message.results
+        if result.text == ELIDED_RESULT
+    ]
 
 
 # --- usage
@@ -234,7 +255,15 @@ def test_it_happens_rarely_and_the_prefix_is_stable_in_between(worker: Project) 
     )
     made = [event for event in seen.of(ContextUsage) if event.elided or event.summarised]
     assert 1 <= changes == len(made) <= 8
-    assert len({(request.system, json.dumps([tool.wire() for tool in request.tools])) for request in model.asked}) == 1
+    assert (
+        len(
+            {
+                (request.system, json.dumps([tool.wire() for tool in request.tools]))
+                for request in model.asked
+            }
+        )
+        == 1
+    )
     assert all(event.used <= 10_000 for event in seen.of(ContextUsage))
 
 
@@ -257,7 +286,9 @@ def test_a_model_that_does_not_count_gets_room_by_guessing(worker: Project) -> N
     assert elided(model.asked[-1].messages)
 
 
-def test_without_a_summary_large_results_go_sooner_but_not_those_of_the_last_turn(worker: Project) -> None:
+def test_without_a_summary_large_results_go_sooner_but_not_those_of_the_last_turn(
+    worker: Project,
+) -> None:
     model = Reader(*reads(3, size=9000), "Done.")
     model.summaries = [ModelError("it is down")]
     seen = worker.run(model=model)
@@ -265,7 +296,9 @@ def test_without_a_summary_large_results_go_sooner_but_not_those_of_the_last_tur
     assert elided(model.asked[-1].messages) == ["c1", "c2"]
 
 
-def test_results_that_nobody_has_read_are_taken_out_only_if_nothing_else_helps(worker: Project) -> None:
+def test_results_that_nobody_has_read_are_taken_out_only_if_nothing_else_helps(
+    worker: Project,
+) -> None:
     turn = [ToolCall(f"c{n}", "read", {"n": n, "size": 9000}) for n in range(1, 6)]
     model = Reader(turn, "Done.")
     seen = worker.run(model=model)
@@ -295,7 +328,11 @@ def test_a_summary_stands_for_the_older_messages(worker: Project) -> None:
     assert f"Your last call of update_plan, word for word\n\n{plan}\nPlan updated" in first.text
     (recorded,) = [event for event in seen.of(MessageEvent) if event.summary_of is not None]
     message = recorded.message
-    assert (message.role, message.text, recorded.summary_of) == ("user", first.text, made.summarised)
+    assert (message.role, message.text, recorded.summary_of) == (
+        "user",
+        first.text,
+        made.summarised,
+    )
     assert message.summary is not None
     assert message.summary.text == "SUMMARY 1"
     told = [event.message for event in seen.of(StatusEvent)]
@@ -308,7 +345,11 @@ def test_a_summary_stands_for_the_older_messages(worker: Project) -> None:
 def recorded_after(seen: Seen, made: ContextUsage) -> list[Message]:
     """What stayed whole when the summary was made."""
     lines = recorded(seen)
-    index = next(number for number, line in enumerate(lines) if line.data.get("summarised") == made.summarised)
+    index = next(
+        number
+        for number, line in enumerate(lines)
+        if line.data.get("summarised") == made.summarised
+    )
     return list(read_past(lines[: index + 1]).messages[1:])
 
 
@@ -320,9 +361,17 @@ def test_the_summary_is_a_turn_like_any_other_but_nobody_hears_it(worker: Projec
     (start,) = [event for event in seen.of(TurnStart) if event.tools == ()]
     around = [event.type for event in seen.events if not isinstance(event, Streaming)]
     place = around.index(
-        "contextUsage", [event for event in seen.events if not isinstance(event, Streaming)].index(start)
+        "contextUsage",
+        [event for event in seen.events if not isinstance(event, Streaming)].index(start),
     )
-    assert around[place - 4 : place + 2] == ["status", "turnStart", "message", "turnEnd", "contextUsage", "turnStart"]
+    assert around[place - 4 : place + 2] == [
+        "status",
+        "turnStart",
+        "message",
+        "turnEnd",
+        "contextUsage",
+        "turnStart",
+    ]
     assert seen.result.usage == sum((event.usage for event in seen.of(TurnEndEvent)), Usage())
     assert len(seen.of(TurnEndEvent)) == len(model.requests)
     assert "".join(event.delta for event in seen.of(Streaming)) == "Done."
@@ -349,7 +398,11 @@ def test_the_next_summary_keeps_the_task_and_the_plan_too(worker: Project) -> No
     for request in model.asked:
         told = "".join(texts(request))
         assert TASK in told
-        assert json.dumps({"plan": STEPS}) in told or json.dumps({"plan": later}) in told or len(request.messages) < 3
+        assert (
+            json.dumps({"plan": STEPS}) in told
+            or json.dumps({"plan": later}) in told
+            or len(request.messages) < 3
+        )
     last = model.asked[-1].messages[0].text
     assert json.dumps({"plan": later}) in last
     assert json.dumps({"plan": STEPS}) not in last
@@ -365,7 +418,9 @@ def test_the_files_of_the_task_stay(worker: Project) -> None:
     image = Attachment("a.png", "image/png", b"png")
     messages = [Message("user", "Look", attachments=(image,)), *spoken(20)]
     model = Reader("Done.")
-    seen = worker.run(model=model, resume=Resumed(replace(read_past([]), messages=tuple(messages))), task="And?")
+    seen = worker.run(
+        model=model, resume=Resumed(replace(read_past([]), messages=tuple(messages))), task="And?"
+    )
     assert seen.result.status == "completed"
     first = model.asked[-1].messages[0]
     assert first.summary
@@ -375,13 +430,19 @@ def test_the_files_of_the_task_stay(worker: Project) -> None:
 
 def spoken(count: int) -> list[Message]:
     """A conversation without calls."""
-    pairs = [(Message("assistant", f"({n})" + "z" * 2000), Message("user", f"more {n}")) for n in range(count)]
+    pairs = [
+        (Message("assistant", f"({n})" + "z" * 2000), Message("user", f"more {n}"))
+        for n in range(count)
+    ]
     return [message for pair in pairs for message in pair][:-1]
 
 
 @pytest.mark.parametrize(
     ("turns", "schema"),
-    [([Cut("The first"), *notes(8), "Done."], None), (["no JSON", *notes(8), "{}"], OutputSchema({"type": "object"}))],
+    [
+        ([Cut("The first"), *notes(8), "Done."], None),
+        (["no JSON", *notes(8), "{}"], OutputSchema({"type": "object"})),
+    ],
     ids=["a cut-off answer", "an answer that does not fit"],
 )
 def test_what_forge_says_is_not_kept_as_the_user_s_words(
@@ -394,7 +455,9 @@ def test_what_forge_says_is_not_kept_as_the_user_s_words(
     assert kept_words(model) == (TASK,)
 
 
-def test_what_forge_says_after_an_interrupt_is_not_kept_as_the_user_s_words(worker: Project) -> None:
+def test_what_forge_says_after_an_interrupt_is_not_kept_as_the_user_s_words(
+    worker: Project,
+) -> None:
     signal = InterruptSignal()
 
     class Interrupted(Reader):
@@ -420,7 +483,9 @@ def kept_words(model: Reader) -> tuple[str, ...]:
 # --- a summary that fails
 
 
-@pytest.mark.parametrize("failure", ["", "  \n", ModelError("it is down"), ModelError("too long", too_long=True)])
+@pytest.mark.parametrize(
+    "failure", ["", "  \n", ModelError("it is down"), ModelError("too long", too_long=True)]
+)
 def test_a_summary_that_fails_loses_nothing(worker: Project, failure: str | Exception) -> None:
     model = Reader(*notes(8), "Done.", holds=None)
     model.summaries = [failure]
@@ -438,7 +503,9 @@ def test_a_summary_that_fails_loses_nothing(worker: Project, failure: str | Exce
 
 
 def test_when_a_summary_fails_old_results_go_all_the_same(worker: Project) -> None:
-    mixed = [[*turn, ToolCall(f"r{n}", "read", {"n": n, "size": 600})] for n, turn in enumerate(notes(8))]  # type: ignore[misc]
+    mixed = [
+        [*turn, ToolCall(f"r{n}", "read", {"n": n, "size": 600})] for n, turn in enumerate(notes(8))
+    ]  # type: ignore[misc]
     model = Reader(*mixed, "Done.", holds=None)
     model.summaries = [ModelError("it is down")]
     seen = worker.run(model=model, task=TASK)
@@ -479,7 +546,9 @@ def test_a_request_that_is_too_long_is_made_shorter_and_sent_again(
     model = Reader(*turns, "Done.", window=window, holds=10_000)
     seen = worker.run(model=model, task=TASK)
     assert (seen.result.status, seen.result.response) == ("completed", "Done.")
-    assert "the prompt is too long" in [event.message for event in seen.of(StatusEvent) if event.level == "warning"]
+    assert "the prompt is too long" in [
+        event.message for event in seen.of(StatusEvent) if event.level == "warning"
+    ]
     assert [event for event in seen.of(ContextUsage) if event.elided or event.summarised]
     assert list(read_past(recorded(seen)).messages[:-1]) == model.asked[-1].messages
 
@@ -497,8 +566,12 @@ def test_what_cannot_be_made_shorter_fails_with_what_the_provider_said(worker: P
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("counts", [True, False])
-@pytest.mark.parametrize("turns", [reads(30), notes(20), [*reads(6), *notes(8), *reads(12, first=7)]])
-def test_a_session_that_goes_on_sends_what_it_would_have_sent(worker: Project, turns: list[Turn], counts: bool) -> None:
+@pytest.mark.parametrize(
+    "turns", [reads(30), notes(20), [*reads(6), *notes(8), *reads(12, first=7)]]
+)
+def test_a_session_that_goes_on_sends_what_it_would_have_sent(
+    worker: Project, turns: list[Turn], counts: bool
+) -> None:
     limits = Limits(max_turns=200)
     model = Reader(*turns, "Done.", counts=counts)
     whole = worker.run(model=model, task=TASK, limits=limits)
@@ -506,13 +579,21 @@ def test_a_session_that_goes_on_sends_what_it_would_have_sent(worker: Project, t
     lines = recorded(whole)
     starts = [index for index, line in enumerate(lines) if line.type == "turnStart"]
     for place in starts[1 :: len(starts) // 5]:
-        answered = sum(line.type == "turnEnd" and line.data["stop"] == "tool_use" for line in lines[:place])
+        answered = sum(
+            line.type == "turnEnd" and line.data["stop"] == "tool_use" for line in lines[:place]
+        )
         again = Reader(*turns[answered:], "Done.", counts=counts)
-        summaries = sum("summaryOf" in line.data["message"] for line in lines[:place] if line.type == "message")
+        summaries = sum(
+            "summaryOf" in line.data["message"] for line in lines[:place] if line.type == "message"
+        )
         again.summaries = [f"SUMMARY {summaries + number}" for number in range(1, 9)]
         before = lines[:place]
-        seen = worker.run(model=again, task="", resume=Resumed(read_past(before), before[-1]), limits=limits)
-        digests = [line.data["requestDigest"] for line in recorded(seen) if line.type == "turnStart"]
+        seen = worker.run(
+            model=again, task="", resume=Resumed(read_past(before), before[-1]), limits=limits
+        )
+        digests = [
+            line.data["requestDigest"] for line in recorded(seen) if line.type == "turnStart"
+        ]
         assert digests == [lines[index].data["requestDigest"] for index in starts if index >= place]
 
 
@@ -534,7 +615,9 @@ def test_a_session_in_which_room_was_made_can_be_repeated_whatever_the_config_sa
     worker.write("script.yaml", json.dumps({"turns": spoken}))
     worker.home.mkdir()
     (worker.home / "config.yaml").write_text("models: {'script:script.yaml': {context: 10000}}")
-    done = worker.forge("run", "worker.yaml", TASK, "-m", "script:script.yaml", "--record", "record.jsonl")
+    done = worker.forge(
+        "run", "worker.yaml", TASK, "-m", "script:script.yaml", "--record", "record.jsonl"
+    )
     assert done.stdout == ("Done.\n" if after == 8 else "SUMMARY\n")
     assert ("there is no summary" in done.stderr) == (after == 9)
     (worker.home / "config.yaml").unlink()
@@ -549,6 +632,10 @@ def test_the_past_is_valid_wherever_it_is_cut(worker: Project) -> None:
     assert any("summarised" in line.data for line in lines)
     for end in range(3, len(lines)):
         past = read_past(lines[:end])
-        check([*past.messages, Message("user", "and?")] if past.messages[-1].role == "assistant" else past.messages)
+        check(
+            [*past.messages, Message("user", "and?")]
+            if past.messages[-1].role == "assistant"
+            else past.messages
+        )
         assert TASK in past.messages[0].text
         assert past.counted is None or past.counted[1] <= len(past.messages)

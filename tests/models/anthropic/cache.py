@@ -37,7 +37,9 @@ class PromptCache:
         marks = [index for index, place in enumerate(places) if place.marked]
         assert len(marks) <= MARKS
         read = max((self._find(places, mark) for mark in marks), default=0)
-        written = max([place.tokens for mark in marks if (place := places[mark]).tokens >= MINIMUM], default=0)
+        written = max(
+            [place.tokens for mark in marks if (place := places[mark]).tokens >= MINIMUM], default=0
+        )
         self.kept |= {places[mark].prefix for mark in marks if places[mark].tokens >= MINIMUM}
         usage = {
             "cache_read_input_tokens": read,
@@ -69,7 +71,9 @@ def _places(request: Any) -> Iterator[Place]:
         content = json.dumps([where, bare]).encode()
         digest.update(content)
         size += len(content)
-        marked = "cache_control" in block or ("cache_control" in request and index == len(blocks) - 1)
+        marked = "cache_control" in block or (
+            "cache_control" in request and index == len(blocks) - 1
+        )
         yield Place(digest.hexdigest(), size // PER_TOKEN, marked)
 
 

@@ -52,7 +52,10 @@ class Rules:
         return request
 
     def _shape(self, request: Any) -> None:
-        from anthropic.types import MessageParam, ToolParam  # takes seconds, in every process that collects tests
+        from anthropic.types import (
+            MessageParam,
+            ToolParam,
+        )  # takes seconds, in every process that collects tests
         from anthropic.types.message_create_params import MessageCreateParamsStreaming
 
         known = _hints(MessageCreateParamsStreaming)
@@ -97,11 +100,15 @@ class Rules:
 
     def _thoughts(self, blocks: Sequence[Block], index: int) -> None:
         if blocks[-1]["type"] in THINKING:
-            raise Refused(f"messages.{index}: The final block in an assistant message cannot be `thinking`.")
+            raise Refused(
+                f"messages.{index}: The final block in an assistant message cannot be `thinking`."
+            )
         sent = [block for block in blocks if block["type"] in THINKING]
         for block in blocks:
             if block["type"] == "tool_use" and self.thinking.get(block["id"], sent) != sent:
-                raise Refused(f"messages.{index}: `thinking` or `redacted_thinking` blocks cannot be modified.")
+                raise Refused(
+                    f"messages.{index}: `thinking` or `redacted_thinking` blocks cannot be modified."
+                )
 
 
 def parse(raw: bytes) -> Any:
@@ -146,7 +153,9 @@ def _exhaust(value: Any) -> None:
 
 def _blocks(message: Block, where: str) -> list[Block]:
     content = message["content"]
-    blocks: list[Block] = [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
+    blocks: list[Block] = (
+        [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
+    )
     if not blocks:
         raise Refused(f"{where}: all messages must have non-empty content")
     for block in blocks:
@@ -185,7 +194,9 @@ def _results(blocks: Sequence[Block], open_calls: Sequence[str], role: str, inde
     if len(ids) != len(set(ids)):
         raise Refused(f"messages.{index}: each tool_use must have a single result")
     if head != ids:
-        raise Refused(f"messages.{index}: messages following `tool_use` blocks must begin with `tool_result` blocks")
+        raise Refused(
+            f"messages.{index}: messages following `tool_use` blocks must begin with `tool_result` blocks"
+        )
     for block in blocks:
         if block.get("is_error") and not block.get("content"):
             raise Refused(f"messages.{index}: content cannot be empty if `is_error` is true")

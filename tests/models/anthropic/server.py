@@ -17,7 +17,12 @@ from urllib.parse import urlsplit
 from .rules import Block, Refused, Rules
 
 Event = dict[str, Any]
-USAGE = {"input_tokens": 11, "cache_creation_input_tokens": 5, "cache_read_input_tokens": 7, "output_tokens": 1}
+USAGE = {
+    "input_tokens": 11,
+    "cache_creation_input_tokens": 5,
+    "cache_read_input_tokens": 7,
+    "output_tokens": 1,
+}
 
 
 def text(content: str) -> Block:
@@ -43,13 +48,25 @@ class Answer:
     usage: Mapping[str, Any] = field(default_factory=lambda: {"output_tokens": 42})
 
     def events(self) -> Iterator[Event]:
-        message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": [], "usage": USAGE}
-        yield {"type": "message_start", "message": {**message, "stop_reason": None, "stop_sequence": None}}
+        message = {
+            "id": "msg_1",
+            "type": "message",
+            "role": "assistant",
+            "model": "m",
+            "content": [],
+            "usage": USAGE,
+        }
+        yield {
+            "type": "message_start",
+            "message": {**message, "stop_reason": None, "stop_sequence": None},
+        }
         yield {"type": "ping"}
         for index, block in enumerate(self.blocks):
             start, deltas = self._pieces(block)
             yield {"type": "content_block_start", "index": index, "content_block": start}
-            yield from ({"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas)
+            yield from (
+                {"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas
+            )
             yield {"type": "content_block_stop", "index": index}
         calls = any(block["type"] == "tool_use" for block in self.blocks)
         stop = self.stop or ("tool_use" if calls else "end_turn")
@@ -60,20 +77,31 @@ class Answer:
     def _pieces(self, block: Block) -> tuple[Block, list[Block]]:
         match block["type"]:
             case "text":
-                return {**block, "text": ""}, [{"type": "text_delta", "text": piece} for piece in _cut(block["text"])]
+                return {**block, "text": ""}, [
+                    {"type": "text_delta", "text": piece} for piece in _cut(block["text"])
+                ]
             case "thinking":
-                pieces = [{"type": "thinking_delta", "thinking": piece} for piece in _cut(block["thinking"])]
+                pieces = [
+                    {"type": "thinking_delta", "thinking": piece}
+                    for piece in _cut(block["thinking"])
+                ]
                 signature = {"type": "signature_delta", "signature": block["signature"]}
                 return {**block, "thinking": "", "signature": ""}, [*pieces, signature]
             case "tool_use":
                 written = json.dumps(block["input"]) if self.raw is None else self.raw
-                pieces = [{"type": "input_json_delta", "partial_json": piece} for piece in ["", *_cut(written)]]
+                pieces = [
+                    {"type": "input_json_delta", "partial_json": piece}
+                    for piece in ["", *_cut(written)]
+                ]
                 return {**block, "input": {}}, pieces
             case _:
                 return block, []
 
     def encoded(self) -> list[bytes]:
-        return [f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode() for event in self.events()]
+        return [
+            f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()
+            for event in self.events()
+        ]
 
 
 def _cut(content: str) -> list[str]:
@@ -81,7 +109,9 @@ def _cut(content: str) -> list[str]:
 
 
 def say(*blocks: Block | str, **options: Any) -> Answer:
-    return Answer(tuple(text(block) if isinstance(block, str) else block for block in blocks), **options)
+    return Answer(
+        tuple(text(block) if isinstance(block, str) else block for block in blocks), **options
+    )
 
 
 @dataclass(frozen=True)
@@ -149,9 +179,13 @@ class Api:
         self.connections = 0
         self.closing = threading.Event()
         self.stalled = threading.Event()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"api": self}))
+        self._server = ThreadingHTTPServer(
+            ("127.0.0.1", 0), type("Handler", (_Handler,), {"api": self})
+        )
         self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+        )
 
     @property
     def url(self) -> str:
@@ -237,9 +271,15 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(b"0\r\n\r\n")
 
     def _fail(self, failure: Fails) -> None:
-        body = json.dumps({"type": "error", "error": {"type": failure.kind, "message": failure.message}}).encode()
+        body = json.dumps(
+            {"type": "error", "error": {"type": failure.kind, "message": failure.message}}
+        ).encode()
         self.send_response(failure.status)
-        for name, value in {"content-type": "application/json", "request-id": "req_42", **failure.headers}.items():
+        for name, value in {
+            "content-type": "application/json",
+            "request-id": "req_42",
+            **failure.headers,
+        }.items():
             self.send_header(name, value)
         self.send_header("content-length", str(len(body)))
         self.end_headers()

@@ -23,7 +23,9 @@ from forge_cli.models.anthropic import AnthropicModel
 from forge_cli.models.anthropic.sdk import sdk_transport
 from forge_cli.models.anthropic.transport import KEY, Credentials, HttpTransport
 
-ADD = ToolSpec("add", "Add two numbers.", {"type": "object", "properties": {"a": {"type": "integer"}}})
+ADD = ToolSpec(
+    "add", "Add two numbers.", {"type": "object", "properties": {"a": {"type": "integer"}}}
+)
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,9 @@ class Talk:
         return anyio.run(self._turns, count, said)
 
     def turn(self, *said: Message | str) -> Turn:
-        return self.turns(1, *(Message("user", part) if isinstance(part, str) else part for part in said))[0]
+        return self.turns(
+            1, *(Message("user", part) if isinstance(part, str) else part for part in said)
+        )[0]
 
     async def _turns(self, count: int, said: Sequence[Message]) -> list[Turn]:
         provider = self.provider()
@@ -111,7 +115,9 @@ class Talk:
                     taken.append(Turn([delta async for delta in provider.stream(request)]))
                     self.history.append(taken[-1].message)
                     if calls := taken[-1].calls:
-                        self.history.append(Message("tool", results=tuple(_result(call) for call in calls)))
+                        self.history.append(
+                            Message("tool", results=tuple(_result(call) for call in calls))
+                        )
         finally:
             await provider.aclose()
         return taken

@@ -60,7 +60,18 @@ toolsets:
 """
 MARK = b',"cache_control":{"type":"ephemeral"}'
 KINDS = (
-    *("text", "surrogate", "control", "number", "numbers", "nothing", "bytes", "files", "json", "custom"),
+    *(
+        "text",
+        "surrogate",
+        "control",
+        "number",
+        "numbers",
+        "nothing",
+        "bytes",
+        "files",
+        "json",
+        "custom",
+    ),
     *("own words", "error", "crash", "exit"),
 )
 
@@ -78,9 +89,18 @@ def everything() -> list[Answer]:
     gives = [tool_use(f"toolu_{n}", "give", what=kind) for n, kind in enumerate(KINDS)]
     return [
         say(thinking("Hm, «ünï»."), "Let me see.", *gives),
-        say(tool_use("toolu_a", "ask", a=1), tool_use("toolu_b", "nowhere", x=[1.0, 1e22, "\u2028"])),
-        say(thinking("More."), tool_use("toolu_c", "give", what="text", size=9000), tool_use("toolu_d", "give")),
-        say(tool_use("toolu_e", "read_file", path="notes/ä.txt"), tool_use("toolu_f", "list_files", path="/")),
+        say(
+            tool_use("toolu_a", "ask", a=1), tool_use("toolu_b", "nowhere", x=[1.0, 1e22, "\u2028"])
+        ),
+        say(
+            thinking("More."),
+            tool_use("toolu_c", "give", what="text", size=9000),
+            tool_use("toolu_d", "give"),
+        ),
+        say(
+            tool_use("toolu_e", "read_file", path="notes/ä.txt"),
+            tool_use("toolu_f", "list_files", path="/"),
+        ),
         say(tool_use("toolu_g", "update_plan", plan=[{"step": "é", "status": "pending"}])),
         say(tool_use("toolu_h", "give", what="files", size=300), raw="{no json"),
     ]
@@ -99,7 +119,9 @@ def going_on(seen: Seen) -> Resumed:
 
 
 @pytest.mark.long
-def test_a_session_that_goes_on_in_another_process_sends_the_same_bytes(api: Api, giver: Project) -> None:
+def test_a_session_that_goes_on_in_another_process_sends_the_same_bytes(
+    api: Api, giver: Project
+) -> None:
     api.will(
         *everything(),
         say(thinking("Well."), "Done."),
@@ -133,20 +155,31 @@ def test_a_session_that_broke_off_sends_the_same_bytes(api: Api, giver: Project)
 def counted(data: Any, *blocks: Any) -> Answer:
     """An answer that says how many tokens it was asked with."""
     return say(
-        *blocks, usage={"input_tokens": len(json.dumps(data, ensure_ascii=False).encode()) // 3, "output_tokens": 42}
+        *blocks,
+        usage={
+            "input_tokens": len(json.dumps(data, ensure_ascii=False).encode()) // 3,
+            "output_tokens": 42,
+        },
     )
 
 
 def narrow(project: Project, window: int) -> None:
     project.home.mkdir()
-    (project.home / "config.yaml").write_text(f"models: {{'anthropic:claude-haiku-5-5': {{context: {window}}}}}")
+    (project.home / "config.yaml").write_text(
+        f"models: {{'anthropic:claude-haiku-5-5': {{context: {window}}}}}"
+    )
 
 
 @pytest.mark.long
-def test_after_room_was_made_the_next_process_sends_the_same_bytes(api: Api, giver: Project) -> None:
+def test_after_room_was_made_the_next_process_sends_the_same_bytes(
+    api: Api, giver: Project
+) -> None:
     narrow(giver, 50_000)
     calls = iter(range(8))
-    read = lambda data: counted(data, tool_use(f"toolu_{next(calls)}", "give", what="text", size=3000))  # noqa: E731
+
+    def read(data: Any) -> Answer:
+        return counted(data, tool_use(f"toolu_{next(calls)}", "give", what="text", size=3000))
+
     api.will(*[read] * 8, lambda data: counted(data, "Done."), say("Again."))
     first = giver.run(task="Give.")
     changed = [not begins_with(one, other) for one, other in pairwise(api.received)]
@@ -168,7 +201,9 @@ def test_a_summary_is_asked_for_in_a_request_that_the_api_takes(api: Api, giver:
         number = next(calls, None)
         if number is None:
             return counted(data, "Done.")
-        return counted(data, thinking(f"{number}"), "x" * 3000, tool_use(f"t{number}", "give", what="nothing"))
+        return counted(
+            data, thinking(f"{number}"), "x" * 3000, tool_use(f"t{number}", "give", what="nothing")
+        )
 
     api.will(*[reply] * 20)
     seen = giver.run(task="Give, and mind the commas.")
@@ -185,35 +220,50 @@ def test_a_summary_is_asked_for_in_a_request_that_the_api_takes(api: Api, giver:
 
 def test_a_request_that_is_too_long_is_made_shorter(api: Api, giver: Project) -> None:
     reads = [say(tool_use(f"toolu_{n}", "give", what="text", size=3000)) for n in range(6)]
-    refusal = Fails(400, "invalid_request_error", "prompt is too long: 204800 tokens > 200000 maximum")
+    refusal = Fails(
+        400, "invalid_request_error", "prompt is too long: 204800 tokens > 200000 maximum"
+    )
     api.will(*reads, refusal, say("Done."))
     assert giver.run(task="Give.").result.response == "Done."
     assert ELIDED_RESULT.encode() in api.received[-1].raw
 
 
-def test_an_answer_that_fills_the_window_goes_on_once_there_is_room(api: Api, giver: Project) -> None:
+def test_an_answer_that_fills_the_window_goes_on_once_there_is_room(
+    api: Api, giver: Project
+) -> None:
     reads = [say(tool_use(f"toolu_{n}", "give", what="text", size=3000)) for n in range(6)]
     full = {"input_tokens": 999_000, "output_tokens": 1_000}
-    api.will(*reads, say("Half an", stop="model_context_window_exceeded", usage=full), say(" answer."))
+    api.will(
+        *reads, say("Half an", stop="model_context_window_exceeded", usage=full), say(" answer.")
+    )
     seen = giver.run(task="Give.")
     assert seen.result.response == "Half an answer."
     assert seen.result.usage.input_tokens > full["input_tokens"]
     assert ELIDED_RESULT.encode() in api.received[-1].raw
 
 
-def conversation(cache: PromptCache, turns: list[list[dict[str, Any]]]) -> list[Callable[[Any], Answer]]:
+def conversation(
+    cache: PromptCache, turns: list[list[dict[str, Any]]]
+) -> list[Callable[[Any], Answer]]:
     """Answers with these blocks, one a turn; each says what the cache has made of its request."""
     return [lambda data, blocks=blocks: say(*blocks, usage=cache.count(data)) for blocks in turns]
 
 
 def calls(turn: int, count: int) -> list[dict[str, Any]]:
-    return [thinking(f"Turn {turn}."), *(tool_use(f"t{turn}_{n}", "give", what="text", size=40) for n in range(count))]
+    return [
+        thinking(f"Turn {turn}."),
+        *(tool_use(f"t{turn}_{n}", "give", what="text", size=40) for n in range(count)),
+    ]
 
 
 @pytest.mark.long
 @pytest.mark.few(2)
-@pytest.mark.parametrize("per_turn", [1, 3, 8, 9, 10, 25], ids=lambda count: f"{count} calls a turn")
-def test_a_growing_conversation_reads_what_it_has_sent_before(api: Api, giver: Project, per_turn: int) -> None:
+@pytest.mark.parametrize(
+    "per_turn", [1, 3, 8, 9, 10, 25], ids=lambda count: f"{count} calls a turn"
+)
+def test_a_growing_conversation_reads_what_it_has_sent_before(
+    api: Api, giver: Project, per_turn: int
+) -> None:
     giver.write("worker.yaml", WORKER.replace("You give", "You give. " * 1200))
     cache = PromptCache()
     api.will(*conversation(cache, [*(calls(turn, per_turn) for turn in range(9)), [text("Done.")]]))
@@ -239,13 +289,19 @@ def test_making_room_keeps_the_tools_and_the_system_prompt(api: Api, giver: Proj
     api.will(*[read] * 8, lambda data: say("Done.", usage=cache.count(data)))
     assert giver.run(task="Give.").result.response == "Done."
     turns = [
-        (request, usage) for request, usage in zip(api.received, cache.usages, strict=True) if "tools" in request.data
+        (request, usage)
+        for request, usage in zip(api.received, cache.usages, strict=True)
+        if "tools" in request.data
     ]
     changed = [usage for (one, _), (other, usage) in pairwise(turns) if not begins_with(one, other)]
     fixed = {**api.received[0].data, "messages": []}
     assert changed
     for usage in changed:
-        assert usage["cache_read_input_tokens"] >= PromptCache().count(fixed)["cache_creation_input_tokens"] > 3000
+        assert (
+            usage["cache_read_input_tokens"]
+            >= PromptCache().count(fixed)["cache_creation_input_tokens"]
+            > 3000
+        )
 
 
 def test_a_cache_that_the_api_does_not_move_is_marked_by_us() -> None:

@@ -46,14 +46,18 @@ class CloudServer:
 @pytest.fixture
 def cloud(monkeypatch: pytest.MonkeyPatch) -> Iterator[CloudServer]:
     for name in list(os.environ):
-        if name.startswith(("ANTHROPIC_", "AWS_", "GOOGLE_", "CLOUD_ML")) or name.lower().endswith("_proxy"):
+        if name.startswith(("ANTHROPIC_", "AWS_", "GOOGLE_", "CLOUD_ML")) or name.lower().endswith(
+            "_proxy"
+        ):
             monkeypatch.delenv(name)
     found = CloudServer()
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            found.requests.append((self.path, {key.lower(): value for key, value in self.headers.items()}, body))
+            found.requests.append(
+                (self.path, {key.lower(): value for key, value in self.headers.items()}, body)
+            )
             self.send_response(found.status)
             self.send_header("content-type", found.content_type)
             self.send_header("content-length", str(len(found.answer)))
@@ -79,7 +83,9 @@ def hear(name: str, model_env: ModelEnv | None = None) -> str:
         request = ModelRequest("Be brief.", [Message("user", "Hi")], ())
         with anyio.fail_after(60):
             try:
-                return "".join([d.text async for d in provider.stream(request) if isinstance(d, TextDelta)])
+                return "".join(
+                    [d.text async for d in provider.stream(request) if isinstance(d, TextDelta)]
+                )
             finally:
                 await provider.aclose()
 
@@ -111,7 +117,9 @@ def test_the_marks_for_the_cache_are_in_the_blocks(foundry: CloudServer) -> None
 
 def test_a_failure_names_the_real_address(foundry: CloudServer) -> None:
     foundry.status, foundry.content_type = 401, "application/json"
-    foundry.answer = b'{"error": {"type": "authentication_error", "message": "no a-key-0123456789"}}'
+    foundry.answer = (
+        b'{"error": {"type": "authentication_error", "message": "no a-key-0123456789"}}'
+    )
     with pytest.raises(ModelError) as caught:
         hear("foundry:claude-haiku-5-5")
     said = str(caught.value)
@@ -148,16 +156,31 @@ def aws_event(event: dict[str, Any]) -> bytes:
     """One message of the event stream that AWS sends: lengths, headers, the payload, and two checksums."""
     payload = json.dumps({"bytes": base64.b64encode(json.dumps(event).encode()).decode()}).encode()
     headers = b""
-    for name, value in ((":event-type", "chunk"), (":content-type", "application/json"), (":message-type", "event")):
-        headers += bytes([len(name)]) + name.encode() + b"\x07" + len(value).to_bytes(2, "big") + value.encode()
-    prelude = (len(headers) + len(payload) + 16).to_bytes(4, "big") + len(headers).to_bytes(4, "big")
+    for name, value in (
+        (":event-type", "chunk"),
+        (":content-type", "application/json"),
+        (":message-type", "event"),
+    ):
+        headers += (
+            bytes([len(name)])
+            + name.encode()
+            + b"\x07"
+            + len(value).to_bytes(2, "big")
+            + value.encode()
+        )
+    prelude = (len(headers) + len(payload) + 16).to_bytes(4, "big") + len(headers).to_bytes(
+        4, "big"
+    )
     message = prelude + zlib.crc32(prelude).to_bytes(4, "big") + headers + payload
     return message + zlib.crc32(message).to_bytes(4, "big")
 
 
 def test_bedrock(cloud: CloudServer, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("boto3", reason="signs requests and reads AWS's streams")
-    cloud.content_type, cloud.answer = "application/vnd.amazon.eventstream", b"".join(map(aws_event, EVENTS))
+    cloud.content_type, cloud.answer = (
+        "application/vnd.amazon.eventstream",
+        b"".join(map(aws_event, EVENTS)),
+    )
     monkeypatch.setenv("ANTHROPIC_BEDROCK_BASE_URL", cloud.url)
     monkeypatch.setenv("AWS_REGION", "eu-west-1")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
@@ -171,7 +194,8 @@ def test_bedrock(cloud: CloudServer, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("prefix", "package", "extra"), [("bedrock", "boto3", "bedrock"), ("vertex", "google-auth", "vertex")]
+    ("prefix", "package", "extra"),
+    [("bedrock", "boto3", "bedrock"), ("vertex", "google-auth", "vertex")],
 )
 def test_a_missing_package_is_a_sentence_with_the_remedy(
     cloud: CloudServer, monkeypatch: pytest.MonkeyPatch, prefix: str, package: str, extra: str

@@ -23,10 +23,16 @@ from .server import Api, say, text, thinking, tool_use
 from .talk import ADD, Talk
 
 MODEL = "claude-haiku-5-5"
-HEADERS = {"authorization": "Bearer x", "anthropic-version": "1", "content-type": "application/json"}
+HEADERS = {
+    "authorization": "Bearer x",
+    "anthropic-version": "1",
+    "content-type": "application/json",
+}
 
 
-def sent(*messages: Message, system: str = "Be brief.", tools: tuple[ToolSpec, ...] = (ADD,)) -> Any:
+def sent(
+    *messages: Message, system: str = "Be brief.", tools: tuple[ToolSpec, ...] = (ADD,)
+) -> Any:
     """The request for a history, which the real API would take."""
     body = Encoder(MODEL, 100).body(ModelRequest(system, messages, tools))
     return Rules().check(HEADERS, body)
@@ -46,7 +52,9 @@ def test_a_whole_request(api: Api, talk: Talk) -> None:
         "max_tokens": 32_000,
         "stream": True,
         "cache_control": ephemeral,
-        "tools": [{"name": "add", "description": "Add two numbers.", "input_schema": ADD.input_schema}],
+        "tools": [
+            {"name": "add", "description": "Add two numbers.", "input_schema": ADD.input_schema}
+        ],
         "system": [{"type": "text", "text": "Be brief.", "cache_control": ephemeral}],
         "messages": [{"role": "user", "content": [text("Hi")]}],
     }
@@ -61,13 +69,19 @@ def test_nothing_empty_is_sent() -> None:
 
 
 def test_without_a_system_prompt_the_tools_are_cached() -> None:
-    assert sent(Message("user", "Hi"), system="")["tools"][-1]["cache_control"] == {"type": "ephemeral"}
+    assert sent(Message("user", "Hi"), system="")["tools"][-1]["cache_control"] == {
+        "type": "ephemeral"
+    }
 
 
 def test_results_come_together_and_first() -> None:
     calls = (ToolCall("a", "add", {"a": 1}), ToolCall("b", "add", {}))
     results = (CallResult("a", "add", "3"), CallResult("b", "add", "no such thing", is_error=True))
-    task, said, got = Message("user", "Add."), Message("assistant", "", calls), Message("tool", results=results)
+    task, said, got = (
+        Message("user", "Add."),
+        Message("assistant", "", calls),
+        Message("tool", results=results),
+    )
     assert contents(task, said, got, Message("user", "Next.")) == [
         ("user", [text("Add.")]),
         ("assistant", [tool_use("a", "add", a=1), tool_use("b", "add")]),
@@ -75,7 +89,12 @@ def test_results_come_together_and_first() -> None:
             "user",
             [
                 {"type": "tool_result", "tool_use_id": "a", "content": "3"},
-                {"type": "tool_result", "tool_use_id": "b", "content": "no such thing", "is_error": True},
+                {
+                    "type": "tool_result",
+                    "tool_use_id": "b",
+                    "content": "no such thing",
+                    "is_error": True,
+                },
             ],
         ),
         ("user", [text("Next.")]),
@@ -101,7 +120,12 @@ def test_blank_things_the_api_would_refuse_are_left_out(blank: str) -> None:
             "user",
             [
                 {"type": "tool_result", "tool_use_id": "a"},
-                {"type": "tool_result", "tool_use_id": "b", "content": "failed without a message", "is_error": True},
+                {
+                    "type": "tool_result",
+                    "tool_use_id": "b",
+                    "content": "failed without a message",
+                    "is_error": True,
+                },
             ],
         ),
         ("user", [text("Go on.")]),
@@ -110,9 +134,15 @@ def test_blank_things_the_api_would_refuse_are_left_out(blank: str) -> None:
 
 def test_what_another_provider_kept_is_its_own_affair() -> None:
     said = Message("assistant", "Hi", native={"model": "gpt-4", "content": [{"type": "weird"}]})
-    assert contents(Message("user", "a"), said, Message("user", "b"))[1] == ("assistant", [text("Hi")])
+    assert contents(Message("user", "a"), said, Message("user", "b"))[1] == (
+        "assistant",
+        [text("Hi")],
+    )
     odd = Message("assistant", "Hi", native=["anything"])
-    assert contents(Message("user", "a"), odd, Message("user", "b"))[1] == ("assistant", [text("Hi")])
+    assert contents(Message("user", "a"), odd, Message("user", "b"))[1] == (
+        "assistant",
+        [text("Hi")],
+    )
 
 
 def test_text_that_utf8_cannot_carry_becomes_visible() -> None:
@@ -136,26 +166,46 @@ def test_attachments_join_the_message() -> None:
         text("The attached file empty.md:\n\n[it is empty]"),
     ]
     assert [block["type"] for block in blocks[2:]] == ["image", "document", "text"]
-    assert blocks[2]["source"] == {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgouLi4u"}
-    assert (blocks[3]["source"]["media_type"], blocks[3]["title"]) == ("application/pdf", "paper.pdf")
+    assert blocks[2]["source"] == {
+        "type": "base64",
+        "media_type": "image/png",
+        "data": "iVBORw0KGgouLi4u",
+    }
+    assert (blocks[3]["source"]["media_type"], blocks[3]["title"]) == (
+        "application/pdf",
+        "paper.pdf",
+    )
 
 
 @pytest.mark.parametrize(
     ("file", "sentence"),
     [
-        (Attachment("film.mp4", "video/mp4", b"\0"), "film.mp4 cannot be attached: Anthropic's models take no video"),
-        (Attachment("pic.tiff", "image/tiff", b"II*"), "pic.tiff cannot be attached: Anthropic's models take no image"),
-        (Attachment("old.txt", "text/plain", b"gr\xfc\xdfe"), "old.txt cannot be attached: it is said to be text/"),
+        (
+            Attachment("film.mp4", "video/mp4", b"\0"),
+            "film.mp4 cannot be attached: Anthropic's models take no video",
+        ),
+        (
+            Attachment("pic.tiff", "image/tiff", b"II*"),
+            "pic.tiff cannot be attached: Anthropic's models take no image",
+        ),
+        (
+            Attachment("old.txt", "text/plain", b"gr\xfc\xdfe"),
+            "old.txt cannot be attached: it is said to be text/",
+        ),
     ],
 )
-def test_a_file_the_model_cannot_take_is_a_sentence(api: Api, talk: Talk, file: Attachment, sentence: str) -> None:
+def test_a_file_the_model_cannot_take_is_a_sentence(
+    api: Api, talk: Talk, file: Attachment, sentence: str
+) -> None:
     with pytest.raises(ModelError, match=sentence):
         talk.turn(Message("user", "Look.", attachments=(file,)))
     assert api.received == []
 
 
 def test_each_request_begins_with_the_bytes_of_the_one_before(api: Api, talk: Talk) -> None:
-    turns = [say(thinking(f"Hm {n}."), f"Part {n}", tool_use(f"toolu_{n}", "add", a=n)) for n in range(6)]
+    turns = [
+        say(thinking(f"Hm {n}."), f"Part {n}", tool_use(f"toolu_{n}", "add", a=n)) for n in range(6)
+    ]
     api.will(*turns, say("Done."))
     talk.turns(7)
     bodies = [request.raw for request in api.received]
@@ -168,7 +218,10 @@ def test_history_that_was_rewritten_is_encoded_anew() -> None:
     encoder = Encoder(MODEL, 100)
     first = [Message("user", "One"), Message("assistant", "Two"), Message("user", "Three")]
     encoder.body(ModelRequest("", first, ()))
-    compacted, edited = [Message("user", "Summary"), first[2]], [first[0], Message("assistant", "2"), first[2]]
+    compacted, edited = (
+        [Message("user", "Summary"), first[2]],
+        [first[0], Message("assistant", "2"), first[2]],
+    )
     for rewritten in (compacted, edited, first[:1], first):
         request = ModelRequest("", rewritten, ())
         assert encoder.body(request) == Encoder(MODEL, 100).body(request)
@@ -176,13 +229,20 @@ def test_history_that_was_rewritten_is_encoded_anew() -> None:
 
 def test_new_tools_and_instructions_are_noticed() -> None:
     encoder, messages = Encoder(MODEL, 100), [Message("user", "Hi")]
-    for system, tools in [("a", (ADD,)), ("b", (ADD,)), ("b", ()), ("b", (ADD, ToolSpec("mul", "", ADD.input_schema)))]:
+    for system, tools in [
+        ("a", (ADD,)),
+        ("b", (ADD,)),
+        ("b", ()),
+        ("b", (ADD, ToolSpec("mul", "", ADD.input_schema))),
+    ]:
         request = ModelRequest(system, messages, tools)
         assert encoder.body(request) == Encoder(MODEL, 100).body(request)
 
 
 words = st.text(max_size=12)
-inputs = st.dictionaries(words, st.one_of(st.integers(), words, st.lists(words, max_size=2)), max_size=2)
+inputs = st.dictionaries(
+    words, st.one_of(st.integers(), words, st.lists(words, max_size=2)), max_size=2
+)
 
 
 @st.composite
@@ -193,13 +253,18 @@ def histories(draw: st.DrawFn) -> list[Message]:
     for _ in range(draw(st.integers(1, 4))):
         history.append(Message("user", draw(words.filter(str.strip))))
         for _ in range(draw(st.integers(0, 3))):
-            calls = [ToolCall(f"c{next(numbers)}", "add", draw(inputs)) for _ in range(draw(st.integers(0, 3)))]
+            calls = [
+                ToolCall(f"c{next(numbers)}", "add", draw(inputs))
+                for _ in range(draw(st.integers(0, 3)))
+            ]
             said = draw(words)
             uses = [tool_use(call.id, call.name, **call.args) for call in calls]
             blocks = [thinking(draw(words)), text(said), *uses]
             native = draw(st.sampled_from([None, kept(MODEL, blocks), kept("another", blocks)]))
             history.append(Message("assistant", said, tuple(calls), native=native))
-            results = [CallResult(call.id, call.name, draw(words), draw(st.booleans())) for call in calls]
+            results = [
+                CallResult(call.id, call.name, draw(words), draw(st.booleans())) for call in calls
+            ]
             history += [Message("tool", results=tuple(results))] if results else []
     return [*history, Message("user", "last")]
 
@@ -222,7 +287,9 @@ def made(ids: tuple[str, str]) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("native", [False, True])
-@pytest.mark.parametrize("ids", [("same", "same"), ("", ""), ("a b", "ä.1")], ids=["same", "empty", "illegal"])
+@pytest.mark.parametrize(
+    "ids", [("same", "same"), ("", ""), ("a b", "ä.1")], ids=["same", "empty", "illegal"]
+)
 def test_a_history_with_bad_ids_is_repaired_in_requests(
     api: Api, talk: Talk, native: bool, ids: tuple[str, str]
 ) -> None:
@@ -244,23 +311,37 @@ def test_a_history_with_bad_ids_is_repaired_in_requests(
 
 
 def test_a_result_shows_its_image_to_the_model() -> None:
-    call = Message("assistant", "", (ToolCall("a", "shot", {}), ToolCall("b", "scan", {}), ToolCall("c", "film", {})))
+    call = Message(
+        "assistant",
+        "",
+        (ToolCall("a", "shot", {}), ToolCall("b", "scan", {}), ToolCall("c", "film", {})),
+    )
     values = {
         "a": Image(PNG, "image/png", "A cat"),
         "b": Blob(PDF, "application/pdf", "a.pdf"),
         "c": Image(b"II*", "image/tiff"),
     }
-    results = tuple(CallResult.of(key, "shot", value, is_error=False) for key, value in values.items())
+    results = tuple(
+        CallResult.of(key, "shot", value, is_error=False) for key, value in values.items()
+    )
     history = (Message("user", "Look."), call, Message("tool", results=results))
     image, document, described = (block["content"] for block in contents(*history)[2][1])
     assert image == [
         text("A cat\n[image: image/png, 12 bytes]"),
-        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgouLi4u"}},
+        {
+            "type": "image",
+            "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgouLi4u"},
+        },
     ]
-    assert (document[1]["type"], document[1]["source"]["media_type"]) == ("document", "application/pdf")
+    assert (document[1]["type"], document[1]["source"]["media_type"]) == (
+        "document",
+        "application/pdf",
+    )
     assert described == "[image: image/tiff, 3 bytes]"
     blind = Encoder(MODEL, 100, images=False).body(ModelRequest("", history, (ADD,)))
-    assert [block["content"] for block in Rules().check(HEADERS, blind)["messages"][2]["content"]] == [
+    assert [
+        block["content"] for block in Rules().check(HEADERS, blind)["messages"][2]["content"]
+    ] == [
         "A cat\n[image: image/png, 12 bytes]",
         "[file: a.pdf, application/pdf, 12 bytes]",
         "[image: image/tiff, 3 bytes]",
@@ -283,7 +364,9 @@ def test_a_failed_call_shows_no_image() -> None:
         (MODEL, None, {}),
     ],
 )
-def test_thinking_is_asked_for_as_each_model_has_it(model: str, level: str | None, fields: dict[str, Any]) -> None:
+def test_thinking_is_asked_for_as_each_model_has_it(
+    model: str, level: str | None, fields: dict[str, Any]
+) -> None:
     body = Encoder(model, 4000, more=thinking_fields(model, level, 4000)).body(
         ModelRequest("", [Message("user", "a")], ())
     )

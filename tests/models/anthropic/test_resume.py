@@ -127,7 +127,9 @@ def test_after_a_call_was_cut_off(api: Api, worker: Project, forge, number: sign
         assert process.wait(timeout=60) == (130 if number == signal.SIGINT else -9)
     assert forge("run", "worker.yaml", "-c") == (0, "I see.\n")
     results = sent(api)[2]
-    held = UNCERTAIN_CALL if number == signal.SIGKILL else INTERRUPTED  # nobody knows how far it came
+    held = (
+        UNCERTAIN_CALL if number == signal.SIGKILL else INTERRUPTED
+    )  # nobody knows how far it came
     assert results[0] == "user"
     assert [(block["tool_use_id"], block["content"]) for block in results[1]] == [
         *(("toolu_1", "seen a"), ("toolu_2", held), ("toolu_3", INTERRUPTED))

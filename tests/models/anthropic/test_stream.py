@@ -30,7 +30,9 @@ def test_a_call_comes_whole_and_after_the_text(api: Api, talk: Talk) -> None:
 
 
 @pytest.mark.few(4)
-@pytest.mark.parametrize("raw", ['{"a": 1', "[1, 2]", '"a"', "{'a': 1}", '{"a": NaN}', "nonsense", "[" * 10_000])
+@pytest.mark.parametrize(
+    "raw", ['{"a": 1', "[1, 2]", '"a"', "{'a': 1}", '{"a": NaN}', "nonsense", "[" * 10_000]
+)
 def test_input_that_is_no_object_is_handed_over_as_it_is(api: Api, talk: Talk, raw: str) -> None:
     api.will(say(tool_use("toolu_1", "add"), raw=raw), say("Sorry."))
     first, second = talk.turns(2)
@@ -41,7 +43,9 @@ def test_input_that_is_no_object_is_handed_over_as_it_is(api: Api, talk: Talk, r
 def test_thinking_goes_back_as_it_came(api: Api, talk: Talk) -> None:
     thoughts = [thinking("Hm, one and two."), {"type": "redacted_thinking", "data": "b3BhcXVl"}]
     call = tool_use("toolu_1", "add", a=1)
-    api.will(say(*thoughts, "So:", call), say(thinking("", "ZW1wdHk="), "Three."), say("Still three."))
+    api.will(
+        say(*thoughts, "So:", call), say(thinking("", "ZW1wdHk="), "Three."), say("Still three.")
+    )
     talk.turns(2)
     talk.turn("Sure?")
     third = api.received[2].data["messages"]
@@ -89,13 +93,22 @@ def test_running_out_of_tokens_keeps_the_text_and_drops_the_cut_call(api: Api, t
     whole, cut = tool_use("toolu_1", "add", a=1), tool_use("toolu_2", "add", a=2)
     api.will(say("Adding", whole, cut, stop="max_tokens"), say("Again."))
     first, second = talk.turns(2)
-    assert (first.text, first.calls, first.stop) == ("Adding", (ToolCall("toolu_1", "add", {"a": 1}),), "max_tokens")
-    assert talk.notes == [("warning", "anthropic:claude-haiku-5-5: the answer was cut off at 32000 tokens")]
+    assert (first.text, first.calls, first.stop) == (
+        "Adding",
+        (ToolCall("toolu_1", "add", {"a": 1}),),
+        "max_tokens",
+    )
+    assert talk.notes == [
+        ("warning", "anthropic:claude-haiku-5-5: the answer was cut off at 32000 tokens")
+    ]
     assert second.text == "Again."
 
 
 def test_running_out_of_tokens_while_thinking_leaves_nothing(api: Api, talk: Talk) -> None:
-    api.will(say(thinking("Hm"), tool_use("toolu_1", "add"), stop="max_tokens", raw='{"a": '), say("Again."))
+    api.will(
+        say(thinking("Hm"), tool_use("toolu_1", "add"), stop="max_tokens", raw='{"a": '),
+        say("Again."),
+    )
     turn = talk.turn("Add.")
     assert (turn.text, turn.calls, turn.stop) == ("", (), "max_tokens")
     assert talk.turn("Try again.").text == "Again."
@@ -105,16 +118,28 @@ def test_running_out_of_tokens_while_thinking_leaves_nothing(api: Api, talk: Tal
 @pytest.mark.parametrize(
     ("details", "sentence"),
     [
-        ({"type": "refusal", "category": "bio", "explanation": "It could harm."}, "declined to answer: It could harm."),
-        ({"type": "refusal", "category": "cyber", "explanation": None}, "declined to answer: cyber"),
+        (
+            {"type": "refusal", "category": "bio", "explanation": "It could harm."},
+            "declined to answer: It could harm.",
+        ),
+        (
+            {"type": "refusal", "category": "cyber", "explanation": None},
+            "declined to answer: cyber",
+        ),
         (None, "declined to answer"),
     ],
 )
-def test_a_refusal_says_so(api: Api, talk: Talk, details: dict[str, str] | None, sentence: str) -> None:
-    api.will(say("Well, ", tool_use("toolu_1", "add"), stop="refusal", details=details), say("Hello."))
+def test_a_refusal_says_so(
+    api: Api, talk: Talk, details: dict[str, str] | None, sentence: str
+) -> None:
+    api.will(
+        say("Well, ", tool_use("toolu_1", "add"), stop="refusal", details=details), say("Hello.")
+    )
     turn = talk.turn("Something bad")
     assert (turn.stop, turn.calls, turn.text) == ("refusal", (), "Well, ")
-    assert talk.notes == [("warning", f"anthropic:{talk.model}: the model or its server {sentence}")]
+    assert talk.notes == [
+        ("warning", f"anthropic:{talk.model}: the model or its server {sentence}")
+    ]
     assert talk.turn("Something good").text == "Hello."
 
 
@@ -127,7 +152,11 @@ def test_a_paused_turn_is_taken_up_again(api: Api, talk: Talk) -> None:
     parts = [say("One ", stop="pause_turn"), say(thinking("Hm."), "two ", stop="pause_turn")]
     api.will(*parts, say("three.", tool_use("toolu_1", "add", a=1)), say("Done."))
     first, second = talk.turns(2)
-    assert (first.text, first.stop, first.usage) == ("One two three.", "tool_use", Usage(33, 126, 21, 15))
+    assert (first.text, first.stop, first.usage) == (
+        "One two three.",
+        "tool_use",
+        Usage(33, 126, 21, 15),
+    )
     assert api.received[1].data["messages"][-1] == {"role": "assistant", "content": [text("One ")]}
     assert [len(request.data["messages"]) for request in api.received] == [1, 2, 2, 3]
     said = api.received[3].data["messages"][1]["content"]
@@ -175,13 +204,22 @@ def test_text_in_the_start_of_a_block_counts(api: Api, talk: Talk) -> None:
 def test_events_of_the_future_are_passed_over(api: Api, talk: Talk) -> None:
     start, *rest = say("Hello.").encoded()
     novelty = b'event: weather\ndata: {"type": "weather", "sunny": true}\n\n: a comment\n\n'
-    delta = {"type": "content_block_delta", "index": 0, "delta": {"type": "aura_delta", "aura": "green"}}
+    delta = {
+        "type": "content_block_delta",
+        "index": 0,
+        "delta": {"type": "aura_delta", "aura": "green"},
+    }
     odd = f"event: content_block_delta\ndata: {delta}\n\n".replace("'", '"').encode()
     api.will(Raw([start, novelty, *rest[:2], odd, *rest[2:]]))
     assert talk.turn("Hi").text == "Hello."
 
 
 def test_missing_counts_are_nothing(api: Api, talk: Talk) -> None:
-    usage = {"output_tokens": 3, "input_tokens": 20, "cache_read_input_tokens": None, "server_tool_use": {"x": 1}}
+    usage = {
+        "output_tokens": 3,
+        "input_tokens": 20,
+        "cache_read_input_tokens": None,
+        "server_tool_use": {"x": 1},
+    }
     api.will(Answer((text("Hi"),), usage=usage))
     assert talk.turn("Hi").usage == Usage(20, 3, 7, 5)

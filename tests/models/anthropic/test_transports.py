@@ -23,7 +23,10 @@ from .server import Api, Received, say, text, thinking, tool_use
 
 MODEL = "claude-haiku-5-5"
 HEADERS = ("accept", "anthropic-version", "authorization", "content-type", "host")
-ADD = (ToolCall("a", "add", {"a": 1, "b": "ü"}), ToolCall("b", "add", {"a": 1e22, "c": [None, True, "\u2028"]}))
+ADD = (
+    ToolCall("a", "add", {"a": 1, "b": "ü"}),
+    ToolCall("b", "add", {"a": 1e22, "c": [None, True, "\u2028"]}),
+)
 TASK, ASKED = Message("user", "Grüße 👋, «all»."), Message("assistant", "Adding.", ADD)
 
 
@@ -31,7 +34,8 @@ def results(*texts: str, is_error: bool = False, calls: Sequence[ToolCall] = ADD
     return Message(
         "tool",
         results=tuple(
-            CallResult(call.id, "add", text, is_error=is_error) for call, text in zip(calls, texts, strict=True)
+            CallResult(call.id, "add", text, is_error=is_error)
+            for call, text in zip(calls, texts, strict=True)
         ),
     )
 
@@ -50,14 +54,24 @@ HISTORIES: dict[str, list[Message]] = {
     "image": attached("photo.png", "image/png", b"\x89PNG\r\n\x1a\n...."),
     "pdf": attached("paper.pdf", "application/pdf", b"%PDF-1.7 ..."),
     "text file": attached("notes.md", "text/markdown", "Grüße".encode()),
-    "thinking": [TASK, Message("assistant", "Yes.", ADD[:1], native=THOUGHT), results("3", calls=ADD[:1])],
-    "parallel calls, one cached end": [TASK, Message("assistant", "", MANY), results(*"x" * 20, calls=MANY)],
+    "thinking": [
+        TASK,
+        Message("assistant", "Yes.", ADD[:1], native=THOUGHT),
+        results("3", calls=ADD[:1]),
+    ],
+    "parallel calls, one cached end": [
+        TASK,
+        Message("assistant", "", MANY),
+        results(*"x" * 20, calls=MANY),
+    ],
     "errors in results": [TASK, ASKED, results("no such file", "", is_error=True)],
     "empty results": [TASK, ASKED, results("", " \n"), Message("user", "Next.")],
 }
 
 
-def sent(api: Api, transport: str, history: Sequence[Message], tools: Sequence[Any] = ()) -> Received:
+def sent(
+    api: Api, transport: str, history: Sequence[Message], tools: Sequence[Any] = ()
+) -> Received:
     """The request that a transport sends for a history."""
     env = ModelEnv(folders=(), notify=lambda level, message: None, options={"transport": transport})
 
@@ -90,10 +104,17 @@ def test_both_send_the_same_bytes_and_the_sdk_would_encode_the_same_request(api:
         api.will(say("Hello."))
         anyio.run(create, own.data)
         by_sdk = api.received[-1]
-        headers = [{header: request.headers[header] for header in HEADERS} for request in (own, through_sdk, by_sdk)]
-        if (own.raw, own.line) != (through_sdk.raw, through_sdk.line) or json.loads(own.raw) != json.loads(by_sdk.raw):
+        headers = [
+            {header: request.headers[header] for header in HEADERS}
+            for request in (own, through_sdk, by_sdk)
+        ]
+        if (own.raw, own.line) != (through_sdk.raw, through_sdk.line) or json.loads(
+            own.raw
+        ) != json.loads(by_sdk.raw):
             failures.append((name, own.raw))
-        if any(each != headers[0] for each in headers) or any(each.startswith("x-stainless") for each in own.headers):
+        if any(each != headers[0] for each in headers) or any(
+            each.startswith("x-stainless") for each in own.headers
+        ):
             failures.append((name, headers))
     assert failures == []
 
@@ -111,14 +132,18 @@ async def turn():
 anyio.run(turn)
 """
     api.will(say("Hello."))
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
     assert (done.stdout, done.stderr) == ("Hello. False True\n", "")
 
 
 def test_a_config_may_want_the_sdk(api: Api, project: Project) -> None:
     project.write("worker.yaml", f"name: talker\nmodel: anthropic:{MODEL}\n")
     project.home.mkdir()
-    (project.home / "config.yaml").write_text(f'models: {{"anthropic:{MODEL}": {{transport: sdk}}}}')
+    (project.home / "config.yaml").write_text(
+        f'models: {{"anthropic:{MODEL}": {{transport: sdk}}}}'
+    )
     api.will(say("Hello."))
     assert project.run(task="Hi").result.response == "Hello."
     assert api.received[0].headers["x-stainless-lang"] == "python"
@@ -127,6 +152,8 @@ def test_a_config_may_want_the_sdk(api: Api, project: Project) -> None:
 def test_a_config_names_one_of_the_transports(project: Project) -> None:
     project.write("worker.yaml", f"name: talker\nmodel: anthropic:{MODEL}\n")
     project.home.mkdir()
-    (project.home / "config.yaml").write_text(f'models: {{"anthropic:{MODEL}": {{transport: pigeon}}}}')
+    (project.home / "config.yaml").write_text(
+        f'models: {{"anthropic:{MODEL}": {{transport: pigeon}}}}'
+    )
     with pytest.raises(WorkerError, match="transport"):
         project.run(task="Hi")

@@ -75,7 +75,9 @@ def test_a_cut_answer_is_told_and_its_call_is_made_once(
     assert seen.result is not None
     assert (seen.result.response, seen.result.success) == ("It is 3.", True)
     assert [result.tool_call_id for result in seen.of(ToolResult)] == ["toolu_1"]
-    assert [message["content"] for message in api.received[2].data["messages"]][1][1]["text"] == "Let me add."
+    assert [message["content"] for message in api.received[2].data["messages"]][1][1][
+        "text"
+    ] == "Let me add."
     told = [status.message for status in seen.of(StatusEvent)]
     assert "broke off before its answer was complete; trying again in " in told[0]
     assert told[1].startswith(
@@ -84,32 +86,53 @@ def test_a_cut_answer_is_told_and_its_call_is_made_once(
 
 
 @pytest.mark.parametrize(
-    "arg", ["--trace=debug", pytest.param("-p", marks=pytest.mark.long), pytest.param("--json", marks=pytest.mark.long)]
+    "arg",
+    [
+        "--trace=debug",
+        pytest.param("-p", marks=pytest.mark.long),
+        pytest.param("--json", marks=pytest.mark.long),
+    ],
 )
 def test_a_password_in_the_address_is_never_printed(
     api: Api, adder: Project, monkeypatch: pytest.MonkeyPatch, arg: str
 ) -> None:
     place = "http://me:hunter2@127.0.0.1:9/v1?key=hunter2"
-    done = adder.forge("run", "worker.yaml", "Hi", arg, env={"ANTHROPIC_BASE_URL": place, "ANTHROPIC_API_KEY": "k" * 9})
+    done = adder.forge(
+        "run",
+        "worker.yaml",
+        "Hi",
+        arg,
+        env={"ANTHROPIC_BASE_URL": place, "ANTHROPIC_API_KEY": "k" * 9},
+    )
     assert done.returncode == 7
     assert "http://127.0.0.1:9/v1 cannot be reached" in done.stderr
     for printed in (done, adder.forge("doctor"), adder.forge("models", "list")):
         assert "hunter2" not in printed.stdout + printed.stderr
-    odd = adder.forge("run", "worker.yaml", "Hi", "-p", env={"ANTHROPIC_BASE_URL": "me:hunter2@127.0.0.1"})
+    odd = adder.forge(
+        "run", "worker.yaml", "Hi", "-p", env={"ANTHROPIC_BASE_URL": "me:hunter2@127.0.0.1"}
+    )
     assert (odd.returncode, "hunter2" in odd.stderr) == (7, False)
 
 
 @pytest.mark.parametrize("second", ["toolu_1", ""])
-def test_calls_with_one_id_or_none_get_ids_of_their_own(api: Api, adder: Project, second: str) -> None:
+def test_calls_with_one_id_or_none_get_ids_of_their_own(
+    api: Api, adder: Project, second: str
+) -> None:
     again = say(tool_use("toolu_1", "add", a=5, b=6))
-    api.will(say(tool_use("toolu_1", "add", a=1, b=2), tool_use(second, "add", a=3, b=4)), again, say("Done."))
+    api.will(
+        say(tool_use("toolu_1", "add", a=1, b=2), tool_use(second, "add", a=3, b=4)),
+        again,
+        say("Done."),
+    )
     seen = adder.run(model="anthropic:claude-haiku-5-5")
     assert (seen.statuses, seen.result.response) == (["success"] * 3, "Done.")
     _, asked, told, asked_again, told_again = api.received[2].data["messages"]
     ids = [block["id"] for message in (asked, asked_again) for block in message["content"]]
     assert len({*ids, ""}) == 4
     results = [
-        (block["tool_use_id"], block["content"]) for message in (told, told_again) for block in message["content"]
+        (block["tool_use_id"], block["content"])
+        for message in (told, told_again)
+        for block in message["content"]
     ]
     assert results == [(ids[0], "3"), (ids[1], "7"), (ids[2], "11")]
 

@@ -37,10 +37,14 @@ def told() -> list[str]:
 def make(server: ChatServer, told: list[str]) -> Callable[..., OpenAIModel]:
     """A model at the server; dialect, key, seconds of silence and delays can be chosen."""
 
-    def make(dialect: Any = None, *, key: str | None = None, read: float = 10, **options: Any) -> OpenAIModel:
+    def make(
+        dialect: Any = None, *, key: str | None = None, read: float = 10, **options: Any
+    ) -> OpenAIModel:
         server.key = key
         at = Server.at(server.url, key, Timeouts(read=read))
         options.setdefault("delays", (0, 0, 0, 0))
-        return OpenAIModel("tiny", at, dialect or NativeDialect(), lambda _, text: told.append(text), **options)
+        return OpenAIModel(
+            "tiny", at, dialect or NativeDialect(), lambda _, text: told.append(text), **options
+        )
 
     return make

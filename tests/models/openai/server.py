@@ -111,7 +111,9 @@ class ChatServer:
         return Handler
 
     def _answer(self, handler: BaseHTTPRequestHandler, raw: bytes) -> None:
-        request = Request({name.lower(): value for name, value in handler.headers.items()}, raw, json.loads(raw))
+        request = Request(
+            {name.lower(): value for name, value in handler.headers.items()}, raw, json.loads(raw)
+        )
         self.requests.append(request)
         wrong = list(complaints(handler.path, request, self.key))
         self.complaints += wrong
@@ -166,7 +168,9 @@ def wrong_messages(messages: list[Any]) -> Iterable[str]:
     seen: set[str] = set()
     for index, message in enumerate(messages):
         match message:
-            case {"role": "system", "content": str(text)} if index == 0 and text and len(message) == 2:
+            case {"role": "system", "content": str(text)} if (
+                index == 0 and text and len(message) == 2
+            ):
                 pass
             case {"role": "tool", "tool_call_id": id, "content": str()} if len(message) == 3:
                 if id not in open_calls:
@@ -178,7 +182,9 @@ def wrong_messages(messages: list[Any]) -> Iterable[str]:
                 pass
             case {"role": "assistant", "content": str()} if len(message) == 2:
                 pass
-            case {"role": "assistant", "content": None | str(), "tool_calls": [_, *_] as calls} if len(message) == 3:
+            case {"role": "assistant", "content": None | str(), "tool_calls": [_, *_] as calls} if (
+                len(message) == 3
+            ):
                 yield from wrong_calls(calls, seen)
                 if open_calls:
                     yield f"calls without a result: {open_calls}"
@@ -196,7 +202,11 @@ def wrong_messages(messages: list[Any]) -> Iterable[str]:
 def wrong_calls(calls: list[Any], seen: set[str]) -> Iterable[str]:
     for call in calls:
         match call:
-            case {"id": str(id), "type": "function", "function": {"name": str(name), "arguments": str(arguments)}}:
+            case {
+                "id": str(id),
+                "type": "function",
+                "function": {"name": str(name), "arguments": str(arguments)},
+            }:
                 if not id or id in seen:
                     yield f"the id {id!r} is empty or was used before"
                 seen.add(id)
@@ -220,7 +230,10 @@ def wrong_tools(body: Any) -> Iterable[str]:
     names = []
     for tool in body.get("tools", []):
         match tool:
-            case {"type": "function", "function": {"name": str(name), "description": str(), "parameters": {**schema}}}:
+            case {
+                "type": "function",
+                "function": {"name": str(name), "description": str(), "parameters": {**schema}},
+            }:
                 names.append(name)
                 Draft202012Validator.check_schema(schema)
                 if not NAME.fullmatch(name) or schema.get("type") != "object":
@@ -241,15 +254,23 @@ DONE = event("[DONE]")
 
 def chunk(finish: str | None = None, **delta: Any) -> bytes:
     choice = {"index": 0, "delta": delta, "finish_reason": finish}
-    return event({"id": "chatcmpl-1", "object": "chat.completion.chunk", "choices": [choice], "usage": None})
+    return event(
+        {"id": "chatcmpl-1", "object": "chat.completion.chunk", "choices": [choice], "usage": None}
+    )
 
 
 def usage(sent: int, got: int, **more: Any) -> bytes:
-    return event({"choices": [], "usage": {"prompt_tokens": sent, "completion_tokens": got, **more}})
+    return event(
+        {"choices": [], "usage": {"prompt_tokens": sent, "completion_tokens": got, **more}}
+    )
 
 
-def call_delta(index: int | None = 0, id: str | None = None, name: str | None = None, arguments: Any = None) -> bytes:
-    function = {key: value for key, value in (("name", name), ("arguments", arguments)) if value is not None}
+def call_delta(
+    index: int | None = 0, id: str | None = None, name: str | None = None, arguments: Any = None
+) -> bytes:
+    function = {
+        key: value for key, value in (("name", name), ("arguments", arguments)) if value is not None
+    }
     call: dict[str, Any] = {"function": function}
     call |= {"index": index} if index is not None else {}
     call |= {"id": id, "type": "function"} if id is not None else {}
@@ -259,7 +280,9 @@ def call_delta(index: int | None = 0, id: str | None = None, name: str | None = 
 def says(*texts: str, finish: str = "stop", end: str = "well") -> Reply:
     """An answer in words, streamed as the usual servers do."""
     words = [chunk(content=text) for text in texts]
-    return Reply((chunk(role="assistant", content=""), *words, chunk(finish), usage(11, 7), DONE), end=end)
+    return Reply(
+        (chunk(role="assistant", content=""), *words, chunk(finish), usage(11, 7), DONE), end=end
+    )
 
 
 def calls(*made: tuple[str, str, dict[str, Any]], text: str = "") -> Reply:

@@ -14,7 +14,10 @@ ADD = ToolSpec(
     "Add two numbers.",
     {
         "type": "object",
-        "properties": {"a": {"type": "integer", "minimum": 0}, "b": {"anyOf": [{"type": "integer"}, {"type": "null"}]}},
+        "properties": {
+            "a": {"type": "integer", "minimum": 0},
+            "b": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+        },
         "required": ["a"],
         "additionalProperties": False,
     },
@@ -32,7 +35,9 @@ def turns(model: OpenAIModel, *requests: ModelRequest) -> list[list[Delta]]:
     return anyio.run(talk)
 
 
-def turn(model: OpenAIModel, *messages: Message, system: str = "", tools: tuple[ToolSpec, ...] = ()) -> list[Delta]:
+def turn(
+    model: OpenAIModel, *messages: Message, system: str = "", tools: tuple[ToolSpec, ...] = ()
+) -> list[Delta]:
     (heard,) = turns(model, ModelRequest(system, messages or (USER,), tools))
     return heard
 

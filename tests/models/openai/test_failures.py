@@ -36,17 +36,38 @@ def coded(code: str) -> dict[str, object]:
 
 
 FINAL = {
-    "401": (refusal(401, said(f"wrong key {KEY}")), "refused the key in OPENAI_API_KEY (HTTP 401: wrong key [redacted"),
-    "400 as text": (refusal(400, f"plain\n {KEY}"), "refused the request (HTTP 400: plain [redacted"),
+    "401": (
+        refusal(401, said(f"wrong key {KEY}")),
+        "refused the key in OPENAI_API_KEY (HTTP 401: wrong key [redacted",
+    ),
+    "400 as text": (
+        refusal(400, f"plain\n {KEY}"),
+        "refused the request (HTTP 400: plain [redacted",
+    ),
     "400 as a page": (refusal(400, PAGE), r"refused the request (HTTP 400: It\x1b[2J works!)"),
     "400 of a proxy": (refusal(400, {"detail": "no"}), "refused the request (HTTP 400: no)"),
     "400 in a list": (refusal(400, [said("no")]), "refused the request (HTTP 400: no)"),
     "400 in short": (refusal(400, {"error": "no"}), "refused the request (HTTP 400: no)"),
-    "400, long": (refusal(400, "x" * 200_000), "refused the request (HTTP 400: " + "x" * 297 + "...)"),
-    "no room": (refusal(400, coded("context_length_exceeded")), "refused the request (HTTP 400: no more)\n  the conv"),
-    "no money": (refusal(429, coded("insufficient_quota")), "has no credit left for this key (HTTP 429: no more)"),
-    "in the stream": (Reply((event({"error": {"message": "bad", "code": 400}}),)), "refused the request (bad)"),
-    "a page": (Reply((PAGE.encode(),), headers=HTML), r"sent something that is not an answer: It\x1b[2J works!"),
+    "400, long": (
+        refusal(400, "x" * 200_000),
+        "refused the request (HTTP 400: " + "x" * 297 + "...)",
+    ),
+    "no room": (
+        refusal(400, coded("context_length_exceeded")),
+        "refused the request (HTTP 400: no more)\n  the conv",
+    ),
+    "no money": (
+        refusal(429, coded("insufficient_quota")),
+        "has no credit left for this key (HTTP 429: no more)",
+    ),
+    "in the stream": (
+        Reply((event({"error": {"message": "bad", "code": 400}}),)),
+        "refused the request (bad)",
+    ),
+    "a page": (
+        Reply((PAGE.encode(),), headers=HTML),
+        r"sent something that is not an answer: It\x1b[2J works!",
+    ),
 }
 TRANSIENT = {
     "500": (refusal(500, PAGE), r"failed (HTTP 500: It\x1b[2J works!)"),
@@ -55,9 +76,18 @@ TRANSIENT = {
     "no end": (Reply((chunk(role="assistant"),)), "broke off before its answer was complete"),
     "nothing": (Reply((DONE,)), "broke off before its answer was complete"),
     "given up": (Reply((chunk("abort"), DONE)), "broke off before its answer was complete"),
-    "broken gzip": (Reply((b"abc",), headers={"content-encoding": "gzip"}), "broke off before its answer was complete"),
-    "no JSON": (Reply((event(f"Wait, {KEY}"),)), "sent something that is not an answer: Wait, [redacted"),
-    "two objects": (Reply((event('{"choices": []} {}'),)), 'sent something that is not an answer: {"choices": []} {}'),
+    "broken gzip": (
+        Reply((b"abc",), headers={"content-encoding": "gzip"}),
+        "broke off before its answer was complete",
+    ),
+    "no JSON": (
+        Reply((event(f"Wait, {KEY}"),)),
+        "sent something that is not an answer: Wait, [redacted",
+    ),
+    "two objects": (
+        Reply((event('{"choices": []} {}'),)),
+        'sent something that is not an answer: {"choices": []} {}',
+    ),
     "no object": (Reply((event([1]),)), "sent something that is not an answer: [1]"),
     "in the stream": (Reply((event(OVERLOADED), DONE)), "failed (overloaded)"),
     "in a field": (Reply((b'error: {"message": "slot lost"}\n\n',)), "failed (slot lost)"),
@@ -72,7 +102,9 @@ def test_what_no_second_attempt_would_mend(server, make, told) -> None:
         with pytest.raises(ModelError) as caught:
             turn(make(key=KEY))
         assert caught.value.exit_code == ExitCode.PROVIDER
-        if f"openai:tiny: {server.url} {sentence}" not in str(caught.value) or KEY in str(caught.value):
+        if f"openai:tiny: {server.url} {sentence}" not in str(caught.value) or KEY in str(
+            caught.value
+        ):
             failures.append((sentence, str(caught.value)))
     assert failures == told == []
 
@@ -81,8 +113,19 @@ def test_a_conversation_that_is_too_long_is_told_apart(server, make) -> None:
     full = {"error": {"message": "full", "type": "exceed_context_size_error", "code": 400}}
     replies = [
         (refusal(400, coded("context_length_exceeded")), True),
-        (refusal(400, said("This model's maximum context length is 4096 tokens, however you asked for 5000.")), True),
-        (refusal(400, said("the request exceeds the available context size, try increasing it")), True),
+        (
+            refusal(
+                400,
+                said(
+                    "This model's maximum context length is 4096 tokens, however you asked for 5000."
+                ),
+            ),
+            True,
+        ),
+        (
+            refusal(400, said("the request exceeds the available context size, try increasing it")),
+            True,
+        ),
         (Reply((event(full),)), True),
         (refusal(400, said("tools is wrong")), False),
     ]
@@ -111,17 +154,24 @@ def test_what_is_tried_five_times(server, make, told) -> None:
 
 def test_a_server_that_wants_a_key_and_gets_none(server, make) -> None:
     server.will(refusal(401, said("who are you?")))
-    with pytest.raises(ModelError, match="wants a key \\(HTTP 401: who are you\\?\\)\n  set OPENAI_API_KEY"):
+    with pytest.raises(
+        ModelError, match="wants a key \\(HTTP 401: who are you\\?\\)\n  set OPENAI_API_KEY"
+    ):
         turn(make())
 
 
 def test_the_config_says_how_long_a_silence_may_be(server, monkeypatch) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-    options = Settings.model_validate({"models": {"openai:tiny": {"timeout": 0.2}}}).options("openai:tiny")
-    env = ModelEnv(folders=(), notify=lambda *_: None, options=options.model_dump(exclude_none=True))
+    options = Settings.model_validate({"models": {"openai:tiny": {"timeout": 0.2}}}).options(
+        "openai:tiny"
+    )
+    env = ModelEnv(
+        folders=(), notify=lambda *_: None, options=options.model_dump(exclude_none=True)
+    )
     server.will(*[Reply(end="silence")] * 2)
     with pytest.raises(
-        ModelError, match="said nothing for 0.2 s \\(tried 2 times\\)\n  models.NAME.timeout in the config"
+        ModelError,
+        match="said nothing for 0.2 s \\(tried 2 times\\)\n  models.NAME.timeout in the config",
     ):
         turn(openai.make("tiny", env))
 
@@ -130,7 +180,12 @@ def test_a_slow_server_of_ones_own_has_time_and_is_not_asked_twice(server, monke
     at = Server.at(server.url)
     assert (at.timeouts.first, at.timeouts.read) == (3600, 300)
     assert Server.at("https://models.example/v1").timeouts.first is None
-    slow = OpenAIModel("tiny", replace(at, timeouts=Timeouts(first=0.4, read=0.1)), NativeDialect(), lambda *_: None)
+    slow = OpenAIModel(
+        "tiny",
+        replace(at, timeouts=Timeouts(first=0.4, read=0.1)),
+        NativeDialect(),
+        lambda *_: None,
+    )
     server.will(Reply(end="silence"))
     with deadline(20), pytest.raises(ModelError, match=r"said nothing for 0.4 s\n"):
         turn(slow)
@@ -140,15 +195,24 @@ def test_how_much_of_the_prompt_is_read_is_told(server, monkeypatch) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", server.url)
     told: list[str] = []
     env = ModelEnv(folders=(), notify=lambda _, text: told.append(text))
-    progress = [event({"choices": [], "prompt_progress": {"total": 50, "processed": done}}) for done in (0, 20, 24, 50)]
+    progress = [
+        event({"choices": [], "prompt_progress": {"total": 50, "processed": done}})
+        for done in (0, 20, 24, 50)
+    ]
     answer = says("hi")
     server.will(
-        replace(answer, pieces=(*progress, *answer.pieces)), refusal(400, said("return_progress: unknown")), answer
+        replace(answer, pieces=(*progress, *answer.pieces)),
+        refusal(400, said("return_progress: unknown")),
+        answer,
     )
     model = openai.make("tiny", env)
     assert turn(model)[0] == turn(model)[0] == TextDelta("hi")
     assert told == ["the model reads the prompt: 40 %"]
-    assert [request.body.get("return_progress") for request in server.requests] == [True, True, None]
+    assert [request.body.get("return_progress") for request in server.requests] == [
+        True,
+        True,
+        None,
+    ]
 
 
 WRITTEN = {
@@ -220,18 +284,31 @@ def test_where_a_schema_did_not_help_a_larger_model_may(server, make, told) -> N
 def test_signs_of_life_are_not_an_answer(server, make) -> None:
     for sign in (b": still here\n\n", chunk(), chunk(role="assistant", content="")):
         server.will(*[Reply((chunk(content="hm"),), end="signs", sign=sign)] * 2)
-        with deadline(20), pytest.raises(ModelError, match="said nothing for 0.2 s \\(tried 2 times\\)"):
+        with (
+            deadline(20),
+            pytest.raises(ModelError, match="said nothing for 0.2 s \\(tried 2 times\\)"),
+        ):
             turn(make(read=0.2))
 
 
 def test_what_was_said_before_a_silence_is_void(server, make) -> None:
     server.will(Reply((chunk(content="hm"),), end="silence"), says("hi"))
     heard = turn(make(read=1))
-    assert heard[:3] == [TextDelta("hm"), Restart(f"{server.url} said nothing for 1 s"), TextDelta("hi")]
+    assert heard[:3] == [
+        TextDelta("hm"),
+        Restart(f"{server.url} said nothing for 1 s"),
+        TextDelta("hi"),
+    ]
 
 
 def test_delays_grow_and_the_server_may_set_them(server, make, told) -> None:
-    server.will(refusal(503), refusal(503), refusal(429, retry_after="0.03"), refusal(429, retry_after="0"), says("hi"))
+    server.will(
+        refusal(503),
+        refusal(503),
+        refusal(429, retry_after="0.03"),
+        refusal(429, retry_after="0"),
+        says("hi"),
+    )
     turn(make(delays=(0.001, 0.002, 0.003, 0.004)))
     said = [line.partition("trying again ")[2] for line in told]
     first, second, fourth = (float(said[number].split()[1]) for number in (0, 1, 3))
@@ -242,10 +319,20 @@ def test_delays_grow_and_the_server_may_set_them(server, make, told) -> None:
 
 @pytest.mark.parametrize(
     "base",
-    ["localhost:8080", "ftp://x/v1", "http://", "http://[::1/v1", "http://x:99999/v1", "http://x /v1", "https:x"],
+    [
+        "localhost:8080",
+        "ftp://x/v1",
+        "http://",
+        "http://[::1/v1",
+        "http://x:99999/v1",
+        "http://x /v1",
+        "https:x",
+    ],
 )
 def test_an_address_that_is_none(base) -> None:
-    with pytest.raises(ForgeError, match="OPENAI_BASE_URL is not the address of a server\n  it begins with http"):
+    with pytest.raises(
+        ForgeError, match="OPENAI_BASE_URL is not the address of a server\n  it begins with http"
+    ):
         Server.at(base)
 
 

@@ -28,7 +28,11 @@ KINDS = ToolSpec(
         "type": "object",
         "properties": {
             "level": {"enum": ["low", "high"], "default": "low"},
-            "names": {"type": "array", "items": {"type": "string", "pattern": "(?=x)"}, "uniqueItems": True},
+            "names": {
+                "type": "array",
+                "items": {"type": "string", "pattern": "(?=x)"},
+                "uniqueItems": True,
+            },
             "when": {
                 "type": "object",
                 "properties": {"day": {"type": "string", "format": "date"}},
@@ -40,7 +44,9 @@ KINDS = ToolSpec(
     },
 )
 
-THEN = 'If this is enough, give your final answer as {"answer": "TEXT"}; otherwise call the next tool.'
+THEN = (
+    'If this is enough, give your final answer as {"answer": "TEXT"}; otherwise call the next tool.'
+)
 
 
 def test_the_model_is_told_and_forced(server, make) -> None:
@@ -74,7 +80,13 @@ def test_the_model_is_told_and_forced(server, make) -> None:
         ({"answer": "hi"}, True),
         ({"tool": "add", "input": {"a": 1}}, True),
         ({"tool": "tree", "input": {"anything": [1]}}, True),
-        ({"tool": "kinds", "input": {"level": "low", "names": ["b"], "when": {"day": "x"}, "more": {"y": 1}}}, True),
+        (
+            {
+                "tool": "kinds",
+                "input": {"level": "low", "names": ["b"], "when": {"day": "x"}, "more": {"y": 1}},
+            },
+            True,
+        ),
         ({"tool": "kinds", "input": {"level": "middle"}}, False),
         ({"tool": "add", "input": {}}, False),
         ({"tool": "add"}, False),
@@ -86,16 +98,22 @@ def test_the_model_is_told_and_forced(server, make) -> None:
 def test_what_the_schema_lets_through(answer, fits) -> None:
     schema = ForcedDialect().offer([ADD, TREE, KINDS])["response_format"]["json_schema"]["schema"]
     assert Draft202012Validator(schema).is_valid(answer) is fits
-    assert not {"$ref", "pattern", "format", "oneOf", "minimum"} & set(json.dumps(schema).split('"'))
+    assert not {"$ref", "pattern", "format", "oneOf", "minimum"} & set(
+        json.dumps(schema).split('"')
+    )
 
 
 def test_a_final_answer_is_shown_once_it_is_whole(server, make) -> None:
     server.will(says('{"ans', 'wer": "Grü', 'ße"}'))
-    assert turn(make(ForcedDialect()), tools=(ADD,)) == [TextDelta("Grüße"), TurnEnd("end", Usage(11, 7))]
+    assert turn(make(ForcedDialect()), tools=(ADD,)) == [
+        TextDelta("Grüße"),
+        TurnEnd("end", Usage(11, 7)),
+    ]
 
 
 @pytest.mark.parametrize(
-    "text", ['{"tool": "add", "input": {"a": 1}}', '```json\n{"tool": "add", "input": {"a": 1}}\n```']
+    "text",
+    ['{"tool": "add", "input": {"a": 1}}', '```json\n{"tool": "add", "input": {"a": 1}}\n```'],
 )
 def test_a_call(server, make, text) -> None:
     server.will(says(text))
@@ -123,7 +141,10 @@ def test_a_call_that_the_gate_will_judge(server, make, text, call) -> None:
 )
 def test_anything_else_is_the_answer_itself(server, make, text) -> None:
     server.will(says(text))
-    assert turn(make(ForcedDialect()), tools=(ADD,)) == [TextDelta(text), TurnEnd("end", Usage(11, 7))]
+    assert turn(make(ForcedDialect()), tools=(ADD,)) == [
+        TextDelta(text),
+        TurnEnd("end", Usage(11, 7)),
+    ]
 
 
 def test_a_call_cut_by_length_is_not_made(server, make, told) -> None:
@@ -134,15 +155,25 @@ def test_a_call_cut_by_length_is_not_made(server, make, told) -> None:
 
 
 def test_a_cut_needs_no_restart_because_nothing_was_shown(server, make) -> None:
-    server.will(Reply((chunk(content='{"tool": "add", "input": {"a": 1}}'),), end="cut"), says('{"answer": "hi"}'))
-    assert turn(make(ForcedDialect()), tools=(ADD,)) == [TextDelta("hi"), TurnEnd("end", Usage(11, 7))]
+    server.will(
+        Reply((chunk(content='{"tool": "add", "input": {"a": 1}}'),), end="cut"),
+        says('{"answer": "hi"}'),
+    )
+    assert turn(make(ForcedDialect()), tools=(ADD,)) == [
+        TextDelta("hi"),
+        TurnEnd("end", Usage(11, 7)),
+    ]
 
 
 def test_the_history_is_told_in_the_same_words(server, make) -> None:
     history = [
         USER,
-        Message("assistant", calls=(ToolCall("a", "add", {"a": 1}), ToolCall("b", "add", {"a": 2}))),
-        Message("tool", results=(CallResult("a", "add", "1"), CallResult("b", "add", "too big", True))),
+        Message(
+            "assistant", calls=(ToolCall("a", "add", {"a": 1}), ToolCall("b", "add", {"a": 2}))
+        ),
+        Message(
+            "tool", results=(CallResult("a", "add", "1"), CallResult("b", "add", "too big", True))
+        ),
         Message("assistant", "One."),
         Message("user", "more"),
     ]
@@ -150,7 +181,10 @@ def test_the_history_is_told_in_the_same_words(server, make) -> None:
     turn(make(ForcedDialect()), *history, tools=(ADD,))
     assert server.requests[0].messages[1:] == [
         {"role": "user", "content": "hello"},
-        {"role": "assistant", "content": '{"tool": "add", "input": {"a": 1}}\n{"tool": "add", "input": {"a": 2}}'},
+        {
+            "role": "assistant",
+            "content": '{"tool": "add", "input": {"a": 1}}\n{"tool": "add", "input": {"a": 2}}',
+        },
         {"role": "user", "content": f"add gave:\n1\n\nadd failed:\ntoo big\n\n{THEN}"},
         {"role": "assistant", "content": '{"answer": "One."}'},
         {"role": "user", "content": "more"},

@@ -15,13 +15,27 @@ from forge_cli.models.openai.dialects import ForcedDialect, NativeDialect
 from .server import says
 from .talk import ADD, USER, turn, turns
 
-CALLED = Message("assistant", "Adding.", (ToolCall("a", "add", {"a": 1}), ToolCall("b", "add", {"a": "ü"})))
-GAVE = Message("tool", results=(CallResult("a", "add", "1"), CallResult("b", "add", "a must be a number", True)))
+CALLED = Message(
+    "assistant", "Adding.", (ToolCall("a", "add", {"a": 1}), ToolCall("b", "add", {"a": "ü"}))
+)
+GAVE = Message(
+    "tool",
+    results=(CallResult("a", "add", "1"), CallResult("b", "add", "a must be a number", True)),
+)
 
 
 def test_a_whole_conversation(server, make) -> None:
     server.will(says("2"))
-    turn(make(), USER, CALLED, GAVE, Message("assistant", "1"), Message("user", "more"), system="Count.", tools=(ADD,))
+    turn(
+        make(),
+        USER,
+        CALLED,
+        GAVE,
+        Message("assistant", "1"),
+        Message("user", "more"),
+        system="Count.",
+        tools=(ADD,),
+    )
     (request,) = server.requests
     first = {"id": "a", "type": "function", "function": {"name": "add", "arguments": '{"a": 1}'}}
     second = {"id": "b", "type": "function", "function": {"name": "add", "arguments": '{"a": "ü"}'}}
@@ -32,7 +46,11 @@ def test_a_whole_conversation(server, make) -> None:
         "tools": [
             {
                 "type": "function",
-                "function": {"name": "add", "description": ADD.description, "parameters": ADD.input_schema},
+                "function": {
+                    "name": "add",
+                    "description": ADD.description,
+                    "parameters": ADD.input_schema,
+                },
             }
         ],
         "messages": [
@@ -62,12 +80,18 @@ def test_a_call_that_was_nonsense_goes_back_as_one_that_servers_accept(server, m
         ToolCall("b", "", {}),
         ToolCall("c", "x" * 99, {"s": "\ud800"}),
     )
-    gave = Message("tool", results=tuple(CallResult(call.id, call.name, "no", True) for call in odd))
+    gave = Message(
+        "tool", results=tuple(CallResult(call.id, call.name, "no", True) for call in odd)
+    )
     server.will(says("sorry"))
     turn(make(), USER, Message("assistant", calls=odd), gave)
     assistant = server.requests[0].messages[1]
     assert assistant["content"] is None
-    assert [call["function"]["name"] for call in assistant["tool_calls"]] == ["rm_-rf__", "unknown", "x" * 64]
+    assert [call["function"]["name"] for call in assistant["tool_calls"]] == [
+        "rm_-rf__",
+        "unknown",
+        "x" * 64,
+    ]
     assert assistant["tool_calls"][0]["function"]["arguments"] == "{}"
 
 
@@ -88,7 +112,9 @@ def test_files(server, make) -> None:
         {"type": "text", "text": "[The attached file a.rs]\nfn main() {}"},
         {
             "type": "image_url",
-            "image_url": {"url": "data:image/png;base64," + base64.b64encode(b"\x89PNG\0").decode()},
+            "image_url": {
+                "url": "data:image/png;base64," + base64.b64encode(b"\x89PNG\0").decode()
+            },
         },
         unseen("a.pdf (application/pdf, 8 bytes)"),
         unseen("a\\x1b.bin (application/zip, 4 bytes)"),
@@ -115,16 +141,23 @@ def test_tools_may_come_and_go(server, make) -> None:
     other = ToolSpec("other", "", {"type": "object", "properties": {}})
     server.will(says("a"), says("b"), says("c"))
     turns(make(), *(ModelRequest("", (USER,), tools) for tools in ([ADD], [ADD, other], [])))
-    names = [[tool["function"]["name"] for tool in request.body.get("tools", [])] for request in server.requests]
+    names = [
+        [tool["function"]["name"] for tool in request.body.get("tools", [])]
+        for request in server.requests
+    ]
     assert names == [["add"], ["add", "other"], []]
 
 
-@pytest.mark.parametrize("ids", [("same", "same"), ("", ""), ("a b", "ä.1")], ids=["same", "empty", "illegal"])
+@pytest.mark.parametrize(
+    "ids", [("same", "same"), ("", ""), ("a b", "ä.1")], ids=["same", "empty", "illegal"]
+)
 def test_a_history_with_bad_ids_is_repaired_in_requests(server, make, ids: tuple[str, str]) -> None:
     """As sessions have it that were recorded from careless servers."""
     history = [Message("user", "hi")]
     for each in (ids, ids):
-        history.append(Message("assistant", calls=tuple(ToolCall(one, "add", {"a": 1}) for one in each)))
+        history.append(
+            Message("assistant", calls=tuple(ToolCall(one, "add", {"a": 1}) for one in each))
+        )
         history.append(Message("tool", results=tuple(CallResult(one, "add", "1") for one in each)))
     server.will(says("hi"))
     turn(make(), *history, Message("user", "well?"), tools=(ADD,))

@@ -18,7 +18,9 @@ def test_text_comes_as_it_is_streamed(server, make) -> None:
 
 
 def test_two_calls_whose_arguments_take_turns(server, make) -> None:
-    server.will(calls(("call_a", "add", {"a": 1}), ("call_b", "add", {"a": 2, "b": 3}), text="Adding."))
+    server.will(
+        calls(("call_a", "add", {"a": 1}), ("call_b", "add", {"a": 2, "b": 3}), text="Adding.")
+    )
     assert turn(make(), tools=(ADD,)) == [
         TextDelta("Adding."),
         ToolCall("call_a", "add", {"a": 1}),
@@ -39,14 +41,26 @@ def test_two_calls_whose_arguments_take_turns(server, make) -> None:
             call_delta(None, "x", None, ": 1}"),
             call_delta(None, "y", "add", '{"a": 2}'),
         ],
-        [call_delta(0, "x", "add", '{"a"'), call_delta(0, "x", "add", ": 1}"), call_delta(1, "y", "add", '{"a": 2}')],
+        [
+            call_delta(0, "x", "add", '{"a"'),
+            call_delta(0, "x", "add", ": 1}"),
+            call_delta(1, "y", "add", '{"a": 2}'),
+        ],
         [
             call_delta(None, None, "add", '{"a"'),
             call_delta(None, None, None, ": 1}"),
             call_delta(0, "y", "add", '{"a": 2}'),
         ],
     ],
-    ids=["no index, no id", "empty ids", "index always 0", "one id", "by id", "repeated", "goes on"],
+    ids=[
+        "no index, no id",
+        "empty ids",
+        "index always 0",
+        "one id",
+        "by id",
+        "repeated",
+        "goes on",
+    ],
 )
 @pytest.mark.parametrize("finish", ["stop", "tool_calls"])
 def test_calls_of_servers_with_habits_of_their_own(server, make, deltas, finish) -> None:
@@ -64,7 +78,9 @@ def test_an_id_that_was_used_in_an_earlier_turn_is_replaced(server, make) -> Non
     server.will(says("first"), calls(("call_0", "add", {"a": 2})))
     model = make()
     turn(model)
-    (call,) = calls_of(turn(model, USER, made, Message("tool", results=(CallResult("call_0", "add", "1"),))))
+    (call,) = calls_of(
+        turn(model, USER, made, Message("tool", results=(CallResult("call_0", "add", "1"),)))
+    )
     assert call.id != "call_0"
 
 
@@ -88,17 +104,34 @@ def test_arguments_that_are_no_object_are_told(server, make, arguments, expected
 
 def test_an_answer_cut_by_length_keeps_only_calls_that_can_be_read(server, make, told) -> None:
     whole, half = call_delta(0, "c", "add", '{"a": 1}'), call_delta(1, "d", "add", '{"a": ')
-    server.will(Reply((chunk(content="So"), whole, half, call_delta(2, "e", "add", ""), chunk("length"), DONE)))
+    server.will(
+        Reply(
+            (chunk(content="So"), whole, half, call_delta(2, "e", "add", ""), chunk("length"), DONE)
+        )
+    )
     heard = turn(make(), tools=(ADD,))
-    assert heard == [TextDelta("So"), ToolCall("c", "add", {"a": 1}), TurnEnd("max_tokens", Usage())]
-    assert told == ["openai:tiny: the answer was cut at the server's limit of tokens; 2 unfinished call(s) dropped"]
+    assert heard == [
+        TextDelta("So"),
+        ToolCall("c", "add", {"a": 1}),
+        TurnEnd("max_tokens", Usage()),
+    ]
+    assert told == [
+        "openai:tiny: the answer was cut at the server's limit of tokens; 2 unfinished call(s) dropped"
+    ]
 
 
 @pytest.mark.parametrize(
     "reply",
     [
         Reply((chunk(refusal="I will not."), call_delta(0, "c", "add", "{}"), chunk("stop"), DONE)),
-        Reply((chunk(content="I will not."), call_delta(0, "c", "add", "{}"), chunk("content_filter"), DONE)),
+        Reply(
+            (
+                chunk(content="I will not."),
+                call_delta(0, "c", "add", "{}"),
+                chunk("content_filter"),
+                DONE,
+            )
+        ),
     ],
     ids=["refusal", "filter"],
 )
@@ -110,16 +143,25 @@ def test_a_refusal_is_said_and_calls_nothing(server, make, told, reply) -> None:
 
 def test_a_refusal_without_words_gets_some(server, make) -> None:
     server.will(Reply((chunk("content_filter"), DONE)))
-    assert turn(make()) == [TextDelta("[The model declined to answer]"), TurnEnd("refusal", Usage())]
+    assert turn(make()) == [
+        TextDelta("[The model declined to answer]"),
+        TurnEnd("refusal", Usage()),
+    ]
 
 
 @pytest.mark.parametrize(
     ("last", "expected"),
     [
         (b"", Usage()),
-        (usage(100, 5, prompt_tokens_details={"cached_tokens": 80}), Usage(20, 5, cache_read_tokens=80)),
+        (
+            usage(100, 5, prompt_tokens_details={"cached_tokens": 80}),
+            Usage(20, 5, cache_read_tokens=80),
+        ),
         (usage(100, 5, prompt_tokens_details=None), Usage(100, 5)),
-        (event({"choices": [], "usage": {"prompt_tokens": "many", "completion_tokens": -3}}), Usage()),
+        (
+            event({"choices": [], "usage": {"prompt_tokens": "many", "completion_tokens": -3}}),
+            Usage(),
+        ),
         (event({"usage": {"completion_tokens": 5}}), Usage(0, 5)),
     ],
     ids=["none", "cached", "no details", "nonsense", "half"],
@@ -152,7 +194,10 @@ def test_a_server_that_does_not_stream(server, make) -> None:
         "content": [{"type": "text", "text": "hi"}],
         "tool_calls": [_whole("c", '{"a": 1}')],
     }
-    whole = {"choices": [{"message": message, "finish_reason": "tool_calls"}], "usage": {"prompt_tokens": 3}}
+    whole = {
+        "choices": [{"message": message, "finish_reason": "tool_calls"}],
+        "usage": {"prompt_tokens": 3},
+    }
     server.will(Reply((json.dumps(whole).encode(),), headers={"content-type": "application/json"}))
     heard = turn(make(), tools=(ADD,))
     assert heard == [TextDelta("hi"), ToolCall("c", "add", {"a": 1}), TurnEnd("tool_use", Usage(3))]
@@ -162,7 +207,9 @@ def _whole(id: str, arguments: str) -> dict[str, object]:
     return {"id": id, "type": "function", "function": {"name": "add", "arguments": arguments}}
 
 
-def test_a_stream_cut_half_way_is_begun_again_and_the_partial_call_is_gone(server, make, told) -> None:
+def test_a_stream_cut_half_way_is_begun_again_and_the_partial_call_is_gone(
+    server, make, told
+) -> None:
     half = Reply((chunk(content="Let me"), call_delta(0, "c", "add", '{"a": 1}')), end="cut")
     server.will(half, calls(("d", "add", {"a": 2}), text="Now"))
     stopped = f"{server.url} broke off before its answer was complete"

@@ -64,7 +64,9 @@ def test_a_worker_makes_two_calls_and_requests_only_grow(server, make, project) 
     first, second, third = [request.message_bytes for request in server.requests]
     assert second.startswith(first + b",")
     assert third.startswith(second + b",")
-    results = [message["content"] for message in server.requests[2].messages if message["role"] == "tool"]
+    results = [
+        message["content"] for message in server.requests[2].messages if message["role"] == "tool"
+    ]
     assert results[0] == "3"
     assert results[1].startswith("Error: invalid input for add: a")
 
@@ -78,12 +80,22 @@ def test_a_call_that_was_cut_off_never_runs(server, make, project) -> None:
     assert server.requests[2].messages[2]["content"] is None
 
 
-def test_what_the_model_got_wrong_is_told_and_the_history_stays_acceptable(server, make, project) -> None:
-    broken = Reply((call_delta(0, "a", "add", '{"a":'), call_delta(1, "b", "no such tool", "{}"), chunk("stop")))
+def test_what_the_model_got_wrong_is_told_and_the_history_stays_acceptable(
+    server, make, project
+) -> None:
+    broken = Reply(
+        (
+            call_delta(0, "a", "add", '{"a":'),
+            call_delta(1, "b", "no such tool", "{}"),
+            chunk("stop"),
+        )
+    )
     server.will(broken, says("Sorry."))
     seen = project.run(model=make())
     assert seen.statuses == ["invalid", "not_found"]
-    told = [message["content"] for message in server.requests[1].messages if message["role"] == "tool"]
+    told = [
+        message["content"] for message in server.requests[1].messages if message["role"] == "tool"
+    ]
     assert told[0] == 'Error: the input of add is not a JSON object: {"a":'
 
 
@@ -92,7 +104,9 @@ def test_a_forced_model_works_as_well(server, make, project) -> None:
     seen = project.run(model=make(ForcedDialect()))
     assert seen.result is not None
     assert (seen.result.response, project.read("added")) == ("Four.", "2+2;")
-    assert server.requests[1].messages[-1]["content"].startswith("add gave:\n4\n\nIf this is enough, ")
+    assert (
+        server.requests[1].messages[-1]["content"].startswith("add gave:\n4\n\nIf this is enough, ")
+    )
     assert server.requests[1].message_bytes.startswith(server.requests[0].message_bytes)
 
 
@@ -116,7 +130,9 @@ def forge(project: Project, server: ChatServer, *more: str, **env: str):
 
 def test_the_command_line(keyed, project) -> None:
     keyed.will(
-        refusal(429, {"error": {"message": KEY}}, retry_after="0"), calls(("a", "add", {"a": 1, "b": 2})), says("3")
+        refusal(429, {"error": {"message": KEY}}, retry_after="0"),
+        calls(("a", "add", {"a": 1, "b": 2})),
+        says("3"),
     )
     done = forge(project, keyed, "--json")
     lines = [json.loads(line) for line in done.stdout.splitlines()]
@@ -151,7 +167,10 @@ def test_the_config_forces_a_model_that_has_no_tools(server, project) -> None:
 def test_a_forced_call_that_is_nested_without_end_is_refused(server, project) -> None:
     project.home.mkdir()
     (project.home / "config.yaml").write_text('models: {"openai:tiny": {tools: schema}}\n')
-    server.will(says('{"tool": "add", "input": {"a": ' + "[" * 300 + "]" * 300 + "}}"), says('{"answer": "3"}'))
+    server.will(
+        says('{"tool": "add", "input": {"a": ' + "[" * 300 + "]" * 300 + "}}"),
+        says('{"answer": "3"}'),
+    )
     done = forge(project, server)
     assert (done.returncode, done.stdout) == (0, "3\n"), done.stderr
     assert "the input of add is nested too deeply" in server.requests[1].messages[-1]["content"]
@@ -161,7 +180,9 @@ def env(**options: object) -> ModelEnv:
     return ModelEnv(folders=(), notify=lambda *_: None, options=options)
 
 
-def test_the_official_server_is_the_default_and_the_context_is_what_the_user_says(monkeypatch) -> None:
+def test_the_official_server_is_the_default_and_the_context_is_what_the_user_says(
+    monkeypatch,
+) -> None:
     (factory,) = forge_models()
     with pytest.raises(ModelError, match="OPENAI_API_KEY is not set"):
         make_model("tiny", env())

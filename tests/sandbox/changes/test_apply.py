@@ -24,8 +24,32 @@ from ..trees import on_copies, tree
 pytestmark = pytest.mark.needs("overlay")
 
 CALLS = (
-    *("open", "close", "link", "rename", "unlink", "rmdir", "mkdir", "symlink", "chmod", "chown", "utime", "mkfifo"),
-    *("stat", "lstat", "dup", "ftruncate", "copy_file_range", "sendfile", "lseek", "listxattr", "fsync", "fdatasync"),
+    *(
+        "open",
+        "close",
+        "link",
+        "rename",
+        "unlink",
+        "rmdir",
+        "mkdir",
+        "symlink",
+        "chmod",
+        "chown",
+        "utime",
+        "mkfifo",
+    ),
+    *(
+        "stat",
+        "lstat",
+        "dup",
+        "ftruncate",
+        "copy_file_range",
+        "sendfile",
+        "lseek",
+        "listxattr",
+        "fsync",
+        "fdatasync",
+    ),
     *("replace", "fstat"),
 )
 LINES = [
@@ -116,7 +140,9 @@ def kill_everywhere(zone: Path, changes: ChangeSet, kept_path: Path, step: int) 
         left = tree(zone)
         ends.add("nothing" if left == before else "all")
         if left not in (before, after) or (kept_path / "again/journal").exists():
-            failures.append((number, said, {name for name in left | after if left.get(name) != after.get(name)}))
+            failures.append(
+                (number, said, {name for name in left | after if left.get(name) != after.get(name)})
+            )
         number += step
     assert failures == []
     assert ends == {"nothing", "all"}
@@ -177,7 +203,10 @@ def test_a_full_disk_is_met_before_anything_is_deleted(
     zone: Path, changes: ChangeSet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = tree(zone)
-    real = {name: getattr(os, name) for name in ("copy_file_range", "sendfile", "pwrite", "unlink", "rmdir")}
+    real = {
+        name: getattr(os, name)
+        for name in ("copy_file_range", "sendfile", "pwrite", "unlink", "rmdir")
+    }
     deleted: list[str] = []
 
     def linked(source: Path, target: Path | str, **options: int) -> None:
@@ -204,10 +233,16 @@ def test_a_full_disk_is_met_before_anything_is_deleted(
         monkeypatch.setattr(os, name, full(name))
     for name in ("unlink", "rmdir"):
         monkeypatch.setattr(os, name, counted(name))
-    with pytest.raises(ToolError, match=r"nothing was changed: .*/zone/\S+': No space left on device"):
+    with pytest.raises(
+        ToolError, match=r"nothing was changed: .*/zone/\S+': No space left on device"
+    ):
         apply_changes(changes)
     assert [name for name in deleted if "journal" not in str(name)] == []
-    assert (tree(zone), left_behind(zone), (changes.folder / "journal").exists()) == (before, [], False)
+    assert (tree(zone), left_behind(zone), (changes.folder / "journal").exists()) == (
+        before,
+        [],
+        False,
+    )
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EROFS])
@@ -220,7 +255,9 @@ def test_what_can_be_neither_done_nor_taken_back_is_completed_by_the_next(
     begun = found_anew(zone, changes, kept_path)
     real = os.rename
 
-    def fail(source: str, target: str, *, src_dir_fd: int | None = None, dst_dir_fd: int | None = None) -> None:
+    def fail(
+        source: str, target: str, *, src_dir_fd: int | None = None, dst_dir_fd: int | None = None
+    ) -> None:
         if dst_dir_fd is not None and lies_in(zone, dst_dir_fd):
             raise OSError(number, os.strerror(number))
         real(source, target, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
@@ -237,7 +274,10 @@ def test_what_can_be_neither_done_nor_taken_back_is_completed_by_the_next(
         finish_interrupted(begun.folder)
     assert (begun.folder / "before").exists()
     monkeypatch.setattr(os, "rename", real)
-    assert finish_interrupted(begun.folder) == f"{len(changes.changes)} changes that were cut off are done now"
+    assert (
+        finish_interrupted(begun.folder)
+        == f"{len(changes.changes)} changes that were cut off are done now"
+    )
     assert (tree(zone), left_behind(zone)) == (after, [])
     drop_copies(begun.folder)
     assert not begun.folder.exists()
@@ -257,7 +297,9 @@ def test_what_is_taken_back_after_the_next_start_is_told_as_such(
     monkeypatch.setattr(os, "symlink", fail)
     told = finish_interrupted(kept_path / "again")
     monkeypatch.setattr(os, "symlink", real)
-    assert told == f"changes that were cut off are taken back: '{zone}/link': Operation not permitted"
+    assert (
+        told == f"changes that were cut off are taken back: '{zone}/link': Operation not permitted"
+    )
     assert (tree(zone), left_behind(zone)) == (before, [])
 
 
@@ -272,7 +314,10 @@ def test_what_somebody_else_put_there_does_not_stop_the_rest_from_being_taken_ba
     (zone / "made/theirs").write_text("theirs\n")
     (zone / "swap").write_text("theirs\n")
     told = finish_interrupted(again.folder)
-    assert told == f"changes that were cut off are taken back, but for '{zone}/swap': it was changed since"
+    assert (
+        told
+        == f"changes that were cut off are taken back, but for '{zone}/swap': it was changed since"
+    )
     left = tree(zone)
     theirs = {"swap", "swap/inside", "made", "made/theirs"}
     assert {name for name in left | before if left.get(name) != before.get(name)} == theirs

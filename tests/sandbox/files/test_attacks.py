@@ -26,9 +26,20 @@ ZONES: list[dict[str, Any]] = [
     {"name": "output", "mode": "rw", "approval": {"write": "ask", "delete": "blocked"}},
     {"name": "src", "mode": "ro"},
     {"name": "inner", "path": "scratch/in/ner", "mode": "ro"},
-    {"name": "shut", "path": "scratch/shut", "mode": "rw", "approval": {"write": "blocked", "delete": "blocked"}},
+    {
+        "name": "shut",
+        "path": "scratch/shut",
+        "mode": "rw",
+        "approval": {"write": "blocked", "delete": "blocked"},
+    },
 ]
-FILES = ("scratch/a.txt", "scratch/d/e/f.txt", "scratch/in/ner/ro.txt", "scratch/shut/s.txt", "scratch/Caf\u00e9.txt")
+FILES = (
+    "scratch/a.txt",
+    "scratch/d/e/f.txt",
+    "scratch/in/ner/ro.txt",
+    "scratch/shut/s.txt",
+    "scratch/Caf\u00e9.txt",
+)
 FILES += ("scratch/one+two", "output/o.md", "src/s.py", "outside/secret.txt")
 LINKS = {
     "scratch/chain": "chain2",
@@ -91,7 +102,9 @@ def listing(root: Path) -> set[tuple[str, int, int]]:
 @pytest.fixture
 def guarded(world: Path) -> Sandbox:
     config = parse_config(SandboxConfig, {"zones": ZONES})
-    return Sandbox(open_zones(config, workspace=world, user_home=world / "home", file="worker.yaml"))
+    return Sandbox(
+        open_zones(config, workspace=world, user_home=world / "home", file="worker.yaml")
+    )
 
 
 def answer(sandbox: Sandbox, access: Access, path: str) -> str:
@@ -109,7 +122,10 @@ CASES = {
         /scratch/a.txt/../a.txt /scratch/none/../a.txt /src/s.py/../../scratch/a.txt /scratch/%2e%2e/x
         /inner/../src/s.py //scratch//./a.txt /scratch/Cafe\u0301.txt /scratch/to-shut /shut/s.txt
     """,
-    ("read", "ask"): "/scratch/plain /scratch/.env.local /scratch/.EnV /scratch/\u200b.env /src/.env.d/x /src/.env.",
+    (
+        "read",
+        "ask",
+    ): "/scratch/plain /scratch/.env.local /scratch/.EnV /scratch/\u200b.env /src/.env.d/x /src/.env.",
     ("read", "refused"): """
         /scratch/away /scratch/away2 /src/away3 /scratch/up/outside/secret.txt /scratch/dots/secret.txt /scratch/loop
         /scratch/host/etc/passwd /scratch/stdin /scratch/null /scratch/pipe /scratch/to-pipe /scratch/socket
@@ -125,8 +141,14 @@ CASES = {
         "list",
         "refused",
     ): "/.. . .. /scratch/up /scratch/dots /scratch/host /scratch/a.txt /scratch/a.txt/b /scratch/pipe /../scratch",
-    ("info", "preApproved"): "/ /scratch/none /scratch/a.txt/b /scratch/a.txt/b/../c /scratch/nothing /scratch/.env",
-    ("info", "refused"): "/scratch/away /scratch/nothing-out /scratch/pipe /scratch/up /scratch/loop /none",
+    (
+        "info",
+        "preApproved",
+    ): "/ /scratch/none /scratch/a.txt/b /scratch/a.txt/b/../c /scratch/nothing /scratch/.env",
+    (
+        "info",
+        "refused",
+    ): "/scratch/away /scratch/nothing-out /scratch/pipe /scratch/up /scratch/loop /none",
     ("write", "preApproved"): """
         /scratch/chain /scratch/nothing /scratch/abs /scratch/in/new /scratch/to-e/f.txt /scratch/.git/../ok
         /output/into /scratch/.gitx /scratch/.gitignore /scratch/... /scratch/~/x /scratch/-n /scratch/*
@@ -140,7 +162,10 @@ CASES = {
         /scratch/.\uff27\uff29\uff34/x /scratch/.env\u200b /scratch/hard /scratch/Cafe\u0301.txt /scratch/one\uff0btwo
         /output/.git/x
     """,
-    ("write", "blocked"): "/shut/new /scratch/shut/s.txt /scratch/to-shut /scratch/self/shut/new/deep /shut/.git",
+    (
+        "write",
+        "blocked",
+    ): "/shut/new /scratch/shut/s.txt /scratch/to-shut /scratch/self/shut/new/deep /shut/.git",
     ("write", "refused"): """
         /scratch/away /scratch/nothing-out /scratch/nothing-ro /scratch/dots/x /scratch/dots-in/x /scratch/to-inner/x
         /scratch/to-in/ner/x /scratch/to-zone/x /scratch/up/src/s.py /scratch/up/x /scratch/loop/x /scratch/null
@@ -159,7 +184,11 @@ CASES = {
         /scratch/dots-in/ro.txt /src/s.py /src/chain3 /scratch/up/src/s.py /scratch/up/outside /scratch/a.txt/b
     """,
 }
-EACH = [(access, path, expected) for (access, expected), paths in CASES.items() for path in paths.split()]
+EACH = [
+    (access, path, expected)
+    for (access, expected), paths in CASES.items()
+    for path in paths.split()
+]
 
 
 @each_row(("access", "path", "expected"), EACH)

@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 from forge_cli.core.approval import Approval
 from forge_cli.core.errors import WorkerError
 from forge_cli.core.zones import Zone, ZoneApproval, ZoneMode
-from forge_cli.sandbox.files.caps import can_write_silently, cap_isolation, cap_zone, lies_within, name_in, seen_from
+from forge_cli.sandbox.files.caps import (
+    can_write_silently,
+    cap_isolation,
+    cap_zone,
+    lies_within,
+    name_in,
+    seen_from,
+)
 from forge_cli.sandbox.files.sandbox import Sandbox
 from forge_cli.sandbox.processes.limits import ProcessLimits
 from forge_cli.sandbox.zones.zones import Isolation, IsolationLevel
@@ -35,8 +42,12 @@ def zone_of(file: Path, zones: list[Zone]) -> Zone | None:
     return max(around, key=lambda zone: len(zone.path.parts), default=None)
 
 
-@given(above=zone_lists(), root=st.sampled_from(ROOTS), mode=modes, write=approvals, delete=approvals)
-def test_nothing_gets_wider(above, root: Path, mode: ZoneMode, write: Approval, delete: Approval) -> None:
+@given(
+    above=zone_lists(), root=st.sampled_from(ROOTS), mode=modes, write=approvals, delete=approvals
+)
+def test_nothing_gets_wider(
+    above, root: Path, mode: ZoneMode, write: Approval, delete: Approval
+) -> None:
     wanted = Zone("mine", root, mode, ZoneApproval(write, delete))
     try:
         zone = cap_zone(wanted, above)
@@ -128,7 +139,11 @@ def test_who_could_have_written_a_file(tmp_path: Path, zone: dict, silent: bool)
 
 
 def test_a_child_reads_of_the_home_what_its_parent_reads_too() -> None:
-    config, inner, other = Path("/home/me/.config"), Path("/home/me/.config/tool"), Path("/home/me/.kube")
+    config, inner, other = (
+        Path("/home/me/.config"),
+        Path("/home/me/.config/tool"),
+        Path("/home/me/.kube"),
+    )
     wanted = Isolation(read=(inner, other))
     assert cap_isolation(wanted, Isolation(read=(config,))).read == (inner,)
     assert cap_isolation(wanted, Isolation(IsolationLevel.OFF)).read == (inner, other)

@@ -21,7 +21,8 @@ from tests.support.rows import each_row
 Case = dict[str, Any]
 
 CASES: list[Case] = [
-    json.loads(line) for line in (Path(__file__).parents[2] / "cases" / "paths.jsonl").read_text().splitlines()
+    json.loads(line)
+    for line in (Path(__file__).parents[2] / "cases" / "paths.jsonl").read_text().splitlines()
 ]
 EXPECTED = {Approval.PRE_APPROVED: "allow", Approval.ASK: "ask", Approval.BLOCKED: "blocked"}
 SWAPS = {"swap_after_check", "swap_after_approval"}
@@ -111,8 +112,12 @@ def answer(sandbox: Sandbox, case: Case) -> str:
 def outside(root: Path, zones: list[dict[str, Any]]) -> dict[str, bytes | str]:
     """Everything that no zone holds, with its content."""
     inside = [Path(os.path.realpath(root / zone["path"])) for zone in zones]
-    found = (path for path in root.rglob("*") if not any(path.is_relative_to(zone) for zone in inside))
-    return {str(path): path.read_bytes() if stat.S_ISREG(path.lstat().st_mode) else "" for path in found}
+    found = (
+        path for path in root.rglob("*") if not any(path.is_relative_to(zone) for zone in inside)
+    )
+    return {
+        str(path): path.read_bytes() if stat.S_ISREG(path.lstat().st_mode) else "" for path in found
+    }
 
 
 @each_row("case", CASES)

@@ -23,7 +23,9 @@ from tests.support.rows import each_row
 OpenSandbox = Callable[..., Sandbox]
 
 PRE_APPROVED: dict[str, Any] = {"write": "preApproved", "delete": "preApproved"}
-PROJECT: list[dict[str, Any]] = [{"name": "project", "path": "output", "mode": "rw", "approval": PRE_APPROVED}]
+PROJECT: list[dict[str, Any]] = [
+    {"name": "project", "path": "output", "mode": "rw", "approval": PRE_APPROVED}
+]
 
 
 @pytest.fixture
@@ -37,18 +39,19 @@ def permissive(open_sandbox: OpenSandbox) -> Sandbox:
 
 
 def test_a_verdict_names_the_rule_and_where_it_is_written(root: Path) -> None:
-    text = (
-        "zones:\n  - name: output\n    mode: rw\n    approval: {write: preApproved, delete: blocked}\n  - name: src\n"
-    )
+    text = "zones:\n  - name: output\n    mode: rw\n    approval: {write: preApproved, delete: blocked}\n  - name: src\n"
     config = parse_config(SandboxConfig, parse_document(text, "worker.yaml"))
-    sandbox = Sandbox(open_zones(config, workspace=root, user_home=Path("/nonexistent"), file="worker.yaml"))
+    sandbox = Sandbox(
+        open_zones(config, workspace=root, user_home=Path("/nonexistent"), file="worker.yaml")
+    )
 
     def judged(path: str, access: Access) -> tuple[Approval, str, str | None, Mark | None, str]:
         verdict = sandbox.judge(path, access)
         return verdict.approval, verdict.reason, verdict.rule, verdict.where, verdict.by
 
     write, delete, src = (
-        f"sandbox.zones.{place}" for place in ("output.approval.write", "output.approval.delete", "src")
+        f"sandbox.zones.{place}"
+        for place in ("output.approval.write", "output.approval.delete", "src")
     )
     assert judged("/output/a", Access.WRITE) == (
         Approval.PRE_APPROVED,
@@ -105,14 +108,40 @@ def test_the_default_zone_asks_before_anything_changes(open_sandbox: OpenSandbox
         "Worker.YML",
         "x.worker",
         ".zshrc",
-        *(".claude", ".codex", ".gemini", ".opencode", ".cursor", ".windsurf", ".idea", ".circleci", ".envrc"),
-        *("AGENTS.md", "agents.md", "CLAUDE.md", "GEMINI.md", ".cursorrules", ".gitattributes", ".gitmodules"),
-        *(".github/workflows", ".GitHub/Workflows", ".gitlab-ci.yml", ".pre-commit-config.yaml", "Jenkinsfile"),
+        *(
+            ".claude",
+            ".codex",
+            ".gemini",
+            ".opencode",
+            ".cursor",
+            ".windsurf",
+            ".idea",
+            ".circleci",
+            ".envrc",
+        ),
+        *(
+            "AGENTS.md",
+            "agents.md",
+            "CLAUDE.md",
+            "GEMINI.md",
+            ".cursorrules",
+            ".gitattributes",
+            ".gitmodules",
+        ),
+        *(
+            ".github/workflows",
+            ".GitHub/Workflows",
+            ".gitlab-ci.yml",
+            ".pre-commit-config.yaml",
+            "Jenkinsfile",
+        ),
     ],
 )
 @each_row("access", [Access.WRITE, Access.DELETE])
 @each_row("path", ["{}", "{}/below", "deep/{}", "deep/{}/below"])
-def test_protected_names_ask_existing_or_not(permissive: Sandbox, name: str, access: Access, path: str) -> None:
+def test_protected_names_ask_existing_or_not(
+    permissive: Sandbox, name: str, access: Access, path: str
+) -> None:
     verdict = permissive.judge(f"/project/{path.format(name)}", access)
 
     assert verdict.approval is Approval.ASK
@@ -143,7 +172,9 @@ def test_other_names_are_ordinary(permissive: Sandbox, name: str) -> None:
     assert not is_protected(name)
 
 
-@pytest.mark.parametrize("path", ["/project/.env", "/project/a/.ENV.production", "/project/.envs/django"])
+@pytest.mark.parametrize(
+    "path", ["/project/.env", "/project/a/.ENV.production", "/project/.envs/django"]
+)
 def test_reading_what_may_hold_secrets_asks(permissive: Sandbox, path: str) -> None:
     verdict = permissive.judge(path, Access.READ)
 
@@ -151,7 +182,9 @@ def test_reading_what_may_hold_secrets_asks(permissive: Sandbox, path: str) -> N
     assert "may hold secrets" in verdict.reason
 
 
-@pytest.mark.parametrize("path", ["/project/.git/config", "/project/.forge/config.yaml", "/project/.bashrc"])
+@pytest.mark.parametrize(
+    "path", ["/project/.git/config", "/project/.forge/config.yaml", "/project/.bashrc"]
+)
 def test_reading_other_protected_names_does_not_ask(permissive: Sandbox, path: str) -> None:
     assert permissive.judge(path, Access.READ).approval is Approval.PRE_APPROVED
     assert not is_secret(Path(path).name)
@@ -170,7 +203,9 @@ def test_a_link_does_not_hide_a_protected_name(permissive: Sandbox, project: Pat
     assert permissive.judge("/project/dotenv", Access.READ).approval is Approval.ASK
 
 
-def test_a_protected_name_that_is_a_link_protects_what_it_leads_to(permissive: Sandbox, project: Path) -> None:
+def test_a_protected_name_that_is_a_link_protects_what_it_leads_to(
+    permissive: Sandbox, project: Path
+) -> None:
     (project / ".env").symlink_to("settings.txt")
     (project / "again").symlink_to(".env")
 
@@ -181,14 +216,18 @@ def test_a_protected_name_that_is_a_link_protects_what_it_leads_to(permissive: S
 
 
 def test_a_zone_inside_a_protected_folder_asks_for_everything(open_sandbox: OpenSandbox) -> None:
-    sandbox = open_sandbox([{"name": "tools", "path": "h/.forge/tools", "mode": "rw", "approval": PRE_APPROVED}])
+    sandbox = open_sandbox(
+        [{"name": "tools", "path": "h/.forge/tools", "mode": "rw", "approval": PRE_APPROVED}]
+    )
 
     assert sandbox.judge("/tools/x/tool.yaml", Access.WRITE).approval is Approval.ASK
     assert sandbox.judge("/tools/x/tool.yaml", Access.READ).approval is Approval.PRE_APPROVED
 
 
 def test_what_lies_above_a_zone_makes_nothing_in_it_a_secret(open_sandbox: OpenSandbox) -> None:
-    sandbox = open_sandbox([{"name": "work", "path": ".envs/work", "mode": "rw", "approval": PRE_APPROVED}])
+    sandbox = open_sandbox(
+        [{"name": "work", "path": ".envs/work", "mode": "rw", "approval": PRE_APPROVED}]
+    )
 
     assert sandbox.judge("/work/a", Access.READ).approval is Approval.PRE_APPROVED
     assert sandbox.judge("/work/a", Access.WRITE).approval is Approval.PRE_APPROVED
@@ -229,7 +268,9 @@ def test_an_own_folder_protects_what_is_in_it(open_sandbox: OpenSandbox, project
     assert sandbox.judge("/project/elsewhere", Access.WRITE).approval is Approval.PRE_APPROVED
 
 
-def test_another_hard_link_to_an_own_file_is_that_file(open_sandbox: OpenSandbox, project: Path) -> None:
+def test_another_hard_link_to_an_own_file_is_that_file(
+    open_sandbox: OpenSandbox, project: Path
+) -> None:
     (project / "worker.yaml").write_text("name: w")
     (project / "same").hardlink_to(project / "worker.yaml")
     sandbox = open_sandbox(PROJECT, protected=(project / "worker.yaml",))
@@ -250,7 +291,9 @@ def test_hard_links_ask_for_writing_only(permissive: Sandbox, project: Path, roo
 
 
 @pytest.mark.parametrize("path", ["cafe\u0301.txt", "cafe\u0301.d/new.txt", "caf\u200b\u00e9.txt"])
-def test_a_name_that_looks_like_an_existing_one_asks(permissive: Sandbox, project: Path, path: str) -> None:
+def test_a_name_that_looks_like_an_existing_one_asks(
+    permissive: Sandbox, project: Path, path: str
+) -> None:
     (project / "café.txt").write_text("")
     (project / "café.d").mkdir()
 
@@ -261,7 +304,9 @@ def test_a_name_that_looks_like_an_existing_one_asks(permissive: Sandbox, projec
     assert permissive.judge("/project/café.txt", Access.WRITE).approval is Approval.PRE_APPROVED
 
 
-def test_another_spelling_of_the_same_file_is_no_second_file(permissive: Sandbox, project: Path) -> None:
+def test_another_spelling_of_the_same_file_is_no_second_file(
+    permissive: Sandbox, project: Path
+) -> None:
     (project / "café.txt").write_text("")
     (project / "cafe\u0301.txt").hardlink_to(project / "café.txt")
 
@@ -279,12 +324,17 @@ def test_blocked_wins_over_what_asks(open_sandbox: OpenSandbox) -> None:
 def test_every_reason_to_ask_is_told(open_sandbox: OpenSandbox) -> None:
     verdict = open_sandbox([{"name": "z", "mode": "rw"}]).judge("/z/.git/config", Access.WRITE)
 
-    assert verdict.reason == "writing in zone 'z' needs your OK; '.git' is a protected name: git runs what it names"
+    assert (
+        verdict.reason
+        == "writing in zone 'z' needs your OK; '.git' is a protected name: git runs what it names"
+    )
     assert verdict.rule == "sandbox.zones.z.approval.write"
 
 
 @pytest.mark.parametrize("beside", ["worker.yaml", "worker.md", "helper.worker", None])
-def test_tools_beside_any_worker_file_ask(open_sandbox: OpenSandbox, root: Path, beside: str | None) -> None:
+def test_tools_beside_any_worker_file_ask(
+    open_sandbox: OpenSandbox, root: Path, beside: str | None
+) -> None:
     (root / "scratch/sub").mkdir()
     if beside:
         (root / "scratch/sub" / beside).touch()

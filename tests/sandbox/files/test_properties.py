@@ -29,9 +29,9 @@ target = st.tuples(
     st.sampled_from(("", "", "/", "{root}/", "/proc/self/root/{root}/")), st.lists(step, max_size=5)
 ).map(lambda drawn: drawn[0] + "/".join(drawn[1]))
 tree = st.lists(st.tuples(spot, st.one_of(st.none(), target)), max_size=14)
-path = st.tuples(st.sampled_from(("/rw/", "/rw/", "/ro/", "/in/", "/", "")), st.lists(step, max_size=5)).map(
-    lambda drawn: drawn[0] + "/".join(drawn[1])
-)
+path = st.tuples(
+    st.sampled_from(("/rw/", "/rw/", "/ro/", "/in/", "/", "")), st.lists(step, max_size=5)
+).map(lambda drawn: drawn[0] + "/".join(drawn[1]))
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,9 @@ def world(nodes: list[tuple[str, str | None]]) -> Iterator[World]:
 
 
 @given(tree, path)
-def test_only_files_in_zones_are_read_and_all_of_them_can_be(nodes: list[tuple[str, str | None]], path: str) -> None:
+def test_only_files_in_zones_are_read_and_all_of_them_can_be(
+    nodes: list[tuple[str, str | None]], path: str
+) -> None:
     with world(nodes) as here:
         try:
             content = here.sandbox.read_bytes(path)
@@ -106,7 +108,9 @@ def test_only_files_in_zones_are_read_and_all_of_them_can_be(nodes: list[tuple[s
 
 
 @given(tree, path, st.sampled_from((Access.WRITE, Access.DELETE)))
-def test_only_what_was_meant_changes(nodes: list[tuple[str, str | None]], path: str, access: Access) -> None:
+def test_only_what_was_meant_changes(
+    nodes: list[tuple[str, str | None]], path: str, access: Access
+) -> None:
     with world(nodes) as here:
         before = here.files()
         try:
@@ -118,7 +122,9 @@ def test_only_what_was_meant_changes(nodes: list[tuple[str, str | None]], path: 
             assert here.files() == before
             return
         after = here.files()
-        changed = {place for place in before.keys() | after.keys() if before.get(place) != after.get(place)}
+        changed = {
+            place for place in before.keys() | after.keys() if before.get(place) != after.get(place)
+        }
         if access is Access.WRITE:
             real = here.real(path)
             assert after[str(real)] == NEW.decode()
@@ -151,11 +157,15 @@ def test_a_verdict_is_that_of_the_real_files_zone(
         zone = next(zone for zone in here.sandbox.zones if zone.name == resolved.split("/")[1])
         assert zone == here.zone_of(str(zone.path.joinpath(*resolved.split("/")[2:])))
         assert here.sandbox.resolve(resolved, access) == resolved
-        allowed = {Access.WRITE: zone.write, Access.DELETE: zone.delete}.get(access, Approval.PRE_APPROVED)
+        allowed = {Access.WRITE: zone.write, Access.DELETE: zone.delete}.get(
+            access, Approval.PRE_APPROVED
+        )
         assert verdict.approval is allowed
 
 
-@given(st.one_of(st.text(), st.text(alphabet="/.\\~ra\0\x1b\ud800é").map(lambda text: "/rw/" + text)))
+@given(
+    st.one_of(st.text(), st.text(alphabet="/.\\~ra\0\x1b\ud800é").map(lambda text: "/rw/" + text))
+)
 def test_whatever_the_text_there_is_a_verdict_or_a_sentence(text: str) -> None:
     with world([]) as here:
         for access in Access:
@@ -180,7 +190,11 @@ noise = st.sampled_from(("", "./", "x/../", "/", ".//"))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(tree, spot, st.sampled_from(tuple(Access)), noise)
 def test_every_spelling_of_a_file_is_judged_alike_and_reaches_it(
-    monkeypatch: pytest.MonkeyPatch, nodes: list[tuple[str, str | None]], spot: str, access: Access, noise: str
+    monkeypatch: pytest.MonkeyPatch,
+    nodes: list[tuple[str, str | None]],
+    spot: str,
+    access: Access,
+    noise: str,
 ) -> None:
     with world(nodes) as here:
         inner = here.root / "rw" / "a"
@@ -188,10 +202,16 @@ def test_every_spelling_of_a_file_is_judged_alike_and_reaches_it(
         sandbox = Sandbox(here.sandbox.zones, workspace=working)
         monkeypatch.setenv("HOME", str(here.root))
         zone, _, rest = spot.partition("/")
-        spellings = [f"{here.root}/{noise}{spot}", f"./{noise}{os.path.relpath(here.root / spot, working)}"]
+        spellings = [
+            f"{here.root}/{noise}{spot}",
+            f"./{noise}{os.path.relpath(here.root / spot, working)}",
+        ]
         spellings += [f"~/{noise}{spot}", f"~/../{here.root.name}/{noise}{spot}"]
         spellings += [f"/{zone}/{noise}{rest}"] if zone in ("rw", "ro") else []
-        told = {spelling: (_judged(sandbox, spelling, access), _content(sandbox, spelling)) for spelling in spellings}
+        told = {
+            spelling: (_judged(sandbox, spelling, access), _content(sandbox, spelling))
+            for spelling in spellings
+        }
         assert len(set(told.values())) == 1, told
 
 

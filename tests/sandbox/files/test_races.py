@@ -24,8 +24,12 @@ def open_descriptors() -> set[str]:
 @contextmanager
 def meanwhile(code: str, folder: Path) -> Iterator[None]:
     """Do ``code`` again and again in another process, in ``folder``, from before the block until after it."""
-    loop = "import contextlib, os, sys\nprint(flush=True)\nwhile True:\n" + indent(dedent(code), "    ")
-    with subprocess.Popen([sys.executable, "-c", loop], cwd=folder, stdout=subprocess.PIPE) as process:
+    loop = "import contextlib, os, sys\nprint(flush=True)\nwhile True:\n" + indent(
+        dedent(code), "    "
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", loop], cwd=folder, stdout=subprocess.PIPE
+    ) as process:
         assert process.stdout is not None
         process.stdout.readline()
         try:
@@ -36,7 +40,9 @@ def meanwhile(code: str, folder: Path) -> Iterator[None]:
 
 
 @pytest.mark.few(1)
-def test_a_folder_that_keeps_turning_into_a_link_is_no_way_out(sandbox: Sandbox, root: Path) -> None:
+def test_a_folder_that_keeps_turning_into_a_link_is_no_way_out(
+    sandbox: Sandbox, root: Path
+) -> None:
     swap = """
         with contextlib.suppress(OSError):
             os.rename("d", f"away{os.urandom(4).hex()}")
@@ -105,7 +111,9 @@ def test_a_reader_sees_the_old_content_or_the_new(sandbox: Sandbox, root: Path) 
     assert os.listdir(root / "scratch") == ["a"]
 
 
-def test_a_path_that_leads_elsewhere_than_what_was_judged_is_stale(sandbox: Sandbox, root: Path) -> None:
+def test_a_path_that_leads_elsewhere_than_what_was_judged_is_stale(
+    sandbox: Sandbox, root: Path
+) -> None:
     (root / "scratch/a").write_text("x")
     judged = sandbox.resolve("/scratch/a")
     (root / "scratch/a").unlink()
@@ -115,7 +123,9 @@ def test_a_path_that_leads_elsewhere_than_what_was_judged_is_stale(sandbox: Sand
         lambda: sandbox.write_bytes("/scratch/a", b"", expected=judged),
         lambda: sandbox.read_bytes("/scratch/a", expected=judged),
     ):
-        with pytest.raises(Stale, match="led to '/scratch/a' when it was judged, and to '/output/a' now"):
+        with pytest.raises(
+            Stale, match="led to '/scratch/a' when it was judged, and to '/output/a' now"
+        ):
             action()
     sandbox.delete("/scratch/a", expected=sandbox.resolve("/scratch/a", Access.DELETE))
     assert os.listdir(root / "output") == []
@@ -147,8 +157,23 @@ def test_no_descriptor_stays_open(sandbox: Sandbox, root: Path) -> None:
     (root / "scratch/loop").symlink_to("loop")
     (root / "scratch/file").write_text("x")
     os.mkfifo(root / "scratch/pipe")
-    paths = ["/", "/scratch", "/scratch/file", "/scratch/file/x", "/scratch/new/x", "/scratch/out/x", "/scratch/loop"]
-    paths += ["/scratch/pipe", "/src/a", "/nowhere", "relative", "/scratch/a\0", f"/scratch/{'n' * 300}"]
+    paths = [
+        "/",
+        "/scratch",
+        "/scratch/file",
+        "/scratch/file/x",
+        "/scratch/new/x",
+        "/scratch/out/x",
+        "/scratch/loop",
+    ]
+    paths += [
+        "/scratch/pipe",
+        "/src/a",
+        "/nowhere",
+        "relative",
+        "/scratch/a\0",
+        f"/scratch/{'n' * 300}",
+    ]
     before = open_descriptors()
 
     for number in range(1000):
@@ -156,7 +181,13 @@ def test_no_descriptor_stays_open(sandbox: Sandbox, root: Path) -> None:
         for access in Access:
             with suppress(ToolError):
                 sandbox.judge(path, access)
-        for action in (sandbox.resolve, sandbox.exists, sandbox.stat, sandbox.list, sandbox.read_bytes):
+        for action in (
+            sandbox.resolve,
+            sandbox.exists,
+            sandbox.stat,
+            sandbox.list,
+            sandbox.read_bytes,
+        ):
             with suppress(ToolError):
                 action(path)
         if number % 10 == 0:
@@ -205,7 +236,9 @@ def race_between_consents(sandbox: Sandbox, root: Path, calls: int) -> int:
 
 
 @pytest.mark.few(1)
-def test_a_link_that_flips_between_consents_writes_nothing_that_asks(sandbox: Sandbox, root: Path) -> None:
+def test_a_link_that_flips_between_consents_writes_nothing_that_asks(
+    sandbox: Sandbox, root: Path
+) -> None:
     assert race_between_consents(sandbox, root, 600) > 0
 
 

@@ -35,8 +35,12 @@ class TestWriting:
         assert (root / "scratch/a/b/new.txt").read_bytes() == b"hello"
         assert os.listdir(root / "scratch/a/b") == ["new.txt"]
 
-    def test_what_a_killed_process_left_goes_with_the_next_write(self, sandbox: Sandbox, root: Path) -> None:
-        old, new, busy = (root / "scratch" / f".forge-{name}.tmp" for name in ("0" * 16, "1" * 16, "b" * 16))
+    def test_what_a_killed_process_left_goes_with_the_next_write(
+        self, sandbox: Sandbox, root: Path
+    ) -> None:
+        old, new, busy = (
+            root / "scratch" / f".forge-{name}.tmp" for name in ("0" * 16, "1" * 16, "b" * 16)
+        )
         for file in (old, new, busy):
             file.write_text("half")
         for file in (old, busy):
@@ -77,7 +81,9 @@ class TestWriting:
 
         assert stat.S_IMODE((root / "scratch/new").stat().st_mode) == 0o640
 
-    def test_a_link_stays_and_what_it_leads_to_is_written(self, sandbox: Sandbox, root: Path) -> None:
+    def test_a_link_stays_and_what_it_leads_to_is_written(
+        self, sandbox: Sandbox, root: Path
+    ) -> None:
         (root / "scratch/real.txt").write_text("old")
         (root / "scratch/l").symlink_to("real.txt")
 
@@ -86,7 +92,9 @@ class TestWriting:
         assert (root / "scratch/l").is_symlink()
         assert (root / "scratch/real.txt").read_text() == "new"
 
-    def test_the_other_names_of_a_file_keep_the_old_content(self, sandbox: Sandbox, root: Path) -> None:
+    def test_the_other_names_of_a_file_keep_the_old_content(
+        self, sandbox: Sandbox, root: Path
+    ) -> None:
         (root / "scratch/hl").hardlink_to(root / "outside/secret.txt")
 
         sandbox.write_bytes("/scratch/hl", b"new")
@@ -110,7 +118,9 @@ class TestWriting:
         assert (root / "scratch/a").read_text() == "old"
         assert os.listdir(root / "scratch") == ["a"]
 
-    def test_a_write_that_fails_half_way_leaves_the_old_content(self, sandbox: Sandbox, root: Path) -> None:
+    def test_a_write_that_fails_half_way_leaves_the_old_content(
+        self, sandbox: Sandbox, root: Path
+    ) -> None:
         (root / "scratch/a").write_text("old")
         limits = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
@@ -139,7 +149,9 @@ class TestReading:
         assert sandbox.read_bytes("/src/a", limit=3) == b"\0\xff\0"
         assert sandbox.read_bytes("/src/a", limit=0) == b""
         os.truncate(root / "src/a", READ_MAX + 1)
-        assert refusal(lambda: sandbox.read_bytes("/src/a")).endswith(f"at most {READ_MAX} are read as a whole")
+        assert refusal(lambda: sandbox.read_bytes("/src/a")).endswith(
+            f"at most {READ_MAX} are read as a whole"
+        )
 
     def test_equal_content_has_an_equal_digest(self, sandbox: Sandbox, root: Path) -> None:
         for name, content in (("a", "x" * 100_000), ("b", "x" * 100_000), ("c", "y")):
@@ -149,7 +161,10 @@ class TestReading:
         assert "does not exist" in refusal(lambda: sandbox.digest("/src/none"))
 
     def test_what_is_missing(self, sandbox: Sandbox) -> None:
-        assert refusal(lambda: sandbox.read_bytes("/src/no\u200bne")) == r"'/src/no\u200bne' does not exist"
+        assert (
+            refusal(lambda: sandbox.read_bytes("/src/no\u200bne"))
+            == r"'/src/no\u200bne' does not exist"
+        )
 
     def test_a_folder(self, sandbox: Sandbox) -> None:
         assert refusal(lambda: sandbox.read_bytes("/src")) == "'/src' is a folder; list it instead"
@@ -193,7 +208,9 @@ class TestListing:
         assert entry.name == r"\udcff"
 
     def test_a_nested_zone_is_seen_in_the_one_around_it(self, open_sandbox: OpenSandbox) -> None:
-        sandbox = open_sandbox([{"name": "top", "mode": "rw"}, {"name": "inner", "path": "top/inner", "mode": "rw"}])
+        sandbox = open_sandbox(
+            [{"name": "top", "mode": "rw"}, {"name": "inner", "path": "top/inner", "mode": "rw"}]
+        )
         sandbox.write_bytes("/top/inner/a", b"1")
 
         assert sandbox.list("/top") == [FolderEntry("inner", "directory")]
@@ -202,7 +219,10 @@ class TestListing:
     def test_a_file_and_what_is_missing(self, sandbox: Sandbox, root: Path) -> None:
         (root / "scratch/a").write_text("")
 
-        assert refusal(lambda: sandbox.list("/scratch/a")) == "'/scratch/a' is a file, not a folder; read it instead"
+        assert (
+            refusal(lambda: sandbox.list("/scratch/a"))
+            == "'/scratch/a' is a file, not a folder; read it instead"
+        )
         assert refusal(lambda: sandbox.list("/scratch/none")) == "'/scratch/none' does not exist"
 
     def test_without_zones_there_is_nothing(self, open_sandbox: OpenSandbox) -> None:
@@ -223,8 +243,12 @@ class TestDeleting:
 
         assert os.listdir(root / "scratch") == []
 
-    @pytest.mark.parametrize("target", ["../outside/secret.txt", "../src/a", "../outside", "real", "nothing", "l"])
-    def test_a_link_goes_and_what_it_led_to_stays(self, sandbox: Sandbox, root: Path, target: str) -> None:
+    @pytest.mark.parametrize(
+        "target", ["../outside/secret.txt", "../src/a", "../outside", "real", "nothing", "l"]
+    )
+    def test_a_link_goes_and_what_it_led_to_stays(
+        self, sandbox: Sandbox, root: Path, target: str
+    ) -> None:
         (root / "src/a").write_text("")
         (root / "scratch/real").write_text("")
         (root / "scratch/l").symlink_to(target)
@@ -252,12 +276,18 @@ class TestDeleting:
 
 class TestAsking:
     def test_the_path_that_a_file_really_has(self, open_sandbox: OpenSandbox, root: Path) -> None:
-        sandbox = open_sandbox([{"name": "top", "mode": "rw"}, {"name": "inner", "path": "top/inner", "mode": "rw"}])
+        sandbox = open_sandbox(
+            [{"name": "top", "mode": "rw"}, {"name": "inner", "path": "top/inner", "mode": "rw"}]
+        )
         (root / "top/l").symlink_to(root / "top/inner")
 
         assert sandbox.resolve("/") == "/"
         assert sandbox.resolve("//top//./x/../a") == "/top/a"
-        assert sandbox.resolve("/top/l/not/yet") == sandbox.resolve("/top/inner/not/yet") == "/inner/not/yet"
+        assert (
+            sandbox.resolve("/top/l/not/yet")
+            == sandbox.resolve("/top/inner/not/yet")
+            == "/inner/not/yet"
+        )
         assert sandbox.resolve("/top/l") == "/inner"
         assert sandbox.resolve("/top/l", Access.DELETE) == "/top/l"
 
@@ -270,19 +300,27 @@ class TestAsking:
 
 
 class TestPaths:
-    def test_relative_paths_mean_the_default_zone(self, open_sandbox: OpenSandbox, root: Path) -> None:
+    def test_relative_paths_mean_the_default_zone(
+        self, open_sandbox: OpenSandbox, root: Path
+    ) -> None:
         sandbox = open_sandbox(None)
         sandbox.write_bytes("a/b.txt", b"x")
 
         assert (root / "a/b.txt").read_bytes() == b"x"
-        assert sandbox.resolve("./a/../a/b.txt") == sandbox.resolve("/workspace/a/b.txt") == "/workspace/a/b.txt"
+        assert (
+            sandbox.resolve("./a/../a/b.txt")
+            == sandbox.resolve("/workspace/a/b.txt")
+            == "/workspace/a/b.txt"
+        )
         assert sandbox.list(".") == sandbox.list("/workspace")
         assert "is in no zone" in refusal(lambda: sandbox.resolve("../workspace/a"))
         assert "is in no zone" in refusal(lambda: sandbox.resolve("a/../.."))
         assert "climbs too high" in refusal(lambda: sandbox.resolve("../" * 50))
 
     @pytest.mark.parametrize("name", ["~root", "~nobody", "~_apt", "~user-name"])
-    def test_the_home_of_another_user_is_refused(self, open_sandbox: OpenSandbox, root: Path, name: str) -> None:
+    def test_the_home_of_another_user_is_refused(
+        self, open_sandbox: OpenSandbox, root: Path, name: str
+    ) -> None:
         sandbox = open_sandbox(None)
         for path in (name, f"{name}/a.txt"):
             assert refusal(partial(sandbox.resolve, path)).endswith(f"write './{path}'")
@@ -292,15 +330,31 @@ class TestPaths:
         sandbox.write_bytes("~$letter.docx", b"x")
         assert sandbox.spell("/workspace/~$letter.docx") == "~$letter.docx"
 
-    def test_a_path_of_the_host_counts_where_a_zone_covers_it(self, sandbox: Sandbox, root: Path) -> None:
+    def test_a_path_of_the_host_counts_where_a_zone_covers_it(
+        self, sandbox: Sandbox, root: Path
+    ) -> None:
         (root / "elsewhere").symlink_to(root / "src")
-        assert sandbox.resolve(f"{root}/src/a.py") == sandbox.resolve(f"{root}/elsewhere/a.py") == "/src/a.py"
+        assert (
+            sandbox.resolve(f"{root}/src/a.py")
+            == sandbox.resolve(f"{root}/elsewhere/a.py")
+            == "/src/a.py"
+        )
         assert sandbox.resolve(f"{root}/src/../output/b") == "/output/b"
         assert "read-only" in refusal(lambda: sandbox.judge(f"{root}/src/a.py", "write"))
-        for outside in ("/etc/passwd", f"{root}/outside.txt", f"{root}/srcs/a.py", str(root), "/etc/gone/x"):
-            assert refusal(partial(sandbox.resolve, outside)).endswith("the zones are /output, /scratch, /src")
+        for outside in (
+            "/etc/passwd",
+            f"{root}/outside.txt",
+            f"{root}/srcs/a.py",
+            str(root),
+            "/etc/gone/x",
+        ):
+            assert refusal(partial(sandbox.resolve, outside)).endswith(
+                "the zones are /output, /scratch, /src"
+            )
 
-    def test_relative_paths_begin_in_the_working_directory(self, sandbox: Sandbox, root: Path) -> None:
+    def test_relative_paths_begin_in_the_working_directory(
+        self, sandbox: Sandbox, root: Path
+    ) -> None:
         inside = Sandbox(sandbox.zones, workspace=root)
         assert inside.resolve("src/a.py") == inside.resolve("./output/../src/a.py") == "/src/a.py"
         assert "is in no zone" in refusal(lambda: inside.resolve("a.py"))
@@ -322,7 +376,9 @@ class TestPaths:
         assert sandbox.read_bytes("/scratch/40") == b"end"
         assert "too many links" in refusal(lambda: sandbox.read_bytes("/scratch/41"))
 
-    def test_an_absolute_link_is_followed_back_into_a_zone(self, sandbox: Sandbox, root: Path) -> None:
+    def test_an_absolute_link_is_followed_back_into_a_zone(
+        self, sandbox: Sandbox, root: Path
+    ) -> None:
         (root / "src/a").write_text("x")
         (root / "by-another-name").symlink_to(root)
         (root / "scratch/l").symlink_to(root / "by-another-name/src/a")

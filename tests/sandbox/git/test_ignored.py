@@ -15,7 +15,17 @@ from forge_cli.testing import Project, call, calls
 
 IGNORE = "*.log\n!keep.log\n/build/\n*.tmp/\n# *.py\nsub/only\n\\!odd\ntracked.o\n"
 FILES = (
-    *("a.log", "keep.log", "build/x", "sub/build/x", "sub/a.log", "sub/only", "only", "t.tmp/in/x", "t.tmp.d/x"),
+    *(
+        "a.log",
+        "keep.log",
+        "build/x",
+        "sub/build/x",
+        "sub/a.log",
+        "sub/only",
+        "only",
+        "t.tmp/in/x",
+        "t.tmp.d/x",
+    ),
     *(
         "!odd",
         "a.py",
@@ -47,7 +57,11 @@ def test_it_is_as_git_says(repository: Path) -> None:
     found = {name for name in FILES if repository / name in ignored}
     names = "\0".join(FILES).encode()
     asked = subprocess.run(
-        ["git", "check-ignore", "-z", "--stdin"], cwd=repository, input=names, capture_output=True, check=True
+        ["git", "check-ignore", "-z", "--stdin"],
+        cwd=repository,
+        input=names,
+        capture_output=True,
+        check=True,
     )
     assert found == set(os.fsdecode(asked.stdout).split("\0")) - {""}
     assert {"a.log", "build/x", "sub/only", "t.tmp/in/x", "excluded.x", "sub/more/own.y"} <= found
@@ -77,8 +91,12 @@ OUTCOMES = [
 
 @pytest.mark.needs("overlay")
 @pytest.mark.parametrize(("line", "outcome"), OUTCOMES)
-def test_a_changed_time_alone_is_no_effect(project: Project, repository: Path, line: str, outcome: str) -> None:
+def test_a_changed_time_alone_is_no_effect(
+    project: Project, repository: Path, line: str, outcome: str
+) -> None:
     project.write("worker.yaml", "name: w\ntoolsets: {shell: {}}\n")
     project.write("gen.sh", line)
-    seen = project.run(calls(call("shell", command="sh gen.sh")), "done", timeout=120, answers=[False])
+    seen = project.run(
+        calls(call("shell", command="sh gen.sh")), "done", timeout=120, answers=[False]
+    )
     assert [each.outcome for each in seen.of(CommandTried)] == [outcome]

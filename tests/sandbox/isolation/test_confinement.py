@@ -21,7 +21,9 @@ from forge_cli.sandbox.isolation.confinement import Confinement, Reach, ReachRul
 
 pytestmark = pytest.mark.needs("linux")
 
-NAMES = [""] + ["/".join(way) for depth in (1, 2, 3) for way in itertools.product("ab", repeat=depth)]
+NAMES = [""] + [
+    "/".join(way) for depth in (1, 2, 3) for way in itertools.product("ab", repeat=depth)
+]
 CAN_WRITE = {Reach.WRITE, Reach.PINNED}
 CONCEALED = {Reach.HIDDEN, Reach.PRIVATE}
 
@@ -37,7 +39,9 @@ def tree() -> Iterator[Path]:
 
 def ends(rules: list[ReachRule], path: Path) -> str:
     """What can be done with a path: the last rule that covers it counts."""
-    reach = next((rule.reach for rule in reversed(rules) if path.is_relative_to(rule.path)), Reach.READ)
+    reach = next(
+        (rule.reach for rule in reversed(rules) if path.is_relative_to(rule.path)), Reach.READ
+    )
     return "write" if reach in CAN_WRITE else "nothing" if reach in CONCEALED else "read"
 
 
@@ -46,9 +50,14 @@ def ends(rules: list[ReachRule], path: Path) -> str:
     st.sets(st.sampled_from(NAMES[1:]), max_size=3),
     st.sets(st.sampled_from(NAMES[1:]), max_size=2),
 )
-def test_the_innermost_wish_counts(tree: Path, zones: dict[str, ZoneMode], hidden: set[str], visible: set[str]) -> None:
+def test_the_innermost_wish_counts(
+    tree: Path, zones: dict[str, ZoneMode], hidden: set[str], visible: set[str]
+) -> None:
     confinement = Confinement(
-        zones=tuple(Zone(f"z{number}", tree / name, mode) for number, (name, mode) in enumerate(zones.items())),
+        zones=tuple(
+            Zone(f"z{number}", tree / name, mode)
+            for number, (name, mode) in enumerate(zones.items())
+        ),
         workspace=tree,
         hidden=tuple(tree / name for name in hidden),
     )
@@ -56,10 +65,19 @@ def test_the_innermost_wish_counts(tree: Path, zones: dict[str, ZoneMode], hidde
     for name in NAMES:
         path = tree / name
         wishes = [(tree / one, 0, "nothing") for one in hidden]
-        wishes += [(tree / one, 1, "read") for one in visible if ends(confinement.rules(), tree / one) == "nothing"]
-        wishes += [(tree / one, 2, "write" if mode is ZoneMode.RW else "read") for one, mode in zones.items()]
+        wishes += [
+            (tree / one, 1, "read")
+            for one in visible
+            if ends(confinement.rules(), tree / one) == "nothing"
+        ]
+        wishes += [
+            (tree / one, 2, "write" if mode is ZoneMode.RW else "read")
+            for one, mode in zones.items()
+        ]
         around = [wish for wish in wishes if path.is_relative_to(wish[0])]
-        expected = max(around, key=lambda wish: (len(wish[0].parts), wish[1]))[2] if around else "read"
+        expected = (
+            max(around, key=lambda wish: (len(wish[0].parts), wish[1]))[2] if around else "read"
+        )
         assert ends(rules, path) == expected, (path, rules)
 
 
@@ -71,7 +89,10 @@ def test_no_folder_can_be_moved_together_with_what_must_stay(
     tree: Path, zones: dict[str, ZoneMode], hidden: set[str]
 ) -> None:
     confinement = Confinement(
-        zones=tuple(Zone(f"z{number}", tree / name, mode) for number, (name, mode) in enumerate(zones.items())),
+        zones=tuple(
+            Zone(f"z{number}", tree / name, mode)
+            for number, (name, mode) in enumerate(zones.items())
+        ),
         workspace=tree,
         hidden=tuple(tree / name for name in hidden),
     )
@@ -80,7 +101,11 @@ def test_no_folder_can_be_moved_together_with_what_must_stay(
     for rule in rules:
         if rule.path.is_relative_to(tree):
             movable = [folder for folder in rule.path.parents if folder.is_relative_to(tree)]
-            assert not [folder for folder in movable if ends(rules, folder.parent) == "write" and folder not in mounted]
+            assert not [
+                folder
+                for folder in movable
+                if ends(rules, folder.parent) == "write" and folder not in mounted
+            ]
 
 
 def protected(rules: list[ReachRule], root: Path) -> list[str]:
@@ -96,7 +121,9 @@ def test_what_appears_is_found_and_what_did_not_change_is_not_read_again(
 ) -> None:
     read: list[str] = []
     scandir = os.scandir
-    monkeypatch.setattr(protected_scan.os, "scandir", lambda path: read.append(path) or scandir(path))
+    monkeypatch.setattr(
+        protected_scan.os, "scandir", lambda path: read.append(path) or scandir(path)
+    )
     monkeypatch.setattr(protected_scan, "_SETTLED", -(10**18))
     for name in ("a/b", "c/.git"):
         (tmp_path / name).mkdir(parents=True)
@@ -131,7 +158,9 @@ def test_names_in_the_zone_itself_are_held_and_too_many_below_with_their_folder(
         assert ends(rules, tmp_path / name) == "read"
 
 
-def test_what_a_protected_link_leads_to_is_protected_where_it_could_be_written(tmp_path: Path) -> None:
+def test_what_a_protected_link_leads_to_is_protected_where_it_could_be_written(
+    tmp_path: Path,
+) -> None:
     zone, outside = tmp_path / "zone", tmp_path / "outside"
     for folder in (zone / "real", outside):
         folder.mkdir(parents=True)
@@ -153,7 +182,13 @@ def test_read_only_zones_and_hidden_places_are_not_searched(tmp_path: Path) -> N
 
 
 def test_a_worker_gets_real_paths_and_never_forges_own_folder_to_write(tmp_path: Path) -> None:
-    for name in ("real/project", "home/.config/gcloud", "own/tools", "real/.git/hooks", "real/final"):
+    for name in (
+        "real/project",
+        "home/.config/gcloud",
+        "own/tools",
+        "real/.git/hooks",
+        "real/final",
+    ):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "link").symlink_to("real")
     zones = [
@@ -170,7 +205,12 @@ def test_a_worker_gets_real_paths_and_never_forges_own_folder_to_write(tmp_path:
         protected=[tmp_path / "link/worker.yaml"],
         network=True,
     )
-    assert [zone.mode for zone in confinement.zones] == [ZoneMode.RW, ZoneMode.RO, ZoneMode.RO, ZoneMode.RO]
+    assert [zone.mode for zone in confinement.zones] == [
+        ZoneMode.RW,
+        ZoneMode.RO,
+        ZoneMode.RO,
+        ZoneMode.RO,
+    ]
     assert confinement.workspace == tmp_path / "real/project"
     assert confinement.protected == (tmp_path / "real/worker.yaml",)
     assert confinement.hidden == (tmp_path / "home", tmp_path / "own")
@@ -186,8 +226,13 @@ def test_what_is_secret_stays_hidden_in_parts_of_the_home_that_are_shown(tree: P
         home = Path(os.path.realpath(folder))
         for name in (".config/gh", ".config/other", ".aws", ".forge/keys"):
             (home / name).mkdir(parents=True)
-        rules = hidden(home, workspace=tree, read=[home / ".config", home / ".aws", home / ".forge/keys"]).rules()
-        ending = {name: ends(rules, home / name) for name in ("", ".config/gh", ".config/other", ".aws", ".forge/keys")}
+        rules = hidden(
+            home, workspace=tree, read=[home / ".config", home / ".aws", home / ".forge/keys"]
+        ).rules()
+        ending = {
+            name: ends(rules, home / name)
+            for name in ("", ".config/gh", ".config/other", ".aws", ".forge/keys")
+        }
     assert ending == {
         "": "nothing",
         ".config/gh": "nothing",
@@ -201,13 +246,29 @@ def test_every_home_is_hidden_with_its_secrets_and_shows_its_toolchains(
     tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
-        one, other = homes = [Path(os.path.realpath(folder)) / name for name in ("one", "one/other")]
+        one, other = homes = [
+            Path(os.path.realpath(folder)) / name for name in ("one", "one/other")
+        ]
         for home in homes:
-            for name in (".ssh", ".config/gh", ".cargo/bin", ".local/bin", ".local/lib", ".local/share", "project"):
+            for name in (
+                ".ssh",
+                ".config/gh",
+                ".cargo/bin",
+                ".local/bin",
+                ".local/lib",
+                ".local/share",
+                "project",
+            ):
                 (home / name).mkdir(parents=True)
-        search = os.pathsep.join(f"{home}/{name}" for home in homes for name in (".cargo/bin", ".local/bin"))
+        search = os.pathsep.join(
+            f"{home}/{name}" for home in homes for name in (".cargo/bin", ".local/bin")
+        )
         monkeypatch.setenv("PATH", search)
-        options = {"user_homes": homes, "forge_home": one / ".forge", "read": [home / ".config" for home in homes]}
+        options = {
+            "user_homes": homes,
+            "forge_home": one / ".forge",
+            "read": [home / ".config" for home in homes],
+        }
         failures = []
         for first in (homes, homes[::-1]):
             for workspace in (tree, one / "project", other / "project", one, other):
@@ -238,13 +299,29 @@ def test_names_that_nobody_obeys_among_packages_are_left_alone(tmp_path: Path) -
         ".env",
         ".npmrc",
     )
-    for around in ("", "sub", "node_modules/a", "sub/node_modules/@b/c", "vendor/d", "lib/site-packages/e"):
+    for around in (
+        "",
+        "sub",
+        "node_modules/a",
+        "sub/node_modules/@b/c",
+        "vendor/d",
+        "lib/site-packages/e",
+    ):
         for name in names:
             path = tmp_path / around / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text("")
     found = {os.path.relpath(name, tmp_path) for name in in_zone(tmp_path).names()}
-    top = {".claude", "AGENTS.md", ".github/workflows", ".travis.yml", ".idea", ".gitattributes", ".env", ".npmrc"}
+    top = {
+        ".claude",
+        "AGENTS.md",
+        ".github/workflows",
+        ".travis.yml",
+        ".idea",
+        ".gitattributes",
+        ".env",
+        ".npmrc",
+    }
     packages = ("node_modules/a", "sub/node_modules/@b/c", "vendor/d", "lib/site-packages/e")
     assert found == {*top, *(f"sub/{name}" for name in top)} | {
         f"{around}/{name}" for around in packages for name in (".env", ".npmrc")

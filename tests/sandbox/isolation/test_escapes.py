@@ -121,7 +121,13 @@ NETWORK = {
     "reach a socket of a daemon": f"{_CONNECT} $SOCKET",
     "reach an abstract socket": f"{_CONNECT.replace('$ARGV[0]', 'chr(0) . $ARGV[0]')} $ABSTRACT",
 }
-TABLE = {"files": FILES, "secrets": SECRETS, "processes": PROCESSES, "kernel": KERNEL, "network": NETWORK}
+TABLE = {
+    "files": FILES,
+    "secrets": SECRETS,
+    "processes": PROCESSES,
+    "kernel": KERNEL,
+    "network": NETWORK,
+}
 NOT_HELD = {
     "bwrap": set[tuple[str, str]](),
     "Landlock": {
@@ -144,7 +150,13 @@ NOT_HELD = {
 
 @pytest.fixture
 def furnished(world: World) -> World:
-    for name in ("outside/empty", "project/ro", "project/rw/.git/hooks", "project/rw/own", "other/.ssh"):
+    for name in (
+        "outside/empty",
+        "project/ro",
+        "project/rw/.git/hooks",
+        "project/rw/own",
+        "other/.ssh",
+    ):
         (world.root / name).mkdir(parents=True)
     for name in (
         "outside/file",
@@ -166,8 +178,13 @@ def furnished(world: World) -> World:
 
 def script(world: World, table: dict[str, str], **names: object) -> str:
     """A line that says the number of each try that works."""
-    given = "".join(f"{name}='{value}'\n" for name, value in {"OUT": world.outside, **names}.items())
-    tries = (f"({line}) >/dev/null 2>&1 </dev/null && echo {number}\n" for number, line in enumerate(table.values()))
+    given = "".join(
+        f"{name}='{value}'\n" for name, value in {"OUT": world.outside, **names}.items()
+    )
+    tries = (
+        f"({line}) >/dev/null 2>&1 </dev/null && echo {number}\n"
+        for number, line in enumerate(table.values())
+    )
     return f"{given}{''.join(tries)}true"
 
 
@@ -189,7 +206,9 @@ def servers(folder: Path) -> Iterator[dict[str, object]]:
 
 @pytest.mark.few(5)
 @pytest.mark.parametrize("kind", TABLE)
-async def test_every_way_out_is_closed_or_named(furnished: World, tmp_path: Path, kind: str) -> None:
+async def test_every_way_out_is_closed_or_named(
+    furnished: World, tmp_path: Path, kind: str
+) -> None:
     world, table = furnished, TABLE[kind]
     shared, other = tmp_path / "shared", world.root / "other"
     shared.write_text("the secret\n")
@@ -206,7 +225,9 @@ async def test_every_way_out_is_closed_or_named(furnished: World, tmp_path: Path
     }
     assert done.exit_code == 0
     if free:
-        assert free.stdout.split() == [str(number) for number in range(len(table))], "each would work unconfined"
+        assert free.stdout.split() == [str(number) for number in range(len(table))], (
+            "each would work unconfined"
+        )
 
 
 def documented() -> str:
@@ -214,7 +235,9 @@ def documented() -> str:
     lines = ["| tried | | with `bwrap` | with Landlock |", "|---|---|---|---|"]
     for kind, table in TABLE.items():
         open_to = [name for name in table if (kind, name) in NOT_HELD["Landlock"]]
-        lines.append(f"| {kind} | {', '.join(name for name in table if name not in open_to)} | held | held |")
+        lines.append(
+            f"| {kind} | {', '.join(name for name in table if name not in open_to)} | held | held |"
+        )
         lines += (f"| {kind} | {name} | held | not held |" for name in open_to)
     return "\n".join(lines)
 

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from forge_cli.sandbox.isolation.confinement import Reach, ReachRule
 from forge_cli.sandbox.isolation.landlock import PathGrant, path_grants
 
-NAMES = [""] + ["/".join(way) for depth in (1, 2, 3) for way in itertools.product("ab", repeat=depth)]
+NAMES = [""] + [
+    "/".join(way) for depth in (1, 2, 3) for way in itertools.product("ab", repeat=depth)
+]
 REACHES = (Reach.HIDDEN, Reach.PRIVATE, Reach.SHOWN, Reach.READ, Reach.WRITE)
 
 
@@ -34,7 +36,9 @@ def test_every_folder_below_which_nothing_else_holds_gets_what_the_innermost_rul
     for path in (tree / name for name in NAMES):
         reach = next(reaches[folder] for folder in (path, *path.parents) if folder in reaches)
         given = {grant.write for grant in found if path.is_relative_to(grant.path)}
-        below = {reaches[other] for other in reaches if other != path and other.is_relative_to(path)}
+        below = {
+            reaches[other] for other in reaches if other != path and other.is_relative_to(path)
+        }
         for write, wanted in ((False, reach >= Reach.SHOWN), (True, reach is Reach.WRITE)):
             if not wanted:
                 assert write not in given

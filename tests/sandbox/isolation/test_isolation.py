@@ -42,7 +42,17 @@ from forge_cli.sandbox.processes.command import bash_argv, clean_environment
 from forge_cli.sandbox.processes.process import ChildProcesses
 from forge_cli.sandbox.zones.zones import IsolationLevel
 from forge_cli.testing import Project
-from tests.support.children import ESCAPES, bury, children, descriptors, escape, gate, sleepers, stranger, tag
+from tests.support.children import (
+    ESCAPES,
+    bury,
+    children,
+    descriptors,
+    escape,
+    gate,
+    sleepers,
+    stranger,
+    tag,
+)
 
 from .world import SECRETS, World
 
@@ -65,14 +75,18 @@ async def test_nothing_is_written_outside(world: World, where: str) -> None:
     assert (await world.run(f"echo x >{target}")).exit_code == 1
     assert not target.exists()
     assert (await world.free(f"echo x >{target}")).exit_code == 0
-    assert (await world.run(f"rm {target} || truncate -s 0 {target} || mv {target} {target}2")).exit_code == 1
+    assert (
+        await world.run(f"rm {target} || truncate -s 0 {target} || mv {target} {target}2")
+    ).exit_code == 1
     assert target.read_text() == "x\n"
     assert (await world.run(f"chmod 777 {target}")).exit_code == (0 if world.weaker else 1)
 
 
 async def test_a_link_out_of_the_zone_is_no_way_out(world: World) -> None:
     (world.outside / "file").write_text("old\n")
-    done = await world.run(f"ln -s {world.outside} link; echo x >link/file; ln {world.outside}/file hard || echo no")
+    done = await world.run(
+        f"ln -s {world.outside} link; echo x >link/file; ln {world.outside}/file hard || echo no"
+    )
     assert done.stdout == "no\n"
     assert (world.outside / "file").read_text() == "old\n"
 
@@ -91,7 +105,9 @@ async def test_a_hidden_file_is_empty_or_cannot_be_opened(world: World) -> None:
     (config / "git").mkdir()
     (config / "git/credentials").write_text("the secret\n")
     line = "cat git/credentials; echo $?; echo x >git/credentials || echo refused"
-    done = await world.run(line, world.confinement(Zone("config", config, ZoneMode.RW), workspace=config), cwd=config)
+    done = await world.run(
+        line, world.confinement(Zone("config", config, ZoneMode.RW), workspace=config), cwd=config
+    )
     assert done.stdout == ("1\nrefused\n" if world.weaker else "0\nrefused\n")
 
 
@@ -144,7 +160,10 @@ async def test_other_processes_are_out_of_reach(world: World, tmp_path: Path) ->
         seen = await world.run(f"ls -d /proc/{victim.pid} /proc/{os.getpid()}")
         assert bool(seen.stdout) is world.weaker
         traced = await world.run(f"{sys.executable} {script} {pids}", visible=(*PYTHON, script))
-        assert traced.stdout == ("Operation not permitted\n" if world.weaker else "No such process\n") * 2
+        assert (
+            traced.stdout
+            == ("Operation not permitted\n" if world.weaker else "No such process\n") * 2
+        )
 
 
 @pytest.mark.few(8)
@@ -205,7 +224,11 @@ async def test_zones_have_their_names_and_hold_what_they_hold(mounted: World) ->
         (project / folder).mkdir(parents=True)
     for file in (".git/config", "own/worker.yaml", "inner/file", "secrets/key"):
         (project / file).write_text("kept")
-    zones = Zone("named", project, ZoneMode.RW), Zone("within", project / "inner"), Zone("beside", mounted.outside)
+    zones = (
+        Zone("named", project, ZoneMode.RW),
+        Zone("within", project / "inner"),
+        Zone("beside", mounted.outside),
+    )
     confinement = mounted.confinement(*zones, protected=[project / "own/worker.yaml"])
     confinement = replace(confinement, hidden=(*confinement.hidden, secrets))
     line = """
@@ -217,7 +240,11 @@ async def test_zones_have_their_names_and_hold_what_they_hold(mounted: World) ->
     """
     done = await mounted.run(line, confinement)
     assert done.stdout == "x\n/named/new\n"
-    kept = {str(path.relative_to(project)): path.read_text() for path in project.rglob("*") if path.is_file()}
+    kept = {
+        str(path.relative_to(project)): path.read_text()
+        for path in project.rglob("*")
+        if path.is_file()
+    }
     files = (".git/config", "own/worker.yaml", "inner/file", "secrets/key")
     assert kept == {"new": "x\n", **dict.fromkeys(files, "kept")}
     assert os.listdir(mounted.outside) == []
@@ -228,7 +255,9 @@ async def test_a_zone_takes_no_name_that_means_something_on_the_host(
 ) -> None:
     """Neither one that is there, nor one in which programs are looked for."""
     monkeypatch.setenv("PATH", f"/bins/tools:{os.environ['PATH']}")
-    zones = [Zone(name, mounted.project / name, ZoneMode.RW) for name in ("mnt", "lib32", "bins", "free")]
+    zones = [
+        Zone(name, mounted.project / name, ZoneMode.RW) for name in ("mnt", "lib32", "bins", "free")
+    ]
     for zone in zones:
         zone.path.mkdir()
         (zone.path / "mark").touch()
@@ -252,7 +281,14 @@ async def test_what_is_shared_is_refused_where_it_cannot_be_its_own(world: World
     if not world.weaker:
         pytest.skip("it has its own")
     name = f"forge-test-{os.getpid()}"
-    refused = ("ls /dev", "ls /run", "ls /tmp", f"echo x >/dev/shm/{name}", f"echo x >/tmp/{name}", "cat /dev/kmsg")
+    refused = (
+        "ls /dev",
+        "ls /run",
+        "ls /tmp",
+        f"echo x >/dev/shm/{name}",
+        f"echo x >/tmp/{name}",
+        "cat /dev/kmsg",
+    )
     done = await world.run("".join(f"({line}) 2>/dev/null && echo '{line}'\n" for line in refused))
     assert done.stdout == ""
     done = await world.run(
@@ -327,7 +363,10 @@ anyio.run(main)
 def test_nothing_is_typed_into_the_terminal(world: World) -> None:
     (world.project / "inject.py").write_text(INJECT)
     command = pexpect.spawn(
-        sys.executable, ["-c", UNDER_A_TERMINAL, str(world.project), world.cage.name], timeout=60, encoding="utf-8"
+        sys.executable,
+        ["-c", UNDER_A_TERMINAL, str(world.project), world.cage.name],
+        timeout=60,
+        encoding="utf-8",
     )
     command.expect(r"terminal: (\w+) \| (.*) \| (.*) \|")
     assert command.match.groups() == ("True", "no terminal: No such device or address", "")
@@ -337,22 +376,36 @@ def test_nothing_is_typed_into_the_terminal(world: World) -> None:
 
 async def test_protected_names_are_read_only(mounted: World) -> None:
     world = mounted
-    for name in (".git/hooks/x", "sub/.git/config", ".env", "sub/.env.local", "deep/er/.mcp.json", ".bashrc"):
+    for name in (
+        ".git/hooks/x",
+        "sub/.git/config",
+        ".env",
+        "sub/.env.local",
+        "deep/er/.mcp.json",
+        ".bashrc",
+    ):
         (world.project / name).parent.mkdir(parents=True, exist_ok=True)
         (world.project / name).write_text("old\n")
     worker = world.project / "workers" / "worker.yaml"
     worker.parent.mkdir()
     worker.write_text("old\n")
     files = "$(find . -type f)"
-    line = (
-        f"cat {files}; for f in {files}; do echo new >$f; rm -f $f; mv $f $f.moved; done; echo x >sub/ok; mv .git git"
-    )
+    line = f"cat {files}; for f in {files}; do echo new >$f; rm -f $f; mv $f $f.moved; done; echo x >sub/ok; mv .git git"
     done = await world.run(line, world.confinement(protected=[worker]))
     assert done.stdout == "old\n" * 7
     assert (world.project / "sub/ok").read_text() == "x\n"
-    found = {str(path.relative_to(world.project)) for path in world.project.rglob("*") if path.is_file()}
+    found = {
+        str(path.relative_to(world.project)) for path in world.project.rglob("*") if path.is_file()
+    }
     assert found == {
-        *(".git/hooks/x", "sub/.git/config", ".env", "sub/.env.local", "deep/er/.mcp.json", ".bashrc"),
+        *(
+            ".git/hooks/x",
+            "sub/.git/config",
+            ".env",
+            "sub/.env.local",
+            "deep/er/.mcp.json",
+            ".bashrc",
+        ),
         *("workers/worker.yaml", "sub/ok"),
     }
 
@@ -363,10 +416,14 @@ async def test_a_failure_that_may_come_of_the_cage_has_a_hint(world: World) -> N
     harmless = await world.run(f"echo x >{world.outside}/file; true")
     free = await world.free("echo 'Read-only file system, Permission denied' >&2; exit 1")
     start = (
-        "it is confined: it writes to writable zones and $TMPDIR" if world.weaker else "it is confined: it can write"
+        "it is confined: it writes to writable zones and $TMPDIR"
+        if world.weaker
+        else "it is confined: it can write"
     )
     assert str(refused.hint(refused.stderr)).startswith(start)
-    assert refused.hint(refused.stderr.lower()) == refused.hint(refused.stderr)  # as programs in Go write it
+    assert refused.hint(refused.stderr.lower()) == refused.hint(
+        refused.stderr
+    )  # as programs in Go write it
     assert [done.hint(done.stderr) for done in (other, harmless, free)] == [None] * 3
 
 
@@ -376,7 +433,10 @@ async def test_a_failure_that_may_come_of_the_hidden_home_has_a_hint(
     monkeypatch.setenv("HOME", str(world.home))
     hidden, other = await world.run("cat ~/notes.txt"), await world.run("cat notes.txt")
     hints = [done.hint(done.stderr) for done in (hidden, other)]
-    assert hints == ["it is confined: of the home it sees zones, toolchains on PATH and what sandbox.read names", None]
+    assert hints == [
+        "it is confined: of the home it sees zones, toolchains on PATH and what sandbox.read names",
+        None,
+    ]
 
 
 async def test_what_must_not_be_written_cannot_be_moved_and_replaced(mounted: World) -> None:
@@ -386,9 +446,7 @@ async def test_what_must_not_be_written_cannot_be_moved_and_replaced(mounted: Wo
         path.parent.mkdir(parents=True)
         path.write_text("old\n")
     zones = (Zone("project", world.project, ZoneMode.RW), Zone("inner", inner))
-    line = (
-        "mv a/b a/c; mv a z; mv workers other; mv workers/mine workers/other; rm -rf a workers; find . -type f | sort"
-    )
+    line = "mv a/b a/c; mv a z; mv workers other; mv workers/mine workers/other; rm -rf a workers; find . -type f | sort"
     done = await world.run(line, world.confinement(*zones, protected=[worker]))
     assert done.stdout == "./a/b/inner/file\n./workers/mine/worker.yaml\n"
 
@@ -405,14 +463,18 @@ async def test_a_link_in_place_of_a_protected_name_shows_nothing(world: World, t
 async def test_a_zone_that_became_a_link_starts_nothing(world: World) -> None:
     inner = world.project / "inner"
     inner.mkdir()
-    confinement = world.confinement(Zone("project", world.project, ZoneMode.RW), Zone("inner", inner))
+    confinement = world.confinement(
+        Zone("project", world.project, ZoneMode.RW), Zone("inner", inner)
+    )
     inner.rename(world.project / "moved")
     inner.symlink_to(world.home / ".ssh")
     before = descriptors()
     with pytest.raises(ToolError, match="nothing was started: '.*/inner' is a link"):
         await world.run("cat inner/id", confinement)
     inner.unlink()
-    with pytest.raises(ToolError, match="nothing was started: '.*/inner' cannot be confined: No such file"):
+    with pytest.raises(
+        ToolError, match="nothing was started: '.*/inner' cannot be confined: No such file"
+    ):
         await world.run("true", confinement)
     assert descriptors() == before
 
@@ -431,11 +493,16 @@ while True:
 
 
 @pytest.mark.few(1)
-async def test_a_place_that_turns_into_a_link_while_it_is_mounted_shows_nothing(world: World) -> None:
+async def test_a_place_that_turns_into_a_link_while_it_is_mounted_shows_nothing(
+    world: World,
+) -> None:
     """Somebody who is already inside changes a protected folder into a link and back, as fast as possible."""
     (world.project / "sub/.git").mkdir(parents=True)
     wrap = Confined(world.cage, world.confinement(), readable=PYTHON)
-    options: dict[str, Any] = {"cwd": world.project, "env": {"HOME": str(world.home), **clean_environment()}}
+    options: dict[str, Any] = {
+        "cwd": world.project,
+        "env": {"HOME": str(world.home), **clean_environment()},
+    }
     look = bash_argv("cat ~/.ssh/id */.git/id")
     async with ChildProcesses() as processes:
         with gate(world.project) as flipping:
@@ -449,15 +516,20 @@ async def test_a_place_that_turns_into_a_link_while_it_is_mounted_shows_nothing(
 
 @pytest.mark.few(4)
 @pytest.mark.parametrize(
-    "name", ["with space", "new\nline", "-dash", "ümlaut", "quo'te\"s", "back\\slash", "$HOME;x", "#"]
+    "name",
+    ["with space", "new\nline", "-dash", "ümlaut", "quo'te\"s", "back\\slash", "$HOME;x", "#"],
 )
 async def test_any_name_will_do(world: World, name: str) -> None:
     folder = world.project / name
     (folder / ".git").mkdir(parents=True)
     (world.home / ".ssh" / name).mkdir()
     confinement = world.confinement(Zone("odd", folder, ZoneMode.RW), workspace=folder)
-    done = await world.run("echo x >file; echo x >.git/file || echo held; pwd; ls ../..", confinement, cwd=folder)
-    assert done.stdout == (f"{folder}\n" if world.weaker else f"held\n{folder}\nhome\noutside\nproject\n")
+    done = await world.run(
+        "echo x >file; echo x >.git/file || echo held; pwd; ls ../..", confinement, cwd=folder
+    )
+    assert done.stdout == (
+        f"{folder}\n" if world.weaker else f"held\n{folder}\nhome\noutside\nproject\n"
+    )
     assert (folder / "file").read_text() == "x\n"
 
 
@@ -469,7 +541,9 @@ async def test_zones_in_temporary_and_hidden_places_are_there(world: World, tmp_
     zones = (Zone("one", inside, ZoneMode.RW), Zone("two", tmp_path / "zone", ZoneMode.RW))
     confinement = world.confinement(*zones, workspace=inside)
     done = await world.run(
-        f"echo x >{inside}/f; echo x >{tmp_path}/zone/f; ls -A ~/.ssh; ls -A {tmp_path}", confinement, cwd=inside
+        f"echo x >{inside}/f; echo x >{tmp_path}/zone/f; ls -A ~/.ssh; ls -A {tmp_path}",
+        confinement,
+        cwd=inside,
     )
     assert done.stdout == ("" if world.weaker else "zone\nzone\n")
     assert [(place / "f").read_text() for place in (inside, tmp_path / "zone")] == ["x\n", "x\n"]
@@ -478,7 +552,9 @@ async def test_zones_in_temporary_and_hidden_places_are_there(world: World, tmp_
 async def test_a_workspace_without_a_zone_is_read_even_in_a_hidden_place(world: World) -> None:
     workspace = world.home / ".aws"
     confinement = world.confinement(Zone("project", world.project), workspace=workspace)
-    done = await world.run("cat credentials; echo x >file || echo refused", confinement, cwd=workspace)
+    done = await world.run(
+        "cat credentials; echo x >file || echo refused", confinement, cwd=workspace
+    )
     assert done.stdout == "the secret\nrefused\n"
 
 
@@ -498,9 +574,13 @@ async def test_hidden_places_are_hidden_inside_a_zone_and_behind_links(world: Wo
     done = await world.run("cat dotfiles/id ~/.ssh/id; mv dotfiles x; ls -A dotfiles x")
     assert done.stdout == ("" if world.weaker else "dotfiles:\n")
     assert (world.project / "dotfiles/id").read_text() == "the secret\n"
-    config = world.confinement(Zone("config", world.home / ".config", ZoneMode.RW), workspace=world.home / ".config")
+    config = world.confinement(
+        Zone("config", world.home / ".config", ZoneMode.RW), workspace=world.home / ".config"
+    )
     done = await world.run(
-        "echo x >file; cat gcloud/key; mv gcloud other; cat other/key", config, cwd=world.home / ".config"
+        "echo x >file; cat gcloud/key; mv gcloud other; cat other/key",
+        config,
+        cwd=world.home / ".config",
     )
     assert done.stdout == ""
     assert (world.home / ".config/file").exists() is not world.weaker
@@ -511,11 +591,15 @@ async def test_no_process_writes_to_forges_own_folder(world: World) -> None:
     for folder in (own / "tools/mine", world.project / ".forge/zone"):
         folder.mkdir(parents=True)
     (own / "config.yaml").write_text("the secret\n")
-    zones = [Zone("tools", own / "tools", ZoneMode.RW), Zone("odd", world.project / ".forge/zone", ZoneMode.RW)]
+    zones = [
+        Zone("tools", own / "tools", ZoneMode.RW),
+        Zone("odd", world.project / ".forge/zone", ZoneMode.RW),
+    ]
     confinement = world.confinement(*zones, forge_home=own)
     places = f"{own}/tools/mine {world.project}/.forge/zone"
     done = await world.run(
-        f"for p in {places}; do ls -d $p; echo x >$p/f || echo refused; done; cat {own}/*.yaml", confinement
+        f"for p in {places}; do ls -d $p; echo x >$p/f || echo refused; done; cat {own}/*.yaml",
+        confinement,
     )
     assert done.stdout == f"{own}/tools/mine\nrefused\n{world.project}/.forge/zone\nrefused\n"
 
@@ -526,7 +610,11 @@ async def test_a_tool_in_the_hidden_folder_is_made_visible(world: World) -> None
     (tool / "greet.sh").write_text("echo hello\n")
     line = f"bash {tool}/greet.sh; ls -A ~/.forge ~/.forge/tools; echo x >{tool}/greet.sh"
     done = await world.run(line, visible=[tool])
-    listed = "" if world.weaker else f"{world.home}/.forge:\ntools\n\n{world.home}/.forge/tools:\ngreet\n"
+    listed = (
+        ""
+        if world.weaker
+        else f"{world.home}/.forge:\ntools\n\n{world.home}/.forge/tools:\ngreet\n"
+    )
     assert done.stdout == f"hello\n{listed}"
     assert done.exit_code == 1
 
@@ -542,17 +630,22 @@ async def test_inner_zones_decide_for_themselves(world: World) -> None:
         Zone("d", world.project / "ro/rw/ro"),
     ]
     places = ". x ro ro/rw ro/rw/x ro/rw/ro"
-    done = await world.run(f"for p in {places}; do echo x >$p/f && echo $p; done", world.confinement(*zones))
+    done = await world.run(
+        f"for p in {places}; do echo x >$p/f && echo $p; done", world.confinement(*zones)
+    )
     assert done.stdout == ("x\nro/rw/x\n" if world.weaker else ".\nx\nro/rw\nro/rw/x\n")
 
 
 async def test_how_a_confined_command_ends(world: World) -> None:
     endings = [
-        (done.exit_code, done.signal) for done in [await world.run(f"{line}") for line in ("exit 7", "kill -9 $$")]
+        (done.exit_code, done.signal)
+        for done in [await world.run(f"{line}") for line in ("exit 7", "kill -9 $$")]
     ]
     assert endings == [(7, None), (None, 9)]
     begin = time.monotonic()
-    asked = await world.run("trap 'echo asked; exit 5' TERM; echo go; while :; do sleep 0.01; done", timeout=0.5)
+    asked = await world.run(
+        "trap 'echo asked; exit 5' TERM; echo go; while :; do sleep 0.01; done", timeout=0.5
+    )
     assert (asked.stdout, asked.exit_code, asked.timed_out) == ("go\nasked\n", 5, True)
     assert time.monotonic() - begin < 30
     stubborn = await world.run("trap '' TERM; echo go; while :; do sleep 1; done", timeout=0.5)
@@ -567,7 +660,9 @@ async def test_nothing_outlives_a_confined_command(world: World, way: str) -> No
     async with ChildProcesses() as processes:
         with gate(world.project) as out, gate(world.project) as go:
             line = f"{escape(way, out, sleeping)}read x <>{go.path}"
-            child = processes.start(bash_argv(line), cwd=world.project, env=clean_environment(), wrap=wrap)
+            child = processes.start(
+                bash_argv(line), cwd=world.project, env=clean_environment(), wrap=wrap
+            )
             await out.opened()
             inside = [os.pidfd_open(pid) for pid in sleepers(sleeping)]
             assert inside
@@ -591,7 +686,9 @@ async def test_a_stop_reaches_everybody_inside(world: World, way: str) -> None:
     async with ChildProcesses() as processes:
         with gate(world.project) as out:
             line = f"{escape(way, out, sleeping)}sleep {sleeping}"
-            child = processes.start(bash_argv(line), cwd=world.project, env=clean_environment(), wrap=wrap)
+            child = processes.start(
+                bash_argv(line), cwd=world.project, env=clean_environment(), wrap=wrap
+            )
             await out.opened()
         begin = time.monotonic()
         await child.stop()
@@ -628,7 +725,9 @@ async def test_nothing_outlives_forge_itself(world: World) -> None:
     with gate(world.project) as out:
         way = f"echo out >{out.path}\n" if world.weaker else escape("env -i", out, sleeping)
         line = f"{way}exec sleep {sleeping}"
-        with stranger(sys.executable, "-c", KILLED, str(world.project), line, world.cage.name) as forge:
+        with stranger(
+            sys.executable, "-c", KILLED, str(world.project), line, world.cage.name
+        ) as forge:
             await out.opened()
             inside = [os.pidfd_open(pid) for pid in sleepers(sleeping) if pid != forge.pid]
     assert inside
@@ -645,7 +744,9 @@ async def test_a_stop_while_the_cage_is_built_does_not_wait(world: World) -> Non
     before = descriptors()
     async with ChildProcesses() as processes:
         for _ in range(5):
-            child = processes.start(bash_argv("sleep 300"), cwd=world.project, env=clean_environment(), wrap=wrap)
+            child = processes.start(
+                bash_argv("sleep 300"), cwd=world.project, env=clean_environment(), wrap=wrap
+            )
             begin = time.monotonic()
             await child.stop()
             assert time.monotonic() - begin < 30
@@ -672,9 +773,13 @@ def test_a_mechanism_that_does_not_confine_is_none(tmp_path: Path, script: str) 
 def test_a_try_that_fails_for_want_of_something_is_an_error(tmp_path: Path) -> None:
     fraud = tmp_path / "bwrap"
     for number in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN):
-        fraud.write_text(f"#!/bin/bash\necho 'bwrap: something: {os.strerror(number)}' >&2\nexit 1\n")
+        fraud.write_text(
+            f"#!/bin/bash\necho 'bwrap: something: {os.strerror(number)}' >&2\nexit 1\n"
+        )
         fraud.chmod(0o755)
-        with pytest.raises(WorkerError, match=f"whether bwrap confines commands: {os.strerror(number)}"):
+        with pytest.raises(
+            WorkerError, match=f"whether bwrap confines commands: {os.strerror(number)}"
+        ):
             is_confining(Bubblewrap(str(fraud)))
 
 
@@ -741,25 +846,34 @@ def test_a_machine_without_a_mechanism(tmp_path: Path, monkeypatch: pytest.Monke
     assert find_isolation(IsolationLevel.AUTO) is None
     assert find_isolation(IsolationLevel.OFF) is None
     with pytest.raises(
-        WorkerError, match=r"w.yaml:3:5: isolation is required, and this machine has no .*\n.*bubblewrap"
+        WorkerError,
+        match=r"w.yaml:3:5: isolation is required, and this machine has no .*\n.*bubblewrap",
     ):
         find_isolation(IsolationLevel.REQUIRED, where=Mark("w.yaml", 3, 5))
 
 
 @pytest.mark.usefixtures("fresh")
 @pytest.mark.needs("Landlock")
-def test_a_machine_with_the_weaker_mechanism_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_with_the_weaker_mechanism_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Also where ``bwrap`` is there, but may make no namespaces."""
     monkeypatch.setenv("PATH", str(tmp_path))
-    (tmp_path / "bwrap").write_text("#!/bin/sh\necho 'No permissions to create new namespace' >&2; exit 1\n")
+    (tmp_path / "bwrap").write_text(
+        "#!/bin/sh\necho 'No permissions to create new namespace' >&2; exit 1\n"
+    )
     (tmp_path / "bwrap").chmod(0o755)
     found = find_isolation(IsolationLevel.AUTO)
-    assert (found and found.name, describe_confinement(found).startswith("commands: confined, weaker (Landlock: ")) == (
+    assert (
+        found and found.name,
+        describe_confinement(found).startswith("commands: confined, weaker (Landlock: "),
+    ) == (
         "Landlock",
         True,
     )
     with pytest.raises(
-        WorkerError, match=r"w.yaml:3:5: isolation is required, and .* Landlock, which is weaker: .*\n.*bubblewrap"
+        WorkerError,
+        match=r"w.yaml:3:5: isolation is required, and .* Landlock, which is weaker: .*\n.*bubblewrap",
     ):
         find_isolation(IsolationLevel.REQUIRED, where=Mark("w.yaml", 3, 5))
 
@@ -780,7 +894,9 @@ def test_the_network_is_open_by_default_unless_isolation_is_required() -> None:
     assert [level.network for level in IsolationLevel] == [True, False, True]
 
 
-def test_a_probe_leaves_nothing_behind(cage: Mechanism, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_probe_leaves_nothing_behind(
+    cage: Mechanism, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     assert is_confining(cage)
     assert list(tmp_path.iterdir()) == []
@@ -788,7 +904,9 @@ def test_a_probe_leaves_nothing_behind(cage: Mechanism, tmp_path: Path, monkeypa
     assert not is_confining(cage)
 
 
-def test_bwrap_is_never_taken_from_a_folder_that_depends_on_the_working_directory(project: Project) -> None:
+def test_bwrap_is_never_taken_from_a_folder_that_depends_on_the_working_directory(
+    project: Project,
+) -> None:
     for folder in (".", "bin"):
         planted = project.write(f"{folder}/bwrap", "#!/bin/sh\ntouch planted\n")
         planted.chmod(0o755)

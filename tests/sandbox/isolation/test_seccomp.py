@@ -19,8 +19,22 @@ from forge_cli.sandbox.processes.process import ChildProcesses
 pytestmark = [pytest.mark.anyio, pytest.mark.needs("linux")]
 
 NUMBERS = {
-    "x86_64": {"audit": 0xC000003E, "socket": 41, "socketpair": 53, "keyctl": 250, "add_key": 248, "read": 0},
-    "aarch64": {"audit": 0xC00000B7, "socket": 198, "socketpair": 199, "keyctl": 219, "add_key": 217, "read": 63},
+    "x86_64": {
+        "audit": 0xC000003E,
+        "socket": 41,
+        "socketpair": 53,
+        "keyctl": 250,
+        "add_key": 248,
+        "read": 0,
+    },
+    "aarch64": {
+        "audit": 0xC00000B7,
+        "socket": 198,
+        "socketpair": 199,
+        "keyctl": 219,
+        "add_key": 217,
+        "read": 63,
+    },
 }
 WITHOUT_NAMESPACES = {
     "x86_64": {
@@ -75,15 +89,25 @@ def test_what_the_filter_says_of_each_call(machine: str) -> None:
     audit = numbers.pop("audit")
     program = seccomp_filter(machine=machine)
     assert program
-    families = {1: REFUSED, 2: ALLOWED, 10: ALLOWED, 16: ALLOWED, 17: NO_SUCH_FAMILY, 40: NO_SUCH_FAMILY}
+    families = {
+        1: REFUSED,
+        2: ALLOWED,
+        10: ALLOWED,
+        16: ALLOWED,
+        17: NO_SUCH_FAMILY,
+        40: NO_SUCH_FAMILY,
+    }
     found = {family: answer(program, numbers["socket"], family, audit=audit) for family in families}
     assert found == families
     assert answer(program, numbers["socket"], 0xFFFFFFFF00000001, audit=audit) == REFUSED
     calls = {
-        name: answer(program, numbers[name], 1, audit=audit) for name in ("socketpair", "keyctl", "add_key", "read")
+        name: answer(program, numbers[name], 1, audit=audit)
+        for name in ("socketpair", "keyctl", "add_key", "read")
     }
     assert calls == {"socketpair": ALLOWED, "keyctl": REFUSED, "add_key": REFUSED, "read": ALLOWED}
-    assert [answer(program, number, audit=audit) for number in (425, 426, 427)] == [NO_SUCH_CALL] * 3
+    assert [answer(program, number, audit=audit) for number in (425, 426, 427)] == [
+        NO_SUCH_CALL
+    ] * 3
     assert answer(program, numbers["read"], audit=0x40000003) == NO_SUCH_CALL
     assert answer(program, numbers["read"] | 0x40000000, audit=audit) == NO_SUCH_CALL
     open_filter = seccomp_filter(unix_sockets=True, machine=machine)
@@ -104,14 +128,35 @@ def test_what_the_filter_says_where_no_namespaces_hold(machine: str) -> None:
     assert strict
 
     def answers(program: bytes) -> list[int]:
-        makes = [answer(program, numbers[name], flag, audit=audit) for name in ("clone", "unshare") for flag in FLAGS]
+        makes = [
+            answer(program, numbers[name], flag, audit=audit)
+            for name in ("clone", "unshare")
+            for flag in FLAGS
+        ]
         makes += [answer(program, numbers["prlimit"], pid, audit=audit) for pid in (0, 4711)]
-        others = [answer(program, numbers[name], audit=audit) for name in ("setns", "shmget", "truncate")]
-        return [*makes, *others, answer(program, clone3, audit=audit), answer(program, socket_call, 2, audit=audit)]
+        others = [
+            answer(program, numbers[name], audit=audit) for name in ("setns", "shmget", "truncate")
+        ]
+        return [
+            *makes,
+            *others,
+            answer(program, clone3, audit=audit),
+            answer(program, socket_call, 2, audit=audit),
+        ]
 
     assert answers(usual) == [ALLOWED] * 13
     making = [ALLOWED, REFUSED, REFUSED]
-    assert answers(strict) == [*making, *making, ALLOWED, REFUSED, REFUSED, REFUSED, REFUSED, NO_SUCH_CALL, NO_NETWORK]
+    assert answers(strict) == [
+        *making,
+        *making,
+        ALLOWED,
+        REFUSED,
+        REFUSED,
+        REFUSED,
+        REFUSED,
+        NO_SUCH_CALL,
+        NO_NETWORK,
+    ]
 
 
 OWNERS = {"x86_64": (92, 93, 94, 260), "aarch64": (55, 54)}
@@ -132,15 +177,21 @@ def test_owners_and_attributes_of_files_stay_where_no_mounts_hold(machine: str) 
     numbers = (*OWNERS[machine], *ATTRIBUTES[machine])
     assert {answer(usual, number, audit=audit) for number in numbers} == {ALLOWED}
     assert {answer(strict, number, audit=audit) for number in OWNERS[machine]} == {REFUSED}
-    assert {answer(strict, number, audit=audit) for number in ATTRIBUTES[machine]} == {NOT_SUPPORTED}
+    assert {answer(strict, number, audit=audit) for number in ATTRIBUTES[machine]} == {
+        NOT_SUPPORTED
+    }
 
 
 def test_a_machine_whose_numbers_are_not_known_has_no_filter() -> None:
     assert seccomp_filter(machine="pdp11") is None
 
 
-async def run(cage: Mechanism, place: Path, script: str, *arguments: str, readable: tuple[Path, ...] = ()) -> Finished:
-    confinement = Confinement(zones=(Zone("here", place, ZoneMode.RW),), workspace=place, network=True)
+async def run(
+    cage: Mechanism, place: Path, script: str, *arguments: str, readable: tuple[Path, ...] = ()
+) -> Finished:
+    confinement = Confinement(
+        zones=(Zone("here", place, ZoneMode.RW),), workspace=place, network=True
+    )
     python = (Path(sys.prefix), Path(sys.base_prefix))
     wrap = Confined(cage, confinement, readable=(*python, *readable))
     async with ChildProcesses() as processes:
@@ -160,7 +211,9 @@ for address in sys.argv[1:]:
 """
 
 
-async def test_sockets_of_others_are_out_of_reach_wherever_they_are(cage: Mechanism, place: Path) -> None:
+async def test_sockets_of_others_are_out_of_reach_wherever_they_are(
+    cage: Mechanism, place: Path
+) -> None:
     """Also in a zone, where a daemon of the person may listen, and abstract ones, although the network is there."""
     addresses = [str(place / "socket"), f"@forge-test-{os.getpid()}"]
     servers = [socket.socket(socket.AF_UNIX) for _ in addresses]
@@ -189,7 +242,9 @@ for kind in (socket.SOCK_STREAM, socket.SOCK_SEQPACKET):
 """
 
 
-async def test_a_pair_of_datagram_sockets_is_no_way_to_those_of_others(cage: Mechanism, place: Path) -> None:
+async def test_a_pair_of_datagram_sockets_is_no_way_to_those_of_others(
+    cage: Mechanism, place: Path
+) -> None:
     """One end of it could write to any socket that is seen."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as server:
         server.bind(str(place / "socket"))
@@ -197,7 +252,9 @@ async def test_a_pair_of_datagram_sockets_is_no_way_to_those_of_others(cage: Mec
     assert done.stdout == "Operation not permitted\n" * 2 + "b'x'\n" * 2
 
 
-async def test_a_socket_that_is_named_is_reached(cage: Mechanism, place: Path, tmp_path: Path) -> None:
+async def test_a_socket_that_is_named_is_reached(
+    cage: Mechanism, place: Path, tmp_path: Path
+) -> None:
     address = tmp_path / "agent"
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(address))
@@ -231,4 +288,8 @@ async def test_vsock_and_the_keyring_are_out_of_reach_and_pairs_and_the_network_
 ) -> None:
     done = await run(cage, place, KERNEL)
     refused = ["Address family not supported by protocol"] * 3 + ["Operation not permitted"] * 3
-    assert done.stdout.splitlines() == [*refused, "Function not implemented", "b'x' ('0.0.0.0', 0)"], done
+    assert done.stdout.splitlines() == [
+        *refused,
+        "Function not implemented",
+        "b'x' ('0.0.0.0', 0)",
+    ], done

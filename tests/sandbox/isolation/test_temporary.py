@@ -39,13 +39,17 @@ def temporary() -> Iterator[TemporaryFolder]:
 def confined(temporary: TemporaryFolder, zone: Path, name: str = "bwrap") -> Confined:
     cage = next(found for found in available_mechanisms() if found.name == name)
     zones = (Zone("zone", zone, ZoneMode.RW),)
-    confinement = Confinement(zones=zones, workspace=zone, network=name != "bwrap", temporary=temporary.path)
+    confinement = Confinement(
+        zones=zones, workspace=zone, network=name != "bwrap", temporary=temporary.path
+    )
     return Confined(cage, confinement, temporary=temporary)
 
 
 async def run(line: str, wrap: Confined | Copies, zone: Path) -> str:
     async with ChildProcesses() as processes:
-        done = await processes.run(bash_argv(line), cwd=zone, wrap=wrap, env=clean_environment(), timeout=60)
+        done = await processes.run(
+            bash_argv(line), cwd=zone, wrap=wrap, env=clean_environment(), timeout=60
+        )
     return done.stdout + done.stderr + (done.exceeded or "")
 
 
@@ -53,13 +57,21 @@ def tree(folder: Path) -> dict[str, object]:
     found: dict[str, object] = {}
     for path in sorted(folder.rglob("*")):
         info = path.lstat()
-        content = os.readlink(path) if path.is_symlink() else path.read_bytes() if path.is_file() else None
+        content = (
+            os.readlink(path)
+            if path.is_symlink()
+            else path.read_bytes()
+            if path.is_file()
+            else None
+        )
         found[str(path.relative_to(folder))] = (stat.S_IFMT(info.st_mode), content)
     return found
 
 
 @pytest.mark.needs("bwrap")
-async def test_commands_share_it_and_nobody_else_does(temporary: TemporaryFolder, tmp_path: Path) -> None:
+async def test_commands_share_it_and_nobody_else_does(
+    temporary: TemporaryFolder, tmp_path: Path
+) -> None:
     wrap = confined(temporary, tmp_path)
     name = f"forge-{os.getpid()}"
     await run(f"echo one > /tmp/{name}", wrap, tmp_path)
@@ -84,7 +96,9 @@ async def test_with_landlock_they_share_tmpdir(temporary: TemporaryFolder, tmp_p
         "mkdir /tmp/d; chmod 700 /tmp/d; for i in 1 2 3; do head -c 900000 /dev/zero > /tmp/d/$i; done; sleep 30",
     ],
 )
-async def test_a_command_that_fills_it_is_stopped(temporary: TemporaryFolder, tmp_path: Path, line: str) -> None:
+async def test_a_command_that_fills_it_is_stopped(
+    temporary: TemporaryFolder, tmp_path: Path, line: str
+) -> None:
     wrap = confined(temporary, tmp_path)
     said = await run(line, wrap, tmp_path)
     assert "it left more than 1m in /tmp (sandbox.limits.file_size), which was emptied" in said
@@ -111,7 +125,9 @@ SCRIPTS = st.lists(st.lists(STEPS, min_size=1, max_size=8).map(" ; ".join), min_
 async def test_what_trials_leave_is_what_commands_would_leave(scripts: list[str]) -> None:
     """But for moves of folders that an overlay does not do: each is one of files then."""
     temporary = TemporaryFolder(1 << 24)
-    folder = tempfile.TemporaryDirectory(dir="/var/tmp")  # below /tmp its mount point would be among the files
+    folder = tempfile.TemporaryDirectory(
+        dir="/var/tmp"
+    )  # below /tmp its mount point would be among the files
     around = Path(folder.name)
     zone, plain = around / "zone", around / "plain"
     zone.mkdir()
@@ -138,7 +154,9 @@ async def test_what_trials_leave_is_what_commands_would_leave(scripts: list[str]
 
 
 @pytest.mark.needs("overlay")
-async def test_what_is_kept_follows_no_link_out_of_it(temporary: TemporaryFolder, tmp_path: Path) -> None:
+async def test_what_is_kept_follows_no_link_out_of_it(
+    temporary: TemporaryFolder, tmp_path: Path
+) -> None:
     """Another command puts a link in the place of a folder while a trial writes to that."""
     wrap, outside = confined(temporary, tmp_path), temporary.path.parent / "outside"
     outside.mkdir()
@@ -147,7 +165,9 @@ async def test_what_is_kept_follows_no_link_out_of_it(temporary: TemporaryFolder
     (temporary.path / "d/victim").write_text("x")
     copy = temporary.copy("one")
     copies = Copies(temporary.path.parent / "trial", wrap, network=False, temporary=copy)
-    await run("echo new > /tmp/d/victim; echo new > /tmp/d/more; rm -f /tmp/d/none", copies, tmp_path)
+    await run(
+        "echo new > /tmp/d/victim; echo new > /tmp/d/more; rm -f /tmp/d/none", copies, tmp_path
+    )
     shutil.rmtree(temporary.path / "d")
     (temporary.path / "d").symlink_to(outside)
     copy.keep()
@@ -155,7 +175,9 @@ async def test_what_is_kept_follows_no_link_out_of_it(temporary: TemporaryFolder
     assert (temporary.path / "d/more").read_text() == "new\n"
 
 
-def test_the_folder_of_a_process_that_was_killed_is_removed_by_the_next_one(temporary: TemporaryFolder) -> None:
+def test_the_folder_of_a_process_that_was_killed_is_removed_by_the_next_one(
+    temporary: TemporaryFolder,
+) -> None:
     code = "import os; from forge_cli.sandbox.isolation.temporary import TemporaryFolder as T; print(T(1).path);"
     left = subprocess.run(
         [sys.executable, "-c", f"{code} import sys; sys.stdout.flush(); os.kill(os.getpid(), 9)"],

@@ -28,27 +28,80 @@ SECRETS = (
         ".lesshst",
         ".viminfo",
     ),
-    *(".pgpass", ".my.cnf", ".netrc", ".npmrc", ".pypirc", ".git-credentials", ".gitconfig", ".s3cfg", ".boto", ".env"),
-    *(".ssh/id_ed25519", ".gnupg/private-keys-v1.d/key", ".aws/credentials", ".azure/token.json", ".kube/config"),
-    *(".docker/config.json", ".dockercfg", ".oci/config", ".fly/config.yml", ".databrickscfg", ".vault-token"),
+    *(
+        ".pgpass",
+        ".my.cnf",
+        ".netrc",
+        ".npmrc",
+        ".pypirc",
+        ".git-credentials",
+        ".gitconfig",
+        ".s3cfg",
+        ".boto",
+        ".env",
+    ),
+    *(
+        ".ssh/id_ed25519",
+        ".gnupg/private-keys-v1.d/key",
+        ".aws/credentials",
+        ".azure/token.json",
+        ".kube/config",
+    ),
+    *(
+        ".docker/config.json",
+        ".dockercfg",
+        ".oci/config",
+        ".fly/config.yml",
+        ".databrickscfg",
+        ".vault-token",
+    ),
     *(
         ".config/gcloud/credentials.db",
         ".config/gh/hosts.yml",
         ".config/rclone/rclone.conf",
         ".config/sops/age/keys.txt",
     ),
-    *(".config/containers/auth.json", ".config/doctl/config.yaml", ".config/github-copilot/hosts.json"),
-    *(".config/google-chrome/Default/Cookies", ".config/chromium/Default/Login Data", ".mozilla/firefox/x/logins.json"),
+    *(
+        ".config/containers/auth.json",
+        ".config/doctl/config.yaml",
+        ".config/github-copilot/hosts.json",
+    ),
+    *(
+        ".config/google-chrome/Default/Cookies",
+        ".config/chromium/Default/Login Data",
+        ".mozilla/firefox/x/logins.json",
+    ),
     *(
         ".thunderbird/x/key4.db",
         ".local/share/keyrings/login.keyring",
         ".password-store/bank.gpg",
         ".bitcoin/wallet.dat",
     ),
-    *(".ethereum/keystore/key", ".electrum/wallets/default", ".terraform.d/credentials.tfrc.json", ".gem/credentials"),
-    *(".m2/settings.xml", ".gradle/gradle.properties", ".composer/auth.json", ".cache/huggingface/token"),
-    *(".claude/.credentials.json", ".codex/auth.json", ".gemini/oauth_creds.json", ".forge/config.yaml"),
-    *(".cargo/credentials.toml", ".cargo/credentials", "Documents/taxes.txt", "other-project/.env", "notes.txt"),
+    *(
+        ".ethereum/keystore/key",
+        ".electrum/wallets/default",
+        ".terraform.d/credentials.tfrc.json",
+        ".gem/credentials",
+    ),
+    *(
+        ".m2/settings.xml",
+        ".gradle/gradle.properties",
+        ".composer/auth.json",
+        ".cache/huggingface/token",
+    ),
+    *(
+        ".claude/.credentials.json",
+        ".codex/auth.json",
+        ".gemini/oauth_creds.json",
+        ".forge/config.yaml",
+    ),
+    *(
+        ".cargo/credentials.toml",
+        ".cargo/credentials",
+        "Documents/taxes.txt",
+        "other-project/.env",
+        "notes.txt",
+    ),
 )
 
 
@@ -63,7 +116,10 @@ def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         script(home / ".pyenv/shims/python", "exec ../.pyenv/versions/3/bin/python")
         script(home / ".pyenv/versions/3/bin/python", "cat ../.pyenv/versions/3/lib/os.py")
         put(home / ".pyenv/versions/3/lib/os.py", "pyenv\n")
-        script(home / ".nvm/versions/node/v20/bin/node", "cat ../.nvm/versions/node/v20/lib/node_modules/x")
+        script(
+            home / ".nvm/versions/node/v20/bin/node",
+            "cat ../.nvm/versions/node/v20/lib/node_modules/x",
+        )
         put(home / ".nvm/versions/node/v20/lib/node_modules/x", "node\n")
         script(home / ".cargo/bin/cargo", "cat ../.rustup/toolchains/stable")
         put(home / ".rustup/toolchains/stable", "cargo\n")
@@ -75,8 +131,17 @@ def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         put(home / "miniconda3/conda-meta/history", "conda\n")
         script(home / "dotfiles/bin/linked", "echo linked")
         (home / "bin").symlink_to("dotfiles/bin")
-        names = (".pyenv/shims", ".nvm/versions/node/v20/bin", ".cargo/bin", ".local/bin", "miniconda3/bin", "bin")
-        monkeypatch.setenv("PATH", os.pathsep.join([*(str(home / name) for name in names), os.environ["PATH"]]))
+        names = (
+            ".pyenv/shims",
+            ".nvm/versions/node/v20/bin",
+            ".cargo/bin",
+            ".local/bin",
+            "miniconda3/bin",
+            "bin",
+        )
+        monkeypatch.setenv(
+            "PATH", os.pathsep.join([*(str(home / name) for name in names), os.environ["PATH"]])
+        )
         monkeypatch.setenv("HOME", str(home))
         yield home
 
@@ -94,7 +159,12 @@ def script(path: Path, line: str) -> None:
 async def run(cage: Mechanism, home: Path, line: str, *read: Path) -> Finished:
     zone = Zone("project", home / "project", ZoneMode.RW)
     confinement = confinement_for(
-        [zone], workspace=home / "project", user_homes=[home], forge_home=home / ".forge", read=read, network=True
+        [zone],
+        workspace=home / "project",
+        user_homes=[home],
+        forge_home=home / ".forge",
+        read=read,
+        network=True,
     )
     async with ChildProcesses() as processes:
         wrap = Confined(cage, confinement)
@@ -105,20 +175,39 @@ async def run(cage: Mechanism, home: Path, line: str, *read: Path) -> Finished:
 
 async def test_no_planted_secret_can_be_read(cage: Mechanism, home: Path) -> None:
     by_name = "".join(f"cat '{home / name}'\n" for name in SECRETS)
-    done = await run(cage, home, f"{by_name} grep -rl 'the secret' {home} /proc/self/cwd/.. ; ls -A ~")
+    done = await run(
+        cage, home, f"{by_name} grep -rl 'the secret' {home} /proc/self/cwd/.. ; ls -A ~"
+    )
     assert "the secret" not in done.stdout + done.stderr
-    listed = (".cargo", ".rustup", ".nvm", ".pyenv", ".local", "miniconda3", "bin", "dotfiles", "project")
+    listed = (
+        ".cargo",
+        ".rustup",
+        ".nvm",
+        ".pyenv",
+        ".local",
+        "miniconda3",
+        "bin",
+        "dotfiles",
+        "project",
+    )
     assert {*done.stdout.split()} == (set() if cage.weakness else {*listed})
 
 
-async def test_programs_on_the_path_start_although_the_home_is_hidden(cage: Mechanism, home: Path) -> None:
-    done = await run(cage, home, "for name in python node cargo black mine conda linked; do $name; done")
+async def test_programs_on_the_path_start_although_the_home_is_hidden(
+    cage: Mechanism, home: Path
+) -> None:
+    done = await run(
+        cage, home, "for name in python node cargo black mine conda linked; do $name; done"
+    )
     assert (done.stdout, done.stderr) == ("pyenv\nnode\ncargo\nblack\nmine\nconda\nlinked\n", "")
 
 
 async def test_what_is_named_can_be_read_and_not_written(cage: Mechanism, home: Path) -> None:
     done = await run(
-        cage, home, "cat ~/.kube/config ~/notes.txt; echo x >~/.kube/config || echo refused", home / ".kube"
+        cage,
+        home,
+        "cat ~/.kube/config ~/notes.txt; echo x >~/.kube/config || echo refused",
+        home / ".kube",
     )
     assert done.stdout == "the secret\nrefused\n"
 
@@ -141,12 +230,24 @@ def test_a_link_in_a_folder_of_programs_shows_toolchains_only(home: Path) -> Non
 
 def test_links_of_the_path_are_kept_below_the_home_only(home: Path, tmp_path: Path) -> None:
     (tmp_path / "bin").symlink_to(home / ".cargo/bin")
-    assert list(links_of_path(home, f"{tmp_path}/bin:{home}/bin:{home}/.cargo/bin:/nowhere")) == [home / "bin"]
+    assert list(links_of_path(home, f"{tmp_path}/bin:{home}/bin:{home}/.cargo/bin:/nowhere")) == [
+        home / "bin"
+    ]
 
 
 def test_the_home_itself_is_never_a_toolchain(home: Path) -> None:
-    for name in ("bin", "lib", ".local/lib", ".local/share/bin", ".local/share/lib", ".config/bin", ".config/lib"):
+    for name in (
+        "bin",
+        "lib",
+        ".local/lib",
+        ".local/share/bin",
+        ".local/share/lib",
+        ".config/bin",
+        ".config/lib",
+    ):
         (home / name).mkdir(exist_ok=True)
-    search = os.pathsep.join(str(home / name) for name in ("", ".local/bin", ".local/share/bin", ".config/bin", "bin"))
+    search = os.pathsep.join(
+        str(home / name) for name in ("", ".local/bin", ".local/share/bin", ".config/bin", "bin")
+    )
     found = {path for _, path in find_toolchains([home], search)}
     assert not {home, home / ".local", home / ".local/share", home / ".config"} & found

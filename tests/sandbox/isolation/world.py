@@ -15,7 +15,14 @@ from forge_cli.sandbox.isolation.isolation import Confined, Mechanism
 from forge_cli.sandbox.processes.command import bash_argv, clean_environment
 from forge_cli.sandbox.processes.process import ChildProcesses
 
-SECRETS = (".ssh/id", ".aws/credentials", ".gnupg/key", ".config/gcloud/key", ".forge/config.yaml", ".netrc")
+SECRETS = (
+    ".ssh/id",
+    ".aws/credentials",
+    ".gnupg/key",
+    ".config/gcloud/key",
+    ".forge/config.yaml",
+    ".netrc",
+)
 
 
 @dataclass(frozen=True)
@@ -42,18 +49,33 @@ class World:
         return self.cage.weakness is not None
 
     def confinement(self, *zones: Zone, **options: Any) -> Confinement:
-        settings = {"workspace": self.project, "user_homes": [self.home], "forge_home": self.home / ".forge"}
+        settings = {
+            "workspace": self.project,
+            "user_homes": [self.home],
+            "forge_home": self.home / ".forge",
+        }
         given = zones or (Zone("project", self.project, ZoneMode.RW),)
         return confinement_for(given, **{**settings, "network": False, **options})
 
     async def run(
-        self, line: str, confinement: Confinement | None = None, *, cwd: Path | None = None, **options: Any
+        self,
+        line: str,
+        confinement: Confinement | None = None,
+        *,
+        cwd: Path | None = None,
+        **options: Any,
     ) -> Finished:
         visible = options.pop("visible", ())
         wrap = Confined(self.cage, confinement or self.confinement(), readable=visible)
-        settings = {"env": {**clean_environment(), "HOME": str(self.home)}, "timeout": 20.0, **options}
+        settings = {
+            "env": {**clean_environment(), "HOME": str(self.home)},
+            "timeout": 20.0,
+            **options,
+        }
         async with ChildProcesses() as processes:
-            return await processes.run(bash_argv(line), cwd=cwd or self.project, wrap=wrap, **settings)
+            return await processes.run(
+                bash_argv(line), cwd=cwd or self.project, wrap=wrap, **settings
+            )
 
     async def free(self, line: str) -> Finished:
         """The same without a cage, to see that what is refused is possible at all."""

@@ -61,5 +61,9 @@ class Person:
         await anyio.lowlevel.checkpoint()
         return self.answer
 
-    def record(self, wanted: Destination, *, allowed: bool, by: DecidedBy, reason: str | None) -> None:
-        self.heard.append(f"{wanted} {'yes' if allowed else 'no'} by {by}{f': {reason}' if reason else ''}")
+    def record(
+        self, wanted: Destination, *, allowed: bool, by: DecidedBy, reason: str | None
+    ) -> None:
+        self.heard.append(
+            f"{wanted} {'yes' if allowed else 'no'} by {by}{f': {reason}' if reason else ''}"
+        )

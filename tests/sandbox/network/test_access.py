@@ -10,7 +10,14 @@ import anyio
 import pytest
 
 from forge_cli.core.approval import ApprovalDecision
-from forge_cli.sandbox.network.access import ASKED_AT_MOST, INTERNET, NEVER_ASKS, NetworkCheck, NetworkGate, Refused
+from forge_cli.sandbox.network.access import (
+    ASKED_AT_MOST,
+    INTERNET,
+    NEVER_ASKS,
+    NetworkCheck,
+    NetworkGate,
+    Refused,
+)
 from forge_cli.sandbox.network.rules import NetworkRules
 from tests.support.rows import each_row
 
@@ -27,7 +34,9 @@ def clock() -> Iterator[None]:
 
 
 def check(gate: NetworkGate, away: Away | None = None, *rules: str) -> NetworkCheck:
-    return NetworkCheck("curl x", NetworkRules.read(rules or ["*.example.org"]), gate, away or Away())
+    return NetworkCheck(
+        "curl x", NetworkRules.read(rules or ["*.example.org"]), gate, away or Away()
+    )
 
 
 async def why_not(found: NetworkCheck, host: str, port: int = 80) -> str:
@@ -44,11 +53,19 @@ async def test_what_a_rule_covers_is_looked_up_and_open() -> None:
     assert person.heard == ["api.example.org:443 yes by rule"]
 
 
-@pytest.mark.parametrize(("host", "port"), [("other.example.com", 443), ("api.example.org", 22), ("8.8.8.8", 80)])
-async def test_what_no_rule_covers_is_asked_with_the_command_before_it_is_looked_up(host: str, port: int) -> None:
+@pytest.mark.parametrize(
+    ("host", "port"), [("other.example.com", 443), ("api.example.org", 22), ("8.8.8.8", 80)]
+)
+async def test_what_no_rule_covers_is_asked_with_the_command_before_it_is_looked_up(
+    host: str, port: int
+) -> None:
     person, away = Person(), Away()
-    assert await why_not(check(person, away), host, port) == "no rule covers it; not that one by user"
-    assert [(wanted.host, wanted.port, wanted.command) for wanted in person.asked] == [(host, port, "curl x")]
+    assert (
+        await why_not(check(person, away), host, port) == "no rule covers it; not that one by user"
+    )
+    assert [(wanted.host, wanted.port, wanted.command) for wanted in person.asked] == [
+        (host, port, "curl x")
+    ]
     assert away.looked_up == []
     assert person.heard == [f"{host}:{port} no by user: no rule covers it; not that one"]
 
@@ -67,7 +84,9 @@ async def test_a_yes_opens_it() -> None:
         ("localhost", "127.0.0.1 is an address of this machine itself"),
     ],
 )
-async def test_a_name_that_leads_inwards_is_refused_whoever_allows_it(host: str, reason: str) -> None:
+async def test_a_name_that_leads_inwards_is_refused_whoever_allows_it(
+    host: str, reason: str
+) -> None:
     person = Person(YES)
     assert await why_not(check(person), host) == f"{reason} by rule"
     assert person.heard == [f"{host}:80 no by rule: {reason}"]
@@ -80,11 +99,21 @@ async def test_of_several_addresses_the_public_ones_are_left() -> None:
 @each_row(
     "host",
     [
-        *("10.0.0.1", "127.0.0.1", "169.254.169.254", "[::1]", "[::ffff:10.0.0.1]", "[fd00:ec2::254]", "0.0.0.0"),
+        *(
+            "10.0.0.1",
+            "127.0.0.1",
+            "169.254.169.254",
+            "[::1]",
+            "[::ffff:10.0.0.1]",
+            "[fd00:ec2::254]",
+            "0.0.0.0",
+        ),
         *("2130706433", "0x7f000001", "0177.0.0.1", "127.1", "a" * 300, "a\x1b[2Jb", "a\0b"),
     ],
 )
-async def test_addresses_inwards_and_what_is_no_host_are_refused_with_nobody_asked(host: str) -> None:
+async def test_addresses_inwards_and_what_is_no_host_are_refused_with_nobody_asked(
+    host: str,
+) -> None:
     person, away = Person(YES), Away()
     found = check(person, away)
     assert (await why_not(found, host)).endswith(" by rule")
@@ -125,7 +154,9 @@ async def test_a_command_asks_for_so_many_names_and_no_more() -> None:
     for number in range(ASKED_AT_MOST + 5):
         await why_not(found, f"n{number}.example.com")
     assert len(person.asked) == ASKED_AT_MOST
-    assert person.heard[-1].endswith(f"no rule covers it, and the command has asked for {ASKED_AT_MOST} others")
+    assert person.heard[-1].endswith(
+        f"no rule covers it, and the command has asked for {ASKED_AT_MOST} others"
+    )
     assert len(found.refused) == 20
 
 

@@ -8,7 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forge_cli.core.text import visible
-from forge_cli.sandbox.network.rules import address_refusal, host_and_port, is_address, read_host, read_port
+from forge_cli.sandbox.network.rules import (
+    address_refusal,
+    host_and_port,
+    is_address,
+    read_host,
+    read_port,
+)
 from tests.support.rows import each_row
 
 LABEL = st.from_regex(r"[a-z]([a-z0-9-]{0,8}[a-z0-9])?", fullmatch=True)
@@ -36,9 +42,41 @@ def test_a_host_has_one_spelling(text: str, host: str) -> None:
 @each_row(
     "text",
     [
-        *("", ".", "a..b", ".a", "-a.example", "a-.example", "a" * 64, ".".join(["a" * 60] * 5), "a b", "a\0b", "a\nb"),
-        *("a/b", "user@host", "ex%61mple.com", "[::1", "::1", "[fe80::1%eth0]", "[1.2.3.4]", "[]", "\u202eexample"),
-        *("2130706433", "0x7f000001", "0x7f.1", "0177.0.0.1", "127.1", "127.0.0.01", "1.2.3.4.5", "256.1.1.1", "a.1"),
+        *(
+            "",
+            ".",
+            "a..b",
+            ".a",
+            "-a.example",
+            "a-.example",
+            "a" * 64,
+            ".".join(["a" * 60] * 5),
+            "a b",
+            "a\0b",
+            "a\nb",
+        ),
+        *(
+            "a/b",
+            "user@host",
+            "ex%61mple.com",
+            "[::1",
+            "::1",
+            "[fe80::1%eth0]",
+            "[1.2.3.4]",
+            "[]",
+            "\u202eexample",
+        ),
+        *(
+            "2130706433",
+            "0x7f000001",
+            "0x7f.1",
+            "0177.0.0.1",
+            "127.1",
+            "127.0.0.01",
+            "1.2.3.4.5",
+            "256.1.1.1",
+            "a.1",
+        ),
         *("127.0.0.0x1", "１２７.１", "①.1"),
     ],
 )
@@ -47,7 +85,9 @@ def test_what_is_not_a_host(text: str) -> None:
         read_host(text)
 
 
-@pytest.mark.parametrize("text", ["[::FFFF:10.0.0.1]", "[::ffff:a00:1]", "[0:0:0:0:0:ffff:10.0.0.1]"])
+@pytest.mark.parametrize(
+    "text", ["[::FFFF:10.0.0.1]", "[::ffff:a00:1]", "[0:0:0:0:0:ffff:10.0.0.1]"]
+)
 def test_an_ipv4_address_in_ipv6_is_refused_in_every_spelling(text: str) -> None:
     assert address_refusal(read_host(text)) == "is an IPv4 address in another spelling"
 
@@ -87,7 +127,9 @@ def test_nothing_that_a_resolver_takes_for_an_address_is_read_as_a_name(text: st
     assert host == str(IPv4Address(packed))
 
 
-@pytest.mark.parametrize("text", ["", "0", "00", "080", "65536", "99999", "-1", "+80", "8 0", "http", "８０", "80\n"])
+@pytest.mark.parametrize(
+    "text", ["", "0", "00", "080", "65536", "99999", "-1", "+80", "8 0", "http", "８０", "80\n"]
+)
 def test_what_is_not_a_port(text: str) -> None:
     with pytest.raises(ValueError, match="is not a port"):
         read_port(text)
@@ -96,11 +138,42 @@ def test_what_is_not_a_port(text: str) -> None:
 @pytest.mark.parametrize(
     "address",
     [
-        *("10.0.0.1", "172.16.0.1", "172.31.255.255", "192.168.1.1", "100.64.0.1", "100.100.100.200", "127.0.0.1"),
-        *("127.255.255.254", "0.0.0.0", "169.254.169.254", "168.63.129.16", "224.0.0.1", "255.255.255.255"),
+        *(
+            "10.0.0.1",
+            "172.16.0.1",
+            "172.31.255.255",
+            "192.168.1.1",
+            "100.64.0.1",
+            "100.100.100.200",
+            "127.0.0.1",
+        ),
+        *(
+            "127.255.255.254",
+            "0.0.0.0",
+            "169.254.169.254",
+            "168.63.129.16",
+            "224.0.0.1",
+            "255.255.255.255",
+        ),
         *("240.0.0.1", "192.0.0.192", "192.0.2.1", "198.18.0.1", "203.0.113.9", "192.88.99.1"),
-        *("::1", "::", "::ffff:10.0.0.1", "::ffff:8.8.8.8", "::10.0.0.1", "64:ff9b::a00:1", "64:ff9b::808:808"),
-        *("64:ff9b:1::1", "2002:a00:1::", "2001:0:53aa:64c::", "fc00::1", "fd00:ec2::254", "fe80::1", "fec0::1"),
+        *(
+            "::1",
+            "::",
+            "::ffff:10.0.0.1",
+            "::ffff:8.8.8.8",
+            "::10.0.0.1",
+            "64:ff9b::a00:1",
+            "64:ff9b::808:808",
+        ),
+        *(
+            "64:ff9b:1::1",
+            "2002:a00:1::",
+            "2001:0:53aa:64c::",
+            "fc00::1",
+            "fd00:ec2::254",
+            "fe80::1",
+            "fec0::1",
+        ),
         *("ff02::1", "2001:db8::1", "3fff::1", "100::1", "4000::1"),
     ],
 )
@@ -110,17 +183,24 @@ def test_addresses_that_nobody_reaches(address: str) -> None:
     assert reason.startswith("is ")
 
 
-@pytest.mark.parametrize("address", ["8.8.8.8", "93.184.216.34", "172.32.0.1", "100.128.0.1", "2606:4700::1111"])
+@pytest.mark.parametrize(
+    "address", ["8.8.8.8", "93.184.216.34", "172.32.0.1", "100.128.0.1", "2606:4700::1111"]
+)
 def test_addresses_of_public_hosts(address: str) -> None:
     assert address_refusal(address) is None
 
 
 @given(st.one_of(st.ip_addresses(v=4), st.ip_addresses(v=6)))
-def test_what_is_open_is_global_by_the_standard_librarys_word_too(address: IPv4Address | IPv6Address) -> None:
+def test_what_is_open_is_global_by_the_standard_librarys_word_too(
+    address: IPv4Address | IPv6Address,
+) -> None:
     if address_refusal(str(address)) is None:
         assert address.is_global
         assert not address.is_multicast
 
 
 def test_an_ipv6_address_stands_in_brackets_before_a_port() -> None:
-    assert (host_and_port("a.example", 80), host_and_port("2606::1", 443)) == ("a.example:80", "[2606::1]:443")
+    assert (host_and_port("a.example", 80), host_and_port("2606::1", 443)) == (
+        "a.example:80",
+        "[2606::1]:443",
+    )

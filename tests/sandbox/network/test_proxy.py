@@ -81,10 +81,15 @@ async def opened(*rules: str) -> AsyncIterator[World]:
     ours, theirs = socket.socketpair()
     with listener, theirs:
         socket.send_fds(theirs, [b"\0"], [listener.fileno()])
-    async with await anyio.create_tcp_listener(local_host="127.0.0.1") as server, anyio.create_task_group() as tasks:
+    async with (
+        await anyio.create_tcp_listener(local_host="127.0.0.1") as server,
+        anyio.create_task_group() as tasks,
+    ):
         world = World(port, tasks)
         world.away.port = server.extra(SocketAttribute.local_port)
-        check = NetworkCheck("curl", NetworkRules.read(rules or ["*.example.org"]), world.person, world.away)
+        check = NetworkCheck(
+            "curl", NetworkRules.read(rules or ["*.example.org"]), world.person, world.away
+        )
         tasks.start_soon(server.serve, world.serve)
         tasks.start_soon(CommandProxy(check, ours).serve, clock)
         yield world
@@ -93,7 +98,12 @@ async def opened(*rules: str) -> AsyncIterator[World]:
 
 async def test_a_request_goes_to_the_checked_address_with_the_host_of_its_first_line() -> None:
     async with opened() as world:
-        assert await world.say(b"GET http://api.example.org/x HTTP/1.1\r\nHost: evil.example.com\r\n\r\n") == ANSWER
+        assert (
+            await world.say(
+                b"GET http://api.example.org/x HTTP/1.1\r\nHost: evil.example.com\r\n\r\n"
+            )
+            == ANSWER
+        )
     assert world.got[0] == b"GET /x HTTP/1.1\r\nHost: api.example.org\r\nConnection: close\r\n\r\n"
     assert world.away.connected == [f"{PUBLIC} 80"]
     assert world.person.heard == ["api.example.org:80 yes by rule"]
@@ -141,8 +151,14 @@ async def test_a_tunnel_passes_everything_on_both_ways() -> None:
         (b"GET http://me@api.example.org/ HTTP/1.1\r\n\r\n", b"400 Bad Request"),
         (b"CONNECT api.example.org:0 HTTP/1.1\r\n\r\n", b"400 Bad Request"),
         (b"GET http://api.example.org/ HTTP/1.1\nHost: b\r\n\r\n", b"400 Bad Request"),
-        (b"POST http://api.example.org/ HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", b"411 Length Required"),
-        (b"GET http://api.example.org/ HTTP/1.1\r\nX: " + b"x" * 70_000, b"431 Request Header Fields Too Large"),
+        (
+            b"POST http://api.example.org/ HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n",
+            b"411 Length Required",
+        ),
+        (
+            b"GET http://api.example.org/ HTTP/1.1\r\nX: " + b"x" * 70_000,
+            b"431 Request Header Fields Too Large",
+        ),
         (b"GET http://missing.example.org/ HTTP/1.1\r\n\r\n", b"502 Bad Gateway"),
     ],
 )
@@ -163,17 +179,23 @@ async def test_a_server_that_does_not_answer_is_a_bad_gateway() -> None:
 async def test_a_head_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(proxy_module, "HEAD_TIME", 0.05)
     async with opened() as world:
-        assert (await world.say(b"GET http://api.example.org/ HTTP/1.1\r\n")).startswith(b"HTTP/1.1 408")
+        assert (await world.say(b"GET http://api.example.org/ HTTP/1.1\r\n")).startswith(
+            b"HTTP/1.1 408"
+        )
 
 
-async def test_a_connection_that_nothing_passes_through_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_connection_that_nothing_passes_through_is_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(proxy_module, "IDLE", 0.05)
     async with opened() as world:
         answer = await world.say(b"CONNECT api.example.org:443 HTTP/1.1\r\n\r\n")
     assert answer == b"HTTP/1.1 200 Connection established\r\n\r\n"
 
 
-async def test_a_flood_is_served_so_many_at_a_time_and_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_flood_is_served_so_many_at_a_time_and_holds_nobody_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(proxy_module, "AT_ONCE", 3)
     answers: list[bytes] = []
     async with opened() as world:
@@ -190,7 +212,11 @@ async def test_a_flood_is_served_so_many_at_a_time_and_holds_nobody_up(monkeypat
 
 def send(kind: str, through: socket.socket) -> None:
     """Send something that nobody can accept connections on."""
-    unix, udp, tcp = (socket.socket(socket.AF_UNIX), socket.socket(type=socket.SOCK_DGRAM), socket.socket())
+    unix, udp, tcp = (
+        socket.socket(socket.AF_UNIX),
+        socket.socket(type=socket.SOCK_DGRAM),
+        socket.socket(),
+    )
     with open(os.devnull) as file, unix, udp, tcp:
         sent = {"file": file, "unix": unix, "udp": udp, "not listening": tcp}
         if kind in sent:

@@ -12,13 +12,17 @@ def head(*lines: str) -> bytes:
 
 
 def test_a_tunnel() -> None:
-    assert ProxyRequest.read(head("CONNECT a.example:443 HTTP/1.1", "Host: b.example")) == ProxyRequest(
-        "a.example", 443
+    assert ProxyRequest.read(
+        head("CONNECT a.example:443 HTTP/1.1", "Host: b.example")
+    ) == ProxyRequest("a.example", 443)
+    assert ProxyRequest.read(head("CONNECT [2606::1]:443 HTTP/1.0")) == ProxyRequest(
+        "[2606::1]", 443
     )
-    assert ProxyRequest.read(head("CONNECT [2606::1]:443 HTTP/1.0")) == ProxyRequest("[2606::1]", 443)
 
 
-def test_a_request_is_passed_on_for_the_host_of_its_first_line_and_the_last_of_its_connection() -> None:
+def test_a_request_is_passed_on_for_the_host_of_its_first_line_and_the_last_of_its_connection() -> (
+    None
+):
     given = head(
         "POST HTTP://a.example:8080/x?y=1 HTTP/1.1",
         "Host: b.example",
@@ -30,14 +34,20 @@ def test_a_request_is_passed_on_for_the_host_of_its_first_line_and_the_last_of_i
         "Upgrade: websocket",
         "X-Other:  two words \t",
     )
-    sent = head("POST /x?y=1 HTTP/1.1", "Host: a.example:8080", "Content-Length: 5", "X-Other: two words")
+    sent = head(
+        "POST /x?y=1 HTTP/1.1", "Host: a.example:8080", "Content-Length: 5", "X-Other: two words"
+    )
     expected = sent + b"\r\nConnection: close\r\n\r\n"
     assert ProxyRequest.read(given) == ProxyRequest("a.example", 8080, expected, 5)
 
 
 @pytest.mark.parametrize(
     ("target", "line"),
-    [("http://a.example", "GET / "), ("http://a.example?q", "GET /?q "), ("http://a.example/a//b", "GET /a//b ")],
+    [
+        ("http://a.example", "GET / "),
+        ("http://a.example?q", "GET /?q "),
+        ("http://a.example/a//b", "GET /a//b "),
+    ],
 )
 def test_the_path(target: str, line: str) -> None:
     assert ProxyRequest.read(head(f"GET {target} HTTP/1.1")).head.decode().startswith(line)
@@ -104,11 +114,16 @@ def test_headers_that_are_refused(lines: list[str]) -> None:
 @pytest.mark.parametrize("more", [[], ["Content-Length: 5"]])
 def test_a_body_of_unknown_length_is_refused(more: list[str]) -> None:
     with pytest.raises(BadRequest) as caught:
-        ProxyRequest.read(head("POST http://a.example/ HTTP/1.1", "Transfer-Encoding: chunked", *more))
+        ProxyRequest.read(
+            head("POST http://a.example/ HTTP/1.1", "Transfer-Encoding: chunked", *more)
+        )
     assert caught.value.status == "411 Length Required"
 
 
-@given(st.binary(max_size=200), st.sampled_from([b"", b"GET http://a.example/ HTTP/1.1\r\n", b"CONNECT "]))
+@given(
+    st.binary(max_size=200),
+    st.sampled_from([b"", b"GET http://a.example/ HTTP/1.1\r\n", b"CONNECT "]),
+)
 def test_whatever_comes_is_one_clean_request_or_refused(data: bytes, start: bytes) -> None:
     try:
         request = ProxyRequest.read(start + data)

@@ -13,11 +13,21 @@ from forge_cli.sandbox.zones.config import SandboxConfig
 from forge_cli.sandbox.zones.zones import Isolation
 from forge_cli.schema.config import parse_config
 
-HOSTS = ["example.com", "a.example.com", "b.a.example.com", "example.org", "xexample.com", "com", "8.8.8.8"]
+HOSTS = [
+    "example.com",
+    "a.example.com",
+    "b.a.example.com",
+    "example.org",
+    "xexample.com",
+    "com",
+    "8.8.8.8",
+]
 PORTS = [80, 443, 8080]
 ENTRY = st.builds(
     lambda name, port: f"{name}{port}",
-    st.sampled_from(["example.com", "*.example.com", "*.a.example.com", "a.example.com", "*.com", "example.org"]),
+    st.sampled_from(
+        ["example.com", "*.example.com", "*.a.example.com", "a.example.com", "*.com", "example.org"]
+    ),
     st.sampled_from(["", ":80", ":443", ":8080"]),
 )
 RULES = st.lists(ENTRY, max_size=4).map(NetworkRules.read)
@@ -26,7 +36,9 @@ RULES = st.lists(ENTRY, max_size=4).map(NetworkRules.read)
 def wanted(tmp_path: Path, text: str) -> Isolation:
     file = tmp_path / "w.yaml"
     file.write_text(text)
-    return parse_config(SandboxConfig, read_document(file).data, at=("sandbox",), file="w.yaml").wanted()
+    return parse_config(
+        SandboxConfig, read_document(file).data, at=("sandbox",), file="w.yaml"
+    ).wanted()
 
 
 @pytest.mark.parametrize(
@@ -36,17 +48,24 @@ def wanted(tmp_path: Path, text: str) -> Isolation:
         ("EXAMPLE.com.", ["example.com:80", "example.com:443"]),
         ("example.com:8080", ["example.com:8080"]),
         ("*.example.com:443", ["a.example.com:443", "b.a.example.com:443"]),
-        ("*.com:80", ["example.com:80", "a.example.com:80", "b.a.example.com:80", "xexample.com:80"]),
+        (
+            "*.com:80",
+            ["example.com:80", "a.example.com:80", "b.a.example.com:80", "xexample.com:80"],
+        ),
         ("8.8.8.8:443", ["8.8.8.8:443"]),
         ("other.example", []),
     ],
 )
 def test_what_an_entry_covers(entry: str, covered: list[str]) -> None:
     rule = NetworkRule.read(entry)
-    assert [f"{host}:{port}" for host in HOSTS for port in PORTS if rule.covers(host, port)] == covered
+    assert [
+        f"{host}:{port}" for host in HOSTS for port in PORTS if rule.covers(host, port)
+    ] == covered
 
 
-@pytest.mark.parametrize("entry", ["a.example", "*.a.example:8080", "[2606:4700::1111]", "[2606:4700::1111]:53"])
+@pytest.mark.parametrize(
+    "entry", ["a.example", "*.a.example:8080", "[2606:4700::1111]", "[2606:4700::1111]:53"]
+)
 def test_an_entry_is_told_as_it_is_written(entry: str) -> None:
     assert str(NetworkRule.read(entry)) == entry
 
@@ -56,15 +75,24 @@ BAD = [
     ('"*:443"', "'*' would cover every name; write 'network: true' for the whole network"),
     ('"a.*.com"', "'a.*.com' is not the name of a host"),
     ('"**.com"', "'**.com' is not the name of a host"),
-    ("https://a.b/", "'https://a.b/' is not a name; write api.example.org or api.example.org:8080, no URL"),
+    (
+        "https://a.b/",
+        "'https://a.b/' is not a name; write api.example.org or api.example.org:8080, no URL",
+    ),
     ("me@a.b", "'me@a.b' is not a name; write api.example.org or api.example.org:8080, no URL"),
     ("a.b:0", "'0' is not a port"),
     ('"a.b:"', "'' is not a port"),
     ("a.b:70000", "'70000' is not a port"),
-    ('"2606::1"', "'2606::1' is not a name; an IPv6 address is written in brackets: '[2001:4860::8888]:443'"),
+    (
+        '"2606::1"',
+        "'2606::1' is not a name; an IPv6 address is written in brackets: '[2001:4860::8888]:443'",
+    ),
     ("10.0.0.1", "'10.0.0.1' can never be reached: it is an address of a private network"),
     ('"[::1]:80"', "'[::1]:80' can never be reached: it is an address of this machine itself"),
-    ("localhost:8080", "'localhost:8080' can never be reached: it is a name of this machine itself"),
+    (
+        "localhost:8080",
+        "'localhost:8080' can never be reached: it is a name of this machine itself",
+    ),
     ("app.localhost", "'app.localhost' can never be reached: it is a name of this machine itself"),
     ('"*.8.8.8.8"', "'*.8.8.8.8': addresses have no names below them"),
     ("2130706433.", "'2130706433.' is not a plain IPv4 address, and not a name either"),
@@ -82,7 +110,9 @@ def test_a_bad_entry_is_an_error_with_its_place(tmp_path: Path, entry: str, sent
 
 @pytest.mark.parametrize("value", ['"*"', "a.example", "{a: b}", "1"])
 def test_it_is_true_or_false_or_a_list(tmp_path: Path, value: str) -> None:
-    with pytest.raises(WorkerError, match=r"sandbox.network: must be true, false, or a list of names such as"):
+    with pytest.raises(
+        WorkerError, match=r"sandbox.network: must be true, false, or a list of names such as"
+    ):
         wanted(tmp_path, f"network: {value}")
 
 
@@ -101,12 +131,16 @@ def test_what_a_worker_says(tmp_path: Path, text: str, network: Network) -> None
 
 
 def test_names_do_not_go_together_with_isolation_off(tmp_path: Path) -> None:
-    with pytest.raises(WorkerError, match="names, which only hold for confined commands, and isolation is off"):
+    with pytest.raises(
+        WorkerError, match="names, which only hold for confined commands, and isolation is off"
+    ):
         wanted(tmp_path, "isolation: off\nnetwork: [a.example]")
 
 
 @pytest.mark.parametrize("rules", [True, False, NetworkRules.read(["a.example"])])
-def test_a_parent_without_the_network_leaves_none_and_one_with_all_of_it_all(rules: Network) -> None:
+def test_a_parent_without_the_network_leaves_none_and_one_with_all_of_it_all(
+    rules: Network,
+) -> None:
     assert narrowest_network(rules, False) is False
     assert narrowest_network(False, rules) is False
     assert narrowest_network(rules, True) == narrowest_network(True, rules) == rules

@@ -54,22 +54,34 @@ async def hello(client: SocketStream) -> None:
     async with client:
         try:
             asked = (await client.receive()).split(b" ")[1]
-            await client.send(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhello from " + asked + b"\n")
+            await client.send(
+                b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhello from " + asked + b"\n"
+            )
         except (anyio.EndOfStream, anyio.BrokenResourceError):
             return
 
 
 @asynccontextmanager
-async def opened(place: Path, person: Person, away: Away, text: str) -> AsyncIterator[WorkerProcesses]:
+async def opened(
+    place: Path, person: Person, away: Away, text: str
+) -> AsyncIterator[WorkerProcesses]:
     file = place / "sandbox.yaml"
     file.write_text(text)
     wanted = parse_config(SandboxConfig, read_document(file).data, file=str(file)).wanted()
     sandbox = Sandbox([Zone("place", place, ZoneMode.RW)], workspace=place, isolation=wanted)
-    async with await anyio.create_tcp_listener(local_host="127.0.0.1") as server, anyio.create_task_group() as tasks:
+    async with (
+        await anyio.create_tcp_listener(local_host="127.0.0.1") as server,
+        anyio.create_task_group() as tasks,
+    ):
         away.port = server.extra(SocketAttribute.local_port)
         tasks.start_soon(server.serve, hello)
         made = WorkerProcesses(
-            sandbox, workspace=place, home=place / ".forge", notify=lambda *_: None, gate=person, outside=away
+            sandbox,
+            workspace=place,
+            home=place / ".forge",
+            notify=lambda *_: None,
+            gate=person,
+            outside=away,
         )
         async with made.children:
             yield made
@@ -79,7 +91,9 @@ async def opened(place: Path, person: Person, away: Away, text: str) -> AsyncIte
 NAMES = "network: ['*.example.org']"
 
 
-async def test_a_program_reaches_what_a_rule_covers_and_hears_why_it_reaches_nothing_else(place: Path) -> None:
+async def test_a_program_reaches_what_a_rule_covers_and_hears_why_it_reaches_nothing_else(
+    place: Path,
+) -> None:
     person, away = Person(), Away()
     line = "python3 get.py http://api.example.org/x http://other.example.com/ http://rebound.example.org/"
     async with opened(place, person, away, NAMES) as processes:
@@ -115,19 +129,31 @@ async def test_without_the_proxy_there_is_no_way_out(place: Path) -> None:
     assert done.stdout == "URLError\nURLError\n"
 
 
-async def test_a_command_gets_the_variables_and_is_otherwise_as_without_a_proxy(place: Path) -> None:
-    line = (
-        "env | sort; ls /proc/self/fd; trap; ulimit -f; cat /proc/self/status | grep -E 'Sig(Blk|Ign|Cgt)'; pwd; ps -e"
-    )
+async def test_a_command_gets_the_variables_and_is_otherwise_as_without_a_proxy(
+    place: Path,
+) -> None:
+    line = "env | sort; ls /proc/self/fd; trap; ulimit -f; cat /proc/self/status | grep -E 'Sig(Blk|Ign|Cgt)'; pwd; ps -e"
     async with opened(place, Person(), Away(), NAMES) as processes:
-        behind = (await processes.run(bash_argv(line), timeout=60, env={"http_proxy": "mine", "no_proxy": "*"})).stdout
+        behind = (
+            await processes.run(
+                bash_argv(line), timeout=60, env={"http_proxy": "mine", "no_proxy": "*"}
+            )
+        ).stdout
     async with opened(place, Person(), Away(), "network: false") as processes:
         without = (await processes.run(bash_argv(line), timeout=60)).stdout
     variables = {f"{name}={value}" for name, value in NetworkProxy.variables().items()}
-    kept = [each for each in behind.splitlines() if each not in variables and not each.startswith("FORGE_PROCESS")]
+    kept = [
+        each
+        for each in behind.splitlines()
+        if each not in variables and not each.startswith("FORGE_PROCESS")
+    ]
     assert kept == [each for each in without.splitlines() if not each.startswith("FORGE_PROCESS")]
     assert variables <= set(behind.splitlines())
-    assert NetworkProxy.variables()["ALL_PROXY"] == NetworkProxy.variables()["https_proxy"] == "http://127.0.0.1:3128"
+    assert (
+        NetworkProxy.variables()["ALL_PROXY"]
+        == NetworkProxy.variables()["https_proxy"]
+        == "http://127.0.0.1:3128"
+    )
     assert NetworkProxy.variables()["NO_PROXY"] == ""
 
 
@@ -143,7 +169,11 @@ async def test_how_it_ends_is_how_it_ended(place: Path, line: str) -> None:
         behind = await processes.run(bash_argv(line), timeout=60)
     async with opened(place, Person(), Away(), "network: false") as processes:
         without = await processes.run(bash_argv(line), timeout=60)
-    assert (behind.exit_code, behind.signal, behind.stdout) == (without.exit_code, without.signal, without.stdout)
+    assert (behind.exit_code, behind.signal, behind.stdout) == (
+        without.exit_code,
+        without.signal,
+        without.stdout,
+    )
 
 
 async def test_a_long_session_has_its_proxy_for_as_long_as_it_lives(place: Path) -> None:
@@ -161,7 +191,9 @@ async def test_a_long_session_has_its_proxy_for_as_long_as_it_lives(place: Path)
             await child.ended.wait()
 
 
-async def test_everything_is_closed_when_commands_end_are_stopped_or_cannot_start(place: Path) -> None:
+async def test_everything_is_closed_when_commands_end_are_stopped_or_cannot_start(
+    place: Path,
+) -> None:
     async with opened(place, Person(), Away(), NAMES) as processes:
         await processes.run(["true"], timeout=60)
         await anyio.wait_all_tasks_blocked()
@@ -194,7 +226,10 @@ class Slow(Person):
 @pytest.mark.long
 async def test_a_command_is_not_timed_out_while_somebody_is_asked(place: Path) -> None:
     person = Slow()
-    async with opened(place, person, Away(), NAMES) as processes, anyio.create_task_group() as tasks:
+    async with (
+        opened(place, person, Away(), NAMES) as processes,
+        anyio.create_task_group() as tasks,
+    ):
 
         async def answer() -> None:
             await person.reached.wait()

@@ -63,7 +63,9 @@ FAILING = [
 
 
 @pytest.mark.parametrize(("operation", "problem"), FAILING)
-def test_after_a_failure_everything_is_as_before(sandbox: Sandbox, root: Path, operation: str, problem: str) -> None:
+def test_after_a_failure_everything_is_as_before(
+    sandbox: Sandbox, root: Path, operation: str, problem: str
+) -> None:
     (root / "scratch/x").write_text("a\n")
     (root / "scratch/y").write_text("y\n")
     (root / "scratch/folder").mkdir()
@@ -96,18 +98,24 @@ def test_what_could_not_be_undone_is_named(sandbox: Sandbox, root: Path) -> None
             (root / "scratch/new/n/held").write_text("")
             super().delete("/scratch/gone")
 
-    with pytest.raises(ToolError, match="could not be undone in '/scratch/new/n': look at these files"):
+    with pytest.raises(
+        ToolError, match="could not be undone in '/scratch/new/n': look at these files"
+    ):
         apply_plan(changes, Interfering(sandbox.zones))
     assert (root / "scratch/a").read_text() == "a\n"
 
 
 @pytest.mark.parametrize("meanwhile", ["changed", None])
-@pytest.mark.parametrize("operation", ["*** Update File: /scratch/x\n-a\n+b", "*** Delete File: /scratch/x"])
+@pytest.mark.parametrize(
+    "operation", ["*** Update File: /scratch/x\n-a\n+b", "*** Delete File: /scratch/x"]
+)
 def test_a_file_that_changed_since_the_plan_is_stale(
     sandbox: Sandbox, root: Path, operation: str, meanwhile: str | None
 ) -> None:
     (root / "scratch/x").write_text("a\n")
-    changes = planned(sandbox, f"*** Begin Patch\n*** Add File: /scratch/new\n+n\n{operation}\n*** End Patch")
+    changes = planned(
+        sandbox, f"*** Begin Patch\n*** Add File: /scratch/new\n+n\n{operation}\n*** End Patch"
+    )
     (root / "scratch/x").unlink()
     if meanwhile:
         (root / "scratch/x").write_text(meanwhile)
@@ -128,7 +136,9 @@ def test_a_path_that_leads_elsewhere_since_the_plan_is_stale(sandbox: Sandbox, r
     (root / "scratch/one").mkdir()
     (root / "scratch/two").mkdir()
     (root / "scratch/link").symlink_to("one")
-    changes = planned(sandbox, "*** Begin Patch\n*** Add File: /scratch/link/new\n+n\n*** End Patch")
+    changes = planned(
+        sandbox, "*** Begin Patch\n*** Add File: /scratch/link/new\n+n\n*** End Patch"
+    )
     (root / "scratch/link").unlink()
     (root / "scratch/link").symlink_to("two")
     with pytest.raises(Stale):
@@ -156,7 +166,13 @@ def test_the_stamp_knows_every_difference() -> None:
         Change("x", "/scratch/x", None, b"b"),
         Change("x", "/scratch/x", b"a", None),
     ]
-    assert len({patch_stamp([change]) for change in (one, *others)} | {patch_stamp([one, one]), patch_stamp([])}) == 7
+    assert (
+        len(
+            {patch_stamp([change]) for change in (one, *others)}
+            | {patch_stamp([one, one]), patch_stamp([])}
+        )
+        == 7
+    )
     assert patch_stamp([one]) == patch_stamp([Change("./x", "/scratch/x", b"a", b"b")])
 
 
@@ -222,7 +238,10 @@ def mode(path: Path) -> int:
     [
         ("*** Update File: /scratch/run\n-a\n+b", "scratch/run"),
         ("*** Update File: /scratch/run\n*** Move to: /scratch/moved", "scratch/moved"),
-        ("*** Update File: /scratch/run\n*** Move to: /output/deep/moved\n-a\n+b", "output/deep/moved"),
+        (
+            "*** Update File: /scratch/run\n*** Move to: /output/deep/moved\n-a\n+b",
+            "output/deep/moved",
+        ),
         (
             "*** Update File: /scratch/run\n*** Move to: /scratch/one\n"
             "*** Update File: /scratch/one\n*** Move to: /scratch/two",
@@ -247,7 +266,9 @@ def test_files_that_change_places_change_their_modes_too(sandbox: Sandbox, root:
     (root / "scratch/text").write_text("t\n")
     plain = mode(root / "scratch/text")
     ways = [("run", "aside"), ("text", "run"), ("aside", "text")]
-    moves = "".join(f"*** Update File: /scratch/{old}\n*** Move to: /scratch/{new}\n" for old, new in ways)
+    moves = "".join(
+        f"*** Update File: /scratch/{old}\n*** Move to: /scratch/{new}\n" for old, new in ways
+    )
     patched(sandbox, f"*** Begin Patch\n{moves}*** End Patch")
     assert tree(root / "scratch") == {"run": "t\n", "text": "r\n"}
     assert (mode(root / "scratch/run"), mode(root / "scratch/text")) == (plain, SCRIPT)

@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 
 from forge_cli.core.errors import ToolError
 from forge_cli.core.zones import Access, Zone
-from forge_cli.sandbox.patches.model import Add, Delete, Hunk, HunkLine, Patch, Update, patch_accesses
+from forge_cli.sandbox.patches.model import (
+    Add,
+    Delete,
+    Hunk,
+    HunkLine,
+    Patch,
+    Update,
+    patch_accesses,
+)
 from forge_cli.sandbox.patches.parse import parse_patch
 
 EVERYTHING = """\
@@ -64,19 +72,27 @@ def test_the_first_hunk_needs_no_marker_and_empty_lines_may_separate() -> None:
     patch = "*** Begin Patch\n*** Update File: a\n-1\n+2\n\n@@ x\n-3\n\n*** End Patch\n"
     assert parse_patch(patch).operations == (
         Update(
-            "a", (Hunk(3, (HunkLine("-", "1"), HunkLine("+", "2"))), Hunk(6, (HunkLine("-", "3"),), anchors=("x",)))
+            "a",
+            (
+                Hunk(3, (HunkLine("-", "1"), HunkLine("+", "2"))),
+                Hunk(6, (HunkLine("-", "3"),), anchors=("x",)),
+            ),
         ),
     )
 
 
 def test_a_blank_line_of_context_at_the_start_is_kept() -> None:
     patch = "*** Begin Patch\n*** Update File: a\n \n-1\n*** End Patch"
-    assert parse_patch(patch).operations == (Update("a", (Hunk(3, (HunkLine(" ", ""), HunkLine("-", "1"))),)),)
+    assert parse_patch(patch).operations == (
+        Update("a", (Hunk(3, (HunkLine(" ", ""), HunkLine("-", "1"))),)),
+    )
 
 
 @pytest.mark.parametrize("wrap", ["{}", "\n\n{}\n\n", "```\n{}\n```", "```diff\n{}```\n"])
 def test_wrapping_around_a_patch_is_no_part_of_it(wrap: str) -> None:
-    assert parse_patch(wrap.format(EVERYTHING)).operations[0] == parse_patch(EVERYTHING).operations[0]
+    assert (
+        parse_patch(wrap.format(EVERYTHING)).operations[0] == parse_patch(EVERYTHING).operations[0]
+    )
 
 
 @pytest.mark.parametrize(
@@ -87,16 +103,43 @@ def test_wrapping_around_a_patch_is_no_part_of_it(wrap: str) -> None:
         ("*** Begin Patch\n*** Add File: a\n+\ud800\n*** End Patch", "half of a surrogate pair"),
         ("\n\n*** Add File: x", "line 3 does not start a patch"),
         ("*** Begin Patch\n*** End Patch", "names no file"),
-        ("*** Begin Patch\n*** Delete File: a", "line 3 of the patch: the patch ends without '*** End Patch'"),
-        ("*** Begin Patch\n*** Add File:\n+a\n*** End Patch", "line 2 of the patch: '*** Add File:' needs a path"),
-        ("*** Begin Patch\n*** Add File: a\nb\n*** End Patch", "line 3 of the patch: every line of a new file"),
-        ("*** Begin Patch\n*** Update File: a\n*** End Patch", "line 2 of the patch: the update has no hunk"),
-        ("*** Begin Patch\n*** Update File: a\n@@\n b\n*** End Patch", "line 3 of the patch: the hunk changes nothing"),
-        ("*** Begin Patch\n*** Update File: a\n@@\n*** End Patch", "line 3 of the patch: the hunk changes nothing"),
-        ("*** Begin Patch\n*** Update File: a\n@@\n-b\nc\n*** End Patch", "line 5 of the patch: every line of a hunk"),
+        (
+            "*** Begin Patch\n*** Delete File: a",
+            "line 3 of the patch: the patch ends without '*** End Patch'",
+        ),
+        (
+            "*** Begin Patch\n*** Add File:\n+a\n*** End Patch",
+            "line 2 of the patch: '*** Add File:' needs a path",
+        ),
+        (
+            "*** Begin Patch\n*** Add File: a\nb\n*** End Patch",
+            "line 3 of the patch: every line of a new file",
+        ),
+        (
+            "*** Begin Patch\n*** Update File: a\n*** End Patch",
+            "line 2 of the patch: the update has no hunk",
+        ),
+        (
+            "*** Begin Patch\n*** Update File: a\n@@\n b\n*** End Patch",
+            "line 3 of the patch: the hunk changes nothing",
+        ),
+        (
+            "*** Begin Patch\n*** Update File: a\n@@\n*** End Patch",
+            "line 3 of the patch: the hunk changes nothing",
+        ),
+        (
+            "*** Begin Patch\n*** Update File: a\n@@\n-b\nc\n*** End Patch",
+            "line 5 of the patch: every line of a hunk",
+        ),
         ("*** Begin Patch\n*** Rename File: a\n*** End Patch", "line 2 of the patch: expected"),
-        ("*** Begin Patch\n*** Delete File: a\n*** End Patch\nmore", "line 4 of the patch: there is text after"),
-        ("*** Begin Patch\n*** Update File: a\n-b\r\n+c\n*** End Patch", "line 3 of the patch: the hunk mixes"),
+        (
+            "*** Begin Patch\n*** Delete File: a\n*** End Patch\nmore",
+            "line 4 of the patch: there is text after",
+        ),
+        (
+            "*** Begin Patch\n*** Update File: a\n-b\r\n+c\n*** End Patch",
+            "line 3 of the patch: the hunk mixes",
+        ),
         (
             "*** Begin Patch\n*** Update File: a\n-b\n*** End of File\n+c\n*** End Patch",
             "line 5 of the patch: expected '@@'",
@@ -105,17 +148,41 @@ def test_wrapping_around_a_patch_is_no_part_of_it(wrap: str) -> None:
         ("--- a\n+++ b\n@@ -1 +1 @@\n-a\n+b", "line 1 of the patch: 'a' and 'b' are two files"),
         ("--- /dev/null\n+++ /dev/null\n", "line 1 of the patch: the header names no file"),
         ("--- a\n+++ a\n", "line 1 of the patch: there is no hunk for 'a'"),
-        ("--- a\n+++ a\n@@ -1,2 +1 @@\n-a\n+b\n", "line 3 of the patch: the hunk says to have 2 old and 1 new lines"),
-        ("--- a\n+++ a\n@@ -1 +1 @@\n-a\n+b\n+c\n", "but has 1 and 2; correct it, or write '@@' alone"),
+        (
+            "--- a\n+++ a\n@@ -1,2 +1 @@\n-a\n+b\n",
+            "line 3 of the patch: the hunk says to have 2 old and 1 new lines",
+        ),
+        (
+            "--- a\n+++ a\n@@ -1 +1 @@\n-a\n+b\n+c\n",
+            "but has 1 and 2; correct it, or write '@@' alone",
+        ),
         ("--- a\n+++ a\n@@ -1 +1 @@\n-a\n+b\n\n c\n", "line 7 of the patch: expected '--- PATH'"),
         ("--- a\n+++ a\n@@ x @@\n-a\n+b\n", "line 3 of the patch: expected '@@ -LINE,COUNT"),
-        ("--- a\n+++ a\n@@ -1 +1 @@\n\\ No newline\n-a\n+b\n", "line 4 of the patch: there is no line above"),
-        ("--- /dev/null\n+++ a\n@@ -1 +1 @@\n-a\n+b\n", "line 3 of the patch: a new file has one hunk"),
-        ("diff --git a/x b/x\nold mode 100644\nnew mode 100755\n", "line 2 of the patch: expected '--- PATH'"),
+        (
+            "--- a\n+++ a\n@@ -1 +1 @@\n\\ No newline\n-a\n+b\n",
+            "line 4 of the patch: there is no line above",
+        ),
+        (
+            "--- /dev/null\n+++ a\n@@ -1 +1 @@\n-a\n+b\n",
+            "line 3 of the patch: a new file has one hunk",
+        ),
+        (
+            "diff --git a/x b/x\nold mode 100644\nnew mode 100755\n",
+            "line 2 of the patch: expected '--- PATH'",
+        ),
         ("diff --git a/x b/x\nnew file mode 100755\n", "line 2 of the patch: expected '--- PATH'"),
-        ("diff --git a/x b/x\nBinary files a/x and b/x differ\n", "binary files, and files without a changed line"),
-        ("diff --git a/x b/y\ncopy from x\ncopy to y\n", "line 2 of the patch: expected '--- PATH'"),
-        ("diff --git a/x b/y\nsimilarity index 100%\nrename from x\nrename to y\n", "are for '*** Begin Patch'"),
+        (
+            "diff --git a/x b/x\nBinary files a/x and b/x differ\n",
+            "binary files, and files without a changed line",
+        ),
+        (
+            "diff --git a/x b/y\ncopy from x\ncopy to y\n",
+            "line 2 of the patch: expected '--- PATH'",
+        ),
+        (
+            "diff --git a/x b/y\nsimilarity index 100%\nrename from x\nrename to y\n",
+            "are for '*** Begin Patch'",
+        ),
         ("diff --git a/x b/x\nhello\n", "line 2 of the patch: expected '--- PATH', not 'hello'"),
         ("Index: x\n", "line 1 of the patch: the header names no file"),
     ],
@@ -173,7 +240,9 @@ def test_names_in_the_headers_of_diffs(
 def test_a_diff_without_numbers_and_one_by_mail() -> None:
     patch = "--- x\n+++ x\n@@\n-a\n+b\n\n@@ @@\n-c\n--- y\n+++ y\n@@ -2,0 +3 @@ def f():\n+d\n-- \n2.39\n"
     assert parse_patch(patch).operations == (
-        Update("x", (Hunk(3, (HunkLine("-", "a"), HunkLine("+", "b"))), Hunk(7, (HunkLine("-", "c"),)))),
+        Update(
+            "x", (Hunk(3, (HunkLine("-", "a"), HunkLine("+", "b"))), Hunk(7, (HunkLine("-", "c"),)))
+        ),
         Update("y", (Hunk(11, (HunkLine("+", "d"),), start=2),)),
     )
 

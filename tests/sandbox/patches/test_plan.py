@@ -35,7 +35,9 @@ def outcome(patch: str, **files: str) -> Files:
     contents = {name.replace("__", "/"): text.encode() for name, text in files.items()}
     changes = plan_patch(parse_patch(patch), contents.get)
     assert all(change.before == contents.get(change.path) for change in changes)
-    return {change.path: None if change.after is None else change.after.decode() for change in changes}
+    return {
+        change.path: None if change.after is None else change.after.decode() for change in changes
+    }
 
 
 def update(body: str, path: str = "x") -> str:
@@ -63,8 +65,14 @@ def test_a_move_alone_keeps_every_byte() -> None:
         ("*** Begin Patch\n*** Add File: x\n+a\n*** End Patch", "'x' exists already"),
         ("*** Begin Patch\n*** Delete File: y\n*** End Patch", "'y' does not exist"),
         ("*** Begin Patch\n*** Update File: y\n-a\n*** End Patch", "'y' does not exist"),
-        ("*** Begin Patch\n*** Update File: x\n*** Move to: z\n*** End Patch", "'z' exists already"),
-        ("*** Begin Patch\n*** Update File: x\n*** Move to: x\n*** End Patch", "'x' cannot be moved to itself"),
+        (
+            "*** Begin Patch\n*** Update File: x\n*** Move to: z\n*** End Patch",
+            "'z' exists already",
+        ),
+        (
+            "*** Begin Patch\n*** Update File: x\n*** Move to: x\n*** End Patch",
+            "'x' cannot be moved to itself",
+        ),
         (update("-a\n+a"), "the patch does not change 'x'"),
         ("--- x\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\n", "removes only a part of its lines"),
         ("diff --git a/x b/x\n--- a/x\n+++ /dev/null\n", "removes only a part of its lines"),
@@ -97,19 +105,25 @@ class TestSameFileTwice:
         assert outcome(patch, x="a\n") == {"y": "b\n", "x": "new\n"}
 
     def test_what_comes_to_nothing_is_said(self) -> None:
-        patch = "*** Begin Patch\n*** Update File: x\n-a\n+b\n*** Update File: x\n-b\n+a\n*** End Patch"
+        patch = (
+            "*** Begin Patch\n*** Update File: x\n-a\n+b\n*** Update File: x\n-b\n+a\n*** End Patch"
+        )
         assert "changes nothing" in refusal(patch, x="a\n")
 
 
 class TestPlace:
     def test_a_place_that_is_not_the_only_one_is_refused_with_all_of_them(self) -> None:
         answer = refusal(update("@@\n-        return x\n+        return 0"), x=PROGRAM)
-        assert "hunk 1 of 'x' (line 3 of the patch) fits in several places (lines 4, 8, 14)" in answer
+        assert (
+            "hunk 1 of 'x' (line 3 of the patch) fits in several places (lines 4, 8, 14)" in answer
+        )
 
     @pytest.mark.parametrize("anchors", ["@@ class A:\n@@ def g(self):", "@@     def g(self):"])
     def test_anchors_find_it(self, anchors: str) -> None:
         patch = update(f"{anchors}\n-        x = 1\n+        x = 9")
-        assert outcome(patch, x=PROGRAM) == {"x": PROGRAM.replace("g(self):\n        x = 1", "g(self):\n        x = 9")}
+        assert outcome(patch, x=PROGRAM) == {
+            "x": PROGRAM.replace("g(self):\n        x = 1", "g(self):\n        x = 9")
+        }
 
     def test_an_anchor_that_is_there_twice_is_not_enough(self) -> None:
         answer = refusal(update("@@ def f(self):\n-        return x"), x=PROGRAM)
@@ -133,7 +147,10 @@ class TestPlace:
 
     def test_hunks_come_in_the_order_of_the_file(self) -> None:
         answer = refusal(update("@@\n-c\n+C\n@@\n-a\n+A"), x="a\nb\nc\n")
-        assert "hunk 2 of 'x' (line 6 of the patch) does not fit: its lines are at line 1, above the hunk" in answer
+        assert (
+            "hunk 2 of 'x' (line 6 of the patch) does not fit: its lines are at line 1, above the hunk"
+            in answer
+        )
 
     def test_hunks_do_not_overlap(self) -> None:
         assert "hunk 2" in refusal(update("@@\n a\n-b\n+B\n@@\n b\n-c\n+C"), x="a\nb\nc\n")
@@ -153,7 +170,9 @@ class TestPlace:
         assert outcome(update("+y"), x="") == {"x": "y\n"}
 
     def test_a_failed_hunk_names_the_nearest_lines(self) -> None:
-        answer = refusal(update("@@\n     def g(self):\n         x = 1\n-        return y"), x=PROGRAM)
+        answer = refusal(
+            update("@@\n     def g(self):\n         x = 1\n-        return y"), x=PROGRAM
+        )
         assert "does not fit: its lines are not in the file" in answer
         assert "6:     def g(self):\n7:         x = 1\n8:         return x\n" in answer
         assert answer.endswith("Line 8 is where it differs; the patch has:         return y")
@@ -168,7 +187,11 @@ class TestPlace:
             plan_patch(parse_patch(update(" KEY=1\n-B", path)), {path: b"KEY=1\nTOKEN=abc\n"}.get)
         assert "TOKEN" not in str(refused.value)
         with pytest.raises(ToolError) as refused:
-            plan_patch(parse_patch(update(" KEY=1\n-B")), {"x": b"KEY=1\nTOKEN=abc\n"}.get, lambda _: "/scratch/.env")
+            plan_patch(
+                parse_patch(update(" KEY=1\n-B")),
+                {"x": b"KEY=1\nTOKEN=abc\n"}.get,
+                lambda _: "/scratch/.env",
+            )
         assert "TOKEN" not in str(refused.value)
 
 
@@ -187,7 +210,9 @@ class TestLineNumbers:
 
     def test_a_shift_goes_on_to_the_next_hunk(self) -> None:
         patch = "--- x\n+++ x\n@@ -1 +1 @@\n-q\n+Q\n@@ -5,3 +5,3 @@\n a\n-x\n+X\n b\n"
-        assert outcome(patch, x=f"#\n#\nq\n{self.BEFORE}") == {"x": "#\n#\nQ\na\nx\nb\na\nX\nb\na\nx\nb\n"}
+        assert outcome(patch, x=f"#\n#\nq\n{self.BEFORE}") == {
+            "x": "#\n#\nQ\na\nx\nb\na\nX\nb\na\nx\nb\n"
+        }
 
     def test_they_serve_in_an_envelope_too(self) -> None:
         patch = update("@@ -4,3 +4,3 @@\n a\n-x\n+X\n b")
@@ -248,7 +273,9 @@ class TestEndings:
         assert outcome("--- /dev/null\n+++ y\n@@ -0,0 +1,2 @@\n+a\r\n+b\r\n") == {"y": "a\r\nb\r\n"}
 
     def test_in_a_mixed_file_new_lines_end_as_their_neighbours_do(self) -> None:
-        assert outcome(update("@@\n a\n+1\n@@\n b\n+2"), x="a\r\nb\nc\r\n") == {"x": "a\r\n1\r\nb\n2\nc\r\n"}
+        assert outcome(update("@@\n a\n+1\n@@\n b\n+2"), x="a\r\nb\nc\r\n") == {
+            "x": "a\r\n1\r\nb\n2\nc\r\n"
+        }
 
     def test_only_newlines_end_a_line(self) -> None:
         assert outcome(update("-a\x0cb\u2028c\rd\n+e"), x="a\x0cb\u2028c\rd\n") == {"x": "e\n"}

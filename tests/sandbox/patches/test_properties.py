@@ -16,7 +16,24 @@ NEVER_THERE = "nowhere to be found"
 NO_NEWLINE = "\\ No newline at end of file"
 
 text_line = st.one_of(
-    st.sampled_from(["", " ", "a", "b", "  a", "\tb", "}", "-a", "+b", "@@", "*** End Patch", "--- a", "\\ x", "a\rb"]),
+    st.sampled_from(
+        [
+            "",
+            " ",
+            "a",
+            "b",
+            "  a",
+            "\tb",
+            "}",
+            "-a",
+            "+b",
+            "@@",
+            "*** End Patch",
+            "--- a",
+            "\\ x",
+            "a\rb",
+        ]
+    ),
     st.text(st.characters(codec="utf-8", exclude_characters="\0\n\r\ufeff"), max_size=6),
 )
 repetitive = st.lists(text_line, max_size=14)
@@ -58,7 +75,10 @@ def edits(draw: st.DrawFn, lines: st.SearchStrategy[list[str]], *, same_end: boo
         after[start:end] = draw(st.lists(text_line, max_size=3))
     ending = draw(st.sampled_from(["\n", "\r\n"]))
     may_stay_open = [bool(lines and lines[-1]) for lines in (before, after)]
-    closed = [not may or draw(st.booleans()) for may in ([all(may_stay_open)] if same_end else may_stay_open)]
+    closed = [
+        not may or draw(st.booleans())
+        for may in ([all(may_stay_open)] if same_end else may_stay_open)
+    ]
     edit = Edit(Text(before, ending, closed[0]), Text(after, ending, closed[-1]))
     assume(edit.before.encoded() != edit.after.encoded())
     assume(ending == "\n" or b"\r\n" in edit.before.encoded())
@@ -71,7 +91,12 @@ def unified(edit: Edit, context: int = 3) -> list[list[str]]:
     hunks = []
     for group in SequenceMatcher(None, before, after, autojunk=False).get_grouped_opcodes(context):
         (_, i1, _, j1, _), (_, _, i2, _, j2) = group[0], group[-1]
-        hunks.append([f"@@ -{i1 + (i1 < i2)},{i2 - i1} +{j1 + (j1 < j2)},{j2 - j1} @@", *body(before, after, group)])
+        hunks.append(
+            [
+                f"@@ -{i1 + (i1 < i2)},{i2 - i1} +{j1 + (j1 < j2)},{j2 - j1} @@",
+                *body(before, after, group),
+            ]
+        )
     return hunks
 
 
@@ -84,7 +109,9 @@ def envelope(edit: Edit, context: int = 3) -> list[list[str]]:
 Tokens = list[tuple[str, bool]]
 
 
-def body(before: Tokens, after: Tokens, group: Sequence[tuple[str, int, int, int, int]]) -> list[str]:
+def body(
+    before: Tokens, after: Tokens, group: Sequence[tuple[str, int, int, int, int]]
+) -> list[str]:
     found = []
     for tag, i1, i2, j1, j2 in group:
         old = [(" " if tag == "equal" else "-", *token) for token in before[i1:i2]]
@@ -139,7 +166,9 @@ def test_a_diff_without_line_numbers_is_refused_or_right(edit: Edit, data: st.Da
 
 
 @given(edits(repetitive, same_end=True), st.booleans(), st.data())
-def test_a_spoilt_line_is_never_success_in_the_wrong_place(edit: Edit, as_a_diff: bool, data: st.DataObject) -> None:
+def test_a_spoilt_line_is_never_success_in_the_wrong_place(
+    edit: Edit, as_a_diff: bool, data: st.DataObject
+) -> None:
     hunks = unified(edit) if as_a_diff else envelope(edit)
     places = [(hunk, n) for hunk in hunks for n, line in enumerate(hunk) if n and line[0] in " -"]
     assume(places)

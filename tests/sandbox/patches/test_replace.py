@@ -40,7 +40,9 @@ def refusal(data: bytes, old: str, new: str = "new", **given: bool) -> str:
         (b"a\x0cb\rc\n", "b\r", "x\r", b"a\x0cx\rc\n"),
     ],
 )
-def test_one_place_changes_and_the_rest_stays(data: bytes, old: str, new: str, after: bytes) -> None:
+def test_one_place_changes_and_the_rest_stays(
+    data: bytes, old: str, new: str, after: bytes
+) -> None:
     assert replaced(data, old, new) == after
 
 
@@ -69,13 +71,23 @@ def test_it_does_what_python_does(head: str, old: str, new: str, tail: str, endi
 @pytest.mark.parametrize(
     ("data", "old", "new", "sentence"),
     [
-        (b"a", "", "x", "old is empty; give the text to replace, or write the whole file with write_file"),
+        (
+            b"a",
+            "",
+            "x",
+            "old is empty; give the text to replace, or write the whole file with write_file",
+        ),
         (b"a", "a", "a", "old and new are the same text, so nothing would change"),
         (b"a\r\nb", "a\r\nb", "a\nb", "old and new are the same text, so nothing would change"),
         (b"a\0b", "a", "x", "'a.py' is a binary file of 3 bytes, which cannot be edited"),
         (b"\xff\xfe", "a", "x", "'a.py' is not UTF-8 text (2 bytes), so it cannot be edited"),
         (b"a", "\ud800", "x", "half of a surrogate pair cannot be in a file; leave it out"),
-        (b"", "a", "x", "old is not in 'a.py', nor anything like it; read the file and copy the text exactly"),
+        (
+            b"",
+            "a",
+            "x",
+            "old is not in 'a.py', nor anything like it; read the file and copy the text exactly",
+        ),
         (
             CODE,
             "    return",
@@ -107,9 +119,15 @@ def test_a_refusal_says_what_to_do(data: bytes, old: str, new: str, sentence: st
             "def two():\n  return 2",
             "5: def two():\n6:     return 2\nLine 6 is where it differs in its blanks; old has:   return 2",
         ),
-        ("return 1\n\ndef two", "2:     return 1\n3: \n4: \nLine 4 is where it differs; old has: def two"),
+        (
+            "return 1\n\ndef two",
+            "2:     return 1\n3: \n4: \nLine 4 is where it differs; old has: def two",
+        ),
         ("DEF two():", "5: def two():\nLine 5 is where it differs; old has: DEF two():"),
-        ("return  1", "2:     return 1\nLine 2 is where it differs in its blanks; old has: return  1"),
+        (
+            "return  1",
+            "2:     return 1\nLine 2 is where it differs in its blanks; old has: return  1",
+        ),
         ("def one(x):", "1: def one():\nLine 1 is where it differs; old has: def one(x):"),
     ],
 )

@@ -32,14 +32,22 @@ MANY, MUCH = (
     ("files", "contained", "exceeded"),
     [
         (
-            {"cgroup.procs": "1\n2\n3\n4\n", "pids.events": "max 0\n", "memory.events": "oom 0\noom_kill 0\n"},
+            {
+                "cgroup.procs": "1\n2\n3\n4\n",
+                "pids.events": "max 0\n",
+                "memory.events": "oom 0\noom_kill 0\n",
+            },
             False,
             None,
         ),
         ({"cgroup.procs": "1\n2\n3\n4\n5\n"}, False, MANY),
         ({"cgroup.procs": "1\n2\n3\n4\n5\n6\n"}, True, None),
         ({"cgroup.procs": "", "pids.events": "max 3\n"}, False, MANY),
-        ({"cgroup.procs": "", "memory.events": "oom 1\noom_kill 2\noom_group_kill 1\n"}, False, MUCH),
+        (
+            {"cgroup.procs": "", "memory.events": "oom 1\noom_kill 2\noom_group_kill 1\n"},
+            False,
+            MUCH,
+        ),
     ],
 )
 def test_what_the_kernel_counts_is_said_as_ever(
@@ -64,7 +72,9 @@ def test_what_is_left_of_others_is_removed_and_what_is_in_use_stays(
     assert sorted(os.listdir(tmp_path)) == ["forge-1-old", "of-somebody-else"]
 
 
-def test_without_limits_or_a_place_there_is_no_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_limits_or_a_place_there_is_no_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(groups, "groups_around", lambda: tmp_path)
     assert new_group(NO_LIMITS, contained=False) is None
     monkeypatch.setattr(groups, "groups_around", lambda: tmp_path / "missing")
@@ -75,7 +85,9 @@ def test_without_limits_or_a_place_there_is_no_group(tmp_path: Path, monkeypatch
 
 async def run(place: Path, line: str) -> Finished:
     async with ChildProcesses() as processes:
-        return await processes.run(bash_argv(line), cwd=place, env=clean_environment(), timeout=60, limits=LIMITS)
+        return await processes.run(
+            bash_argv(line), cwd=place, env=clean_environment(), timeout=60, limits=LIMITS
+        )
 
 
 @pytest.mark.needs("cgroups")
@@ -83,7 +95,9 @@ async def test_the_kernel_stops_what_is_too_much_and_no_group_is_left(tmp_path: 
     around = groups_around()
     assert around
     many = await run(tmp_path, "for n in {1..40}; do sleep 30 & done; wait")
-    much = await run(tmp_path, f"{sys.executable} -c 'x = []\nwhile True: x.append(bytearray(4 << 20))'")
+    much = await run(
+        tmp_path, f"{sys.executable} -c 'x = []\nwhile True: x.append(bytearray(4 << 20))'"
+    )
     assert [(done.exceeded, done.signal) for done in (many, much)] == [(MANY, 9), (MUCH, 9)]
     assert (await run(tmp_path, "cat /proc/self/cgroup")).stdout.count("/forge-") == 1
     assert not list(around.glob("forge-*"))

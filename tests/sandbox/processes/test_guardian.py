@@ -64,7 +64,12 @@ def test_nothing_is_left_when_its_parent_is_killed(tmp_path: Path, line: str) ->
     name, gate = tag(), tmp_path / "gate"
     os.mkfifo(gate)
     with stranger("sleep", tag()) as other:
-        command = [sys.executable, "-c", START, line.format(name).replace("echo;", f"echo >{gate};")]
+        command = [
+            sys.executable,
+            "-c",
+            START,
+            line.format(name).replace("echo;", f"echo >{gate};"),
+        ]
         parent = subprocess.Popen(command, cwd=tmp_path, stdin=subprocess.DEVNULL)
         try:
             reading = os.open(gate, os.O_RDONLY | os.O_NONBLOCK)

@@ -25,13 +25,19 @@ from tests.support.children import children, sleepers, tag
 pytestmark = [pytest.mark.anyio, pytest.mark.needs("linux")]
 
 CONFINED = pytest.mark.parametrize(
-    "confined", [None, *(pytest.param(name, marks=pytest.mark.needs(name)) for name in ("bwrap", "Landlock"))]
+    "confined",
+    [None, *(pytest.param(name, marks=pytest.mark.needs(name)) for name in ("bwrap", "Landlock"))],
 )
 HOG = f"{sys.executable} -c 'x = []\nwhile True: x.append(bytearray(4 << 20))'"
 
 
 async def run(
-    place: Path, line: str, limits: ProcessLimits, *, confined: str | None = None, room: int | None = None
+    place: Path,
+    line: str,
+    limits: ProcessLimits,
+    *,
+    confined: str | None = None,
+    room: int | None = None,
 ) -> Finished:
     wrap: Any = UNCONFINED
     if confined:
@@ -41,13 +47,17 @@ async def run(
         wrap = Confined(found, confinement, readable=(Path(sys.prefix), Path(sys.base_prefix)))
     async with ChildProcesses() as processes:
         env = clean_environment()
-        done = await processes.run(bash_argv(line), cwd=place, env=env, timeout=60, wrap=wrap, limits=limits)
+        done = await processes.run(
+            bash_argv(line), cwd=place, env=env, timeout=60, wrap=wrap, limits=limits
+        )
     assert children() == []
     return done
 
 
 @CONFINED
-async def test_a_command_that_starts_too_many_processes_is_stopped(place: Path, confined: str | None) -> None:
+async def test_a_command_that_starts_too_many_processes_is_stopped(
+    place: Path, confined: str | None
+) -> None:
     """No more of them than a test machine can bear: the limit would be passed by any number."""
     sleeping = tag()
     line = f"for n in {{1..40}}; do sleep {sleeping} & done; wait"
@@ -57,8 +67,12 @@ async def test_a_command_that_starts_too_many_processes_is_stopped(place: Path, 
 
 
 @CONFINED
-async def test_a_command_that_takes_too_much_memory_is_stopped(place: Path, confined: str | None) -> None:
-    done = await run(place, f"ulimit -v {1 << 20}; {HOG}", ProcessLimits(memory=64 << 20), confined=confined)
+async def test_a_command_that_takes_too_much_memory_is_stopped(
+    place: Path, confined: str | None
+) -> None:
+    done = await run(
+        place, f"ulimit -v {1 << 20}; {HOG}", ProcessLimits(memory=64 << 20), confined=confined
+    )
     assert done.exceeded == "it used more than 64m of memory (sandbox.limits.memory)", done
     assert (done.signal, done.timed_out) == (9, False)
 
@@ -75,11 +89,16 @@ async def test_a_file_that_grows_too_large_fails(place: Path, confined: str | No
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     limits = ProcessLimits(file_size=1 << 20)
     lift = "ulimit -f unlimited;" if confined else ""
-    done = await run(place, f"{lift} head -c 3000000 /dev/zero >file; exit 1", limits, confined=confined)
+    done = await run(
+        place, f"{lift} head -c 3000000 /dev/zero >file; exit 1", limits, confined=confined
+    )
     assert ((place / "file").stat().st_size, done.exit_code) == (1 << 20, 1)
     assert resource.getrlimit(resource.RLIMIT_FSIZE) == before
     alone = await run(
-        place, "exec head -c 3000000 /dev/zero >file", ProcessLimits(file_size=1 << 20), confined=confined
+        place,
+        "exec head -c 3000000 /dev/zero >file",
+        ProcessLimits(file_size=1 << 20),
+        confined=confined,
     )
     assert alone.hint(alone.stderr) == "a file in it grew past the limit (sandbox.limits.file_size)"
 
@@ -124,4 +143,9 @@ def test_nonsense_is_refused(limits: dict[str, Any], reason: str) -> None:
 
 def test_the_stricter_of_two_limits() -> None:
     assert ProcessLimits(10, None, 5) & ProcessLimits(None, 3, 7) == ProcessLimits(10, 3, 5)
-    assert [spell_size(size) for size in (4 << 30, 1536 << 20, 1000, 0)] == ["4g", "1536m", "1000", "0"]
+    assert [spell_size(size) for size in (4 << 30, 1536 << 20, 1000, 0)] == [
+        "4g",
+        "1536m",
+        "1000",
+        "0",
+    ]

@@ -23,7 +23,16 @@ from forge_cli.sandbox.processes import tree
 from forge_cli.sandbox.processes.child import Child
 from forge_cli.sandbox.processes.command import bash_argv, clean_environment
 from forge_cli.sandbox.processes.process import ChildProcesses
-from tests.support.children import ESCAPES, children, descriptors, escape, gate, sleepers, stranger, tag
+from tests.support.children import (
+    ESCAPES,
+    children,
+    descriptors,
+    escape,
+    gate,
+    sleepers,
+    stranger,
+    tag,
+)
 
 pytestmark = [pytest.mark.anyio, pytest.mark.needs("linux")]
 
@@ -39,13 +48,24 @@ async def run(line: str, folder: Path, **options: object) -> Finished:
 
 @pytest.mark.parametrize(
     ("line", "exit_code", "signal"),
-    [("exit 0", 0, None), ("exit 7", 7, None), ("kill -9 $$", None, 9), ("exit 137", 137, None), ("nosuch", 127, None)],
+    [
+        ("exit 0", 0, None),
+        ("exit 7", 7, None),
+        ("kill -9 $$", None, 9),
+        ("exit 137", 137, None),
+        ("nosuch", 127, None),
+    ],
 )
 async def test_an_exit_and_a_signal_are_told_apart(
     tmp_path: Path, line: str, exit_code: int | None, signal: int | None
 ) -> None:
     done = await run(line, tmp_path)
-    assert (done.exit_code, done.signal, done.timed_out, done.truncated) == (exit_code, signal, False, False)
+    assert (done.exit_code, done.signal, done.timed_out, done.truncated) == (
+        exit_code,
+        signal,
+        False,
+        False,
+    )
 
 
 async def test_only_so_many_run_at_a_time_and_none_after_the_end(tmp_path: Path) -> None:
@@ -58,7 +78,9 @@ async def test_only_so_many_run_at_a_time_and_none_after_the_end(tmp_path: Path)
         processes.start(bash_argv("true"), **settings)
 
 
-async def test_the_environment_is_an_allow_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_environment_is_an_allow_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in (
         "ANTHROPIC_API_KEY",
         "AWS_SECRET_ACCESS_KEY",
@@ -73,7 +95,13 @@ async def test_the_environment_is_an_allow_list(tmp_path: Path, monkeypatch: pyt
     done = await run("export -p", tmp_path, env=clean_environment(["NAMED_KEY"]))
     seen = {line.removeprefix("declare -x ").partition("=")[0] for line in done.stdout.splitlines()}
     assert {"PATH", "HOME", "LC_ALL", "FORGE_MODEL", "NAMED_KEY"} <= seen
-    assert not seen & {"ANTHROPIC_API_KEY", "AWS_SECRET_ACCESS_KEY", "BASH_ENV", "FORGE_API_KEY", "SSH_AUTH_SOCK"}
+    assert not seen & {
+        "ANTHROPIC_API_KEY",
+        "AWS_SECRET_ACCESS_KEY",
+        "BASH_ENV",
+        "FORGE_API_KEY",
+        "SSH_AUTH_SOCK",
+    }
     unnamed = (await run("export -p", tmp_path)).stdout
     assert "NAMED_KEY" not in unnamed
 
@@ -123,7 +151,9 @@ async def test_what_cannot_start_says_why_and_leaves_nothing_open(
     tmp_path: Path, words: list[str], folder: str, reason: str
 ) -> None:
     async with ChildProcesses() as processes:
-        await processes.run(["true"], cwd=tmp_path, env={}, timeout=None)  # with the first one comes the guardian
+        await processes.run(
+            ["true"], cwd=tmp_path, env={}, timeout=None
+        )  # with the first one comes the guardian
         before = descriptors()
         with pytest.raises(ToolError, match=rf"^'.*' cannot be started: .*{reason}"):
             processes.start(words, cwd=tmp_path / folder, env={}, takes_input=True)
@@ -143,7 +173,10 @@ async def test_a_background_process_does_not_hold_the_result_back(tmp_path: Path
     async with ChildProcesses() as processes:
         with anyio.fail_after(60):
             done = await processes.run(
-                bash_argv(f"sleep {sleeping} & echo hi"), cwd=tmp_path, env=clean_environment(), timeout=9
+                bash_argv(f"sleep {sleeping} & echo hi"),
+                cwd=tmp_path,
+                env=clean_environment(),
+                timeout=9,
             )
         assert (done.stdout, done.exit_code, done.timed_out) == ("hi\n", 0, False)
         assert sleepers(sleeping)
@@ -183,7 +216,11 @@ async def test_a_stop_reaches_everybody(tmp_path: Path, way: str) -> None:
         assert sleepers(sleeping)
         begin = time.monotonic()
         await child.stop()
-        assert (time.monotonic() - begin < SOON, sleepers(sleeping), child.running) == (True, [], False)
+        assert (time.monotonic() - begin < SOON, sleepers(sleeping), child.running) == (
+            True,
+            [],
+            False,
+        )
     assert children() == []
 
 
@@ -197,7 +234,9 @@ async def test_an_interrupt_stops_everybody_and_goes_on(tmp_path: Path, way: str
 
                 async def call() -> None:
                     line = f"{escape(way, out, sleeping)}sleep {sleeping}"
-                    await processes.run(bash_argv(line), cwd=tmp_path, env=clean_environment(), timeout=60)
+                    await processes.run(
+                        bash_argv(line), cwd=tmp_path, env=clean_environment(), timeout=60
+                    )
                     raise AssertionError("the interrupt was lost")
 
                 calls.start_soon(call)
@@ -235,7 +274,9 @@ async def test_leaving_in_a_hurry_stops_everything_too(tmp_path: Path, how: str)
             async with ChildProcesses() as processes:
                 for seconds in sleeping:
                     line = f"trap '' TERM; sleep {seconds}"
-                    processes.start(bash_argv(line), cwd=tmp_path, env=clean_environment(), takes_input=True)
+                    processes.start(
+                        bash_argv(line), cwd=tmp_path, env=clean_environment(), takes_input=True
+                    )
                 begin = time.monotonic()
                 if how == "an error":
                     raise LookupError
@@ -244,7 +285,11 @@ async def test_leaving_in_a_hurry_stops_everything_too(tmp_path: Path, how: str)
         except LookupError:
             pass
     assert time.monotonic() - begin < SOON
-    assert ([sleepers(seconds) for seconds in sleeping], children(), descriptors()) == ([[]] * 5, [], before)
+    assert ([sleepers(seconds) for seconds in sleeping], children(), descriptors()) == (
+        [[]] * 5,
+        [],
+        before,
+    )
 
 
 async def test_who_watches_and_fails_stops_everything_too(tmp_path: Path) -> None:
@@ -264,7 +309,9 @@ async def test_a_start_under_cancellation_leaks_nothing(tmp_path: Path) -> None:
     with anyio.CancelScope() as scope:
         async with ChildProcesses() as processes:
             scope.cancel()
-            child = processes.start(bash_argv("sleep 300"), cwd=tmp_path, env=clean_environment(), takes_input=True)
+            child = processes.start(
+                bash_argv("sleep 300"), cwd=tmp_path, env=clean_environment(), takes_input=True
+            )
     assert (child.running, children(), descriptors()) == (False, [], before)
 
 
@@ -272,7 +319,9 @@ async def test_many_sessions_of_one_command_go_at_once(tmp_path: Path) -> None:
     sleeping = tag()
     async with ChildProcesses() as processes:
         with gate(tmp_path) as out:
-            line = f"for i in {{1..40}}; do setsid sleep {sleeping} & done; echo x >{out.path}; wait"
+            line = (
+                f"for i in {{1..40}}; do setsid sleep {sleeping} & done; echo x >{out.path}; wait"
+            )
             child = processes.start(bash_argv(line), cwd=tmp_path, env=clean_environment())
             await out.opened()
         begin = time.monotonic()
@@ -289,8 +338,14 @@ async def test_children_of_others_are_left_alone(tmp_path: Path) -> None:
                 line = f"{escape('env -i', out, neighbour)}exec sleep {neighbour}"
                 processes.start(bash_argv(line), cwd=tmp_path, env=clean_environment())
                 await out.opened()
-            done = await processes.run(bash_argv("sleep 300"), cwd=tmp_path, env=clean_environment(), timeout=0.2)
-            assert (done.timed_out, len(sleepers(neighbour)) >= 2, other.poll()) == (True, True, None)
+            done = await processes.run(
+                bash_argv("sleep 300"), cwd=tmp_path, env=clean_environment(), timeout=0.2
+            )
+            assert (done.timed_out, len(sleepers(neighbour)) >= 2, other.poll()) == (
+                True,
+                True,
+                None,
+            )
         assert (other.poll(), ended.wait()) == (None, 3)
 
 
@@ -308,7 +363,9 @@ async def test_what_another_thread_starts_meanwhile_is_its_own(tmp_path: Path) -
     try:
         async with ChildProcesses() as processes:
             for _ in range(20):
-                child = processes.start(bash_argv("sleep 300"), cwd=tmp_path, env=clean_environment())
+                child = processes.start(
+                    bash_argv("sleep 300"), cwd=tmp_path, env=clean_environment()
+                )
                 await child.stop()
         assert [other.poll() for other in others] == [None] * len(others)
     finally:
@@ -324,7 +381,9 @@ async def many(count: int, folder: Path) -> None:
     async with ChildProcesses() as processes:
         for number in range(count):
             line = "(setsid sleep 0.01 &) >/dev/null 2>&1; exit 0" if number % 4 == 0 else "true"
-            done = await processes.run(bash_argv(line), cwd=folder, env=clean_environment(), timeout=60)
+            done = await processes.run(
+                bash_argv(line), cwd=folder, env=clean_environment(), timeout=60
+            )
             assert done.exit_code == 0
             if number == 8:
                 before = descriptors()
@@ -340,7 +399,9 @@ async def test_nothing_piles_up_over_ten_thousand_commands(tmp_path: Path) -> No
     await many(10_000, tmp_path)
 
 
-async def test_a_kernel_that_does_not_tell_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_kernel_that_does_not_tell_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delattr(os, "pidfd_open")
     done = await run("echo hi; exit 3", tmp_path)
     assert (done.stdout, done.exit_code) == ("hi\n", 3)
@@ -366,7 +427,11 @@ async def test_without_a_view_of_processes_the_group_is_stopped(
     sleeping = tag()
     begin = time.monotonic()
     done = await run(f"trap '' TERM; sleep {sleeping} & sleep {sleeping}", tmp_path, timeout=0.2)
-    assert (done.timed_out, sleepers(sleeping), time.monotonic() - begin < 0.2 + SOON) == (True, [], True)
+    assert (done.timed_out, sleepers(sleeping), time.monotonic() - begin < 0.2 + SOON) == (
+        True,
+        [],
+        True,
+    )
 
 
 TRACED = """
@@ -386,7 +451,11 @@ async def test_a_process_that_will_not_go_away_is_given_up(tmp_path: Path) -> No
     async with ChildProcesses() as processes:
         with gate(tmp_path) as out:
             allowed = f"import ctypes; ctypes.CDLL(None).prctl(0x59616d61, -1); open({str(out.path)!r}, 'w').write('x')"
-            words = [sys.executable, "-c", f"{allowed}; print('said', flush=True); import time; time.sleep(300)"]
+            words = [
+                sys.executable,
+                "-c",
+                f"{allowed}; print('said', flush=True); import time; time.sleep(300)",
+            ]
             child = processes.start(words, cwd=tmp_path, env=clean_environment())
             await out.opened()
             await child.stdout.wait_for_output()

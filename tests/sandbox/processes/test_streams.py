@@ -38,7 +38,9 @@ def check_once(original: bytes, told: str) -> int:
 
 
 @given(TEXT, st.lists(st.integers(1, 9)), st.lists(st.integers(1, 9)))
-def test_every_byte_is_handed_out_once_in_whole_characters(text: str, sizes: list[int], polls: list[int]) -> None:
+def test_every_byte_is_handed_out_once_in_whole_characters(
+    text: str, sizes: list[int], polls: list[int]
+) -> None:
     output = Output()
     told = ""
     for index, piece in enumerate(pieces(text.encode(), sizes)):
@@ -51,7 +53,9 @@ def test_every_byte_is_handed_out_once_in_whole_characters(text: str, sizes: lis
 
 @example("aaaaaaaaéé€😀😀😀😀😀", [1] * 9 + [7, 9, 9], 1)
 @given(TEXT, st.lists(st.integers(1, 9)), st.integers(0, 40))
-def test_of_too_much_the_middle_is_dropped_and_named(text: str, sizes: list[int], limit: int) -> None:
+def test_of_too_much_the_middle_is_dropped_and_named(
+    text: str, sizes: list[int], limit: int
+) -> None:
     output = Output(limit)
     for piece in pieces(text.encode(), sizes):
         output.add(piece)
@@ -125,7 +129,9 @@ async def test_input_waits_for_a_reader_and_keeps_its_order() -> None:
 async def test_input_that_nobody_reads_says_how_much_was_left() -> None:
     reading, writing = os.pipe()
     stdin = Input(writing)
-    with pytest.raises(ToolError, match=r"does not read its input: \d+ of 1000000 bytes were not taken"):
+    with pytest.raises(
+        ToolError, match=r"does not read its input: \d+ of 1000000 bytes were not taken"
+    ):
         await stdin.write(b"x" * 1_000_000, timeout=0.05)
     os.close(reading)
     with pytest.raises(ToolError, match="does not read its input any more"):

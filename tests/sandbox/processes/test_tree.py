@@ -12,7 +12,13 @@ from pathlib import Path
 import anyio
 import pytest
 
-from forge_cli.sandbox.processes.tree import MARKER, ProcessTree, adopt_orphans, mark_children, new_mark
+from forge_cli.sandbox.processes.tree import (
+    MARKER,
+    ProcessTree,
+    adopt_orphans,
+    mark_children,
+    new_mark,
+)
 from tests.support.children import ESCAPES, Gate, bury, children, escape, gate, sleepers, tag
 
 pytestmark = [pytest.mark.anyio, pytest.mark.needs("linux")]
@@ -123,5 +129,7 @@ def test_a_limit_that_cannot_be_raised_is_left_alone() -> None:
         "    subprocess.run(['bash', '-c', 'ulimit -SR'], check=True)\n"
         "print(resource.getrlimit(resource.RLIMIT_RTTIME))\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     assert done.stdout.endswith("(1000, 2000)\n")

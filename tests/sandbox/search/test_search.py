@@ -32,7 +32,9 @@ def sandbox(open_sandbox: Callable[..., Sandbox]) -> Sandbox:
 def search(request: pytest.FixtureRequest, sandbox: Sandbox) -> Search:
     engine: Engine = request.param
 
-    def searched(pattern: str, path: str = "/scratch", include: str | None = None, **options: object) -> Matches:
+    def searched(
+        pattern: str, path: str = "/scratch", include: str | None = None, **options: object
+    ) -> Matches:
         async def main() -> Matches:
             with anyio.fail_after(60):
                 return await grep(sandbox, pattern, path, include, engine=engine, **options)  # type: ignore[arg-type]
@@ -54,7 +56,10 @@ class TestGrep:
     def test_lines_are_told_with_path_and_number(self, search: Search, root: Path) -> None:
         write(root, b="one\ntwo\r\n", a__c="two\n\ntwo and two")
         assert search("two") == Matches(
-            "two", "/scratch", ("/scratch/a/c:1:two", "/scratch/a/c:3:two and two", "/scratch/b:2:two"), total=3
+            "two",
+            "/scratch",
+            ("/scratch/a/c:1:two", "/scratch/a/c:3:two and two", "/scratch/b:2:two"),
+            total=3,
         )
 
     def test_nothing_found_is_said(self, search: Search) -> None:
@@ -91,23 +96,50 @@ class TestGrep:
         found = search("hit")
         assert found.lines == ("/scratch/largest:1:hit",)
         assert found.left_out == {"large": 1, "binary": 2}
-        assert found.text().endswith("\n[left out: 2 files with a match in binary data, 1 file over 10 MiB]")
+        assert found.text().endswith(
+            "\n[left out: 2 files with a match in binary data, 1 file over 10 MiB]"
+        )
         assert search("hit", "/scratch/binary").left_out == {"binary": 1}
-        assert search("none").text() == "No match for 'none' in '/scratch'.\n[left out: 1 file over 10 MiB]"
+        assert (
+            search("none").text()
+            == "No match for 'none' in '/scratch'.\n[left out: 1 file over 10 MiB]"
+        )
         assert search("hit", include="*.py").left_out == {}
 
-    def test_a_rule_does_not_bring_back_what_is_never_searched(self, search: Search, root: Path) -> None:
-        write(root, **{".gitignore": "!.*\n!.env\n!.git/\n", ".env": "hit", ".git__config": "hit", ".shown": "hit"})
+    def test_a_rule_does_not_bring_back_what_is_never_searched(
+        self, search: Search, root: Path
+    ) -> None:
+        write(
+            root,
+            **{
+                ".gitignore": "!.*\n!.env\n!.git/\n",
+                ".env": "hit",
+                ".git__config": "hit",
+                ".shown": "hit",
+            },
+        )
         (root / "scratch/.env.large").write_bytes(b"x" * (SIZE_MAX + 1))
         found = search("hit")
         assert (found.lines, found.left_out) == (("/scratch/.shown:1:hit",), {})
 
     def test_what_is_left_out_on_purpose_is_not_counted(self, search: Search, root: Path) -> None:
-        write(root, **{".gitignore": "/ignored", "ignored": "x" * (SIZE_MAX + 1), ".hidden": "hit\0", ".env": "hit\0"})
+        write(
+            root,
+            **{
+                ".gitignore": "/ignored",
+                "ignored": "x" * (SIZE_MAX + 1),
+                ".hidden": "hit\0",
+                ".env": "hit\0",
+            },
+        )
         assert search("hit").left_out == {}
 
-    def test_files_whose_names_no_tool_can_use_are_counted(self, search: Search, root: Path) -> None:
-        write(root, **{"two\nlines": "hit", "odd\x1b__name": "hit", "other\n": "miss", "plain": "hit"})
+    def test_files_whose_names_no_tool_can_use_are_counted(
+        self, search: Search, root: Path
+    ) -> None:
+        write(
+            root, **{"two\nlines": "hit", "odd\x1b__name": "hit", "other\n": "miss", "plain": "hit"}
+        )
         found = search("hit")
         assert (found.lines, found.left_out) == (("/scratch/plain:1:hit",), {"name": 2})
 
@@ -129,8 +161,18 @@ class TestGrep:
     def test_rules_of_git(self, search: Search, root: Path) -> None:
         rules = "*.log\n!keep.log\n/build/\nlib/**/gen\n# *.txt\n!.github\n"
         write(root, **{".gitignore": rules, "sub__.gitignore": "!*.log\n*.txt\n"})
-        write(root, **{"x.log": "hit", "keep.log": "hit", "build__x": "hit", "sub__build__x": "hit"})
-        write(root, **{"lib__a__b__gen__x": "hit", "sub__x.log": "hit", "sub__x.txt": "hit", ".github__ci.yml": "hit"})
+        write(
+            root, **{"x.log": "hit", "keep.log": "hit", "build__x": "hit", "sub__build__x": "hit"}
+        )
+        write(
+            root,
+            **{
+                "lib__a__b__gen__x": "hit",
+                "sub__x.log": "hit",
+                "sub__x.txt": "hit",
+                ".github__ci.yml": "hit",
+            },
+        )
         write(root, **{"other__x.txt": "hit"})
         assert [line.split(":")[0].removeprefix("/scratch/") for line in search("hit").lines] == [
             ".github/ci.yml",
@@ -144,10 +186,15 @@ class TestGrep:
         (root / ".gitignore").write_text("*\n")
         write(root, **{".gitignore": "*.log\n/a/b/c\n", "a__.gitignore": "/b/d\n!/b/e.log"})
         write(root, **{f"a__b__{name}": "hit" for name in ("c", "d", "e", "x.log", "e.log")})
-        assert search("hit", "/scratch/a/b").lines == ("/scratch/a/b/e:1:hit", "/scratch/a/b/e.log:1:hit")
+        assert search("hit", "/scratch/a/b").lines == (
+            "/scratch/a/b/e:1:hit",
+            "/scratch/a/b/e.log:1:hit",
+        )
 
     @pytest.mark.parametrize("name", [".env", ".env.local", ".ENV", "\uff0eenv", "sub__.env__key"])
-    def test_secrets_are_left_out_whatever_git_says(self, search: Search, root: Path, name: str) -> None:
+    def test_secrets_are_left_out_whatever_git_says(
+        self, search: Search, root: Path, name: str
+    ) -> None:
         write(root, **{name: "hit", ".gitignore": "!.env*\n!.ENV\n", "plain": "hit"})
         assert search("hit").lines == ("/scratch/plain:1:hit",)
         with pytest.raises(ToolError, match="may hold secrets"):
@@ -184,7 +231,16 @@ class TestGrep:
             search("hit", "/scratch/x")
 
     def test_include_chooses_files(self, search: Search, root: Path) -> None:
-        write(root, **{"a.py": "hit", "sub__b.py": "hit", "sub__c.txt": "hit", ".a.py": "hit", "x.log": "hit"})
+        write(
+            root,
+            **{
+                "a.py": "hit",
+                "sub__b.py": "hit",
+                "sub__c.txt": "hit",
+                ".a.py": "hit",
+                "x.log": "hit",
+            },
+        )
         write(root, **{".gitignore": "ignored.py", "ignored.py": "hit"})
         failures = []
         for include, expected in [
@@ -220,7 +276,9 @@ class TestGrep:
 
         found = anyio.run(main)
         assert found.lines == ("/scratch/a:1:hit aa",)
-        assert found.text().endswith("[stopped after 2 seconds; name a folder, a file pattern, or a longer pattern]")
+        assert found.text().endswith(
+            "[stopped after 2 seconds; name a folder, a file pattern, or a longer pattern]"
+        )
 
 
 class TestProgram:
@@ -231,7 +289,9 @@ class TestProgram:
         (folder / "rg").write_text(f"#!/bin/sh\n{script}\n")
         (folder / "rg").chmod(stat.S_IRWXU)
 
-    def test_one_inside_a_zone_is_not_run(self, sandbox: Sandbox, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_one_inside_a_zone_is_not_run(
+        self, sandbox: Sandbox, root: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         self.program(root / "scratch/bin", f"touch {root}/was-run")
         (root / "bin").symlink_to(root / "scratch/bin")
         monkeypatch.setenv("PATH", f"{root / 'bin'}:/usr/bin:/bin")
@@ -316,15 +376,33 @@ class TestListDir:
         write(root, b="", a__c="", a__b__d="", a__b__deep__er="", **{"a.txt": "", ".hidden": ""})
         (root / "scratch/empty").mkdir()
         found = list_dir(sandbox, "/scratch", depth=3)
-        assert found.files == (".hidden", "a/", "a/b/", "a/b/d", "a/b/deep/", "a/c", "a.txt", "b", "empty/")
+        assert found.files == (
+            ".hidden",
+            "a/",
+            "a/b/",
+            "a/b/d",
+            "a/b/deep/",
+            "a/c",
+            "a.txt",
+            "b",
+            "empty/",
+        )
         assert found.count == 9
-        assert list_dir(sandbox, "/scratch", depth=1).files == (".hidden", "a/", "a.txt", "b", "empty/")
+        assert list_dir(sandbox, "/scratch", depth=1).files == (
+            ".hidden",
+            "a/",
+            "a.txt",
+            "b",
+            "empty/",
+        )
 
     def test_the_zones(self, sandbox: Sandbox, root: Path) -> None:
         write(root, a="")
         assert list_dir(sandbox, "/").files == ("output/", "scratch/", "scratch/a", "src/")
 
-    def test_of_too_many_the_highest_are_shown_and_the_others_counted(self, sandbox: Sandbox, root: Path) -> None:
+    def test_of_too_many_the_highest_are_shown_and_the_others_counted(
+        self, sandbox: Sandbox, root: Path
+    ) -> None:
         write(root, **{f"a__{number}": "" for number in range(9)}, z="")
         found = list_dir(sandbox, "/scratch", limit=3)
         assert found.files == ("a/", "a/0", "z")
@@ -332,7 +410,12 @@ class TestListDir:
 
     def test_links_and_git_are_named_and_not_entered(self, sandbox: Sandbox, root: Path) -> None:
         write(root, real__x="", **{".git__config": ""})
-        for name, target in (("out", root / "outside"), ("in", "real"), ("loop", "."), ("nowhere", "gone")):
+        for name, target in (
+            ("out", root / "outside"),
+            ("in", "real"),
+            ("loop", "."),
+            ("nowhere", "gone"),
+        ):
             (root / "scratch" / name).symlink_to(target)
         files = (".git/", "in/", "loop/", "nowhere", "out", "real/", "real/x")
         assert list_dir(sandbox, "/scratch", depth=9).files == files
@@ -342,9 +425,12 @@ class TestListDir:
         assert list_dir(sandbox, "/scratch").files == ("a\\nb/",)
 
     @pytest.mark.parametrize(
-        ("path", "problem"), [("/scratch/a", "is a file"), ("/scratch/x", "does not exist"), ("/x", "is in no zone")]
+        ("path", "problem"),
+        [("/scratch/a", "is a file"), ("/scratch/x", "does not exist"), ("/x", "is in no zone")],
     )
-    def test_what_cannot_be_listed_is_refused(self, sandbox: Sandbox, root: Path, path: str, problem: str) -> None:
+    def test_what_cannot_be_listed_is_refused(
+        self, sandbox: Sandbox, root: Path, path: str, problem: str
+    ) -> None:
         write(root, a="")
         with pytest.raises(ToolError, match=problem):
             list_dir(sandbox, path)

@@ -58,7 +58,9 @@ def changes_of(zone: Path, line: str) -> ChangeSet:
 
 
 def test_marks_of_an_overlay_cannot_be_forged(zone: Path) -> None:
-    changes = changes_of(zone, f"mkdir made; echo x > made/file; python3 -c '{FORGED.replace(chr(39), chr(34))}'")
+    changes = changes_of(
+        zone, f"mkdir made; echo x > made/file; python3 -c '{FORGED.replace(chr(39), chr(34))}'"
+    )
     before = {name: said for name, said in tree(zone).items() if name != "given"}
     apply_changes(changes)
     after = tree(zone)
@@ -84,7 +86,10 @@ def test_attributes_from_before_are_kept(zone: Path) -> None:
     for path in paths:
         os.setxattr(path, "user.note", b"before")
     apply_changes(
-        changes_of(zone, "echo more >> given; chmod 600 kept/file; chmod 700 kept; echo x > kept/new; touch kept/other")
+        changes_of(
+            zone,
+            "echo more >> given; chmod 600 kept/file; chmod 700 kept; echo x > kept/new; touch kept/other",
+        )
     )
     assert [os.getxattr(path, "user.note") for path in paths] == [b"before"] * 4
     assert (zone / "kept/new").exists()
@@ -103,7 +108,9 @@ while True:
 def test_a_flood_of_questions_does_not_hide_what_is_written(zone: Path) -> None:
     async def run() -> tuple[Report | None, bool]:
         line = f"python3 -c '{FLOOD}' & until [ -e begun ]; do :; done; head -c 60000000 /dev/zero > big; sleep 60"
-        copies, done = await on_copies(zone, zone.parent / "trial", argv=bash_argv(line), room=20_000_000)
+        copies, done = await on_copies(
+            zone, zone.parent / "trial", argv=bash_argv(line), room=20_000_000
+        )
         return copies.report(), done.timed_out
 
     assert anyio.run(run) == (Report(network=True, exceeded=True, reached=[]), False)
@@ -114,7 +121,10 @@ def test_a_second_name_outside_is_not_written(zone: Path) -> None:
     os.link(zone / "given", zone / "second")
     apply_changes(changes_of(zone, "echo more >> given"))
     assert (zone / "given").read_text() == "given\nmore\n"
-    assert [path.read_text() for path in (zone.parent / "outside", zone / "second")] == ["given\n", "given\n"]
+    assert [path.read_text() for path in (zone.parent / "outside", zone / "second")] == [
+        "given\n",
+        "given\n",
+    ]
 
 
 @pytest.mark.parametrize("place", ["folder", "link", "link above", "nothing"])
@@ -135,7 +145,9 @@ def test_another_folder_in_the_place_of_the_zone_gets_nothing(zone: Path, place:
             zone.symlink_to(other)
     with pytest.raises((Stale, FileNotFoundError, NotADirectoryError)):
         apply_changes(changes)
-    assert [path for path in zone.parent.resolve().rglob("new/file") if "trial" not in path.parts] == []
+    assert [
+        path for path in zone.parent.resolve().rglob("new/file") if "trial" not in path.parts
+    ] == []
 
 
 def test_a_folder_that_cannot_be_changed_leaves_all_as_it_was(zone: Path) -> None:
@@ -166,10 +178,14 @@ def test_what_cannot_be_completed_stops_nobody_else(zone: Path, tmp_path: Path) 
         (place / "journal").touch()
     for name in ("one", "three"):
         text = (sessions / f"{name}{TRIALS}/call/changes.json").read_text()
-        (sessions / f"{name}{TRIALS}/call/changes.json").write_text(text.replace(str(zone), str(tmp_path / "gone")))
+        (sessions / f"{name}{TRIALS}/call/changes.json").write_text(
+            text.replace(str(zone), str(tmp_path / "gone"))
+        )
     said: list[str] = []
     finish_trials(sessions, lambda _, sentence: said.append(sentence))
     assert len(said) == 3
-    assert [sentence for sentence in said if "are done now" in sentence] == ["1 change that were cut off are done now"]
+    assert [sentence for sentence in said if "are done now" in sentence] == [
+        "1 change that were cut off are done now"
+    ]
     assert sum("forge sessions rm" in sentence for sentence in said) == 2
     assert (zone / "new").read_text() == "x\n"

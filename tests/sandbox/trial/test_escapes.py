@@ -29,13 +29,20 @@ class CopiedWorld(World):
     """A world in which commands work on copies, without a network."""
 
     async def run(
-        self, line: str, confinement: Confinement | None = None, *, cwd: Path | None = None, **options: Any
+        self,
+        line: str,
+        confinement: Confinement | None = None,
+        *,
+        cwd: Path | None = None,
+        **options: Any,
     ) -> Finished:
         wrap = Confined(self.cage, replace(confinement or self.confinement(), network=True))
         copies = Copies(self.home / ".forge/trial", wrap, network=False, room=1 << 30)
         env = {**clean_environment(), "HOME": str(self.home)}
         async with ChildProcesses() as processes:
-            return await processes.run(bash_argv(line), cwd=self.project, wrap=copies, env=env, timeout=60)
+            return await processes.run(
+                bash_argv(line), cwd=self.project, wrap=copies, env=env, timeout=60
+            )
 
 
 @pytest.fixture
@@ -62,8 +69,12 @@ async def test_every_way_out_is_closed(furnished: World, tmp_path: Path, kind: s
     assert sorted(world.project.rglob("*")) == before
 
 
-async def test_a_process_that_outlives_the_command_is_gone_before_anybody_looks(world: World) -> None:
-    done = await world.run("(sleep 0.2; echo late > late) & setsid sh -c 'sleep 0.1; echo late > later' & exit 3")
+async def test_a_process_that_outlives_the_command_is_gone_before_anybody_looks(
+    world: World,
+) -> None:
+    done = await world.run(
+        "(sleep 0.2; echo late > late) & setsid sh -c 'sleep 0.1; echo late > later' & exit 3"
+    )
     upper = next((world.home / ".forge/trial").glob("*/upper"))
     assert (done.exit_code, list(upper.iterdir()), list(world.project.iterdir())) == (3, [], [])
 
@@ -72,8 +83,12 @@ async def test_no_descriptor_leads_out(world: World) -> None:
     done = await world.run("ls -l /proc/self/fd; ls -l /proc/$$/fd")
     assert "/home" not in done.stdout
     assert "memfd" not in done.stdout
-    links = {line.split(" -> ")[1].split(":")[0] for line in done.stdout.splitlines() if " -> " in line}
-    assert links <= {"pipe", "/dev/null", "/proc/2/fd", "/proc/3/fd"} | {f"/proc/{pid}/fd" for pid in range(9)}
+    links = {
+        line.split(" -> ")[1].split(":")[0] for line in done.stdout.splitlines() if " -> " in line
+    }
+    assert links <= {"pipe", "/dev/null", "/proc/2/fd", "/proc/3/fd"} | {
+        f"/proc/{pid}/fd" for pid in range(9)
+    }
 
 
 async def test_too_much_is_stopped(world: World) -> None:
@@ -81,5 +96,10 @@ async def test_too_much_is_stopped(world: World) -> None:
     copies = Copies(world.home / ".forge/trial", wrap, network=False, room=20_000_000)
     async with ChildProcesses() as processes:
         line = "head -c 60000000 /dev/zero > big; sleep 60"
-        done = await processes.run(bash_argv(line), cwd=world.project, wrap=copies, env=clean_environment(), timeout=60)
-    assert (copies.report(), done.timed_out) == (Report(network=False, exceeded=True, reached=[]), False)
+        done = await processes.run(
+            bash_argv(line), cwd=world.project, wrap=copies, env=clean_environment(), timeout=60
+        )
+    assert (copies.report(), done.timed_out) == (
+        Report(network=False, exceeded=True, reached=[]),
+        False,
+    )

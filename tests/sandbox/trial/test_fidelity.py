@@ -67,11 +67,16 @@ def no(file: ChangedFile, why: str) -> bool:
 
 
 def assert_undone(
-    wanted: dict[str, tuple[object, ...]], found: dict[str, tuple[object, ...]], done: list[Undoing], zone: Path
+    wanted: dict[str, tuple[object, ...]],
+    found: dict[str, tuple[object, ...]],
+    done: list[Undoing],
+    zone: Path,
 ) -> None:
     """All is as it was, but for what is named as left, and for second names of a file, which become files."""
     left = {str(each.file.path.relative_to(zone)) for each in done if each.left}
-    differing = {name for name in wanted | found if wanted.get(name, ())[:3] != found.get(name, ())[:3]}
+    differing = {
+        name for name in wanted | found if wanted.get(name, ())[:3] != found.get(name, ())[:3]
+    }
     around = {name for name in differing if any(other.startswith(f"{name}/") for other in left)}
     assert differing - around <= left
 
@@ -113,7 +118,11 @@ async def sequences(tmp_path: Path, kept_path: Path, seed: int, count: int) -> N
     sandbox.open_changes = lambda: log
     for turn in range(3):
         with executing(f"command {turn}"):
-            lines = [line for number in range(count) for line in steps(str(number), chance, kinds=UNDONE_STEPS)]
+            lines = [
+                line
+                for number in range(count)
+                for line in steps(str(number), chance, kinds=UNDONE_STEPS)
+            ]
             copies, done = await on_copies(zone, kept_path / f"trial{turn}", lines)
             assert (done.exit_code, done.stderr) == (0, "")
             apply_changes(copies.read(), log.keep)
@@ -144,7 +153,9 @@ def use_tools(sandbox: Sandbox, folder: Path, chance: random.Random) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_sixty_sequences_of_calls_are_undone_and_redone(tmp_path: Path, kept_path: Path, seed: int) -> None:
+async def test_sixty_sequences_of_calls_are_undone_and_redone(
+    tmp_path: Path, kept_path: Path, seed: int
+) -> None:
     await sequences(tmp_path, kept_path, seed, 20)
 
 
@@ -183,7 +194,9 @@ def do_closed(zone: Path, real: Path) -> None:
         subprocess.run(["sh", "-c", line], cwd=real / str(number), check=True, timeout=60)
 
 
-async def test_what_its_owner_may_not_write_is_applied_as_well(tmp_path: Path, kept_path: Path) -> None:
+async def test_what_its_owner_may_not_write_is_applied_as_well(
+    tmp_path: Path, kept_path: Path
+) -> None:
     zone, real = tmp_path / "zone", tmp_path / "real"
     do_closed(zone, real)
     script = "\n".join(f"(cd {number}; {line})" for number, line in enumerate(CLOSED))

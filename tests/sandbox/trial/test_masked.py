@@ -15,7 +15,12 @@ from forge_cli.sandbox.isolation.isolation import Confined, available_mechanisms
 from forge_cli.sandbox.processes.command import bash_argv, clean_environment
 from forge_cli.sandbox.processes.process import ChildProcesses
 from forge_cli.sandbox.trial.copies import Copies
-from forge_cli.sandbox.trial.masked import INSIDE_AT_MOST, MASKED_AT_MOST, TooManySecrets, mask_secrets
+from forge_cli.sandbox.trial.masked import (
+    INSIDE_AT_MOST,
+    MASKED_AT_MOST,
+    TooManySecrets,
+    mask_secrets,
+)
 from forge_cli.sandbox.trial.view import TrialView
 
 pytestmark = [pytest.mark.anyio, pytest.mark.needs("overlay")]
@@ -43,9 +48,13 @@ async def opened(zone: Path, line: str, mode: ZoneMode = ZoneMode.RW) -> tuple[F
     cage = next(found for found in available_mechanisms() if found.name == "bwrap")
     around = Confinement(zones=(Zone("zone", zone, mode),), workspace=zone, network=True)
     with mask_secrets(TrialView(around).secrets(around.names()), zone.parent / "masks") as masks:
-        copies = Copies(zone.parent / "trial", Confined(cage, around, covers=tuple(masks.rules)), network=False)
+        copies = Copies(
+            zone.parent / "trial", Confined(cage, around, covers=tuple(masks.rules)), network=False
+        )
         async with ChildProcesses() as processes:
-            done = await processes.run(bash_argv(line), cwd=zone, wrap=copies, env=clean_environment(), timeout=60)
+            done = await processes.run(
+                bash_argv(line), cwd=zone, wrap=copies, env=clean_environment(), timeout=60
+            )
         found = masks.opened()
     assert not (zone.parent / "masks").exists()
     return done, [path.removeprefix(f"{zone}/") for path in found]
@@ -55,7 +64,9 @@ async def opened(zone: Path, line: str, mode: ZoneMode = ZoneMode.RW) -> tuple[F
 async def test_every_secret_is_masked_wherever_it_lies(zone: Path, mode: ZoneMode) -> None:
     done, found = await opened(zone, f"grep -rha KEY . ; cat {' '.join(SECRETS)}", mode)
     assert "KEY" not in done.stdout
-    names = {".env.d" if name.startswith(".env.d") else name for name in SECRETS} - {"sub/.git/.env.d/key"}
+    names = {".env.d" if name.startswith(".env.d") else name for name in SECRETS} - {
+        "sub/.git/.env.d/key"
+    }
     assert set(found) == {*names, "sub/.git/.env.d"}
 
 
@@ -71,7 +82,10 @@ async def test_every_secret_is_masked_wherever_it_lies(zone: Path, mode: ZoneMod
         ("set -a; . ./.env", ".env"),
         ("{ : < .env; } 2>/dev/null", ".env"),
         ("setsid sh -c 'exec 7< .env' & wait", ".env"),
-        ('python3 -c \'import os; os.open("/proc/self/fd/%d" % os.open(".env", os.O_PATH), 0)\'', ".env"),
+        (
+            'python3 -c \'import os; os.open("/proc/self/fd/%d" % os.open(".env", os.O_PATH), 0)\'',
+            ".env",
+        ),
     ],
 )
 async def test_one_that_is_opened_is_known(zone: Path, line: str, secret: str) -> None:
@@ -80,7 +94,8 @@ async def test_one_that_is_opened_is_known(zone: Path, line: str, secret: str) -
 
 
 @pytest.mark.parametrize(
-    "line", ["ls -la", "stat .env link.txt; test -f .env; wc -l file", "cp -a file other; git status"]
+    "line",
+    ["ls -la", "stat .env link.txt; test -f .env; wc -l file", "cp -a file other; git status"],
 )
 async def test_one_that_is_only_looked_at_is_not(zone: Path, line: str) -> None:
     done, found = await opened(zone, line)
@@ -102,11 +117,16 @@ def test_too_many_are_not_masked(tmp_path: Path) -> None:
     paths = [tmp_path / f".env{number}" for number in range(MASKED_AT_MOST + 1)]
     for path in paths:
         path.touch()
-    with pytest.raises(TooManySecrets, match="more than 200 files"), mask_secrets(paths, tmp_path / "masks"):
+    with (
+        pytest.raises(TooManySecrets, match="more than 200 files"),
+        mask_secrets(paths, tmp_path / "masks"),
+    ):
         raise AssertionError
 
 
-def test_a_folder_with_too_many_files_is_not_masked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_with_too_many_files_is_not_masked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("forge_cli.sandbox.trial.masked.INSIDE_AT_MOST", 3)
     assert INSIDE_AT_MOST > 3
     folder = tmp_path / ".env"
@@ -116,6 +136,9 @@ def test_a_folder_with_too_many_files_is_not_masked(tmp_path: Path, monkeypatch:
         (tmp_path / "masks/0/c").read_bytes()
         assert masks.opened() == [str(folder)]
     (folder / "d").touch()
-    with pytest.raises(TooManySecrets, match="more than 3 files"), mask_secrets([folder], tmp_path / "masks"):
+    with (
+        pytest.raises(TooManySecrets, match="more than 3 files"),
+        mask_secrets([folder], tmp_path / "masks"),
+    ):
         raise AssertionError
     assert not (tmp_path / "masks").exists()

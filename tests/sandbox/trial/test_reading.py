@@ -24,9 +24,7 @@ from forge_cli.sandbox.trial.view import TrialView
 
 pytestmark = [pytest.mark.anyio, pytest.mark.needs("overlay")]
 
-CONNECT = (
-    "import socket, sys; socket.socket(getattr(socket, sys.argv[1]), socket.SOCK_DGRAM).connect(eval(sys.argv[2]))"
-)
+CONNECT = "import socket, sys; socket.socket(getattr(socket, sys.argv[1]), socket.SOCK_DGRAM).connect(eval(sys.argv[2]))"
 
 
 class Reader:
@@ -34,7 +32,9 @@ class Reader:
 
     def __init__(self, folder: Path, program: Path, processes: ChildProcesses) -> None:
         self.folder, self._processes = folder, processes
-        around = Confinement(zones=(Zone("project", self.folder, ZoneMode.RW),), workspace=self.folder, network=True)
+        around = Confinement(
+            zones=(Zone("project", self.folder, ZoneMode.RW),), workspace=self.folder, network=True
+        )
         view = TrialView(around)
         self.runs = ReadingRuns(Confined(Bubblewrap(str(program)), view.confinement()), view)
 
@@ -43,7 +43,11 @@ class Reader:
 
         def run(wrap: Wrap) -> object:
             start = partial(
-                self._processes.run, bash_argv(line), cwd=self.folder, env=reading_environment(), timeout=30
+                self._processes.run,
+                bash_argv(line),
+                cwd=self.folder,
+                env=reading_environment(),
+                timeout=30,
             )
             return start(wrap=wrap)
 
@@ -52,7 +56,9 @@ class Reader:
 
 
 @pytest.fixture(params=["thread", "first program"])
-async def reader(request: pytest.FixtureRequest, place: Path, tmp_path: Path) -> AsyncIterator[Reader]:
+async def reader(
+    request: pytest.FixtureRequest, place: Path, tmp_path: Path
+) -> AsyncIterator[Reader]:
     """One for each way; a program with rights of its own would lose them in a thread under a filter."""
     program = Path(shutil.which("bwrap") or "")
     if request.param == "first program":
@@ -100,17 +106,23 @@ async def test_what_only_reads_wants_nothing(reader: Reader, line: str) -> None:
         ("head -c 1 .env notes.txt; grep -r KEY . > /dev/null", [".env"]),
     ],
 )
-async def test_what_is_changed_or_secret_is_wanted(reader: Reader, line: str, wanted: list[str]) -> None:
+async def test_what_is_changed_or_secret_is_wanted(
+    reader: Reader, line: str, wanted: list[str]
+) -> None:
     assert await reader.wants(line) == wanted
 
 
-@pytest.mark.parametrize("to", ["AF_INET \"('192.0.2.7', 80)\"", "AF_INET6 \"('2001:db8::7', 80)\""])
+@pytest.mark.parametrize(
+    "to", ["AF_INET \"('192.0.2.7', 80)\"", "AF_INET6 \"('2001:db8::7', 80)\""]
+)
 async def test_the_network_is_wanted(reader: Reader, to: str) -> None:
     assert await reader.wants(f'python3 -c "{CONNECT}" {to} 2>/dev/null') != []
 
 
 async def test_unix_sockets_are_wanted(reader: Reader) -> None:
-    assert await reader.wants(f'python3 -c "{CONNECT}" AF_UNIX "\'/run/none\'" 2>/dev/null') == ["/run/none"]
+    assert await reader.wants(f'python3 -c "{CONNECT}" AF_UNIX "\'/run/none\'" 2>/dev/null') == [
+        "/run/none"
+    ]
 
 
 async def test_secrets_that_come_and_change_are_masked(reader: Reader) -> None:

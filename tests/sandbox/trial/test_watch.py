@@ -39,12 +39,16 @@ def zone(tmp_path: Path) -> Iterator[Path]:
         yield folder
 
 
-async def watched(zone: Path, line: str, *, mode: ZoneMode = ZoneMode.RW, **options: bool) -> tuple[Finished, Reached]:
+async def watched(
+    zone: Path, line: str, *, mode: ZoneMode = ZoneMode.RW, **options: bool
+) -> tuple[Finished, Reached]:
     cage = next(found for found in available_mechanisms() if found.name == "bwrap")
     confinement = Confinement(zones=(Zone("zone", zone, mode),), workspace=zone, network=True)
     copies = Copies(zone.parent / "trial", Confined(cage, confinement), network=False, **options)
     async with ChildProcesses() as processes:
-        done = await processes.run(bash_argv(line), cwd=zone, wrap=copies, env=clean_environment(), timeout=60)
+        done = await processes.run(
+            bash_argv(line), cwd=zone, wrap=copies, env=clean_environment(), timeout=60
+        )
     reached = copies.reached()
     assert reached is not None, done
     return done, reached
@@ -84,7 +88,9 @@ os.wait()
 """
 
 
-async def test_every_unix_socket_that_is_wanted_is_seen_although_nothing_is_said(zone: Path) -> None:
+async def test_every_unix_socket_that_is_wanted_is_seen_although_nothing_is_said(
+    zone: Path,
+) -> None:
     (zone / "probes.py").write_text(PROBES)
     done, reached = await watched(zone, "python3 probes.py 2>/dev/null | sort | uniq -c")
     assert dict(reached.sockets) == {
@@ -109,7 +115,9 @@ async def test_every_unix_socket_that_is_wanted_is_seen_although_nothing_is_said
         "[socket.socket(socket.AF_UNIX) for _ in range(3)][1].connect('/run/nscd/socket')",
     ],
 )
-async def test_a_socket_is_seen_of_which_nobody_knows_what_it_was_for(zone: Path, code: str) -> None:
+async def test_a_socket_is_seen_of_which_nobody_knows_what_it_was_for(
+    zone: Path, code: str
+) -> None:
     _, reached = await watched(zone, f'python3 -c "import socket; {code}" 2>/dev/null; true')
     assert list(map(tuple, reached.sockets)) == [("", "unknown")]
 
@@ -126,7 +134,12 @@ async def test_programs_that_fail_quietly_are_seen(zone: Path) -> None:
 async def test_a_program_of_its_own_system_calls_is_seen(zone: Path) -> None:
     source = 'package main\nimport "net"\nfunc main() { net.Dial("unix", "/run/docker.sock") }\n'
     (zone / "main.go").write_text(source)
-    env = {"CGO_ENABLED": "0", "GOCACHE": str(zone.parent / "cache"), "GOFLAGS": "", "GO111MODULE": "off"}
+    env = {
+        "CGO_ENABLED": "0",
+        "GOCACHE": str(zone.parent / "cache"),
+        "GOFLAGS": "",
+        "GO111MODULE": "off",
+    }
     build(zone, "go", "build", "-o", "main", "main.go", **env)
     _, reached = await watched(zone, "./main")
     assert [name for name, _ in reached.sockets] == ["/run/docker.sock"]
@@ -151,7 +164,9 @@ print(multiprocessing.get_context("fork").Pool(2).map(abs, [-1]))
 
 async def test_what_libraries_ask_for_by_themselves_is_not_told(zone: Path) -> None:
     (zone / "harmless.py").write_text(HARMLESS)
-    done, reached = await watched(zone, "python3 harmless.py; ls -l; id; git init -q; git status; whoami")
+    done, reached = await watched(
+        zone, "python3 harmless.py; ls -l; id; git init -q; git status; whoami"
+    )
     assert done.stdout.startswith("2\n2\n2\n2\n[1]\n"), done
     assert reached == Reached([], [], [], [], [])
 
@@ -214,7 +229,9 @@ int main(void) {
 
 
 @pytest.mark.needs("gcc")
-@pytest.mark.skipif(os.uname().machine != "x86_64", reason="other processors have one way to call the kernel")
+@pytest.mark.skipif(
+    os.uname().machine != "x86_64", reason="other processors have one way to call the kernel"
+)
 async def test_calls_of_other_kinds_of_programs_make_no_socket(zone: Path) -> None:
     (zone / "calls.c").write_text(OTHER_CALLS)
     build(zone, "gcc", "-o", "calls", "calls.c")
@@ -256,7 +273,9 @@ async def test_what_a_read_only_place_refuses_is_seen_and_nothing_else(zone: Pat
 
 def test_writes_to_hidden_places_make_no_difference() -> None:
     zones = (Zone("zone", Path("/home/me/zone")),)
-    confinement = Confinement(zones=zones, workspace=zones[0].path, homes=(Path("/home/me"),), hidden=(Path("/srv"),))
+    confinement = Confinement(
+        zones=zones, workspace=zones[0].path, homes=(Path("/home/me"),), hidden=(Path("/srv"),)
+    )
     told = ["/home/me/zone/new", "/usr/new", "/home/mean/new"]
     reached = Reached([], [], ["/home/me/.npm/_logs/1", "/srv/x", *told], [])
     assert reached.refused_writes(confinement) == told
@@ -265,7 +284,9 @@ def test_writes_to_hidden_places_make_no_difference() -> None:
 async def test_many_writes_do_not_hide_that_there_were_more(zone: Path) -> None:
     line = "for number in {1..300}; do : > /usr/$number; done 2>/dev/null; : > new"
     _, reached = await watched(zone, line, mode=ZoneMode.RO, writes=True)
-    assert reached.refused_writes(Confinement(zones=(), workspace=zone))[-1] == "more than 200 files"
+    assert (
+        reached.refused_writes(Confinement(zones=(), workspace=zone))[-1] == "more than 200 files"
+    )
 
 
 async def test_programs_that_were_started_are_listed(zone: Path) -> None:
@@ -283,11 +304,15 @@ async def test_without_anything_to_see_with_sockets_are_refused_as_before(
     """As where a container has a listener already: the kernel allows one."""
     monkeypatch.setattr("forge_cli.sandbox.trial.copies.watch_filter", lambda **_: None)
     cage = next(found for found in available_mechanisms() if found.name == "bwrap")
-    confinement = Confinement(zones=(Zone("zone", zone, ZoneMode.RW),), workspace=zone, network=True)
+    confinement = Confinement(
+        zones=(Zone("zone", zone, ZoneMode.RW),), workspace=zone, network=True
+    )
     copies = Copies(zone.parent / "trial", Confined(cage, confinement), network=False)
     line = "python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect(\"app.sock\")'"
     async with ChildProcesses() as processes:
-        done = await processes.run(bash_argv(line), cwd=zone, wrap=copies, env=clean_environment(), timeout=60)
+        done = await processes.run(
+            bash_argv(line), cwd=zone, wrap=copies, env=clean_environment(), timeout=60
+        )
     assert "Operation not permitted" in done.stderr
     assert copies.reached() is None
     assert copies.report() is not None
@@ -335,7 +360,13 @@ CALLS = [
     ("x86_64", X86, (21, 0, 4), ALLOWED, ALLOWED),  # access
     ("x86_64", X86, (21, 0, 2), ALLOWED, SHOWN),
     ("x86_64", X86, (0,), ALLOWED, ALLOWED),  # read
-    ("x86_64", ARM, (41, 1), ALLOWED, ALLOWED),  # another kind of program, which the other filter refuses
+    (
+        "x86_64",
+        ARM,
+        (41, 1),
+        ALLOWED,
+        ALLOWED,
+    ),  # another kind of program, which the other filter refuses
     ("x86_64", X86, (0x40000029, 1), ALLOWED, ALLOWED),
     ("aarch64", ARM, (198, 1), SHOWN, SHOWN),
     ("aarch64", ARM, (56, 0, 0, 1), ALLOWED, SHOWN),
@@ -345,7 +376,9 @@ CALLS = [
 
 
 @pytest.mark.parametrize(("machine", "audit", "call", "sockets", "writes"), CALLS)
-def test_what_the_filter_shows(machine: str, audit: int, call: tuple[int, ...], sockets: int, writes: int) -> None:
+def test_what_the_filter_shows(
+    machine: str, audit: int, call: tuple[int, ...], sockets: int, writes: int
+) -> None:
     found, more = watch_filter(machine=machine), watch_filter(writes=True, machine=machine)
     assert found
     assert more

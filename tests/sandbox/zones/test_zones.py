@@ -44,7 +44,9 @@ def refused(text: str, workspace: Path, home: Path) -> WorkerError:
     return caught.value
 
 
-def test_a_zone_knows_its_folder_its_rules_and_where_they_are_written(workspace: Path, home: Path) -> None:
+def test_a_zone_knows_its_folder_its_rules_and_where_they_are_written(
+    workspace: Path, home: Path
+) -> None:
     text = "zones:\n  - name: out\n    mode: rw\n    approval:\n      write: preApproved\n"
 
     zones = opened(text, workspace, home)
@@ -74,7 +76,9 @@ def test_a_zone_is_read_only_and_asks_unless_it_says_otherwise(workspace: Path, 
 
 
 @pytest.mark.parametrize("text", ["{}", "zones: null"])
-def test_without_zones_there_is_the_working_directory(text: str, workspace: Path, home: Path) -> None:
+def test_without_zones_there_is_the_working_directory(
+    text: str, workspace: Path, home: Path
+) -> None:
     expected = (Zone("workspace", workspace, ZoneMode.RW, default=True),)
 
     assert opened(text, workspace, home) == expected
@@ -104,7 +108,9 @@ def test_a_working_directory_that_is_missing(tmp_path: Path, home: Path) -> None
         open_zones(None, workspace=tmp_path / "gone", user_home=home, file="worker.yaml")
 
 
-@pytest.mark.parametrize("path", ["/", "/..", "/proc", "/proc/self", "/sys", "/dev", "/dev/shm", "~", "~/", "../home"])
+@pytest.mark.parametrize(
+    "path", ["/", "/..", "/proc", "/proc/self", "/sys", "/dev", "/dev/shm", "~", "~/", "../home"]
+)
 @pytest.mark.parametrize("mode", ["ro", "rw"])
 def test_places_where_no_zone_may_lie(path: str, mode: str, workspace: Path, home: Path) -> None:
     error = refused(f"zones:\n  - {{name: z, path: '{path}', mode: {mode}}}", workspace, home)
@@ -126,7 +132,9 @@ def test_a_folder_in_the_home_is_fine(workspace: Path, home: Path) -> None:
     assert zone.path.is_dir()
 
 
-def test_a_linked_zone_is_pinned_to_what_the_link_meant_at_load(workspace: Path, home: Path) -> None:
+def test_a_linked_zone_is_pinned_to_what_the_link_meant_at_load(
+    workspace: Path, home: Path
+) -> None:
     (workspace / "real").mkdir()
     (workspace / "link").symlink_to("real")
 
@@ -147,13 +155,18 @@ def test_a_read_only_zone_is_not_made(workspace: Path, home: Path) -> None:
 def test_a_file_is_no_zone(mode: str, workspace: Path, home: Path) -> None:
     (workspace / "f").write_text("")
 
-    assert "is not a folder" in refused(f"zones: [{{name: f, mode: {mode}}}]", workspace, home).message
+    assert (
+        "is not a folder" in refused(f"zones: [{{name: f, mode: {mode}}}]", workspace, home).message
+    )
 
 
 def test_a_zone_cannot_be_made_below_a_file(workspace: Path, home: Path) -> None:
     (workspace / "f").write_text("")
 
-    assert "cannot be made" in refused("zones: [{name: z, path: f/z, mode: rw}]", workspace, home).message
+    assert (
+        "cannot be made"
+        in refused("zones: [{name: z, path: f/z, mode: rw}]", workspace, home).message
+    )
 
 
 def test_a_link_in_a_circle_is_no_zone(workspace: Path, home: Path) -> None:
@@ -183,7 +196,9 @@ def test_two_zones_on_one_folder_even_through_a_link(workspace: Path, home: Path
 def test_a_zone_may_lie_in_another(workspace: Path, home: Path) -> None:
     (workspace / "top").mkdir()
 
-    zones = opened("zones: [{name: top}, {name: inner, path: top/inner, mode: rw}]", workspace, home)
+    zones = opened(
+        "zones: [{name: top}, {name: inner, path: top/inner, mode: rw}]", workspace, home
+    )
 
     assert [zone.path for zone in zones] == [workspace / "top", workspace / "top" / "inner"]
 
@@ -210,12 +225,16 @@ def test_a_section_that_is_wrong(text: str, sentence: str, workspace: Path, home
     assert error.where is not None
 
 
-def test_zones_that_come_from_elsewhere_are_held_to_the_same_rules(workspace: Path, home: Path) -> None:
+def test_zones_that_come_from_elsewhere_are_held_to_the_same_rules(
+    workspace: Path, home: Path
+) -> None:
     tools = open_zone(Zone("tools", home / ".forge" / "tools", ZoneMode.RW), user_home=home)
 
     assert tools.path.is_dir()
     with pytest.raises(WorkerError, match="same folder"):
-        require_distinct((*opened("zones: [{name: t, path: ~/.forge/tools}]", workspace, home), tools))
+        require_distinct(
+            (*opened("zones: [{name: t, path: ~/.forge/tools}]", workspace, home), tools)
+        )
     with pytest.raises(WorkerError, match="home folder itself"):
         open_zone(Zone("home", home, ZoneMode.RW), user_home=home)
 
@@ -229,7 +248,9 @@ zones:
 
 
 def looked_at(text: str, workspace: Path, home: Path) -> tuple[Zone, ...]:
-    config = parse_config(SandboxConfig, parse_document(text, file="worker.yaml"), file="worker.yaml")
+    config = parse_config(
+        SandboxConfig, parse_document(text, file="worker.yaml"), file="worker.yaml"
+    )
     return open_zones(config, workspace=workspace, user_home=home, file="worker.yaml", make=False)
 
 
@@ -251,7 +272,15 @@ def test_a_folder_that_is_still_to_be_made_is_judged_as_if_it_were_there(
     (workspace / "src/in").symlink_to("../deep/scratch/inner/x")
     (workspace / "src/to").symlink_to("../deep/scratch")
     (workspace / "src/out").symlink_to("../deep")
-    paths = ["/scratch", "/scratch/", "/scratch/a", "/scratch/a/b", "/scratch/.git/x", "/scratch/inner", "/inner"]
+    paths = [
+        "/scratch",
+        "/scratch/",
+        "/scratch/a",
+        "/scratch/a/b",
+        "/scratch/.git/x",
+        "/scratch/inner",
+        "/inner",
+    ]
     paths += [
         "/inner/a",
         "/scratch/inner/a",
@@ -278,7 +307,9 @@ def judged(sandbox: Sandbox, path: str, access: Access) -> str:
         return str(refusal)
 
 
-def test_a_folder_that_is_still_to_be_made_shows_nothing_and_can_be_written(workspace: Path, home: Path) -> None:
+def test_a_folder_that_is_still_to_be_made_shows_nothing_and_can_be_written(
+    workspace: Path, home: Path
+) -> None:
     (workspace / "src").mkdir()
     sandbox = Sandbox(looked_at(UNMADE, workspace, home))
 
@@ -316,10 +347,16 @@ def test_a_tilde_alone_is_nothing_to_yaml() -> None:
 
 def test_two_zones_on_one_folder_that_is_still_to_be_made(workspace: Path, home: Path) -> None:
     with pytest.raises(WorkerError, match="are the same folder"):
-        looked_at("zones: [{name: a, path: z, mode: rw}, {name: b, path: ./x/../z, mode: rw}]", workspace, home)
+        looked_at(
+            "zones: [{name: a, path: z, mode: rw}, {name: b, path: ./x/../z, mode: rw}]",
+            workspace,
+            home,
+        )
 
 
-def test_parts_of_the_home_to_read_are_named_from_the_root_or_the_home(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_of_the_home_to_read_are_named_from_the_root_or_the_home(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("HOME", "/home/me")
     config = parse_config(SandboxConfig, {"read": ["~/.config/tool", "/home/me/data"]})
     assert config.wanted().read == (Path("/home/me/.config/tool"), Path("/home/me/data"))

@@ -50,7 +50,9 @@ def check(messages: list[Message]) -> None:
             assert messages[index - 1].calls, "results without calls"
         if message.calls:
             assert after is not None, "the history ends with calls"
-            assert [call.id for call in message.calls] == [result.call_id for result in after.results], "lost results"
+            assert [call.id for call in message.calls] == [
+                result.call_id for result in after.results
+            ], "lost results"
         elif message.role == "assistant":
             assert after is not None, "the history ends with the model's own words"
             assert after.role == "user", "the model speaks twice"
@@ -83,7 +85,9 @@ async def main(folder: Path, point: str, session_id: str | None) -> dict[str, An
             sinks.insert(0 if kind == "half" else 1, at_line(kind, int(number), session.log))
         runtime = WorkerRuntime(
             worker=worker,
-            model=Strict(make("script.yaml", ModelEnv(folders=(folder,), notify=lambda level, message: None))),
+            model=Strict(
+                make("script.yaml", ModelEnv(folders=(folder,), notify=lambda level, message: None))
+            ),
             workspace=folder,
             resume=session.resumed,
             wiring=Wiring(sinks=tuple(sinks), session_id=session.id),

@@ -24,8 +24,30 @@ from typing import Any, Literal
 import msgspec
 
 CHANGING = (
-    *("write", "pwrite", "copy_file_range", "sendfile", "rename", "replace", "link", "symlink", "mkfifo", "unlink"),
-    *("remove", "mkdir", "rmdir", "chmod", "fchmod", "ftruncate", "utime", "setxattr", "removexattr", "open"),
+    *(
+        "write",
+        "pwrite",
+        "copy_file_range",
+        "sendfile",
+        "rename",
+        "replace",
+        "link",
+        "symlink",
+        "mkfifo",
+        "unlink",
+    ),
+    *(
+        "remove",
+        "mkdir",
+        "rmdir",
+        "chmod",
+        "fchmod",
+        "ftruncate",
+        "utime",
+        "setxattr",
+        "removexattr",
+        "open",
+    ),
 )
 KINDS = ("sure", "short", "zeros")
 PLACES = ("work", "home")
@@ -78,7 +100,9 @@ class Disk:
         trees = {place: {"sure": self._sure(root)} for place, root in self._places.items()}
         for place, tree in live.items():
             for kind in ("short", "zeros"):
-                trees[place][kind] = {name: self._unsynced(node, kind) for name, node in tree.items()}
+                trees[place][kind] = {
+                    name: self._unsynced(node, kind) for name, node in tree.items()
+                }
         if not self.moments or self.moments[-1].trees != trees:
             self.moments.append(Moment(before, trees))
 
@@ -97,7 +121,9 @@ class Disk:
         with suppress(FileNotFoundError):
             node = self._node(path)
             if node.kind == "folder":
-                self._names[node.number] = {name: self._node(f"{path}/{name}").number for name in os.listdir(path)}
+                self._names[node.number] = {
+                    name: self._node(f"{path}/{name}").number for name in os.listdir(path)
+                }
             if node.kind == "file":
                 self._kept[node.number] = node.content
 
@@ -170,7 +196,9 @@ class Disk:
         if kind == "short":
             return msgspec.structs.replace(node, content=self._store(old))
         same = old if new.startswith(old) else b""
-        return msgspec.structs.replace(node, content=self._store(same + bytes(len(new) - len(same))))
+        return msgspec.structs.replace(
+            node, content=self._store(same + bytes(len(new) - len(same)))
+        )
 
 
 _open, _stream = os.open, io.open
@@ -192,7 +220,9 @@ def recording(disk: Disk) -> None:
             finally:
                 looking.now = False
 
-    def around(name: str, real: Callable[..., Any], after: Callable[..., None] | None = None) -> Callable[..., Any]:
+    def around(
+        name: str, real: Callable[..., Any], after: Callable[..., None] | None = None
+    ) -> Callable[..., Any]:
         def called(*args: Any, **options: Any) -> Any:
             alone(disk.look, f"{name} {args[:2]!r:.200}")
             result = real(*args, **options)
@@ -208,7 +238,11 @@ def recording(disk: Disk) -> None:
     for name in CHANGING:
         setattr(os, name, around(name, getattr(os, name)))
     for name in ("fsync", "fdatasync"):
-        setattr(os, name, around(name, getattr(os, name), lambda descriptor: disk.sync(place_of(descriptor))))
+        setattr(
+            os,
+            name,
+            around(name, getattr(os, name), lambda descriptor: disk.sync(place_of(descriptor))),
+        )
     io.open = builtins.open = around("open", io.open)  # type: ignore[assignment]
 
     from forge_cli.sandbox.changes import walk

@@ -43,7 +43,9 @@ def watching(*watched: str) -> set[str]:
             if os.path.dirname(name.removeprefix("name ")) == place:
                 unsafe.discard(name)
 
-    def renamed(source: Any, target: Any, *, src_dir_fd: int | None = None, dst_dir_fd: int | None = None) -> None:
+    def renamed(
+        source: Any, target: Any, *, src_dir_fd: int | None = None, dst_dir_fd: int | None = None
+    ) -> None:
         old, new = place_of(source, src_dir_fd), place_of(target, dst_dir_fd)
         if f"content {old}" in unsafe:
             note("content", new)

@@ -13,7 +13,18 @@ from collections.abc import Callable
 from typing import Any
 
 CHANGING = (
-    *("write", "pwrite", "copy_file_range", "sendfile", "rename", "replace", "link", "unlink", "mkdir", "rmdir"),
+    *(
+        "write",
+        "pwrite",
+        "copy_file_range",
+        "sendfile",
+        "rename",
+        "replace",
+        "link",
+        "unlink",
+        "mkdir",
+        "rmdir",
+    ),
     *("chmod", "fsync", "fdatasync", "ftruncate", "utime"),
 )
 

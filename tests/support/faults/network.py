@@ -58,7 +58,9 @@ class Answers:
 
 
 class FaultyServer:
-    def __init__(self, answers: Answers, fault: Fault | None = None, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self, answers: Answers, fault: Fault | None = None, tls: ssl.SSLContext | None = None
+    ) -> None:
         self.requests: list[bytes] = []
         self._answers, self._fault, self._tls = answers, fault, tls
         self._turn = 0
@@ -109,7 +111,9 @@ class FaultyServer:
         if self._fault and self._fault.reads and self._is_due(turn):
             return self._perform(line, self._fault.steps(self._answers.wires[turn]))
         content = b"".join(self._answers.wires[turn])
-        line.sendall(EVENTS + b"connection: close\r\ncontent-length: %d\r\n\r\n%s" % (len(content), content))
+        line.sendall(
+            EVENTS + b"connection: close\r\ncontent-length: %d\r\n\r\n%s" % (len(content), content)
+        )
         self._turn += 1
         return False
 
@@ -141,7 +145,14 @@ def read_request(line: socket.socket) -> bytes | None:
             return None
         found += piece
     head, _, body = bytes(found).partition(b"\r\n\r\n")
-    size = next((int(each[15:]) for each in head.lower().split(b"\r\n") if each.startswith(b"content-length:")), 0)
+    size = next(
+        (
+            int(each[15:])
+            for each in head.lower().split(b"\r\n")
+            if each.startswith(b"content-length:")
+        ),
+        0,
+    )
     while len(body) < size:
         if not (piece := line.recv(65536)):
             return None

@@ -18,7 +18,9 @@ def look(project: Project, name: str = "greet") -> Program:
     return found
 
 
-def test_what_changed_after_it_was_judged_is_not_kept(project: Project, write_tool: WriteTool) -> None:
+def test_what_changed_after_it_was_judged_is_not_kept(
+    project: Project, write_tool: WriteTool
+) -> None:
     approved = Approved(project.home)
     write_tool("greet", "echo one")
     judged = look(project)

@@ -69,7 +69,9 @@ def host(project: Project, request: pytest.FixtureRequest) -> Project:
 
 
 def program(write_tool: WriteTool, *lines: str) -> None:
-    write_tool("outer", "\n".join(["export PYTHONDONTWRITEBYTECODE=1", *lines]) + "\n", "timeout: 60")
+    write_tool(
+        "outer", "\n".join(["export PYTHONDONTWRITEBYTECODE=1", *lines]) + "\n", "timeout: 60"
+    )
 
 
 def run(host: Project, **options: object) -> tuple[Seen, dict[str, object]]:
@@ -79,12 +81,27 @@ def run(host: Project, **options: object) -> tuple[Seen, dict[str, object]]:
     return seen, dict(value.data)
 
 
-def test_a_program_calls_a_tool_and_prints_what_it_gives(host: Project, write_tool: WriteTool) -> None:
-    program(write_tool, f"echo sum: $({FORGE} add a=1 b=41)", f"{FORGE} add --a 1 --b 2 --json", "echo end")
+def test_a_program_calls_a_tool_and_prints_what_it_gives(
+    host: Project, write_tool: WriteTool
+) -> None:
+    program(
+        write_tool,
+        f"echo sum: $({FORGE} add a=1 b=41)",
+        f"{FORGE} add --a 1 --b 2 --json",
+        "echo end",
+    )
     seen, data = run(host)
-    assert (data["stdout"], data["stderr"], data["exitCode"]) == ('sum: 42\n{"kind": "json", "data": 3}\nend\n', "", 0)
+    assert (data["stdout"], data["stderr"], data["exitCode"]) == (
+        'sum: 42\n{"kind": "json", "data": 3}\nend\n',
+        "",
+        0,
+    )
     inner = [(each.tool_name, each.status, each.parent_call_id) for each in seen.outcomes]
-    assert inner == [("add", "success", "call_1_1"), ("add", "success", "call_1_1"), ("outer", "success", None)]
+    assert inner == [
+        ("add", "success", "call_1_1"),
+        ("add", "success", "call_1_1"),
+        ("outer", "success", None),
+    ]
     assert [each.caller for each in seen.of(ApprovalDecided)] == [None, "tool:outer", "tool:outer"]
 
 
@@ -99,7 +116,11 @@ def test_a_program_calls_a_tool_and_prints_what_it_gives(host: Project, write_to
         ("gone", 2, "forge: there is no tool 'gone'"),
         ("add a=1 b=2 -y", 2, "forge: -y means nothing inside of a tool's program"),
         ("pay amount=5", 4, "forge: pay was not called; the user said no: too much"),
-        ("create_custom_tool", 4, "forge: create_custom_tool cannot be called by outer: toolsets.executables.calls"),
+        (
+            "create_custom_tool",
+            4,
+            "forge: create_custom_tool cannot be called by outer: toolsets.executables.calls",
+        ),
     ],
 )
 def test_what_goes_wrong_has_its_exit_code(
@@ -112,15 +133,23 @@ def test_what_goes_wrong_has_its_exit_code(
 
 
 @pytest.mark.long
-def test_the_person_is_asked_while_the_clock_of_the_program_stands_still(host: Project, write_tool: WriteTool) -> None:
+def test_the_person_is_asked_while_the_clock_of_the_program_stands_still(
+    host: Project, write_tool: WriteTool
+) -> None:
     program(write_tool, f"{FORGE} pay amount=5")
     seen, data = run(host, answers=[True])
     [request] = seen.asked
-    assert (request.tool_name, request.caller, data["stdout"]) == ("pay", "tool:outer", "paid 5.0\n")
+    assert (request.tool_name, request.caller, data["stdout"]) == (
+        "pay",
+        "tool:outer",
+        "paid 5.0\n",
+    )
 
 
 @pytest.mark.long
-def test_a_program_in_python_needs_no_inherited_descriptor(host: Project, write_tool: WriteTool) -> None:
+def test_a_program_in_python_needs_no_inherited_descriptor(
+    host: Project, write_tool: WriteTool
+) -> None:
     source = (
         "import subprocess, sys\n"
         f"argv = [{sys.executable!r}, '-m', 'forge_cli', 'tools', 'call']\n"
@@ -191,7 +220,10 @@ def test_an_inner_call_ends_with_its_program(host: Project, write_tool: WriteToo
 
 def test_the_variable_is_not_handed_on(monkeypatch: pytest.MonkeyPatch, project: Project) -> None:
     monkeypatch.setenv("FORGE_CALL", "/somewhere")
-    project.write("worker.yaml", "name: w\ntoolsets:\n  shell: {rules: [{pattern: env, approval: preApproved}]}\n")
+    project.write(
+        "worker.yaml",
+        "name: w\ntoolsets:\n  shell: {rules: [{pattern: env, approval: preApproved}]}\n",
+    )
     seen = project.run(calls(call("shell", command="env")), "done")
     assert "FORGE_CALL" not in seen.outcomes[0].value.text()
     assert os.environ["FORGE_CALL"] == "/somewhere"

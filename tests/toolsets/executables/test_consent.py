@@ -27,15 +27,21 @@ def section(project: Project, options: str) -> None:
     project.write("worker.yaml", f"name: w\ninstructions: x\ntoolsets:\n  executables: {options}\n")
 
 
-def test_a_tool_is_silent_so_it_asks_and_shows_the_command(project: Project, write_tool: WriteTool) -> None:
+def test_a_tool_is_silent_so_it_asks_and_shows_the_command(
+    project: Project, write_tool: WriteTool
+) -> None:
     section(project, "{}")
     folder = write_tool("say", "echo hi", "version: 2.1.0", "parameters: [{name: word}]")
-    seen = project.run(calls(call("say", word="x"), through("say", word="x")), "done", answers=[True, False])
+    seen = project.run(
+        calls(call("say", word="x"), through("say", word="x")), "done", answers=[True, False]
+    )
     assert seen.statuses == ["success", "denied"]
     assert [request.risk for request in seen.asked] == ["high", "high"]
     shown = Text(f"{folder}/say.sh (version 2.1.0)\n--word=x")
     assert [request.preview for request in seen.asked] == [shown, shown]
-    assert [request.runs.folder for request in seen.asked if request.runs] == [str(project.folder)] * 2
+    assert [request.runs.folder for request in seen.asked if request.runs] == [
+        str(project.folder)
+    ] * 2
 
 
 def test_an_argument_cannot_pretend_to_be_two(project: Project, write_tool: WriteTool) -> None:
@@ -60,7 +66,14 @@ def test_a_yes_for_the_session_ends_with_an_edit(project: Project, write_tool: W
 
     seen = project.run(both, both, both, "done", answers=[ALWAYS, False, False], sinks=(edit,))
     assert seen.statuses == ["success"] * 4 + ["denied"] * 2
-    assert [each.by for each in seen.of(ApprovalDecided)] == ["user", "memory", "memory", "memory", "user", "user"]
+    assert [each.by for each in seen.of(ApprovalDecided)] == [
+        "user",
+        "memory",
+        "memory",
+        "memory",
+        "user",
+        "user",
+    ]
 
 
 @pytest.mark.few(2)
@@ -81,7 +94,13 @@ def test_a_call_and_the_same_one_through_the_door_are_one(
     made = [*direct, *doors] if first == "direct" else [*doors, *direct]
     other = call(f"{my}run_custom_tool", tool_name="say", arguments={"n": 2})
     seen = project.run(calls(*made, other), "done", answers=[ALWAYS, False])
-    assert [each.by for each in seen.of(ApprovalDecided)] == ["user", "memory", "memory", "memory", "user"]
+    assert [each.by for each in seen.of(ApprovalDecided)] == [
+        "user",
+        "memory",
+        "memory",
+        "memory",
+        "user",
+    ]
     assert seen.statuses == ["success"] * 4 + ["denied"]
 
 
@@ -94,7 +113,10 @@ def test_the_door_itself_may_be_pre_approved_without_a_complaint(
     seen = project.run(calls(through("say")), "done")
     assert seen.statuses == ["success"]
     assert (
-        "".join(f"warning: {each.message}\n" for each in seen.of(StatusEvent) if each.level == "warning") == unconfined
+        "".join(
+            f"warning: {each.message}\n" for each in seen.of(StatusEvent) if each.level == "warning"
+        )
+        == unconfined
     )
 
 
@@ -122,11 +144,19 @@ def test_the_door_is_as_strict_as_what_is_behind_it(
     assert seen.statuses == [direct, door]
 
 
-def test_the_door_leads_only_to_what_the_worker_lists(project: Project, write_tool: WriteTool) -> None:
+def test_the_door_leads_only_to_what_the_worker_lists(
+    project: Project, write_tool: WriteTool
+) -> None:
     section(project, "{tools: [run_custom_tool, listed], approval: {default: preApproved}}")
     write_tool("listed", "echo 1")
     write_tool("unlisted", "echo 1")
-    made = [through("listed"), through("unlisted"), call("unlisted"), through("run_custom_tool"), through("lsted")]
+    made = [
+        through("listed"),
+        through("unlisted"),
+        call("unlisted"),
+        through("run_custom_tool"),
+        through("lsted"),
+    ]
     seen = project.run(calls(*made), "done")
     assert seen.statuses == ["success", "error", "not_found", "error", "error"]
     assert "did you mean 'listed'?" in (seen.outcomes[-1].error or "")
@@ -152,7 +182,9 @@ def test_a_yes_is_for_where_a_path_leads(project: Project, write_tool: WriteTool
     assert seen.statuses == ["success", "success", "denied", "success"]
 
 
-def test_compiling_waits_for_the_yes_to_the_call(project: Project, write_tool: WriteTool, go: str) -> None:
+def test_compiling_waits_for_the_yes_to_the_call(
+    project: Project, write_tool: WriteTool, go: str
+) -> None:
     """Who approves a call of a source approves compiling it, and is told so; a tool that needs no yes asks nobody."""
     section(project, "{}")
     folder = write_tool("hello", 'package main\n\nfunc main() { println("hello") }\n', suffix=".go")
@@ -165,7 +197,9 @@ def test_compiling_waits_for_the_yes_to_the_call(project: Project, write_tool: W
     assert (folder / ".build").exists()
 
 
-def test_a_path_outside_the_zones_is_refused_before_any_verdict(project: Project, write_tool: WriteTool) -> None:
+def test_a_path_outside_the_zones_is_refused_before_any_verdict(
+    project: Project, write_tool: WriteTool
+) -> None:
     section(project, "{approval: {default: preApproved}}")
     write_tool("show", "echo 1", "parameters: [{name: file, type: path}]")
     made = call("show", file="/etc/passwd"), through("show", file="/etc/passwd")
@@ -192,14 +226,20 @@ def test_a_program_may_state_a_verdict_that_no_worker_loosens(
     done = worker.forge("tools", "call", "deploy", "--worker", "worker.yaml")
     assert (done.returncode, done.stdout) == (code, "")
     approved = worker.forge("tools", "call", "deploy", "--worker", "worker.yaml", "-y")
-    assert (approved.returncode, approved.stdout) == ((4, "") if word == "blocked" else (0, "deployed\n"))
+    assert (approved.returncode, approved.stdout) == (
+        (4, "") if word == "blocked" else (0, "deployed\n")
+    )
 
 
-def test_a_program_for_people_only_is_out_of_the_reach_of_models(worker: Project, write_tool: WriteTool) -> None:
+def test_a_program_for_people_only_is_out_of_the_reach_of_models(
+    worker: Project, write_tool: WriteTool
+) -> None:
     menu = "manualExecution: {mode: manual, label: Deploy it, category: Operations}"
     write_tool("deploy", "echo deployed > was-there; echo deployed", menu)
     worker.write("script.yaml", SAID)
-    done = worker.forge("run", "worker.yaml", "go", "-m", "script:script.yaml", "-y", "--trace", "normal")
+    done = worker.forge(
+        "run", "worker.yaml", "go", "-m", "script:script.yaml", "-y", "--trace", "normal"
+    )
     assert (done.returncode, done.stdout) == (0, "done\n")
     assert "2 refused" in done.stderr
     assert not (worker.folder / "was-there").exists()

@@ -30,7 +30,9 @@ def stdout(seen: object, index: int = -1) -> str:
     return str(value.data["stdout"])
 
 
-def test_it_is_compiled_on_first_use_and_again_after_an_edit(worker: Project, write_tool: WriteTool) -> None:
+def test_it_is_compiled_on_first_use_and_again_after_an_edit(
+    worker: Project, write_tool: WriteTool
+) -> None:
     folder = write_tool("hello", HELLO, suffix=".go")
     assert stdout(worker.run(calls(call("hello")), "done")) == "hello\n"
     [first] = binaries(folder)
@@ -42,7 +44,9 @@ def test_it_is_compiled_on_first_use_and_again_after_an_edit(worker: Project, wr
     assert len(binaries(folder)) == 2
 
 
-def test_a_compile_error_is_the_result_with_file_and_line(worker: Project, write_tool: WriteTool) -> None:
+def test_a_compile_error_is_the_result_with_file_and_line(
+    worker: Project, write_tool: WriteTool
+) -> None:
     folder = write_tool("broken", HELLO.replace('"hello"', "undefined_thing"), suffix=".go")
     write_tool("fine", "echo fine")
     seen = worker.run(calls(call("broken"), call("fine")), "done")
@@ -66,7 +70,9 @@ def test_without_a_toolchain_the_others_work(
 
 
 @pytest.mark.long
-def test_a_binary_that_somebody_put_there_is_not_started(worker: Project, write_tool: WriteTool) -> None:
+def test_a_binary_that_somebody_put_there_is_not_started(
+    worker: Project, write_tool: WriteTool
+) -> None:
     folder = write_tool("hello", HELLO, suffix=".go")
     worker.run(calls(call("hello")), "done")
     [binary] = binaries(folder)
@@ -78,7 +84,9 @@ def test_a_binary_that_somebody_put_there_is_not_started(worker: Project, write_
 
 @pytest.mark.long
 def test_a_module_with_packages_of_its_own(worker: Project, write_tool: WriteTool) -> None:
-    source = HELLO.replace('import "fmt"', 'import (\n\t"fmt"\n\t"hello/words"\n)').replace('"hello")', "words.Word)")
+    source = HELLO.replace('import "fmt"', 'import (\n\t"fmt"\n\t"hello/words"\n)').replace(
+        '"hello")', "words.Word)"
+    )
     folder = write_tool("hello", source, suffix=".go")
     (folder / "go.mod").write_text("module hello\n\ngo 1.19\n")
     (folder / "words").mkdir()
@@ -93,7 +101,8 @@ REQUIRED = f"{MODULE}\nrequire example.com/nothing v1.0.0\n"
 
 
 @pytest.mark.parametrize(
-    "files", [{}, {"go.mod": MODULE}, {"go.mod": REQUIRED}, {"go.mod": MODULE, "vendor/modules.txt": ""}]
+    "files",
+    [{}, {"go.mod": MODULE}, {"go.mod": REQUIRED}, {"go.mod": MODULE, "vendor/modules.txt": ""}],
 )
 def test_nothing_is_fetched_and_the_error_says_what_to_do(
     worker: Project, write_tool: WriteTool, files: dict[str, str]
@@ -137,7 +146,9 @@ def fill_cache(go: str, place: Path, cache: Path) -> None:
     (versions / "v1.0.0.mod").write_text("module example.com/words\n")
     with zipfile.ZipFile(versions / "v1.0.0.zip", "w") as packed:
         packed.writestr("example.com/words@v1.0.0/go.mod", "module example.com/words\n")
-        packed.writestr("example.com/words@v1.0.0/words.go", 'package words\n\nconst Word = "cached"\n')
+        packed.writestr(
+            "example.com/words@v1.0.0/words.go", 'package words\n\nconst Word = "cached"\n'
+        )
     env = {
         **os.environ,
         "GOMODCACHE": str(cache),
@@ -145,7 +156,13 @@ def fill_cache(go: str, place: Path, cache: Path) -> None:
         "GOSUMDB": "off",
         "GOFLAGS": "-mod=mod -modcacherw",
     }
-    subprocess.run([go, "mod", "download", "example.com/words@v1.0.0"], env=env, cwd=place, check=True, timeout=60)
+    subprocess.run(
+        [go, "mod", "download", "example.com/words@v1.0.0"],
+        env=env,
+        cwd=place,
+        check=True,
+        timeout=60,
+    )
 
 
 def test_vendored_packages_are_compiled_in(worker: Project, write_tool: WriteTool) -> None:
@@ -163,7 +180,9 @@ def test_vendored_packages_are_compiled_in(worker: Project, write_tool: WriteToo
 
 
 @pytest.mark.long
-def test_two_processes_build_one_tool_once(worker: Project, write_tool: WriteTool, tmp_path: Path) -> None:
+def test_two_processes_build_one_tool_once(
+    worker: Project, write_tool: WriteTool, tmp_path: Path
+) -> None:
     folder = write_tool("hello", HELLO, suffix=".go")
     log, wrapper = tmp_path / "builds", tmp_path / "bin" / "go"
     wrapper.parent.mkdir()
@@ -171,13 +190,33 @@ def test_two_processes_build_one_tool_once(worker: Project, write_tool: WriteToo
     wrapper.write_text(f'#!/bin/sh\n[ "$1" = build ] && echo x >> {log}\nexec {real} "$@"\n')
     wrapper.chmod(0o755)
     worker.write(
-        "script.yaml", json.dumps({"turns": [{"calls": [{"tool": "hello", "input": {}}]}, {"text": "{result}"}]})
+        "script.yaml",
+        json.dumps({"turns": [{"calls": [{"tool": "hello", "input": {}}]}, {"text": "{result}"}]}),
     )
-    env = {**os.environ, "FORGE_HOME": str(worker.home), "PATH": f"{wrapper.parent}:{os.environ['PATH']}"}
-    command = [sys.executable, "-m", "forge_cli", "run", "worker.yaml", "go", "-m", "script:script.yaml", "-p"]
+    env = {
+        **os.environ,
+        "FORGE_HOME": str(worker.home),
+        "PATH": f"{wrapper.parent}:{os.environ['PATH']}",
+    }
+    command = [
+        sys.executable,
+        "-m",
+        "forge_cli",
+        "run",
+        "worker.yaml",
+        "go",
+        "-m",
+        "script:script.yaml",
+        "-p",
+    ]
     started = [
         subprocess.Popen(
-            command, cwd=worker.folder, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
+            command,
+            cwd=worker.folder,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         for _ in range(2)
     ]

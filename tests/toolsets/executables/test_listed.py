@@ -15,7 +15,9 @@ WriteTool = Callable[..., Path]
 
 
 def rows(project: Project, *words: str) -> list[dict]:
-    return json.loads(project.forge("tools", "list", "--json", "--source", "executable", *words).stdout)
+    return json.loads(
+        project.forge("tools", "list", "--json", "--source", "executable", *words).stdout
+    )
 
 
 def descriptions(project: Project) -> dict[str, str]:
@@ -30,7 +32,9 @@ def test_a_tool_that_is_added_edited_or_removed_is_seen(project: Project) -> Non
     (folder / "hello.sh").write_text("echo hello\n")
     (folder / "tool.yaml").write_text("name: hello\ndescription: Says hi\nentrypoint: hello.sh\n")
     assert descriptions(project) == {**before, "hello": "Says hi"}
-    (folder / "tool.yaml").write_text("name: hello\ndescription: Says hello\nentrypoint: hello.sh\n")
+    (folder / "tool.yaml").write_text(
+        "name: hello\ndescription: Says hello\nentrypoint: hello.sh\n"
+    )
     assert descriptions(project) == {**before, "hello": "Says hello"}
     (folder / "tool.yaml").unlink()
     assert descriptions(project) == before
@@ -60,14 +64,18 @@ def test_what_is_broken_is_a_row_with_its_place(
 @pytest.mark.long
 @pytest.mark.few(1)
 @pytest.mark.parametrize("words", [["show"], ["call", "-y"]])
-def test_who_asks_for_what_is_broken_reads_why(project: Project, write_tool: WriteTool, words: list[str]) -> None:
+def test_who_asks_for_what_is_broken_reads_why(
+    project: Project, write_tool: WriteTool, words: list[str]
+) -> None:
     write_tool("bad", "echo 1", BROKEN[0])
     done = project.forge("tools", *words, "bad")
     assert done.returncode == 2
     assert BROKEN[1] in done.stderr
 
 
-def test_the_model_reads_why_the_tool_it_wants_is_broken(worker: Project, write_tool: WriteTool) -> None:
+def test_the_model_reads_why_the_tool_it_wants_is_broken(
+    worker: Project, write_tool: WriteTool
+) -> None:
     write_tool("bad", "echo 1", BROKEN[0])
     seen = worker.run(calls(call("run_custom_tool", tool_name="bad")), "done")
     assert seen.statuses == ["error"]
@@ -80,7 +88,9 @@ def test_the_proxy_tells_its_time_limit(worker: Project) -> None:
 
 
 def test_a_worker_lists_only_what_it_wants(project: Project, write_tool: WriteTool) -> None:
-    project.write("worker.yaml", "name: w\ninstructions: x\ntoolsets:\n  executables: {tools: [good]}\n")
+    project.write(
+        "worker.yaml", "name: w\ninstructions: x\ntoolsets:\n  executables: {tools: [good]}\n"
+    )
     write_tool("bad", "echo 1", BROKEN[0])
     write_tool("good", "echo 1")
     assert [row["name"] for row in rows(project, "worker.yaml")] == ["good"]
@@ -136,17 +146,42 @@ def test_how_tools_were_used(worker: Project, write_tool: WriteTool) -> None:
     assert (used["made"]["created"] is not None, used["made"]["calls"]) == (True, 1)
     assert good["meanMs"] is not None
     table = worker.forge("tools", "list", "--stats").stdout.splitlines()
-    assert table[0].split() == ["name", "calls", "sessions", "success", "mean", "last", "use", "description"]
-    assert next(line.split()[:4] for line in table if line.startswith("good")) == ["good", "3", "2", "100%"]
+    assert table[0].split() == [
+        "name",
+        "calls",
+        "sessions",
+        "success",
+        "mean",
+        "last",
+        "use",
+        "description",
+    ]
+    assert next(line.split()[:4] for line in table if line.startswith("good")) == [
+        "good",
+        "3",
+        "2",
+        "100%",
+    ]
 
 
 @pytest.mark.long
 def test_its_version_is_listed_and_shown(worker: Project, write_tool: WriteTool) -> None:
     write_tool("new", "echo 1", "version: 2.1.0")
     write_tool("plain", "echo 1")
-    assert {row["name"]: row["version"] for row in rows(worker)} == {"new": "2.1.0", "plain": "1.0.0"}
+    assert {row["name"]: row["version"] for row in rows(worker)} == {
+        "new": "2.1.0",
+        "plain": "1.0.0",
+    }
     table = worker.forge("tools", "list", "worker.yaml").stdout.splitlines()
-    assert table[0].split() == ["name", "toolset", "source", "mode", "approval", "version", "description"]
+    assert table[0].split() == [
+        "name",
+        "toolset",
+        "source",
+        "mode",
+        "approval",
+        "version",
+        "description",
+    ]
     assert next(line.split()[5] for line in table if line.startswith("new")) == "2.1.0"
     assert "\nversion: 2.1.0\n" in worker.forge("tools", "show", "new").stdout
     assert json.loads(worker.forge("tools", "show", "new", "--json").stdout)["version"] == "2.1.0"
@@ -154,7 +189,10 @@ def test_its_version_is_listed_and_shown(worker: Project, write_tool: WriteTool)
 
 @pytest.mark.long
 def test_what_was_denied_and_what_failed_is_not_what_was_made(worker: Project) -> None:
-    made = [call("create_custom_tool", name=name, description="d", language="sh") for name in ("a", "b", "a", "Not")]
+    made = [
+        call("create_custom_tool", name=name, description="d", language="sh")
+        for name in ("a", "b", "a", "Not")
+    ]
     invalid = call("create_custom_tool", name="c")
     seen = worker.run(calls(*made, invalid), "done", answers=[True, False])
     assert seen.statuses == ["success", "denied", "error", "error", "invalid"]
@@ -170,15 +208,26 @@ def test_what_was_denied_and_what_failed_is_not_what_was_made(worker: Project) -
 def test_stats_are_found_under_another_name(worker: Project, write_tool: WriteTool) -> None:
     write_tool("good", "echo 1")
     worker.run(calls(call("good")), "done")
-    worker.write("worker.yaml", "name: w\ninstructions: x\ntoolsets:\n  executables: {prefix: my}\n")
+    worker.write(
+        "worker.yaml", "name: w\ninstructions: x\ntoolsets:\n  executables: {prefix: my}\n"
+    )
     [row] = rows(worker, "worker.yaml", "--stats")
     assert (row["name"], row["stats"]["calls"]) == ("my_good", 1)
 
 
-def test_the_trace_tells_what_looking_for_tools_takes(worker: Project, write_tool: WriteTool) -> None:
+def test_the_trace_tells_what_looking_for_tools_takes(
+    worker: Project, write_tool: WriteTool
+) -> None:
     write_tool("good", "echo 1")
     worker.write("script.yaml", "turns:\n  - calls: [{tool: good, input: {}}]\n  - text: done\n")
-    done = worker.forge("run", "worker.yaml", "Do it.", "-m", "script:script.yaml", "--trace", "debug")
-    assert len(re.findall(r"turn \d: request \w+, tools \(found in [\d.]+ ms\): .*good", done.stderr)) == 2
+    done = worker.forge(
+        "run", "worker.yaml", "Do it.", "-m", "script:script.yaml", "--trace", "debug"
+    )
+    assert (
+        len(re.findall(r"turn \d: request \w+, tools \(found in [\d.]+ ms\): .*good", done.stderr))
+        == 2
+    )
     seen = worker.run(calls(call("good")), "done")
-    assert all(event.refresh_ms is not None and event.refresh_ms >= 0 for event in seen.of(TurnStart))
+    assert all(
+        event.refresh_ms is not None and event.refresh_ms >= 0 for event in seen.of(TurnStart)
+    )

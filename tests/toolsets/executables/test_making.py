@@ -36,10 +36,14 @@ def language(request: pytest.FixtureRequest) -> str:
 
 @pytest.mark.few(1)
 def test_a_new_tool_works_at_once(worker: Project, language: str) -> None:
-    made = call("create_custom_tool", name="greet", description="Says\n'hello' \"to\"", language=language)
+    made = call(
+        "create_custom_tool", name="greet", description="Says\n'hello' \"to\"", language=language
+    )
     made["input"]["parameters"] = PARAMETERS
     worker.write("f.txt", "")
-    seen = worker.run(calls(made), calls(call("greet", who="it's $me", where="f.txt")), "done", answers=[True])
+    seen = worker.run(
+        calls(made), calls(call("greet", who="it's $me", where="f.txt")), "done", answers=[True]
+    )
     assert seen.statuses == ["success", "success"], [outcome.error for outcome in seen.outcomes]
     result = seen.outcomes[1].value
     assert isinstance(result, Custom)
@@ -51,20 +55,33 @@ def test_a_new_tool_works_at_once(worker: Project, language: str) -> None:
 
 
 @pytest.mark.few(1)
-def test_without_parameters_it_shows_a_flag_and_the_workspace(worker: Project, language: str) -> None:
+def test_without_parameters_it_shows_a_flag_and_the_workspace(
+    worker: Project, language: str
+) -> None:
     made = call("create_custom_tool", name="greet", description="d", language=language)
-    seen = worker.run(calls(made), calls(call("greet"), call("greet", example="a b")), "done", answers=[True])
+    seen = worker.run(
+        calls(made), calls(call("greet"), call("greet", example="a b")), "done", answers=[True]
+    )
     assert seen.statuses == ["success"] * 3, [outcome.error for outcome in seen.outcomes]
-    assert [outcome.value.data["stdout"] for outcome in seen.outcomes[1:]] == ["example: \n", "example: a b\n"]
+    assert [outcome.value.data["stdout"] for outcome in seen.outcomes[1:]] == [
+        "example: \n",
+        "example: a b\n",
+    ]
     folder = worker.home / "tools" / "greet"
     [parameter] = read_manifest(folder).parameters
     assert (parameter.name, parameter.type, parameter.required) == ("example", "string", False)
     source = folder / f"greet.{language}"
     assert "FORGE_WORKSPACE" in source.read_text()
     name = {"sh": "$workspace", "py": "WORKSPACE", "go": "workspace"}[language]
-    line = {"sh": f'echo "{name}"', "py": f"print({name})", "go": f"func init() {{ fmt.Println({name}) }}"}[language]
+    line = {
+        "sh": f'echo "{name}"',
+        "py": f"print({name})",
+        "go": f"func init() {{ fmt.Println({name}) }}",
+    }[language]
     text = source.read_text()
-    source.write_text(text.replace("\n\n\ndef", f"\n{line}\n\n\ndef") if language == "py" else f"{text}{line}\n")
+    source.write_text(
+        text.replace("\n\n\ndef", f"\n{line}\n\n\ndef") if language == "py" else f"{text}{line}\n"
+    )
     seen = worker.run(calls(call("greet")), "done")
     assert str(worker.folder) in seen.outcomes[0].value.data["stdout"].splitlines()
 
@@ -107,7 +124,10 @@ def test_it_always_asks_and_shows_every_file(project: Project) -> None:
         ({"name": "run_custom_tool"}, "forge's own"),
         ({"name": "t", "parameters": [{"name": "a"}, {"name": "a"}]}, "another parameter"),
         ({"name": "t", "parameters": [{"name": "a b"}]}, "is not a name for a parameter"),
-        ({"name": "t", "parameters": [{"name": "a", "type": "integer", "default": "x"}]}, "'x' is not of type integer"),
+        (
+            {"name": "t", "parameters": [{"name": "a", "type": "integer", "default": "x"}]},
+            "'x' is not of type integer",
+        ),
         ({"name": "t", "description": "bell \x07"}, "U+0007"),
     ],
 )
@@ -126,13 +146,17 @@ def test_what_cannot_be_made_is_refused_and_nobody_is_asked(
 
 
 def test_the_default_language_is_go_where_there_is_go(worker: Project) -> None:
-    seen = worker.run(calls(call("create_custom_tool", name="t", description="d")), "done", answers=[True])
+    seen = worker.run(
+        calls(call("create_custom_tool", name="t", description="d")), "done", answers=[True]
+    )
     assert seen.statuses == ["success"]
     suffix = "go" if shutil.which("go") else "py"
     assert (worker.home / "tools" / "t" / f"t.{suffix}").exists()
 
 
-@given(description=st.text(min_size=1), default=st.text(), language=st.sampled_from(["sh", "py", "go"]))
+@given(
+    description=st.text(min_size=1), default=st.text(), language=st.sampled_from(["sh", "py", "go"])
+)
 def test_any_text_is_written_so_that_it_reads_back_or_refused(
     tmp_path_factory: pytest.TempPathFactory, description: str, default: str, language: str
 ) -> None:

@@ -31,7 +31,11 @@ def test_a_manifest_becomes_a_schema(folder: Path) -> None:
         + "  - {name: file, type: path}\n"
     )
     manifest = read_manifest(folder)
-    assert (manifest.version, manifest.timeout, manifest.text()) == ("1.0.0", 30, "Does it\n\nCall it often.")
+    assert (manifest.version, manifest.timeout, manifest.text()) == (
+        "1.0.0",
+        30,
+        "Does it\n\nCall it often.",
+    )
     assert manifest.input_schema() == {
         "type": "object",
         "properties": {
@@ -45,7 +49,9 @@ def test_a_manifest_becomes_a_schema(folder: Path) -> None:
     }
 
 
-@pytest.mark.parametrize(("written", "read"), [("1.0", "1.0"), ("2", "2"), ("1.2.3", "1.2.3"), ("'1.0'", "1.0")])
+@pytest.mark.parametrize(
+    ("written", "read"), [("1.0", "1.0"), ("2", "2"), ("1.2.3", "1.2.3"), ("'1.0'", "1.0")]
+)
 def test_a_version_needs_no_quotes(folder: Path, written: str, read: str) -> None:
     (folder / "tool.yaml").write_text(f"{HEAD}version: {written}\n")
     assert read_manifest(folder).version == read
@@ -72,23 +78,57 @@ def test_semver_and_the_versions_of_python_are_versions(folder: Path, version: s
         (HEAD + "parameters:\n  - {name: a, type: text}\n", "5:21", "'string', 'number'"),
         (HEAD + "parameters:\n  - {name: a}\n  - {name: a}\n", "6:12", "another parameter 'a'"),
         (HEAD + "parameters:\n  - {name: a b}\n", "5:12", "is not a name for a parameter"),
-        (HEAD + "parameters:\n  - {name: a, type: integer, default: x}\n", "5:5", "'a': 'x' is not of type integer"),
-        (HEAD + "parameters:\n  - {name: a, type: integer, enum: [1, x]}\n", "5:5", "'x' is not of type integer"),
+        (
+            HEAD + "parameters:\n  - {name: a, type: integer, default: x}\n",
+            "5:5",
+            "'a': 'x' is not of type integer",
+        ),
+        (
+            HEAD + "parameters:\n  - {name: a, type: integer, enum: [1, x]}\n",
+            "5:5",
+            "'x' is not of type integer",
+        ),
         (HEAD + "parameters:\n  - {name: a, enum: [x], default: y}\n", "5:5", "none of the values"),
-        (HEAD + "parameters:\n  - {name: a, required: true, default: y}\n", "5:5", "required and has a default"),
+        (
+            HEAD + "parameters:\n  - {name: a, required: true, default: y}\n",
+            "5:5",
+            "required and has a default",
+        ),
         (HEAD + "timeout: 0\n", "4:10", "greater than 0"),
         (HEAD + "examples: [{arguments: {b: 1}}]\n", "4:13", "unknown field 'b'"),
         (HEAD.replace("entrypoint: t.sh\n", ""), "1:1", "entrypoint: this key is required"),
         ("name: [\n", "1:8", ""),
         (HEAD + "needsApproval: false\n", "4:16", "a tool cannot approve itself; name it under"),
-        (HEAD + "needs_approval: preApproved\n", "4:17", "a tool cannot approve itself; name it under"),
-        (HEAD + "needsApproval: sometimes\n", "4:16", "must be 'ask' or 'blocked', not 'sometimes'"),
-        (HEAD + "manualExecution: {mode: people}\n", "4:25", "must be 'llm', 'manual' or 'both', not 'people'"),
-        (HEAD + "manualExecution: people\n", "4:18", "must be 'llm', 'manual' or 'both', not 'people'"),
-        (HEAD + "manualExecution: {labl: x}\n", "4:19", "unknown key 'labl'; did you mean 'label'?"),
+        (
+            HEAD + "needs_approval: preApproved\n",
+            "4:17",
+            "a tool cannot approve itself; name it under",
+        ),
+        (
+            HEAD + "needsApproval: sometimes\n",
+            "4:16",
+            "must be 'ask' or 'blocked', not 'sometimes'",
+        ),
+        (
+            HEAD + "manualExecution: {mode: people}\n",
+            "4:25",
+            "must be 'llm', 'manual' or 'both', not 'people'",
+        ),
+        (
+            HEAD + "manualExecution: people\n",
+            "4:18",
+            "must be 'llm', 'manual' or 'both', not 'people'",
+        ),
+        (
+            HEAD + "manualExecution: {labl: x}\n",
+            "4:19",
+            "unknown key 'labl'; did you mean 'label'?",
+        ),
     ],
 )
-def test_what_is_wrong_is_told_with_its_place(folder: Path, text: str, place: str, problem: str) -> None:
+def test_what_is_wrong_is_told_with_its_place(
+    folder: Path, text: str, place: str, problem: str
+) -> None:
     (folder / "tool.yaml").write_text(text)
     with pytest.raises(WorkerError) as caught:
         read_manifest(folder)

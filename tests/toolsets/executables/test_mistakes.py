@@ -21,7 +21,9 @@ HINT = (
 )
 
 
-def test_a_virtual_path_that_was_not_found_is_explained(project: Project, write_tool: WriteTool) -> None:
+def test_a_virtual_path_that_was_not_found_is_explained(
+    project: Project, write_tool: WriteTool
+) -> None:
     project.write("worker.yaml", WORKER)
     project.write("scratch/config.json", "{}")
     write_tool("cfg", PROGRAM, CONFIG)
@@ -37,7 +39,13 @@ def test_other_failures_and_other_texts_are_not(project: Project, write_tool: Wr
     write_tool("bad", "echo broken; exit 1", CONFIG)
     write_tool("fine", "echo not found", CONFIG)
     virtual = "/scratch/config.json"
-    made = calls(call("cfg", config="/else/where"), call("bad", config=virtual), call("fine", config=virtual))
+    made = calls(
+        call("cfg", config="/else/where"), call("bad", config=virtual), call("fine", config=virtual)
+    )
     seen = project.run(made, "done")
     assert seen.statuses == ["error", "error", "success"]
-    assert [outcome.error for outcome in seen.outcomes] == ["cfg: exit code: 1", "bad: exit code: 1", None]
+    assert [outcome.error for outcome in seen.outcomes] == [
+        "cfg: exit code: 1",
+        "bad: exit code: 1",
+        None,
+    ]

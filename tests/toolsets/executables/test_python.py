@@ -47,7 +47,12 @@ def wheels(tmp_path: Path) -> Path:
     folder = tmp_path / "wheels"
     folder.mkdir()
     for version in ("1.0", "2.0"):
-        _wheel(folder, "forge_demo_words", version, {"forge_demo_words.py": f"WORD = 'words {version}'\n"})
+        _wheel(
+            folder,
+            "forge_demo_words",
+            version,
+            {"forge_demo_words.py": f"WORD = 'words {version}'\n"},
+        )
     return folder
 
 
@@ -83,7 +88,9 @@ def test_packages_are_there_confined_or_not(
     project: Project, write_tool: WriteTool, uv: str, wheels: Path, isolation: str
 ) -> None:
     head = f"name: w\ninstructions: x\nsandbox: {{isolation: {isolation}}}\n"
-    project.write("worker.yaml", f"{head}toolsets:\n  executables: {{approval: {{default: preApproved}}}}\n")
+    project.write(
+        "worker.yaml", f"{head}toolsets:\n  executables: {{approval: {{default: preApproved}}}}\n"
+    )
     write_tool("say", needing("forge-demo-words", wheels=wheels) + SAY, suffix=".py")
     seen = project.run(calls(call("say"), call("say")), "done")
     assert seen.statuses == ["success", "success"], [outcome.error for outcome in seen.outcomes]
@@ -93,7 +100,12 @@ def test_packages_are_there_confined_or_not(
 
 @pytest.mark.long
 def test_they_are_installed_once_and_again_after_an_edit(
-    worker: Project, write_tool: WriteTool, uv: str, wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    worker: Project,
+    write_tool: WriteTool,
+    uv: str,
+    wheels: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     log = _logging_uv(tmp_path, uv, monkeypatch)
     write_tool("say", needing("forge-demo-words==1.0", wheels=wheels) + SAY, suffix=".py")
@@ -116,7 +128,12 @@ def _logging_uv(folder: Path, uv: str, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.long
 def test_two_processes_install_once(
-    worker: Project, write_tool: WriteTool, uv: str, wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    worker: Project,
+    write_tool: WriteTool,
+    uv: str,
+    wheels: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     log = _logging_uv(tmp_path, uv, monkeypatch)
     write_tool("say", needing("forge-demo-words", wheels=wheels) + SAY, suffix=".py")
@@ -124,7 +141,12 @@ def test_two_processes_install_once(
     env = {**os.environ, "FORGE_HOME": str(worker.home)}
     started = [
         subprocess.Popen(
-            command, cwd=worker.folder, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
+            command,
+            cwd=worker.folder,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         for _ in range(2)
     ]
@@ -156,15 +178,25 @@ def test_nothing_of_a_package_runs_outside_of_the_confinement(
     (source / "b.py").write_text(lines)
     editable = f"[tool.uv.sources]\nbuilt = {{path = '{source}', editable = true}}"
     write_tool("lines", needing("sly", wheels=wheels) + "import sly\nprint('ok')\n", suffix=".py")
-    write_tool("built", needing(f"built @ file://{source}", wheels=wheels) + "import built\n", suffix=".py")
+    write_tool(
+        "built", needing(f"built @ file://{source}", wheels=wheels) + "import built\n", suffix=".py"
+    )
     write_tool("editable", needing("built", more=editable) + "import built\n", suffix=".py")
-    seen = worker.run(calls(call("lines"), call("built")), calls(call("lines"), call("editable")), "done")
-    assert seen.statuses == ["success", "error", "success", "not_found"], [each.error for each in seen.outcomes]
-    if not any(line.get("level") == "warning" and "not confined" in line["message"] for line in seen.lines):
+    seen = worker.run(
+        calls(call("lines"), call("built")), calls(call("lines"), call("editable")), "done"
+    )
+    assert seen.statuses == ["success", "error", "success", "not_found"], [
+        each.error for each in seen.outcomes
+    ]
+    if not any(
+        line.get("level") == "warning" and "not confined" in line["message"] for line in seen.lines
+    ):
         assert not proof.exists()
 
 
-def test_the_packages_are_shown_to_whoever_is_asked(project: Project, write_tool: WriteTool, wheels: Path) -> None:
+def test_the_packages_are_shown_to_whoever_is_asked(
+    project: Project, write_tool: WriteTool, wheels: Path
+) -> None:
     project.write("worker.yaml", "name: w\ninstructions: x\ntoolsets: {executables: {}}\n")
     write_tool("say", needing("forge-demo-words>=1", "rich", wheels=wheels) + SAY, suffix=".py")
     seen = project.run(calls(call("say")), "done", answers=[False])
@@ -172,9 +204,19 @@ def test_the_packages_are_shown_to_whoever_is_asked(project: Project, write_tool
 
 
 @pytest.mark.usefixtures("without_uv")
-def test_without_uv_what_is_missing_is_named_with_the_remedy(worker: Project, write_tool: WriteTool) -> None:
-    write_tool("say", needing("forge-demo-words>=1", "pydantic", "only-there; sys_platform == 'x'") + SAY, suffix=".py")
-    write_tool("has", needing("pydantic>=2", "PyYAML") + "import pydantic, yaml\nprint('ok')\n", suffix=".py")
+def test_without_uv_what_is_missing_is_named_with_the_remedy(
+    worker: Project, write_tool: WriteTool
+) -> None:
+    write_tool(
+        "say",
+        needing("forge-demo-words>=1", "pydantic", "only-there; sys_platform == 'x'") + SAY,
+        suffix=".py",
+    )
+    write_tool(
+        "has",
+        needing("pydantic>=2", "PyYAML") + "import pydantic, yaml\nprint('ok')\n",
+        suffix=".py",
+    )
     write_tool("new", needing(more="requires-python = '>=3.99'"), suffix=".py")
     seen = worker.run(calls(call("say"), call("has"), call("new")), "done")
     assert seen.statuses == ["error", "success", "error"]
@@ -197,7 +239,9 @@ def test_without_uv_what_is_missing_is_named_with_the_remedy(worker: Project, wr
         (f"{needing()}\n{needing()}", "5:1", "another '# /// script' above"),
     ],
 )
-def test_metadata_that_is_wrong_is_told_with_its_place(tmp_path: Path, source: str, place: str, problem: str) -> None:
+def test_metadata_that_is_wrong_is_told_with_its_place(
+    tmp_path: Path, source: str, place: str, problem: str
+) -> None:
     file = tmp_path / "t.py"
     file.write_text(source)
     with pytest.raises(WorkerError) as caught:
@@ -214,7 +258,10 @@ def test_metadata_that_is_wrong_is_told_with_its_place(tmp_path: Path, source: s
         (needing("rich>=14", "a[b]"), Requirements(("rich>=14", "a[b]"))),
         (needing("rich").replace("\n", "\r\n"), Requirements(("rich",))),
         ("# /// script\n#\n# requires-python = '>=3.11'\n# ///\n", Requirements((), ">=3.11")),
-        ("# /// script\n# requires-python = '~=3.11, !=3.12.*,<4'\n# ///\n", Requirements((), "~=3.11, !=3.12.*,<4")),
+        (
+            "# /// script\n# requires-python = '~=3.11, !=3.12.*,<4'\n# ///\n",
+            Requirements((), "~=3.11, !=3.12.*,<4"),
+        ),
     ],
 )
 def test_metadata_is_read(tmp_path: Path, source: str, found: Requirements | None) -> None:
@@ -223,8 +270,13 @@ def test_metadata_is_read(tmp_path: Path, source: str, found: Requirements | Non
     assert read_script(file) == found
 
 
-@given(st.binary() | st.text().map(lambda text: f"# /// script\n# {text}\n# ///\n".encode(errors="replace")))
-def test_any_source_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, source: bytes) -> None:
+@given(
+    st.binary()
+    | st.text().map(lambda text: f"# /// script\n# {text}\n# ///\n".encode(errors="replace"))
+)
+def test_any_source_is_read_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, source: bytes
+) -> None:
     file = tmp_path_factory.mktemp("t") / "t.py"
     file.write_bytes(source)
     try:

@@ -41,7 +41,9 @@ def test_tools_come_change_and_go(registry: Registry, write_tool: WriteTool) -> 
     assert "has no tool.yaml" in registry.problems["b"]
 
 
-def test_an_edit_that_keeps_size_and_mtime_is_seen(registry: Registry, write_tool: WriteTool) -> None:
+def test_an_edit_that_keeps_size_and_mtime_is_seen(
+    registry: Registry, write_tool: WriteTool
+) -> None:
     folder = write_tool("a", "echo 1")
     long_ago(folder)
     [before] = registry.scan()
@@ -51,7 +53,9 @@ def test_an_edit_that_keeps_size_and_mtime_is_seen(registry: Registry, write_too
     assert after.digest != before.digest
 
 
-def test_what_lies_beside_the_source_belongs_to_the_tool(registry: Registry, write_tool: WriteTool) -> None:
+def test_what_lies_beside_the_source_belongs_to_the_tool(
+    registry: Registry, write_tool: WriteTool
+) -> None:
     folder = write_tool("a", ". ./lib/more.sh")
     (folder / "lib").mkdir()
     digests = [registry.scan()[0].digest]
@@ -64,7 +68,9 @@ def test_what_lies_beside_the_source_belongs_to_the_tool(registry: Registry, wri
     assert registry.scan()[0].digest == digests[-1]
 
 
-def test_hidden_folders_and_plain_files_are_no_tools(registry: Registry, write_tool: WriteTool) -> None:
+def test_hidden_folders_and_plain_files_are_no_tools(
+    registry: Registry, write_tool: WriteTool
+) -> None:
     folder = write_tool("a", "echo 1")
     (folder.parent / ".new-x").mkdir()
     (folder.parent / "README").write_text("mine")
@@ -102,9 +108,19 @@ def test_the_entrypoint_is_a_file_in_the_folder(
 
 
 @pytest.mark.parametrize(
-    ("place", "mode"), [("", 0o775), ("", 0o757), ("", 0o777), ("lib", 0o775), ("lib/a.sh", 0o666), ("open.sh", 0o757)]
+    ("place", "mode"),
+    [
+        ("", 0o775),
+        ("", 0o757),
+        ("", 0o777),
+        ("lib", 0o775),
+        ("lib/a.sh", 0o666),
+        ("open.sh", 0o757),
+    ],
 )
-def test_what_others_can_write_is_not_a_tool(registry: Registry, write_tool: WriteTool, place: str, mode: int) -> None:
+def test_what_others_can_write_is_not_a_tool(
+    registry: Registry, write_tool: WriteTool, place: str, mode: int
+) -> None:
     write_tool("sound", "echo 1")
     folder = write_tool("open", "echo 1")
     (folder / "lib").mkdir()
@@ -113,13 +129,18 @@ def test_what_others_can_write_is_not_a_tool(registry: Registry, write_tool: Wri
     before = (folder / place).stat().st_mode & 0o777
     (folder / place).chmod(mode)
     assert names(registry) == ["sound"]
-    assert f"{(folder / place)}: others can write there; take that away: chmod go-w" in registry.problems["open"]
+    assert (
+        f"{(folder / place)}: others can write there; take that away: chmod go-w"
+        in registry.problems["open"]
+    )
     (folder / place).chmod(before)
     assert names(registry) == ["open", "sound"]
 
 
 @pytest.mark.parametrize(("suffix", "broken"), [("", True), (".sh", False)])
-def test_a_carriage_return_behind_the_interpreter(registry: Registry, write_tool, suffix: str, broken: bool) -> None:
+def test_a_carriage_return_behind_the_interpreter(
+    registry: Registry, write_tool, suffix: str, broken: bool
+) -> None:
     folder = write_tool("a", "", suffix=suffix, mode=0o755)
     (folder / f"a{suffix}").write_bytes(b"#!/bin/sh\r\necho\n")
     assert names(registry) == ([] if broken else ["a"])

@@ -50,12 +50,19 @@ def test_arguments_are_words_and_never_a_shell_line(worker: Project, write_tool:
     seen = worker.run(calls(call("show", text="a b; $(touch x) 'q'\n\"", loud=True)), "done")
     data = value(seen).data
     assert data["stdout"] == "[--text=a b; $(touch x) 'q'\n\"]\n[--count=3]\n[--loud=true]\n"
-    assert (data["exitCode"], data["signal"], data["timedOut"], data["stderr"]) == (0, None, False, "")
+    assert (data["exitCode"], data["signal"], data["timedOut"], data["stderr"]) == (
+        0,
+        None,
+        False,
+        "",
+    )
     assert value(seen).kind == "executable.run"
     assert not (worker.folder / "x").exists()
 
 
-def test_an_interrupted_program_keeps_what_it_printed(worker: Project, write_tool: WriteTool) -> None:
+def test_an_interrupted_program_keeps_what_it_printed(
+    worker: Project, write_tool: WriteTool
+) -> None:
     write_tool("slow", "echo one; echo up > gate; sleep 60; echo never\n")
     os.mkfifo(worker.folder / "gate")
     signal = InterruptSignal()
@@ -78,9 +85,13 @@ def test_both_ways_to_call_do_the_same(worker: Project, write_tool: WriteTool) -
     assert [value(seen, index).data["stdout"] for index in (0, 1)] == ["[--text=7]\n[--n=10]\n"] * 2
 
 
-def test_invalid_input_reaches_no_program_and_nobody_is_asked(project: Project, write_tool: WriteTool) -> None:
+def test_invalid_input_reaches_no_program_and_nobody_is_asked(
+    project: Project, write_tool: WriteTool
+) -> None:
     project.write("worker.yaml", "name: w\ninstructions: Work.\ntoolsets: {executables: {}}\n")
-    write_tool("show", "touch called", "parameters: [{name: n, type: integer, required: true}, {name: s}]")
+    write_tool(
+        "show", "touch called", "parameters: [{name: n, type: integer, required: true}, {name: s}]"
+    )
     wrong = [{"n": "x"}, {}, {"n": 1, "m": 2}, {"n": 1, "s": "a\0b"}, {"n": 1, "s": "x" * 131_072}]
     made = [call("show", **args) for args in wrong]
     made += [call("run_custom_tool", tool_name="show", arguments=args) for args in wrong]
@@ -89,17 +100,27 @@ def test_invalid_input_reaches_no_program_and_nobody_is_asked(project: Project, 
     assert not (project.folder / "called").exists()
 
 
-def test_the_longest_word_arrives_and_a_longer_one_is_refused(worker: Project, write_tool: WriteTool) -> None:
+def test_the_longest_word_arrives_and_a_longer_one_is_refused(
+    worker: Project, write_tool: WriteTool
+) -> None:
     write_tool("count", 'printf %s "$1" | wc -c', "parameters: [{name: s}]")
     room = ITEM_LIMIT - len("--s=")
-    made = [call("count", s="x" * room), call("count", s="x" * (room + 1)), call("count", s="é" * (room // 2 + 1))]
+    made = [
+        call("count", s="x" * room),
+        call("count", s="x" * (room + 1)),
+        call("count", s="é" * (room // 2 + 1)),
+    ]
     seen = worker.run(calls(*made), "done")
     assert seen.statuses == ["success", "invalid", "invalid"]
     assert value(seen, 0).data["stdout"].strip() == str(ITEM_LIMIT)
-    assert "131071 is the most; write it to a file and pass the path" in (seen.outcomes[1].error or "")
+    assert "131071 is the most; write it to a file and pass the path" in (
+        seen.outcomes[1].error or ""
+    )
 
 
-def test_more_than_a_command_line_takes_is_an_error_of_the_call(worker: Project, write_tool: WriteTool) -> None:
+def test_more_than_a_command_line_takes_is_an_error_of_the_call(
+    worker: Project, write_tool: WriteTool
+) -> None:
     names = [f"p{index}" for index in range(40)]
     write_tool("many", SHOW, f"parameters: [{', '.join(f'{{name: {name}}}' for name in names)}]")
     seen = worker.run(calls(call("many", **dict.fromkeys(names, "x" * 130000))), "done")
@@ -126,7 +147,9 @@ def test_the_time_is_up(worker: Project, write_tool: WriteTool) -> None:
     assert value(seen).summary == "stopped after 0.5 seconds"
 
 
-def test_the_surroundings_of_a_program(worker: Project, write_tool: WriteTool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_surroundings_of_a_program(
+    worker: Project, write_tool: WriteTool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SOME_API_KEY", "secret")
     monkeypatch.setenv("WANTED", "yes")
     options = "{env: [WANTED], approval: {default: preApproved}}"
@@ -134,14 +157,21 @@ def test_the_surroundings_of_a_program(worker: Project, write_tool: WriteTool, m
     source = "import json, os, sys\nprint(json.dumps([dict(os.environ), os.getcwd(), sys.stdin.read()]))\n"
     folder = write_tool("look", source, suffix=".py")
     env, cwd, stdin = json.loads(value(worker.run(calls(call("look")), "done")).data["stdout"])
-    assert (env["FORGE_WORKSPACE"], env["FORGE_TOOL_DIR"], env["WANTED"]) == (str(worker.folder), str(folder), "yes")
+    assert (env["FORGE_WORKSPACE"], env["FORGE_TOOL_DIR"], env["WANTED"]) == (
+        str(worker.folder),
+        str(folder),
+        "yes",
+    )
     assert "SOME_API_KEY" not in env
     assert (cwd, stdin) == (str(worker.folder), "")
 
 
-def test_a_program_reads_its_own_folder_and_cannot_change_it(worker: Project, write_tool: WriteTool) -> None:
+def test_a_program_reads_its_own_folder_and_cannot_change_it(
+    worker: Project, write_tool: WriteTool
+) -> None:
     folder = write_tool(
-        "self", 'cat "$FORGE_TOOL_DIR/data.txt"; echo x 2>/dev/null > "$FORGE_TOOL_DIR/self.sh" || true'
+        "self",
+        'cat "$FORGE_TOOL_DIR/data.txt"; echo x 2>/dev/null > "$FORGE_TOOL_DIR/self.sh" || true',
     )
     (folder / "data.txt").write_text("mine")
     before = (folder / "self.sh").read_text()
@@ -152,11 +182,18 @@ def test_a_program_reads_its_own_folder_and_cannot_change_it(worker: Project, wr
 
 
 def test_a_program_may_describe_its_own_result(worker: Project, write_tool: WriteTool) -> None:
-    write_tool("rich", """echo thinking; echo '{"kind": "weather.now", "data": {"c": 21}, "summary": "Warm"}'""")
+    write_tool(
+        "rich",
+        """echo thinking; echo '{"kind": "weather.now", "data": {"c": 21}, "summary": "Warm"}'""",
+    )
     write_tool("wrong", """echo '{"kind": "weather.now", "data": 1}'; exit 1""")
     write_tool("unfit", """echo '{"kind": "text", "contents": "hi"}'""")
     seen = worker.run(calls(call("rich"), call("wrong"), call("unfit")), "done")
-    assert (value(seen, 0).kind, value(seen, 0).data, value(seen, 0).summary) == ("weather.now", {"c": 21}, "Warm")
+    assert (value(seen, 0).kind, value(seen, 0).data, value(seen, 0).summary) == (
+        "weather.now",
+        {"c": 21},
+        "Warm",
+    )
     assert value(seen, 0).text() == 'thinking\nWarm\n{"c": 21}'
     assert value(seen, 1).kind == "executable.run"
     assert seen.outcomes[2].value == Json({"kind": "text", "contents": "hi"})
@@ -173,10 +210,22 @@ def test_a_program_may_describe_its_own_result(worker: Project, write_tool: Writ
             Text("# hi", DisplayHints("markdown")),
         ),
         ('noise\n{"kind": "json", "data": {"n": [1, null]}}', Json({"n": [1, None]})),
-        ('{"kind": "diff", "path": "/a", "original": "x", "modified": "y"}', Diff.of("/a", "x", "y")),
-        ('{"kind": "diff", "path": "/a", "original": null, "modified": "y"}', Diff.of("/a", None, "y")),
-        ('{"kind": "file_content", "path": "/a", "content": "é", "size": 99}', FileContent("/a", "é", 2)),
-        ('{"kind": "file_list", "path": "/a", "files": ["b", "c/"]}', FileList.of("/a", ("b", "c/"))),
+        (
+            '{"kind": "diff", "path": "/a", "original": "x", "modified": "y"}',
+            Diff.of("/a", "x", "y"),
+        ),
+        (
+            '{"kind": "diff", "path": "/a", "original": null, "modified": "y"}',
+            Diff.of("/a", None, "y"),
+        ),
+        (
+            '{"kind": "file_content", "path": "/a", "content": "é", "size": 99}',
+            FileContent("/a", "é", 2),
+        ),
+        (
+            '{"kind": "file_list", "path": "/a", "files": ["b", "c/"]}',
+            FileList.of("/a", ("b", "c/")),
+        ),
         ('{"kind": "weather.now", "data": "\\ud800"}', Custom("weather.now", "\\ud800")),
     ],
 )
@@ -204,16 +253,29 @@ def test_what_describes_no_result_is_just_text(said: str) -> None:
     assert own_result(said) is None
 
 
-def test_a_path_is_virtual_and_handed_over_real(worker: Project, write_tool: WriteTool, tmp_path: Path) -> None:
-    write_tool("count", 'cat "${1#--file=}"', "parameters: [{name: file, type: path, required: true}]")
+def test_a_path_is_virtual_and_handed_over_real(
+    worker: Project, write_tool: WriteTool, tmp_path: Path
+) -> None:
+    write_tool(
+        "count", 'cat "${1#--file=}"', "parameters: [{name: file, type: path, required: true}]"
+    )
     write_tool("list", 'ls "${1#--at=}"', "parameters: [{name: at, type: path, required: true}]")
     worker.write("data/a.txt", "content")
     (tmp_path / "secret").write_text("secret")
     (worker.folder / "link").symlink_to(tmp_path / "secret")
-    made = [call("count", file=path) for path in ("/workspace/data/a.txt", "data/a.txt", "/workspace/link")]
-    seen = worker.run(calls(*made, call("list", at="/workspace/data"), call("count", file="/etc/passwd")), "done")
+    made = [
+        call("count", file=path)
+        for path in ("/workspace/data/a.txt", "data/a.txt", "/workspace/link")
+    ]
+    seen = worker.run(
+        calls(*made, call("list", at="/workspace/data"), call("count", file="/etc/passwd")), "done"
+    )
     assert seen.statuses == ["success", "success", "error", "success", "error"]
-    assert [value(seen, index).data["stdout"] for index in (0, 1, 3)] == ["content", "content", "a.txt\n"]
+    assert [value(seen, index).data["stdout"] for index in (0, 1, 3)] == [
+        "content",
+        "content",
+        "a.txt\n",
+    ]
 
 
 def test_other_programs_are_started_themselves(worker: Project, write_tool: WriteTool) -> None:
@@ -222,7 +284,9 @@ def test_other_programs_are_started_themselves(worker: Project, write_tool: Writ
     assert value(seen).data["stdout"] == "by itself\n"
 
 
-def test_python_reads_no_bytecode_that_nobody_approved(worker: Project, write_tool: WriteTool) -> None:
+def test_python_reads_no_bytecode_that_nobody_approved(
+    worker: Project, write_tool: WriteTool
+) -> None:
     folder = write_tool("main", "import helper\nprint(helper.WORD)\n", suffix=".py")
     helper = folder / "helper.py"
     helper.write_text("WORD = 'bad!'\n")
@@ -234,7 +298,9 @@ def test_python_reads_no_bytecode_that_nobody_approved(worker: Project, write_to
     assert value(seen).data["stdout"] == "good\n"
 
 
-def test_an_invalid_tool_is_absent_and_says_why_once(worker: Project, write_tool: WriteTool) -> None:
+def test_an_invalid_tool_is_absent_and_says_why_once(
+    worker: Project, write_tool: WriteTool
+) -> None:
     folder = write_tool("bad", "echo 1", "timeout: soon")
     write_tool("good", "echo 1")
     seen = worker.run(calls(call("bad")), calls(call("good")), "done")
@@ -244,14 +310,20 @@ def test_an_invalid_tool_is_absent_and_says_why_once(worker: Project, write_tool
     assert told[0].startswith(f"{folder}/tool.yaml:4:10: timeout: must be a number")
 
 
-def test_what_the_worker_does_not_list_is_not_complained_about(project: Project, write_tool: WriteTool) -> None:
-    project.write("worker.yaml", "name: w\ninstructions: x\ntoolsets:\n  executables: {tools: [good]}\n")
+def test_what_the_worker_does_not_list_is_not_complained_about(
+    project: Project, write_tool: WriteTool
+) -> None:
+    project.write(
+        "worker.yaml", "name: w\ninstructions: x\ntoolsets:\n  executables: {tools: [good]}\n"
+    )
     write_tool("bad", "echo 1", "timeout: soon")
     write_tool("good", "echo 1")
     assert [warning for warning in warnings(project.run("done")) if "bad" in warning] == []
 
 
-def test_what_changes_in_a_turn_is_not_called_before_the_next(worker: Project, write_tool: WriteTool) -> None:
+def test_what_changes_in_a_turn_is_not_called_before_the_next(
+    worker: Project, write_tool: WriteTool
+) -> None:
     """What a turn began with is what was judged."""
     edited, gone = write_tool("edited", "echo old"), write_tool("gone", "echo old")
     write_tool("other", "echo other")
@@ -272,7 +344,9 @@ def test_what_changes_in_a_turn_is_not_called_before_the_next(worker: Project, w
     assert value(seen, 4).data["stdout"] == "new\n"
 
 
-def test_a_tool_that_is_deleted_while_it_runs_ends_as_it_would(worker: Project, write_tool: WriteTool) -> None:
+def test_a_tool_that_is_deleted_while_it_runs_ends_as_it_would(
+    worker: Project, write_tool: WriteTool
+) -> None:
     folder = write_tool("slow", "echo > begun; cat go; echo ended")
     for name in ("begun", "go"):
         os.mkfifo(worker.folder / name)

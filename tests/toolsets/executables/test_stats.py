@@ -51,18 +51,24 @@ def test_a_file_that_cannot_be_used_is_no_failure(tmp_path: Path, place: str) ->
     assert outside.read_text() == "mine"
 
 
-def test_a_failure_to_compile_is_one_and_a_refusal_is_none(worker: Project, write_tool, monkeypatch) -> None:
+def test_a_failure_to_compile_is_one_and_a_refusal_is_none(
+    worker: Project, write_tool, monkeypatch
+) -> None:
     write_tool("broken", "package main\n\nfunc main() { undefined() }\n", suffix=".go")
     write_tool("show", "echo 1", "parameters: [{name: file, type: path}]")
-    seen = worker.run(calls(call("broken"), call("show", file="/etc/passwd"), call("show", nonsense=1)), "done")
+    seen = worker.run(
+        calls(call("broken"), call("show", file="/etc/passwd"), call("show", nonsense=1)), "done"
+    )
     assert seen.statuses == ["error", "error", "invalid"]
     found = Stats(worker.home / "tools").read()
-    assert {name: (usage.calls, usage.failures, usage.mean_ms) for name, usage in found.items()} == {
-        "broken": (1, 1, None)
-    }
+    assert {
+        name: (usage.calls, usage.failures, usage.mean_ms) for name, usage in found.items()
+    } == {"broken": (1, 1, None)}
 
 
-def test_it_is_no_tool_and_the_file_tools_ask_before_they_touch_it(project: Project, write_tool) -> None:
+def test_it_is_no_tool_and_the_file_tools_ask_before_they_touch_it(
+    project: Project, write_tool
+) -> None:
     project.write("worker.yaml", BOTH)
     write_tool("say", "echo hi")
     project.run(calls(call("say")), "done")

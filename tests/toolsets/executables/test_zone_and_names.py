@@ -8,7 +8,9 @@ from forge_cli.testing import Project, call, calls
 from forge_cli.toolsets.executables.registry import BUILT_IN
 from tests.support.listener import Listener
 
-WORKER = "name: smith\ntoolsets: {filesystem: {}, executables: {approval: {default: preApproved}}}\n"
+WORKER = (
+    "name: smith\ntoolsets: {filesystem: {}, executables: {approval: {default: preApproved}}}\n"
+)
 MANIFEST = """name: file_info
 description: Says hello
 entrypoint: hello.sh
@@ -17,9 +19,14 @@ entrypoint: hello.sh
 
 def test_the_file_tools_see_the_tools_as_a_zone_and_every_write_asks(project: Project) -> None:
     project.write("worker.yaml", WORKER)
-    listing, writing = call("list_files", path="/"), call("write_file", path="/tools/x/tool.yaml", content="name: x\n")
+    listing, writing = (
+        call("list_files", path="/"),
+        call("write_file", path="/tools/x/tool.yaml", content="name: x\n"),
+    )
     seen = project.run(
-        calls(listing, writing, call("write_file", path="note.txt", content="hi")), "ok", answers=[False, True]
+        calls(listing, writing, call("write_file", path="note.txt", content="hi")),
+        "ok",
+        answers=[False, True],
     )
     assert seen.outcomes[0].value.files == ("tools/", "workspace/")
     assert seen.statuses == ["success", "denied", "success"]
@@ -28,7 +35,9 @@ def test_the_file_tools_see_the_tools_as_a_zone_and_every_write_asks(project: Pr
 
 
 def test_a_declared_zone_of_that_name_is_refused(project: Project) -> None:
-    file = project.write("worker.yaml", f"{WORKER}sandbox: {{zones: [{{name: tools, mode: rw}}]}}\n")
+    file = project.write(
+        "worker.yaml", f"{WORKER}sandbox: {{zones: [{{name: tools, mode: rw}}]}}\n"
+    )
     with pytest.raises(WorkerError) as caught:
         project.run("hi")
     assert str(caught.value).startswith(f"{file}:3:")
@@ -50,7 +59,9 @@ def test_a_tool_may_take_the_name_of_another_with_a_warning(project: Project) ->
     assert seen.statuses == ["success", "success"]
     assert "hello" in seen.outcomes[0].value.text()
     warnings = [event.message for event in seen.of(StatusEvent) if "replaces" in event.message]
-    assert warnings == ["toolsets.executables: 'file_info' of executables replaces the one of filesystem"]
+    assert warnings == [
+        "toolsets.executables: 'file_info' of executables replaces the one of filesystem"
+    ]
 
 
 @pytest.mark.parametrize("default", ["preApproved", "ask", "blocked"])
@@ -65,7 +76,9 @@ def test_a_tool_that_takes_the_name_of_another_asks_whatever_the_default_approve
     assert seen.statuses == [expected, expected]
     reasons = [request.reason for request in seen.asked]
     assert all(
-        "replaces the tool of that name of 'filesystem'" in reason for reason in reasons if default == "preApproved"
+        "replaces the tool of that name of 'filesystem'" in reason
+        for reason in reasons
+        if default == "preApproved"
     )
     assert len(reasons) == (0 if default == "blocked" else 2)
 
@@ -79,7 +92,9 @@ def test_making_a_tool_with_the_name_of_a_built_in_one_says_so(project: Project)
 
 
 def test_the_names_of_built_in_tools_are_known(project: Project) -> None:
-    project.write("worker.yaml", "name: w\ntoolsets: {filesystem: , shell: , plan: , memory: , skills: }\n")
+    project.write(
+        "worker.yaml", "name: w\ntoolsets: {filesystem: , shell: , plan: , memory: , skills: }\n"
+    )
     project.write("skills/one/SKILL.md", "---\nname: one\ndescription: One.\n---\nHello.\n")
     model = Listener()
     project.run(model=model)

@@ -55,7 +55,9 @@ def test_paths_are_described_by_the_zones_that_there_are(
     tmp_path: Path, zones: list[Zone], reading: str, writing: str, listing: str
 ) -> None:
     made = schemas(tmp_path, zones)
-    paths = {name: fields["path"]["description"] for name, fields in made.items() if "path" in fields}
+    paths = {
+        name: fields["path"]["description"] for name, fields in made.items() if "path" in fields
+    }
     assert {paths[name] for name in ("read_file", "file_exists", "file_info")} == {reading}
     assert {paths[name] for name in ("write_file", "edit_file", "delete_file")} == {writing}
     assert {paths[name] for name in ("list_files", "list_dir", "grep_files")} == {listing}
@@ -72,13 +74,20 @@ def test_of_many_zones_some_are_named(tmp_path: Path) -> None:
 
 def test_a_toolset_that_is_not_opened_yet_can_be_described() -> None:
     (read, *_) = anyio.run(FilesystemToolset().tools)
-    assert read.schema.json_schema["properties"]["path"]["description"] == "Relative to the working directory"
+    assert (
+        read.schema.json_schema["properties"]["path"]["description"]
+        == "Relative to the working directory"
+    )
 
 
 @pytest.mark.parametrize(("zones", "folder"), [(HERE, "."), (APART, "/")], ids=["here", "apart"])
-def test_listing_and_searching_begin_where_the_worker_is(tmp_path: Path, zones: list[Zone], folder: str) -> None:
+def test_listing_and_searching_begin_where_the_worker_is(
+    tmp_path: Path, zones: list[Zone], folder: str
+) -> None:
     made = schemas(tmp_path, zones)
-    assert {made[name]["path"]["default"] for name in ("list_files", "list_dir", "grep_files")} == {folder}
+    assert {made[name]["path"]["default"] for name in ("list_files", "list_dir", "grep_files")} == {
+        folder
+    }
     assert "default" not in made["read_file"]["path"]
 
 

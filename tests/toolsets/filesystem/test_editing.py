@@ -33,7 +33,9 @@ def worker(project: Project) -> Project:
 
 def edit(project: Project, path: str, old: str, new: str, **given: Any) -> ToolResult:
     """An edit about which nobody may be asked."""
-    seen = project.run(calls(call("edit_file", path=path, old=old, new=new, **given)), "done", answers=[])
+    seen = project.run(
+        calls(call("edit_file", path=path, old=old, new=new, **given)), "done", answers=[]
+    )
     assert seen.asked == []
     return seen.outcomes[0]
 
@@ -62,9 +64,13 @@ def test_every_place_is_replaced_where_that_is_said(worker: Project) -> None:
 def test_what_is_not_text_and_what_is_not_there(worker: Project) -> None:
     (worker.folder / "src/image").write_bytes(b"a\0b")
     assert (
-        edit(worker, "src/image", "a", "x").error == "'src/image' is a binary file of 3 bytes, which cannot be edited"
+        edit(worker, "src/image", "a", "x").error
+        == "'src/image' is a binary file of 3 bytes, which cannot be edited"
     )
-    assert edit(worker, "src/none", "a", "x").error == "'src/none' does not exist; make a new file with write_file"
+    assert (
+        edit(worker, "src/none", "a", "x").error
+        == "'src/none' does not exist; make a new file with write_file"
+    )
     assert edit(worker, "src", "a", "x").status == "error"
     assert edit(worker, "src/a.py", "def main(x):", "x").error == (
         "old is not in 'src/a.py'.\nNearest is this:\n4: def main():\nLine 4 is where it differs; old has: def main(x):"
@@ -121,12 +127,16 @@ def test_a_file_that_no_longer_fits_after_the_yes_is_an_error(worker: Project) -
     assert (seen.statuses, worker.read("out/b.txt")) == (["error"], "zero\n")
 
 
-def test_a_file_that_may_hold_secrets_always_asks_and_the_model_reads_nothing_of_it(worker: Project) -> None:
+def test_a_file_that_may_hold_secrets_always_asks_and_the_model_reads_nothing_of_it(
+    worker: Project,
+) -> None:
     worker.write("src/.env", "KEY=hidden\nMODE=slow\n")
     assert edit(worker, "src/.env", "KEY=hiddem", "x").error == (
         "old is not in 'src/.env'; read the file and copy the text exactly"
     )
-    seen = worker.run(calls(call("edit_file", path="src/.env", old="slow", new="fast")), "done", answers=[True])
+    seen = worker.run(
+        calls(call("edit_file", path="src/.env", old="slow", new="fast")), "done", answers=[True]
+    )
     assert [decided.verdict for decided in seen.of(ApprovalDecided)] == ["ask"]
     assert seen.outcomes[0].value.text() == "Changed src/.env at line 2."
     assert worker.read("src/.env") == "KEY=hidden\nMODE=fast\n"
@@ -142,7 +152,9 @@ def test_the_mark_of_a_secret_is_not_written(worker: Project) -> None:
 def test_a_large_file_is_edited_too(worker: Project) -> None:
     worker.write("src/large.txt", "x\n" * 300_000 + "end\n")
     done = edit(worker, "src/large.txt", "end\n", "END\n")
-    assert done.value.text().startswith("Changed src/large.txt at line 300001.\n@@ -299998,4 +299998,4 @@\n x\n")
+    assert done.value.text().startswith(
+        "Changed src/large.txt at line 300001.\n@@ -299998,4 +299998,4 @@\n x\n"
+    )
     assert (worker.folder / "src/large.txt").read_text().endswith("x\nEND\n")
     (worker.folder / "src/large.txt").rename(worker.folder / "out/large.txt")
     turn = calls(call("edit_file", path="out/large.txt", old="END", new="end"))

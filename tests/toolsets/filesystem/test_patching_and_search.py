@@ -48,11 +48,16 @@ def editor(project: Project) -> Project:
 
 def texts(seen) -> list[str]:
     """By call: those of one turn that only read may end in any order."""
-    return [outcome.value.text() for outcome in sorted(seen.outcomes, key=lambda each: each.tool_call_id)]
+    return [
+        outcome.value.text()
+        for outcome in sorted(seen.outcomes, key=lambda each: each.tool_call_id)
+    ]
 
 
 def test_a_folder_is_listed_with_what_is_in_its_folders(project: Project) -> None:
-    seen = editor(project).run(calls(call("list_dir", path="/src"), call("list_dir", path="/", depth=1)), "done")
+    seen = editor(project).run(
+        calls(call("list_dir", path="/src"), call("list_dir", path="/", depth=1)), "done"
+    )
     assert texts(seen) == ["a.py\nsub/\nsub/b.txt", "lib/\nout/\nsrc/"]
     assert all(decided.approved for decided in seen.events if decided.type == "approvalDecided")
 
@@ -62,7 +67,9 @@ def test_files_are_searched_in_all_zones_or_in_one(project: Project) -> None:
         call("grep_files", pattern="t(wo|hree)"),
         call("grep_files", pattern="two", path="/src", include="*.txt"),
     )
-    seen = editor(project).run(calls(everywhere), calls(one), calls(call("grep_files", pattern="(")), "done")
+    seen = editor(project).run(
+        calls(everywhere), calls(one), calls(call("grep_files", pattern="(")), "done"
+    )
     assert texts(seen)[:2] == ["out/c.txt:1:three\nsrc/sub/b.txt:2:two", "src/sub/b.txt:2:two"]
     assert seen.statuses == ["success", "success", "error"]
 
@@ -101,16 +108,27 @@ def test_a_patch_in_a_pre_approved_zone_is_applied_without_asking(project: Proje
     }
 
 
-def test_the_model_reads_which_files_changed_and_how_and_people_see_all_of_it(project: Project) -> None:
-    patch = UPDATE.replace("*** End", "*** Add File: src/new.txt\n+hello\n*** Delete File: src/sub/b.txt\n*** End")
-    (outcome,) = editor(project).run(calls(call("apply_patch", input=patch)), "done", answers=[True]).outcomes
+def test_the_model_reads_which_files_changed_and_how_and_people_see_all_of_it(
+    project: Project,
+) -> None:
+    patch = UPDATE.replace(
+        "*** End", "*** Add File: src/new.txt\n+hello\n*** Delete File: src/sub/b.txt\n*** End"
+    )
+    (outcome,) = (
+        editor(project)
+        .run(calls(call("apply_patch", input=patch)), "done", answers=[True])
+        .outcomes
+    )
     letters = "M src/a.py  A src/new.txt  D src/sub/b.txt"
     assert outcome.value.text() == f"{letters}\n{DIFF.rstrip()}"
     drawn = draw_patch(outcome.value)
     assert drawn.text().startswith(
         f"{letters}\n{DIFF}--- /dev/null\n+++ src/new.txt\n@@ -0,0 +1 @@\n+hello\n--- src/sub"
     )
-    assert render_text(view_of(outcome.value, PluginHost().renderer, "forge-workers")).strip() == drawn.text()
+    assert (
+        render_text(view_of(outcome.value, PluginHost().renderer, "forge-workers")).strip()
+        == drawn.text()
+    )
 
 
 def test_of_a_long_change_the_model_reads_the_beginning_and_the_end(project: Project) -> None:
@@ -127,8 +145,12 @@ def test_of_a_long_change_the_model_reads_the_beginning_and_the_end(project: Pro
 
 def test_the_model_reads_nothing_of_a_file_that_may_hold_secrets(project: Project) -> None:
     editor(project).write("src/.env", "KEY=hidden\nMODE=slow\n")
-    patch = "*** Begin Patch\n*** Update File: src/.env\n@@\n-MODE=slow\n+MODE=fast\n*** End Patch\n"
-    (outcome,) = project.run(calls(call("apply_patch", input=patch)), "done", answers=[True]).outcomes
+    patch = (
+        "*** Begin Patch\n*** Update File: src/.env\n@@\n-MODE=slow\n+MODE=fast\n*** End Patch\n"
+    )
+    (outcome,) = project.run(
+        calls(call("apply_patch", input=patch)), "done", answers=[True]
+    ).outcomes
     assert (outcome.status, outcome.value.text()) == ("success", "M src/.env")
 
 
@@ -143,12 +165,21 @@ def test_one_file_that_asks_makes_the_whole_patch_ask_and_shows_all_of_it(projec
 
 
 @pytest.mark.few(3)
-@pytest.mark.parametrize("odd", ["\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029", "\r", "\u200b"])
-def test_a_change_of_what_other_programs_take_for_a_line_end_is_shown(project: Project, odd: str) -> None:
+@pytest.mark.parametrize(
+    "odd", ["\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029", "\r", "\u200b"]
+)
+def test_a_change_of_what_other_programs_take_for_a_line_end_is_shown(
+    project: Project, odd: str
+) -> None:
     editor(project).write("out/c.txt", "one two\n")
-    patch = f"*** Begin Patch\n*** Update File: /out/c.txt\n@@\n-one two\n+one{odd}two\n*** End Patch\n"
+    patch = (
+        f"*** Begin Patch\n*** Update File: /out/c.txt\n@@\n-one two\n+one{odd}two\n*** End Patch\n"
+    )
     seen = project.run(calls(call("apply_patch", input=patch)), "done", answers=[True])
-    assert (seen.statuses, (project.folder / "out/c.txt").read_bytes()) == (["success"], f"one{odd}two\n".encode())
+    assert (seen.statuses, (project.folder / "out/c.txt").read_bytes()) == (
+        ["success"],
+        f"one{odd}two\n".encode(),
+    )
     assert f"-one two\n+one{ascii(odd)[1:-1]}two\n" in seen.asked[0].preview.text()
 
 
@@ -171,7 +202,9 @@ def test_what_the_zones_forbid_is_refused_before_anybody_is_asked(project: Proje
     outside = "*** Begin Patch\n*** Add File: /etc/x\n+x\n*** End Patch\n"
     read_only = "*** Begin Patch\n*** Add File: /lib/x\n+x\n*** End Patch\n"
     wrong = UPDATE.replace("old = 1", "nothing like it")
-    tried = [call("apply_patch", input=text) for text in (delete, outside, read_only, wrong, "hello")]
+    tried = [
+        call("apply_patch", input=text) for text in (delete, outside, read_only, wrong, "hello")
+    ]
     seen = editor(project).run(calls(*tried), "done", answers=[])
     assert seen.statuses == ["blocked", "error", "error", "error", "error"]
     assert seen.asked == []
@@ -227,7 +260,9 @@ def test_a_patch_adds_no_mark_of_a_secret_and_leaves_those_that_are_there(projec
         "*** Update File: /src/env\n-old = 1\n+new = 1",
         "*** Update File: /src/env\n*** Move to: /src/moved",
     ]
-    tried = [call("apply_patch", input=f"*** Begin Patch\n{text}\n*** End Patch") for text in patches]
+    tried = [
+        call("apply_patch", input=f"*** Begin Patch\n{text}\n*** End Patch") for text in patches
+    ]
     seen = editor(project).run(calls(*tried), "done", answers=[True])
     assert seen.statuses == ["error", "error", "success", "success"]
     assert len(seen.asked) == 1
@@ -255,12 +290,18 @@ def test_a_patch_that_leads_elsewhere_since_it_was_judged_asks(project: Project)
     editor(project).write("out/x", "three\n")
     turn = calls(call("apply_patch", input=LINKED))
     seen = project.run(turn, "done", answers=[False], sinks=(swapping(project),))
-    assert (seen.statuses, project.read("out/x"), project.read("src/folder/x")) == (["denied"], "three\n", "three\n")
+    assert (seen.statuses, project.read("out/x"), project.read("src/folder/x")) == (
+        ["denied"],
+        "three\n",
+        "three\n",
+    )
     assert "led to '/src/folder/x' when it was judged, and to '/out/x' now" in seen.asked[0].reason
 
 
 @pytest.mark.parametrize("mode", ["interactive", "approve_all"])
-def test_a_patch_that_leads_to_what_is_blocked_since_it_was_judged_is_refused(project: Project, mode: str) -> None:
+def test_a_patch_that_leads_to_what_is_blocked_since_it_was_judged_is_refused(
+    project: Project, mode: str
+) -> None:
     editor(project).write("worker.yaml", WORKER.replace("write: ask", "write: blocked"))
     project.write("out/x", "three\n")
     turn = calls(call("apply_patch", input=LINKED))
@@ -269,7 +310,9 @@ def test_a_patch_that_leads_to_what_is_blocked_since_it_was_judged_is_refused(pr
     assert "zone 'out' blocks write" in str(seen.outcomes[0].error)
 
 
-def test_a_yes_is_for_one_patch_since_its_text_does_not_tell_where_it_leads(project: Project) -> None:
+def test_a_yes_is_for_one_patch_since_its_text_does_not_tell_where_it_leads(
+    project: Project,
+) -> None:
     there, back = (
         f"*** Begin Patch\n*** Update File: /out/c.txt\n@@\n-{old}\n+{new}\n*** End Patch\n"
         for old, new in (("three", "3"), ("3", "three"))

@@ -73,7 +73,9 @@ def test_the_tools_are_there(worker: Project) -> None:
 def test_reading(worker: Project, args: dict[str, Any], content: str) -> None:
     result = outcome(worker, "read_file", path="/src/a.txt", **args)
     first = args.get("offset", 1)
-    read = FileContent("src/a.txt", content, size=14, first_line=first, total_lines=3, numbered=True)
+    read = FileContent(
+        "src/a.txt", content, size=14, first_line=first, total_lines=3, numbered=True
+    )
     assert (result.status, result.value) == ("success", read)
 
 
@@ -82,7 +84,10 @@ def test_reading(worker: Project, args: dict[str, Any], content: str) -> None:
     [
         ({}, "[src/a.txt, lines 1-3 of 3]\n1: one\n2: two\n3: three"),
         ({"offset": 2}, "[src/a.txt, lines 2-3 of 3]\n2: two\n3: three"),
-        ({"offset": 2, "limit": 1, "numbered": False}, "[src/a.txt, lines 2-2 of 3, next offset 3]\ntwo"),
+        (
+            {"offset": 2, "limit": 1, "numbered": False},
+            "[src/a.txt, lines 2-2 of 3, next offset 3]\ntwo",
+        ),
         ({"numbered": False}, "one\ntwo\nthree\n"),
         ({"path": "src/empty"}, "src/empty is empty."),
         ({"path": "src/empty", "numbered": False}, "src/empty is empty."),
@@ -116,8 +121,14 @@ def test_reading_is_pre_approved_inside_a_zone_and_says_why(worker: Project) -> 
     ("args", "sentence"),
     [
         ({"path": "/src/none.txt"}, "'/src/none.txt' does not exist"),
-        ({"path": "/src/a.txt", "offset": 4}, "/src/a.txt has 3 lines, so there is nothing at line 4"),
-        ({"path": "/src/binary"}, "/src/binary is a binary file of 4 bytes; file_info tells its size"),
+        (
+            {"path": "/src/a.txt", "offset": 4},
+            "/src/a.txt has 3 lines, so there is nothing at line 4",
+        ),
+        (
+            {"path": "/src/binary"},
+            "/src/binary is a binary file of 4 bytes; file_info tells its size",
+        ),
         ({"path": "/src/latin"}, "/src/latin is not UTF-8 text (5 bytes)"),
     ],
     ids=str,
@@ -139,7 +150,9 @@ def test_of_a_very_large_file_some_lines_are_read(worker: Project) -> None:
         f"/src/large has {size} bytes; read some lines of it at a time, with offset and limit",
     )
     read = outcome(worker, "read_file", path="/src/large", offset=64 * 1024, limit=5).value
-    assert read == FileContent("src/large", line + "the end\n", size, first_line=64 * 1024, numbered=True)
+    assert read == FileContent(
+        "src/large", line + "the end\n", size, first_line=64 * 1024, numbered=True
+    )
     assert read.text().startswith("[src/large, lines 65536-65537]\n65536: xxx")
     assert refused(worker, "read_file", path="/src/large", offset=65_538) == (
         "error",
@@ -156,8 +169,12 @@ def test_secrets_are_read_only_after_asking(worker: Project) -> None:
 
 def test_listing(worker: Project) -> None:
     worker.write("src/folder/b.txt", "b")
-    assert outcome(worker, "list_files", path="/").value == FileList("/", ("output/", "scratch/", "src/"), 3)
-    assert outcome(worker, "list_files", path="/src").value == FileList("src", ("a.txt", "folder/"), 2)
+    assert outcome(worker, "list_files", path="/").value == FileList(
+        "/", ("output/", "scratch/", "src/"), 3
+    )
+    assert outcome(worker, "list_files", path="/src").value == FileList(
+        "src", ("a.txt", "folder/"), 2
+    )
     assert refused(worker, "list_files", path="/src/none")[0] == "error"
     assert refused(worker, "list_files", path="/src/a.txt")[0] == "error"
 
@@ -170,7 +187,11 @@ def test_a_listing_is_bounded(worker: Project) -> None:
         args = {"limit": LISTED} if tool == "list_dir" else {}
         found = outcome(worker, tool, path="/src/many", **args).value
         assert isinstance(found, FileList)
-        assert (found.files[0], found.files[-1], found.count) == ("0000.txt", f"{LISTED - 1}.txt", LISTED + 3)
+        assert (found.files[0], found.files[-1], found.count) == (
+            "0000.txt",
+            f"{LISTED - 1}.txt",
+            LISTED + 3,
+        )
         assert found.text().endswith("[3 more]")
 
 
@@ -212,9 +233,12 @@ def test_what_it_is(worker: Project) -> None:
 
 
 def test_lines_are_those_that_a_search_counts(worker: Project) -> None:
-    (worker.folder / "src/odd").write_bytes("a\x0bb\u2028c\x85d\r\nsecond\rstill\n\nfourth".encode())
+    (worker.folder / "src/odd").write_bytes(
+        "a\x0bb\u2028c\x85d\r\nsecond\rstill\n\nfourth".encode()
+    )
     read = [
-        outcome(worker, "read_file", path="/src/odd", offset=number, limit=1).value.content for number in range(1, 5)
+        outcome(worker, "read_file", path="/src/odd", offset=number, limit=1).value.content
+        for number in range(1, 5)
     ]
     assert read == ["a\x0bb\u2028c\x85d\r\n", "second\rstill\n", "\n", "fourth"]
     assert refused(worker, "read_file", path="/src/odd", offset=5)[0] == "error"
@@ -225,7 +249,10 @@ def test_lines_are_those_that_a_search_counts(worker: Project) -> None:
 
 def test_writing_where_the_zone_pre_approves(worker: Project) -> None:
     made = outcome(worker, "write_file", path="/scratch/deep/new.txt", content="né\n")
-    assert (made.status, made.value) == ("success", Diff("scratch/deep/new.txt", None, "né\n", True, 4))
+    assert (made.status, made.value) == (
+        "success",
+        Diff("scratch/deep/new.txt", None, "né\n", True, 4),
+    )
     changed = outcome(worker, "write_file", path="/scratch/old.txt", content="new")
     assert changed.value == Diff("scratch/old.txt", "old", "new", False, 3)
     assert (worker.read("scratch/deep/new.txt"), worker.read("scratch/old.txt")) == ("né\n", "new")
@@ -239,10 +266,15 @@ def test_a_write_that_changes_nothing_is_told_alike_to_model_and_screen(worker: 
 @pytest.mark.parametrize("answer", [True, False])
 def test_writing_where_the_zone_asks_shows_the_change_first(worker: Project, answer: bool) -> None:
     seen = worker.run(
-        calls(call("write_file", path="/output/report.md", content="final")), "done", answers=[ApprovalDecision(answer)]
+        calls(call("write_file", path="/output/report.md", content="final")),
+        "done",
+        answers=[ApprovalDecision(answer)],
     )
     (request,) = seen.asked
-    assert (request.preview, request.risk) == (Diff("output/report.md", "draft", "final", False, 5), "medium")
+    assert (request.preview, request.risk) == (
+        Diff("output/report.md", "draft", "final", False, 5),
+        "medium",
+    )
     assert (request.rule, str(request.where)) == (
         "sandbox.zones.output.approval.write",
         f"{worker.folder / 'worker.yaml'}:6:50",
@@ -256,11 +288,15 @@ def test_writing_over_what_is_not_text_does_not_pass_for_no_change(worker: Proje
     turn = calls(call("write_file", path="/output/report.md", content="\ufffd"))
     seen = worker.run(turn, "done", answers=[ApprovalDecision(True)])
     assert seen.asked[0].preview == Diff("output/report.md", None, "\ufffd", False, 3)
-    assert "the old content is too long to compare, or not text" in render_text(view_of(seen.asked[0].preview))
+    assert "the old content is too long to compare, or not text" in render_text(
+        view_of(seen.asked[0].preview)
+    )
 
 
 def test_deleting(worker: Project) -> None:
-    assert outcome(worker, "delete_file", path="/scratch/old.txt").value == Text("Deleted scratch/old.txt.")
+    assert outcome(worker, "delete_file", path="/scratch/old.txt").value == Text(
+        "Deleted scratch/old.txt."
+    )
     assert not (worker.folder / "scratch/old.txt").exists()
     (worker.folder / "scratch/empty").mkdir()
     assert outcome(worker, "delete_file", path="/scratch/empty").status == "success"
@@ -268,7 +304,9 @@ def test_deleting(worker: Project) -> None:
 
 @pytest.mark.parametrize("mode", ["interactive", "approve_all"])
 def test_deleting_what_a_zone_blocks(worker: Project, mode: str) -> None:
-    seen = worker.run(calls(call("delete_file", path="/output/report.md")), "done", answers=[], approval_mode=mode)
+    seen = worker.run(
+        calls(call("delete_file", path="/output/report.md")), "done", answers=[], approval_mode=mode
+    )
     assert (seen.statuses, seen.asked) == (["blocked"], [])
     assert seen.outcomes[0].error == "delete_file is blocked: zone 'output' blocks delete"
     assert worker.read("output/report.md") == "draft"
@@ -291,7 +329,9 @@ def test_a_link_is_deleted_itself_wherever_it_leads(worker: Project) -> None:
     assert (worker.read("scratch/old.txt"), outside.read_text()) == ("old", "outside")
 
 
-def test_a_large_file_is_stamped_as_a_whole_though_a_diff_shows_nothing_of_it(worker: Project) -> None:
+def test_a_large_file_is_stamped_as_a_whole_though_a_diff_shows_nothing_of_it(
+    worker: Project,
+) -> None:
     large = worker.folder / "output/large"
     large.write_text("a" * 500_000)
     answers = list[Any]()
@@ -322,11 +362,16 @@ MARK = "[redacted:API_KEY]"
     ids=["new file", "instead of a secret", "once more", "another one"],
 )
 @pytest.mark.parametrize("mode", ["interactive", "approve_all"])
-def test_the_mark_of_a_secret_is_not_written_into_a_file(worker: Project, old: str | None, new: str, mode: str) -> None:
+def test_the_mark_of_a_secret_is_not_written_into_a_file(
+    worker: Project, old: str | None, new: str, mode: str
+) -> None:
     if old is not None:
         worker.write("output/settings", old)
     seen = worker.run(
-        calls(call("write_file", path="/output/settings", content=new)), "done", answers=[], approval_mode=mode
+        calls(call("write_file", path="/output/settings", content=new)),
+        "done",
+        answers=[],
+        approval_mode=mode,
     )
     assert (seen.statuses, seen.asked) == (["error"], [])
     assert str(seen.outcomes[0].error).startswith("nothing was written: [redacted:")
@@ -335,7 +380,8 @@ def test_the_mark_of_a_secret_is_not_written_into_a_file(worker: Project, old: s
 
 
 @pytest.mark.parametrize(
-    "new", [f"{MARK} is a mark\n", "the mark is gone\n", "[redacted:]\n[redacted:a b]\nredacted:x\n"]
+    "new",
+    [f"{MARK} is a mark\n", "the mark is gone\n", "[redacted:]\n[redacted:a b]\nredacted:x\n"],
 )
 def test_a_mark_that_was_there_may_stay_or_go(worker: Project, new: str) -> None:
     worker.write("scratch/doc", f"a mark is {MARK}\n")
@@ -384,7 +430,9 @@ def test_a_refusal_by_the_sandbox_is_an_error_and_nobody_is_asked(
     status, sentence = refused(worker, tool, **args)
     assert status in ("error", "blocked")
     assert sentence
-    assert {path: path.read_bytes() for path in worker.folder.rglob("*") if path.is_file()} == before
+    assert {
+        path: path.read_bytes() for path in worker.folder.rglob("*") if path.is_file()
+    } == before
 
 
 # --- the default zone
@@ -406,18 +454,26 @@ def test_without_zones_the_working_directory_is_one_and_every_change_asks(projec
     )
     seen = project.run(turn, "done", answers=[True, False])
     assert seen.statuses == ["success", "success", "success", "denied", "error"]
-    assert changes(seen) == ["writing in zone 'workspace' needs your OK", "deleting in zone 'workspace' needs your OK"]
+    assert changes(seen) == [
+        "writing in zone 'workspace' needs your OK",
+        "deleting in zone 'workspace' needs your OK",
+    ]
     assert (project.read("b.txt"), project.read("a.txt")) == ("b", "a")
 
 
 def test_the_worker_can_tighten_the_zones(project: Project) -> None:
     project.write(
         "worker.yaml",
-        ZONES.replace("{filesystem: {}}", "{filesystem: {approval: {tools: {write_file: blocked, read_file: ask}}}}"),
+        ZONES.replace(
+            "{filesystem: {}}",
+            "{filesystem: {approval: {tools: {write_file: blocked, read_file: ask}}}}",
+        ),
     )
     project.write("scratch/a", "a")
     project.write("src/a", "a")
-    turn = calls(call("write_file", path="/scratch/a", content="b"), call("read_file", path="/scratch/a"))
+    turn = calls(
+        call("write_file", path="/scratch/a", content="b"), call("read_file", path="/scratch/a")
+    )
     seen = project.run(turn, "done", answers=[False])
     assert seen.statuses == ["blocked", "denied"]
     assert [event.rule for event in seen.of(ApprovalDecided)] == [
@@ -433,7 +489,10 @@ def test_looking_at_a_worker_makes_no_folder_and_changes_no_verdict(project: Pro
     before = sorted(path.name for path in project.folder.iterdir())
     asked = ["write_file", "path=/scratch/a/b", "content=x"]
 
-    checked, judged = project.forge("worker", "check", "worker.yaml"), project.forge("approve", "worker.yaml", *asked)
+    checked, judged = (
+        project.forge("worker", "check", "worker.yaml"),
+        project.forge("approve", "worker.yaml", *asked),
+    )
 
     assert (checked.returncode, judged.returncode) == (0, 0)
     assert sorted(path.name for path in project.folder.iterdir()) == before

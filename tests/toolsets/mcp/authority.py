@@ -79,17 +79,26 @@ class Authority:
 
                 await inner(scope, replay, send)
                 return
-            where = f'Bearer resource_metadata="{self.base}/.well-known/oauth-protected-resource/mcp"'
-            await PlainTextResponse("who are you?", 401, {"WWW-Authenticate": where})(scope, receive, send)
+            where = (
+                f'Bearer resource_metadata="{self.base}/.well-known/oauth-protected-resource/mcp"'
+            )
+            await PlainTextResponse("who are you?", 401, {"WWW-Authenticate": where})(
+                scope, receive, send
+            )
 
         return app
 
     async def _resource(self, request: Request) -> Response:
-        return JSONResponse({"resource": f"{self.base}/mcp", "authorization_servers": [f"{self.base}/as"]})
+        return JSONResponse(
+            {"resource": f"{self.base}/mcp", "authorization_servers": [f"{self.base}/as"]}
+        )
 
     async def _metadata(self, request: Request) -> Response:
         places = {f"{name}_endpoint": f"{self.base}/as/{path}" for name, path in PATHS.items()}
-        supported = {"response_types_supported": ["code"], "code_challenge_methods_supported": ["S256"]}
+        supported = {
+            "response_types_supported": ["code"],
+            "code_challenge_methods_supported": ["S256"],
+        }
         return JSONResponse({"issuer": f"{self.base}/as", **places, **supported})
 
     async def _register(self, request: Request) -> Response:
@@ -103,14 +112,23 @@ class Authority:
     async def _authorize(self, request: Request) -> Response:
         asked = dict(request.query_params)
         self.asked_scopes.update(asked.get("scope", "").split())
-        assert asked["client_id"] in self.known or asked["redirect_uri"] in self._clients[asked["client_id"]]
+        assert (
+            asked["client_id"] in self.known
+            or asked["redirect_uri"] in self._clients[asked["client_id"]]
+        )
         assert urlsplit(asked["redirect_uri"]).hostname == "127.0.0.1"
         assert (asked["response_type"], asked["code_challenge_method"]) == ("code", "S256")
         assert asked["resource"] == f"{self.base}/mcp"
         code = secrets.token_hex(8)
         self._codes[code] = asked
-        answer = {"error": "access_denied", "error_description": "not today"} if self.denies else {"code": code}
-        return RedirectResponse(f"{asked['redirect_uri']}?{urlencode({**answer, 'state': asked['state']})}", 302)
+        answer = (
+            {"error": "access_denied", "error_description": "not today"}
+            if self.denies
+            else {"code": code}
+        )
+        return RedirectResponse(
+            f"{asked['redirect_uri']}?{urlencode({**answer, 'state': asked['state']})}", 302
+        )
 
     async def _token(self, request: Request) -> Response:
         form = dict(await request.form())
@@ -127,14 +145,22 @@ class Authority:
             asked = self._codes.pop(str(form["code"]), {})
             digest = hashlib.sha256(str(form["code_verifier"]).encode()).digest()
             challenge = base64.urlsafe_b64encode(digest).decode().rstrip("=")
-            good = (asked.get("code_challenge"), asked.get("client_id")) == (challenge, form["client_id"])
+            good = (asked.get("code_challenge"), asked.get("client_id")) == (
+                challenge,
+                form["client_id"],
+            )
         if not good:
             return JSONResponse({"error": "invalid_grant"}, 400)
         self.grants.append(str(form["grant_type"]))
         access, refresh = secrets.token_hex(16), secrets.token_hex(16)
         self.access.add(access)
         self.refresh.add(refresh)
-        given = {"access_token": access, "refresh_token": refresh, "token_type": "Bearer", "expires_in": 3600}
+        given = {
+            "access_token": access,
+            "refresh_token": refresh,
+            "token_type": "Bearer",
+            "expires_in": 3600,
+        }
         return JSONResponse(given)
 
     def _is_known(self, request: Request, named: str) -> bool:

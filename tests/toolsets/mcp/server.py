@@ -7,11 +7,17 @@ import time
 from pathlib import Path
 
 MODE = sys.argv[1]
-DESCRIBED, LEFT = (Path(sys.argv[2] if len(sys.argv) > 2 else name) for name in ("described", "left"))
+DESCRIBED, LEFT = (
+    Path(sys.argv[2] if len(sys.argv) > 2 else name) for name in ("described", "left")
+)
 TOOL = {
     "name": "echo",
     "description": "Say it back.",
-    "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
+    "inputSchema": {
+        "type": "object",
+        "properties": {"text": {"type": "string"}},
+        "required": ["text"],
+    },
 }
 
 
@@ -29,12 +35,18 @@ CHOICES = {
     "properties": {
         "hero": {"type": "string", "oneOf": HEROES},
         "pet": {"type": "string", "enum": ["p1", "p2"], "enumNames": ["Cat", "Dog"]},
-        "sizes": {"type": "array", "items": {"type": "string", "enum": ["small", "large"]}, "default": ["small"]},
+        "sizes": {
+            "type": "array",
+            "items": {"type": "string", "enum": ["small", "large"]},
+            "default": ["small"],
+        },
         "friends": {"type": "array", "items": {"anyOf": HEROES}, "minItems": 1},
     },
     "required": ["hero", "friends"],
 }
-DOUBLED = {f"a{at}": {"allOf": [{"$ref": f"#/$defs/a{at + 1}"}] * 2} for at in range(25)} | {"a25": True}
+DOUBLED = {f"a{at}": {"allOf": [{"$ref": f"#/$defs/a{at + 1}"}] * 2} for at in range(25)} | {
+    "a25": True
+}
 
 
 def schema(**more: object) -> dict:
@@ -42,7 +54,11 @@ def schema(**more: object) -> dict:
 
 
 ODD_SCHEMAS = {
-    "doubles": {**schema(), "properties": {"text": {"$ref": "#/$defs/a0", "default": ""}}, "$defs": DOUBLED},
+    "doubles": {
+        **schema(),
+        "properties": {"text": {"$ref": "#/$defs/a0", "default": ""}},
+        "$defs": DOUBLED,
+    },
     "later": {**schema(), "properties": {"text": {"$ref": "#/$defs/a0"}}, "$defs": DOUBLED},
     "looks": schema(pattern="^(?=(a+)+b)x"),
     "refers": schema(pattern=r"^(a+)\1$"),
@@ -53,9 +69,18 @@ ODD_SCHEMAS = {
 SAID = {"role": "user", "content": {"type": "text", "text": "Say hi."}}
 QUESTIONS = {
     "roots": ("roots/list", {}),
-    "samples": ("sampling/createMessage", {"messages": [SAID], "maxTokens": 100, "systemPrompt": "Be brief."}),
-    "elicits": ("elicitation/create", {"mode": "form", "message": "Which one?", "requestedSchema": FORM}),
-    "chooses": ("elicitation/create", {"mode": "form", "message": "Which one?", "requestedSchema": CHOICES}),
+    "samples": (
+        "sampling/createMessage",
+        {"messages": [SAID], "maxTokens": 100, "systemPrompt": "Be brief."},
+    ),
+    "elicits": (
+        "elicitation/create",
+        {"mode": "form", "message": "Which one?", "requestedSchema": FORM},
+    ),
+    "chooses": (
+        "elicitation/create",
+        {"mode": "form", "message": "Which one?", "requestedSchema": CHOICES},
+    ),
     "links": (
         "elicitation/create",
         {"mode": "url", "message": "Log in.", "url": "https://example.org", "elicitationId": "e1"},
@@ -70,21 +95,50 @@ def tools() -> list[dict]:
         case "twice":
             return [TOOL, TOOL]
         case "unsound":
-            return [TOOL, {**TOOL, "name": "bad", "inputSchema": {"type": "object", "properties": {"x": {"type": 7}}}}]
+            return [
+                TOOL,
+                {
+                    **TOOL,
+                    "name": "bad",
+                    "inputSchema": {"type": "object", "properties": {"x": {"type": 7}}},
+                },
+            ]
         case "odd schemas":
-            return [TOOL, *({**TOOL, "name": name, "inputSchema": schema} for name, schema in ODD_SCHEMAS.items())]
+            return [
+                TOOL,
+                *(
+                    {**TOOL, "name": name, "inputSchema": schema}
+                    for name, schema in ODD_SCHEMAS.items()
+                ),
+            ]
         case "tasks":
             return [TOOL, {**TOOL, "name": "slow", "execution": {"taskSupport": "required"}}]
         case "thousands":
             return [{**TOOL, "name": f"tool {number}"} for number in range(2001)]
         case "defaults":
             styled = {"text": {"type": "string"}, "style": {"type": "string", "default": "plain"}}
-            return [{**TOOL, "inputSchema": {"type": "object", "properties": styled, "required": ["text", "style"]}}]
+            return [
+                {
+                    **TOOL,
+                    "inputSchema": {
+                        "type": "object",
+                        "properties": styled,
+                        "required": ["text", "style"],
+                    },
+                }
+            ]
         case "malformed":
             bad = [{"type": "objct"}, {}, True, None]
-            return [TOOL, *({**TOOL, "name": f"bad{at}", "inputSchema": each} for at, each in enumerate(bad)), "what"]
+            return [
+                TOOL,
+                *({**TOOL, "name": f"bad{at}", "inputSchema": each} for at, each in enumerate(bad)),
+                "what",
+            ]
         case "many" | "hundreds":
-            return [{**TOOL, "name": f"tool {number}"} for number in range(2000 if MODE == "many" else 300)]
+            return [
+                {**TOOL, "name": f"tool {number}"}
+                for number in range(2000 if MODE == "many" else 300)
+            ]
         case "described":
             return [{**TOOL, "description": DESCRIBED.read_text()}]
         case "hints":
@@ -92,8 +146,15 @@ def tools() -> list[dict]:
                 "reads": {"readOnlyHint": True, "openWorldHint": False},
                 "surfs": {"readOnlyHint": True, "openWorldHint": True},
             }
-            says |= {"writes": {"readOnlyHint": False}, "silent": None, "plain": {"readOnlyHint": True}}
-            return [{**TOOL, "name": name, **({"annotations": each} if each else {})} for name, each in says.items()]
+            says |= {
+                "writes": {"readOnlyHint": False},
+                "silent": None,
+                "plain": {"readOnlyHint": True},
+            }
+            return [
+                {**TOOL, "name": name, **({"annotations": each} if each else {})}
+                for name, each in says.items()
+            ]
         case "alike":
             return [{**TOOL, "name": name} for name in ("a b", "a/b", "a_b", "x" * 100, "x" * 101)]
     return [TOOL]
@@ -142,15 +203,23 @@ def answer(request: dict) -> None:
             send(
                 {
                     "id": request["id"],
-                    "result": {"resources": [{"uri": "note://a", "name": "a", "mimeType": "text/plain"}]},
+                    "result": {
+                        "resources": [{"uri": "note://a", "name": "a", "mimeType": "text/plain"}]
+                    },
                 }
             )
         case "resources/read":
             contents = [{"uri": request["params"]["uri"], "text": "what it says"}]
             send({"id": request["id"], "result": {"contents": contents}})
         case "prompts/list":
-            arguments = [{"name": "topic", "required": True}, {"name": "style", "description": "How"}]
-            prompts = [{"name": "write up", "description": "Write it up.", "arguments": arguments}, {"name": "bare"}]
+            arguments = [
+                {"name": "topic", "required": True},
+                {"name": "style", "description": "How"},
+            ]
+            prompts = [
+                {"name": "write up", "description": "Write it up.", "arguments": arguments},
+                {"name": "bare"},
+            ]
             send({"id": request["id"], "result": {"prompts": prompts}})
         case "prompts/get":
             send({"id": request["id"], "result": {"messages": prompt(**request["params"])}})
@@ -160,7 +229,9 @@ def answer(request: dict) -> None:
 
 def prompt(name: str, arguments: dict, **more: object) -> list[dict]:
     said = {"user": f"{name}: {json.dumps(arguments)}", "assistant": "At once."}
-    return [{"role": role, "content": {"type": "text", "text": text}} for role, text in said.items()]
+    return [
+        {"role": role, "content": {"type": "text", "text": text}} for role, text in said.items()
+    ]
 
 
 def ask(method: str, params: dict) -> dict:
@@ -180,7 +251,12 @@ def call(request: dict) -> None:
         case "deaf":
             time.sleep(1000)
         case "long":
-            send({"id": request["id"], "result": {"content": [{"type": "text", "text": "x" * 20_000_000}]}})
+            send(
+                {
+                    "id": request["id"],
+                    "result": {"content": [{"type": "text", "text": "x" * 20_000_000}]},
+                }
+            )
         case "wrong":
             send({"id": request["id"], "result": 7})
         case "misshapen":
@@ -192,20 +268,33 @@ def call(request: dict) -> None:
             image = {"type": "image", "data": "AAAA", "mimeType": "image/png"}
             sound = {"type": "audio", "data": "AA==", "mimeType": "audio/wav"}
             file = {"uri": "mem://a.pdf", "mimeType": "application/pdf", "blob": "AAA="}
-            said, lie = {"type": "text", "text": text}, {"type": "image", "data": "?", "mimeType": "image/png"}
+            said, lie = (
+                {"type": "text", "text": text},
+                {"type": "image", "data": "?", "mimeType": "image/png"},
+            )
             parts = [said, image, said, image, sound, {"type": "resource", "resource": file}, lie]
             content = {"image": [image], "mixed": parts, "structured": [said, image]}[MODE]
             more = {"structuredContent": {"count": 2}} if MODE == "structured" else {}
             send({"id": request["id"], "result": {"content": content, **more}})
         case "roots" | "samples" | "elicits" | "chooses" | "links":
             found = ask(*QUESTIONS[MODE])
-            send({"id": request["id"], "result": {"content": [{"type": "text", "text": json.dumps(found)}]}})
+            send(
+                {
+                    "id": request["id"],
+                    "result": {"content": [{"type": "text", "text": json.dumps(found)}]},
+                }
+            )
         case "waits":
             LEFT.write_text("called")
         case "logs":
             sys.stderr.write("a line for the trace\n")
             sys.stderr.flush()
-            send({"method": "notifications/message", "params": {"level": "info", "data": "what it logs"}})
+            send(
+                {
+                    "method": "notifications/message",
+                    "params": {"level": "info", "data": "what it logs"},
+                }
+            )
             send({"id": request["id"], "result": {"content": [{"type": "text", "text": text}]}})
         case "reads":
             try:
@@ -214,13 +303,28 @@ def call(request: dict) -> None:
                 found = type(error).__name__
             send({"id": request["id"], "result": {"content": [{"type": "text", "text": found}]}})
         case "pid" | "once":
-            send({"id": request["id"], "result": {"content": [{"type": "text", "text": str(os.getpid())}]}})
+            send(
+                {
+                    "id": request["id"],
+                    "result": {"content": [{"type": "text", "text": str(os.getpid())}]},
+                }
+            )
         case "environment":
-            send({"id": request["id"], "result": {"content": [{"type": "text", "text": json.dumps(dict(os.environ))}]}})
+            send(
+                {
+                    "id": request["id"],
+                    "result": {"content": [{"type": "text", "text": json.dumps(dict(os.environ))}]},
+                }
+            )
         case "progress":
             token = request["params"]["_meta"]["progressToken"]
             for done in (1, 2):
-                params = {"progressToken": token, "progress": done, "total": 2, "message": f"step {done}"}
+                params = {
+                    "progressToken": token,
+                    "progress": done,
+                    "total": 2,
+                    "message": f"step {done}",
+                }
                 send({"method": "notifications/progress", "params": params})
             send({"id": request["id"], "result": {"content": [{"type": "text", "text": text}]}})
         case _:

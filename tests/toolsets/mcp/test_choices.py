@@ -18,7 +18,9 @@ from .test_requests import ECHO, answered, attended, worker
 HERO = "hero (hero-1: Superman|hero-2: Green Lantern; required): "
 PET = "pet (p1: Cat|p2: Dog; empty: none): "
 SIZES = "sizes (several of small|large, with commas between; empty: small): "
-FRIENDS = "friends (several of hero-1: Superman|hero-2: Green Lantern, with commas between; required): "
+FRIENDS = (
+    "friends (several of hero-1: Superman|hero-2: Green Lantern, with commas between; required): "
+)
 
 
 @pytest.mark.parametrize(
@@ -26,9 +28,17 @@ FRIENDS = "friends (several of hero-1: Superman|hero-2: Green Lantern, with comm
     [
         (
             ["Superman", "dog", "small, large", "hero-2,Superman"],
-            {"hero": "hero-1", "pet": "p2", "sizes": ["small", "large"], "friends": ["hero-2", "hero-1"]},
+            {
+                "hero": "hero-1",
+                "pet": "p2",
+                "sizes": ["small", "large"],
+                "friends": ["hero-2", "hero-1"],
+            },
         ),
-        (["hero-2", "", "", "green lantern"], {"hero": "hero-2", "sizes": ["small"], "friends": ["hero-2"]}),
+        (
+            ["hero-2", "", "", "green lantern"],
+            {"hero": "hero-2", "sizes": ["small"], "friends": ["hero-2"]},
+        ),
         (
             ["hero-1", "p1", '["small"]', "hero-1"],
             {"hero": "hero-1", "pet": "p1", "sizes": ["small"], "friends": ["hero-1"]},
@@ -50,7 +60,11 @@ def test_what_is_no_choice_is_asked_again(project: Project) -> None:
     worker(project, "chooses", elicitation=True)
     lines = ["y", "Batman", "", "huge", "Superman", "hero-1", "large"]
     seen, prompts = attended(project, ECHO, "done", lines=lines)
-    assert answered(seen)["content"] == {"hero": "hero-1", "sizes": ["large"], "friends": ["hero-1"]}
+    assert answered(seen)["content"] == {
+        "hero": "hero-1",
+        "sizes": ["large"],
+        "friends": ["hero-1"],
+    }
     assert prompts[5:] == [HERO, SIZES]
 
 
@@ -65,9 +79,16 @@ def test_a_form_that_never_fits_is_declined_and_that_is_said(project: Project) -
 VALUES = st.lists(st.sampled_from(["a", "b", "c", "d"]), min_size=1, unique=True)
 
 
-@given(values=VALUES, titles=st.lists(st.sampled_from(["a", "b", "A", "x", "X", "y"]), min_size=4, max_size=4))
-def test_each_option_that_is_shown_picks_a_choice_of_its_own(values: list[str], titles: list[str]) -> None:
-    listed = [{"const": value, "title": title} for value, title in zip(values, titles, strict=False)]
+@given(
+    values=VALUES,
+    titles=st.lists(st.sampled_from(["a", "b", "A", "x", "X", "y"]), min_size=4, max_size=4),
+)
+def test_each_option_that_is_shown_picks_a_choice_of_its_own(
+    values: list[str], titles: list[str]
+) -> None:
+    listed = [
+        {"const": value, "title": title} for value, title in zip(values, titles, strict=False)
+    ]
     found = choices_of({"oneOf": listed}, {})
     assert found is not None
     assert [found.pick(option) for option in found.options] == values

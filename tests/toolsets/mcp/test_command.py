@@ -15,7 +15,10 @@ def told_after(project: Project, *said: Event, turns: int = 0) -> list[str]:
     """What is told after each of these, and how the calls of the model end."""
     events = converse(project, *said, turns=[calls(call("s__echo", text="x")), "done"] * turns)
     heard = [each for each in events if isinstance(each, ToolResult | StatusEvent)]
-    told = [(each.level, each.message) if isinstance(each, StatusEvent) else ("", each.status) for each in heard]
+    told = [
+        (each.level, each.message) if isinstance(each, StatusEvent) else ("", each.status)
+        for each in heard
+    ]
     return [text for level, text in told if level != "debug"]
 
 
@@ -26,10 +29,25 @@ def mcp(*args: str) -> CommandEvent:
 def test_servers_are_listed_turned_off_and_on_and_connected_to_anew(project: Project) -> None:
     servers(project, {"s": definition("plain"), "gone": definition("absent")})
     go = UserInput("input", "go")
-    said = [mcp(), mcp("off", "s"), go, mcp(), mcp("on", "s"), go, mcp("on", "s"), mcp("reconnect", "s"), go]
+    said = [
+        mcp(),
+        mcp("off", "s"),
+        go,
+        mcp(),
+        mcp("on", "s"),
+        go,
+        mcp("on", "s"),
+        mcp("reconnect", "s"),
+        go,
+    ]
     told = told_after(project, *said, turns=3)
-    told = [each.partition(": no such database")[0].partition("; its last words")[0] for each in told]
-    told = [each.replace("the process does not read its input any more", "it has ended") for each in told]
+    told = [
+        each.partition(": no such database")[0].partition("; its last words")[0] for each in told
+    ]
+    told = [
+        each.replace("the process does not read its input any more", "it has ended")
+        for each in told
+    ]
     on, off, gone = "s: connected, 1 tool", "s: off", "gone: not connected: it has ended"
     assert [each for each in told if not each.startswith("the MCP server gone")] == [
         *(on, gone, off),
@@ -43,7 +61,9 @@ def test_servers_are_listed_turned_off_and_on_and_connected_to_anew(project: Pro
 
 def test_what_mcp_does_not_take(project: Project) -> None:
     servers(project, {"time": definition("plain")})
-    told = told_after(project, mcp("off"), mcp("of", "time"), mcp("off", "tme"), mcp("on", "time", "x"))
+    told = told_after(
+        project, mcp("off"), mcp("of", "time"), mcp("off", "tme"), mcp("on", "time", "x")
+    )
     assert [each.partition(": it is")[0].partition(";")[0] for each in told] == [
         "/mcp does not take 'off'",
         "/mcp does not take 'of time'",

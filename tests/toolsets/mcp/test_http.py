@@ -66,7 +66,10 @@ def served(app: Any, lifespan: Any = "on", port: int = 0) -> Iterator[str]:
 def worker(project: Project, url: str, more: str = "") -> None:
     server = f"{{url: {json.dumps(url)}{more}}}"
     approval = "{default: preApproved}"
-    project.write("worker.yaml", f"name: w\ntoolsets: {{mcp: {{servers: {{web: {server}}}, approval: {approval}}}}}\n")
+    project.write(
+        "worker.yaml",
+        f"name: w\ntoolsets: {{mcp: {{servers: {{web: {server}}}, approval: {approval}}}}}\n",
+    )
 
 
 def count(project: Project) -> Seen:
@@ -78,7 +81,9 @@ def _nothing_seen() -> None:
     SEEN.clear()
 
 
-def test_a_call_with_headers_from_the_environment(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_call_with_headers_from_the_environment(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("DOCS_TOKEN", "of-the-person")
     with served(make_app()) as url:
         worker(project, url, ', headers: {Authorization: "Bearer ${DOCS_TOKEN}"}')
@@ -97,7 +102,10 @@ def test_a_redirect_to_another_server_is_not_followed(project: Project) -> None:
 @pytest.mark.parametrize(
     ("status", "problem"),
     [
-        (401, "the MCP server web does not take the Authorization in its headers\n  put another one there"),
+        (
+            401,
+            "the MCP server web does not take the Authorization in its headers\n  put another one there",
+        ),
         (403, "Server returned an error response; its last words: HTTP 403 Forbidden"),
         (500, "Server returned an error response; its last words: HTTP 500 Internal Server Error"),
     ],
@@ -116,4 +124,6 @@ def test_a_server_that_is_down_is_a_warning(project: Project) -> None:
     worker(project, f"http://127.0.0.1:{port}/mcp", ", connect_timeout: 5")
     seen = count(project)
     assert seen.statuses == ["not_found"]
-    assert ["the MCP server web is not there" in event.message for event in seen.of(StatusEvent)] == [True]
+    assert [
+        "the MCP server web is not there" in event.message for event in seen.of(StatusEvent)
+    ] == [True]

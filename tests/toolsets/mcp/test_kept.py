@@ -40,7 +40,9 @@ def test_a_server_that_was_never_started_is_a_row_that_says_so(project: Project)
     checked = project.forge("worker", "check", "worker.yaml")
     assert "tools: 0, and those of s, which are not known" in checked.stdout
     assert checked.stderr == f"warning: the MCP server s: {UNSEEN}\n"
-    assert json.loads(project.forge("worker", "check", "worker.yaml", "--json").stdout)["unseen"] == ["s"]
+    assert json.loads(project.forge("worker", "check", "worker.yaml", "--json").stdout)[
+        "unseen"
+    ] == ["s"]
     (row,) = json.loads(project.forge("mcp", "list", "worker.yaml", "--json").stdout)
     assert (row["tools"], row["seen"]) == (None, None)
     assert not left.exists()
@@ -65,7 +67,9 @@ def by_session(project: Project) -> None:
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("see", [by_test, by_session])
-def test_what_was_seen_is_listed_and_judged(project: Project, see: Callable[[Project], None]) -> None:
+def test_what_was_seen_is_listed_and_judged(
+    project: Project, see: Callable[[Project], None]
+) -> None:
     worker(project, "resources")
     see(project)
     assert set(listed(project)) == {"s__echo", "list_mcp_resources", "read_mcp_resource"}
@@ -106,7 +110,9 @@ def test_another_definition_is_another_server(project: Project) -> None:
 
 
 def test_a_file_of_the_folder_makes_a_server_one_of_that_folder(project: Project) -> None:
-    config = {"mcp": {"servers": {"own": {"command": sys.executable, "args": ["server.py", "plain"]}}}}
+    config = {
+        "mcp": {"servers": {"own": {"command": sys.executable, "args": ["server.py", "plain"]}}}
+    }
     project.home.mkdir(exist_ok=True)
     (project.home / "config.yaml").write_text(json.dumps(config))
     for name in ("one", "two"):
@@ -116,7 +122,10 @@ def test_a_file_of_the_folder_makes_a_server_one_of_that_folder(project: Project
     told = {}
     for name in ("one", "two"):
         told[name] = project.forge("worker", "check", "worker.yaml", "-C", name, "--json").stdout
-    assert {name: json.loads(text).get("unseen", []) for name, text in told.items()} == {"one": [], "two": ["own"]}
+    assert {name: json.loads(text).get("unseen", []) for name, text in told.items()} == {
+        "one": [],
+        "two": ["own"],
+    }
 
 
 def test_a_server_of_ones_own_is_looked_at_by_its_name(project: Project) -> None:
@@ -128,7 +137,9 @@ def test_a_server_of_ones_own_is_looked_at_by_its_name(project: Project) -> None
     assert set(listed(project)) == {"own__echo"}
 
 
-def test_a_server_of_the_folder_is_looked_at_by_its_name_once_it_is_trusted(project: Project) -> None:
+def test_a_server_of_the_folder_is_looked_at_by_its_name_once_it_is_trusted(
+    project: Project,
+) -> None:
     project.write("worker.yaml", "name: w\ntoolsets: {mcp: {servers: {own: null}}}\n")
     project.write(".mcp.json", json.dumps({"mcpServers": CONFIG["mcp"]["servers"]}))
     assert project.forge("mcp", "test", "own").returncode == 8

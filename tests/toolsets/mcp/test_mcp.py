@@ -40,13 +40,23 @@ def definition(mode: str, *args: str, more: str = "") -> str:
     return f"{{command: {json.dumps(sys.executable)}, args: [{argv}]{more}}}"
 
 
-def worker(project: Project, mode: str, more: str = "", approval: str = "{default: preApproved}", *args: str) -> None:
+def worker(
+    project: Project,
+    mode: str,
+    more: str = "",
+    approval: str = "{default: preApproved}",
+    *args: str,
+) -> None:
     servers(project, {"s": definition(mode, *args, more=more)}, approval)
 
 
-def servers(project: Project, defined: dict[str, str], approval: str = "{default: preApproved}") -> None:
+def servers(
+    project: Project, defined: dict[str, str], approval: str = "{default: preApproved}"
+) -> None:
     each = "".join(f"      {name}: {text}\n" for name, text in defined.items())
-    project.write("worker.yaml", f"name: w\ntoolsets:\n  mcp:\n    approval: {approval}\n    servers:\n{each}")
+    project.write(
+        "worker.yaml", f"name: w\ntoolsets:\n  mcp:\n    approval: {approval}\n    servers:\n{each}"
+    )
 
 
 def run(project: Project, *names: str, args: dict | None = None, **options: Any) -> Seen:
@@ -102,7 +112,9 @@ def test_a_hint_is_not_consent(project: Project) -> None:
         ("fails", "", "error", "it broke"),
     ],
 )
-def test_calls_that_fail(project: Project, mode: str, more: str, status: str, sentence: str) -> None:
+def test_calls_that_fail(
+    project: Project, mode: str, more: str, status: str, sentence: str
+) -> None:
     worker(project, mode, more)
     seen = run(project, "s__echo")
     assert seen.statuses == [status]
@@ -120,7 +132,9 @@ def test_calls_that_fail(project: Project, mode: str, more: str, status: str, se
         ("listless", ", connect_timeout: 1", "it did not answer within 1 s"),
     ],
 )
-def test_a_server_that_is_not_there_is_a_warning(project: Project, mode: str, more: str, sentence: str) -> None:
+def test_a_server_that_is_not_there_is_a_warning(
+    project: Project, mode: str, more: str, sentence: str
+) -> None:
     worker(project, mode, more)
     seen = run(project, "s__echo")
     assert seen.statuses == ["not_found"]
@@ -149,14 +163,25 @@ def test_a_server_that_is_not_there_is_told_even_where_warnings_are_not(project:
 
 @pytest.mark.parametrize("mode", ["absent", pytest.param("mute", marks=pytest.mark.long)])
 def test_a_run_without_a_server_that_is_required_is_exit_7(project: Project, mode: str) -> None:
-    servers(project, {"s": definition(mode, more=", required: true, connect_timeout: 3"), "t": definition("plain")})
+    servers(
+        project,
+        {
+            "s": definition(mode, more=", required: true, connect_timeout: 3"),
+            "t": definition("plain"),
+        },
+    )
     project.write("script.yaml", "turns: [{text: done}]\n")
-    done = project.forge("run", "worker.yaml", "go", "-m", "script:script.yaml", "-p", "--output-format", "json")
+    done = project.forge(
+        "run", "worker.yaml", "go", "-m", "script:script.yaml", "-p", "--output-format", "json"
+    )
     assert (done.returncode, json.loads(done.stdout)["exitCode"]) == (7, 7)
     assert "worker.yaml:6:7: the MCP server s is required, and is not there: " in done.stderr
     assert "see forge mcp test worker.yaml" in done.stderr
     tried = project.forge("mcp", "test", "worker.yaml", "--json")
-    assert (tried.returncode, ["error" in row for row in json.loads(tried.stdout)]) == (1, [True, False])
+    assert (tried.returncode, ["error" in row for row in json.loads(tried.stdout)]) == (
+        1,
+        [True, False],
+    )
     assert project.forge("worker", "check", "worker.yaml").returncode == 0
 
 
@@ -171,13 +196,22 @@ def test_what_is_not_a_message_is_told_once(project: Project) -> None:
 
 @pytest.mark.parametrize(
     ("mode", "left_out"),
-    [("invisible", "hidden"), ("unsound", "bad"), *(("malformed", f"bad{at}") for at in range(2)), ("malformed", "?")],
+    [
+        ("invisible", "hidden"),
+        ("unsound", "bad"),
+        *(("malformed", f"bad{at}") for at in range(2)),
+        ("malformed", "?"),
+    ],
 )
-def test_a_bad_tool_is_left_out_by_name_and_the_others_work(project: Project, mode: str, left_out: str) -> None:
+def test_a_bad_tool_is_left_out_by_name_and_the_others_work(
+    project: Project, mode: str, left_out: str
+) -> None:
     worker(project, mode)
     seen = run(project, "s__echo", f"s__{left_out.replace('?', '_')}")
     assert seen.statuses == ["success", "not_found"]
-    assert any(f"the tool {left_out} of the MCP server s is left out" in said for said in told(seen))
+    assert any(
+        f"the tool {left_out} of the MCP server s is left out" in said for said in told(seen)
+    )
 
 
 def test_schemas_that_could_take_for_ever_are_left_out_or_refused(project: Project) -> None:
@@ -249,11 +283,21 @@ def test_a_list_of_servers_has_names_each_once(project: Project) -> None:
     for given_names in ("[7]", "[{s: {command: x}}]", "[s, s]", "[null]", "[gone]", '["a b"]'):
         project.write("worker.yaml", f"name: w\ntoolsets:\n  mcp: {{servers: {given_names}}}\n")
         done = project.forge("worker", "check", "worker.yaml")
-        said[given_names] = (done.returncode, "has names, each once" in done.stderr, "worker.yaml:3:" in done.stderr)
+        said[given_names] = (
+            done.returncode,
+            "has names, each once" in done.stderr,
+            "worker.yaml:3:" in done.stderr,
+        )
     assert list(said.values()) == [(3, True, True)] * 4 + [(3, False, True)] * 2
 
 
-@given(st.lists(st.text(min_size=1, max_size=100) | st.sampled_from(["a_b", "a.b", "a b"]), unique=True, max_size=20))
+@given(
+    st.lists(
+        st.text(min_size=1, max_size=100) | st.sampled_from(["a_b", "a.b", "a b"]),
+        unique=True,
+        max_size=20,
+    )
+)
 def test_names_are_clean_and_no_two_alike(tools: list[str]) -> None:
     """A server cannot take the name of a tool from it by listing one like it first."""
     names = names_for("server", tools)
@@ -271,7 +315,9 @@ def test_a_tool_that_a_server_lists_twice_is_one_tool_under_its_own_name(project
 def test_progress_is_that_of_the_call(project: Project) -> None:
     worker(project, "progress")
     seen = run(project, "s__echo")
-    steps = [(event.message, event.progress) for event in seen.of(StatusEvent) if event.tool_call_id]
+    steps = [
+        (event.message, event.progress) for event in seen.of(StatusEvent) if event.tool_call_id
+    ]
     assert steps == [("step 1", 0.5), ("step 2", 1.0)]
 
 
@@ -283,7 +329,12 @@ def test_what_a_server_logs_and_writes_to_standard_error_is_for_the_trace(projec
 
 
 PICTURE = Image(bytes(3), "image/png")
-PARTS = (PICTURE, PICTURE, Blob(bytes(1), "audio/wav"), Blob(bytes(2), "application/pdf", "mem://a.pdf"))
+PARTS = (
+    PICTURE,
+    PICTURE,
+    Blob(bytes(1), "audio/wav"),
+    Blob(bytes(2), "application/pdf", "mem://a.pdf"),
+)
 SHOWN = "[image: image/png, 3 bytes]"
 MIXED = f"""hello
 {SHOWN}
@@ -393,7 +444,9 @@ server.run()
 def test_a_tool_that_comes_while_a_session_lasts(project: Project) -> None:
     project.write("growing.py", GROWING)
     servers(project, {"s": f"{{command: {json.dumps(sys.executable)}, args: [growing.py]}}"})
-    seen = project.run(calls(call("s__grow")), calls(call("s__grow")), calls(call("s__grown")), "done")
+    seen = project.run(
+        calls(call("s__grow")), calls(call("s__grow")), calls(call("s__grown")), "done"
+    )
     assert seen.statuses == ["success"] * 3
 
 
@@ -419,19 +472,26 @@ def test_a_server_that_comes_from_elsewhere_asks_again(project: Project) -> None
 def test_servers_are_connected_side_by_side(project: Project, tmp_path: Path) -> None:
     """Each of them waits until all are there."""
     (tmp_path / "there").mkdir()
-    servers(project, {f"s{number}": definition("meets", str(tmp_path / "there")) for number in range(5)})
+    servers(
+        project, {f"s{number}": definition("meets", str(tmp_path / "there")) for number in range(5)}
+    )
     assert run(project, *(f"s{number}__echo" for number in range(5))).statuses == ["success"] * 5
 
 
 def test_what_is_left_out_is_a_row_with_the_reason(project: Project) -> None:
-    servers(project, {"a": definition("unsound"), "b": definition("absent"), "c": definition("plain")})
+    servers(
+        project, {"a": definition("unsound"), "b": definition("absent"), "c": definition("plain")}
+    )
     tried = json.loads(project.forge("mcp", "test", "worker.yaml", "--json").stdout)
     assert "no such database" in tried[1]["error"]
     rows = json.loads(project.forge("tools", "list", "worker.yaml", "--json").stdout)
     found = {row["name"]: row.get("error") for row in rows}
     assert [found["a__echo"], found["c__echo"]] == [None, None]
     assert "its schema is unsound" in str(found["a__bad"])
-    assert found["b"] == "it was never started, so its tools are not known; see forge mcp test worker.yaml"
+    assert (
+        found["b"]
+        == "it was never started, so its tools are not known; see forge mcp test worker.yaml"
+    )
 
 
 @pytest.mark.long
@@ -453,7 +513,9 @@ def test_a_confined_server_sees_the_zones_and_not_the_home(project: Project) -> 
     spoken = []
     for confined in ("true", "false"):
         python = json.dumps(os.path.realpath(sys.executable))
-        servers(project, {"s": f"{{command: {python}, args: [server.py, reads], confined: {confined}}}"})
+        servers(
+            project, {"s": f"{{command: {python}, args: [server.py, reads], confined: {confined}}}"}
+        )
         argv = ("run", "worker.yaml", "go", "-m", "script:script.yaml", "-p")
         spoken.append(project.forge(*argv, env={"HOME": str(home)}).stdout.strip())
     assert spoken == ["FileNotFoundError, in a zone", "the key, in a zone"]
@@ -464,13 +526,28 @@ def test_a_confined_server_sees_the_zones_and_not_the_home(project: Project) -> 
 def test_no_server_outlives_a_forge_that_is_killed(project: Project) -> None:
     worker(project, "pid", ", env: {LONG: 'yes'}")
     project.write("tools.py", WAIT)
-    project.write("worker.yaml", project.read("worker.yaml") + "  custom: {module: ./tools.py, tools: [wait]}\n")
+    project.write(
+        "worker.yaml",
+        project.read("worker.yaml") + "  custom: {module: ./tools.py, tools: [wait]}\n",
+    )
     turns = "turns:\n  - calls: [{tool: s__echo, input: {text: x}}]\n"
     project.write("script.yaml", turns + "  - calls: [{tool: wait, input: {pid: '{result}'}}]\n")
     os.mkfifo(project.folder / "gate")
-    argv = [sys.executable, "-m", "forge_cli", "run", "worker.yaml", "go", "-m", "script:script.yaml", "-y"]
+    argv = [
+        sys.executable,
+        "-m",
+        "forge_cli",
+        "run",
+        "worker.yaml",
+        "go",
+        "-m",
+        "script:script.yaml",
+        "-y",
+    ]
     with project.environment():
-        forge = subprocess.Popen(argv, cwd=project.folder, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        forge = subprocess.Popen(
+            argv, cwd=project.folder, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
     with deadline(forge), (project.folder / "gate").open() as gate:
         pid = int(gate.read())
         watch = os.pidfd_open(pid)

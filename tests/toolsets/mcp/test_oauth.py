@@ -54,9 +54,16 @@ def browser(project: Project) -> dict[str, str]:
 
 def use(project: Project, url: str, more: str = "") -> None:
     project.home.mkdir(exist_ok=True)
-    (project.home / "config.yaml").write_text(f"mcp: {{servers: {{docs: {{url: '{url}/mcp'{more}}}}}}}\n")
-    project.write("worker.yaml", "name: w\ntoolsets: {mcp: {servers: [docs], approval: {default: preApproved}}}\n")
-    turns = 'turns: [{calls: [{tool: docs__count_words, input: {text: one two}}]}, {text: "{result}"}]'
+    (project.home / "config.yaml").write_text(
+        f"mcp: {{servers: {{docs: {{url: '{url}/mcp'{more}}}}}}}\n"
+    )
+    project.write(
+        "worker.yaml",
+        "name: w\ntoolsets: {mcp: {servers: [docs], approval: {default: preApproved}}}\n",
+    )
+    turns = (
+        'turns: [{calls: [{tool: docs__count_words, input: {text: one two}}]}, {text: "{result}"}]'
+    )
     project.write("script.yaml", turns)
 
 
@@ -98,7 +105,9 @@ def test_a_client_that_was_registered_by_hand(
     guarded.registers, guarded.known = False, {"me": "s3cret-value"}
     use(project, guarded.base)
     failed = project.forge("mcp", "login", "docs", env=browser)
-    assert (failed.returncode, "registers no clients (HTTP 404)" in failed.stderr) == (7, True), failed.stderr
+    assert (failed.returncode, "registers no clients (HTTP 404)" in failed.stderr) == (7, True), (
+        failed.stderr
+    )
     assert ("oauth: {client_id" in failed.stderr, "DOCTYPE" in failed.stderr) == (True, False)
     use(project, guarded.base, REGISTERED.format(more=""))
     code, _, err = run(project)
@@ -147,7 +156,10 @@ def test_rights_that_are_missing_are_named_and_asked_for_at_the_next_login(
     guarded.call_scope = "words:count"
     code, out, _ = run(project)
     assert code == 0
-    assert "did not carry out the call: it wants more rights: the scope words:count; forge mcp login docs" in out
+    assert (
+        "did not carry out the call: it wants more rights: the scope words:count; forge mcp login docs"
+        in out
+    )
     assert project.forge("mcp", "login", "docs", env=browser).returncode == 0
     assert run(project)[:2] == (0, '{"result": 2}\n')
 
@@ -203,16 +215,22 @@ def test_tokens_that_have_ended_are_renewed_and_kept(
     assert (code, "forge mcp login docs" in err, "Traceback" in err) == (7, True, False)
 
 
-def test_a_person_who_is_there_is_told_and_the_session_begins(project: Project, guarded: Authority) -> None:
+def test_a_person_who_is_there_is_told_and_the_session_begins(
+    project: Project, guarded: Authority
+) -> None:
     use(project, guarded.base)
     bus, told = EventBus(), list[str]()
     bus.subscribe(lambda event: None, answers=True)
-    bus.subscribe(lambda event: told.append(event.message) if isinstance(event, StatusEvent) else None)
+    bus.subscribe(
+        lambda event: told.append(event.message) if isinstance(event, StatusEvent) else None
+    )
 
     async def main() -> None:
         worker = load_worker(project.folder / "worker.yaml")
         with anyio.fail_after(40):
-            async with WorkerRuntime(worker=worker, bus=bus, model=scripted_model("hi"), workspace=project.folder):
+            async with WorkerRuntime(
+                worker=worker, bus=bus, model=scripted_model("hi"), workspace=project.folder
+            ):
                 pass
 
     with project.environment():
@@ -221,20 +239,28 @@ def test_a_person_who_is_there_is_told_and_the_session_begins(project: Project, 
 
 
 @pytest.mark.long
-def test_a_server_that_a_worker_defines(project: Project, guarded: Authority, browser: dict[str, str]) -> None:
+def test_a_server_that_a_worker_defines(
+    project: Project, guarded: Authority, browser: dict[str, str]
+) -> None:
     use(project, guarded.base)
     (project.home / "config.yaml").unlink()
     server = f"{{docs: {{url: '{guarded.base}/mcp'}}}}"
     project.write(
-        "worker.yaml", f"name: w\ntoolsets: {{mcp: {{servers: {server}, approval: {{default: preApproved}}}}}}\n"
+        "worker.yaml",
+        f"name: w\ntoolsets: {{mcp: {{servers: {server}, approval: {{default: preApproved}}}}}}\n",
     )
     assert "forge mcp login docs --worker worker.yaml" in run(project)[2]
-    assert project.forge("mcp", "login", "docs", "--worker", "worker.yaml", env=browser).returncode == 0
+    assert (
+        project.forge("mcp", "login", "docs", "--worker", "worker.yaml", env=browser).returncode
+        == 0
+    )
     assert run(project)[0] == 0
 
 
 @pytest.mark.long
-def test_somebody_who_does_not_agree(project: Project, guarded: Authority, browser: dict[str, str]) -> None:
+def test_somebody_who_does_not_agree(
+    project: Project, guarded: Authority, browser: dict[str, str]
+) -> None:
     use(project, guarded.base)
     guarded.denies = True
     done = project.forge("mcp", "login", "docs", env=browser)
@@ -246,7 +272,10 @@ def test_somebody_who_does_not_agree(project: Project, guarded: Authority, brows
 def test_what_cannot_be_logged_in_to(project: Project, guarded: Authority) -> None:
     use(project, guarded.base)
     alone = project.forge("mcp", "login", "docs", env=NO_DISPLAY)
-    assert (alone.returncode, "there is neither a browser nor a terminal here" in alone.stderr) == (7, True)
+    assert (alone.returncode, "there is neither a browser nor a terminal here" in alone.stderr) == (
+        7,
+        True,
+    )
     assert not (project.home / "mcp-tokens.json").exists()
     unknown = project.forge("mcp", "login", "dcs")
     assert (unknown.returncode, "did you mean 'docs'?" in unknown.stderr) == (2, True)
@@ -256,13 +285,19 @@ def test_what_cannot_be_logged_in_to(project: Project, guarded: Authority) -> No
     local = project.forge("mcp", "login", "own")
     assert (local.returncode, "is started by a command" in local.stderr) == (2, True)
     down = project.forge("mcp", "login", "gone")
-    assert (down.returncode, "the login failed: " in down.stderr, "Traceback" in down.stderr) == (7, True, False)
+    assert (down.returncode, "the login failed: " in down.stderr, "Traceback" in down.stderr) == (
+        7,
+        True,
+        False,
+    )
 
 
 def test_a_server_that_wants_no_login(project: Project) -> None:
     with served(make_app()) as url:
         use(project, url.removesuffix("/mcp"))
-        assert project.forge("mcp", "login", "docs").stdout == "docs takes requests without a login\n"
+        assert (
+            project.forge("mcp", "login", "docs").stdout == "docs takes requests without a login\n"
+        )
 
 
 def whole_address(address: str) -> str:
@@ -284,7 +319,13 @@ def test_without_a_browser_what_it_ends_at_is_pasted(
     env.pop("CI", None)
     argv = [sys.executable, "-m", "forge_cli", "mcp", "login", "docs"]
     with subprocess.Popen(
-        argv, cwd=project.folder, env=env, stdin=child, stderr=child, stdout=subprocess.PIPE, text=True
+        argv,
+        cwd=project.folder,
+        env=env,
+        stdin=child,
+        stderr=child,
+        stdout=subprocess.PIPE,
+        text=True,
     ) as login:
         os.close(child)
         try:
@@ -316,7 +357,9 @@ def redirected(page: str) -> str:
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"x": 7}'])
-def test_a_file_of_tokens_that_cannot_be_read_is_never_written_over(project: Project, content: str) -> None:
+def test_a_file_of_tokens_that_cannot_be_read_is_never_written_over(
+    project: Project, content: str
+) -> None:
     use(project, "http://127.0.0.1:9")
     file = Path(project.home / "mcp-tokens.json")
     file.write_text(content)

@@ -20,7 +20,10 @@ BIN = Path(sys.executable).parent
 def worker(project: Project, **servers: str) -> None:
     defined = "".join(f"      {name}: {text}\n" for name, text in servers.items())
     approval = "{default: preApproved}"
-    project.write("worker.yaml", f"name: w\ntoolsets:\n  mcp:\n    approval: {approval}\n    servers:\n{defined}")
+    project.write(
+        "worker.yaml",
+        f"name: w\ntoolsets:\n  mcp:\n    approval: {approval}\n    servers:\n{defined}",
+    )
 
 
 def started(program: Path, *args: str) -> str:
@@ -37,11 +40,23 @@ def texts(seen: Seen) -> list[str]:
 def test_the_servers_time_and_git(project: Project) -> None:
     identity = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
     subprocess.run(["git", "init", "-q", "repo"], cwd=project.folder, check=True)
-    commit = ["git", "-C", "repo", *identity, "commit", "-q", "--allow-empty", "-m", "the first one"]
+    commit = [
+        "git",
+        "-C",
+        "repo",
+        *identity,
+        "commit",
+        "-q",
+        "--allow-empty",
+        "-m",
+        "the first one",
+    ]
     subprocess.run(commit, cwd=project.folder, check=True)
     worker(project, time=started(BIN / "mcp-server-time"), git=started(BIN / "mcp-server-git"))
     asked = {"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"}
-    seen = project.run(calls(call("time__convert_time", **asked), call("git__git_log", repo_path="repo")), "done")
+    seen = project.run(
+        calls(call("time__convert_time", **asked), call("git__git_log", repo_path="repo")), "done"
+    )
     converted, log = texts(seen)
     assert "T21:00:00+09:00" in converted
     assert "the first one" in log
@@ -85,7 +100,9 @@ def test_the_servers_everything_and_filesystem(project: Project, npm: Path) -> N
 def test_the_server_everything_over_http(project: Project, npm: Path) -> None:
     with served(npm / "mcp-server-everything") as url:
         worker(project, every=f"{{url: {json.dumps(url)}}}")
-        assert texts(project.run(calls(call("every__echo", message="hello")), "done")) == ["Echo: hello"]
+        assert texts(project.run(calls(call("every__echo", message="hello")), "done")) == [
+            "Echo: hello"
+        ]
 
 
 @contextmanager
@@ -93,7 +110,9 @@ def served(program: Path) -> Iterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     env = {**os.environ, "PORT": str(port)}
-    with subprocess.Popen([program, "streamableHttp"], env=env, stderr=subprocess.PIPE, text=True) as server:
+    with subprocess.Popen(
+        [program, "streamableHttp"], env=env, stderr=subprocess.PIPE, text=True
+    ) as server:
         try:
             assert server.stderr is not None
             while line := server.stderr.readline():

@@ -44,7 +44,9 @@ def answered(seen: Seen, index: int = 0) -> Any:
     return json.loads(seen.outcomes[index].value.text())
 
 
-def attended(project: Project, *turns: Any, lines: list[str], **options: Any) -> tuple[Seen, list[str]]:
+def attended(
+    project: Project, *turns: Any, lines: list[str], **options: Any
+) -> tuple[Seen, list[str]]:
     """Work with somebody there who types these lines; ``y`` or ``n`` for a request."""
     bus, prompts = EventBus(), list[str]()
 
@@ -75,7 +77,9 @@ def test_what_the_worker_does_not_allow_is_refused(project: Project, mode: str) 
 
 
 @pytest.mark.parametrize(("mode", "key"), [("samples", "sampling"), ("elicits", "elicitation")])
-def test_what_the_person_closes_for_all_servers_is_refused(project: Project, mode: str, key: str) -> None:
+def test_what_the_person_closes_for_all_servers_is_refused(
+    project: Project, mode: str, key: str
+) -> None:
     worker(project, mode, **{key: True})
     project.home.mkdir(exist_ok=True)
     (project.home / "config.yaml").write_text(f"mcp: {{{key}: false}}\n")
@@ -92,9 +96,14 @@ def test_sampling_asks_once_in_a_session(project: Project, where: str) -> None:
         said["toolsets"]["mcp"]["sampling"] = True
         project.write("worker.yaml", json.dumps(said))
     seen = project.run(ECHO, "hi there", ECHO, "hi again", "done", answers=[True])
-    assert [answered(seen, index)["content"]["text"] for index in (0, 1)] == ["hi there", "hi again"]
+    assert [answered(seen, index)["content"]["text"] for index in (0, 1)] == [
+        "hi there",
+        "hi again",
+    ]
     assert answered(seen)["role"] == "assistant"
-    assert [(request.tool_name, request.args["messages"]) for request in seen.asked] == [("sampling", "user: Say hi.")]
+    assert [(request.tool_name, request.args["messages"]) for request in seen.asked] == [
+        ("sampling", "user: Say hi.")
+    ]
     assert seen.result.response == "done"
     told = [event.message for event in seen.of(StatusEvent)]
     assert sum("the MCP server s had an answer from" in sentence for sentence in told) == 2
@@ -148,11 +157,16 @@ def test_the_time_of_a_call_stands_still_while_a_person_answers(project: Project
         seen = Seen()
         async with anyio.create_task_group() as tasks:
             bus.subscribe(
-                lambda e: tasks.start_soon(think, e) if isinstance(e, ApprovalRequired) else None, answers=True
+                lambda e: tasks.start_soon(think, e) if isinstance(e, ApprovalRequired) else None,
+                answers=True,
             )
             model = scripted_model(ECHO, "done")
             loaded = load_worker(project.folder / "worker.yaml")
-            options: dict[str, Any] = {"workspace": project.folder, "bus": bus, "on_event": seen.events.append}
+            options: dict[str, Any] = {
+                "workspace": project.folder,
+                "bus": bus,
+                "on_event": seen.events.append,
+            }
             with anyio.fail_after(60):
                 async with WorkerRuntime(worker=loaded, model=model, **options) as runtime:
                     await runtime.run("go")
@@ -201,7 +215,9 @@ server.run()
 def test_a_server_of_the_newer_protocol_asks_for_both_at_once(project: Project) -> None:
     project.write("modern.py", MODERN)
     worker(project, "", args=["modern.py"], sampling=True, elicitation=True)
-    seen, prompts = attended(project, ECHO, "hi", "done", lines=["4"], approval_callback=lambda request: YES)
+    seen, prompts = attended(
+        project, ECHO, "hi", "done", lines=["4"], approval_callback=lambda request: YES
+    )
     assert (seen.statuses, answered(seen)) == (["success"], {"result": "4 hi"})
     assert len(prompts) == 1
 
@@ -304,7 +320,9 @@ def test_prompts_are_announced_and_sent_by_their_name(project: Project) -> None:
         ("s__other", (), "there is no command 's__other'"),
     ],
 )
-def test_what_cannot_be_sent(project: Project, name: str, args: tuple[str, ...], sentence: str) -> None:
+def test_what_cannot_be_sent(
+    project: Project, name: str, args: tuple[str, ...], sentence: str
+) -> None:
     worker(project, "prompts")
     events = converse(project, CommandEvent(name, args))
     assert any(sentence in event.message for event in events if isinstance(event, StatusEvent))
@@ -312,7 +330,8 @@ def test_what_cannot_be_sent(project: Project, name: str, args: tuple[str, ...],
 
 
 @pytest.mark.parametrize(
-    ("given", "args"), [(["a", "b=c"], {"text": "a b=c"}), (["text=a b"], {"text": "a b"}), ([], {})]
+    ("given", "args"),
+    [(["a", "b=c"], {"text": "a b=c"}), (["text=a b"], {"text": "a b"}), ([], {})],
 )
 def test_the_only_argument_needs_no_key(given: list[str], args: dict[str, str]) -> None:
     assert PromptSpec("p", "", (PromptArgument("text"),)).read_args(given) == args

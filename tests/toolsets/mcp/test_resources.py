@@ -32,7 +32,9 @@ def worker(project: Project, rules: object, **approval: object) -> Path:
 
 
 def read(project: Project, *uris: str) -> Seen:
-    return project.run(calls(*(call("read_mcp_resource", server="s", uri=uri) for uri in uris)), "done")
+    return project.run(
+        calls(*(call("read_mcp_resource", server="s", uri=uri) for uri in uris)), "done"
+    )
 
 
 @pytest.mark.parametrize(
@@ -77,7 +79,12 @@ def encoded(text: str) -> str:
     return "".join(f"%{ord(letter):02x}" for letter in text)
 
 
-@given(before=ODD, after=ODD, rounds=st.integers(0, 3), spell=st.sampled_from([encoded, quote, str.upper, str]))
+@given(
+    before=ODD,
+    after=ODD,
+    rounds=st.integers(0, 3),
+    spell=st.sampled_from([encoded, quote, str.upper, str]),
+)
 def test_no_spelling_gets_around_what_is_blocked(
     before: str, after: str, rounds: int, spell: Callable[[str], str]
 ) -> None:
@@ -94,13 +101,17 @@ def test_what_is_allowed_lies_where_it_says(rest: str) -> None:
     said = NOWHERE.judge({"server": "s", "uri": f"note://public/{rest}"})
     if said is not None and said.approval is Approval.PRE_APPROVED:
         assert is_plain(f"note://public/{rest}")
-        assert not {"..", "\\", "%2e", "%2f", "%25"} & {rest[at : at + 3].lower() for at in range(len(rest))}
+        assert not {"..", "\\", "%2e", "%2f", "%25"} & {
+            rest[at : at + 3].lower() for at in range(len(rest))
+        }
         assert ".." not in rest
 
 
 def test_reading_passes_the_gate(project: Project) -> None:
     worker(project, RULES_OF_S)
-    seen = read(project, "note://public/a", "note://public/own/a", "note://private/a", "note://secret/a")
+    seen = read(
+        project, "note://public/a", "note://public/own/a", "note://private/a", "note://secret/a"
+    )
     assert seen.statuses == ["success", "denied", "denied", "blocked"]
     assert seen.outcomes[0].value.text() == "what it says"
 
@@ -125,7 +136,9 @@ def test_what_no_rule_is_about_is_the_workers_word_on_the_tool(
 def test_a_dry_run_names_the_rule(project: Project) -> None:
     worker(project, RULES_OF_S)
     assert project.forge("mcp", "test", "worker.yaml").returncode == 0
-    done = project.forge("approve", "worker.yaml", "read_mcp_resource", "server=s", "uri=note://secret/a", "--json")
+    done = project.forge(
+        "approve", "worker.yaml", "read_mcp_resource", "server=s", "uri=note://secret/a", "--json"
+    )
     found = json.loads(done.stdout)
     assert (found["verdict"], found["rule"]) == ("blocked", "toolsets.mcp.resources.s.*secret*")
     assert found["reason"] == "note://secret/a of the MCP server s fits '*secret*'"
@@ -169,7 +182,9 @@ def test_a_rule_that_is_granted_allows_what_is_below(project: Project) -> None:
     def allow_folder(request: ApprovalRequest) -> ApprovalDecision:
         asked.append(str(request.args["uri"]))
         offers = [each for each in request.offers or () if "below note://a/" in each.text]
-        return ApprovalDecision(bool(offers), remember="session", grant=offers[0] if offers else None)
+        return ApprovalDecision(
+            bool(offers), remember="session", grant=offers[0] if offers else None
+        )
 
     uris = ("note://a/b", "note://a/c/d", "note://a/../e")
     turns = [calls(call("read_mcp_resource", server="s", uri=uri)) for uri in uris]

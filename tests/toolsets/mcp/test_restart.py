@@ -45,7 +45,11 @@ def wait_for(condition: Callable[[], bool]) -> bool:
 
 
 def told(opened: WorkerCalls) -> list[str]:
-    return [event.message for event in opened.seen.events if isinstance(event, StatusEvent) and event.level != "debug"]
+    return [
+        event.message
+        for event in opened.seen.events
+        if isinstance(event, StatusEvent) and event.level != "debug"
+    ]
 
 
 @pytest.mark.needs("linux")
@@ -92,7 +96,9 @@ def test_a_call_that_finds_the_server_and_loses_it_in_the_same_moment_waits() ->
 
 
 @pytest.mark.long
-def test_a_call_that_was_sent_may_have_been_carried_out_and_the_next_one_is_sent(project: Project) -> None:
+def test_a_call_that_was_sent_may_have_been_carried_out_and_the_next_one_is_sent(
+    project: Project,
+) -> None:
     worker(project, "dies")
     with project.open(timeout=60) as opened:
         errors = [opened.call("s__echo", text="x").error for _ in range(3)]
@@ -100,7 +106,9 @@ def test_a_call_that_was_sent_may_have_been_carried_out_and_the_next_one_is_sent
 
 
 @pytest.mark.long
-def test_what_could_not_be_sent_is_sent_to_the_server_that_was_started_again(project: Project) -> None:
+def test_what_could_not_be_sent_is_sent_to_the_server_that_was_started_again(
+    project: Project,
+) -> None:
     left = project.folder / "left"
     worker(project, "closes", "", "{default: preApproved}", str(left))
     with project.open(timeout=60) as opened:
@@ -135,7 +143,9 @@ def test_there_is_a_limit_a_minute(project: Project, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("mode", ["wrong", "misshapen"])
-def test_an_invalid_answer_is_an_error_at_once_and_the_server_stays(project: Project, mode: str) -> None:
+def test_an_invalid_answer_is_an_error_at_once_and_the_server_stays(
+    project: Project, mode: str
+) -> None:
     worker(project, mode, ", timeout: 60")
     with project.open(timeout=20) as opened:
         errors = [str(opened.call("s__echo", text="x").error) for _ in range(2)]

@@ -63,7 +63,9 @@ def worker(project: Project, more: str = "") -> None:
 def test_a_server_whose_files_changed_is_not_started_again_where_nobody_can_be_asked(
     project: Project, folder: Path, name: str
 ) -> None:
-    seen = project.run(calls(call("s__echo", text=name)), calls(call("s__echo", text="x")), "done", timeout=60)
+    seen = project.run(
+        calls(call("s__echo", text=name)), calls(call("s__echo", text="x")), "done", timeout=60
+    )
 
     problem = f"it is not started: {name} changed since it was started first"
     assert [problem in str(seen.outcomes[1].error)] == [True], seen.outcomes
@@ -127,13 +129,23 @@ def test_a_lock_covers_what_the_script_imports(project: Project, folder: Path) -
 @pytest.fixture
 def spelled(tmp_path: Path) -> Callable[..., list[str]]:
     def find(line: str, **env: str) -> list[str]:
-        return [str(path.relative_to(tmp_path)) for path in started_code(line.split(), tmp_path, env)]
+        return [
+            str(path.relative_to(tmp_path)) for path in started_code(line.split(), tmp_path, env)
+        ]
 
     return find
 
 
-def test_data_and_installed_packages_are_no_code(tmp_path: Path, spelled: Callable[..., list[str]]) -> None:
-    names = ("tools/a.py", "tools/b.json", "tools/node_modules/x.js", "tools/env/pyvenv.cfg", "tools/env/lib/x.py")
+def test_data_and_installed_packages_are_no_code(
+    tmp_path: Path, spelled: Callable[..., list[str]]
+) -> None:
+    names = (
+        "tools/a.py",
+        "tools/b.json",
+        "tools/node_modules/x.js",
+        "tools/env/pyvenv.cfg",
+        "tools/env/lib/x.py",
+    )
     for name in (*names, "tools/__pycache__/a.pyc", "c.json", "run.js", "d.db"):
         file = tmp_path / name
         file.parent.mkdir(parents=True, exist_ok=True)

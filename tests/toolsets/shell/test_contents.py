@@ -12,10 +12,14 @@ from hypothesis import strategies as st
 
 from forge_cli.toolsets.shell.contents import CHANGED_AT_MOST, MADE_AT_MOST, compare_files
 
-LINES = st.lists(st.sampled_from(["a", "b", "", "  indented", "x" * 80]), max_size=40).map("\n".join)
+LINES = st.lists(st.sampled_from(["a", "b", "", "  indented", "x" * 80]), max_size=40).map(
+    "\n".join
+)
 
 
-def written(folder: Path, before: bytes | None, after: bytes | None) -> tuple[Path | None, Path | None]:
+def written(
+    folder: Path, before: bytes | None, after: bytes | None
+) -> tuple[Path | None, Path | None]:
     paths = (folder / "before", folder / "after")
     for path, data in zip(paths, (before, after), strict=True):
         if data is not None:
@@ -87,7 +91,11 @@ def test_large_files_are_compared_where_they_differ(tmp_path: Path) -> None:
 
 def test_one_long_line_is_compared_inside_of_it(tmp_path: Path) -> None:
     before = b"x=1;" * 500_000
-    found = compare_files(*written(tmp_path, before, before[:1_000_000] + b"EVIL" + before[1_000_000:]), "a.js", "a.js")
+    found = compare_files(
+        *written(tmp_path, before, before[:1_000_000] + b"EVIL" + before[1_000_000:]),
+        "a.js",
+        "a.js",
+    )
     assert found.difference[2] == "@@ inside of a long line, byte 1000000 @@"
     assert "EVIL" in found.difference[4]
     assert "EVIL" not in found.difference[3]
@@ -96,5 +104,7 @@ def test_one_long_line_is_compared_inside_of_it(tmp_path: Path) -> None:
 def test_what_is_too_large_is_said_not_to_be_shown(tmp_path: Path) -> None:
     made = compare_files(*written(tmp_path, None, b"x\n" * MADE_AT_MOST), "/dev/null", "new")
     assert (made.kind, made.shown, made.difference) == ("text", False, ())
-    others = compare_files(*written(tmp_path, b"x\n" * CHANGED_AT_MOST, b"y\n" * CHANGED_AT_MOST), "new", "new")
+    others = compare_files(
+        *written(tmp_path, b"x\n" * CHANGED_AT_MOST, b"y\n" * CHANGED_AT_MOST), "new", "new"
+    )
     assert (others.shown, others.difference) == (False, ())

@@ -30,7 +30,9 @@ def linter(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
 
 def settle(project: Project, rules: str) -> None:
     zone = "{name: workspace, path: ., mode: rw, approval: {write: preApproved}}"
-    project.write("worker.yaml", f"name: w\nsandbox: {{zones: [{zone}]}}\ntoolsets: {{shell: {{{rules}}}}}\n")
+    project.write(
+        "worker.yaml", f"name: w\nsandbox: {{zones: [{zone}]}}\ntoolsets: {{shell: {{{rules}}}}}\n"
+    )
 
 
 def plant(project: Project, script: str) -> None:
@@ -38,7 +40,9 @@ def plant(project: Project, script: str) -> None:
 
 
 def run(project: Project, line: str, answers: Sequence[bool] = ()) -> Seen:
-    return project.run(calls(call("shell", command=line)), "done", timeout=60, answers=list(answers))
+    return project.run(
+        calls(call("shell", command=line)), "done", timeout=60, answers=list(answers)
+    )
 
 
 def status(seen: Seen) -> str:
@@ -46,7 +50,11 @@ def status(seen: Seen) -> str:
 
 
 def reasons(seen: Seen) -> list[str]:
-    return [asked.request.reason for asked in seen.of(ApprovalRequired) if isinstance(asked.request, ApprovalRequest)]
+    return [
+        asked.request.reason
+        for asked in seen.of(ApprovalRequired)
+        if isinstance(asked.request, ApprovalRequest)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -65,7 +73,9 @@ def test_a_linter_that_leaves_caches_does_not_ask(linter: Project, script: str) 
     plant(linter, script)
     seen = run(linter, "flake8 .")
     assert (reasons(seen), status(seen)) == ([], "success")
-    assert sorted(linter.folder.rglob("*")) == sorted([*before, linter.folder / "bin", linter.folder / "bin/flake8"])
+    assert sorted(linter.folder.rglob("*")) == sorted(
+        [*before, linter.folder / "bin", linter.folder / "bin/flake8"]
+    )
 
 
 @pytest.mark.parametrize(

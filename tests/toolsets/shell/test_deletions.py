@@ -33,7 +33,9 @@ sandbox:
 RULE = "{pattern: sh g.sh, approval: preApproved}"
 
 
-def project_of(project: Project, delete: str, rules: str = "", try_first: str = "try: auto") -> Project:
+def project_of(
+    project: Project, delete: str, rules: str = "", try_first: str = "try: auto"
+) -> Project:
     worker = WORKER.replace("DELETE", delete).replace("RULES", rules).replace("TRY", try_first)
     project.write("worker.yaml", worker)
     for name in ("dist/vault/a", "dist/vault/sub/b", "other"):
@@ -43,7 +45,9 @@ def project_of(project: Project, delete: str, rules: str = "", try_first: str = 
 
 def run(project: Project, script: str, *answers: bool) -> Seen:
     project.write("g.sh", script)
-    return project.run(calls(call("shell", command="sh g.sh")), "done", timeout=120, answers=answers)
+    return project.run(
+        calls(call("shell", command="sh g.sh")), "done", timeout=120, answers=answers
+    )
 
 
 def status(seen: Seen) -> str:
@@ -67,13 +71,19 @@ DELETES = [
 @pytest.mark.needs("overlay")
 @pytest.mark.parametrize("rules", [RULE, ""], ids=["rule", "trial"])
 @pytest.mark.parametrize("script", DELETES)
-def test_a_zone_that_blocks_deletions_blocks_those_of_commands(project: Project, script: str, rules: str) -> None:
+def test_a_zone_that_blocks_deletions_blocks_those_of_commands(
+    project: Project, script: str, rules: str
+) -> None:
     """Whether a rule pre-approves the line or it is tried; nothing of it is applied, and nobody is asked."""
     seen = run(project_of(project, "blocked", rules), f"echo more > other\n{script}")
     assert status(seen) == "blocked"
     assert "and zone 'vault' blocks delete" in str(seen.of(ToolResult)[0].error)
     assert not seen.of(ApprovalRequired)
-    files = {str(path.relative_to(project.folder)) for path in project.folder.rglob("*") if path.is_file()}
+    files = {
+        str(path.relative_to(project.folder))
+        for path in project.folder.rglob("*")
+        if path.is_file()
+    }
     assert {"dist/vault/a", "dist/vault/sub/b", "other"} <= files
     assert (project.folder / "other").read_text() == "other\n"
 
@@ -101,7 +111,10 @@ def test_a_line_for_real_is_judged_as_well(project: Project) -> None:
     assert status(run(project, "rm dist/vault/a", True)) == "blocked"
     worker = (project.folder / "worker.yaml").read_text()
     project.write("worker.yaml", f"{worker}undo: files\n")
-    project.write("script.yaml", json.dumps({"turns": [calls(call("shell", command="sh g.sh")), {"text": "{result}"}]}))
+    project.write(
+        "script.yaml",
+        json.dumps({"turns": [calls(call("shell", command="sh g.sh")), {"text": "{result}"}]}),
+    )
     done = project.forge("run", "worker.yaml", "go", "-p", "-y")
     assert "zone 'vault' blocks delete" in done.stdout
     assert (project.folder / "dist/vault/a").exists()
@@ -109,7 +122,9 @@ def test_a_line_for_real_is_judged_as_well(project: Project) -> None:
 
 @pytest.mark.needs("overlay")
 @pytest.mark.parametrize("answer", [True, False])
-def test_a_zone_that_asks_before_deletions_asks_for_a_pre_approved_line(project: Project, answer: bool) -> None:
+def test_a_zone_that_asks_before_deletions_asks_for_a_pre_approved_line(
+    project: Project, answer: bool
+) -> None:
     seen = run(project_of(project, "ask", RULE), "rm dist/vault/a; echo more > other", answer)
     (asked,) = seen.of(ApprovalRequired)
     assert isinstance(asked.request, ApprovalRequest)
@@ -137,7 +152,9 @@ def test_one_that_says_nothing_of_deletions_binds_no_command(project: Project) -
 def test_a_session_of_a_command_asks(project: Project) -> None:
     """It works on no copy."""
     project_of(project, "blocked", "{pattern: sleep 1, approval: preApproved}")
-    seen = project.run(calls(call("exec_command", command="sleep 1")), "done", timeout=120, answers=[False])
+    seen = project.run(
+        calls(call("exec_command", command="sleep 1")), "done", timeout=120, answers=[False]
+    )
     decided = seen.of(ApprovalDecided)[0]
     assert decided.approved is False
     assert "cannot be judged" in decided.reason
@@ -152,7 +169,9 @@ def test_the_check_says_where_commands_are_not_bound(project: Project) -> None:
     assert f"{says}commands are not confined" in done.stderr
 
 
-def test_the_check_says_nothing_of_it_where_commands_are_bound_also_beside_tools_of_a_module(project: Project) -> None:
+def test_the_check_says_nothing_of_it_where_commands_are_bound_also_beside_tools_of_a_module(
+    project: Project,
+) -> None:
     project_of(project, "blocked", RULE).write("empty/x", "")
     project.write("tools.py", "def look() -> str:\n    'Look.'\n    return 'x'\n")
     worker = (project.folder / "worker.yaml").read_text()
@@ -169,7 +188,9 @@ def zone(name: str, path: str, delete: str, *, stated: bool = True) -> Zone:
 
 
 def gone(path: str, zone: str = "/w") -> PathChange:
-    return PathChange(zone, tuple(os.path.relpath(path, zone).split("/")), Entry("file", 0o644, (0, 0)), None)
+    return PathChange(
+        zone, tuple(os.path.relpath(path, zone).split("/")), Entry("file", 0o644, (0, 0)), None
+    )
 
 
 def judge(sets: list[list[Zone]], *paths: str, asked: bool) -> None:

@@ -51,20 +51,57 @@ APPLIED = {
     "mkdir many && seq 1200 | split -l 1 -a 3 - many/": "made many with 1200 paths in it",
 }
 ASKING = (
-    *("rm a.txt", "rm -r full", "mv a.txt b.txt; rm empty.txt", "mv a.txt other.txt", "mv a.txt .env", "echo x > .env"),
-    *("mkdir .git; echo x > .git/config", "ln -s a.txt link", "mkdir .idea && echo x > .idea/workspace.xml"),
-    *("ln a.txt second.txt", "echo x > n; ln n m", "mkfifo pipe", "chmod 777 a.txt", "chmod u+s a.txt"),
-    *("chmod 700 full", "echo x > tools/b.sh", "echo x | tee c.txt", "rm a.txt; mkdir a.txt", "echo x > hard.txt"),
-    *("git init -q sub", "python3 -c 'import socket; socket.create_connection((\"a.example\", 80))'; echo x > n"),
+    *(
+        "rm a.txt",
+        "rm -r full",
+        "mv a.txt b.txt; rm empty.txt",
+        "mv a.txt other.txt",
+        "mv a.txt .env",
+        "echo x > .env",
+    ),
+    *(
+        "mkdir .git; echo x > .git/config",
+        "ln -s a.txt link",
+        "mkdir .idea && echo x > .idea/workspace.xml",
+    ),
+    *(
+        "ln a.txt second.txt",
+        "echo x > n; ln n m",
+        "mkfifo pipe",
+        "chmod 777 a.txt",
+        "chmod u+s a.txt",
+    ),
+    *(
+        "chmod 700 full",
+        "echo x > tools/b.sh",
+        "echo x | tee c.txt",
+        "rm a.txt; mkdir a.txt",
+        "echo x > hard.txt",
+    ),
+    *(
+        "git init -q sub",
+        "python3 -c 'import socket; socket.create_connection((\"a.example\", 80))'; echo x > n",
+    ),
     *("seq 1100 | split -l 1 -a 3", "ln -sf /etc/passwd a.txt"),
-    *("mkdir d && ln -s /etc/passwd d/p", "mkdir d && ln -s /usr/bin d/bin", "mkdir d && ln -s ../a.txt d/up"),
-    *("mkdir d && ln -s /usr/bin/env env", "ln -s /usr/bin/env full/env", "mkdir d && ln -s /usr/../etc/passwd d/p"),
+    *(
+        "mkdir d && ln -s /etc/passwd d/p",
+        "mkdir d && ln -s /usr/bin d/bin",
+        "mkdir d && ln -s ../a.txt d/up",
+    ),
+    *(
+        "mkdir d && ln -s /usr/bin/env env",
+        "ln -s /usr/bin/env full/env",
+        "mkdir d && ln -s /usr/../etc/passwd d/p",
+    ),
     *(
         "mkdir d && ln -s sub/../../a.txt d/up",
         "mkdir d && ln -s /usr/bin/nothing d/n",
         "mkdir d && ln -s $PWD/tool.sh d/r",
     ),
-    *("rm poem.txt; echo a rose > other2.txt", "rm poem.txt a.txt; cp other.txt o2; cp poem.txt o3 2>&- || true"),
+    *(
+        "rm poem.txt; echo a rose > other2.txt",
+        "rm poem.txt a.txt; cp other.txt o2; cp poem.txt o3 2>&- || true",
+    ),
 )
 REFUSED = ("echo x > .vscode/tasks.json", "echo x >> worker.yaml", "echo x > stated/b.txt")
 
@@ -137,7 +174,9 @@ def test_edits_are_applied_unasked_and_told(worker: Project, line: str) -> None:
 
 def tree(folder: Path) -> list[tuple[str, int, bytes]]:
     files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
-    return [(str(path.relative_to(folder)), path.lstat().st_mode, path.read_bytes()) for path in files]
+    return [
+        (str(path.relative_to(folder)), path.lstat().st_mode, path.read_bytes()) for path in files
+    ]
 
 
 @pytest.mark.parametrize("line", ASKING)
@@ -166,8 +205,15 @@ def test_files_that_the_session_made_may_be_deleted(worker: Project) -> None:
     assert not (worker.folder / "mine.txt").exists()
 
 
-def test_a_file_that_somebody_else_changed_meanwhile_is_not_deleted_unasked(worker: Project) -> None:
-    ui = made(worker, shell("echo x > mine.txt"), shell("rm mine.txt"), others={"mine.txt": "another thought"})
+def test_a_file_that_somebody_else_changed_meanwhile_is_not_deleted_unasked(
+    worker: Project,
+) -> None:
+    ui = made(
+        worker,
+        shell("echo x > mine.txt"),
+        shell("rm mine.txt"),
+        others={"mine.txt": "another thought"},
+    )
     assert statuses(ui) == ["success", "denied"]
     assert worker.read("mine.txt") == "another thought"
 
@@ -181,4 +227,7 @@ def test_what_was_applied_is_named_up_to_three() -> None:
         TriedChange("e", "created"),
     )
     event = CommandTried("c1", "effects", 0, 1, changes, applied=True)
-    assert event.sentence() == "applied: moved a to b, deleted c, changed the mode or time of d, 1 more"
+    assert (
+        event.sentence()
+        == "applied: moved a to b, deleted c, changed the mode or time of d, 1 more"
+    )

@@ -24,7 +24,16 @@ COMMIT = "git -c user.name=a -c user.email=a@b commit -q -m second"
 
 
 def git(folder: Path, *argv: str) -> str:
-    given = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.defaultBranch=main", *argv]
+    given = [
+        "git",
+        "-c",
+        "user.name=a",
+        "-c",
+        "user.email=a@b",
+        "-c",
+        "init.defaultBranch=main",
+        *argv,
+    ]
     return subprocess.run(given, cwd=folder, capture_output=True, text=True, check=True).stdout
 
 
@@ -40,7 +49,9 @@ def repository(project: Project) -> Project:
 
 
 def run(project: Project, command: str, tool: str = "shell", **options: Any) -> dict[str, Any]:
-    seen = project.run(calls(call(tool, command=command)), "done", approval_mode="approve_all", **options)
+    seen = project.run(
+        calls(call(tool, command=command)), "done", approval_mode="approve_all", **options
+    )
     value = seen.outcomes[0].value
     assert isinstance(value, Custom), value
     return dict(value.data)
@@ -66,8 +77,12 @@ def test_a_line_that_names_git_commits(repository: Project, tool: str, command: 
     assert log(repository) == ["second", "first"]
 
 
-@pytest.mark.parametrize("command", ["touch .git/x", "echo git commit > .git/x", "bash -c 'touch .git/x' git", "gitk"])
-def test_a_line_that_does_not_name_it_writes_nothing_there(repository: Project, command: str) -> None:
+@pytest.mark.parametrize(
+    "command", ["touch .git/x", "echo git commit > .git/x", "bash -c 'touch .git/x' git", "gitk"]
+)
+def test_a_line_that_does_not_name_it_writes_nothing_there(
+    repository: Project, command: str
+) -> None:
     assert run(repository, command)["exitCode"] != 0
     assert not (repository.folder / ".git/x").exists()
 
@@ -77,11 +92,20 @@ def test_a_line_that_does_not_name_it_writes_nothing_there(repository: Project, 
 @pytest.mark.parametrize(
     "planted",
     [
-        *("hooks/pre-commit", "config", "config.worktree", "commondir", "info/attributes", "modules/x/config"),
+        *(
+            "hooks/pre-commit",
+            "config",
+            "config.worktree",
+            "commondir",
+            "info/attributes",
+            "modules/x/config",
+        ),
         *("remotes/origin", "branches/origin"),
     ],
 )
-def test_nothing_that_runs_later_can_be_planted(repository: Project, planted: str, tool: str) -> None:
+def test_nothing_that_runs_later_can_be_planted(
+    repository: Project, planted: str, tool: str
+) -> None:
     folder = repository.folder / ".git"
     before = (folder / planted).read_text() if (folder / planted).exists() else None
     line = f"git status -s; mkdir -p .git/{Path(planted).parent}; echo evil > .git/{planted}; true"
@@ -111,8 +135,12 @@ def test_nor_can_what_lies_around_it_be_moved_away(repository: Project, line: st
     assert "evil" not in (folder / "config").read_text()
 
 
-@pytest.mark.parametrize(("line", "kept"), [("git init -q new", True), ("mkdir -p new/.git; true", False)])
-def test_a_line_that_names_git_can_make_a_repository_and_no_other(repository: Project, line: str, kept: bool) -> None:
+@pytest.mark.parametrize(
+    ("line", "kept"), [("git init -q new", True), ("mkdir -p new/.git; true", False)]
+)
+def test_a_line_that_names_git_can_make_a_repository_and_no_other(
+    repository: Project, line: str, kept: bool
+) -> None:
     run(repository, line)
     assert (repository.folder / "new/.git").exists() is kept
 
@@ -127,6 +155,8 @@ def test_the_repository_around_the_folder_counts(repository: Project) -> None:
 
 def test_a_repository_that_no_zone_lets_be_written_stays(repository: Project) -> None:
     (repository.folder / "sub").mkdir()
-    repository.write("worker.yaml", WORKER.replace("required}", "required, zones: [{name: sub, mode: rw}]}"))
+    repository.write(
+        "worker.yaml", WORKER.replace("required}", "required, zones: [{name: sub, mode: rw}]}")
+    )
     assert run(repository, COMMIT + " -a")["exitCode"] != 0
     assert log(repository) == ["first"]

@@ -33,15 +33,28 @@ def repository(project: Project) -> Project:
     project.write("worker.yaml", "name: w\ntoolsets: {shell: {}}\n")
     for name in ("a.txt", "b.txt"):
         project.write(name, "one\n")
-    lines = ["init -q -b main", "config user.name a", "config user.email a@b.c", "add .", "commit -qm first"]
+    lines = [
+        "init -q -b main",
+        "config user.name a",
+        "config user.email a@b.c",
+        "add .",
+        "commit -qm first",
+    ]
     for words in lines:
-        subprocess.run(["git", "-C", project.folder, *words.split()], check=True, timeout=60, capture_output=True)
+        subprocess.run(
+            ["git", "-C", project.folder, *words.split()],
+            check=True,
+            timeout=60,
+            capture_output=True,
+        )
     project.write("a.txt", "two\n")
     return project
 
 
 @pytest.mark.parametrize("line", RISKS)
-def test_the_risk_is_that_of_what_was_changed_beside_the_records(repository: Project, line: str) -> None:
+def test_the_risk_is_that_of_what_was_changed_beside_the_records(
+    repository: Project, line: str
+) -> None:
     seen = repository.run(calls(call("shell", command=line)), "done", timeout=120, answers=[False])
     (asked,) = seen.of(ApprovalRequired)
     assert isinstance(asked.request, ApprovalRequest)

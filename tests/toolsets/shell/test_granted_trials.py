@@ -31,7 +31,9 @@ def shell(project: Project) -> Project:
     return project
 
 
-def run(project: Project, first: str, then: str, *, below: bool = False, command: str = "sh gen.sh") -> Seen:
+def run(
+    project: Project, first: str, then: str, *, below: bool = False, command: str = "sh gen.sh"
+) -> Seen:
     """Grant a line at its trial, change its script, and call it again; a second question is answered with no."""
     asked: list[ApprovalRequest] = []
     project.write("gen.sh", first)
@@ -67,7 +69,10 @@ WITHIN = [
 def test_a_line_that_does_no_more_is_applied_unasked(shell: Project, then: str) -> None:
     seen = run(shell, FIRST, then)
     assert questions(seen) == 1
-    assert [each.outcome for each in seen.of(CommandTried) if not each.applied][-1] in ("effects", "noEffect")
+    assert [each.outcome for each in seen.of(CommandTried) if not each.applied][-1] in (
+        "effects",
+        "noEffect",
+    )
 
 
 BEYOND = [
@@ -107,8 +112,21 @@ def test_a_line_that_does_more_asks_again(shell: Project, then: str) -> None:
     assert (shell.folder / "src/app.py").read_text() == "before\n"
 
 
-FOLDER_WITHIN = ["echo x > out2/b", "rm out2/new", "mv out2/new out2/newer", "rm -r out2/sub", "echo x > out2/a"]
-FOLDER_BEYOND = ["rm out2/a", "rm -r out2", "mv out2/a out2/c", "mv out2/a kept", "rm out2/a; mkdir out2/a", "rm kept"]
+FOLDER_WITHIN = [
+    "echo x > out2/b",
+    "rm out2/new",
+    "mv out2/new out2/newer",
+    "rm -r out2/sub",
+    "echo x > out2/a",
+]
+FOLDER_BEYOND = [
+    "rm out2/a",
+    "rm -r out2",
+    "mv out2/a out2/c",
+    "mv out2/a kept",
+    "rm out2/a; mkdir out2/a",
+    "rm kept",
+]
 
 
 @pytest.mark.parametrize("then", FOLDER_WITHIN)
@@ -143,7 +161,11 @@ def test_where_nothing_can_be_granted_nothing_is_offered(shell: Project, script:
     """A protected name, and a trial that lacked something; neither is called an offer that would do nothing."""
     shell.write("gen.sh", script)
     line = "sh gen.sh; $EDITOR"
-    seen = shell.run(calls(call("shell", command=line)), "done", approval_callback=lambda _: ApprovalDecision(False))
+    seen = shell.run(
+        calls(call("shell", command=line)),
+        "done",
+        approval_callback=lambda _: ApprovalDecision(False),
+    )
     (asked,) = seen.of(ApprovalRequired)
     assert isinstance(asked.request, ApprovalRequest)
     assert (asked.request.offers, asked.request.once) == (None, True)

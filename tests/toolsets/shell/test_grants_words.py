@@ -34,10 +34,14 @@ TAILS = """
 a b src/a.py /etc/passwd ~/x ../x http://127.0.0.1:8000/ http://example.org/ +main :main push pop stop x;y * --
 """
 ASSIGNED = st.sampled_from(["", "", "", "PYTHONPATH=src", "CI=1", "DEBUG=1", "PATH=x"])
-PROGRAM = st.sampled_from([each.strip() for line in PROGRAMS.strip().splitlines() for each in line.split(";")])
+PROGRAM = st.sampled_from(
+    [each.strip() for line in PROGRAMS.strip().splitlines() for each in line.split(";")]
+)
 OPERANDS = st.lists(st.sampled_from([*TAILS.split(), "a b"]), max_size=3)
 JOINS = st.sampled_from([" && ", "; ", " | "])
-BEGINS = re.compile(r"commands that begin with (?P<words>.*?)(?P<but>, but for forms that discard or rewrite)?")
+BEGINS = re.compile(
+    r"commands that begin with (?P<words>.*?)(?P<but>, but for forms that discard or rewrite)?"
+)
 BEGIN = "commands that begin with "
 STASH = "git stash push, or with git stash and no subcommand"
 DISCARDING: dict[tuple[str, ...], set[str]] = {
@@ -48,7 +52,21 @@ DISCARDING: dict[tuple[str, ...], set[str]] = {
     ("git", "tag"): {"-f", "--force"},
     ("docker", "compose"): {"-v", "--volumes", "--rmi"},
 }
-KEYWORDS = {"break", "exit", "while", "if", "for", "then", "do", "return", "continue", "wait", "fg", "bg", "jobs"}
+KEYWORDS = {
+    "break",
+    "exit",
+    "while",
+    "if",
+    "for",
+    "then",
+    "do",
+    "return",
+    "continue",
+    "wait",
+    "fg",
+    "bg",
+    "jobs",
+}
 
 
 @st.composite
@@ -76,7 +94,9 @@ PAIRS = COMMANDS.flatmap(lambda first: st.tuples(st.just(first), st.one_of(near(
 
 
 def written(commands: Sequence[tuple[str, ...]], join: str) -> str:
-    return join.join(" ".join(word if word == "*" else shlex.quote(word) for word in words) for words in commands)
+    return join.join(
+        " ".join(word if word == "*" else shlex.quote(word) for word in words) for words in commands
+    )
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +105,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def policy(place: Path, *rules: GrantRule) -> ShellPolicy:
-    config = ShellConfig.model_validate({"rules": [{"use": "reading"}, *(rule.says for rule in rules)]})
+    config = ShellConfig.model_validate(
+        {"rules": [{"use": "reading"}, *(rule.says for rule in rules)]}
+    )
     return ShellPolicy(config, UserRules(), Sandbox([Zone("w", place)], workspace=place), place)
 
 
@@ -122,21 +144,36 @@ def test_a_line_is_covered_only_if_the_words_of_a_grant_say_so(
 ) -> None:
     first, second = pair
     one, other = written(first, join), written(second, join)
-    before, target = JudgedLine(policy(place), read(one)).verdict, JudgedLine(policy(place), read(other)).verdict
+    before, target = (
+        JudgedLine(policy(place), read(one)).verdict,
+        JudgedLine(policy(place), read(other)).verdict,
+    )
     if not (before.grants and target.approval is Approval.ASK):
         return
-    rules = [rule for need in before.grants for rule in need if "pattern" in rule.says and not rule.implied]
+    rules = [
+        rule
+        for need in before.grants
+        for rule in need
+        if "pattern" in rule.says and not rule.implied
+    ]
     titles = [rule.title for rule in rules]
     assert not any(set(title.split()[4:5]) & KEYWORDS for title in titles)
-    told = all(any(says(title, words) for title in titles) for words in second if asks(place, words, join))
-    written_down = JudgedLine(policy(place, *rules), read(other)).verdict.approval is Approval.PRE_APPROVED
+    told = all(
+        any(says(title, words) for title in titles) for words in second if asks(place, words, join)
+    )
+    written_down = (
+        JudgedLine(policy(place, *rules), read(other)).verdict.approval is Approval.PRE_APPROVED
+    )
     session = granted(before, one, target, other)
     assert told or not (written_down or session), (one, titles, other)
     assert written_down or not session, "a session would allow more than the same rules"
 
 
 def asks(place: Path, words: tuple[str, ...], join: str) -> bool:
-    return JudgedLine(policy(place), read(written([words], join))).verdict.approval is not Approval.PRE_APPROVED
+    return (
+        JudgedLine(policy(place), read(written([words], join))).verdict.approval
+        is not Approval.PRE_APPROVED
+    )
 
 
 def granted(before: Verdict, one: str, target: Verdict, other: str) -> bool:
@@ -164,7 +201,9 @@ def test_what_begins_with_the_words_of_a_grant_is_covered(
     if not before.grants:
         return
     (need,) = before.grants
-    title = next((rule.title for rule in need if "pattern" in rule.says and not rule.implied), STASH)
+    title = next(
+        (rule.title for rule in need if "pattern" in rule.says and not rule.implied), STASH
+    )
     found = None if title.endswith(STASH) else BEGINS.fullmatch(title)
     if found is None or found["but"]:
         return

@@ -77,19 +77,31 @@ def test_a_line_that_is_refused_is_read_once_and_judged_once(worker: Project) ->
 def test_a_line_that_rules_allow_is_read_once(worker: Project) -> None:
     """It may be judged again: as it runs where nothing holds it to what a rule set promises, and by the other rules."""
     with counted() as found:
-        seen = worker.run(calls(call("shell", command="cat notes.txt | head -3")), "done", timeout=60)
+        seen = worker.run(
+            calls(call("shell", command="cat notes.txt | head -3")), "done", timeout=60
+        )
     assert seen.of(ApprovalRequired) == []
     assert found["read"] == 1
     assert found["judged"] <= 3
 
 
-def test_the_next_call_of_the_same_line_is_judged_by_the_files_as_they_are_then(worker: Project) -> None:
+def test_the_next_call_of_the_same_line_is_judged_by_the_files_as_they_are_then(
+    worker: Project,
+) -> None:
     worker.write("secret/.env", "KEY=1\n")
     link = "ln -sf secret/.env notes.txt"
     cat = call("shell", command="cat notes.txt")
     seen = worker.run(
-        calls(cat), calls(call("shell", command=link)), calls(cat), "done", answers=[True, False], timeout=60
+        calls(cat),
+        calls(call("shell", command=link)),
+        calls(cat),
+        "done",
+        answers=[True, False],
+        timeout=60,
     )
     first, second = seen.of(ApprovalRequired)
-    assert (first.request.args["command"], second.request.args["command"]) == (link, "cat notes.txt")
+    assert (first.request.args["command"], second.request.args["command"]) == (
+        link,
+        "cat notes.txt",
+    )
     assert "notes.txt leads to a file that may hold secrets" in second.request.reason

@@ -55,7 +55,9 @@ def folded(seen: Seen) -> FoldedLine:
 
 def test_a_new_folder_is_one_line_that_unfolds(shell: Project) -> None:
     shell.write("src/app.py", "print(1)\n")
-    seen = run(shell, f"{MANY}; head -c 3000000 /dev/zero > D/big; echo more >> src/app.py", answers=[True])
+    seen = run(
+        shell, f"{MANY}; head -c 3000000 /dev/zero > D/big; echo more >> src/app.py", answers=[True]
+    )
     assert rows(seen) == ["changed  src/app.py (14 bytes)", "made     made/ (31 files, 3.0 MB)"]
     assert request(seen).recap == "yes applies 34 changes; 33 of them in 1 new folder"
     inside = folded(seen)
@@ -69,7 +71,11 @@ def test_a_new_folder_is_one_line_that_unfolds(shell: Project) -> None:
 
 
 def test_a_folder_with_little_in_it_is_shown_whole(shell: Project) -> None:
-    seen = run(shell, "mkdir D/ D/a; for n in 1 2 3 4 5 6 7 8 9; do echo $n > D/a/$n; done", answers=[False])
+    seen = run(
+        shell,
+        "mkdir D/ D/a; for n in 1 2 3 4 5 6 7 8 9; do echo $n > D/a/$n; done",
+        answers=[False],
+    )
     assert request(seen).folded is None
     assert len(rows(seen)) == 11
 
@@ -84,12 +90,27 @@ def test_files_in_folders_that_were_there_are_never_folded(shell: Project) -> No
 HIDDEN = [
     ("echo x > D/lib/.npmrc", "made/lib/.npmrc (2 bytes) PROTECTED: "),
     ("echo x > D/.envrc", "made/.envrc (2 bytes) PROTECTED: "),
-    ("mkdir D/.vscode; echo x > D/.vscode/tasks.json", "made/.vscode/tasks.json (2 bytes) PROTECTED: "),
-    ("mkdir -p D/p/.git/hooks; echo x > D/p/.git/hooks/post-commit", "made/p/.git/hooks/post-commit (2 bytes) PROT"),
+    (
+        "mkdir D/.vscode; echo x > D/.vscode/tasks.json",
+        "made/.vscode/tasks.json (2 bytes) PROTECTED: ",
+    ),
+    (
+        "mkdir -p D/p/.git/hooks; echo x > D/p/.git/hooks/post-commit",
+        "made/p/.git/hooks/post-commit (2 bytes) PROT",
+    ),
     ("echo x > D/worker.yaml", "made/worker.yaml (2 bytes) PROTECTED: "),
-    ("echo x > D/tools.py; echo 'name: x' > D/worker.yaml", "made/worker.yaml (8 bytes) PROTECTED: "),
-    ("cp /bin/true D/su; chmod 4755 D/su", "made/su (SIZE bytes, program, not shown, mode 4755, applied as 755)"),
-    ("cp /bin/true D/sg; chmod 2755 D/sg", "made/sg (SIZE bytes, program, not shown, mode 2755, applied as 755)"),
+    (
+        "echo x > D/tools.py; echo 'name: x' > D/worker.yaml",
+        "made/worker.yaml (8 bytes) PROTECTED: ",
+    ),
+    (
+        "cp /bin/true D/su; chmod 4755 D/su",
+        "made/su (SIZE bytes, program, not shown, mode 4755, applied as 755)",
+    ),
+    (
+        "cp /bin/true D/sg; chmod 2755 D/sg",
+        "made/sg (SIZE bytes, program, not shown, mode 2755, applied as 755)",
+    ),
     ("chmod 666 D/lib/m3.py", "made/lib/m3.py (7 bytes, mode 666)"),
     ("chmod 777 D/lib", "made/lib/ (mode 777)"),
     ("ln -s /etc/passwd D/out", "made/out (link to /etc/passwd, outside the zone)"),
@@ -111,7 +132,9 @@ def test_what_could_hide_in_a_folder_has_a_row(shell: Project, script: str, row:
     seen = run(shell, f"{MANY}; {script}", answers=[False])
     wanted = row.replace("SIZE", f"{Path('/bin/true').stat().st_size:,}")
     assert any(each.removeprefix("made     ").startswith(wanted) for each in rows(seen)), rows(seen)
-    assert not any(each.removeprefix("made     ").startswith(wanted) for each in folded(seen).text.split("\n"))
+    assert not any(
+        each.removeprefix("made     ").startswith(wanted) for each in folded(seen).text.split("\n")
+    )
 
 
 def test_links_that_stay_inside_are_folded(shell: Project) -> None:
@@ -122,7 +145,9 @@ def test_links_that_stay_inside_are_folded(shell: Project) -> None:
     assert os.readlink(shell.folder / "made/bin/tool") == "../lib/m1.py"
 
 
-def test_more_than_can_be_unfolded_is_counted_and_applied(shell: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_than_can_be_unfolded_is_counted_and_applied(
+    shell: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(shown, "UNFOLDED_AT_MOST", 500)
     seen = run(shell, MANY, answers=[True])
     assert rows(seen) == ["made     made/ (30 files, 231 bytes)"]
@@ -133,7 +158,10 @@ def test_more_than_can_be_unfolded_is_counted_and_applied(shell: Project, monkey
 
 def test_one_that_is_parked_is_shown_whole_and_applied_later(shell: Project) -> None:
     shell.write("worker.yaml", "name: w\nmodel: script:script.yaml\ntoolsets: {shell: {}}\n")
-    shell.write("script.yaml", json.dumps({"turns": [calls(call("shell", command="sh gen.sh")), {"text": "done"}]}))
+    shell.write(
+        "script.yaml",
+        json.dumps({"turns": [calls(call("shell", command="sh gen.sh")), {"text": "done"}]}),
+    )
     shell.write("gen.sh", MANY.replace("D/", "made/") + "; chmod 4755 made/lib/m1.py")
     assert shell.forge("run", "worker.yaml", "go", "-p", "--on-ask", "park").returncode == 10
     listed = shell.forge("approvals", "list").stdout

@@ -34,7 +34,9 @@ def shell(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 def run(project: Project, script: str, *answers: bool) -> Seen:
     project.write("gen.sh", script)
-    return project.run(calls(call("shell", command="sh gen.sh")), "done", timeout=120, answers=answers)
+    return project.run(
+        calls(call("shell", command="sh gen.sh")), "done", timeout=120, answers=answers
+    )
 
 
 def left(tmp_path: Path) -> list[str]:
@@ -61,7 +63,11 @@ def test_too_many_files_are_a_question(shell: Project, tmp_path: Path, script: s
         shell.write(f"old/{number}", "")
     seen = run(shell, f"echo more > kept; {script}; sleep 0.6", False)
     (tried,) = seen.of(CommandTried)
-    assert (tried.outcome, tried.unsure, tried.changed) == ("incomplete", "it made too many files", ())
+    assert (tried.outcome, tried.unsure, tried.changed) == (
+        "incomplete",
+        "it made too many files",
+        (),
+    )
     (asked,) = seen.of(ApprovalRequired)
     assert isinstance(asked.request, ApprovalRequest)
     assert asked.request.preview is not None
@@ -95,7 +101,9 @@ def test_each_path_takes_room(shell: Project, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.needs("overlay")
 @pytest.mark.parametrize("depth", [250, 1500])
-def test_folders_that_lie_deep_in_each_other_leave_nothing(shell: Project, tmp_path: Path, depth: int) -> None:
+def test_folders_that_lie_deep_in_each_other_leave_nothing(
+    shell: Project, tmp_path: Path, depth: int
+) -> None:
     code = f"import os\nfor n in range({depth}):\n  os.mkdir('d'); os.chdir('d')\nopen('f', 'w').close()"
     seen = run(shell, f'python3 -c "{code}"', False)
     assert len(seen.of(ApprovalRequired)) == 1
@@ -105,7 +113,9 @@ def test_folders_that_lie_deep_in_each_other_leave_nothing(shell: Project, tmp_p
 
 @pytest.mark.needs("overlay")
 @pytest.mark.long
-def test_as_many_as_fit_into_memory(shell: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_as_many_as_fit_into_memory(
+    shell: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(trials, "MAX_PATHS", 50_000)
     seen = run(shell, "mkdir d; cd d; seq 400000 | xargs touch", False)
     (tried,) = seen.of(CommandTried)

@@ -71,27 +71,42 @@ toolsets:
         ("cd src -- && cat a.txt", "ask"),
     ],
 )
-def test_what_is_preapproved_in_another_folder(project: Project, command: str, approval: str) -> None:
+def test_what_is_preapproved_in_another_folder(
+    project: Project, command: str, approval: str
+) -> None:
     project.write("worker.yaml", WORKER)
     for name in ("src/a.txt", "src/deep/b.txt", "scratch/a.txt"):
         project.write(name, "text")
     for name, target in (("link", "src"), ("src/link", "deep"), ("away", "/")):
         (project.folder / name).symlink_to(target)
-    seen = project.run(calls(call("shell", command=command.replace("{here}", str(project.folder)))), "done")
+    seen = project.run(
+        calls(call("shell", command=command.replace("{here}", str(project.folder)))), "done"
+    )
     assert [event.verdict for event in seen.of(ApprovalDecided)] == [approval]
 
 
 def test_a_link_that_the_line_itself_brings_is_not_written_through(project: Project) -> None:
-    rules = "[{pattern: git checkout, approval: preApproved}, {pattern: echo, approval: preApproved}]"
-    project.write("worker.yaml", f"{WORKER.partition('toolsets:')[0]}toolsets: {{shell: {{rules: {rules}}}}}\n")
-    project.write("scratch/a.txt", "text")
-    commands = (
-        "git init -q; git add scratch; git commit -qm a; git checkout -qb evil; ln -s ../.git/hooks scratch/sub; "
+    rules = (
+        "[{pattern: git checkout, approval: preApproved}, {pattern: echo, approval: preApproved}]"
     )
+    project.write(
+        "worker.yaml",
+        f"{WORKER.partition('toolsets:')[0]}toolsets: {{shell: {{rules: {rules}}}}}\n",
+    )
+    project.write("scratch/a.txt", "text")
+    commands = "git init -q; git add scratch; git commit -qm a; git checkout -qb evil; ln -s ../.git/hooks scratch/sub; "
     commands += "git add scratch; git commit -qm b; git checkout -q -"
-    identity = {f"GIT_{who}_{what}": "x" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-    subprocess.run(["bash", "-ec", commands], cwd=project.folder, env={**os.environ, **identity}, check=True)
-    lines = ["git checkout -q evil; echo id > scratch/sub/post-checkout", "git checkout -q evil", "echo id > scratch/b"]
+    identity = {
+        f"GIT_{who}_{what}": "x" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")
+    }
+    subprocess.run(
+        ["bash", "-ec", commands], cwd=project.folder, env={**os.environ, **identity}, check=True
+    )
+    lines = [
+        "git checkout -q evil; echo id > scratch/sub/post-checkout",
+        "git checkout -q evil",
+        "echo id > scratch/b",
+    ]
     seen = project.run(*(calls(call("shell", command=line)) for line in lines), "done")
     verdicts = [event.verdict for event in seen.of(ApprovalDecided)]
     assert verdicts == ["ask", "preApproved", "preApproved"]
@@ -116,7 +131,10 @@ def test_what_is_written_unasked_is_not_run_unasked(project: Project) -> None:
         "git add scratch/test_x.py": "preApproved",
     }
     seen = project.run(*(calls(call("shell", command=line)) for line in expected), "done")
-    assert dict(zip(expected, (event.verdict for event in seen.of(ApprovalDecided)), strict=True)) == expected
+    assert (
+        dict(zip(expected, (event.verdict for event in seen.of(ApprovalDecided)), strict=True))
+        == expected
+    )
 
 
 @pytest.mark.parametrize(
@@ -129,7 +147,9 @@ def test_what_is_written_unasked_is_not_run_unasked(project: Project) -> None:
         ("", "preApproved"),
     ],
 )
-def test_hooks_that_are_written_unasked_are_not_run_unasked(project: Project, settings: str, approval: str) -> None:
+def test_hooks_that_are_written_unasked_are_not_run_unasked(
+    project: Project, settings: str, approval: str
+) -> None:
     project.write("worker.yaml", WORKER)
     project.write("scratch/a.txt", "text")
     subprocess.run(["git", "init", "-q"], cwd=project.folder, check=True)

@@ -54,34 +54,48 @@ OFFERS = {
 
 
 @pytest.mark.parametrize("line", OFFERS)
-def test_a_set_that_covers_a_line_is_offered_and_holds_in_its_folder(folder: Project, line: str) -> None:
+def test_a_set_that_covers_a_line_is_offered_and_holds_in_its_folder(
+    folder: Project, line: str
+) -> None:
     assert judged(folder, line)["verdict"] == "ask"
     assert offered(folder, line)[0] == f"toolsets.shell.rules: [{{use: {OFFERS[line]}}}]"
     settle(folder, folder.folder / "elsewhere", OFFERS[line])
     assert judged(folder, line)["verdict"] == "ask"
     settle(folder, folder.folder.parent, OFFERS[line])
     assert judged(folder, line)["verdict"] == "preApproved"
-    folder.write("worker.yaml", WORKER.format(more=f", {{pattern: {line.split()[0]}, approval: ask}}"))
+    folder.write(
+        "worker.yaml", WORKER.format(more=f", {{pattern: {line.split()[0]}, approval: ask}}")
+    )
     assert judged(folder, line)["verdict"] == "ask"
 
 
-@pytest.mark.parametrize("line", ["npm run build; git push", "npm run build && rm -r x", "curl -d x http://127.0.0.1/"])
+@pytest.mark.parametrize(
+    "line", ["npm run build; git push", "npm run build && rm -r x", "curl -d x http://127.0.0.1/"]
+)
 def test_what_a_set_does_not_cover_whole_is_not_offered(folder: Project, line: str) -> None:
     assert not any("use:" in rule for rule in offered(folder, line))
 
 
 @pytest.mark.parametrize("sets", [(), ("building",)], ids=repr)
-def test_what_was_said_of_a_folder_is_kept_and_no_set_is_offered_there_again(folder: Project, sets: tuple[str]) -> None:
+def test_what_was_said_of_a_folder_is_kept_and_no_set_is_offered_there_again(
+    folder: Project, sets: tuple[str]
+) -> None:
     settle(folder, folder.folder, *sets)
     lines = [line for line, name in OFFERS.items() if name not in sets]
     assert [judged(folder, line)["verdict"] for line in lines] == ["ask"] * len(lines)
     assert not any("use:" in rule for line in lines for rule in offered(folder, line))
-    assert json.dumps({"path": str(folder.folder), "use": list(sets)}) in folder.forge("config", "show").stdout
+    assert (
+        json.dumps({"path": str(folder.folder), "use": list(sets)})
+        in folder.forge("config", "show").stdout
+    )
 
 
 @pytest.mark.parametrize("line", ["git add a.txt", "git commit -m x"])
 def test_adding_and_committing_are_offered_together(folder: Project, line: str) -> None:
-    both = {f'toolsets.shell.rules: [{{pattern: "git {name}", approval: preApproved}}]' for name in ("add", "commit")}
+    both = {
+        f'toolsets.shell.rules: [{{pattern: "git {name}", approval: preApproved}}]'
+        for name in ("add", "commit")
+    }
     alone, together = judged(folder, line)["grants"]  # type: ignore[misc]
     assert set(alone["rules"]) < both
     assert set(together["rules"]) == both
@@ -112,10 +126,15 @@ def run(project: Project, line: str, tool: str = "shell") -> Seen:
         ("mkdir -p dist; echo built > dist/out; rm notes.txt", False),
         ("echo KEY=1 > .env", False),
         ("ln -s /etc/passwd dist", False),
-        ("echo built > out; python3 -c 'import socket; socket.create_connection((\"a.example\", 80))'", False),
+        (
+            "echo built > out; python3 -c 'import socket; socket.create_connection((\"a.example\", 80))'",
+            False,
+        ),
     ],
 )
-def test_a_build_is_applied_if_it_only_made_ordinary_files(folder: Project, script: str, is_applied: bool) -> None:
+def test_a_build_is_applied_if_it_only_made_ordinary_files(
+    folder: Project, script: str, is_applied: bool
+) -> None:
     settle(folder, folder.folder, "building")
     folder.write("build.sh", script)
     before = {path: path.read_bytes() for path in folder.folder.iterdir() if path.is_file()}
@@ -125,14 +144,18 @@ def test_a_build_is_applied_if_it_only_made_ordinary_files(folder: Project, scri
     if is_applied:
         assert (folder.read("dist/out"), folder.read("notes.txt")) == ("built\n", "kept\nmore\n")
     else:
-        assert {path: path.read_bytes() for path in folder.folder.iterdir() if path.is_file()} == before
+        assert {
+            path: path.read_bytes() for path in folder.folder.iterdir() if path.is_file()
+        } == before
 
 
 def test_a_build_that_could_not_be_on_a_copy_asks(folder: Project) -> None:
     settle(folder, folder.folder, "building")
     folder.write("build.sh", "echo built > out")
     assert len(run(folder, "make build", "exec_command").of(ApprovalRequired)) == 1
-    folder.write("worker.yaml", folder.read("worker.yaml").replace("shell: {", "shell: {try: 'off', "))
+    folder.write(
+        "worker.yaml", folder.read("worker.yaml").replace("shell: {", "shell: {try: 'off', ")
+    )
     assert len(run(folder, "make build").of(ApprovalRequired)) == 1
     assert not (folder.folder / "out").exists()
 
@@ -151,8 +174,12 @@ def test_only_looking_at_containers_opens_their_socket(
         server.bind(str(place))
         monkeypatch.setattr("forge_cli.toolsets.shell.toolset.container_sockets", lambda: [place])
         settle(folder, folder.folder, "containers")
-        folder.write("bin/docker", f"#!/bin/sh\ntest -S {place} && echo open || echo shut\n").chmod(0o755)
+        folder.write("bin/docker", f"#!/bin/sh\ntest -S {place} && echo open || echo shut\n").chmod(
+            0o755
+        )
         monkeypatch.setenv("PATH", f"{folder.folder}/bin:/usr/bin:/bin")
         assert said(run(folder, "docker ps | head -1")) == "open"
-        folder.write("worker.yaml", WORKER.format(more=", {pattern: docker, approval: preApproved}"))
+        folder.write(
+            "worker.yaml", WORKER.format(more=", {pattern: docker, approval: preApproved}")
+        )
         assert said(run(folder, "docker exec web ls")) == "shut"

@@ -122,14 +122,22 @@ def test_a_server_of_this_machine_is_not_reached(reader: Project) -> None:
             server.accept()
 
 
-def test_variables_of_the_worker_are_not_there(reader: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables_of_the_worker_are_not_there(
+    reader: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MY_SETTING", "ordinary")
     monkeypatch.setenv("GITHUB_TOKEN", "ghp_0123456789")
     reader.write("worker.yaml", WORKER % ", env: [GITHUB_TOKEN, MY_SETTING]")
     plant(reader, "env")
     assert "GIT_OPTIONAL_LOCKS=0" in printed(seen := run(reader))
-    assert not {"GITHUB_TOKEN", "MY_SETTING"} & {line.partition("=")[0] for line in printed(seen).splitlines()}
-    for line in ("printenv GITHUB_TOKEN", 'echo "$MY_SETTING"', "awk 'BEGIN{print ENVIRON[\"MY_SETTING\"]}'"):
+    assert not {"GITHUB_TOKEN", "MY_SETTING"} & {
+        line.partition("=")[0] for line in printed(seen).splitlines()
+    }
+    for line in (
+        "printenv GITHUB_TOKEN",
+        'echo "$MY_SETTING"',
+        "awk 'BEGIN{print ENVIRON[\"MY_SETTING\"]}'",
+    ):
         seen = run(reader, line, answers=[False])
         assert (len(seen.of(ApprovalRequired)), result(seen).status) == (1, "denied"), line
         assert "ghp_0123456789" not in str(seen.events)
@@ -137,7 +145,8 @@ def test_variables_of_the_worker_are_not_there(reader: Project, monkeypatch: pyt
 
 def test_a_rule_that_allows_it_too_runs_it_as_ever(reader: Project) -> None:
     reader.write(
-        "worker.yaml", "name: w\ntoolsets: {shell: {rules: [{use: reading}, {pattern: node, approval: preApproved}]}}\n"
+        "worker.yaml",
+        "name: w\ntoolsets: {shell: {rules: [{use: reading}, {pattern: node, approval: preApproved}]}}\n",
     )
     plant(reader, "echo more >> notes.txt")
     assert result(run(reader)).status == "success"
@@ -148,13 +157,23 @@ def test_git_reads_a_repository_with_settings_of_environments_in_it(reader: Proj
     """Git looks at a file again whose times differ from its index: stand-ins are not taken for such."""
 
     def git(*words: str) -> None:
-        subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b.c", *words], cwd=reader.folder, check=True)
+        subprocess.run(
+            ["git", "-c", "user.name=a", "-c", "user.email=a@b.c", *words],
+            cwd=reader.folder,
+            check=True,
+        )
 
     git("init", "-q")
     git("add", "-f", ".")
     git("commit", "-qm", "all")
     os.utime(reader.folder / ".git/index", (2_000_000_000, 2_000_000_000))
-    for line in ("git status --short", "git diff", "git diff HEAD", "git log --oneline | wc -l", "git ls-files -m"):
+    for line in (
+        "git status --short",
+        "git diff",
+        "git diff HEAD",
+        "git log --oneline | wc -l",
+        "git ls-files -m",
+    ):
         seen = run(reader, line)
         assert (seen.of(ApprovalRequired), result(seen).status) == ([], "success"), (
             line,
@@ -166,9 +185,17 @@ def test_git_reads_a_repository_with_settings_of_environments_in_it(reader: Proj
 
 def asks_of_each(reader: Project, lines: list[str]) -> list[str]:
     """The lines that ask, each by its reason; none of them prints a secret."""
-    seen = reader.run(*(calls(call("shell", command=line)) for line in lines), "done", answers=[False] * len(lines))
+    seen = reader.run(
+        *(calls(call("shell", command=line)) for line in lines),
+        "done",
+        answers=[False] * len(lines),
+    )
     assert "sekret" not in str(seen.events)
-    return [asked.request.reason for asked in seen.of(ApprovalRequired) if isinstance(asked.request, ApprovalRequest)]
+    return [
+        asked.request.reason
+        for asked in seen.of(ApprovalRequired)
+        if isinstance(asked.request, ApprovalRequest)
+    ]
 
 
 @pytest.mark.needs("rg")
@@ -195,14 +222,21 @@ def test_what_leads_to_a_secret_by_links_and_listings_asks(reader: Project) -> N
 
 def test_git_that_compares_plain_folders_asks_for_secrets(reader: Project) -> None:
     reader.write("one/a.txt", "x\n")
-    reasons = asks_of_each(reader, ["git diff one sub", "git diff --stat sub one", "git diff --no-index one sub"])
+    reasons = asks_of_each(
+        reader, ["git diff one sub", "git diff --stat sub one", "git diff --no-index one sub"]
+    )
     assert len(reasons) == 3
 
 
 def test_a_name_that_a_program_takes_for_an_option_writes_nothing(reader: Project) -> None:
     reader.write("-onotes.txt", "x\n")
     assert (
-        len(asks_of_each(reader, ["find -name '*.txt' -printf '%f\\n' | xargs sort", "ls | grep txt | xargs sort"]))
+        len(
+            asks_of_each(
+                reader,
+                ["find -name '*.txt' -printf '%f\\n' | xargs sort", "ls | grep txt | xargs sort"],
+            )
+        )
         == 2
     )
     assert reader.read("notes.txt") == "hello\n"
@@ -215,5 +249,11 @@ def test_what_is_outside_of_the_zones_is_not_there(reader: Project) -> None:
     os.symlink(outside, reader.folder / "linked")
     os.symlink(outside / "file.txt", reader.folder / "sub/file.txt")
     asks_of_each(
-        reader, ["grep -R sek.et .", "find . -name '*.txt' | xargs cat", "find -L . -name '*.txt'", "ls -RL ."]
+        reader,
+        [
+            "grep -R sek.et .",
+            "find . -name '*.txt' | xargs cat",
+            "find -L . -name '*.txt'",
+            "ls -RL .",
+        ],
     )

@@ -19,21 +19,34 @@ def repository(project: Project) -> Project:
     project.write("worker.yaml", "name: w\ntoolsets: {shell: {}}\n")
     project.write("a.txt", "one\n")
     project.write("b.txt", "two\n")
-    for words in ("init -q -b main", "config user.name a", "config user.email a@b.c", "add a.txt b.txt"):
+    for words in (
+        "init -q -b main",
+        "config user.name a",
+        "config user.email a@b.c",
+        "add a.txt b.txt",
+    ):
         git(project, *words.split())
     git(project, "commit", "-qm", "first")
     return project
 
 
 def git(project: Project, *words: str) -> str:
-    done = subprocess.run(["git", "-C", project.folder, *words], check=True, timeout=60, capture_output=True, text=True)
+    done = subprocess.run(
+        ["git", "-C", project.folder, *words],
+        check=True,
+        timeout=60,
+        capture_output=True,
+        text=True,
+    )
     return done.stdout.strip()
 
 
 def run(project: Project, script: str, **options: object) -> Seen:
     """Run a script in a line that names git, and so may write to the repository."""
     project.write("gen.sh", script)
-    return project.run(calls(call("shell", command="git --version && sh gen.sh")), "done", timeout=120, **options)
+    return project.run(
+        calls(call("shell", command="git --version && sh gen.sh")), "done", timeout=120, **options
+    )
 
 
 def request(seen: Seen) -> ApprovalRequest:
@@ -56,7 +69,9 @@ def rows(seen: Seen) -> list[str]:
 def test_a_commit_is_a_ref_with_what_lies_between(repository: Project) -> None:
     old = git(repository, "rev-parse", "--short=7", "HEAD")
     seen = run(
-        repository, "echo more >> a.txt; rm b.txt; echo new > c.txt; git add -A; git commit -qm x", answers=[True]
+        repository,
+        "echo more >> a.txt; rm b.txt; echo new > c.txt; git add -A; git commit -qm x",
+        answers=[True],
     )
     new = git(repository, "rev-parse", "--short=7", "HEAD")
     assert rows(seen) == [
@@ -81,7 +96,9 @@ def test_what_is_staged_is_shown(repository: Project) -> None:
     repository.write("a.txt", "edited before\n")
     repository.write("esc", "\x1b[2J\n")
     seen = run(
-        repository, "git add a.txt esc; git rm -q --cached b.txt; git update-index --chmod=+x a.txt", answers=[False]
+        repository,
+        "git add a.txt esc; git rm -q --cached b.txt; git update-index --chmod=+x a.txt",
+        answers=[False],
     )
     assert [row for row in rows(seen) if "object" not in row] == [
         "git      .git index (1 new file staged, 1 changed file staged, 1 file not staged any more)"
@@ -141,13 +158,28 @@ NO_RECORDS = {
     "a link in the place of logs": ("rm -rf .git/logs; ln -s /tmp .git/logs", "replaced .git/logs"),
     "a log that is no log": ("echo evil > .git/logs/HEAD", "changed  .git/logs/HEAD"),
     "a ref that is no ref": ("echo evil > .git/refs/heads/x", "made     .git/refs/heads/x"),
-    "a ref that can be started": ("cp .git/refs/heads/main .git/refs/x; chmod 755 .git/refs/x", "made     .git/refs/x"),
-    "no repository": ("mkdir -p lib/.git/objects; echo evil > lib/.git/objects/run.py", "lib/.git/objects/run.py"),
-    "another store of objects": ("echo /evil > .git/objects/info/alternates", "made     .git/objects/info/alternates"),
+    "a ref that can be started": (
+        "cp .git/refs/heads/main .git/refs/x; chmod 755 .git/refs/x",
+        "made     .git/refs/x",
+    ),
+    "no repository": (
+        "mkdir -p lib/.git/objects; echo evil > lib/.git/objects/run.py",
+        "lib/.git/objects/run.py",
+    ),
+    "another store of objects": (
+        "echo /evil > .git/objects/info/alternates",
+        "made     .git/objects/info/alternates",
+    ),
     "packed refs that are none": ("echo evil > .git/packed-refs", "made     .git/packed-refs"),
     "an index that is none": ("echo evil > .git/index", "changed  .git/index"),
-    "modules": ("mkdir -p .git/modules/x/objects; echo evil > .git/modules/x/config", "made     .git/modules/x/config"),
-    "worktrees": ("mkdir -p .git/worktrees/x; echo evil > .git/worktrees/x/HEAD", "made     .git/worktrees/x/HEAD"),
+    "modules": (
+        "mkdir -p .git/modules/x/objects; echo evil > .git/modules/x/config",
+        "made     .git/modules/x/config",
+    ),
+    "worktrees": (
+        "mkdir -p .git/worktrees/x; echo evil > .git/worktrees/x/HEAD",
+        "made     .git/worktrees/x/HEAD",
+    ),
 }
 
 
@@ -161,11 +193,19 @@ def test_what_is_no_record_of_git_is_a_file(repository: Project, script: str, ro
 
 
 def test_nothing_that_the_repository_names_is_run(repository: Project) -> None:
-    for key in ("diff.external", "core.fsmonitor", "diff.evil.textconv", "filter.evil.clean", "core.pager"):
+    for key in (
+        "diff.external",
+        "core.fsmonitor",
+        "diff.evil.textconv",
+        "filter.evil.clean",
+        "core.pager",
+    ):
         git(repository, "config", key, "touch pwned; cat")
     repository.write(".git/info/attributes", "* diff=evil filter=evil\n")
     seen = run(
-        repository, "t=$(git commit-tree -m x -p HEAD $(git write-tree)); git update-ref HEAD $t", answers=[False]
+        repository,
+        "t=$(git commit-tree -m x -p HEAD $(git write-tree)); git update-ref HEAD $t",
+        answers=[False],
     )
     assert any(" refs/heads/main " in row for row in rows(seen))
     assert not (repository.folder / "pwned").exists()

@@ -23,7 +23,9 @@ def asked(project: Project, command: str, tool: str = "shell", isolation: str = 
     project.write("worker.yaml", WORKER.format(isolation=isolation))
     seen = project.run(calls(call(tool, command=command, **args)), "done", answers=[False])
     [event] = seen.of(ApprovalRequired)
-    assert ApprovalRequired.read(event.payload()).payload() == event.payload(), "the log keeps all of it"
+    assert ApprovalRequired.read(event.payload()).payload() == event.payload(), (
+        "the log keeps all of it"
+    )
     [request] = seen.asked
     return request
 
@@ -32,7 +34,9 @@ def test_every_part_is_there_with_the_rule_that_it_met(project: Project) -> None
     request = asked(project, "git status && rm -rf build 2>&1 | tail -5 > out.txt && git status")
     git, rm = (Mark(str(project.folder / "worker.yaml"), line, 9) for line in (8, 9))
     assert [replace(part, met=()) for part in request.parts] == [
-        JudgedPart("git status", "preApproved", "rule 'git status'", "toolsets.shell.rules[0]", git),
+        JudgedPart(
+            "git status", "preApproved", "rule 'git status'", "toolsets.shell.rules[0]", git
+        ),
         JudgedPart("rm -rf build 2>&1", "ask", "rule 'rm'", "toolsets.shell.rules[1]", rm),
         JudgedPart("tail -5 > out.txt", "ask", "no rule"),
     ]
@@ -40,7 +44,10 @@ def test_every_part_is_there_with_the_rule_that_it_met(project: Project) -> None
 
 def test_a_part_that_is_more_than_its_rule_says_tells_why(project: Project) -> None:
     request = asked(project, "ls; git status > out.txt")
-    assert [part.reason for part in request.parts] == ["no rule", "rule 'git status', but > out.txt writes a file"]
+    assert [part.reason for part in request.parts] == [
+        "no rule",
+        "rule 'git status', but > out.txt writes a file",
+    ]
 
 
 def test_a_single_command_has_no_parts(project: Project) -> None:
@@ -48,9 +55,12 @@ def test_a_single_command_has_no_parts(project: Project) -> None:
 
 
 @pytest.mark.parametrize(
-    ("isolation", "confined"), [("off", False), pytest.param("required", True, marks=pytest.mark.needs("bwrap"))]
+    ("isolation", "confined"),
+    [("off", False), pytest.param("required", True, marks=pytest.mark.needs("bwrap"))],
 )
-def test_the_request_says_where_it_would_run_and_whether_confined(project: Project, isolation, confined) -> None:
+def test_the_request_says_where_it_would_run_and_whether_confined(
+    project: Project, isolation, confined
+) -> None:
     request = asked(project, "make", isolation=isolation)
     assert request.runs == CommandRun(str(project.folder), confined, "command")
     assert request.preview is None
@@ -64,7 +74,8 @@ def test_another_folder_is_named(project: Project) -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "defaults"), [({}, ("timeout",)), ({"timeout": None}, ("timeout",)), ({"timeout": 5}, None)]
+    ("args", "defaults"),
+    [({}, ("timeout",)), ({"timeout": None}, ("timeout",)), ({"timeout": 5}, None)],
 )
 def test_args_that_are_as_by_default_are_named(project: Project, args, defaults) -> None:
     assert asked(project, "make", **args).defaults == defaults

@@ -15,7 +15,12 @@ from forge_cli.toolsets.shell.rules import ShellRule
 def test_a_rule_is_read_from_a_file_in_either_spelling() -> None:
     data = {"pattern": "git push", "approval": "blocked", "notMatch": ["git pull"]}
     rule = parse_config(ShellRule, data)
-    assert (rule.pattern, rule.approval, rule.match, rule.not_match) == ("git push", Approval.BLOCKED, [], ["git pull"])
+    assert (rule.pattern, rule.approval, rule.match, rule.not_match) == (
+        "git push",
+        Approval.BLOCKED,
+        [],
+        ["git pull"],
+    )
     with pytest.raises(WorkerError, match="unknown key 'aproval'; did you mean 'approval'"):
         parse_config(ShellRule, {"pattern": "x", "aproval": "ask"})
 
@@ -34,4 +39,6 @@ def test_a_rule_is_one_or_the_other(project: Project, rule: str, says: str) -> N
     project.write("worker.yaml", f"name: w\ntoolsets:\n  shell:\n    rules: [{rule}]\n")
     done = project.forge("worker", "check", "worker.yaml")
     assert done.returncode == 3
-    assert f"worker.yaml:4:1{'9' if 'readings' in rule else '3'}: {says}" in done.stderr, done.stderr
+    assert f"worker.yaml:4:1{'9' if 'readings' in rule else '3'}: {says}" in done.stderr, (
+        done.stderr
+    )

@@ -44,7 +44,9 @@ def test_it_asks_and_the_model_is_told_nothing(project: Project, runtime: Path, 
     seen = project.run(calls(call("shell", command=line)), "done", timeout=60, answers=[False])
     (found,) = seen.of(CommandTried)
     assert found.outcome == "incomplete"
-    assert (f"{runtime}/{place}", "no command sees") in [(want.what, want.why) for want in found.wanted]
+    assert (f"{runtime}/{place}", "no command sees") in [
+        (want.what, want.why) for want in found.wanted
+    ]
     assert len(seen.of(ApprovalRequired)) == 1
     assert "secret" not in str(seen.of(ToolResult)[0].value)
 

@@ -60,7 +60,9 @@ def test_every_change_is_shown_with_its_contents(shell: Project) -> None:
     seen = run(shell, MANY, answers=[True])
     found = rows(seen)
     assert len(found) == 601
-    assert {row[:8].strip() for row in found[:301]} == {"changed"}, "what was there before comes first"
+    assert {row[:8].strip() for row in found[:301]} == {"changed"}, (
+        "what was there before comes first"
+    )
     assert {row[:8].strip() for row in found[301:]} == {"made"}
     text = shown(seen)
     assert '+os.system("evil")' in text
@@ -124,7 +126,10 @@ def test_each_kind_of_change_has_its_row(shell: Project) -> None:
     wanted = ODD_ROWS.replace("SIZE", size).strip().split("\n")
     assert sorted(rows(seen)) == sorted(wanted)
     assert shown(seen).count("\x1b") == 0
-    modes = {name: oct(stat.S_IMODE((shell.folder / name).stat().st_mode)) for name in ("setuid", "setgid", "program")}
+    modes = {
+        name: oct(stat.S_IMODE((shell.folder / name).stat().st_mode))
+        for name in ("setuid", "setgid", "program")
+    }
     assert modes == {"setuid": "0o755", "setgid": "0o755", "program": "0o711"}
     assert stat.S_IMODE((shell.folder / "made").stat().st_mode) == 0o777
     assert os.getxattr(shell.folder / "attr", "user.evil") == b"bar"
@@ -133,8 +138,14 @@ def test_each_kind_of_change_has_its_row(shell: Project) -> None:
 def test_a_deletion_stays_a_row_beside_its_renaming(shell: Project) -> None:
     shell.write("a.txt", "contents\n")
     shell.write("b.txt", "another!\n")
-    seen = run(shell, "mv a.txt c.txt; tr a-z A-Z < b.txt > d.txt; touch -r b.txt d.txt; rm b.txt", answers=[False])
-    found = [(each.path, each.change, each.renamed_from) for each in seen.of(CommandTried)[0].changed]
+    seen = run(
+        shell,
+        "mv a.txt c.txt; tr a-z A-Z < b.txt > d.txt; touch -r b.txt d.txt; rm b.txt",
+        answers=[False],
+    )
+    found = [
+        (each.path, each.change, each.renamed_from) for each in seen.of(CommandTried)[0].changed
+    ]
     assert found == [
         ("a.txt", "deleted", None),
         ("b.txt", "deleted", None),
@@ -147,7 +158,10 @@ def test_a_file_that_runs_as_another_never_stays_whoever_allowed_it(shell: Proje
     """Also where a line runs for real, on copies that can be undone."""
     rules = "toolsets: {shell: {rules: [{pattern: sh gen.sh, approval: preApproved}]}}"
     shell.write("worker.yaml", f"name: w\nmodel: script:script.yaml\n{rules}\n")
-    shell.write("script.yaml", json.dumps({"turns": [calls(call("shell", command="sh gen.sh")), {"text": "done"}]}))
+    shell.write(
+        "script.yaml",
+        json.dumps({"turns": [calls(call("shell", command="sh gen.sh")), {"text": "done"}]}),
+    )
     shell.write("gen.sh", "cp /bin/true program; chmod 6755 program\n")
     done = shell.forge("run", "worker.yaml", "go", "-p")
     assert (done.returncode, done.stdout) == (0, "done\n"), done
@@ -158,12 +172,17 @@ def test_a_folder_keeps_the_group_that_it_inherits(shell: Project) -> None:
     (shell.folder / "shared").mkdir()
     (shell.folder / "shared").chmod(0o2755)
     run(shell, "mkdir -p shared/a/b; touch shared/x", answers=[True])
-    found = [stat.S_IMODE((shell.folder / name).stat().st_mode) for name in ("shared", "shared/a", "shared/a/b")]
+    found = [
+        stat.S_IMODE((shell.folder / name).stat().st_mode)
+        for name in ("shared", "shared/a", "shared/a/b")
+    ]
     assert found == [0o2755, 0o2755, 0o2755]
 
 
 def test_contents_that_are_not_shown_are_counted(shell: Project) -> None:
-    script = "head -c 40000000 /dev/zero > big; printf 'all: ; evil\\n\\0' > Makefile; echo T=1 > .env"
+    script = (
+        "head -c 40000000 /dev/zero > big; printf 'all: ; evil\\n\\0' > Makefile; echo T=1 > .env"
+    )
     shell.write("Makefile", "all: ; true\n")
     seen = run(shell, script, answers=[False])
     assert rows(seen) == [
@@ -172,13 +191,19 @@ def test_contents_that_are_not_shown_are_counted(shell: Project) -> None:
         "made     big (40,000,000 bytes, binary, not shown)",
     ]
     assert "+all: ; evil\n+\\x00" in shown(seen)
-    assert request(seen).recap == ("yes applies 3 changes; 1 of protected names; the contents of 1 file are not shown")
+    assert request(seen).recap == (
+        "yes applies 3 changes; 1 of protected names; the contents of 1 file are not shown"
+    )
 
 
 def test_more_than_can_be_shown_is_not_applied(shell: Project) -> None:
     for number in range(8):
         shell.write(f"old{number}", "old\n")
-    seen = run(shell, "for n in 0 1 2 3 4 5 6 7; do yes $n$n$n$n$n | head -c 900000 > old$n; done", answers=[False])
+    seen = run(
+        shell,
+        "for n in 0 1 2 3 4 5 6 7; do yes $n$n$n$n$n | head -c 900000 > old$n; done",
+        answers=[False],
+    )
     tried = seen.of(CommandTried)[0]
     assert (tried.outcome, tried.unsure) == ("incomplete", "it changed more than can be shown")
     assert request(seen).stamp is None

@@ -75,13 +75,20 @@ def listening(path: Path) -> Iterator[Path]:
         server.shutdown(socket.SHUT_RDWR)
 
 
-def worker(project: Project, *, read: Path | None = None, undo: str = "commands", shell: str = "try: off") -> None:
+def worker(
+    project: Project, *, read: Path | None = None, undo: str = "commands", shell: str = "try: off"
+) -> None:
     sandbox = f"{{read: [{read}]}}" if read else "{}"
-    project.write("worker.yaml", f"name: w\nundo: {undo}\nsandbox: {sandbox}\ntoolsets: {{shell: {{{shell}}}}}\n")
+    project.write(
+        "worker.yaml",
+        f"name: w\nundo: {undo}\nsandbox: {sandbox}\ntoolsets: {{shell: {{{shell}}}}}\n",
+    )
 
 
 def run(project: Project, line: str, **options: Any) -> Seen:
-    return project.run(calls(call("shell", command=line)), "done", timeout=60, answers=[True], **options)
+    return project.run(
+        calls(call("shell", command=line)), "done", timeout=60, answers=[True], **options
+    )
 
 
 def ended(seen: Seen) -> tuple[Any, Any, str]:
@@ -118,12 +125,16 @@ OTHERS = {
     """python3 -c 'import socket; socket.socket(1).connect("\\0forge-nobody")' 2>/dev/null; true""": [
         "@forge-nobody (abstract)"
     ],
-    """python3 -c 'import socket; socket.socket(1).bind("own.sock")' 2>/dev/null; true""": ["./own.sock of its own"],
+    """python3 -c 'import socket; socket.socket(1).bind("own.sock")' 2>/dev/null; true""": [
+        "./own.sock of its own"
+    ],
 }
 
 
 @pytest.mark.parametrize("line", OTHERS)
-def test_sockets_that_no_command_may_use_are_told_without_a_remedy(shell: Project, line: str) -> None:
+def test_sockets_that_no_command_may_use_are_told_without_a_remedy(
+    shell: Project, line: str
+) -> None:
     worker(shell)
     _, data, read = ended(run(shell, line))
     (name,) = OTHERS[line]
@@ -162,10 +173,16 @@ def tried(project: Project, *lines: str, **options: Any) -> Seen:
 
 
 def recaps(seen: Seen) -> list[str | None]:
-    return [each.request.recap for each in seen.of(ApprovalRequired) if isinstance(each.request, ApprovalRequest)]
+    return [
+        each.request.recap
+        for each in seen.of(ApprovalRequired)
+        if isinstance(each.request, ApprovalRequest)
+    ]
 
 
-def test_a_yes_to_a_trial_that_wanted_a_socket_lets_the_line_use_it(shell: Project, daemon: Path) -> None:
+def test_a_yes_to_a_trial_that_wanted_a_socket_lets_the_line_use_it(
+    shell: Project, daemon: Path
+) -> None:
     line = f"./docker {daemon} > made; cat made"
     seen = tried(shell, line, line, answers=[True, False])
     assert [event.outcome for event in seen.of(CommandTried)] == ["incomplete"] * 2
@@ -181,15 +198,23 @@ def test_a_yes_opens_what_was_shown_and_nothing_else(shell: Project, daemon: Pat
     with other_daemon(daemon) as other:
         shell.write("run.sh", f"test -e flag && ./docker {other}; touch flag; ./docker {daemon}\n")
         seen = tried(shell, "sh run.sh; :", "sh run.sh; :", answers=[True, True])
-    assert recaps(seen) == [f"yes runs it for real and lets it use {each}" for each in (daemon, f"{other}, {daemon}")]
-    assert [each.value.data["stdout"] for each in seen.of(ToolResult)] == ["hello\n", "hello\nhello\n"]  # type: ignore[union-attr]
+    assert recaps(seen) == [
+        f"yes runs it for real and lets it use {each}" for each in (daemon, f"{other}, {daemon}")
+    ]
+    assert [each.value.data["stdout"] for each in seen.of(ToolResult)] == [
+        "hello\n",
+        "hello\nhello\n",
+    ]  # type: ignore[union-attr]
 
 
 def test_who_rules_the_machine_by_a_socket_is_said(shell: Project, daemon: Path) -> None:
     powerful = daemon.with_name("docker.sock")
     daemon.rename(powerful)
     (asked,) = recaps(tried(shell, f"./docker {powerful}", answers=[False]))
-    assert asked == f"yes runs it for real and lets it use {powerful}, so that it can do anything on this machine"
+    assert (
+        asked
+        == f"yes runs it for real and lets it use {powerful}, so that it can do anything on this machine"
+    )
 
 
 def test_a_yes_that_comes_later_does_not_open_another_socket(shell: Project, daemon: Path) -> None:
@@ -211,15 +236,32 @@ def test_a_yes_that_comes_later_does_not_open_another_socket(shell: Project, dae
 
 def test_where_a_socket_is_named_lines_are_tried_as_ever(shell: Project, daemon: Path) -> None:
     seen = tried(
-        shell, f"./docker {daemon} | head -1", "python3 -c 'print(1)'", "python3 -c 1/0", read=daemon, answers=[True]
+        shell,
+        f"./docker {daemon} | head -1",
+        "python3 -c 'print(1)'",
+        "python3 -c 1/0",
+        read=daemon,
+        answers=[True],
     )
-    assert [event.outcome for event in seen.of(CommandTried)] == ["incomplete", "noEffect", "noEffect"]
+    assert [event.outcome for event in seen.of(CommandTried)] == [
+        "incomplete",
+        "noEffect",
+        "noEffect",
+    ]
     assert [each.value.data["stdout"] for each in seen.of(ToolResult)] == ["hello\n", "1\n", ""]  # type: ignore[union-attr]
 
 
 def test_what_lies_in_run_is_wanted_where_a_line_or_an_error_names_it(shell: Project) -> None:
-    name = "/run/adduser" if os.path.exists("/run/adduser") else next(str(each) for each in Path("/run").iterdir())
-    lines = [f"cat {name}; true", f"cat $(echo {name}) 2>&1 || true", "ls /run/nothing-of-that-name; true"]
+    name = (
+        "/run/adduser"
+        if os.path.exists("/run/adduser")
+        else next(str(each) for each in Path("/run").iterdir())
+    )
+    lines = [
+        f"cat {name}; true",
+        f"cat $(echo {name}) 2>&1 || true",
+        "ls /run/nothing-of-that-name; true",
+    ]
     seen = tried(shell, *lines, approval_callback=lambda request: False)
     found = [[(each.kind, each.what) for each in event.wanted] for event in seen.of(CommandTried)]
     assert found == [[("read", name)], [("read", name)], []]
@@ -267,7 +309,9 @@ def lending_worker(project: Project, clients: Path) -> None:
     project.write("worker.yaml", text)
 
 
-def lent(project: Project, clients: Path, answer: Callable[..., ApprovalDecision], *lines: str) -> Seen:
+def lent(
+    project: Project, clients: Path, answer: Callable[..., ApprovalDecision], *lines: str
+) -> Seen:
     """Run lines whose programs lie in a read-only zone, with a person who answers."""
     lending_worker(project, clients)
     turns = [calls(call("shell", command=line)) for line in lines]
@@ -343,14 +387,19 @@ def test_a_client_that_a_zone_holds_is_lent_no_socket(
     assert given == ["once", "once"]
 
 
-def test_a_grant_of_one_socket_does_not_lend_another(project: Project, daemon: Path, clients: Path) -> None:
+def test_a_grant_of_one_socket_does_not_lend_another(
+    project: Project, daemon: Path, clients: Path
+) -> None:
     with other_daemon(daemon) as other:
         given: list[str] = []
         lending_worker(project, clients)
         turns = []
         for target in (daemon, other):
             content = CLIENT.format(target)
-            turns += [calls(call("change", content=content)), calls(call("shell", command="docker ps"))]
+            turns += [
+                calls(call("change", content=content)),
+                calls(call("shell", command="docker ps")),
+            ]
         project.write(
             "tools.py",
             "from pathlib import Path\nfrom forge_cli import tool\n"

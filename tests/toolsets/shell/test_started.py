@@ -68,7 +68,11 @@ def test_a_blocked_program_that_no_reading_of_the_line_finds(shell: Project, lin
     assert "hello" not in json.dumps(result.value.wire())
     assert seen.of(ApprovalRequired) == []
     (decided,) = seen.of(ApprovalDecided)
-    assert (decided.verdict, decided.approved, decided.rule) == ("blocked", False, "toolsets.shell.rules[1]")
+    assert (decided.verdict, decided.approved, decided.rule) == (
+        "blocked",
+        False,
+        "toolsets.shell.rules[1]",
+    )
     assert sorted(os.listdir(shell.folder)) == ["notes.txt", "worker.yaml"]
 
 
@@ -120,9 +124,12 @@ def test_the_programs_are_on_record(shell: Project) -> None:
 
 
 @pytest.mark.parametrize("pattern", ["eval", "source", "kill", "./deploy.sh", "deploy.sh"])
-def test_what_a_shell_does_without_a_program_keeps_the_line_from_being_tried(shell: Project, pattern: str) -> None:
+def test_what_a_shell_does_without_a_program_keeps_the_line_from_being_tried(
+    shell: Project, pattern: str
+) -> None:
     shell.write(
-        "worker.yaml", f"name: w\ntoolsets: {{shell: {{rules: [{{pattern: {pattern}, approval: blocked}}]}}}}\n"
+        "worker.yaml",
+        f"name: w\ntoolsets: {{shell: {{rules: [{{pattern: {pattern}, approval: blocked}}]}}}}\n",
     )
     seen = run(shell, "X=cat; $X notes.txt", answers=[False])
     assert (seen.of(CommandTried), len(seen.of(ApprovalRequired))) == ([], 1)
@@ -143,4 +150,7 @@ def test_where_started_programs_cannot_be_seen_such_a_line_asks(
 def test_more_programs_than_are_kept_leave_it_open(shell: Project) -> None:
     line = "for i in {1..1100}; do /bin/true git $i; done; X=cat; $X notes.txt"
     (found,) = run(shell, line, answers=[False]).of(CommandTried)
-    assert (found.outcome, "may have started a command" in str(found.unsure)) == ("incomplete", True)
+    assert (found.outcome, "may have started a command" in str(found.unsure)) == (
+        "incomplete",
+        True,
+    )

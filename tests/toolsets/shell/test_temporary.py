@@ -15,7 +15,9 @@ from forge_cli.testing import Project, Seen, call, calls
 
 pytestmark = pytest.mark.needs("overlay")
 
-WORKER = "name: w\ntoolsets: {shell: {rules: [{pattern: tee, approval: preApproved}, {use: reading}]}}\n"
+WORKER = (
+    "name: w\ntoolsets: {shell: {rules: [{pattern: tee, approval: preApproved}, {use: reading}]}}\n"
+)
 LIST = "cd /tmp; ls -d z* z*/* 2>/dev/null; cat z* z*/* 2>/dev/null | sort -u"
 """Files whose names begin with a z: the folder of the test itself is in ``/tmp``, too."""
 
@@ -47,7 +49,13 @@ def test_what_was_applied_stays(shell: Project) -> None:
 
 
 def test_what_was_denied_is_dropped(shell: Project) -> None:
-    seen = run(shell, "echo kept > /tmp/zk", "echo hi > /tmp/z.txt; rm /tmp/zk; touch made", LIST, answers=[False])
+    seen = run(
+        shell,
+        "echo kept > /tmp/zk",
+        "echo hi > /tmp/z.txt; rm /tmp/zk; touch made",
+        LIST,
+        answers=[False],
+    )
     assert last(seen) == "zk\nkept\n"
 
 
@@ -82,7 +90,9 @@ def test_a_program_may_be_made_there_and_started(shell: Project) -> None:
 
 def cache(project: Project, more: str = "", line: str = "echo ${XDG_CACHE_HOME:-none}") -> str:
     project.write("worker.yaml", f"name: w\n{more}")
-    done = project.forge("tools", "call", "shell", "--worker", "worker.yaml", f"command={line}", "-y")
+    done = project.forge(
+        "tools", "call", "shell", "--worker", "worker.yaml", f"command={line}", "-y"
+    )
     return done.stdout
 
 
@@ -93,14 +103,21 @@ def test_caches_of_a_session_are_in_its_own_temporary_folder(
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     (tmp_path / ".cache/tool").mkdir(parents=True)
     assert cache(project, "toolsets: {shell: {}}\n") == "/tmp/.cache\n"
-    assert cache(project, f"sandbox: {{read: ['{tmp_path}/.cache/tool']}}\ntoolsets: {{shell: {{}}}}\n") == "none\n"
+    assert (
+        cache(
+            project, f"sandbox: {{read: ['{tmp_path}/.cache/tool']}}\ntoolsets: {{shell: {{}}}}\n"
+        )
+        == "none\n"
+    )
     monkeypatch.setenv("XDG_CACHE_HOME", "/mine")
     assert cache(project, "toolsets: {shell: {env: [XDG_CACHE_HOME]}}\n") == "/mine\n"
     assert cache(project, "sandbox: {isolation: 'off'}\ntoolsets: {shell: {}}\n") == "none\n"
 
 
 @pytest.mark.skipif(shutil.which("go") is None, reason="go is not installed")
-def test_go_finds_what_it_made_in_the_next_call(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_go_finds_what_it_made_in_the_next_call(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with tempfile.TemporaryDirectory(dir="/var/tmp") as home:
         monkeypatch.setenv("HOME", home)
         project.write("worker.yaml", "name: w\ntoolsets: {shell: {rules: [{use: testing}]}}\n")

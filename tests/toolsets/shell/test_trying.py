@@ -35,7 +35,10 @@ def shell(project: Project) -> Project:
 
 def tree(folder: Path) -> dict[str, object]:
     return {
-        str(path.relative_to(folder)): (path.lstat().st_mode, path.read_bytes() if path.is_file() else None)
+        str(path.relative_to(folder)): (
+            path.lstat().st_mode,
+            path.read_bytes() if path.is_file() else None,
+        )
         for path in sorted(folder.rglob("*"))
     }
 
@@ -69,7 +72,12 @@ def test_a_line_without_effect_is_its_result_and_nobody_is_asked(shell: Project)
     assert seen.of(ApprovalRequired) == []
     assert tried(seen).outcome == "noEffect"
     decided = seen.of(ApprovalDecided)[0]
-    assert (decided.verdict, decided.approved, decided.by, decided.request_id) == ("ask", True, "tool", None)
+    assert (decided.verdict, decided.approved, decided.by, decided.request_id) == (
+        "ask",
+        True,
+        "tool",
+        None,
+    )
     assert "tried: no effect (exit code 0, " in str(decided.reason)
     assert seen.of(ToolResult)[0].value.data["stdout"] == "2\n"  # type: ignore[union-attr]
     assert tree(shell.folder) == before
@@ -94,7 +102,10 @@ def test_a_yes_applies_what_was_shown(shell: Project) -> None:
         ("dist/out", "created", 6),
     ]
     text = shown(seen)
-    assert "changed  notes.txt (10 bytes)\ndeleted  old\nmade     dist/\nmade     dist/out (6 bytes)\n" in text
+    assert (
+        "changed  notes.txt (10 bytes)\ndeleted  old\nmade     dist/\nmade     dist/out (6 bytes)\n"
+        in text
+    )
     assert "\n+++ dist/out\n" in text
     assert "-hello\n+bye\n" in text
     assert "  done\n" in text
@@ -107,13 +118,18 @@ RENAMES = "mv notes.txt told.txt; chmod 700 build.sh; touch old; mkdir sub; echo
 
 
 def test_a_folder_that_only_ends_like_that_of_git_is_shown_whole(shell: Project) -> None:
-    text = shown(run(shell, "mkdir -p x.git/logs && echo 'rm -rf ~' > x.git/logs/run", answers=[False]))
+    text = shown(
+        run(shell, "mkdir -p x.git/logs && echo 'rm -rf ~' > x.git/logs/run", answers=[False])
+    )
     assert "made     x.git/logs/run (9 bytes)" in text
     assert "+rm -rf ~" in text
 
 
 def test_each_change_has_its_kind(shell: Project) -> None:
-    found = [(each.path, each.change, each.renamed_from) for each in tried(run(shell, RENAMES, answers=[True])).changed]
+    found = [
+        (each.path, each.change, each.renamed_from)
+        for each in tried(run(shell, RENAMES, answers=[True])).changed
+    ]
     assert found == [
         ("build.sh", "mode", None),
         ("notes.txt", "deleted", None),
@@ -130,7 +146,10 @@ def test_a_no_changes_nothing(shell: Project) -> None:
     before = tree(shell.folder)
     seen = run(shell, "./build.sh", answers=[False])
     assert status(seen) == "denied"
-    assert seen.of(ToolResult)[0].error == "shell was not called; the user said no, and nothing was changed"
+    assert (
+        seen.of(ToolResult)[0].error
+        == "shell was not called; the user said no, and nothing was changed"
+    )
     assert [event.applied for event in seen.of(CommandTried)] == [False]
     assert tree(shell.folder) == before
 
@@ -181,7 +200,12 @@ WC_IS_BLOCKED = "name: w\ntoolsets: {shell: {rules: [{pattern: wc, approval: blo
 
 def test_what_is_blocked_is_blocked_before_or_by_its_trial(shell: Project) -> None:
     shell.write("worker.yaml", WC_IS_BLOCKED)
-    for line in ("wc notes.txt", "$(echo w)c notes.txt", "x=w; ${x}c notes.txt", 'eval "w"c notes.txt'):
+    for line in (
+        "wc notes.txt",
+        "$(echo w)c notes.txt",
+        "x=w; ${x}c notes.txt",
+        'eval "w"c notes.txt',
+    ):
         seen = run(shell, line, answers=[False])
         assert [event.outcome for event in seen.of(CommandTried)] in ([], ["blocked"]), line
         assert (seen.of(ApprovalRequired), status(seen)) == ([], "blocked"), line
@@ -190,12 +214,19 @@ def test_what_is_blocked_is_blocked_before_or_by_its_trial(shell: Project) -> No
 def test_try_off_asks_as_before(shell: Project) -> None:
     shell.write("worker.yaml", "name: w\ntoolsets: {shell: {try: off}}\n")
     seen = run(shell, "wc -l notes.txt", answers=[True])
-    assert (len(seen.of(ApprovalRequired)), seen.of(CommandTried), status(seen)) == (1, [], "success")
+    assert (len(seen.of(ApprovalRequired)), seen.of(CommandTried), status(seen)) == (
+        1,
+        [],
+        "success",
+    )
 
 
 def test_scratch_is_dropped_and_does_not_ask(shell: Project) -> None:
     shell.write("pkg/mod.py", "x = 1\n")
-    seen = run(shell, "python3 -c 'import pkg.mod' && mkdir -p .pytest_cache/v && echo 1 > .pytest_cache/v/x")
+    seen = run(
+        shell,
+        "python3 -c 'import pkg.mod' && mkdir -p .pytest_cache/v && echo 1 > .pytest_cache/v/x",
+    )
     assert (tried(seen).outcome, seen.of(ApprovalRequired)) == ("noEffect", [])
     assert not list(shell.folder.rglob("__pycache__"))
     assert not (shell.folder / ".pytest_cache").exists()
@@ -206,7 +237,9 @@ def test_what_a_trial_lacks_is_said_and_a_yes_runs_it_for_real(shell: Project) -
     secret = 'python3 -c \'print(open(".e" + "nv").read())\''
     seen = run(shell, secret, answers=[True])
     assert tried(seen).outcome == "incomplete"
-    assert tried(seen).wanted == (TriedWant("read", str(shell.folder / ".env"), "may hold secrets"),)
+    assert tried(seen).wanted == (
+        TriedWant("read", str(shell.folder / ".env"), "may hold secrets"),
+    )
     assert "it wanted" in shown(seen)
     assert "abc" not in shown(seen)
     assert seen.of(ToolResult)[0].value.data["stdout"] == "TOKEN=abc\n\n"  # type: ignore[union-attr]
@@ -226,14 +259,21 @@ HIDDEN_FROM_ALL = {
 def test_nobody_is_asked_about_a_path_that_no_command_sees(
     shell: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str
 ) -> None:
-    with tempfile.TemporaryDirectory(dir="/var/tmp") as home, tempfile.NamedTemporaryFile(dir="/tmp") as temporary:
+    with (
+        tempfile.TemporaryDirectory(dir="/var/tmp") as home,
+        tempfile.NamedTemporaryFile(dir="/tmp") as temporary,
+    ):
         monkeypatch.setenv("HOME", home)
         Path(home, "notes.txt").write_text("mine\n")
         Path(home, "other").mkdir()
         shell.write("read.sh", f"cat {home}/notes.txt\n")
         seen = run(shell, line.format(home=home, temporary=temporary.name))
         assert Path(home, "notes.txt").read_text() == "mine\n"
-    assert (tried(seen).outcome, tried(seen).wanted, seen.of(ApprovalRequired)) == ("noEffect", (), [])
+    assert (tried(seen).outcome, tried(seen).wanted, seen.of(ApprovalRequired)) == (
+        "noEffect",
+        (),
+        [],
+    )
     (result,) = seen.of(ToolResult)
     assert result.status == "error"
     assert HIDDEN_FROM_ALL[line] in str(result.value.model_text)  # type: ignore[union-attr]
@@ -241,16 +281,22 @@ def test_nobody_is_asked_about_a_path_that_no_command_sees(
 
 def test_a_secret_among_the_records_of_git_is_masked_as_elsewhere(shell: Project) -> None:
     shell.write(".git/x/.env", "TOKEN=abc\n")
-    seen = run(shell, """python3 -c 'print(open(chr(46) + "git/x/.en" + "v").read())'""", answers=[False])
+    seen = run(
+        shell, """python3 -c 'print(open(chr(46) + "git/x/.en" + "v").read())'""", answers=[False]
+    )
     assert tried(seen).outcome == "incomplete"
-    assert tried(seen).wanted == (TriedWant("read", str(shell.folder / ".git/x/.env"), "may hold secrets"),)
+    assert tried(seen).wanted == (
+        TriedWant("read", str(shell.folder / ".git/x/.env"), "may hold secrets"),
+    )
     assert "abc" not in shown(seen)
 
 
 def test_what_no_command_gets_is_wanted_where_the_line_names_it(shell: Project) -> None:
     os.mknod(shell.folder / "app.sock", stat.S_IFSOCK | 0o600)
     common = ("null", "zero", "full", "random", "urandom", "tty", "ptmx")
-    devices = [path for path in Path("/dev").iterdir() if path.is_char_device() and path.name not in common]
+    devices = [
+        path for path in Path("/dev").iterdir() if path.is_char_device() and path.name not in common
+    ]
     table = {
         "echo x > /etc/made; true": [("write", "/etc/made")],
         "mkdir -p /usr/made/deep": [("write", "/usr/made/deep")],
@@ -277,7 +323,9 @@ def test_a_socket_that_is_refused_is_wanted_although_nothing_says_so(shell: Proj
     seen = shell.run(*turns, "done", approval_callback=lambda request: False, timeout=120)
     events = seen.of(CommandTried)
     assert [event.outcome for event in events] == ["incomplete"] * 3
-    assert [[each.what for each in event.wanted] for event in events] == [[path] for path in table.values()]
+    assert [[each.what for each in event.wanted] for event in events] == [
+        [path] for path in table.values()
+    ]
     assert "no containers" not in str(seen.of(ToolResult)[0].value)
 
 
@@ -328,15 +376,18 @@ def test_where_a_trial_wants_to_go_is_told_by_host_and_port(shell: Project) -> N
     assert text.isprintable()
 
 
-RETRIES = (
-    "for number in $(seq 1000); do getent hosts name.example || sleep 1; echo retried $number; done; echo 1 > made"
+RETRIES = "for number in $(seq 1000); do getent hosts name.example || sleep 1; echo retried $number; done; echo 1 > made"
+
+
+@pytest.mark.parametrize(
+    "line", [RETRIES, f"setsid bash -c '{RETRIES}' & wait", f"({RETRIES}) | cat"]
 )
-
-
-@pytest.mark.parametrize("line", [RETRIES, f"setsid bash -c '{RETRIES}' & wait", f"({RETRIES}) | cat"])
 def test_a_trial_ends_at_the_first_name_and_shows_nothing_of_it(shell: Project, line: str) -> None:
     seen = run(shell, line, answers=[False])
-    assert (tried(seen).outcome, tried(seen).wanted) == ("incomplete", (TriedWant("network", "name.example"),))
+    assert (tried(seen).outcome, tried(seen).wanted) == (
+        "incomplete",
+        (TriedWant("network", "name.example"),),
+    )
     assert tried(seen).duration_ms < 20_000
     text = shown(seen)
     assert text.startswith("tried on a copy, in vain after ")
@@ -345,7 +396,12 @@ def test_a_trial_ends_at_the_first_name_and_shows_nothing_of_it(shell: Project, 
     assert "retried" not in str(seen.of(ToolResult)[0].value)
 
 
-QUIET = ("NO_UPDATE_NOTIFIER", "PIP_DISABLE_PIP_VERSION_CHECK", "npm_config_update_notifier", "GH_NO_UPDATE_NOTIFIER")
+QUIET = (
+    "NO_UPDATE_NOTIFIER",
+    "PIP_DISABLE_PIP_VERSION_CHECK",
+    "npm_config_update_notifier",
+    "GH_NO_UPDATE_NOTIFIER",
+)
 
 
 @pytest.mark.parametrize("options", ["", "try: off, "])
@@ -354,8 +410,14 @@ def test_lines_run_without_the_update_checks_of_programs(
 ) -> None:
     monkeypatch.setenv("NO_UPDATE_NOTIFIER", "")
     monkeypatch.setenv("GH_NO_UPDATE_NOTIFIER", "mine")
-    shell.write("worker.yaml", f"name: w\ntoolsets: {{shell: {{{options}env: [GH_NO_UPDATE_NOTIFIER]}}}}\n")
-    seen = run(shell, f"python3 -c 'import os; print(*map(os.getenv, {json.dumps(QUIET)}))'", answers=[True])
+    shell.write(
+        "worker.yaml", f"name: w\ntoolsets: {{shell: {{{options}env: [GH_NO_UPDATE_NOTIFIER]}}}}\n"
+    )
+    seen = run(
+        shell,
+        f"python3 -c 'import os; print(*map(os.getenv, {json.dumps(QUIET)}))'",
+        answers=[True],
+    )
     assert seen.of(ToolResult)[0].value.data["stdout"] == "1 1 false mine\n"  # type: ignore[union-attr]
 
 
@@ -369,7 +431,10 @@ def test_a_session_that_is_parked_keeps_what_was_seen(shell: Project) -> None:
     listed = shell.forge("approvals", "list", "--json")
     (waiting,) = json.loads(listed.stdout)
     os.utime(shell.folder / "worker.yaml")
-    assert shell.forge("approvals", "answer", waiting["session"], waiting["request"], "yes").returncode == 0
+    assert (
+        shell.forge("approvals", "answer", waiting["session"], waiting["request"], "yes").returncode
+        == 0
+    )
     done = shell.forge("run", "worker.yaml", "-r", waiting["session"], "-p")
     assert (done.returncode, done.stdout) == (0, "done\n"), done
     assert shell.read("dist/out") == "built\n"
@@ -400,7 +465,9 @@ CHANGED_SCRIPTS = {
 def test_a_grant_for_this_call_allows_trials_that_change_no_more(shell: Project) -> None:
     """The words are the same each time, but not the script behind them."""
     asked: list[str] = []
-    scripts = {f"gen{number}": (f"d{number}_", *row) for number, row in enumerate(CHANGED_SCRIPTS.values())}
+    scripts = {
+        f"gen{number}": (f"d{number}_", *row) for number, row in enumerate(CHANGED_SCRIPTS.values())
+    }
 
     def answer(request: ApprovalRequest) -> ApprovalDecision:
         name = request.args["command"].removeprefix("sh ")
@@ -419,7 +486,9 @@ def test_a_grant_for_this_call_allows_trials_that_change_no_more(shell: Project)
     turns = [calls(call("shell", command=f"sh {name}")) for name in scripts for _ in range(2)]
     seen = shell.run(*turns, "done", approval_callback=answer, timeout=180)
     found = ["asks" if asked.count(name) > 1 else "unasked" for name in scripts]
-    assert dict(zip(CHANGED_SCRIPTS, found, strict=True)) == {name: row[1] for name, row in CHANGED_SCRIPTS.items()}
+    assert dict(zip(CHANGED_SCRIPTS, found, strict=True)) == {
+        name: row[1] for name, row in CHANGED_SCRIPTS.items()
+    }
     assert len(seen.of(CommandTried)) >= len(turns)
     assert shell.read("d1_1/a") == "evil\n"
 
@@ -435,7 +504,10 @@ def test_a_rule_that_is_granted_at_a_trial_allows_trials_of_such_lines(shell: Pr
 
     asked: list[str] = []
     lines = ["make a", "make a", "touch other && make a", "make b", "make c", "make d"]
-    shell.write("makefile", "a:\n\techo a > made\nb:\n\techo b > made\nc:\n\trm made\nd:\n\techo >> notes.txt\n")
+    shell.write(
+        "makefile",
+        "a:\n\techo a > made\nb:\n\techo b > made\nc:\n\trm made\nd:\n\techo >> notes.txt\n",
+    )
     shell.write("worker.yaml", RULED)
     turns = [calls(call("shell", command=line)) for line in lines]
     seen = shell.run(*turns, "done", approval_callback=answer, timeout=120)
@@ -457,7 +529,9 @@ def test_what_is_not_tried_is_granted_as_before(shell: Project) -> None:
     assert [result.status for result in seen.of(ToolResult)] == ["success", "success", "success"]
 
 
-def test_where_a_trial_lacked_something_nothing_is_remembered_but_what_is_written(shell: Project) -> None:
+def test_where_a_trial_lacked_something_nothing_is_remembered_but_what_is_written(
+    shell: Project,
+) -> None:
     def answer(request: ApprovalRequest) -> ApprovalDecision:
         asked.append(request)
         return ApprovalDecision(True, remember="session")
@@ -501,7 +575,10 @@ def test_changes_below_a_folder_are_granted_for_the_session(shell: Project) -> N
     turns = [calls(call("shell", command=line)) for line, _ in BELOW_DIST]
     seen = shell.run(*turns, "done", approval_callback=answer, timeout=120)
     assert [line for line, why in BELOW_DIST if (line in asked) == (why == "unasked")] == []
-    offered = {line: [offer.text for offer in request.offers or () if offer.below] for line, request in asked.items()}
+    offered = {
+        line: [offer.text for offer in request.offers or () if offer.below]
+        for line, request in asked.items()
+    }
     assert {line: texts for line, texts in offered.items() if texts} == {
         "echo a > dist/a": ["changes below dist/ of tried commands"],
         "mkdir -p dist2 && echo c > dist2/c": ["changes below dist2/ of tried commands"],
@@ -513,7 +590,9 @@ def test_changes_below_a_folder_are_granted_for_the_session(shell: Project) -> N
 
 
 def test_a_rule_that_asks_is_not_granted_by_a_folder(shell: Project) -> None:
-    shell.write("worker.yaml", "name: w\ntoolsets: {shell: {rules: [{pattern: cp, approval: ask}]}}\n")
+    shell.write(
+        "worker.yaml", "name: w\ntoolsets: {shell: {rules: [{pattern: cp, approval: ask}]}}\n"
+    )
     (shell.folder / "dist").mkdir()
     seen = run(shell, "cp old dist/old", answers=[False])
     (asked,) = seen.of(ApprovalRequired)
@@ -535,7 +614,9 @@ def test_a_file_with_a_protected_name_as_well_is_marked(shell: Project) -> None:
     os.link(hook, shell.folder / "other")
     os.link(shell.write("plain", "own\n"), shell.folder / "second")
     seen = run(shell, "echo evil >> other; echo more >> second; chmod 700 plain", answers=[True])
-    rows = [row for row in shown(seen).split("\n") if row.startswith(("changed ", "mode ", "made "))]
+    rows = [
+        row for row in shown(seen).split("\n") if row.startswith(("changed ", "mode ", "made "))
+    ]
     assert [row.partition(" PROTECTED: ")[2] for row in rows if "other" in row] == [
         "it is another name of " + repr(str(hook)) + " (a hard link)"
     ]
@@ -552,7 +633,14 @@ READABLE = (
         "FORCE_COLOR= true",
         "X=a; test $X",
     ),
-    *("ls *.txt", "wc -l *", "diff *.txt notes.txt", "Y=1 grep hello *.txt", "X=$(date) true", "NODE_ENV=test true"),
+    *(
+        "ls *.txt",
+        "wc -l *",
+        "diff *.txt notes.txt",
+        "Y=1 grep hello *.txt",
+        "X=$(date) true",
+        "NODE_ENV=test true",
+    ),
 )
 UNREADABLE = {
     "PATH=.:$PATH ./build.sh": "PATH may change what runs",
@@ -566,7 +654,9 @@ UNREADABLE = {
 
 
 @pytest.mark.parametrize("line", READABLE)
-def test_a_line_with_assignments_or_names_of_files_is_tried_beside_blocked_rules(shell: Project, line: str) -> None:
+def test_a_line_with_assignments_or_names_of_files_is_tried_beside_blocked_rules(
+    shell: Project, line: str
+) -> None:
     shell.write("worker.yaml", f"name: w\ntoolsets: {{shell: {BLOCKS}}}\n")
     seen = run(shell, line)
     assert (tried(seen).outcome, seen.of(ApprovalRequired)) == ("noEffect", [])
@@ -576,7 +666,9 @@ def test_a_line_with_assignments_or_names_of_files_is_tried_beside_blocked_rules
 def test_a_line_that_may_do_something_blocked_which_is_no_program_says_why_it_is_not_tried(
     shell: Project, line: str
 ) -> None:
-    shell.write("worker.yaml", "name: w\ntoolsets: {shell: {rules: [{pattern: eval, approval: blocked}]}}\n")
+    shell.write(
+        "worker.yaml", "name: w\ntoolsets: {shell: {rules: [{pattern: eval, approval: blocked}]}}\n"
+    )
     seen = run(shell, line, answers=[False])
     assert seen.of(CommandTried) == []
     text = shown(seen)
@@ -610,7 +702,9 @@ RISKS = {
 
 @pytest.mark.parametrize("line", RISKS)
 def test_the_risk_of_a_command_is_what_its_trial_showed(shell: Project, line: str) -> None:
-    shell.write("worker.yaml", "name: w\ntoolsets: {shell: {rules: [{pattern: tee, approval: ask}]}}\n")
+    shell.write(
+        "worker.yaml", "name: w\ntoolsets: {shell: {rules: [{pattern: tee, approval: ask}]}}\n"
+    )
     (asked,) = run(shell, line, answers=[False]).of(ApprovalRequired)
     assert isinstance(asked.request, ApprovalRequest)
     assert asked.request.risk == RISKS[line]

@@ -14,15 +14,21 @@ from forge_cli.record.line import Line
 from forge_cli.testing import Project, Seen, call, calls
 from tests.support.listener import Listener
 
-WORKER = "name: w\ninstructions: You help.\ntoolsets: {{filesystem: {{}}, skills: {skills}{more}}}\n"
-HEADING = "Skills, each for one kind of task. Before such a task, load the one that fits with load_skill:"
+WORKER = (
+    "name: w\ninstructions: You help.\ntoolsets: {{filesystem: {{}}, skills: {skills}{more}}}\n"
+)
+HEADING = (
+    "Skills, each for one kind of task. Before such a task, load the one that fits with load_skill:"
+)
 
 
 def worker(project: Project, skills: str = "{}", more: str = "") -> None:
     project.write("worker.yaml", WORKER.format(skills=skills, more=more))
 
 
-def skill(project: Project, name: str, at: str = "skills", *, text: str = "Do it well.", front: str = "") -> Path:
+def skill(
+    project: Project, name: str, at: str = "skills", *, text: str = "Do it well.", front: str = ""
+) -> Path:
     front = front or f"name: {name}\ndescription: The {name} of {at}.\n"
     return project.write(f"{at}/{name}/SKILL.md", f"---\n{front}---\n\n{text}\n")
 
@@ -52,7 +58,11 @@ def prompt(project: Project) -> str:
 
 def test_names_and_one_line_each_stand_in_the_prompt(project: Project) -> None:
     worker(project)
-    skill(project, "pdf", front="name: pdf\ndescription: >\n  Fill in\n  forms.\nlicense: MIT\nallowed-tools: [Bash]\n")
+    skill(
+        project,
+        "pdf",
+        front="name: pdf\ndescription: >\n  Fill in\n  forms.\nlicense: MIT\nallowed-tools: [Bash]\n",
+    )
     skill(project, "long", front=f"name: long\ndescription: {'x' * 500}\n")
     lines = prompt(project).split("\n\n")[1].splitlines()
     assert lines[0] == HEADING
@@ -67,7 +77,9 @@ def test_without_skills_nothing_is_said(project: Project) -> None:
     assert texts(load(project, "pdf")) == ["there is no skill 'pdf'; there are: none"]
 
 
-def test_the_text_is_loaded_and_files_are_read_through_a_zone_that_cannot_be_written(project: Project) -> None:
+def test_the_text_is_loaded_and_files_are_read_through_a_zone_that_cannot_be_written(
+    project: Project,
+) -> None:
     worker(project)
     skill(project, "pdf", text="Read forms.md first.")
     project.write("skills/pdf/forms.md", "All forms.\n")
@@ -84,14 +96,23 @@ def test_the_text_is_loaded_and_files_are_read_through_a_zone_that_cannot_be_wri
         "Skill: pdf\n\nIts files are in /skills/pdf: forms.md, scripts/fill.py\n\nRead forms.md first.",
         "there is no skill 'pfd'; did you mean 'pdf'?",
     ]
-    assert [outcome.status for outcome in in_order(seen)] == ["success", "error", "success", "error", "error"]
+    assert [outcome.status for outcome in in_order(seen)] == [
+        "success",
+        "error",
+        "success",
+        "error",
+        "error",
+    ]
     assert "All forms." in texts(seen)[2]
     assert "read-only" in texts(seen)[3]
 
 
 @pytest.mark.needs("bash")
 def test_scripts_run_only_by_the_rules_of_the_shell(project: Project) -> None:
-    worker(project, more=', shell: {try: off, rules: [{pattern: "bash /skills/a/ok.sh", approval: preApproved}]}')
+    worker(
+        project,
+        more=', shell: {try: off, rules: [{pattern: "bash /skills/a/ok.sh", approval: preApproved}]}',
+    )
     skill(project, "a")
     for name in ("ok", "other"):
         project.write(f"skills/a/{name}.sh", "echo ran\n")
@@ -118,9 +139,7 @@ def test_the_nearest_wins_and_that_is_said(project: Project) -> None:
     assert lines[0] == "- same: The same of skills."
     home = project.home
     for place in (project.folder / ".forge", project.folder / ".claude", home):
-        sentence = (
-            f"the skill 'same' is that of {project.folder}/skills/same; the one of {place}/skills/same is not used"
-        )
+        sentence = f"the skill 'same' is that of {project.folder}/skills/same; the one of {place}/skills/same is not used"
         assert sentence in told(seen)
     assert seen.statuses == ["success"] * 4
 
@@ -183,13 +202,21 @@ def test_one_that_changes_in_the_middle_of_a_session_is_not_loaded(project: Proj
     [
         ("description: Fine.\n", "SKILL.md:2:1: name: this key is required"),
         ("name: bad\n", "SKILL.md:2:1: description: this key is required"),
-        ("name: other\ndescription: X.\n", "SKILL.md:2:7: name: 'other' is not the name of its folder, which is 'bad'"),
+        (
+            "name: other\ndescription: X.\n",
+            "SKILL.md:2:7: name: 'other' is not the name of its folder, which is 'bad'",
+        ),
         ("name: bad\ndescription: Use it when: always\n", "SKILL.md:3:"),
-        ("name: bad\ndescription: [a]\n", "SKILL.md:3:1: description: must be a string, not a list"),
+        (
+            "name: bad\ndescription: [a]\n",
+            "SKILL.md:3:1: description: must be a string, not a list",
+        ),
         ("name: Bad\ndescription: X.\n", "SKILL.md:2:7: name: "),
     ],
 )
-def test_bad_front_matter_is_a_sentence_and_the_others_work(project: Project, front: str, problem: str) -> None:
+def test_bad_front_matter_is_a_sentence_and_the_others_work(
+    project: Project, front: str, problem: str
+) -> None:
     worker(project)
     skill(project, "bad", front=front)
     skill(project, "good")
@@ -226,7 +253,9 @@ def test_a_zone_of_the_same_folder_is_enough(project: Project) -> None:
     skill(project, "a")
     project.write("skills/a/more.md", "More.\n")
     project.write("worker.yaml", f"name: w\n{zones}toolsets: {{skills: {{}}}}\n")
-    assert texts(load(project, "a")) == ["Skill: a\n\nIts files are in /know/a: more.md\n\nDo it well."]
+    assert texts(load(project, "a")) == [
+        "Skill: a\n\nIts files are in /know/a: more.md\n\nDo it well."
+    ]
 
 
 def test_a_batch_notices_that_a_skill_has_changed(project: Project) -> None:

@@ -107,8 +107,13 @@ class Screen:
 @pytest.fixture
 def screen() -> Screen:
     made = Screen()
-    zones = ({"name": "workspace", "path": "/work", "mode": "rw"}, {"name": "docs", "path": "/d", "mode": "ro"})
-    start = SessionStart("m:1", "/work", "interactive", zones=zones, isolation="auto", session="s-1", worker="clerk")
+    zones = (
+        {"name": "workspace", "path": "/work", "mode": "rw"},
+        {"name": "docs", "path": "/d", "mode": "ro"},
+    )
+    start = SessionStart(
+        "m:1", "/work", "interactive", zones=zones, isolation="auto", session="s-1", worker="clerk"
+    )
     Announcer(made.bus, is_root=True).start(start, [Tool.from_function(push)])
     return made
 
@@ -126,7 +131,9 @@ def test_the_table_has_every_builtin_and_the_tool_commands() -> None:
 def test_every_command_is_documented() -> None:
     text = (DOCS / "commands.md").read_text()
     assert [
-        name for name, command in COMMANDS.items() if f"`{command.signature}`" not in text.replace("\\|", "|")
+        name
+        for name, command in COMMANDS.items()
+        if f"`{command.signature}`" not in text.replace("\\|", "|")
     ] == []
 
 
@@ -135,11 +142,17 @@ def test_help_fits_40_columns() -> None:
     screen.show(help_table(screen.facts))
     lines = screen.output.getvalue().splitlines()
     assert max(map(len, lines)) <= 40
-    assert [line.split()[0] for line in lines if line.startswith("/")][:-1] == [f"/{name}" for name in COMMANDS]
+    assert [line.split()[0] for line in lines if line.startswith("/")][:-1] == [
+        f"/{name}" for name in COMMANDS
+    ]
 
 
 def test_a_prompt_of_a_toolset_is_sent_by_its_name(screen: Screen) -> None:
-    prompt = {"name": "notes__sum", "description": "Sum up a note.", "arguments": [{"name": "title"}]}
+    prompt = {
+        "name": "notes__sum",
+        "description": "Sum up a note.",
+        "arguments": [{"name": "title"}],
+    }
     screen.bus.emit(ManualToolsAvailable((), (prompt,)))
     assert "Sum up a note." in screen.type("/help")
     assert screen.type("/notes__sum title='two words'") == ""
@@ -153,7 +166,10 @@ def test_a_tool_of_the_model_is_none_for_people(screen: Screen, line: str) -> No
         replace(Tool.from_function(push), name="ask_me", manual=None),
         Tool.from_function(push),
     ]
-    assert screen.type(line) == "only the model may call ask_me\n  /tools lists the tools that you may call\n"
+    assert (
+        screen.type(line)
+        == "only the model may call ask_me\n  /tools lists the tools that you may call\n"
+    )
     assert screen.emitted == []
 
 
@@ -186,11 +202,16 @@ def test_help_says_how_each_is_used(screen: Screen, name: str) -> None:
         ("/save", "this session is not kept"),
         ("/tool", "usage: /tool NAME"),
         ("/t nope", "there is no tool 'nope' that you may call"),
-        ("/push main", "'main' is neither KEY=VALUE nor --KEY VALUE\n  usage: /push --branch VALUE [--force]"),
+        (
+            "/push main",
+            "'main' is neither KEY=VALUE nor --KEY VALUE\n  usage: /push --branch VALUE [--force]",
+        ),
         ("/push --branch x --frce", "/push has no option 'frce'\n  did you mean 'force'?"),
     ],
 )
-def test_what_is_wrong_is_shown_and_nothing_is_asked_of_the_runtime(screen: Screen, line: str, says: str) -> None:
+def test_what_is_wrong_is_shown_and_nothing_is_asked_of_the_runtime(
+    screen: Screen, line: str, says: str
+) -> None:
     assert says in screen.type(line)
     assert screen.emitted == []
 
@@ -217,7 +238,10 @@ def test_what_is_wrong_is_shown_and_nothing_is_asked_of_the_runtime(screen: Scre
         ("/undo --list --call 2", CommandEvent("undo", ("--call", "2", "--list"))),
         ("/rewind 2", CommandEvent("rewind", ("2",))),
         ("/push --branch main", ManualToolInvoke("push", {"branch": "main"})),
-        ("/tool push branch=main --force", ManualToolInvoke("push", {"branch": "main", "force": True})),
+        (
+            "/tool push branch=main --force",
+            ManualToolInvoke("push", {"branch": "main", "force": True}),
+        ),
         (
             "/t push --force --tags a --branch=x",
             ManualToolInvoke("push", {"force": True, "tags": ["a"], "branch": "x"}),
@@ -271,10 +295,16 @@ def test_status_tells_everything(screen: Screen) -> None:
 
 def test_commands_that_run_in_the_background_are_listed(screen: Screen) -> None:
     assert screen.type("/ps") == "no command is running\n"
-    running = (RunningCommand(1, "python3 -m http.server", time.time() - 65), RunningCommand(3, "a\x1bb", time.time()))
+    running = (
+        RunningCommand(1, "python3 -m http.server", time.time() - 65),
+        RunningCommand(3, "a\x1bb", time.time()),
+    )
     screen.bus.emit(StatusEvent("debug", "commands running: 2", about="commands", running=running))
     lines = [line.rstrip() for line in screen.type("/ps").splitlines()]
-    assert lines == ["running  1: python3 -m http.server (1 min 5 s)", "running  3: a\\x1bb (0.0 s)"]
+    assert lines == [
+        "running  1: python3 -m http.server (1 min 5 s)",
+        "running  3: a\\x1bb (0.0 s)",
+    ]
     assert [line.rstrip() for line in screen.type("/status").splitlines()][-2:] == [
         "running    1: python3 -m http.server (1 min 5 s)",
         "running    3: a\\x1bb (0.0 s)",
@@ -286,9 +316,17 @@ def test_commands_that_run_in_the_background_are_listed(screen: Screen) -> None:
 def test_grants_are_numbered_with_their_rules(screen: Screen) -> None:
     assert screen.type("/approvals") == "nothing has been allowed for this session\n"
     rule = "toolsets.shell.rules: [{pattern: git status, approval: preApproved}]"
-    screen.bus.emit(GrantsEvent((SessionGrant("add", "a=1"), SessionGrant("shell", "commands: git status", (rule,)))))
+    screen.bus.emit(
+        GrantsEvent(
+            (SessionGrant("add", "a=1"), SessionGrant("shell", "commands: git status", (rule,)))
+        )
+    )
     lines = screen.type("/approvals").splitlines()
-    assert [line.rstrip() for line in lines[:3]] == ["1. add: a=1", "2. shell: commands: git status", f"   {rule}"]
+    assert [line.rstrip() for line in lines[:3]] == [
+        "1. add: a=1",
+        "2. shell: commands: git status",
+        f"   {rule}",
+    ]
     assert COMMANDS["approvals"].complete(screen.facts, "") == ["revoke", "1", "2", "all"]
 
 
@@ -303,7 +341,9 @@ def test_the_plan_is_a_checklist(screen: Screen) -> None:
 def test_a_file_goes_with_the_next_message(screen: Screen, tmp_path: Path) -> None:
     screen.facts.workspace = str(tmp_path)
     (tmp_path / "a.txt").write_text("hello")
-    assert screen.type("/attach a.txt") == "a.txt (text/plain, 5 bytes) goes with your next message\n"
+    assert (
+        screen.type("/attach a.txt") == "a.txt (text/plain, 5 bytes) goes with your next message\n"
+    )
     assert screen.attached == [Attachment("a.txt", "text/plain", b"hello")]
     assert "there is no such file" in screen.type("/attach b.txt")
     assert COMMANDS["attach"].complete(screen.facts, "a") == ["a.txt"]
@@ -319,10 +359,31 @@ def test_the_trace_level_is_shown_and_set(screen: Screen) -> None:
 def test_what_is_shown_where_nothing_is_given(screen: Screen) -> None:
     assert screen.type("/model") == "the model is m:1; /model NAME changes it\n"
     assert screen.type("/name").startswith("this session has no title yet")
-    assert [line.rstrip() for line in screen.type("/tools").splitlines()] == ["Git", "/push  Push it: Push a branch."]
-    entry = {"name": "vat", "label": "vat", "description": "Add VAT.\nMore.", "inputSchema": {}, "category": None}
-    work = {**entry, "name": "file_it", "label": "Keep it", "description": "", "category": "Files\x1b[2J"}
-    push = {**entry, "name": "push", "label": "Push it", "description": "Push a branch.", "category": "Git"}
+    assert [line.rstrip() for line in screen.type("/tools").splitlines()] == [
+        "Git",
+        "/push  Push it: Push a branch.",
+    ]
+    entry = {
+        "name": "vat",
+        "label": "vat",
+        "description": "Add VAT.\nMore.",
+        "inputSchema": {},
+        "category": None,
+    }
+    work = {
+        **entry,
+        "name": "file_it",
+        "label": "Keep it",
+        "description": "",
+        "category": "Files\x1b[2J",
+    }
+    push = {
+        **entry,
+        "name": "push",
+        "label": "Push it",
+        "description": "Push a branch.",
+        "category": "Git",
+    }
     screen.bus.emit(ManualToolsAvailable((entry, push, work)))
     assert [" ".join(line.split()) for line in screen.type("/tools").splitlines()] == [
         *("Files\\x1b[2J", "/file_it Keep it"),
@@ -354,7 +415,9 @@ def past_session(project: Project, task: str, title: str | None = None) -> str:
     async def main() -> str:
         worker = load_worker(project.folder / "worker.yaml")
         with open_session(worker) as session:
-            async with WorkerRuntime(worker=worker, model=scripted_model("done"), session=session) as runtime:
+            async with WorkerRuntime(
+                worker=worker, model=scripted_model("done"), session=session
+            ) as runtime:
                 await runtime.run(task)
                 if title:
                     runtime.bus.emit(SessionUpdate(title=title))
@@ -371,7 +434,10 @@ def typed(screen: Screen, line: str, *answers: str) -> Sequence[Event]:
 
 def test_another_session_is_picked_by_number_text_or_id(screen: Screen, project: Project) -> None:
     project.write("worker.yaml", "name: clerk\n")
-    sheep, tax = past_session(project, "count", "Counting sheep"), past_session(project, "Pay the tax")
+    sheep, tax = (
+        past_session(project, "count", "Counting sheep"),
+        past_session(project, "Pay the tax"),
+    )
     assert screen.type("/sessions") == "there is no other session of clerk in this folder\n"
     screen.facts.workspace = str(Path.cwd())
     assert typed(screen, "/sessions", "zzz", "1") == [CommandEvent("resume", (tax,))]
@@ -385,21 +451,30 @@ def test_another_session_is_picked_by_number_text_or_id(screen: Screen, project:
     assert typed(screen, "/resume", tax[-8:]) == [CommandEvent("resume", (tax,))]
     assert typed(screen, "/sessions", "") == []
     assert typed(screen, "/sessions nothing like it") == []
-    long = past_session(project, f"one {'word ' * 99}\n\n<command-run-by-user>\n$ ls\n</command-run-by-user>")
+    long = past_session(
+        project, f"one {'word ' * 99}\n\n<command-run-by-user>\n$ ls\n</command-run-by-user>"
+    )
     assert [line[:2] for line in screen.type("/sessions").splitlines()] == ["1.", "2.", "3."]
     screen.facts.session = long
     assert screen.type("/rewind").startswith("1. one word word")
     (choice,) = COMMANDS["resume"].complete(screen.facts, sheep[-8:])
     assert choice.note == "Counting sheep"  # type: ignore[attr-defined]
     log = Path(os.environ["FORGE_HOME"], "sessions", f"{tax}.jsonl")
-    log.write_text(log.read_text().replace('"type": "sessionStart"', '"type": "sessionStart", "batch": "out.jsonl"', 1))
+    log.write_text(
+        log.read_text().replace(
+            '"type": "sessionStart"', '"type": "sessionStart", "batch": "out.jsonl"', 1
+        )
+    )
     assert "tax" not in screen.type("/sessions")  # one item of many
     assert "tax" in screen.type("/sessions tax")
 
 
 def test_the_transcript_is_written_as_markdown(screen: Screen, project: Project) -> None:
     project.write("worker.yaml", "name: clerk\n")
-    screen.facts.session, screen.facts.workspace = past_session(project, "Pay the tax"), str(project.folder)
+    screen.facts.session, screen.facts.workspace = (
+        past_session(project, "Pay the tax"),
+        str(project.folder),
+    )
     screen.type("/save")
     written = project.read(f"{screen.facts.session}.md")
     assert written.startswith(f"# {screen.facts.session}\n")

@@ -21,7 +21,13 @@ from forge_cli.core.results import ResultValue
 from forge_cli.files.lookup import SHIPPED
 from forge_cli.results import DisplayHints, FileContent, FileList
 from forge_cli.ui.html.entries import draw_entry
-from forge_cli.ui.html.markdown import HIGHLIGHTED, LONGEST, GrowingMarkdown, draw_code, draw_markdown
+from forge_cli.ui.html.markdown import (
+    HIGHLIGHTED,
+    LONGEST,
+    GrowingMarkdown,
+    draw_code,
+    draw_markdown,
+)
 from forge_cli.ui.html.requests import draw_request, list_choices
 from forge_cli.ui.html.results import draw_result, draw_view
 from forge_cli.ui.transcript.entries import Called, Noted, Said
@@ -202,7 +208,10 @@ class Checked(HTMLParser):
 
 
 def results(text: str) -> list[ResultValue]:
-    hints = [None, *(DisplayHints(view, text) for view in ("text", "markdown", "code", "table", "tree"))]
+    hints = [
+        None,
+        *(DisplayHints(view, text) for view in ("text", "markdown", "code", "table", "tree")),
+    ]
     return [
         *(value for each in hints for value in results_of(text, each)),
         Text(text, DisplayHints(language="checklist")),
@@ -240,7 +249,12 @@ def test_entries_hold_no_markup_of_others(text: str) -> None:
         Checked(draw_entry(Said("user", text, (text,)), live=live))
         Checked(draw_entry(Noted(text), live=live))
         Checked(draw_entry(Called(text, {text: text, "command": text}, verdict=text), live=live))
-        Checked(draw_entry(Called(text, {"a": f"{text}\n{text}"}, 0, text, "error", text, Text(text)), live=live))
+        Checked(
+            draw_entry(
+                Called(text, {"a": f"{text}\n{text}"}, 0, text, "error", text, Text(text)),
+                live=live,
+            )
+        )
 
 
 @pytest.mark.long
@@ -249,7 +263,15 @@ def test_requests_hold_no_markup_of_others(text: str) -> None:
     parts = (JudgedPart(text, "ask", text, text, Mark(text)), JudgedPart(text, "preApproved", text))
     runs = CommandRun(text, confined=False, argument="command")
     for value in (None, *results(text)):
-        drawn = request(text, preview=value, parts=parts, runs=runs, details=(text,), defaults=(text,), recap=text)
+        drawn = request(
+            text,
+            preview=value,
+            parts=parts,
+            runs=runs,
+            details=(text,),
+            defaults=(text,),
+            recap=text,
+        )
         Checked(draw_request(replace(drawn, folded=(FoldedLine(text, text),))))
 
 
@@ -303,7 +325,12 @@ def test_markdown_is_drawn_as_such() -> None:
 
 
 def test_headings_leave_no_level_out_whichever_they_begin_with() -> None:
-    cases = {"## a\n### b\n## c": "343", "# a\n### b\n## c\n#### d": "3445", "###### a\n# b": "33", "# a\n## b\n": "34"}
+    cases = {
+        "## a\n### b\n## c": "343",
+        "# a\n### b\n## c\n#### d": "3445",
+        "###### a\n# b": "33",
+        "# a\n## b\n": "34",
+    }
     drawn = {text: "".join(re.findall(r"<h(\d)>", draw_markdown(text))) for text in cases}
     assert drawn == cases
 
@@ -347,10 +374,14 @@ def test_an_answer_looks_while_it_grows_as_it_will_and_ends_as_it_is_drawn_whole
             done += certain
             shown = re.sub(r"<pre.*?</pre>|<[^>]*>", "", done + rest, flags=re.DOTALL)
             failures += [
-                (size, at, raw, shown[-40:]) for raw in ("**", "`", "|", "](", "[", "---", "#") if raw in shown
+                (size, at, raw, shown[-40:])
+                for raw in ("**", "`", "|", "](", "[", "---", "#")
+                if raw in shown
             ]
         failures += [] if done == growing.done else [(size, done)]
-        if "".join(draw_markdown(ANSWER).split()) != "".join(f'<div class="words">{done}{rest}</div>'.split()):
+        if "".join(draw_markdown(ANSWER).split()) != "".join(
+            f'<div class="words">{done}{rest}</div>'.split()
+        ):
             failures.append((size, done + rest))
     assert failures == []
 
@@ -375,27 +406,38 @@ def test_tables_trees_and_plans() -> None:
     table = draw_result(Json([{"a": 1, "b": "<x>"}], DisplayHints("table")))
     assert '<th scope="col">a</th>' in table
     assert "<td>&lt;x&gt;</td>" in table
-    tree = draw_result(replace(FileList.of("src", ("a/b.py", "c.py")), display=DisplayHints("tree")))
+    tree = draw_result(
+        replace(FileList.of("src", ("a/b.py", "c.py")), display=DisplayHints("tree"))
+    )
     assert "<li>a/<ul><li>b.py</li></ul></li>" in tree
     plan = draw_result(Text("[x] one\n[>] two\n[ ] three", DisplayHints(language="checklist")))
-    assert '<li class="done">✓ one</li><li class="now">▸ two</li><li class="open">☐ three</li>' in plan
+    assert (
+        '<li class="done">✓ one</li><li class="now">▸ two</li><li class="open">☐ three</li>' in plan
+    )
 
 
 def test_an_image_is_drawn_where_its_bytes_are_what_it_says() -> None:
     drawn = draw_result(Image(PNG, "image/png", 'a "cat"'))
     assert f'src="data:image/png;base64,{base64.b64encode(PNG).decode()}"' in drawn
     assert 'alt="a &quot;cat&quot;, image/png' in drawn
-    both = draw_result(Text("Before and after", files=(Image(PNG, "image/png"), Image(PNG, "image/png"))))
+    both = draw_result(
+        Text("Before and after", files=(Image(PNG, "image/png"), Image(PNG, "image/png")))
+    )
     assert "Before and after" in both
     assert both.count("<img") == 2
-    for lie in (Image(b"<script>alert(1)</script>", "image/png", ""), Image(b"<svg onload=x()>", "image/svg+xml", "")):
+    for lie in (
+        Image(b"<script>alert(1)</script>", "image/png", ""),
+        Image(b"<svg onload=x()>", "image/svg+xml", ""),
+    ):
         assert "<img" not in draw_result(lie)
         assert "<script" not in draw_result(lie)
 
 
 def test_a_picture_is_drawn_only_where_it_is_one() -> None:
     data = base64.b64encode(PNG).decode()
-    assert f'<img src="data:image/png;base64,{data}"' in draw_result(Custom("a.b", data, mime_type="image/png"))
+    assert f'<img src="data:image/png;base64,{data}"' in draw_result(
+        Custom("a.b", data, mime_type="image/png")
+    )
     named = draw_result(Custom("a.b", {"name": '"><b>.png', "data": data}, mime_type="image/png"))
     assert 'alt="&quot;&gt;&lt;b&gt;.png' in named
     svg = base64.b64encode(b"<svg onload=alert(1)>").decode()
@@ -410,16 +452,30 @@ def test_a_picture_is_drawn_only_where_it_is_one() -> None:
 
 
 def test_a_custom_kind_is_drawn_by_its_renderer() -> None:
-    drawn = draw_result(Custom("a.b", 5), lambda value, distribution: lambda value: Text(f"<{value.data}>"))
+    drawn = draw_result(
+        Custom("a.b", 5), lambda value, distribution: lambda value: Text(f"<{value.data}>")
+    )
     assert drawn == '<pre class="text">&lt;5&gt;</pre>'
 
 
 def test_a_request_has_the_parts_of_the_terminal() -> None:
-    parts = (JudgedPart("ls", "preApproved", "a rule", "ls", Mark("w.yaml", 3)), JudgedPart("rm x", "ask", "no rule"))
+    parts = (
+        JudgedPart("ls", "preApproved", "a rule", "ls", Mark("w.yaml", 3)),
+        JudgedPart("rm x", "ask", "no rule"),
+    )
     runs = CommandRun("/work", confined=True, argument="command")
-    asked = request("it asks", args={"command": "ls && rm x\x1b[2J", "timeout": 5}, parts=parts, runs=runs)
+    asked = request(
+        "it asks", args={"command": "ls && rm x\x1b[2J", "timeout": 5}, parts=parts, runs=runs
+    )
     drawn = Checked(draw_request(asked)).text
-    for words in ("ls && rm x\\x1b[2J", "in /work, confined", "timeout", "w.yaml:3:1", "no rule", "high (it can start"):
+    for words in (
+        "ls && rm x\\x1b[2J",
+        "in /work, confined",
+        "timeout",
+        "w.yaml:3:1",
+        "no rule",
+        "high (it can start",
+    ):
         assert words in drawn
     assert "shown as an escape" in drawn
     shipped = Mark(str(SHIPPED / "coder.yaml"), 34, 14)
@@ -429,8 +485,13 @@ def test_a_request_has_the_parts_of_the_terminal() -> None:
 
 
 def test_what_is_folded_in_a_request_opens_by_itself_alone() -> None:
-    folded = (FoldedLine("made a/<b> (12 files)", "made a/x\n+<script>"), FoldedLine("made c/", "made c/d"))
-    drawn = Checked(draw_request(request("x", preview=Text("made a/<b> (12 files)"), folded=folded))).text
+    folded = (
+        FoldedLine("made a/<b> (12 files)", "made a/x\n+<script>"),
+        FoldedLine("made c/", "made c/d"),
+    )
+    drawn = Checked(
+        draw_request(request("x", preview=Text("made a/<b> (12 files)"), folded=folded))
+    ).text
     page = draw_request(request("x", preview=Text("made a/<b> (12 files)"), folded=folded))
     assert page.count('<details class="fold"><summary>made ') == 2
     assert "<summary>made a/&lt;b&gt; (12 files)</summary>" in page
@@ -442,10 +503,21 @@ def test_the_choices_are_those_that_make_sense() -> None:
     offers = (GrantOffer("this exact call"), GrantOffer.of([rule]))
     choices = list_choices(request("x", offers=offers))
     assert [choice["value"] for choice in choices] == ["once", "session", "session2", "no"]
-    assert (choices[1]["key"], choices[1]["about"], "rule" in choices[1]) == ("s", "this exact call", False)
-    assert (choices[2]["key"], choices[2]["behind"], choices[2]["rule"]) == ("2", "s", "toolsets.shell: [ls]")
+    assert (choices[1]["key"], choices[1]["about"], "rule" in choices[1]) == (
+        "s",
+        "this exact call",
+        False,
+    )
+    assert (choices[2]["key"], choices[2]["behind"], choices[2]["rule"]) == (
+        "2",
+        "s",
+        "toolsets.shell: [ls]",
+    )
     assert [each["value"] for each in list_choices(request("x", once=True))] == ["once", "no"]
-    assert [each["value"] for each in list_choices(request("x", offers=offers), parked=True)] == ["once", "no"]
+    assert [each["value"] for each in list_choices(request("x", offers=offers), parked=True)] == [
+        "once",
+        "no",
+    ]
 
 
 def test_tasks_have_boxes() -> None:

@@ -23,11 +23,23 @@ SCRIPT = "python - <<'PY'\nfor i in range(3):\n\tprint(\"row\", i)\nPY\ngit stat
 def command(terminal, script, writer):
     """Start a worker that wants to run a command; gives the keyboard and what the prompt shows, line by line."""
 
-    def ask(line: str, *, columns: int = 80, rows: int = 50, term: str = "xterm-256color", **env: str):
+    def ask(
+        line: str, *, columns: int = 80, rows: int = 50, term: str = "xterm-256color", **env: str
+    ):
         writer.write("worker.yaml", WORKER)
-        script(json.dumps({"calls": [{"tool": "shell", "input": {"command": line}}]}), "{text: done}")
+        script(
+            json.dumps({"calls": [{"tool": "shell", "input": {"command": line}}]}), "{text: done}"
+        )
         keyboard = terminal(
-            "run", "worker.yaml", "go", "--trace", "quiet", columns=columns, rows=rows, TERM=term, **env
+            "run",
+            "worker.yaml",
+            "go",
+            "--trace",
+            "quiet",
+            columns=columns,
+            rows=rows,
+            TERM=term,
+            **env,
         )
         screen = Screen(columns)
         screen.feed(keyboard.asked())
@@ -38,7 +50,9 @@ def command(terminal, script, writer):
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize(
-    "env", [{}, {"NO_COLOR": "1"}, {"term": "dumb"}], ids=lambda env: " ".join(map("=".join, env.items())) or "colours"
+    "env",
+    [{}, {"NO_COLOR": "1"}, {"term": "dumb"}],
+    ids=lambda env: " ".join(map("=".join, env.items())) or "colours",
 )
 def test_a_command_is_shown_as_it_was_written(command, writer, env: dict[str, str]) -> None:
     keyboard, shown = command(SCRIPT, **env)
@@ -101,7 +115,17 @@ def test_a_long_command_is_shown_to_its_end_before_a_yes_counts(terminal, writer
     lines = "\n".join(f"echo {number}" for number in range(60))
     script(json.dumps({"calls": [{"tool": "shell", "input": {"command": lines}}]}), "{text: done}")
     writer.write("worker.yaml", WORKER)
-    keyboard = terminal("run", "worker.yaml", "go", "--trace", "quiet", columns=80, rows=24, TERM="xterm", NO_COLOR="1")
+    keyboard = terminal(
+        "run",
+        "worker.yaml",
+        "go",
+        "--trace",
+        "quiet",
+        columns=80,
+        rows=24,
+        TERM="xterm",
+        NO_COLOR="1",
+    )
     keyboard.expect("[Enter] next, [e]nd, [n]o >")
     keyboard.type("y")
     keyboard.press("e", "  > echo 59\r\n")

@@ -17,10 +17,14 @@ BEFORE = "".join(f"line {number}\n" for number in range(1, 13))
 AFTER = BEFORE.replace("line 2\n", "").replace("line 11\n", "eleven\nand more\n")
 
 
-def drawn(patch: str, *, width: int = 60, lines: int | None = None, colours: bool = False) -> list[str]:
+def drawn(
+    patch: str, *, width: int = 60, lines: int | None = None, colours: bool = False
+) -> list[str]:
     file = io.StringIO()
     system = "standard" if colours else None
-    console = Console(file=file, width=width, force_terminal=True, soft_wrap=True, color_system=system)
+    console = Console(
+        file=file, width=width, force_terminal=True, soft_wrap=True, color_system=system
+    )
     console.print(Indented(DrawnDiff(patch, lines), 2, bar=True), end="")
     return [line.rstrip() for line in file.getvalue().splitlines()]
 
@@ -80,7 +84,9 @@ def test_a_long_line_continues_beside_its_numbers(width: int) -> None:
 
 
 def test_a_long_diff_says_how_much_is_left_out() -> None:
-    assert drawn("\n".join(unified_diff("", BEFORE, "a", "a")), lines=3)[-1] == "│ ... 10 more lines"
+    assert (
+        drawn("\n".join(unified_diff("", BEFORE, "a", "a")), lines=3)[-1] == "│ ... 10 more lines"
+    )
 
 
 def test_without_a_terminal_it_stays_a_patch() -> None:
@@ -89,7 +95,9 @@ def test_without_a_terminal_it_stays_a_patch() -> None:
     assert file.getvalue().splitlines() == ["--- a", "+++ a", "@@ -1 +1 @@", "-old", "+new"]
 
 
-HUNKS = st.sampled_from(["--- a", "+++ b", "@@ -1,2 +3,4 @@ x", "@@ -1 +1 @@", "-one", "+two", " same", "\\ none", ""])
+HUNKS = st.sampled_from(
+    ["--- a", "+++ b", "@@ -1,2 +3,4 @@ x", "@@ -1 +1 @@", "-one", "+two", " same", "\\ none", ""]
+)
 
 
 @given(st.lists(HUNKS | st.text(max_size=12).map(lambda text: text.replace("\n", "")), max_size=12))

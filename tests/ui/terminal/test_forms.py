@@ -117,7 +117,9 @@ def test_whoever_leaves_at_the_recap_calls_nothing(terminal, key: str) -> None:
 
 
 @pytest.mark.few(2)
-@pytest.mark.parametrize(("key", "term"), [("\x04", "dumb"), ("\x03", "dumb"), ("\x1b", "xterm"), ("\x03", "xterm")])
+@pytest.mark.parametrize(
+    ("key", "term"), [("\x04", "dumb"), ("\x03", "dumb"), ("\x1b", "xterm"), ("\x03", "xterm")]
+)
 def test_whoever_leaves_before_the_recap_calls_nothing(terminal, key: str, term: str) -> None:
     keyboard = terminal(*CALL, "text=hi", TERM=term)
     answer(keyboard, ("times (How often.) [1]:", key))
@@ -133,7 +135,9 @@ def test_what_does_not_fit_is_asked_for_again_and_the_reason_said(terminal) -> N
     answer(keyboard, ("times (How often.) [1]: ", "many\n"))
     assert "  must be an integer, got 'many'" in keyboard.expect("times (How often.) [1]: ")
     keyboard.type("3\n")
-    answer(keyboard, (CONFIRM, "text\n"), ("text (What to say.): ", "ha\n"), (CONFIRM, "nonsense\n"))
+    answer(
+        keyboard, (CONFIRM, "text\n"), ("text (What to say.): ", "ha\n"), (CONFIRM, "nonsense\n")
+    )
     assert "there is no such field; there are: text, times, loud, mood" in keyboard.expect(CONFIRM)
     keyboard.type("\n")
     assert keyboard.end() == 0
@@ -177,7 +181,13 @@ def test_data_is_typed_as_json_over_several_lines(terminal, pusher) -> None:
     keyboard.type('{"a":\n')
     answer(keyboard, ("... ", "[1, 2]}\n"), (CONFIRM, "\n"))
     assert "  branch  ma ⏎ in" in keyboard.lines
-    expected = {"branch": "ma\nin", "remote": "origin", "depth": 1, "force": False, "labels": {"a": [1, 2]}}
+    expected = {
+        "branch": "ma\nin",
+        "remote": "origin",
+        "depth": 1,
+        "force": False,
+        "labels": {"a": [1, 2]},
+    }
     assert called_with(keyboard) == expected
 
 

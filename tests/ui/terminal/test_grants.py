@@ -9,7 +9,13 @@ import yaml
 
 from forge_cli.core.approval import THIS_CALL, ApprovalRequest, GrantOffer, GrantRule
 from forge_cli.ui.terminal.console import new_console
-from forge_cli.ui.terminal.grants import edits_offer, explain_grants, grant, lasting_offer, session_offers
+from forge_cli.ui.terminal.grants import (
+    edits_offer,
+    explain_grants,
+    grant,
+    lasting_offer,
+    session_offers,
+)
 
 RUN = ("run", "worker.yaml", "go", "--trace", "quiet")
 WORKER = """
@@ -29,11 +35,15 @@ WRITES = "Enter writes it, Esc goes back > "
 
 
 def shell(*commands: str) -> list[str]:
-    return [f"{{calls: [{{tool: shell, input: {{command: {json.dumps(each)}}}}}]}}" for each in commands]
+    return [
+        f"{{calls: [{{tool: shell, input: {{command: {json.dumps(each)}}}}}]}}" for each in commands
+    ]
 
 
 def writes(*paths: str) -> list[str]:
-    return [f"{{calls: [{{tool: write_file, input: {{path: {path}, content: x}}}}]}}" for path in paths]
+    return [
+        f"{{calls: [{{tool: write_file, input: {{path: {path}, content: x}}}}]}}" for path in paths
+    ]
 
 
 @pytest.fixture
@@ -90,7 +100,9 @@ def test_the_end_of_input_is_a_no(terminal, script, coder, keys) -> None:
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("command", ["ls $(echo .)", "rm -rf build", "python", "bash x.sh"])
-def test_where_nothing_wider_is_sound_this_very_call_is_offered(terminal, script, coder, command: str) -> None:
+def test_where_nothing_wider_is_sound_this_very_call_is_offered(
+    terminal, script, coder, command: str
+) -> None:
     script(*shell(command, command), "{text: done}")
     keyboard = terminal(*RUN)
     assert "s  for this session: this exact call" in keyboard.asked()
@@ -136,7 +148,10 @@ def test_always_for_the_user(terminal, script, coder) -> None:
     assert keyboard.end() == 0
     assert "granted always: commands that begin with ls; written to " in keyboard.text
     assert keyboard.seen.count("wants to call") == 1, "the session uses it at once"
-    assert config.read_text() == "policy:\n  shell:\n    rules:\n      - {pattern: ls, approval: preApproved}\n"
+    assert (
+        config.read_text()
+        == "policy:\n  shell:\n    rules:\n      - {pattern: ls, approval: preApproved}\n"
+    )
     verdict = coder.forge("approve", "worker.yaml", "shell", "command=ls -l", "--json")
     assert (json.loads(verdict.stdout)["verdict"], json.loads(verdict.stdout)["rule"]) == (
         "preApproved",
@@ -151,8 +166,12 @@ ALL_SETS = (
 KEPT = "[y]es, [n]o, [?] why > "
 
 
-@pytest.mark.parametrize(("key", "use"), [("y", ["building", "localhost", "containers"]), ("n", [])], ids=repr)
-def test_one_answer_for_all_rule_sets_of_a_folder_is_kept(terminal, script, coder, key: str, use: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("key", "use"), [("y", ["building", "localhost", "containers"]), ("n", [])], ids=repr
+)
+def test_one_answer_for_all_rule_sets_of_a_folder_is_kept(
+    terminal, script, coder, key: str, use: list[str]
+) -> None:
     lines = ["curl -s http://127.0.0.1:9/", "docker ps"]
     script(*shell(*lines), "{text: done}")
     keyboard = terminal(*RUN, columns=120)
@@ -169,10 +188,20 @@ def test_one_answer_for_all_rule_sets_of_a_folder_is_kept(terminal, script, code
     kept = yaml.safe_load((coder.home / "config.yaml").read_text())["policy"]["shell"]["folders"]
     assert kept == [{"path": str(coder.folder), "use": use}]
     judged = [
-        json.loads(coder.forge("approve", "worker.yaml", "shell", f"command={line}", "--json").stdout) for line in lines
+        json.loads(
+            coder.forge("approve", "worker.yaml", "shell", f"command={line}", "--json").stdout
+        )
+        for line in lines
     ]
-    assert [each["verdict"] for each in judged] == (["preApproved"] if use else ["ask"]) * len(lines)
-    assert not any("use:" in rule for each in judged for grant in each.get("grants", []) for rule in grant["rules"])
+    assert [each["verdict"] for each in judged] == (["preApproved"] if use else ["ask"]) * len(
+        lines
+    )
+    assert not any(
+        "use:" in rule
+        for each in judged
+        for grant in each.get("grants", [])
+        for rule in grant["rules"]
+    )
 
 
 def test_the_end_of_input_is_no_answer_to_keep(terminal, script, coder) -> None:
@@ -206,7 +235,9 @@ def test_always_for_edits_in_this_folder(terminal, script, coder) -> None:
     assert (coder.home / "config.yaml").read_text() == written
 
     def verdict(path: str) -> str:
-        done = coder.forge("approve", "worker.yaml", "write_file", f"path={path}", "content=x", "--json")
+        done = coder.forge(
+            "approve", "worker.yaml", "write_file", f"path={path}", "content=x", "--json"
+        )
         return str(json.loads(done.stdout)["verdict"])
 
     assert [verdict("/output/c"), verdict("/output/.env")] == ["preApproved", "ask"]
@@ -237,7 +268,9 @@ def test_the_log_shows_what_was_given_and_what_it_covered(terminal, script, code
     keyboard.type("s2\n")
     assert keyboard.end() == 0
     session = next(name for name in os.listdir(coder.home / "sessions") if name.endswith(".jsonl"))
-    shown = coder.forge("sessions", "show", session.removesuffix(".jsonl"), env={"COLUMNS": "200"}).stdout
+    shown = coder.forge(
+        "sessions", "show", session.removesuffix(".jsonl"), env={"COLUMNS": "200"}
+    ).stdout
     rule = "toolsets.shell.rules: [{pattern: ls, approval: preApproved}]"
     assert shown.count(f"allowed in this session by {rule}") == 2
     assert shown.endswith(f"-- allowed for the session: {rule}; 2 calls covered\n")
@@ -246,7 +279,9 @@ def test_the_log_shows_what_was_given_and_what_it_covered(terminal, script, code
 # --- tools without a verdict of their own: the very call first, and every call only where it is chosen
 
 
-REFUNDS = [f"{{calls: [{{tool: echo, input: {{text: {name}}}}}]}}" for name in ("ana", "ana", "ben")]
+REFUNDS = [
+    f"{{calls: [{{tool: echo, input: {{text: {name}}}}}]}}" for name in ("ana", "ana", "ben")
+]
 KEYS = {"TERM": "xterm-256color", "NO_COLOR": "1"}
 EVERY = "every call of echo"
 WHICH = "for this session: [Enter] this exact call, [2] as listed > "
@@ -264,11 +299,15 @@ WHICH = "for this session: [Enter] this exact call, [2] as listed > "
     ],
     ids=repr,
 )
-def test_every_call_of_a_tool_has_to_be_chosen(terminal, script, keys, granted: str, asked: int) -> None:
+def test_every_call_of_a_tool_has_to_be_chosen(
+    terminal, script, keys, granted: str, asked: int
+) -> None:
     script(*REFUNDS, "{text: done}")
     keyboard = terminal(*RUN, **KEYS)
     shown = keyboard.asked()
-    assert shown.index("s  for this session: this exact call") < shown.index(f"s2 for this session: {EVERY}")
+    assert shown.index("s  for this session: this exact call") < shown.index(
+        f"s2 for this session: {EVERY}"
+    )
     for key in keys:
         keyboard.type(key)
         if key == "s":
@@ -298,7 +337,9 @@ def test_every_call_of_a_tool_has_to_be_chosen(terminal, script, keys, granted: 
     ],
     ids=repr,
 )
-def test_the_same_by_lines_where_there_are_no_keys(terminal, script, lines, granted: str, asked: int) -> None:
+def test_the_same_by_lines_where_there_are_no_keys(
+    terminal, script, lines, granted: str, asked: int
+) -> None:
     script(*REFUNDS, "{text: done}")
     keyboard = terminal(*RUN)
     keyboard.asked()
@@ -359,7 +400,9 @@ REQUEST = ApprovalRequest(
 def test_what_may_be_remembered_and_what_may_be_written() -> None:
     assert session_offers(REQUEST) == [THIS_CALL, GrantOffer.of([RULE])]
     assert edits_offer(REQUEST) is None
-    assert lasting_offer(REQUEST) is None, "the rule has no place in the user's file, and there is no worker's"
+    assert lasting_offer(REQUEST) is None, (
+        "the rule has no place in the user's file, and there is no worker's"
+    )
     assert [line.split()[0] for line in explain_grants(REQUEST)] == ["s", "s2"]
 
 

@@ -107,7 +107,9 @@ def test_what_keys_make_of_a_line(desk) -> None:
     cases = {
         "wrold\x1b[D\x1b[D\x1b[D\x7f\x1b[Cr\x01Hello, \x05!\r": "Hello, world!",
         "yes\x15n two\x17three\r": "n three",
-        "n " + PASTED.format("first line\rsecond line\r\ny\n") + "\r": "n first line\nsecond line\ny\n",
+        "n "
+        + PASTED.format("first line\rsecond line\r\ny\n")
+        + "\r": "n first line\nsecond line\ny\n",
         "日本語\x1b[D\x7f文\r": "日文語",
         "n\n": "n",
         "n first line\rsecond line\ry\r": "n first line",
@@ -139,7 +141,9 @@ def test_what_keys_make_of_a_line(desk) -> None:
 
 @pytest.mark.parametrize("term", ["xterm", "dumb"])
 @pytest.mark.parametrize("typed", ["", "half a line"])
-def test_a_terminal_that_is_closed_ends_nothing_as_a_person_would(desk, monkeypatch, term: str, typed: str) -> None:
+def test_a_terminal_that_is_closed_ends_nothing_as_a_person_would(
+    desk, monkeypatch, term: str, typed: str
+) -> None:
     monkeypatch.setenv("TERM", term)
 
     async def story(desk: Desk) -> None:
@@ -174,7 +178,11 @@ def test_what_was_typed_before_does_not_count_and_typing_ahead_does_where_it_may
             desk.type("n\r")
         assert desk.line == "n"
         desk.type("one\rtwo\rthree\r")
-        assert [await desk.lines.read(f"{number}> ") for number in range(3)] == ["one\n", "two\n", "three\n"]
+        assert [await desk.lines.read(f"{number}> ") for number in range(3)] == [
+            "one\n",
+            "two\n",
+            "three\n",
+        ]
 
     desk(story)
 
@@ -201,7 +209,10 @@ def test_a_prompt_that_is_withdrawn_leaves_the_terminal_as_it_was(desk) -> None:
     numbers = (signal.SIGINT, signal.SIGTSTP, signal.SIGWINCH)
 
     async def story(desk: Desk) -> None:
-        before, handlers = termios.tcgetattr(desk.slave), [signal.getsignal(number) for number in numbers]
+        before, handlers = (
+            termios.tcgetattr(desk.slave),
+            [signal.getsignal(number) for number in numbers],
+        )
         async with desk.asking() as scope:
             desk.type("half an ans")
             await desk.shows("> half an ans")
@@ -231,7 +242,9 @@ def test_what_is_written_in_between_stands_above_the_line(desk) -> None:
 
 
 @pytest.mark.parametrize("term", ["dumb", "unknown", ""])
-def test_a_terminal_that_cannot_move_its_cursor_reads_plain_lines(desk, monkeypatch, term: str) -> None:
+def test_a_terminal_that_cannot_move_its_cursor_reads_plain_lines(
+    desk, monkeypatch, term: str
+) -> None:
     monkeypatch.setenv("TERM", term)
 
     async def story(desk: Desk) -> None:

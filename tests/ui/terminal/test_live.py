@@ -148,7 +148,10 @@ def test_why_something_is_tried_again_has_a_row_of_its_own() -> None:
     status.model = "m:1"
     assert status.problem == []
     status.wait(RetryNotice("m:1: it is overloaded", 5, 2, 5))
-    assert (status.doing, status.problem) == ("waiting 5 s, try 2 of 5", [dim("  it is overloaded")])
+    assert (status.doing, status.problem) == (
+        "waiting 5 s, try 2 of 5",
+        [dim("  it is overloaded")],
+    )
     assert "overloaded" not in status.line(1.0)
     status.wait(RetryNotice("m:1: it is overloaded", 0.4, 2, 5))
     assert status.doing == "waiting 1 s, try 2 of 5"

@@ -126,7 +126,9 @@ def test_what_is_drawn(text: str, expected: list[str]) -> None:
         ("[]()", ["[]()"]),
     ],
 )
-def test_what_looks_like_markup_without_content_is_text(text: str, expected: list[str] | None) -> None:
+def test_what_looks_like_markup_without_content_is_text(
+    text: str, expected: list[str] | None
+) -> None:
     """An answer that is no more than ``42.`` must not look like an empty one."""
     shown = draw_markdown(text, 60)
     assert shown == expected or (expected is None and any("1." in row for row in shown))
@@ -146,7 +148,9 @@ def test_no_text_is_drawn_as_nothing(text: str, styled: bool) -> None:
 
 
 def test_tasks_have_boxes() -> None:
-    text = "- [x] done\n- [ ] *open*\n  - [X] inner\n- plain [x] no\n- [y] no\n- [x]no\n\n[x] none\n"
+    text = (
+        "- [x] done\n- [ ] *open*\n  - [X] inner\n- plain [x] no\n- [y] no\n- [x]no\n\n[x] none\n"
+    )
     assert draw_markdown(text, 40, styled=False) == [
         " • ☑ done",
         " • ☐ *open*",
@@ -179,7 +183,9 @@ def test_code_is_coloured_and_keeps_its_fences_only_where_there_are_no_colours()
     code = "```python\ndef one():\n    return 1\n```\n"
     assert re.sub(r"\x1b\[[\d;]*m", "", drawn(code)) == "def one():\n    return 1\n"
     assert drawn(code).count("\x1b[") > 4
-    assert re.findall(r"\x1b\[(?:\d;)?(?:9\d|34)m", drawn(code)) == []  # they cannot be read on every background
+    assert (
+        re.findall(r"\x1b\[(?:\d;)?(?:9\d|34)m", drawn(code)) == []
+    )  # they cannot be read on every background
     assert drawn(code, styled=False) == code
     marked = "**bold** *leaning* ~~struck~~ `code`"
     assert drawn(marked, styled=False) == f"{marked}\n"
@@ -188,7 +194,10 @@ def test_code_is_coloured_and_keeps_its_fences_only_where_there_are_no_colours()
 @pytest.mark.parametrize(
     ("text", "rows"),
     [
-        ("every word stands whole in its row here", ["every word", "stands whole in", "its row here"]),
+        (
+            "every word stands whole in its row here",
+            ["every word", "stands whole in", "its row here"],
+        ),
         ("日本語の文章は単語の間に空白がない", ["日本語の文章は", "単語の間に空白", "がない"]),
         ("- one two three four", [" • one two", "   three four"]),
     ],

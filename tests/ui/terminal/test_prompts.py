@@ -59,10 +59,14 @@ def test_what_an_answer_means() -> None:
         **dict.fromkeys(("?\n", "why\n", " Why \n"), Answer("why")),
         **dict.fromkeys(("n\n", "no\n", "\n", "  \n"), Answer("no")),
         **{line: Answer("no", note) for line, note in notes.items()},
-        **dict.fromkeys(("nothing", "now", "y please", "yes please", "yy", "sure", "1", "\x1b[A", "ｙ", "??")),
+        **dict.fromkeys(
+            ("nothing", "now", "y please", "yes please", "yy", "sure", "1", "\x1b[A", "ｙ", "??")
+        ),
         **dict.fromkeys(("s all", "s0", "s22", "2s")),
     }
-    failures = [(line, found) for line, answer in meant.items() if (found := parse_answer(line)) != answer]
+    failures = [
+        (line, found) for line, answer in meant.items() if (found := parse_answer(line)) != answer
+    ]
     assert failures == []
     assert parse_answer("s\n", ["yes", "no", "why"]) is None
 
@@ -70,9 +74,16 @@ def test_what_an_answer_means() -> None:
 @pytest.mark.anyio
 @pytest.mark.parametrize(
     ("typed", "decision"),
-    [("", NOT_ASKED), ("y", NOT_ASKED), ("y\n", ApprovalDecision(True)), ("n\n", ApprovalDecision(False))],
+    [
+        ("", NOT_ASKED),
+        ("y", NOT_ASKED),
+        ("y\n", ApprovalDecision(True)),
+        ("n\n", ApprovalDecision(False)),
+    ],
 )
-async def test_a_file_in_the_place_of_the_terminal_is_read_to_its_end(tmp_path, monkeypatch, typed, decision) -> None:
+async def test_a_file_in_the_place_of_the_terminal_is_read_to_its_end(
+    tmp_path, monkeypatch, typed, decision
+) -> None:
     (tmp_path / "typed").write_text(typed)
     request = new_request()
     with (tmp_path / "typed").open() as file:
@@ -86,7 +97,9 @@ def no_front_end() -> str:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize(("answers", "decision"), [(lambda: "y", ApprovalDecision(True)), (no_front_end, NOT_ASKED)])
+@pytest.mark.parametrize(
+    ("answers", "decision"), [(lambda: "y", ApprovalDecision(True)), (no_front_end, NOT_ASKED)]
+)
 async def test_a_notebook_is_asked_through_its_kernel(monkeypatch, answers, decision) -> None:
     monkeypatch.setattr("builtins.input", answers)
     with anyio.fail_after(10):
@@ -94,7 +107,9 @@ async def test_a_notebook_is_asked_through_its_kernel(monkeypatch, answers, deci
 
 
 @pytest.mark.anyio
-async def test_a_program_that_nobody_can_answer_does_not_say_that_somebody_refused(monkeypatch, tmp_path) -> None:
+async def test_a_program_that_nobody_can_answer_does_not_say_that_somebody_refused(
+    monkeypatch, tmp_path
+) -> None:
     def keep(text: str) -> str:
         """Keep a text."""
         return text
@@ -106,7 +121,9 @@ async def test_a_program_that_nobody_can_answer_does_not_say_that_somebody_refus
         monkeypatch.setattr("sys.stdin", file)
         worker = Worker.of(name="writer", tools=[asks])
         model = scripted_model(*script)
-        async with WorkerRuntime(worker=worker, model=model, approval_callback=cli_approval_callback()) as runtime:
+        async with WorkerRuntime(
+            worker=worker, model=model, approval_callback=cli_approval_callback()
+        ) as runtime:
             result = await runtime.run("Keep it.")
     assert COULD_NOT_ASK in result.response
     assert "user" not in result.response
@@ -116,17 +133,23 @@ async def test_a_program_that_nobody_can_answer_does_not_say_that_somebody_refus
 async def test_a_folder_unfolds_before_the_answer(tmp_path, monkeypatch) -> None:
     (tmp_path / "typed").write_text("u\ny\n")
     folded = FoldedLine(
-        "made     a/ (12 files, 3 bytes)", "made     a/\x1b[2J (3 bytes)\n\n+++ a/x\n@@ -0,0 +1 @@\n+inside"
+        "made     a/ (12 files, 3 bytes)",
+        "made     a/\x1b[2J (3 bytes)\n\n+++ a/x\n@@ -0,0 +1 @@\n+inside",
     )
     request = new_request(preview=Text("made     a/ (12 files, 3 bytes)"), folded=(folded,))
     page = io.StringIO()
     with (tmp_path / "typed").open() as file:
         monkeypatch.setattr("sys.stdin", file)
         with anyio.fail_after(10):
-            assert await cli_approval_callback(Console(file=page, width=100))(request) == ApprovalDecision(True)
+            assert await cli_approval_callback(Console(file=page, width=100))(
+                request
+            ) == ApprovalDecision(True)
     before, unfolded = page.getvalue().split("[u]nfold, [?] why > ")[:2]
     assert "inside" not in before
-    assert unfolded.split("\n")[:2] == ["  made     a/ (12 files, 3 bytes)", "    made     a/\\x1b[2J (3 bytes)"]
+    assert unfolded.split("\n")[:2] == [
+        "  made     a/ (12 files, 3 bytes)",
+        "    made     a/\\x1b[2J (3 bytes)",
+    ]
     assert "+inside" in unfolded
 
 
@@ -134,7 +157,9 @@ def test_only_what_is_folded_unfolds() -> None:
     assert "unfold" not in prompts.offered_answers(new_request())
     assert parse_answer("u\n", prompts.offered_answers(new_request())) is None
     folded = (FoldedLine("made a/", "x"),)
-    assert parse_answer("unfold\n", prompts.offered_answers(new_request(folded=folded))) == Answer("unfold")
+    assert parse_answer("unfold\n", prompts.offered_answers(new_request(folded=folded))) == Answer(
+        "unfold"
+    )
 
 
 def test_a_request_shows_what_will_run_and_why_it_asks(asked, writer) -> None:
@@ -186,9 +211,21 @@ def test_enter_and_the_end_of_input_are_no(terminal, script) -> None:
 
 
 def test_what_is_not_understood_is_asked_again_and_the_third_time_is_a_no(terminal, script) -> None:
-    script("{calls: [{tool: echo, input: {text: a}}, {tool: echo, input: {text: b}}]}", "{text: done}")
+    script(
+        "{calls: [{tool: echo, input: {text: a}}, {tool: echo, input: {text: b}}]}", "{text: done}"
+    )
     keyboard = terminal(*RUN)
-    for keys in ("yes please\n", "clear\n", "?\n", "yy\n", "sure\n", "y\n", "one\n", "two\n", "three\n"):
+    for keys in (
+        "yes please\n",
+        "clear\n",
+        "?\n",
+        "yy\n",
+        "sure\n",
+        "y\n",
+        "one\n",
+        "two\n",
+        "three\n",
+    ):
         keyboard.asked()
         keyboard.type(keys)
     assert keyboard.end() == 0
@@ -231,7 +268,12 @@ def test_a_session_covers_what_was_shown_and_nothing_else(terminal, script) -> N
 
 
 def test_edits_of_a_zone_are_accepted_by_one_letter(terminal, script) -> None:
-    script(WRITE, WRITE.replace("a.md", "b.md"), "{calls: [{tool: echo, input: {text: a}}]}", "{text: done}")
+    script(
+        WRITE,
+        WRITE.replace("a.md", "b.md"),
+        "{calls: [{tool: echo, input: {text: a}}]}",
+        "{text: done}",
+    )
     keyboard = terminal(*RUN)
     keyboard.asked()
     keyboard.type("e\n")
@@ -243,7 +285,9 @@ def test_edits_of_a_zone_are_accepted_by_one_letter(terminal, script) -> None:
 
 
 @pytest.mark.parametrize("keys", ["y\n", "y"], ids=repr)
-def test_what_was_typed_before_the_prompt_does_not_answer_it(terminal, script, writer, keys: str) -> None:
+def test_what_was_typed_before_the_prompt_does_not_answer_it(
+    terminal, script, writer, keys: str
+) -> None:
     os.mkfifo(writer.folder / "gate")
     script("{calls: [{tool: hold}]}", WRITE, TOLD)
     keyboard = terminal(*RUN)
@@ -259,7 +303,9 @@ def test_what_was_typed_before_the_prompt_does_not_answer_it(terminal, script, w
 
 
 def test_a_yes_is_for_once_and_pasted_lines_answer_one_prompt_only(terminal, script) -> None:
-    script("{calls: [{tool: echo, input: {text: a}}, {tool: echo, input: {text: a}}]}", "{text: done}")
+    script(
+        "{calls: [{tool: echo, input: {text: a}}, {tool: echo, input: {text: a}}]}", "{text: done}"
+    )
     keyboard = terminal(*RUN)
     keyboard.asked()
     keyboard.type("y\ny\ny\n")
@@ -293,7 +339,10 @@ def test_arguments_cannot_repaint_the_prompt(terminal, script) -> None:
 
 
 def test_names_of_tools_cannot_repaint_the_terminal(terminal, script) -> None:
-    script(r'{calls: [{tool: "no\e[2Jsuch"}, {tool: "no\nsuch"}, {tool: "no\u202esuch"}]}', "{text: done}")
+    script(
+        r'{calls: [{tool: "no\e[2Jsuch"}, {tool: "no\nsuch"}, {tool: "no\u202esuch"}]}',
+        "{text: done}",
+    )
     keyboard = terminal(*RUN)
     assert keyboard.end() == 0
     assert not set(keyboard.seen) & set("\x1b\u202e")
@@ -314,7 +363,10 @@ def test_a_new_line_cannot_imitate_a_prompt(terminal, script) -> None:
 
 def test_a_file_cannot_repaint_its_own_diff(terminal, script, writer) -> None:
     writer.write("output/a.md", "old\x1b[2J\n")
-    script(r'{calls: [{tool: write_file, input: {path: /output/a.md, content: "new\e[2J\n"}}]}', "{text: done}")
+    script(
+        r'{calls: [{tool: write_file, input: {path: /output/a.md, content: "new\e[2J\n"}}]}',
+        "{text: done}",
+    )
     keyboard = terminal(*RUN)
     shown = keyboard.asked()
     assert "  │ 1   - old\\x1b[2J" in shown
@@ -326,7 +378,10 @@ def test_a_file_cannot_repaint_its_own_diff(terminal, script, writer) -> None:
 
 def test_the_end_of_a_long_line_is_shown_before_it_is_written(terminal, script) -> None:
     long = "harmless " * 40 + "; rm -rf /"
-    script(f'{{calls: [{{tool: write_file, input: {{path: /output/a.md, content: "{long}"}}}}]}}', "{text: done}")
+    script(
+        f'{{calls: [{{tool: write_file, input: {{path: /output/a.md, content: "{long}"}}}}]}}',
+        "{text: done}",
+    )
     keyboard = terminal(*RUN, "--trace", "quiet", columns=60)
     shown = keyboard.asked()
     assert "harmless;rm-rf/" in "".join(shown.replace("│", "").split())
@@ -361,7 +416,9 @@ def test_a_line_that_wraps_cannot_imitate_a_line_of_ours(terminal, script) -> No
     assert keyboard.end() == 0
 
 
-def test_prompts_are_on_the_terminal_while_the_answer_goes_to_a_file(terminal, script, writer) -> None:
+def test_prompts_are_on_the_terminal_while_the_answer_goes_to_a_file(
+    terminal, script, writer
+) -> None:
     script(WRITE, TOLD)
     keyboard = terminal(*RUN, shell="> answer.txt")
     keyboard.asked()
@@ -377,8 +434,16 @@ def test_json_can_be_piped_while_somebody_is_asked(terminal, script, writer) -> 
     keyboard.asked()
     keyboard.type("s\n")
     assert keyboard.end() == 0
-    types = [line.split('"type": "')[1].split('"')[0] for line in writer.read("lines.jsonl").splitlines()]
-    expected = ["toolStarted", "approvalRequired", "approvalResponse", "approvalDecided", "toolResult"]
+    types = [
+        line.split('"type": "')[1].split('"')[0] for line in writer.read("lines.jsonl").splitlines()
+    ]
+    expected = [
+        "toolStarted",
+        "approvalRequired",
+        "approvalResponse",
+        "approvalDecided",
+        "toolResult",
+    ]
     assert [kind for kind in types if kind in expected] == expected
     assert types[-1] == "sessionEnd"
 
@@ -394,7 +459,9 @@ def test_json_can_be_piped_while_somebody_is_asked(terminal, script, writer) -> 
     ],
     ids=["CI", "stderr", "stdin", "-p"],
 )
-def test_nobody_is_asked_who_cannot_answer(terminal, script, words, shell: str, env: dict[str, str]) -> None:
+def test_nobody_is_asked_who_cannot_answer(
+    terminal, script, words, shell: str, env: dict[str, str]
+) -> None:
     script(WRITE, TOLD)
     keyboard = terminal(*RUN, *words, shell=shell, **env)
     assert keyboard.end() == 0
@@ -439,7 +506,8 @@ def test_what_cannot_be_remembered_offers_no_yes_for_the_session(terminal, write
         "@tool(needs_approval=True, preview=look)\nasync def act() -> str:\n    return 'acted'\n",
     )
     writer.write(
-        "once.yaml", "name: w\nmodel: script:once.script.yaml\ntoolsets: {custom: {module: tools.py, tools: [act]}}\n"
+        "once.yaml",
+        "name: w\nmodel: script:once.script.yaml\ntoolsets: {custom: {module: tools.py, tools: [act]}}\n",
     )
     writer.write("once.script.yaml", "turns: [{calls: [{tool: act}]}, {text: '{result}'}]\n")
     keyboard = terminal("run", "once.yaml", "go")
@@ -489,7 +557,10 @@ SCREENS = pytest.mark.parametrize(("columns", "rows"), [(80, 24), (50, 15)])
 
 def long_write(script, lines: int = 60) -> None:
     content = "".join(f"line {number}\\n" for number in range(1, lines + 1))
-    script(f'{{calls: [{{tool: write_file, input: {{path: /output/a.md, content: "{content}"}}}}]}}', TOLD)
+    script(
+        f'{{calls: [{{tool: write_file, input: {{path: /output/a.md, content: "{content}"}}}}]}}',
+        TOLD,
+    )
 
 
 def lines_of(shown: str) -> list[str]:
@@ -508,11 +579,16 @@ def test_what_is_higher_than_the_terminal_is_shown_page_by_page_before_a_yes_cou
     for keys in ("y\n", "yes\n", "s\n"):
         keyboard.type(keys)
         assert "only n counts before all of it was shown" in keyboard.expect("[n]o > ")
-    while keyboard.type("\n") is None and keyboard.child.expect_exact([" next, [e]nd, [n]o > ", CHOICES_ALWAYS]) == 0:
+    while (
+        keyboard.type("\n") is None
+        and keyboard.child.expect_exact([" next, [e]nd, [n]o > ", CHOICES_ALWAYS]) == 0
+    ):
         pages.append(keyboard.child.before)
     pages.append(keyboard.child.before)
     shown = [line for page in pages for line in lines_of(page)]
-    assert [line for line in shown if "+ line" in line] == [f"  │ {n:>2} + line {n}" for n in range(1, 61)]
+    assert [line for line in shown if "+ line" in line] == [
+        f"  │ {n:>2} + line {n}" for n in range(1, 61)
+    ]
     assert all(len(lines_of(page)) <= rows - 1 for page in pages)
     assert max(map(len, shown)) <= columns
     above = sum(len(lines_of(page)) for page in pages[:-1])
@@ -536,7 +612,9 @@ def test_all_pages_can_be_shown_at_once(terminal, script, writer, columns: int, 
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("keys", "note"), [("n\n", ""), ("n Shorter, please\n", ": Shorter, please"), ("\x04", "")])
+@pytest.mark.parametrize(
+    ("keys", "note"), [("n\n", ""), ("n Shorter, please\n", ": Shorter, please"), ("\x04", "")]
+)
 def test_a_no_counts_on_every_page(terminal, script, writer, keys: str, note: str) -> None:
     long_write(script)
     keyboard = terminal(*RUN, rows=24)
@@ -599,7 +677,9 @@ def test_keys_that_mean_nothing_or_come_together_do_nothing(terminal, script, wr
         keyboard.type(keys)
         keyboard.press("?", "yes, this once")
         keyboard.asked()
-        assert keyboard.text.count("[y]es once") == before + 1, keys  # the question was not asked again for it
+        assert keyboard.text.count("[y]es once") == before + 1, (
+            keys
+        )  # the question was not asked again for it
     assert not (writer.folder / "output" / "a.md").exists()
     keyboard.type("n")
     assert keyboard.end() == 0
@@ -636,7 +716,10 @@ def test_a_text_is_edited_before_it_counts(terminal, script) -> None:
     keyboard.expect("no, because >")
     keyboard.type("yes\x15write it in Frnech\x1b[D\x1b[D\x1b[D\x1b[D\x1b[3~\x1b[Cn\x05, please\r")
     assert keyboard.end() == 0
-    assert "Told: write_file was not called; the user said no: write it in French, please" in keyboard.text
+    assert (
+        "Told: write_file was not called; the user said no: write it in French, please"
+        in keyboard.text
+    )
 
 
 @pytest.fixture
@@ -738,11 +821,15 @@ def test_a_call_by_hand_offers_no_yes_for_a_session(terminal) -> None:
 @pytest.mark.anyio
 @pytest.mark.parametrize("term", ["dumb", "xterm"])
 @pytest.mark.parametrize("waits", [True, False])
-async def test_a_prompt_that_waits_long_rings_once(monkeypatch: pytest.MonkeyPatch, term: str, waits: bool) -> None:
+async def test_a_prompt_that_waits_long_rings_once(
+    monkeypatch: pytest.MonkeyPatch, term: str, waits: bool
+) -> None:
     monkeypatch.setenv("TERM", term)
     monkeypatch.setattr(prompts, "BELL_AFTER", 0.05 if waits else 60)
     master, slave = os.openpty()
-    request = ApprovalRequest("r1", "c1", "push", {}, "w wants to call push", "it asks", "high", None, None)
+    request = ApprovalRequest(
+        "r1", "c1", "push", {}, "w wants to call push", "it asks", "high", None, None
+    )
     seen = ""
 
     async def see(wanted: str, start: int = 0) -> None:
@@ -762,7 +849,10 @@ async def test_a_prompt_that_waits_long_rings_once(monkeypatch: pytest.MonkeyPat
         os.write(master, b"n" if term == "xterm" else b"n\r")
 
     try:
-        with io.TextIOWrapper(io.FileIO(slave, "r+"), write_through=True) as tty, anyio.fail_after(20):
+        with (
+            io.TextIOWrapper(io.FileIO(slave, "r+"), write_through=True) as tty,
+            anyio.fail_after(20),
+        ):
             monkeypatch.setattr("sys.stdin", tty)
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(answer)

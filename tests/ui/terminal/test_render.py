@@ -57,7 +57,9 @@ def test_plain_text_is_drawn_as_rich_draws_it(text: str, styled: bool) -> None:
 
 
 def new_screen(width: int) -> Console:
-    return Console(file=io.StringIO(), width=width, force_terminal=True, highlight=False, soft_wrap=True)
+    return Console(
+        file=io.StringIO(), width=width, force_terminal=True, highlight=False, soft_wrap=True
+    )
 
 
 @pytest.mark.long
@@ -126,7 +128,12 @@ def test_a_diff() -> None:
         "+2",
         " three",
     ]
-    assert shown(Diff.of("/a", None, "new\n")).splitlines() == ["--- /dev/null", "+++ /a", "@@ -0,0 +1 @@", "+new"]
+    assert shown(Diff.of("/a", None, "new\n")).splitlines() == [
+        "--- /dev/null",
+        "+++ /a",
+        "@@ -0,0 +1 @@",
+        "+new",
+    ]
 
 
 def test_diffs_with_nothing_to_compare() -> None:
@@ -157,7 +164,9 @@ def test_a_diff_is_no_change_only_where_there_is_none(before: str, after: str) -
 
 
 @pytest.mark.parametrize("view", [None, "text", "markdown", "code", "table", "tree", "hidden"])
-@pytest.mark.parametrize("make", [Text, Json, lambda data, hints: Custom("a.b", data, summary=data, display=hints)])
+@pytest.mark.parametrize(
+    "make", [Text, Json, lambda data, hints: Custom("a.b", data, summary=data, display=hints)]
+)
 def test_hostile_text_is_shown_escaped_in_every_view(view: str | None, make) -> None:
     text = shown(make(HOSTILE, DisplayHints(view)), width=200)
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u202e]", text)
@@ -181,7 +190,12 @@ def test_hostile_paths_are_shown_escaped() -> None:
 
 
 def test_a_tree() -> None:
-    value = Custom("git.status", {"branch": "main", "staged": ["a", {}]}, "1 staged", display=DisplayHints("tree"))
+    value = Custom(
+        "git.status",
+        {"branch": "main", "staged": ["a", {}]},
+        "1 staged",
+        display=DisplayHints("tree"),
+    )
     assert shown(value).splitlines() == [
         "1 staged",
         "git.status",
@@ -195,7 +209,11 @@ def test_a_tree() -> None:
 def test_a_table() -> None:
     rows = [{"id": 1, "name": "Ann"}, {"id": 2, "tags": ["x"]}]
     lines = shown(Json(rows, DisplayHints("table"))).splitlines()
-    assert [line.split() for line in lines] == [["id", "name", "tags"], ["1", "Ann"], ["2", '["x"]']]
+    assert [line.split() for line in lines] == [
+        ["id", "name", "tags"],
+        ["1", "Ann"],
+        ["2", '["x"]'],
+    ]
 
 
 @pytest.mark.parametrize("data", [[], [1, 2], {"a": 1}, "text", [{"a": 1}, 2]])
@@ -205,8 +223,13 @@ def test_what_is_no_table_is_shown_as_it_is(data: object) -> None:
 
 def test_markdown_and_code() -> None:
     assert "• one" in shown(Text("# Title\n\n- one", DisplayHints("markdown")))
-    assert "https://evil.example" in shown(Text("[good](https://evil.example)", DisplayHints("markdown")))
-    assert shown(Text("def f():\n    pass\n", DisplayHints("code", language="python"))) == "def f():\n    pass\n"
+    assert "https://evil.example" in shown(
+        Text("[good](https://evil.example)", DisplayHints("markdown"))
+    )
+    assert (
+        shown(Text("def f():\n    pass\n", DisplayHints("code", language="python")))
+        == "def f():\n    pass\n"
+    )
     assert shown(Text("x", DisplayHints("code", language="no such language"))) == "x\n"
 
 
@@ -232,7 +255,9 @@ CHANGED = Diff("/a.md", "# Old\n", "# New\n- one\n", is_new=False, bytes_written
         (DisplayHints(language="markdown"), "--- /a.md"),
     ],
 )
-def test_a_diff_follows_its_hints_but_for_whoever_decides(hints: DisplayHints, expected: str) -> None:
+def test_a_diff_follows_its_hints_but_for_whoever_decides(
+    hints: DisplayHints, expected: str
+) -> None:
     value = replace(CHANGED, display=hints)
     assert expected in shown(value)
     assert (shown(value) == shown(CHANGED)) is (expected == "--- /a.md")
@@ -257,9 +282,20 @@ def test_a_list_of_files_as_a_tree_and_a_table() -> None:
 
 def test_text_that_holds_data_has_its_views_too() -> None:
     rows = '[{"id": 1, "name": "Ann"}]'
-    assert shown(Text(rows, DisplayHints("table"))) == shown(Json([{"id": 1, "name": "Ann"}], DisplayHints("table")))
-    assert shown(FileContent("/a", rows, 1, DisplayHints("tree"))).splitlines() == ["[0]", "├── id: 1", "└── name: Ann"]
-    assert shown(Text("id,name\n1,Ann\n", DisplayHints(language="csv"))).split() == ["id", "name", "1", "Ann"]
+    assert shown(Text(rows, DisplayHints("table"))) == shown(
+        Json([{"id": 1, "name": "Ann"}], DisplayHints("table"))
+    )
+    assert shown(FileContent("/a", rows, 1, DisplayHints("tree"))).splitlines() == [
+        "[0]",
+        "├── id: 1",
+        "└── name: Ann",
+    ]
+    assert shown(Text("id,name\n1,Ann\n", DisplayHints(language="csv"))).split() == [
+        "id",
+        "name",
+        "1",
+        "Ann",
+    ]
     assert shown(Text("no data", DisplayHints("tree"))) == "no data\n"
 
 
@@ -278,7 +314,9 @@ def test_text_that_holds_data_has_its_views_too() -> None:
         ("text/plain", "words", "words"),
     ],
 )
-def test_the_content_type_of_a_custom_result_chooses_the_drawing(mime: str, data: object, expected: str) -> None:
+def test_the_content_type_of_a_custom_result_chooses_the_drawing(
+    mime: str, data: object, expected: str
+) -> None:
     assert expected in shown(Custom("a.b", data, mime_type=mime))
 
 
@@ -340,7 +378,9 @@ def test_a_renderer_turns_a_custom_kind_into_a_known_one() -> None:
     assert shown(Custom("git.log", "x"), find=find) == "x\n"
 
 
-@pytest.mark.parametrize("renderer", [lambda value: 1 / 0, lambda value: "no result", lambda value: None])
+@pytest.mark.parametrize(
+    "renderer", [lambda value: 1 / 0, lambda value: "no result", lambda value: None]
+)
 def test_a_renderer_that_fails_only_loses_its_looks(renderer) -> None:
     text = shown(Custom("a.b", "data", "summary"), find=lambda value, distribution: renderer)
     assert text.startswith("(the renderer of a.b failed: ")
@@ -349,7 +389,9 @@ def test_a_renderer_that_fails_only_loses_its_looks(renderer) -> None:
 
 def coloured(value: ResultValue, **options: object) -> str:
     file = io.StringIO()
-    console = Console(file=file, width=60, soft_wrap=True, force_terminal=True, color_system="standard")
+    console = Console(
+        file=file, width=60, soft_wrap=True, force_terminal=True, color_system="standard"
+    )
     console.print(render(value, **options), end="")  # type: ignore[arg-type]
     return file.getvalue()
 
@@ -366,15 +408,25 @@ def coloured(value: ResultValue, **options: object) -> str:
         ("a.py", DisplayHints("text"), False),
     ],
 )
-def test_a_file_is_coloured_by_its_hint_then_by_its_name(name: str, hints: DisplayHints, has_colours: bool) -> None:
+def test_a_file_is_coloured_by_its_hint_then_by_its_name(
+    name: str, hints: DisplayHints, has_colours: bool
+) -> None:
     text = coloured(FileContent(name, "if: 'x' # 1\n", 12, hints))
     assert bool(re.search(r"\x1b\[(?!49m|0m)", text)) is has_colours
     assert re.sub(r"\x1b\[[\d;]*m", "", text).rstrip() == "if: 'x' # 1"
-    assert "\x1b[" not in coloured(FileContent(name, "if: 'x' # 1\n", 12, hints), exact=True) or hints is not None
+    assert (
+        "\x1b[" not in coloured(FileContent(name, "if: 'x' # 1\n", 12, hints), exact=True)
+        or hints is not None
+    )
 
 
 def test_data_of_an_unknown_kind_is_a_tree_below_its_summary() -> None:
-    assert shown(Custom("a.b", {"x": [1]}, "one x")).splitlines() == ["one x", "a.b", "└── x", "    └── 1"]
+    assert shown(Custom("a.b", {"x": [1]}, "one x")).splitlines() == [
+        "one x",
+        "a.b",
+        "└── x",
+        "    └── 1",
+    ]
     assert shown(Custom("a.b", {}, "nothing")).splitlines() == ["nothing", "{}"]
 
 
@@ -387,7 +439,12 @@ def test_what_is_collapsed_shows_its_summary_only() -> None:
 def test_a_checklist_marks_what_is_done_and_what_is_being_done() -> None:
     steps = Text("why\n[x] one\n[>] two\n[ ] three", DisplayHints(language="checklist"))
     assert shown(steps) == "why\n[x] one\n[>] two\n[ ] three\n"
-    assert coloured(steps).splitlines() == ["why", "\x1b[2m✓ one\x1b[0m", "\x1b[1m▸ two\x1b[0m", "☐ three"]
+    assert coloured(steps).splitlines() == [
+        "why",
+        "\x1b[2m✓ one\x1b[0m",
+        "\x1b[1m▸ two\x1b[0m",
+        "☐ three",
+    ]
 
 
 def test_headings_stand_on_the_left_and_code_has_no_box() -> None:
@@ -400,7 +457,11 @@ def test_the_output_of_a_command_is_shown_as_a_terminal_leaves_it() -> None:
     value = Custom("x.result", {"exitCode": 0, "stdout": said})
 
     def shown(exact: bool) -> str:
-        return view_of(value, lambda value, distribution: lambda value: Text(value.data["stdout"]), exact=exact).text
+        return view_of(
+            value, lambda value, distribution: lambda value: Text(value.data["stdout"]), exact=exact
+        ).text
 
-    assert shown(exact=False) == "red\n100%\nwindows\n\x1b]0;title\x07 \x1b[2J"  # all else is shown escaped
+    assert (
+        shown(exact=False) == "red\n100%\nwindows\n\x1b]0;title\x07 \x1b[2J"
+    )  # all else is shown escaped
     assert shown(exact=True) == said  # somebody decides upon it

@@ -61,7 +61,10 @@ def coder(writer: Project) -> Project:
     writer.write("worker.yaml", WORKER)
     writer.write("tools.py", TOOLS)
     writer.write("app.py", "one\ntwo\nthree\n")
-    writer.write("test.sh", "for number in 1 2 3 4 5 6 7 8; do echo test $number; done\necho bad >&2\nexit 3\n")
+    writer.write(
+        "test.sh",
+        "for number in 1 2 3 4 5 6 7 8; do echo test $number; done\necho bad >&2\nexit 3\n",
+    )
     return writer
 
 
@@ -83,7 +86,9 @@ def without_start(lines: list[str]) -> list[str]:
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("columns", [80, 50])
-@pytest.mark.parametrize("env", [{"TERM": "xterm"}, {"TERM": "xterm", "NO_COLOR": "1"}, {"TERM": "dumb"}], ids=str)
+@pytest.mark.parametrize(
+    "env", [{"TERM": "xterm"}, {"TERM": "xterm", "NO_COLOR": "1"}, {"TERM": "dumb"}], ids=str
+)
 def test_a_day_of_work(terminal, script, coder, columns: int, env: dict[str, str]) -> None:
     script(*CODING)
     keyboard = terminal(*RUN, "-y", columns=columns, **env)
@@ -119,7 +124,11 @@ def test_a_day_of_work(terminal, script, coder, columns: int, env: dict[str, str
         "  │ 1 + a",
         "  │ 2 + b",
         "✗ nosuch",
-        *[line for line in shown if re.match("  │ (?!\\d|new|it |test|bad|\\.\\.\\.|approved)", line)],
+        *[
+            line
+            for line in shown
+            if re.match("  │ (?!\\d|new|it |test|bad|\\.\\.\\.|approved)", line)
+        ],
         "",
         "All is done.",
         "",
@@ -152,9 +161,14 @@ def test_calls_side_by_side_each_keep_their_line(terminal, script, coder) -> Non
 
 
 @pytest.mark.long
-def test_a_command_shows_its_last_lines_and_keeps_them_when_it_is_interrupted(terminal, script, coder) -> None:
+def test_a_command_shows_its_last_lines_and_keeps_them_when_it_is_interrupted(
+    terminal, script, coder
+) -> None:
     coder.write("test.sh", "echo one; echo two; echo three; echo four; sleep 60\n")
-    script("{text: I test it., calls: [{tool: shell, input: {command: bash test.sh}}]}", "{text: never}")
+    script(
+        "{text: I test it., calls: [{tool: shell, input: {command: bash test.sh}}]}",
+        "{text: never}",
+    )
     keyboard = terminal(*RUN, "-y", TERM="xterm")
     keyboard.expect("four")
     keyboard.expect("running shell")
@@ -171,8 +185,15 @@ def test_a_command_shows_its_last_lines_and_keeps_them_when_it_is_interrupted(te
     keyboard = terminal("run", "worker.yaml", "-c", "more", "--fork")
     assert keyboard.end() == 0
     assert "forge: resuming " in keyboard.seen
-    (kept,) = (line for line in map(json.loads, session.read_text().splitlines()) if line["type"] == "toolResult")
-    assert (kept["status"], kept["value"]["data"]["stdout"]) == ("interrupted", "one\ntwo\nthree\nfour\n")
+    (kept,) = (
+        line
+        for line in map(json.loads, session.read_text().splitlines())
+        if line["type"] == "toolResult"
+    )
+    assert (kept["status"], kept["value"]["data"]["stdout"]) == (
+        "interrupted",
+        "one\ntwo\nthree\nfour\n",
+    )
 
 
 @pytest.mark.long
@@ -263,7 +284,10 @@ def test_an_answer_that_is_cut_for_good(terminal, cut) -> None:
     assert keyboard.end() == 7
     text, empty, end, error, more, hint = keyboard.screen(60)[:6]
     assert (text, empty) == ("This is cut", "")
-    assert (error, more) == ("forge: the line broke, and nobody knows what the model", "  wanted to say")
+    assert (error, more) == (
+        "forge: the line broke, and nobody knows what the model",
+        "  wanted to say",
+    )
     assert end.startswith("failed · 1 turn · 0 calls · ")
     assert hint.startswith("  resume with: forge run worker.yaml -r ")
 
@@ -272,7 +296,10 @@ def test_an_answer_that_is_cut_for_good(terminal, cut) -> None:
 def test_a_child_worker_works_below_its_call(terminal, script, coder) -> None:
     head = "name: boss\nmodel: script:boss.script.yaml\n"
     coder.write("boss.yaml", f"{head}toolsets: {{workers: {{allowed: [worker.yaml]}}}}\n")
-    coder.write("boss.script.yaml", "turns: [{calls: [{tool: coder, input: {input: x}}]}, {text: 'It is done.'}]\n")
+    coder.write(
+        "boss.script.yaml",
+        "turns: [{calls: [{tool: coder, input: {input: x}}]}, {text: 'It is done.'}]\n",
+    )
     script("{calls: [{tool: look, input: {at: it}}]}", "{text: I looked.}")
     keyboard = terminal("run", "boss.yaml", "go", "-y", TERM="xterm")
     assert keyboard.end() == 0
@@ -300,7 +327,9 @@ class Tty(io.StringIO):
         return super().write(text)
 
 
-def test_a_dumb_terminal_is_told_once_that_the_model_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dumb_terminal_is_told_once_that_the_model_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("TERM", "dumb")
     monkeypatch.setattr(terminal_module, "PATIENCE", 0.01)
     shown = Tty()

@@ -29,13 +29,26 @@ async def nothing(args: object, context: object) -> str:
 
 def tool(name: str, mode: str = "both") -> Tool:
     schema = {"type": "object", "properties": {}}
-    return Tool(name=name, description="", input_schema=schema, execute=nothing, manual=ManualExecution(mode))
+    return Tool(
+        name=name,
+        description="",
+        input_schema=schema,
+        execute=nothing,
+        manual=ManualExecution(mode),
+    )
 
 
-TOOLS = [tool("git_push", "manual"), tool("run_tests", "both"), tool("read_file", "llm"), tool("help", "manual")]
+TOOLS = [
+    tool("git_push", "manual"),
+    tool("run_tests", "both"),
+    tool("read_file", "llm"),
+    tool("help", "manual"),
+]
 
 
-@pytest.mark.parametrize("text", ["/help", "/model x", "/git_push --branch main", "/t x", "/a-b_c1", "/x\n"])
+@pytest.mark.parametrize(
+    "text", ["/help", "/model x", "/git_push --branch main", "/t x", "/a-b_c1", "/x\n"]
+)
 def test_commands(text: str) -> None:
     assert is_command(text)
 
@@ -174,7 +187,14 @@ def test_a_flag_takes_no_word_that_is_not_true_or_false() -> None:
 
 
 def test_dashes_and_single_items() -> None:
-    typed = {"more-tags": "a", "tags": "[1]", "one-or-many": "x", "dry-run": "y", "no-such": "z", "anything": "w"}
+    typed = {
+        "more-tags": "a",
+        "tags": "[1]",
+        "one-or-many": "x",
+        "dry-run": "y",
+        "no-such": "z",
+        "anything": "w",
+    }
     assert args_from(typed, SCHEMA) == {
         "more_tags": ["a"],
         "tags": "[1]",
@@ -189,9 +209,19 @@ def test_dashes_and_single_items() -> None:
 
 @pytest.mark.parametrize(
     ("typed", "read"),
-    [("5", 5), ("[5]", [5]), ("a", ["a"]), ('{"a": 1}', {"a": 1}), ("null", ["null"]), ("1.5", ["1.5"])],
+    [
+        ("5", 5),
+        ("[5]", [5]),
+        ("a", ["a"]),
+        ('{"a": 1}', {"a": 1}),
+        ("null", ["null"]),
+        ("1.5", ["1.5"]),
+    ],
 )
 def test_one_value_is_a_list_only_where_it_is_nothing_else(typed: str, read: object) -> None:
     items = {"type": "array", "items": {"anyOf": [{"type": "integer"}, {"type": "string"}]}}
-    schema = {"type": "object", "properties": {"v": {"anyOf": [{"type": "integer"}, items, {"type": "object"}]}}}
+    schema = {
+        "type": "object",
+        "properties": {"v": {"anyOf": [{"type": "integer"}, items, {"type": "object"}]}},
+    }
     assert InputSchema(schema).validate(args_from({"v": typed}, schema)) == {"v": read}

@@ -49,7 +49,9 @@ def test_colours(terminal, script) -> None:
     keyboard = terminal(*RUN, TERM="xterm-256color")
     assert keyboard.end() == 0
     assert re.search(r"\x1b\[31m✗\x1b\[0m nosuch", keyboard.seen)
-    assert not re.search(r"\x1b(?!\[[\d;]*[mJKA]|[78D])", keyboard.seen), "colours and what moves the live lines"
+    assert not re.search(r"\x1b(?!\[[\d;]*[mJKA]|[78D])", keyboard.seen), (
+        "colours and what moves the live lines"
+    )
 
 
 def test_no_colour(terminal, script) -> None:
@@ -71,7 +73,14 @@ def test_lines_of_a_stream_are_closed() -> None:
     async def speak() -> None:
         bus = EventBus()
         async with TerminalUI(bus, trace="quiet", output=out):
-            for delta, done in [("a", False), ("b\n", False), ("", True), ("c", False), ("", True), ("", True)]:
+            for delta, done in [
+                ("a", False),
+                ("b\n", False),
+                ("", True),
+                ("c", False),
+                ("", True),
+                ("", True),
+            ]:
                 bus.emit(Streaming("s", delta, done))
             bus.emit(Interrupt("nobody looks"))
 
@@ -91,7 +100,9 @@ def test_without_a_stream_nothing_is_written() -> None:
     assert out.getvalue() == ""
 
 
-REQUEST = ApprovalRequest("a1", "c1", "push", {}, "w wants to call push", "it asks", "low", None, None)
+REQUEST = ApprovalRequest(
+    "a1", "c1", "push", {}, "w wants to call push", "it asks", "low", None, None
+)
 
 
 async def asked(screen: TerminalUI, bus: EventBus) -> ApprovalDecision:
@@ -103,7 +114,9 @@ async def asked(screen: TerminalUI, bus: EventBus) -> ApprovalDecision:
 
 def test_alone_it_shows_and_asks_on_the_streams_that_it_is_given() -> None:
     output, bus = io.StringIO(), EventBus()
-    screen = TerminalUI(bus, output=output, input=io.StringIO("?\ny\nfour words and more\n"), trace="summary")
+    screen = TerminalUI(
+        bus, output=output, input=io.StringIO("?\ny\nfour words and more\n"), trace="summary"
+    )
 
     async def converse() -> tuple[bool, str]:
         with anyio.fail_after(60):
@@ -137,7 +150,10 @@ def test_answers_in_a_pipe_are_taken_line_by_line_and_its_end_is_no() -> None:
         async def ask() -> list[ApprovalDecision]:
             with anyio.fail_after(60):
                 async with screen:
-                    return [await bus.ask(replace(REQUEST, request_id=f"a{number}")) for number in range(4)]
+                    return [
+                        await bus.ask(replace(REQUEST, request_id=f"a{number}"))
+                        for number in range(4)
+                    ]
 
         answers = in_loop(ask)
     assert [(answer.approved, answer.note) for answer in answers] == [
@@ -148,7 +164,9 @@ def test_answers_in_a_pipe_are_taken_line_by_line_and_its_end_is_no() -> None:
     ]
 
 
-def test_an_output_of_its_own_leaves_standard_error_alone(capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_output_of_its_own_leaves_standard_error_alone(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     async def show(**streams: io.StringIO) -> None:
         bus = EventBus()
         async with TerminalUI(bus, **streams):
@@ -183,7 +201,9 @@ with contextlib.suppress(OSError):
 @pytest.mark.few(1)
 @pytest.mark.needs("bwrap")
 @pytest.mark.parametrize("patience", [0.2, 60])
-def test_a_connection_is_asked_for_until_its_command_ends(terminal, script, writer, patience: float) -> None:
+def test_a_connection_is_asked_for_until_its_command_ends(
+    terminal, script, writer, patience: float
+) -> None:
     rules = "{try: off, rules: [{pattern: python3 get.py, approval: preApproved}]}"
     head = "name: w\nmodel: script:script.yaml\nsandbox: {network: []}\n"
     writer.write("worker.yaml", f"{head}toolsets: {{shell: {rules}}}\n")
@@ -207,9 +227,14 @@ def test_a_connection_is_asked_for_until_its_command_ends(terminal, script, writ
     assert (refused, "2 calls (1 refused)" in keyboard.seen) == (patience > 1, patience > 1)
 
 
-def test_an_edit_is_shown_before_and_told_in_a_line_after_and_a_patch_by_its_files(terminal, script, writer) -> None:
+def test_an_edit_is_shown_before_and_told_in_a_line_after_and_a_patch_by_its_files(
+    terminal, script, writer
+) -> None:
     writer.write("output/a.py", "one = 1\ntwo = 2\n")
-    update, add = r"*** Update File: output/a.py\n@@\n-two = 2\n+two = 3\n", r"*** Add File: output/b\n+b\n"
+    update, add = (
+        r"*** Update File: output/a.py\n@@\n-two = 2\n+two = 3\n",
+        r"*** Add File: output/b\n+b\n",
+    )
     patch = rf"*** Begin Patch\n{update}{add}*** End Patch"
     script(
         "{calls: [{tool: edit_file, input: {path: output/a.py, old: one = 1, new: one = 0}}]}",

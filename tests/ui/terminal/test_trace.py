@@ -13,7 +13,13 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from forge_cli import Custom, Diff, Text, trace_formatter
-from forge_cli.core.actions import ApprovalResponse, CommandEvent, Interrupt, ManualToolInvoke, UserInput
+from forge_cli.core.actions import (
+    ApprovalResponse,
+    CommandEvent,
+    Interrupt,
+    ManualToolInvoke,
+    UserInput,
+)
 from forge_cli.core.approval import ApprovalDecision
 from forge_cli.core.errors import Mark
 from forge_cli.core.event_kinds import OtherEvent
@@ -54,7 +60,14 @@ from tests.support.rows import each_row
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", 1280, 800) + bytes(8)
 RESULT = {"status": "completed", "turns": 2, "toolCalls": 1, "denials": [], "durationMs": 1234}
 DECIDED = ApprovalDecided(
-    "c1", verdict="ask", approved=False, by="user", rule="r", where=Mark("w.yaml", 3, 5), reason="because", cached=False
+    "c1",
+    verdict="ask",
+    approved=False,
+    by="user",
+    rule="r",
+    where=Mark("w.yaml", 3, 5),
+    reason="because",
+    cached=False,
 )
 CHILD = Origin("child", 1, "task_1", ("boss", "child"))
 REQUEST = new_request()
@@ -63,25 +76,49 @@ EVENTS: list[tuple[Event, int, str]] = [
     (StatusEvent("error", "it broke"), 0, "error: it broke\n"),
     (StatusEvent("warning", "take care"), 1, "warning: take care\n"),
     (StatusEvent("info", "by the way"), 1, "by the way\n"),
-    (StatusEvent("info", "commands: confined (bwrap), says a tool"), 1, "commands: confined (bwrap), says a tool\n"),
-    (StatusEvent.of("info", StatusNotice("commands: confined", "confinement")), 2, "commands: confined\n"),
     (
-        MessageEvent(Message("user", "look", attachments=(Attachment("a\x1b.txt", "text/plain", b"x" * 4000),))),
+        StatusEvent("info", "commands: confined (bwrap), says a tool"),
+        1,
+        "commands: confined (bwrap), says a tool\n",
+    ),
+    (
+        StatusEvent.of("info", StatusNotice("commands: confined", "confinement")),
+        2,
+        "commands: confined\n",
+    ),
+    (
+        MessageEvent(
+            Message(
+                "user", "look", attachments=(Attachment("a\x1b.txt", "text/plain", b"x" * 4000),)
+            )
+        ),
         1,
         "attached: a\\x1b.txt (4 KB, about 1,000 tokens)\n",
     ),
     (
-        MessageEvent(Message("user", "look", attachments=(Attachment("shot.png", "image/png", PNG),))),
+        MessageEvent(
+            Message("user", "look", attachments=(Attachment("shot.png", "image/png", PNG),))
+        ),
         1,
         "attached: shot.png (32 bytes, 1280x800, about 1,365 tokens)\n",
     ),
     (
-        MessageEvent(Message("user", "look", attachments=(Attachment("a.pdf", "application/pdf", b"%PDF"),))),
+        MessageEvent(
+            Message("user", "look", attachments=(Attachment("a.pdf", "application/pdf", b"%PDF"),))
+        ),
         1,
         "attached: a.pdf (4 bytes)\n",
     ),
-    (StatusEvent("warning", "the MCP server x is not there: no"), 1, "warning: the MCP server x is not there: no\n"),
-    (StatusEvent.of("warning", StatusNotice("it is gone", "server", urgent=True)), 0, "warning: it is gone\n"),
+    (
+        StatusEvent("warning", "the MCP server x is not there: no"),
+        1,
+        "warning: the MCP server x is not there: no\n",
+    ),
+    (
+        StatusEvent.of("warning", StatusNotice("it is gone", "server", urgent=True)),
+        0,
+        "warning: it is gone\n",
+    ),
     (
         SessionEnd({**RESULT, "usage": {"inputTokens": 5, "outputTokens": 7}}),
         1,
@@ -96,14 +133,34 @@ EVENTS: list[tuple[Event, int, str]] = [
     (StatusEvent("info", "working", tool_call_id="c1"), 2, "  working\n"),
     (ToolStarted("c1", "echo", {"text": "a b", "n": [1]}), 3, '> echo text="a b" n=[1]\n'),
     (ToolStarted("c1", "echo", {}), 3, "> echo\n"),
-    (ToolStarted("c1", "echo", {"x": "y" * 500}), 3, f'> echo x="{"y" * 174}... [327 more characters]\n'),
-    (SessionStart("script:x", "/w", "interactive"), 3, "model script:x, workspace /w, approval mode interactive\n"),
-    (SessionUpdate(title="Ferns", model="script:y"), 3, "from now on: title Ferns, model script:y\n"),
+    (
+        ToolStarted("c1", "echo", {"x": "y" * 500}),
+        3,
+        f'> echo x="{"y" * 174}... [327 more characters]\n',
+    ),
+    (
+        SessionStart("script:x", "/w", "interactive"),
+        3,
+        "model script:x, workspace /w, approval mode interactive\n",
+    ),
+    (
+        SessionUpdate(title="Ferns", model="script:y"),
+        3,
+        "from now on: title Ferns, model script:y\n",
+    ),
     (SessionUpdate(zones=()), NEVER, ""),
     (GrantsEvent(()), NEVER, ""),
     (ModeChanged("acceptEdits"), 3, "from now on: mode accept edits\n"),
-    (ManualToolsAvailable(({"name": "deploy"}, {"name": "push"})), 3, "tools for people: deploy, push\n"),
-    (TurnStart(1, "0123456789abcdef", ("a", "b")), 3, "turn 1: request 0123456789ab, tools: a, b\n"),
+    (
+        ManualToolsAvailable(({"name": "deploy"}, {"name": "push"})),
+        3,
+        "tools for people: deploy, push\n",
+    ),
+    (
+        TurnStart(1, "0123456789abcdef", ("a", "b")),
+        3,
+        "turn 1: request 0123456789ab, tools: a, b\n",
+    ),
     (
         TurnStart(1, "0123456789abcdef", ("a",), refresh_ms=1.5),
         3,
@@ -118,7 +175,11 @@ EVENTS: list[tuple[Event, int, str]] = [
     ),
     (ContextUsage(1500, 6000), 3, "the history holds 1500 tokens of 6000 (25%)\n"),
     (ContextUsage(1500, None), 3, "the history holds 1500 tokens\n"),
-    (NetworkAccess("a.example", 443, True, "rule", "c1"), 2, "  network: a.example:443 allowed by rule\n"),
+    (
+        NetworkAccess("a.example", 443, True, "rule", "c1"),
+        2,
+        "  network: a.example:443 allowed by rule\n",
+    ),
     (CommandTried("c1", "noEffect", 0, 210), 2, "  tried: no effect (exit code 0, 0.2 s)\n"),
     (
         CommandTried("c1", "effects", 0, 210, (TriedChange("a", "created"),), applied=True),
@@ -137,8 +198,16 @@ EVENTS: list[tuple[Event, int, str]] = [
     ),
     (DECIDED, 3, "  ask -> no by user: because (w.yaml:3:5)\n"),
     (WorkerUpdate("started", "boss", "c1", origin=CHILD), 2, "  child: started by boss\n"),
-    (WorkerUpdate("completed", "boss", "c1", turns=2, origin=CHILD), 2, "  child: completed · 2 turns\n"),
-    (WorkerUpdate("failed", "boss", "c1", error="no key", origin=CHILD), 2, "  child: failed: no key\n"),
+    (
+        WorkerUpdate("completed", "boss", "c1", turns=2, origin=CHILD),
+        2,
+        "  child: completed · 2 turns\n",
+    ),
+    (
+        WorkerUpdate("failed", "boss", "c1", error="no key", origin=CHILD),
+        2,
+        "  child: failed: no key\n",
+    ),
     (Streaming("s", "text", done=False), NEVER, ""),
     (MessageEvent(Message("user", "hello")), NEVER, ""),
     (ToolOutput("c1", "a line"), NEVER, ""),
@@ -194,12 +263,17 @@ def test_no_kind_of_event_is_forgotten_here() -> None:
     ],
 )
 def test_what_each_level_tells_of_calls_and_results(level: str, expected: list[str]) -> None:
-    started, fine = ToolStarted("c1", "look", {"at": "it"}), ToolResult("c1", "look", "success", Text("fine"), 3)
+    started, fine = (
+        ToolStarted("c1", "look", {"at": "it"}),
+        ToolResult("c1", "look", "success", Text("fine"), 3),
+    )
     failed = ToolResult("c2", "look", "error", Text("no"), 2, "no")
     assert traced(level, started, fine, failed).splitlines() == expected
 
 
-def result(value: object = Text("hi\nho"), status: str = "success", error: str | None = None) -> ToolResult:
+def result(
+    value: object = Text("hi\nho"), status: str = "success", error: str | None = None
+) -> ToolResult:
     return ToolResult("c1", "echo", status, value, 12, error)  # type: ignore[arg-type]
 
 
@@ -225,11 +299,17 @@ def test_lines_below_the_first_are_indented(event: Event) -> None:
     text = traced("debug", event, width=30)
     assert not set(text) & set("\x1b\x9b\r")
     _, *below = text.splitlines()
-    assert [line for line in below if not line.startswith("    " if isinstance(event, ToolResult) else "  ")] == []
+    assert [
+        line
+        for line in below
+        if not line.startswith("    " if isinstance(event, ToolResult) else "  ")
+    ] == []
     assert "\\n" not in text or isinstance(event, ToolStarted)
 
 
-def test_no_secret_is_traced_not_even_the_half_that_a_cut_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_secret_is_traced_not_even_the_half_that_a_cut_leaves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     secret = "correct-horse-battery-staple"
     monkeypatch.setenv("PGPASSWORD", secret)
     file = io.StringIO()
@@ -237,9 +317,29 @@ def test_no_secret_is_traced_not_even_the_half_that_a_cut_leaves(monkeypatch: py
     trace(StatusEvent("warning", f"refused: {secret}"))
     trace(ToolStarted("c1", "echo", {"text": "y" * 165 + secret, "more": [f'a "{secret}"']}))
     trace(ToolResult("c1", "echo", "success", Text(f"it is {secret}"), 1))
-    trace(ToolResult("c1", "write", "success", Diff("a", "old\n", f"{secret}\n", is_new=False, bytes_written=29), 1))
-    trace(ToolResult("c1", "git", "success", Custom("git.status", {"url": f"https://me:{secret}@x"}, "done"), 1))
-    trace(ToolResult("c1", "echo", "error", Text("x"), 1, f"it broke: {'z' * 980}{secret}{'z' * 2000}"))
+    trace(
+        ToolResult(
+            "c1",
+            "write",
+            "success",
+            Diff("a", "old\n", f"{secret}\n", is_new=False, bytes_written=29),
+            1,
+        )
+    )
+    trace(
+        ToolResult(
+            "c1",
+            "git",
+            "success",
+            Custom("git.status", {"url": f"https://me:{secret}@x"}, "done"),
+            1,
+        )
+    )
+    trace(
+        ToolResult(
+            "c1", "echo", "error", Text("x"), 1, f"it broke: {'z' * 980}{secret}{'z' * 2000}"
+        )
+    )
     assert "horse" not in file.getvalue()
     assert file.getvalue().count("[redacted:PGPASSWORD]") >= 5
 
@@ -260,9 +360,19 @@ HOSTILE = st.text(alphabet=st.characters(codec="utf-8"), max_size=60) | st.sampl
 )
 VIEWS = st.sampled_from([None, "text", "markdown", "code", "table", "tree"])
 LANGUAGES = st.sampled_from([None, "python", "json", "csv", "diff", "markdown", "checklist"])
-HINTS = st.builds(DisplayHints, VIEWS, LANGUAGES | HOSTILE, st.none() | st.booleans(), st.none() | st.integers(1, 3))
-DATA = st.recursive(HOSTILE, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(HOSTILE, inner, max_size=3))
-MIMES = st.none() | st.sampled_from(["image/png", "text/csv", "text/x-diff", "text/markdown"]) | HOSTILE
+HINTS = st.builds(
+    DisplayHints,
+    VIEWS,
+    LANGUAGES | HOSTILE,
+    st.none() | st.booleans(),
+    st.none() | st.integers(1, 3),
+)
+DATA = st.recursive(
+    HOSTILE, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(HOSTILE, inner, max_size=3)
+)
+MIMES = (
+    st.none() | st.sampled_from(["image/png", "text/csv", "text/x-diff", "text/markdown"]) | HOSTILE
+)
 RESULTS = st.one_of(*result_strategies(HOSTILE, DATA, HINTS, mimes=MIMES).values())
 OURS = re.compile(r"\x1b\[[\d;]*m")
 
@@ -270,7 +380,9 @@ OURS = re.compile(r"\x1b\[[\d;]*m")
 def on_terminal(value: ResultValue, level: str, width: int, *, colours: bool) -> str:
     file = io.StringIO()
     system = "256" if colours else None
-    console = Console(file=file, width=width, height=40, soft_wrap=True, force_terminal=True, color_system=system)  # type: ignore[arg-type]
+    console = Console(
+        file=file, width=width, height=40, soft_wrap=True, force_terminal=True, color_system=system
+    )  # type: ignore[arg-type]
     trace = trace_formatter(level, console)  # type: ignore[arg-type]
     trace(ToolStarted("c1", "echo", {}))
     trace(ToolResult("c1", "echo", "success", value, 1))
@@ -278,13 +390,19 @@ def on_terminal(value: ResultValue, level: str, width: int, *, colours: bool) ->
 
 
 @given(RESULTS, st.sampled_from(["normal", "debug"]), st.sampled_from([40, 80]))
-def test_nothing_in_a_result_is_obeyed_or_leaves_its_frame(value: ResultValue, level: str, width: int) -> None:
+def test_nothing_in_a_result_is_obeyed_or_leaves_its_frame(
+    value: ResultValue, level: str, width: int
+) -> None:
     coloured = on_terminal(value, level, width, colours=True)
     text = on_terminal(value, level, width, colours=False)
     assert OURS.sub("", coloured) == text, "the only escapes are the colours that are ours"
-    assert not {"Cc", "Cf", "Cs"} & {unicodedata.category(char) for char in text if char not in "\n\u200c\u200d"}
+    assert not {"Cc", "Cf", "Cs"} & {
+        unicodedata.category(char) for char in text if char not in "\n\u200c\u200d"
+    }
     body = [line for line in text.splitlines() if not re.match("[>✓] echo", line)]
-    assert [line for line in body if not line.startswith("  │")] == [], "no line passes for one of ours"
+    assert [line for line in body if not line.startswith("  │")] == [], (
+        "no line passes for one of ours"
+    )
     assert [line for line in body if cell_len(line.rstrip()) > width] == []
 
 
@@ -293,7 +411,12 @@ END = {
     "turns": 3,
     "toolCalls": 5,
     "denials": [],
-    "usage": {"inputTokens": 1600, "outputTokens": 112, "cacheReadTokens": 800, "cacheWriteTokens": 68},
+    "usage": {
+        "inputTokens": 1600,
+        "outputTokens": 112,
+        "cacheReadTokens": 800,
+        "cacheWriteTokens": 68,
+    },
     "cost": 0.91,
     "durationMs": 14_200,
 }

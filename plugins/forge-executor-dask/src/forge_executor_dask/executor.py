@@ -79,7 +79,9 @@ class DaskExecutor:
         """Follow one task to its end."""
         arrived = self._arrived[item.key]
         try:
-            await self._client.submit(run_item, self.batch, item.key, key=f"forge-{uuid.uuid4().hex}", pure=False)
+            await self._client.submit(
+                run_item, self.batch, item.key, key=f"forge-{uuid.uuid4().hex}", pure=False
+            )
             with anyio.move_on_after(ARRIVAL):
                 await arrived.wait()
             problem = "its end did not come back"
@@ -121,7 +123,9 @@ class DaskExecutor:
                 interrupt = [] if self._reason is None else [self._interrupt(self._reason)]
                 return [{"type": "parcel", "parcel": self._parcel}, *interrupt]
             case "claim":
-                return [{"type": "answer", "ask": message["ask"], "order": self._order(message["key"])}]
+                return [
+                    {"type": "answer", "ask": message["ask"], "order": self._order(message["key"])}
+                ]
             case "pieces":
                 taken = [self._remote.take(piece) for piece in message["pieces"]]
                 for each in taken:
@@ -202,16 +206,28 @@ async def _connect(address: str, concurrency: int, stack: AsyncExitStack) -> Cli
         security = Security.temporary()
         address = await _start_cluster(concurrency, security, stack)
     try:
-        with anyio.fail_after(2 * ANSWER):  # Dask itself waits for ever where something else listens there
+        with anyio.fail_after(
+            2 * ANSWER
+        ):  # Dask itself waits for ever where something else listens there
             scheduler = address
             if address.endswith(".json"):
-                scheduler = await anyio.to_thread.run_sync(_read_address, Path(address), abandon_on_cancel=True)
-            client: Any = Client(scheduler, asynchronous=True, timeout=ANSWER, set_as_default=False, security=security)
+                scheduler = await anyio.to_thread.run_sync(
+                    _read_address, Path(address), abandon_on_cancel=True
+                )
+            client: Any = Client(
+                scheduler,
+                asynchronous=True,
+                timeout=ANSWER,
+                set_as_default=False,
+                security=security,
+            )
             stack.push_async_callback(_close, client)
             await client
         await client.wait_for_workers(1, timeout=ANSWER)
     except (OSError, TimeoutError, ValueError) as error:
-        hint = "name the address of its scheduler, such as tcp://host:8786, and start workers for it"
+        hint = (
+            "name the address of its scheduler, such as tcp://host:8786, and start workers for it"
+        )
         why = str(error) or f"nothing came for {2 * ANSWER:.0f} s"
         raise ModelError(f"the cluster {address} does not answer: {why}", hint=hint) from None
     return cast(Client, client)
@@ -243,7 +259,9 @@ async def _start_cluster(concurrency: int, security: Security, stack: AsyncExitS
         processes=True,
         asynchronous=True,
         dashboard_address=None,
-        scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # the usual port may belong to another cluster
+        scheduler_kwargs={
+            "dashboard_address": "127.0.0.1:0"
+        },  # the usual port may belong to another cluster
         memory_limit=0,
         silence_logs=logging.CRITICAL,
         preload="forge_executor_dask.apart",
@@ -251,7 +269,9 @@ async def _start_cluster(concurrency: int, security: Security, stack: AsyncExitS
     )
     try:
         await stack.enter_async_context(cluster)
-    except BaseException:  # cut off while it starts, it leaves processes that the end of this one would wait for
+    except (
+        BaseException
+    ):  # cut off while it starts, it leaves processes that the end of this one would wait for
         for process in multiprocessing.active_children():
             process.kill()
         raise
@@ -262,10 +282,14 @@ async def _check(client: Client, parcel: bytes) -> None:
     """Tell before the first item what is missing on a machine, or has another version there."""
     for name in SAME:
         wanted = importlib.metadata.version(name)
-        for machine, found in (await client.run(importlib.metadata.version, name, on_error="return")).items():
+        for machine, found in (
+            await client.run(importlib.metadata.version, name, on_error="return")
+        ).items():
             if found != wanted:
                 there = f"has {name} {found}" if isinstance(found, str) else f"does not have {name}"
-                raise WorkerError(None, f"{machine} {there}", hint=f"install {name}=={wanted} there")
+                raise WorkerError(
+                    None, f"{machine} {there}", hint=f"install {name}=={wanted} there"
+                )
     for machine, problems in (await client.run(missing_here, parcel, on_error="return")).items():
         if isinstance(problems, Exception):
             raise WorkerError(None, f"{machine} cannot work on this: {problems}")

@@ -37,13 +37,18 @@ def say(tool: str, event: str, decision: Decision | None, reason: str) -> Answer
     if decision is None or event == "PostToolUse":
         return SILENCE
     if decision == "ask" and tool not in ASKING:
-        decision, reason = "deny", f"{reason}; {tool} cannot ask about it, so a person has to do or to allow it"
+        decision, reason = (
+            "deny",
+            f"{reason}; {tool} cannot ask about it, so a person has to do or to allow it",
+        )
     match tool:
         case "claude":
             return _decided(event, decision, reason)
         case "codex" if event == "PermissionRequest":
             behavior = {"behavior": decision} | ({"message": reason} if decision == "deny" else {})
-            return Answer.json({"hookSpecificOutput": {"hookEventName": event, "decision": behavior}})
+            return Answer.json(
+                {"hookSpecificOutput": {"hookEventName": event, "decision": behavior}}
+            )
         case "codex":  # it has no word for yes here
             return SILENCE if decision == "allow" else _decided(event, decision, reason)
         case "gemini":
@@ -53,5 +58,9 @@ def say(tool: str, event: str, decision: Decision | None, reason: str) -> Answer
 
 
 def _decided(event: str, decision: Decision, reason: str) -> Answer:
-    said = {"hookEventName": event, "permissionDecision": decision, "permissionDecisionReason": reason}
+    said = {
+        "hookEventName": event,
+        "permissionDecision": decision,
+        "permissionDecisionReason": reason,
+    }
     return Answer.json({"hookSpecificOutput": said})

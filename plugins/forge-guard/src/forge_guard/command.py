@@ -23,12 +23,18 @@ app = typer.Typer(
 )
 
 ToolArgument = Annotated[str, typer.Argument(metavar="|".join(TARGETS), help="The tool.")]
-ProjectOption = Annotated[bool, typer.Option("--project", help="In the settings of this folder only.")]
-UserOption = Annotated[bool, typer.Option("--user", help="In your own settings, for every folder (the default).")]
+ProjectOption = Annotated[
+    bool, typer.Option("--project", help="In the settings of this folder only.")
+]
+UserOption = Annotated[
+    bool, typer.Option("--user", help="In your own settings, for every folder (the default).")
+]
 
 
 @app.command()
-def install(tool: ToolArgument, *, project: ProjectOption = False, user: UserOption = False) -> None:
+def install(
+    tool: ToolArgument, *, project: ProjectOption = False, user: UserOption = False
+) -> None:
     """Install the hook of a tool, and the policy where there is none; every change is shown first."""
     target, file = _target(tool, project, user)
     before, policy = target.read(file), policy_file()
@@ -43,7 +49,9 @@ def install(tool: ToolArgument, *, project: ProjectOption = False, user: UserOpt
 
 
 @app.command()
-def uninstall(tool: ToolArgument, *, project: ProjectOption = False, user: UserOption = False) -> None:
+def uninstall(
+    tool: ToolArgument, *, project: ProjectOption = False, user: UserOption = False
+) -> None:
     """Take the hook of a tool away; the policy stays."""
     target, file = _target(tool, project, user)
     before = target.read(file)
@@ -53,27 +61,41 @@ def uninstall(tool: ToolArgument, *, project: ProjectOption = False, user: UserO
 
 @app.command()
 def status(
-    tool: Annotated[str | None, typer.Argument(metavar="|".join(TARGETS), help="Only this tool.")] = None,
+    tool: Annotated[
+        str | None, typer.Argument(metavar="|".join(TARGETS), help="Only this tool.")
+    ] = None,
     *,
-    project: Annotated[bool, typer.Option("--project", help="Only the settings of this folder.")] = False,
+    project: Annotated[
+        bool, typer.Option("--project", help="Only the settings of this folder.")
+    ] = False,
     user: Annotated[bool, typer.Option("--user", help="Only your own settings.")] = False,
 ) -> None:
     """Say which tools ask forge, and by which policy."""
     policy = policy_file()
-    typer.echo(f"policy    {policy}{'' if policy.exists() else ' (not there: forge guard install writes it)'}")
+    typer.echo(
+        f"policy    {policy}{'' if policy.exists() else ' (not there: forge guard install writes it)'}"
+    )
     for target in [_named(tool)] if tool else TARGETS.values():
         for place in ("user", "project"):
             if project != user and place != ("project" if project else "user"):
                 continue
             file = target.file(project=place == "project")
             text = target.read(file)
-            stands = "asks" if target.is_installed(text) else "outdated" if target.removed(text) != text else "-"
+            stands = (
+                "asks"
+                if target.is_installed(text)
+                else "outdated"
+                if target.removed(text) != text
+                else "-"
+            )
             typer.echo(f"{target.tool:9} {place:8} {stands:9} {file}")
 
 
 @app.command()
 def check(
-    tool: Annotated[str, typer.Argument(metavar="|".join(TARGETS), help="The tool that asks.")] = "claude",
+    tool: Annotated[
+        str, typer.Argument(metavar="|".join(TARGETS), help="The tool that asks.")
+    ] = "claude",
 ) -> None:
     """Answer the JSON of a hook on standard input, in that tool's own form."""
     _named(tool)
@@ -82,7 +104,9 @@ def check(
 
 def _named(tool: str) -> Target:
     if tool not in TARGETS:
-        raise UsageError(f"'{tool}' is not a tool that can ask forge", hint=f"there are: {', '.join(TARGETS)}")
+        raise UsageError(
+            f"'{tool}' is not a tool that can ask forge", hint=f"there are: {', '.join(TARGETS)}"
+        )
     return TARGETS[tool]
 
 
@@ -98,7 +122,11 @@ def _change(file: Path, before: str, after: str, within: Path) -> bool:
     if before == after:
         return False
     names = f"{file} (now)", f"{file} (then)"
-    typer.echo("\n".join(difflib.unified_diff(before.splitlines(), after.splitlines(), *names, lineterm="")))
+    typer.echo(
+        "\n".join(
+            difflib.unified_diff(before.splitlines(), after.splitlines(), *names, lineterm="")
+        )
+    )
     if sys.stdin.isatty() and sys.stdout.isatty() and not typer.confirm("Write it?"):
         raise typer.Exit(1)
     write_settings(file, after, within)

@@ -26,7 +26,10 @@ def may_show(command: str) -> bool:
     if _ALL_OF_IT.search(command) or _ALL_OF_IT.search(_MARKS_OF_QUOTES.sub("", command)):
         return True
     names = _VARIABLE.findall(_without_single_quotes(command))
-    return any(not _HARMLESS.fullmatch(name) and (name != name.lower() or _SECRET.search(name)) for name in names)
+    return any(
+        not _HARMLESS.fullmatch(name) and (name != name.lower() or _SECRET.search(name))
+        for name in names
+    )
 
 
 def _without_single_quotes(command: str) -> str:

@@ -117,7 +117,9 @@ def start(name: str) -> "_socket.socket":
     return gate
 
 
-def run(module: str, *args: str, standard: "tuple[int | None, int | None, str | int | None]") -> int:
+def run(
+    module: str, *args: str, standard: "tuple[int | None, int | None, str | int | None]"
+) -> int:
     """Start a module of forge with these as standard streams; None is nowhere. Returns its process id."""
     actions: list[tuple[object, ...]] = []
     for number, stream in enumerate(standard):
@@ -127,7 +129,12 @@ def run(module: str, *args: str, standard: "tuple[int | None, int | None, str | 
             flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC if stream else os.O_RDWR
             actions.append((os.POSIX_SPAWN_OPEN, number, stream or os.devnull, flags, 0o600))
     # -P: nothing is imported from the folder that this is called in
-    return os.posix_spawn(sys.executable, [sys.executable, "-P", "-m", module, *args], os.environ, file_actions=actions)
+    return os.posix_spawn(
+        sys.executable,
+        [sys.executable, "-P", "-m", module, *args],
+        os.environ,
+        file_actions=actions,
+    )
 
 
 def is_ours(gate: "_socket.socket") -> bool:

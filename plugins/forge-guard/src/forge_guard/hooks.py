@@ -12,9 +12,20 @@ from pathlib import Path
 from typing import Any
 
 from forge_guard import environment
-from forge_guard.questions import Call, Hook, NotUnderstood, Place, Question, Reader, place_of, text_of
+from forge_guard.questions import (
+    Call,
+    Hook,
+    NotUnderstood,
+    Place,
+    Question,
+    Reader,
+    place_of,
+    text_of,
+)
 
-_OWN: dict[str, list[str]] = json.loads(files("forge_guard").joinpath("own_tools.json").read_text(encoding="utf-8"))
+_OWN: dict[str, list[str]] = json.loads(
+    files("forge_guard").joinpath("own_tools.json").read_text(encoding="utf-8")
+)
 """Tools that touch nothing themselves, by the tool that has them."""
 _ADDRESS = re.compile(r"\S*://\S+")
 _ABSOLUTE = re.compile(r"(?m)^\s*\*\*\*[^:\n]*:\s*[/~]")
@@ -41,15 +52,21 @@ def _lists(*path: str) -> Reader:
 
 
 def _finds(*path: str) -> Reader:
-    return lambda place, given: iter([place.find(text_of(given, "pattern"), _optional(given, *path) or ".")])
+    return lambda place, given: iter(
+        [place.find(text_of(given, "pattern"), _optional(given, *path) or ".")]
+    )
 
 
 def _searches(*path: str) -> Reader:
-    return lambda place, given: iter([place.search(text_of(given, "pattern"), _optional(given, *path) or ".")])
+    return lambda place, given: iter(
+        [place.search(text_of(given, "pattern"), _optional(given, *path) or ".")]
+    )
 
 
 def _writes(path: str, content: str) -> Reader:
-    return lambda place, given: iter([place.write(text_of(given, path), _optional(given, content) or "")])
+    return lambda place, given: iter(
+        [place.write(text_of(given, path), _optional(given, content) or "")]
+    )
 
 
 def _patches(*text: str) -> Reader:
@@ -60,7 +77,9 @@ def _patches(*text: str) -> Reader:
             raise NotUnderstood("a patch is only judged in the project's own folder")
         patch = text_of(given, *text)
         if _ABSOLUTE.search(patch):  # whose first part the gate could take for the name of a zone
-            raise NotUnderstood("a patch is only judged with paths that begin in the project's folder")
+            raise NotUnderstood(
+                "a patch is only judged with paths that begin in the project's folder"
+            )
         yield "apply_patch", {"input": patch}
 
     return read
@@ -107,7 +126,11 @@ def _read_many(place: Place, given: Mapping[str, Any]) -> Iterator[Call]:
         raise NotUnderstood("'include' is not a list")
     for each in wanted:
         pattern = text_of({"include": each}, "include")
-        yield place.find(pattern, ".") if any(mark in pattern for mark in "*?[{") else place.read(pattern)
+        yield (
+            place.find(pattern, ".")
+            if any(mark in pattern for mark in "*?[{")
+            else place.read(pattern)
+        )
 
 
 def _two_lines(name: str, data: Mapping[str, Any]) -> tuple[str, str] | None:
@@ -122,7 +145,11 @@ def _two_lines(name: str, data: Mapping[str, Any]) -> tuple[str, str] | None:
 def _named_beside(name: str, data: Mapping[str, Any]) -> tuple[str, str] | None:
     """Gemini CLI says beside the name whose tool it is."""
     context = data.get("mcp_context")
-    return (text_of(context, "server_name"), text_of(context, "tool_name")) if isinstance(context, dict) else None
+    return (
+        (text_of(context, "server_name"), text_of(context, "tool_name"))
+        if isinstance(context, dict)
+        else None
+    )
 
 
 def _one_line(name: str, data: Mapping[str, Any]) -> tuple[str, str] | None:
@@ -235,7 +262,9 @@ def read_question(tool: str, text: str, env: Mapping[str, str]) -> Question:
         return asked
     try:
         calls = hook.calls(place, data)
-    except NotUnderstood as doubt:  # judged by a name that no tool of forge has, so that it is on record
+    except (
+        NotUnderstood
+    ) as doubt:  # judged by a name that no tool of forge has, so that it is on record
         unknown = f"{tool}:{data.get('tool_name')}", {"input": data.get("tool_input")}
         return replace(asked, calls=(unknown,), doubt=str(doubt))
     shell = hook.shell_of(env) if any(name == "shell" for name, _ in calls) else "bash"
@@ -246,7 +275,10 @@ def read_question(tool: str, text: str, env: Mapping[str, str]) -> Question:
     if any(map(environment.may_show, commands)):
         why = why or environment.DOUBT
     if commands and all(os.path.lexists(project / name) for name in _REPOSITORY):
-        why = why or "git takes the folder for a repository, and its file 'config' names programs that git starts"
+        why = (
+            why
+            or "git takes the folder for a repository, and its file 'config' names programs that git starts"
+        )
     return replace(asked, calls=calls, doubt=why)
 
 

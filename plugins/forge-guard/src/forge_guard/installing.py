@@ -40,7 +40,9 @@ class Target:
 
     def file(self, *, project: bool) -> Path:
         """The settings that are meant."""
-        return self.folder(project=project) / (self.project if project else self.user.partition("/")[2])
+        return self.folder(project=project) / (
+            self.project if project else self.user.partition("/")[2]
+        )
 
     def folder(self, *, project: bool) -> Path:
         """The folder around them that is not ours to remove."""
@@ -55,17 +57,27 @@ class Target:
         try:
             found = json.loads(text) if text.strip() else {}
         except ValueError as error:
-            raise ForgeError(f"{file} is not plain JSON: {error}", hint="take comments out, and try again") from None
+            raise ForgeError(
+                f"{file} is not plain JSON: {error}", hint="take comments out, and try again"
+            ) from None
         hooks = found.get("hooks", {}) if isinstance(found, dict) else None
-        if not isinstance(hooks, dict) or not all(isinstance(hooks.get(event, []), list) for event in self.events):
-            raise ForgeError(f"{file}: 'hooks' is not an object of lists", hint="repair it, and try again")
+        if not isinstance(hooks, dict) or not all(
+            isinstance(hooks.get(event, []), list) for event in self.events
+        ):
+            raise ForgeError(
+                f"{file}: 'hooks' is not an object of lists", hint="repair it, and try again"
+            )
         return text
 
     def installed(self, text: str) -> str:
         """The settings with our hook, once."""
         text = self.removed(text)
         for event, more in self.events.items():
-            run = {"type": "command", "command": command_line(self.tool, event), "timeout": self.timeout}
+            run = {
+                "type": "command",
+                "command": command_line(self.tool, event),
+                "timeout": self.timeout,
+            }
             text = with_entry(text, ("hooks", event), {**more, "hooks": [run]})
         return text
 
@@ -79,7 +91,9 @@ class Target:
         """Is our hook there, as this version of it writes it?"""
         hooks = json.loads(text).get("hooks", {}) if text.strip() else {}
         return all(
-            any(_command_of(each) == command_line(self.tool, event) for each in hooks.get(event, ()))
+            any(
+                _command_of(each) == command_line(self.tool, event) for each in hooks.get(event, ())
+            )
             for event in self.events
         )
 

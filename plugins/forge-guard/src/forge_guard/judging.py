@@ -20,7 +20,12 @@ Judge = Callable[[Question], Awaitable[list[Verdict]]]
 MOST = 16
 """Gates that are open at a time; the one that was asked longest ago goes."""
 STRICTER: tuple[Decision, ...] = ("allow", "ask", "deny")
-MEANS: dict[str, Decision] = {"preApproved": "allow", "ask": "ask", "blocked": "deny", "refused": "ask"}
+MEANS: dict[str, Decision] = {
+    "preApproved": "allow",
+    "ask": "ask",
+    "blocked": "deny",
+    "refused": "ask",
+}
 """The meaning of a verdict to a tool; a call that the policy has no place for is for the person to decide."""
 
 
@@ -46,7 +51,9 @@ class Gates:
         elif len(self._open) >= MOST:
             await self._open.pop(next(iter(self._open)))[1].aclose()
         async with AsyncExitStack() as stack:
-            gate = await stack.enter_async_context(open_gate(load_worker(policy_file()), workspace=project, maker=tool))
+            gate = await stack.enter_async_context(
+                open_gate(load_worker(policy_file()), workspace=project, maker=tool)
+            )
             self._open[key] = gate, stack.pop_all()
         return gate
 
@@ -70,7 +77,12 @@ async def answer(tool: str, text: str, env: Mapping[str, str], judge: Judge) -> 
     except (ForgeError, OSError) as error:
         return say(tool, event, "ask", f"forge guard failed: {' '.join(str(error).split())}")
     except Exception as error:  # a fault of ours must not let a call through
-        return say(tool, event, "ask", f"forge guard failed: {type(error).__name__}: {' '.join(str(error).split())}")
+        return say(
+            tool,
+            event,
+            "ask",
+            f"forge guard failed: {type(error).__name__}: {' '.join(str(error).split())}",
+        )
     return say(tool, event, *decide(question, verdicts))
 
 

@@ -57,18 +57,25 @@ class Place:
         whole = os.path.join(self.cwd, given)
         plain = os.path.normpath(whole)
         if ".." in Path(whole).parts and os.path.realpath(whole) != os.path.realpath(plain):
-            raise NotUnderstood(f"'{given}' leads through a link and back, which programs read in different ways")
+            raise NotUnderstood(
+                f"'{given}' leads through a link and back, which programs read in different ways"
+            )
         if Path(plain).is_relative_to(self.project):
             inside = os.path.relpath(plain, self.project)
         else:
             inside = os.path.relpath(os.path.realpath(plain), os.path.realpath(self.project))
-        before, after = "./" if inside.startswith("~") else "", "/" if given.endswith(("/", "/.")) else ""
+        before, after = (
+            "./" if inside.startswith("~") else "",
+            "/" if given.endswith(("/", "/.")) else "",
+        )
         return f"{before}{inside}{after}"
 
     def shell(self, command: str, folder: str | None = None) -> Call:
         """A command line; one that runs below the project's folder is judged as if it went there first."""
         inside = self.path(folder or ".").rstrip("/")
-        return "shell", {"command": command if inside == "." else f"cd {shlex.quote(inside)}\n{command}"}
+        return "shell", {
+            "command": command if inside == "." else f"cd {shlex.quote(inside)}\n{command}"
+        }
 
     def read(self, path: str) -> Call:
         return "read_file", {"path": self.path(path)}

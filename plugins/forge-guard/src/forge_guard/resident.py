@@ -57,7 +57,9 @@ class Resident:
             done = asyncio.get_running_loop().create_future()
             self._questions.put_nowait((request, done))
             said = await done
-            writer.write(b"\0".join([str(said.code).encode(), said.out.encode(), said.err.encode()]))
+            writer.write(
+                b"\0".join([str(said.code).encode(), said.out.encode(), said.err.encode()])
+            )
             await writer.drain()
         except OSError:  # the hook that asked is gone
             pass

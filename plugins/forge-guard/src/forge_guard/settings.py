@@ -33,7 +33,11 @@ def without_entries(text: str, path: Sequence[str], ours: Callable[[Any], bool])
         found: Any = json.loads(text) if text.strip() else {}
         for key in path:
             found = found.get(key, {}) if isinstance(found, dict) else {}
-        places = [place for place, each in enumerate(found if isinstance(found, list) else []) if ours(each)]
+        places = [
+            place
+            for place, each in enumerate(found if isinstance(found, list) else [])
+            if ours(each)
+        ]
         if not places:
             return text
         text = _removed(text, path, places[-1], len(found))
@@ -64,7 +68,9 @@ def _removed(text: str, path: Sequence[str], place: int, count: int) -> str:
 def _inserted(text: str, node: Span, key: str, value: Any, depth: int) -> str:
     """One member more at the end of an object or a list."""
     unit = _indent(text)
-    body = json.dumps(value, indent=unit, ensure_ascii=False).replace("\n", "\n" + unit * (depth + 1))
+    body = json.dumps(value, indent=unit, ensure_ascii=False).replace(
+        "\n", "\n" + unit * (depth + 1)
+    )
     new = f"\n{unit * (depth + 1)}{key}{body}"
     members = list(_members(text, node[0]))
     if members:

@@ -11,7 +11,9 @@ from pydantic import Field
 
 from forge_cli import Approval, Args, ToolError, Toolset, ToolsetConfig, Verdict, hookimpl, tool
 
-_PLAIN_URL = re.compile(r"https?://([a-z0-9-]+(?:\.[a-z0-9-]+)*)(?::[0-9]{1,5})?(?:[/?#][!-\[\]-~]*)?", re.ASCII)
+_PLAIN_URL = re.compile(
+    r"https?://([a-z0-9-]+(?:\.[a-z0-9-]+)*)(?::[0-9]{1,5})?(?:[/?#][!-\[\]-~]*)?", re.ASCII
+)
 """Programs read anything else in different ways: who is the host of ``https://a\\@b``?"""
 Rules = dict[str, Approval]
 
@@ -19,8 +21,13 @@ Rules = dict[str, Approval]
 class GuardConfig(ToolsetConfig):
     """The rules for hosts and MCP tools; the strictest pattern that fits counts, and what none fits asks."""
 
-    hosts: Rules = Field(default_factory=dict, description="Approval by host; `*.example.org` is every name below it.")
-    mcp: Rules = Field(default_factory=dict, description="Approval by SERVER/TOOL, in which `*` is anything.")
+    hosts: Rules = Field(
+        default_factory=dict,
+        description="Approval by host; `*.example.org` is every name below it.",
+    )
+    mcp: Rules = Field(
+        default_factory=dict, description="Approval by SERVER/TOOL, in which `*` is anything."
+    )
 
 
 class GuardToolset(Toolset[GuardConfig]):
@@ -41,7 +48,9 @@ class GuardToolset(Toolset[GuardConfig]):
     def _strictest(self, section: str, rules: Mapping[str, Approval], name: str) -> Verdict:
         fitting = [pattern for pattern in rules if fnmatchcase(name, pattern)]
         if not fitting:
-            return Verdict(Approval.ASK, f"nothing is said of {name}", f"toolsets.guard.{section}", by="rule")
+            return Verdict(
+                Approval.ASK, f"nothing is said of {name}", f"toolsets.guard.{section}", by="rule"
+            )
         said = Approval.strictest(*(rules[pattern] for pattern in fitting))
         pattern = next(pattern for pattern in fitting if rules[pattern] is said)
         rule, where = f"toolsets.guard.{section}.{pattern}", self.config.where(section, pattern)

@@ -28,21 +28,29 @@ class Delivery:
     """Spans and metrics of this process on their way; what did not arrive is counted."""
 
     def __init__(self) -> None:
-        logging.getLogger("opentelemetry").addHandler(logging.NullHandler())  # else they go to standard error
+        logging.getLogger("opentelemetry").addHandler(
+            logging.NullHandler()
+        )  # else they go to standard error
         self._closing, self._closed = threading.Event(), threading.Event()
         self._session = _Session(self._closing)
         self._exporter = _CountingExporter(self._session)
         self._processor = _CountingProcessor(self._exporter)
         self._dropped, self._room = 0, _number("OTEL_BSP_MAX_QUEUE_SIZE", 2048)
         self._room += _number("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", 512)
-        resource = Resource.create({} if os.environ.get("OTEL_SERVICE_NAME") else {SERVICE_NAME: "forge"})
+        resource = Resource.create(
+            {} if os.environ.get("OTEL_SERVICE_NAME") else {SERVICE_NAME: "forge"}
+        )
         self._tracers = TracerProvider(resource=resource, shutdown_on_exit=False)
         if _is_wanted("OTEL_TRACES_EXPORTER"):
             self._tracers.add_span_processor(self._processor)
         readers = []
         if _is_wanted("OTEL_METRICS_EXPORTER"):
-            readers = [PeriodicExportingMetricReader(OTLPMetricExporter(session=_Session(self._closing)))]
-        self._meters = MeterProvider(metric_readers=readers, resource=resource, shutdown_on_exit=False)
+            readers = [
+                PeriodicExportingMetricReader(OTLPMetricExporter(session=_Session(self._closing)))
+            ]
+        self._meters = MeterProvider(
+            metric_readers=readers, resource=resource, shutdown_on_exit=False
+        )
         self.tracer = self._tracers.get_tracer("forge", forge_otel.__version__)
         self.meter = self._meters.get_meter("forge", forge_otel.__version__)
         # it waits from now on, since no thread can be started while the interpreter exits
@@ -96,7 +104,9 @@ class _Session(requests.Session):
 
     def request(self, method: Any, url: Any, *args: Any, **kwargs: Any) -> requests.Response:
         parts = urlsplit(str(url))
-        self.address = f"{parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}{parts.path}"
+        self.address = (
+            f"{parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}{parts.path}"
+        )
         try:
             response = super().request(method, url, *args, **kwargs)
         except requests.Timeout:

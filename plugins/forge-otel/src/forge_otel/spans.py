@@ -28,10 +28,16 @@ class Meters:
         def observe(options: CallbackOptions) -> Iterable[Observation]:
             return [Observation(lost())]
 
-        self.tokens = meter.create_counter("forge.tokens", "{token}", "Tokens, by gen_ai.token.type.")
+        self.tokens = meter.create_counter(
+            "forge.tokens", "{token}", "Tokens, by gen_ai.token.type."
+        )
         self.cost = meter.create_counter("forge.cost", "USD", "Cost of turns whose price is known.")
-        self.questions = meter.create_counter("forge.questions", "{question}", "Calls that asked for approval.")
-        meter.create_observable_counter("forge.lost_spans", [observe], "{span}", "Spans that did not arrive.")
+        self.questions = meter.create_counter(
+            "forge.questions", "{question}", "Calls that asked for approval."
+        )
+        meter.create_observable_counter(
+            "forge.lost_spans", [observe], "{span}", "Spans that did not arrive."
+        )
 
 
 @dataclass
@@ -81,7 +87,9 @@ class SessionSpans:
             case "toolStarted":
                 self._begin_call(line, who, now)
             case "approvalRequired":
-                self._meters.questions.add(1, {**_worker_name(line), "gen_ai.tool.name": line["toolName"]})
+                self._meters.questions.add(
+                    1, {**_worker_name(line), "gen_ai.tool.name": line["toolName"]}
+                )
             case "approvalDecided":
                 self._decide(line, who, now)
             case "toolResult":
@@ -95,7 +103,11 @@ class SessionSpans:
 
     def _begin_task(self, line: Line, who: str, now: int, parent: Span | None) -> Task:
         model = self._models.get(who, self._models.get("", ""))
-        attributes = {**_worker_name(line), **_model(model), "gen_ai.conversation.id": self._session}
+        attributes = {
+            **_worker_name(line),
+            **_model(model),
+            "gen_ai.conversation.id": self._session,
+        }
         name = f"invoke_agent {line['worker']}"
         span = self._begin("invoke_agent", name, attributes, now, parent)
         task = self._tasks[who] = Task(span, attributes)
@@ -122,7 +134,11 @@ class SessionSpans:
         task = self._tasks.get(who)
         if task is None or not self._content:
             return
-        parts = [{"type": "text", "content": _bounded(message["content"])}] if message["content"] else []
+        parts = (
+            [{"type": "text", "content": _bounded(message["content"])}]
+            if message["content"]
+            else []
+        )
         for call in message.get("calls", ()):
             made = {"id": call["toolCallId"], "name": call["toolName"], "arguments": call["args"]}
             parts.append({"type": "tool_call", **made})
@@ -136,12 +152,18 @@ class SessionSpans:
         self._models[who] = line.get("model") or self._models.get(who, "")
         task = self._tasks.get(who)
         if task and not who and line["turn"] == 1 and (task.tokens or task.chat):
-            self._end_task(who, self._last, "failed" if task.chat else "completed")  # the task before this one
+            self._end_task(
+                who, self._last, "failed" if task.chat else "completed"
+            )  # the task before this one
             task = None
         if task is None:
             since, said = self._given or (now, "")
             task = self._begin_task(line, who, since, None)
-            task.said = [{"role": "user", "parts": [{"type": "text", "content": _bounded(said)}]}] if said else []
+            task.said = (
+                [{"role": "user", "parts": [{"type": "text", "content": _bounded(said)}]}]
+                if said
+                else []
+            )
             if self._content and task.said:
                 task.span.set_attribute("gen_ai.input.messages", _text(task.said))
         task.attributes |= _model(self._models[who])
@@ -149,7 +171,9 @@ class SessionSpans:
         if task.chat:
             _fail(task.chat, "no_answer", now)
         model = task.attributes["gen_ai.request.model"]
-        task.chat = self._begin("chat", f"chat {model}", task.attributes, now, task.span, SpanKind.CLIENT)
+        task.chat = self._begin(
+            "chat", f"chat {model}", task.attributes, now, task.span, SpanKind.CLIENT
+        )
         if self._content:
             task.chat.set_attribute("gen_ai.input.messages", _text(task.said))
             if line.get("system"):
@@ -169,7 +193,9 @@ class SessionSpans:
         for key, count in counts.items():
             task.tokens[key] = task.tokens.get(key, 0) + count
         more = {"forge.cost": line["cost"]} if "cost" in line else {}
-        task.chat.set_attributes({**counts, **more, "gen_ai.response.finish_reasons": [line["stop"]]})
+        task.chat.set_attributes(
+            {**counts, **more, "gen_ai.response.finish_reasons": [line["stop"]]}
+        )
         task.chat.end(now)
         task.chat = None
 
@@ -184,7 +210,9 @@ class SessionSpans:
 
     def _begin_call(self, line: Line, who: str, now: int) -> None:
         task, tool = self._tasks.get(who), line["toolName"]
-        above = self._calls.get((who, line.get("parentCallId", ""))) or (task.span if task else None)
+        above = self._calls.get((who, line.get("parentCallId", ""))) or (
+            task.span if task else None
+        )
         attributes = {**_worker_name(line), "gen_ai.conversation.id": self._session}
         attributes |= {"gen_ai.tool.name": tool, "gen_ai.tool.call.id": line["toolCallId"]}
         attributes["gen_ai.tool.type"] = "function"
@@ -199,7 +227,17 @@ class SessionSpans:
         span = self._calls.get((who, line["toolCallId"])) or (task.span if task else None)
         if span is None:
             return
-        keys = ["verdict", "approved", "by", "rule", "where", "fingerprint", "cached", "caller", "via"]
+        keys = [
+            "verdict",
+            "approved",
+            "by",
+            "rule",
+            "where",
+            "fingerprint",
+            "cached",
+            "caller",
+            "via",
+        ]
         told = {f"forge.{key}": line[key] for key in keys if line.get(key) is not None}
         told["gen_ai.tool.call.id"] = line["toolCallId"]
         if self._content:
@@ -210,7 +248,13 @@ class SessionSpans:
         call = self._calls.pop((who, line["toolCallId"]), None)
         task = self._tasks.get(who)
         if self._content and task:
-            parts = [{"type": "tool_call_response", "id": line["toolCallId"], "result": _bounded(_text(line["value"]))}]
+            parts = [
+                {
+                    "type": "tool_call_response",
+                    "id": line["toolCallId"],
+                    "result": _bounded(_text(line["value"])),
+                }
+            ]
             task.said.append({"role": "tool", "parts": parts})
         if call is None:
             return
@@ -263,7 +307,10 @@ def _worker_name(line: Line) -> Attributes:
 def _model(model: str) -> Attributes:
     """The provider and the model of ``PROVIDER:MODEL``."""
     provider, _, name = model.partition(":")
-    return {"gen_ai.provider.name": PROVIDERS.get(provider, provider), "gen_ai.request.model": name or provider}
+    return {
+        "gen_ai.provider.name": PROVIDERS.get(provider, provider),
+        "gen_ai.request.model": name or provider,
+    }
 
 
 def _usage(usage: Mapping[str, int]) -> Attributes:
@@ -271,7 +318,10 @@ def _usage(usage: Mapping[str, int]) -> Attributes:
     read, written = usage.get("cacheReadTokens", 0), usage.get("cacheWriteTokens", 0)
     counts = {"gen_ai.usage.input_tokens": usage.get("inputTokens", 0) + read + written}
     counts["gen_ai.usage.output_tokens"] = usage.get("outputTokens", 0)
-    more = {"gen_ai.usage.cache_read.input_tokens": read, "gen_ai.usage.cache_creation.input_tokens": written}
+    more = {
+        "gen_ai.usage.cache_read.input_tokens": read,
+        "gen_ai.usage.cache_creation.input_tokens": written,
+    }
     return counts | {key: count for key, count in more.items() if count}
 
 

@@ -11,7 +11,10 @@ from typing import Any
 from forge_otel.delivery import Delivery
 from forge_otel.spans import Meters, SessionSpans
 
-PROTOCOL, CONTENT = "OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+PROTOCOL, CONTENT = (
+    "OTEL_EXPORTER_OTLP_PROTOCOL",
+    "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT",
+)
 
 
 class Telemetry:
@@ -28,7 +31,9 @@ class Telemetry:
         session = str(line["session"])
         spans = self._sessions.get(session)
         if spans is None:
-            spans = SessionSpans(session, self._delivery.tracer, self._meters, content=self._content)
+            spans = SessionSpans(
+                session, self._delivery.tracer, self._meters, content=self._content
+            )
             self._sessions[session] = spans
         spans.take(line)
         if line["type"] == "sessionEnd":
@@ -55,7 +60,12 @@ def telemetry() -> Telemetry:
     protocol = os.environ.get(PROTOCOL) or "http/protobuf"
     if protocol != "http/protobuf":
         raise ValueError(f"{PROTOCOL} is {protocol}, and this speaks http/protobuf only")
-    content = os.environ.get(CONTENT, "").strip().lower() in ("true", "1", "span_only", "span_and_event")
+    content = os.environ.get(CONTENT, "").strip().lower() in (
+        "true",
+        "1",
+        "span_only",
+        "span_and_event",
+    )
     return Telemetry(Delivery(), content=content)
 
 

@@ -16,7 +16,9 @@ def render_status(value: Custom) -> Text:
     if not isinstance(value.data, Mapping):  # too long, and cut to text on its way here
         return Text(value.text())
     data: Mapping[str, Any] = value.data
-    lines = [f"  {group:<11}{_named(data, path)}" for group in GROUPS for path in data.get(group, ())]
+    lines = [
+        f"  {group:<11}{_named(data, path)}" for group in GROUPS for path in data.get(group, ())
+    ]
     more = [f"  ... and {count} more {group}" for group, count in data.get("omitted", {}).items()]
     return Text("\n".join([value.summary or "git status", *lines, *more]))
 
@@ -31,7 +33,9 @@ def _named(data: Mapping[str, Any], path: str) -> str:
 def render_diff(value: Custom) -> Text:
     """The patch as code, under the line that sums it up."""
     patch = value.data if isinstance(value.data, str) else ""
-    return Text("\n\n".join(filter(None, [value.summary, patch])), display=DisplayHints("code", "diff"))
+    return Text(
+        "\n\n".join(filter(None, [value.summary, patch])), display=DisplayHints("code", "diff")
+    )
 
 
 @hookimpl

@@ -31,21 +31,38 @@ class Status:
 
     @property
     def summary(self) -> str:
-        counts = [("conflicted", self.conflicted), ("staged", self.staged), ("modified", self.modified)]
-        said = [f"{len(paths)} {word}" for word, paths in [*counts, ("untracked", self.untracked)] if paths]
+        counts = [
+            ("conflicted", self.conflicted),
+            ("staged", self.staged),
+            ("modified", self.modified),
+        ]
+        said = [
+            f"{len(paths)} {word}"
+            for word, paths in [*counts, ("untracked", self.untracked)]
+            if paths
+        ]
         return f"{self.where}: {', '.join(said) or 'nothing to commit'}"
 
     @property
     def where(self) -> str:
         place = f"on {self.branch}" if self.branch else "on no branch"
-        apart = [f"{count} {word}" for word, count in (("ahead of", self.ahead), ("behind", self.behind)) if count]
+        apart = [
+            f"{count} {word}"
+            for word, count in (("ahead of", self.ahead), ("behind", self.behind))
+            if count
+        ]
         return f"{place}, {' and '.join(apart)} {self.upstream}" if apart else place
 
     def data(self) -> dict[str, Any]:
         """As plain data; long lists are cut, and ``omitted`` counts what is missing."""
         found = dict(vars(self))
-        omitted = {name: len(paths) - MOST for name, paths in found.items() if isinstance(paths, list)}
-        cut = {name: paths[:MOST] if isinstance(paths, list) else paths for name, paths in found.items()}
+        omitted = {
+            name: len(paths) - MOST for name, paths in found.items() if isinstance(paths, list)
+        }
+        cut = {
+            name: paths[:MOST] if isinstance(paths, list) else paths
+            for name, paths in found.items()
+        }
         missing = {name: count for name, count in omitted.items() if count > 0}
         return {**cut, "omitted": missing} if missing else cut
 

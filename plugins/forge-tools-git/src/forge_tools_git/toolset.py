@@ -17,8 +17,12 @@ from forge_tools_git.status import Status
 
 Args = dict[str, Any]
 Limit = Annotated[int, Field(ge=1, le=200, description="How many commits at most")]
-PathArgument = Annotated[str, Field(min_length=1, description="A file or folder, relative to the working directory")]
-PathList = Annotated[list[PathArgument], Field(min_length=1, description="Files or folders; '.' is everything")]
+PathArgument = Annotated[
+    str, Field(min_length=1, description="A file or folder, relative to the working directory")
+]
+PathList = Annotated[
+    list[PathArgument], Field(min_length=1, description="Files or folders; '.' is everything")
+]
 
 
 def is_secret(path: str) -> bool:
@@ -39,7 +43,9 @@ class GitToolset(Toolset):
         """Refuse a worker whose zones leave out the working directory: git would show what it may not see."""
         folder = Path(os.path.realpath(self.env.workspace))
         if not any(folder.is_relative_to(zone.path) for zone in self.env.sandbox.zones):
-            problem = f"toolsets.git: git works in {folder}, and no zone of this worker lies around that"
+            problem = (
+                f"toolsets.git: git works in {folder}, and no zone of this worker lies around that"
+            )
             declared = "declare one under sandbox.zones, as in {name: code, path: ., mode: rw}"
             hint = f"use -C DIR to work in another folder, {declared}, or remove the toolset"
             raise WorkerError(self.config.where(), problem, hint=hint)
@@ -55,7 +61,9 @@ class GitToolset(Toolset):
     @tool(needs_approval=lambda args: is_secret(args["path"]), read_only=True, timeout=30)
     async def git_diff(
         self,
-        staged: Annotated[bool, Field(description="What is staged, instead of what is not yet")] = False,
+        staged: Annotated[
+            bool, Field(description="What is staged, instead of what is not yet")
+        ] = False,
         path: PathArgument = ".",
         *,
         context: ToolContext,
@@ -70,28 +78,49 @@ class GitToolset(Toolset):
         return _diff(patch, size, staged=staged, note=left_out)
 
     @tool(needs_approval=False, read_only=True, timeout=30)
-    async def git_log(self, limit: Limit = 20, path: PathArgument = ".", *, context: ToolContext) -> Custom:
+    async def git_log(
+        self, limit: Limit = 20, path: PathArgument = ".", *, context: ToolContext
+    ) -> Custom:
         """List commits of the current branch, newest first."""
         repository = await self._repository()
         commits = await repository.log(limit, inside(path, context))
-        summary = f"{len(commits)} commit{'' if len(commits) == 1 else 's'}" if commits else "no commits"
-        return Custom("git.log", [asdict(commit) for commit in commits], summary, display=DisplayHints("table"))
+        summary = (
+            f"{len(commits)} commit{'' if len(commits) == 1 else 's'}" if commits else "no commits"
+        )
+        return Custom(
+            "git.log",
+            [asdict(commit) for commit in commits],
+            summary,
+            display=DisplayHints("table"),
+        )
 
     @tool(preview="_preview_stage", effects=["read", "write", "execute"], timeout=120)
     async def git_stage(self, paths: PathList, *, context: ToolContext) -> Custom:
         """Stage files for the next commit: changed, new and deleted ones."""
         repository = await self._repository()
-        await repository.change("add", "--all", "--", *(literal(inside(path, context)) for path in paths))
+        await repository.change(
+            "add", "--all", "--", *(literal(inside(path, context)) for path in paths)
+        )
         return _status(await repository.status())
 
     async def _preview_stage(self, args: Args, context: ToolContext) -> Preview:
         repository = await self._repository()
-        return Preview(_status(await repository.status([inside(path, context) for path in args["paths"]])))
+        return Preview(
+            _status(await repository.status([inside(path, context) for path in args["paths"]]))
+        )
 
-    @tool(needs_approval=True, preview="_preview_commit", effects=["read", "write", "execute"], timeout=300)
+    @tool(
+        needs_approval=True,
+        preview="_preview_commit",
+        effects=["read", "write", "execute"],
+        timeout=300,
+    )
     async def git_commit(
         self,
-        message: Annotated[str, Field(min_length=1, description="The message: a subject line, then a body if needed")],
+        message: Annotated[
+            str,
+            Field(min_length=1, description="The message: a subject line, then a body if needed"),
+        ],
         *,
         context: ToolContext,
     ) -> Text:
@@ -107,7 +136,9 @@ class GitToolset(Toolset):
         stamp = await repository.staged_digest()
         patch, size = await repository.staged()
         if not patch:
-            raise ToolError("nothing is staged, so there is nothing to commit; git_stage stages files")
+            raise ToolError(
+                "nothing is staged, so there is nothing to commit; git_stage stages files"
+            )
         return Preview(_diff(patch, size, staged=True), stamp, once=True)
 
     @tool(
@@ -140,10 +171,15 @@ class GitToolset(Toolset):
         ref = await _local_branch(repository, branch)
         known = f"refs/remotes/{remote}/{branch}"
         if await repository.resolve(known) is None:
-            return Preview(Text(f"pushes {branch} to {remote}; what is there now is not known here"), once=True)
+            return Preview(
+                Text(f"pushes {branch} to {remote}; what is there now is not known here"), once=True
+            )
         counted = await repository.read("rev-list", "--left-right", "--count", f"{known}...{ref}")
         dropped, added = counted.stdout.split()
-        return Preview(Text(f"pushes {branch} to {remote}: drops {dropped} commits from it, adds {added}"), once=True)
+        return Preview(
+            Text(f"pushes {branch} to {remote}: drops {dropped} commits from it, adds {added}"),
+            once=True,
+        )
 
 
 def inside(path: str, context: ToolContext) -> str:
@@ -172,17 +208,26 @@ async def _local_branch(repository: Repository, branch: str) -> str:
 async def _check_remote(repository: Repository, remote: str) -> None:
     known = (await repository.read("remote")).stdout.splitlines()
     if remote not in known:
-        raise ToolError(f"there is no remote {remote!r}; the remotes are: {', '.join(known) or 'none'}")
+        raise ToolError(
+            f"there is no remote {remote!r}; the remotes are: {', '.join(known) or 'none'}"
+        )
 
 
 def _status(status: Status) -> Custom:
-    return Custom("git.status", status.data(), status.summary, display=DisplayHints("tree", collapsed=status.clean))
+    return Custom(
+        "git.status",
+        status.data(),
+        status.summary,
+        display=DisplayHints("tree", collapsed=status.clean),
+    )
 
 
 def _diff(patch: str, size: str, *, staged: bool, note: str = "") -> Custom:
     """The patch is the data itself, so that the model reads it as it is."""
     summary = f"{size or 'no changes'}{' (staged)' if staged else ''}{note}"
-    return Custom("git.diff", patch, summary, mime_type="text/x-diff", display=DisplayHints("code", "diff"))
+    return Custom(
+        "git.diff", patch, summary, mime_type="text/x-diff", display=DisplayHints("code", "diff")
+    )
 
 
 @hookimpl

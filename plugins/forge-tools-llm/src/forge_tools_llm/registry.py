@@ -26,7 +26,10 @@ def registered() -> Iterator[Registered]:
     from llm.plugins import pm
 
     found = llm.get_tools()
-    origins = {pm.get_name(plugin): f"{dist.project_name} {dist.version}" for plugin, dist in pm.list_plugin_distinfo()}
+    origins = {
+        pm.get_name(plugin): f"{dist.project_name} {dist.version}"
+        for plugin, dist in pm.list_plugin_distinfo()
+    }
     for name, thing in sorted(found.items()):
         plugin = getattr(thing, "plugin", None)
         yield Registered(name, thing, origins.get(plugin) or str(plugin or "llm"))

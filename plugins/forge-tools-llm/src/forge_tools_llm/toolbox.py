@@ -41,5 +41,7 @@ def missing_settings(cls: Any, settings: dict[str, Any]) -> list[str]:
         parameters = inspect.signature(cls).parameters.values()
     except (TypeError, ValueError):
         return []
-    named = [each for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)]
+    named = [
+        each for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
+    ]
     return [each.name for each in named if each.default is each.empty and each.name not in settings]

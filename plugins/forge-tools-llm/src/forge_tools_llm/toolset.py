@@ -33,7 +33,9 @@ class LlmToolset(Toolset):
     async def _find(self) -> list[Tool]:
         found = list(registered())
         self._check_names([each.name for each in found if each.is_toolbox])
-        several = [await self._toolbox(each) if each.is_toolbox else [self._tool(each)] for each in found]
+        several = [
+            await self._toolbox(each) if each.is_toolbox else [self._tool(each)] for each in found
+        ]
         return [tool for tools in several for tool in tools]
 
     def _check_names(self, known: Sequence[str]) -> None:
@@ -52,7 +54,9 @@ class LlmToolset(Toolset):
         if missing := missing_settings(each.thing, settings):
             problem = f"the toolbox {each.name} of {each.origin} needs {', '.join(missing)}"
             if each.name in self.config.toolboxes:
-                raise WorkerError(self.config.where("toolboxes", each.name), f"toolsets.llm.toolboxes: {problem}")
+                raise WorkerError(
+                    self.config.where("toolboxes", each.name), f"toolsets.llm.toolboxes: {problem}"
+                )
             self.env.notify("info", f"toolsets.llm: {problem} under toolboxes, and is left out")
             return []
         thread = self._own_thread()

@@ -18,7 +18,14 @@ Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 SPECIAL_V4 = [
     IPv4Network(text)
     for text in (
-        *("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12"),
+        *(
+            "0.0.0.0/8",
+            "10.0.0.0/8",
+            "100.64.0.0/10",
+            "127.0.0.0/8",
+            "169.254.0.0/16",
+            "172.16.0.0/12",
+        ),
         *("192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15"),
         *("198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4"),
         "168.63.129.16/32",  # public by number, yet the host of a virtual machine answers there
@@ -56,7 +63,11 @@ def literal(host: str) -> Address | None:
     except ValueError:
         pass
     try:
-        return IPv4Address(socket.inet_aton(text)) if text and text.isascii() and " " not in text else None
+        return (
+            IPv4Address(socket.inet_aton(text))
+            if text and text.isascii() and " " not in text
+            else None
+        )
     except OSError:
         return None
 
@@ -67,11 +78,17 @@ async def look_up(host: str, port: int) -> list[str]:
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
-async def addresses_of(host: str, port: int, resolve: Resolve, *, allow_private: bool) -> list[Address]:
+async def addresses_of(
+    host: str, port: int, resolve: Resolve, *, allow_private: bool
+) -> list[Address]:
     """The addresses to connect to for a host: resolved once, refused as a whole when one is not public."""
     known = literal(host)
     try:
-        found = [known] if known is not None else [ip_address(text) for text in await resolve(host, port)]
+        found = (
+            [known]
+            if known is not None
+            else [ip_address(text) for text in await resolve(host, port)]
+        )
     except (OSError, UnicodeError):
         raise ToolError(f"there is no host {host!r}, or its name cannot be resolved now") from None
     if not found:
@@ -85,4 +102,6 @@ def refuse_private(host: str, addresses: Sequence[Address]) -> None:
     for address in addresses:
         if not is_public(address):
             verb = "is" if literal(host) else "leads to"
-            raise ToolError(f"{host} {verb} a private or local address; only the public internet can be reached")
+            raise ToolError(
+                f"{host} {verb} a private or local address; only the public internet can be reached"
+            )

@@ -53,7 +53,9 @@ class Fetcher:
         url = read_url(address)
         for hop in range(REDIRECTS + 1):
             allowed = self.allow_private or (trusted and hop == 0)
-            addresses = await addresses_of(_host(url), _port(url), self.resolve, allow_private=allowed)
+            addresses = await addresses_of(
+                _host(url), _port(url), self.resolve, allow_private=allowed
+            )
             async with self._response(url, addresses) as response:
                 if not response.has_redirect_location:
                     return await self._page(url, response)
@@ -68,7 +70,10 @@ class Fetcher:
 
         name = None if literal(_host(url)) else _host(url).removesuffix(".")
         headers = {**HEADERS, "Host": url.netloc.decode("ascii")}
-        extensions = {"timeout": {"connect": CONNECT_SECONDS}, **({"sni_hostname": name} if name else {})}
+        extensions = {
+            "timeout": {"connect": CONNECT_SECONDS},
+            **({"sni_hostname": name} if name else {}),
+        }
         try:
             async with httpx2.AsyncHTTPTransport(verify=self.tls, trust_env=False) as transport:
                 for number, address in enumerate(addresses, 1):
@@ -86,11 +91,15 @@ class Fetcher:
                         await response.aclose()
                     return
         except httpx2.HTTPError as error:
-            raise ToolError(f"{url} cannot be fetched: {str(error) or type(error).__name__}") from None
+            raise ToolError(
+                f"{url} cannot be fetched: {str(error) or type(error).__name__}"
+            ) from None
 
     async def _page(self, url: URL, response: Response) -> Page:
         if response.status_code >= 400:
-            raise ToolError(f"{url} answered {response.status_code} {response.reason_phrase}".rstrip())
+            raise ToolError(
+                f"{url} answered {response.status_code} {response.reason_phrase}".rstrip()
+            )
         header = Message()
         header["Content-Type"] = response.headers.get("content-type", "")
         media_type = header.get_content_type() if response.headers.get("content-type") else ""
@@ -107,7 +116,9 @@ class Fetcher:
         async for chunk in response.aiter_raw():
             received += len(chunk)
             try:
-                body += unpack.decompress(chunk, self.max_bytes + 1 - len(body)) if unpack else chunk
+                body += (
+                    unpack.decompress(chunk, self.max_bytes + 1 - len(body)) if unpack else chunk
+                )
             except zlib.error:
                 raise ToolError(f"{url} is said to be gzip and is not") from None
             if max(received, len(body)) > self.max_bytes:

@@ -12,9 +12,13 @@ from forge_cli.results import DisplayHints
 from forge_tools_web.fetch import Page
 
 HTML = {"text/html", "application/xhtml+xml"}
-PLAIN = re.compile(r"text/.+|application/(json|xml|yaml|toml|javascript|x-ndjson|jsonl)|.+\+(json|xml|yaml)")
+PLAIN = re.compile(
+    r"text/.+|application/(json|xml|yaml|toml|javascript|x-ndjson|jsonl)|.+\+(json|xml|yaml)"
+)
 BOMS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
-META = re.compile(rb"""<meta[^>]{0,200}charset\s{0,5}=\s{0,5}["']?([a-zA-Z0-9_:.-]{1,40})""", re.IGNORECASE)
+META = re.compile(
+    rb"""<meta[^>]{0,200}charset\s{0,5}=\s{0,5}["']?([a-zA-Z0-9_:.-]{1,40})""", re.IGNORECASE
+)
 WEB_CODECS = re.compile(
     r"utf-(8|16|32).*|ascii|iso8859.*|cp\d+|koi8.*|gb\w+|big5.*|euc_.*|shift_jis.*|iso2022.*|mac-.*"
 )
@@ -24,8 +28,36 @@ BESIDE = ("nav", "footer", "aside", "script", "style", "noscript", "template", "
 """Elements that are no part of what a page says."""
 BLOCKS = frozenset(
     (
-        *("div", "section", "article", "main", "header", "p", "ul", "ol", "dl", "dt", "dd", "table", "pre", "hr"),
-        *("h1", "h2", "h3", "h4", "h5", "h6", "blockquote", "figure", "figcaption", "address", "form", "details"),
+        *(
+            "div",
+            "section",
+            "article",
+            "main",
+            "header",
+            "p",
+            "ul",
+            "ol",
+            "dl",
+            "dt",
+            "dd",
+            "table",
+            "pre",
+            "hr",
+        ),
+        *(
+            "h1",
+            "h2",
+            "h3",
+            "h4",
+            "h5",
+            "h6",
+            "blockquote",
+            "figure",
+            "figcaption",
+            "address",
+            "form",
+            "details",
+        ),
     )
 )
 
@@ -36,7 +68,9 @@ def read(page: Page) -> Text:
     if media_type in HTML:
         return Text(_markdown(page), display=DisplayHints("markdown"))
     if not PLAIN.fullmatch(media_type):
-        raise ToolError(f"{page.url} is {media_type}, and only text can be read: HTML, JSON, XML or plain text")
+        raise ToolError(
+            f"{page.url} is {media_type}, and only text can be read: HTML, JSON, XML or plain text"
+        )
     text = decoded(page)
     if "\0" in text[:4096]:
         raise ToolError(f"{page.url} is said to be {media_type} and is not text")
@@ -81,7 +115,11 @@ def _guess(body: bytes) -> str:
     """The media type of a document that does not name it."""
     if b"\0" in body[:4096]:
         return "application/octet-stream"
-    return "text/html" if re.match(rb"\s*<(!doctype html|html|head|body)\b", body, re.IGNORECASE) else "text/plain"
+    return (
+        "text/html"
+        if re.match(rb"\s*<(!doctype html|html|head|body)\b", body, re.IGNORECASE)
+        else "text/plain"
+    )
 
 
 def _markdown(page: Page) -> str:
@@ -124,9 +162,13 @@ def convert_small(tree: Any, url: str) -> str:
     if len(" ".join(body.text_content().split())) > SMALL:
         return ""
     body.make_links_absolute(url, handle_failures="ignore")
-    options = Extractor(url=url, output_format="markdown", links=True, formatting=True, comments=False, tables=True)
+    options = Extractor(
+        url=url, output_format="markdown", links=True, formatting=True, comments=False, tables=True
+    )
     body = tree_cleaning(body, options)
-    for element in body.iter("div", "section", "article", "main", "header", "dt", "dd", "address", "figcaption"):
+    for element in body.iter(
+        "div", "section", "article", "main", "header", "dt", "dd", "address", "figcaption"
+    ):
         if not any(child.tag in BLOCKS for child in element):
             element.tag = "p"
         elif element.tail and element.tail.strip():

@@ -9,7 +9,9 @@ from forge_cli import ToolError
 from forge_tools_web.fetch import Fetcher, read_url
 
 SNIPPET = 500
-FORMATS = "a SearXNG server answers in JSON once 'json' stands under search.formats in its settings.yml"
+FORMATS = (
+    "a SearXNG server answers in JSON once 'json' stands under search.formats in its settings.yml"
+)
 
 
 async def search(fetcher: Fetcher, search_url: str, query: str) -> list[dict[str, str]]:
@@ -23,15 +25,27 @@ async def search(fetcher: Fetcher, search_url: str, query: str) -> list[dict[str
     try:
         return _results(json.loads(page.body))
     except (ValueError, RecursionError):
-        raise ToolError(f"the search failed: {search_url} does not answer with JSON results; {FORMATS}") from None
+        raise ToolError(
+            f"the search failed: {search_url} does not answer with JSON results; {FORMATS}"
+        ) from None
 
 
 def _results(answer: Any) -> list[dict[str, str]]:
     if not isinstance(answer, dict) or not isinstance(answer.get("results"), list):
         raise ValueError("no results")
-    return [_result(entry) for entry in answer["results"] if isinstance(entry, dict) and entry.get("url")]
+    return [
+        _result(entry)
+        for entry in answer["results"]
+        if isinstance(entry, dict) and entry.get("url")
+    ]
 
 
 def _result(entry: dict[str, Any]) -> dict[str, str]:
-    title, url, snippet = (" ".join(str(entry.get(key) or "").split()) for key in ("title", "url", "content"))
-    return {"title": title, "url": url, "snippet": snippet if len(snippet) <= SNIPPET else f"{snippet[:SNIPPET]}..."}
+    title, url, snippet = (
+        " ".join(str(entry.get(key) or "").split()) for key in ("title", "url", "content")
+    )
+    return {
+        "title": title,
+        "url": url,
+        "snippet": snippet if len(snippet) <= SNIPPET else f"{snippet[:SNIPPET]}...",
+    }

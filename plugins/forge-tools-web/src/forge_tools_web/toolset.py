@@ -11,7 +11,18 @@ from urllib.parse import urlsplit
 from anyio import to_thread
 from pydantic import Field, field_validator
 
-from forge_cli import Custom, Preview, Text, Tool, ToolContext, ToolError, Toolset, ToolsetConfig, hookimpl, tool
+from forge_cli import (
+    Custom,
+    Preview,
+    Text,
+    Tool,
+    ToolContext,
+    ToolError,
+    Toolset,
+    ToolsetConfig,
+    hookimpl,
+    tool,
+)
 from forge_cli.results import DisplayHints
 from forge_tools_web import addresses, reading, search
 from forge_tools_web.fetch import Fetcher, check_literal, read_url
@@ -36,7 +47,9 @@ class WebConfig(ToolsetConfig):
         if value is not None:
             parts = urlsplit(value)
             if parts.scheme not in ("http", "https") or not parts.hostname:
-                raise ValueError("must be the URL of a search page, such as https://searx.example/search")
+                raise ValueError(
+                    "must be the URL of a search page, such as https://searx.example/search"
+                )
         return value
 
 
@@ -53,7 +66,10 @@ class WebToolset(Toolset):
 
     async def tools(self) -> Sequence[Tool]:
         fetch = Tool.from_function(self.web_fetch, preview=self._preview_fetch)
-        return [replace(offered, timeout=self.seconds) for offered in (fetch, Tool.from_function(self.web_search))]
+        return [
+            replace(offered, timeout=self.seconds)
+            for offered in (fetch, Tool.from_function(self.web_search))
+        ]
 
     async def resolve(self, host: str, port: int) -> Sequence[str]:
         """The numeric addresses of a host; the resolver is asked once for each request."""
@@ -75,7 +91,9 @@ class WebToolset(Toolset):
         )
 
     @tool(effects=EFFECTS)
-    async def web_fetch(self, url: Annotated[str, Field(description="An http:// or https:// address")]) -> Text:
+    async def web_fetch(
+        self, url: Annotated[str, Field(description="An http:// or https:// address")]
+    ) -> Text:
         """Fetch a page from the web: HTML comes back as Markdown, other text as it is."""
         page = await self._fetcher.get(url)
         return await to_thread.run_sync(partial(reading.read, page), abandon_on_cancel=True)
@@ -95,10 +113,14 @@ class WebToolset(Toolset):
     ) -> Custom:
         """Search the web; each result has a title, a url and a snippet."""
         if self.config.search_url is None:
-            raise ToolError("web_search has no search engine: set toolsets.web.search_url in the worker file")
+            raise ToolError(
+                "web_search has no search engine: set toolsets.web.search_url in the worker file"
+            )
         found = (await search.search(self._fetcher, self.config.search_url, query))[:limit]
         count = f"{len(found)} result{'' if len(found) == 1 else 's'}" if found else "No results"
-        return Custom("web.results", found, summary=f"{count} for {query!r}", display=DisplayHints("table"))
+        return Custom(
+            "web.results", found, summary=f"{count} for {query!r}", display=DisplayHints("table")
+        )
 
 
 @hookimpl

@@ -50,7 +50,10 @@ def prepare(folder: Path, url: str) -> None:
     if oauth := oauth_settings():
         server["oauth"] = oauth
     (folder / "config.yaml").write_text(json.dumps({"mcp": {"servers": {"t": server}}}))
-    worker = {"name": "w", "toolsets": {"mcp": {"servers": ["t"], "approval": {"default": "preApproved"}}}}
+    worker = {
+        "name": "w",
+        "toolsets": {"mcp": {"servers": ["t"], "approval": {"default": "preApproved"}}},
+    }
     (folder / "worker.yaml").write_text(json.dumps(worker))
     browser = folder / "browser"
     browser.write_text(BROWSER.format(python=sys.executable))
@@ -80,7 +83,9 @@ async def call_tools(folder: Path) -> list[str]:
 
     bus.subscribe(agree, answers=True)
     worker = load_worker(folder / "worker.yaml")
-    async with WorkerRuntime(worker=worker, bus=bus, workspace=folder, model=scripted_model("done")) as runtime:
+    async with WorkerRuntime(
+        worker=worker, bus=bus, workspace=folder, model=scripted_model("done")
+    ) as runtime:
         for tool in runtime.tools:
             outcome = await runtime.call(tool.name, arguments(tool.input_schema))
             told.append(f"{tool.name}: {outcome.value.text()}")

@@ -22,7 +22,10 @@ class Extras(Toolset):
         return ()
 
     async def prompts(self) -> Sequence[PromptSpec]:
-        two = (PromptArgument("arg1", "the first", True), PromptArgument("arg2", "the second", True))
+        two = (
+            PromptArgument("arg1", "the first", True),
+            PromptArgument("arg2", "the second", True),
+        )
         uri = (PromptArgument("resourceUri", "what to embed", True),)
         return [
             PromptSpec("test_simple_prompt", "Say one thing."),
@@ -36,7 +39,10 @@ class Extras(Toolset):
             case "test_prompt_with_arguments":
                 return f"Prompt with arguments: arg1='{args['arg1']}', arg2='{args['arg2']}'"
             case "test_prompt_with_embedded_resource":
-                return ["Look at this.", Blob(b"Embedded resource content.", "text/plain", args["resourceUri"])]
+                return [
+                    "Look at this.",
+                    Blob(b"Embedded resource content.", "text/plain", args["resourceUri"]),
+                ]
             case "test_prompt_with_image":
                 return [Image(PNG, "image/png"), "Look at it."]
         return "This is a simple prompt for testing."
@@ -48,7 +54,9 @@ class Extras(Toolset):
         return [
             ResourceSpec("test://static-text", "text", "A text.", "text/plain"),
             ResourceSpec("test://static-binary", "image", "An image."),
-            ResourceSpec("test://template/{id}/data", "data", "Data by its id.", "application/json"),
+            ResourceSpec(
+                "test://template/{id}/data", "data", "Data by its id.", "application/json"
+            ),
         ]
 
     async def read_resource(self, uri: str, args: Mapping[str, str]) -> Any:

@@ -26,11 +26,16 @@ async def _hand_on(client: SocketStream, own: int, port: int, token: str) -> Non
             head = await buffered.receive_until(b"\r\n\r\n", HEAD_MAX)
         except (anyio.IncompleteRead, anyio.BrokenResourceError):
             return
-        name = rf"(?i)(\r\n(?:host|origin): *(?:http://)?(?:localhost|127\.0\.0\.1)):{own}\b".encode()
+        name = (
+            rf"(?i)(\r\n(?:host|origin): *(?:http://)?(?:localhost|127\.0\.0\.1)):{own}\b".encode()
+        )
         head = re.sub(name, rb"\1:%d" % port, head)
         head = re.sub(rb"(?i)\r\nconnection:[^\r]*", b"", head)
         added = f"\r\nConnection: close\r\nAuthorization: Bearer {token}\r\n\r\n".encode()
-        async with await anyio.connect_tcp("127.0.0.1", port) as server, anyio.create_task_group() as tasks:
+        async with (
+            await anyio.connect_tcp("127.0.0.1", port) as server,
+            anyio.create_task_group() as tasks,
+        ):
             await server.send(head + added + buffered.buffer)
             tasks.start_soon(_copy, client, server)
             await _copy(server, client)

@@ -84,11 +84,18 @@ class Site:
         command = [str(self.forge), "web", *argv, "--no-open", "--port", str(self.port)]
         given = {**os.environ, "FORGE_HOME": str(self.project.home), **env}
         self.process = subprocess.Popen(
-            command, cwd=self.project.folder, env=given, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+            command,
+            cwd=self.project.folder,
+            env=given,
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
         )
         self.said: list[str] = []
         self._addresses: queue.Queue[re.Match[str] | None] = queue.Queue()
-        threading.Thread(target=self._read, args=(self.process, self._addresses), daemon=True).start()
+        threading.Thread(
+            target=self._read, args=(self.process, self._addresses), daemon=True
+        ).start()
         self.wait_for_address()
         return self
 
@@ -98,7 +105,9 @@ class Site:
         assert found, f"forge web said {self.said}"
         self.secret_url, self.origin, self.port = found[0], found[1].rstrip("/"), int(found[2])
 
-    def _read(self, process: subprocess.Popen[str], addresses: queue.Queue[re.Match[str] | None]) -> None:
+    def _read(
+        self, process: subprocess.Popen[str], addresses: queue.Queue[re.Match[str] | None]
+    ) -> None:
         assert process.stderr
         for line in process.stderr:
             self.said.append(line)
@@ -113,7 +122,11 @@ class Site:
             self.process = None
 
     def context(self, **options: Any) -> BrowserContext:
-        options = {"viewport": {"width": 1100, "height": 750}, "reduced_motion": "reduce", **options}
+        options = {
+            "viewport": {"width": 1100, "height": 750},
+            "reduced_motion": "reduce",
+            **options,
+        }
         context = self.browser.new_context(**options)
         context.set_default_timeout(SECONDS * 1000)
         context.on("page", self._watch)
@@ -122,7 +135,10 @@ class Site:
 
     def _watch(self, page: Page) -> None:
         page.on("pageerror", lambda error: self.faults.append(f"error: {error}"))
-        page.on("dialog", lambda dialog: (self.faults.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+        page.on(
+            "dialog",
+            lambda dialog: (self.faults.append(f"dialog: {dialog.message}"), dialog.dismiss()),
+        )
         page.on("console", lambda told: self._hear(told.text))
 
     def _hear(self, text: str) -> None:

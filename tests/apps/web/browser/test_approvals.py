@@ -24,7 +24,9 @@ def choose(page: Page, choice: str) -> None:
 
 def press(page: Page, key: str) -> None:
     """Press a key, once the card has been there for long enough to be meant."""
-    page.wait_for_function("() => performance.now() - document.querySelector('.card').shownAt > 600")
+    page.wait_for_function(
+        "() => performance.now() - document.querySelector('.card').shownAt > 600"
+    )
     page.keyboard.press(key)
 
 
@@ -37,15 +39,29 @@ def decisions(site: Site) -> list[Any]:
 def test_calls_are_decided_by_the_keys_of_the_terminal(start: Start) -> None:
     write = calls(call("write_file", path="/notes/a.md", content="Butter\n"))
     held = calls(call("hold"))
-    site = start(REFUND, "Paid: {result}", REFUND, "Not paid: {result}", held, write, "Written.", write, "Again.")
+    site = start(
+        REFUND,
+        "Paid: {result}",
+        REFUND,
+        "Not paid: {result}",
+        held,
+        write,
+        "Written.",
+        write,
+        "Again.",
+    )
     site.project.write("notes/a.md", "Bread\n")
     page = site.talk()
     say(page, "Pay.")
     for words in ("clerk wants to call refund", "Ana", "risk: high"):
         expect(card(page)).to_contain_text(words)
     expect(card(page)).to_be_focused()
-    page.locator("#mode option").first.evaluate("each => (each.text = 'a mode that has a long name')")
-    rows = {round(page.locator(each).bounding_box()["y"]) // 8 for each in ("#mode", "#stop", "#send")}
+    page.locator("#mode option").first.evaluate(
+        "each => (each.text = 'a mode that has a long name')"
+    )
+    rows = {
+        round(page.locator(each).bounding_box()["y"]) // 8 for each in ("#mode", "#stop", "#send")
+    }
     assert len(rows) == 1, "what belongs to the message is not in one row"
     for key in ("Enter", " ", "x", "Control+y"):
         press(page, key)
@@ -82,7 +98,9 @@ def test_calls_are_decided_by_the_keys_of_the_terminal(start: Start) -> None:
 
 
 def test_a_wider_grant_is_chosen_behind_its_key(start: Start) -> None:
-    refunds = [calls(call("refund", customer=customer, amount=1)) for customer in ("Ana", "Ben", "Cleo")]
+    refunds = [
+        calls(call("refund", customer=customer, amount=1)) for customer in ("Ana", "Ben", "Cleo")
+    ]
     site = start(refunds[0], refunds[0], refunds[1], refunds[2], "Paid.")
     page = site.talk()
     say(page, "Pay.")
@@ -133,7 +151,9 @@ def test_a_card_out_of_sight_is_found_and_the_inbox_has_all_of_them(start: Start
     expect(page.locator(".entry.answer .words")).to_contain_text("word")
     expect(page.locator("#status-text")).to_have_text("Ready")
     page.mouse.wheel(0, -3000)
-    page.wait_for_function("() => document.scrollingElement.scrollHeight - innerHeight - scrollY > 1000")
+    page.wait_for_function(
+        "() => document.scrollingElement.scrollHeight - innerHeight - scrollY > 1000"
+    )
     page.locator("#message").fill("Pay.")
     page.locator("#message").press("Enter")
     expect(page.locator("#waiting")).to_contain_text("clerk wants to call refund")

@@ -113,7 +113,9 @@ def test_what_is_sent_while_the_line_is_slow_follows_in_order(start: Start) -> N
     page = start("One.", "Two.").talk()
     held: list[Route] = []
     page.route("**/input", lambda route: held.append(route), times=1)
-    page.locator("#attach").set_input_files({"name": "a.txt", "mimeType": "text/plain", "buffer": b"A"})
+    page.locator("#attach").set_input_files(
+        {"name": "a.txt", "mimeType": "text/plain", "buffer": b"A"}
+    )
     for text in ("First", "Second"):
         say(page, text)
         expect(page.locator("#message")).to_have_value("")
@@ -171,7 +173,9 @@ def test_messages_wait_while_the_worker_works(start: Start) -> None:
 @pytest.mark.long
 def test_files_are_attached_by_choice_paste_and_drop(start: Start) -> None:
     page = start("I see three.").talk()
-    page.locator("#attach").set_input_files({"name": "a.png", "mimeType": "image/png", "buffer": PIXEL})
+    page.locator("#attach").set_input_files(
+        {"name": "a.png", "mimeType": "image/png", "buffer": PIXEL}
+    )
     for event in ("paste", "drop"):
         page.evaluate(
             """([event, bytes]) => {
@@ -226,13 +230,17 @@ def text_of(page: Page) -> str:
 
 
 @pytest.mark.long
-def test_an_answer_grows_without_moving_a_reader_who_is_elsewhere(site: Site, model: ChatServer) -> None:
+def test_an_answer_grows_without_moving_a_reader_who_is_elsewhere(
+    site: Site, model: ChatServer
+) -> None:
     slow = Slow()
     model.will(slow.reply(120))
     site.start("worker.yaml", "-m", "openai:tiny", OPENAI_BASE_URL=model.url)
     page = site.talk()
     say(page, "Count.")
-    expect(page.locator(".entry.answer.busy td strong")).to_have_text("two")  # Markdown from its first word on
+    expect(page.locator(".entry.answer.busy td strong")).to_have_text(
+        "two"
+    )  # Markdown from its first word on
     slow.let(61)
     expect(page.locator(".entry.answer .words")).to_contain_text("line 59")
     at_end = "() => document.scrollingElement.scrollHeight - innerHeight - scrollY < 2"
@@ -252,7 +260,9 @@ def test_an_answer_grows_without_moving_a_reader_who_is_elsewhere(site: Site, mo
     slow.let(30)
     expect(page.locator("#status-text")).to_have_text("Ready")
     lines = text_of(page).split("\n")
-    assert [line for line in lines if line.startswith("line")] == [f"line {number}" for number in range(120)]
+    assert [line for line in lines if line.startswith("line")] == [
+        f"line {number}" for number in range(120)
+    ]
 
 
 @pytest.mark.long
@@ -305,7 +315,9 @@ def test_the_first_page_begins_a_session_and_a_broken_worker_says_why(start: Sta
     page.locator("#empty button").first.click()
     expect(page.locator("#message")).to_have_value("What is in this folder? Give me a short tour.")
     page.get_by_role("link", name="New", exact=True).click()
-    expect(page.locator("#workers li", has_text="broken")).to_contain_text("did you mean 'instructions'?")
+    expect(page.locator("#workers li", has_text="broken")).to_contain_text(
+        "did you mean 'instructions'?"
+    )
     page.get_by_role("button", name="Start late").click()
     expect(page.locator("#workers li", has_text="late")).to_contain_text("did you mean 'shell'?")
     page.locator("#home .tries button").last.click()
@@ -317,11 +329,15 @@ def test_the_first_page_begins_a_session_and_a_broken_worker_says_why(start: Sta
     expect(page.locator(".entry.answer .words")).to_have_text("Hello.")
     expect(page.locator(".entry.user .words")).to_have_text("Hi")
     assert page.url != first
-    expect(page.locator("#message")).to_have_value("")  # what was typed belongs to the session before
+    expect(page.locator("#message")).to_have_value(
+        ""
+    )  # what was typed belongs to the session before
     second = page.url
     page.evaluate("to => (location.href = to)", first)
     expect(page.locator("#message")).to_have_value("What is in this folder? Give me a short tour.")
-    page.locator("#attach").set_input_files({"name": "a.txt", "mimeType": "text/plain", "buffer": b"a"})
+    page.locator("#attach").set_input_files(
+        {"name": "a.txt", "mimeType": "text/plain", "buffer": b"a"}
+    )
     expect(page.locator("#attached li")).to_have_count(1)
     page.evaluate("to => (location.href = to)", second)
     expect(page.locator("#attached li")).to_have_count(0)
@@ -329,7 +345,10 @@ def test_the_first_page_begins_a_session_and_a_broken_worker_says_why(start: Sta
     expect(page.locator("#attached li")).to_have_count(1)
     page.get_by_role("link", name="forge, start").click()
     expect(page.locator("#recent li")).to_have_count(2)
-    for address, words in (("#/session/20990101-000000-deadbeef", "there is no session"), ("#/nonsense", "#/nonsense")):
+    for address, words in (
+        ("#/session/20990101-000000-deadbeef", "there is no session"),
+        ("#/nonsense", "#/nonsense"),
+    ):
         page.evaluate("to => (location.hash = to)", address)
         expect(page.locator("#nothing-why")).to_contain_text(words)
         expect(page.locator("#gone")).to_be_hidden()
@@ -385,7 +404,9 @@ def test_what_failed_can_be_tried_again(site: Site, model: ChatServer) -> None:
     expect(page.locator(".retry")).to_have_count(0)
     say(page, "All?")
     expect(page.locator(".entry.answer .words")).to_have_text(["Here.", "All of it."])
-    kinds = "() => [...document.querySelectorAll('.entry')].map((each) => each.classList[1]).slice(-3)"
+    kinds = (
+        "() => [...document.querySelectorAll('.entry')].map((each) => each.classList[1]).slice(-3)"
+    )
     assert page.evaluate(kinds) == ["user", "note", "answer"]
     page.reload()
     expect(page.locator(".entry.answer .words")).to_have_text(["Here.", "All of it."])

@@ -7,7 +7,15 @@ from playwright.sync_api import expect
 
 from forge_cli.core.approval import ApprovalDecision
 from forge_cli.core.calls import ToolCall
-from forge_cli.core.events import ApprovalDecided, Event, MessageEvent, ToolResult, ToolStarted, TurnEndEvent, TurnStart
+from forge_cli.core.events import (
+    ApprovalDecided,
+    Event,
+    MessageEvent,
+    ToolResult,
+    ToolStarted,
+    TurnEndEvent,
+    TurnStart,
+)
 from forge_cli.core.messages import Message, Usage
 from forge_cli.core.results import Text
 from forge_cli.record.recorder import Recorder
@@ -76,10 +84,14 @@ def many_events(count: int) -> list[Event]:
         yes = ApprovalDecision(True)
         found += [
             TurnStart(turn, "0" * 64, ("read_file",)),
-            MessageEvent(Message("assistant", f"Turn {turn}.", calls=(ToolCall(call, "read_file", args),))),
+            MessageEvent(
+                Message("assistant", f"Turn {turn}.", calls=(ToolCall(call, "read_file", args),))
+            ),
             TurnEndEvent(turn, "tool_use", Usage(1_000, 50)),
             ToolStarted(call, "read_file", args),
-            ApprovalDecided(call, "ask", yes.approved, yes.by, None, None, "a zone asks", cached=False),
+            ApprovalDecided(
+                call, "ask", yes.approved, yes.by, None, None, "a zone asks", cached=False
+            ),
             ToolResult(call, "read_file", "success", Text("Bread. " * 20), 3),
         ]
     return found[:count]
@@ -89,7 +101,10 @@ def write_session(site: Site, session: str, count: int) -> None:
     """The lines of a log, without waiting for the disk after each."""
     lines: list[str] = []
     recorder = Recorder(
-        lambda line: lines.append(line.text()), session=session, worker="clerk", redactor=Redactor(os.environ)
+        lambda line: lines.append(line.text()),
+        session=session,
+        worker="clerk",
+        redactor=Redactor(os.environ),
     )
     for event in many_events(count):
         recorder(event)

@@ -17,7 +17,9 @@ def field(page: Page, name: str):
 
 def test_a_form_names_what_is_wrong_at_its_field_and_calls_the_tool(start: Start) -> None:
     page = start("never said").talk()
-    page.locator("#tools summary", has_text="Money").evaluate("each => each.parentElement.open = true")
+    page.locator("#tools summary", has_text="Money").evaluate(
+        "each => each.parentElement.open = true"
+    )
     page.get_by_role("button", name="Refund").click()
     expect(field(page, "customer")).to_be_focused()
     field(page, "customer").fill("Ana")
@@ -42,7 +44,9 @@ def test_a_form_names_what_is_wrong_at_its_field_and_calls_the_tool(start: Start
 @pytest.mark.long
 def test_json_that_is_not_json_is_told_at_once_and_cancel_calls_nothing(start: Start) -> None:
     page = start("never said").talk()
-    page.locator("#tools summary", has_text="Money").evaluate("each => each.parentElement.open = true")
+    page.locator("#tools summary", has_text="Money").evaluate(
+        "each => each.parentElement.open = true"
+    )
     page.get_by_role("button", name="Look up").click()
     field(page, "customer").fill("Ana")
     field(page, "tags").fill("[nonsense")
@@ -71,14 +75,18 @@ def bell() -> str:
 
 
 @pytest.mark.long
-def test_a_number_is_called_with_as_it_was_typed_and_enter_calls_a_tool_without_fields(site: Site) -> None:
+def test_a_number_is_called_with_as_it_was_typed_and_enter_calls_a_tool_without_fields(
+    site: Site,
+) -> None:
     site.project.write("tools.py", EXACT)
     worker = "name: clerk\nmodel: script:script.yaml\ntoolsets: {custom: {module: ./tools.py, tools: [member, bell]}}\n"
     site.project.write("worker.yaml", worker)
     site.project.write("script.yaml", json.dumps({"turns": [{"text": "never said"}]}))
     page = site.start("worker.yaml").talk()
     page.get_by_role("button", name="member").click()
-    field(page, "number").fill("9007199254740993")  # the next one that a script can hold is 9007199254740992
+    field(page, "number").fill(
+        "9007199254740993"
+    )  # the next one that a script can hold is 9007199254740992
     field(page, "number").press("Enter")
     call = page.locator(".entry.call")
     call.locator("summary").first.click()
@@ -108,7 +116,12 @@ def test_a_tool_that_asks_gets_an_answer_from_any_tab(site: Site) -> None:
     site.project.write("tools.py", ASKS)
     toolsets = "{custom: {module: ./tools.py, tools: [paint]}}"
     site.project.write("worker.yaml", f"name: clerk\nmodel: script:s.yaml\ntoolsets: {toolsets}\n")
-    turns = [calls(call("paint")), {"text": "{result}"}, calls(call("paint")), {"text": "Then: {result}"}]
+    turns = [
+        calls(call("paint")),
+        {"text": "{result}"},
+        calls(call("paint")),
+        {"text": "Then: {result}"},
+    ]
     site.project.write("s.yaml", json.dumps({"turns": turns}))
     page = site.start("worker.yaml").talk()
     say(page, "Paint it.")
@@ -129,7 +142,9 @@ def test_a_tool_that_asks_gets_an_answer_from_any_tab(site: Site) -> None:
 def test_child_workers_are_a_tree_and_stand_in_the_call_that_started_them(site: Site) -> None:
     site.project.write("child.yaml", "name: child\nmodel: script:child.script.yaml\ntoolsets: {}\n")
     site.project.write("child.script.yaml", "turns: [{text: I checked it.}]\n")
-    site.project.write("worker.yaml", "name: lead\nmodel: script:s.yaml\ntoolsets: {workers: {allowed: [child]}}\n")
+    site.project.write(
+        "worker.yaml", "name: lead\nmodel: script:s.yaml\ntoolsets: {workers: {allowed: [child]}}\n"
+    )
     turns = [calls(call("child", input="Check.")), {"text": "Good."}]
     site.project.write("s.yaml", json.dumps({"turns": turns}))
     page = site.start("worker.yaml", "-y").talk()

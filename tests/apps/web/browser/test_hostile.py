@@ -75,7 +75,9 @@ def evil(site: Site) -> Iterator[ThreadingHTTPServer]:
         thread.join(SECONDS)
 
 
-def test_another_page_in_the_same_browser_reaches_nothing(start: Start, evil: ThreadingHTTPServer) -> None:
+def test_another_page_in_the_same_browser_reaches_nothing(
+    start: Start, evil: ThreadingHTTPServer
+) -> None:
     site = start("Hello.")
     context = site.context()
     page = site.talk(context)
@@ -91,7 +93,9 @@ def test_another_page_in_the_same_browser_reaches_nothing(start: Start, evil: Th
             frame = next(each for each in other.frames if each != other.main_frame)
             assert frame.locator("#composer").count() == 0
             got = other.evaluate(REACH, [site.origin, session])
-            assert got == dict.fromkeys(["read", "blind", "post", "plain", "script", "events"], "refused")
+            assert got == dict.fromkeys(
+                ["read", "blind", "post", "plain", "script", "events"], "refused"
+            )
             with other.expect_navigation():
                 other.evaluate(leave)
             assert "error" in other.locator("body").inner_text()
@@ -108,7 +112,9 @@ def test_another_name_for_this_machine_is_refused(start: Start) -> None:
     secret = site.secret_url.partition("secret=")[2]
     for host, wanted in ((f"evil.example:{site.port}", 403), (f"127.0.0.1:{site.port}", 200)):
         connection = http.client.HTTPConnection("127.0.0.1", site.port, timeout=SECONDS)
-        connection.request("GET", "/api/state", headers={"Host": host, "Authorization": f"Bearer {secret}"})
+        connection.request(
+            "GET", "/api/state", headers={"Host": host, "Authorization": f"Bearer {secret}"}
+        )
         assert connection.getresponse().status == wanted
         connection.close()
 
@@ -118,11 +124,17 @@ def test_a_browser_without_the_secret_sees_nothing_and_is_told_what_to_do(start:
     for address in ("/", "/?secret=wrong", "/#/sessions", "/#/inbox"):
         page = site.context().new_page()
         answers: list[tuple[str, int]] = []
-        page.on("response", lambda answer, answers=answers: answers.append((answer.url, answer.status)))
+        page.on(
+            "response", lambda answer, answers=answers: answers.append((answer.url, answer.status))
+        )
         page.goto(f"{site.origin}{address}")
         expect(page.locator("#locked")).to_be_visible()
-        expect(page.locator("#locked")).to_contain_text("the last line that begins with forge: http://")
-        assert [view.get_attribute("id") for view in page.locator(".view").all() if view.is_visible()] == ["locked"]
+        expect(page.locator("#locked")).to_contain_text(
+            "the last line that begins with forge: http://"
+        )
+        assert [
+            view.get_attribute("id") for view in page.locator(".view").all() if view.is_visible()
+        ] == ["locked"]
         assert {status for url, status in answers if "/api/" in url} <= {403}
         assert page.url == f"{site.origin}{address}".replace("?secret=wrong", "")
 
@@ -162,7 +174,9 @@ def test_other_servers_of_this_machine_are_sent_nothing(start: Start) -> None:
             thread.join(SECONDS)
     assert "GET /typed" in heard[0]
     assert len(token) >= 43
-    assert [word for word in (token, secret, "Cookie", "Authorization") if word in "".join(heard)] == []
+    assert [
+        word for word in (token, secret, "Cookie", "Authorization") if word in "".join(heard)
+    ] == []
     assert context.cookies() == []
 
 
@@ -192,7 +206,10 @@ def test_markup_in_args_names_and_answers_is_text(start: Start) -> None:
     for line in page.locator(".entry.call summary").all():
         line.click()
     assert page.locator("#harm").count() == 0
-    assert page.locator("main script, dialog script, main [onerror], main a[href^=javascript]").count() == 0
+    assert (
+        page.locator("main script, dialog script, main [onerror], main a[href^=javascript]").count()
+        == 0
+    )
     assert page.locator("main img[src='x'], main img[src^=http]").count() == 0
     page.reload()
     expect(page.locator(".entry.user")).to_contain_text("<b id=")

@@ -83,8 +83,12 @@ def views(site: Site, page: Page):
 
 
 @pytest.mark.few(1)
-@pytest.mark.parametrize(("width", "height"), [(360, 640), (640, 400)], ids=["360 px", "zoom 200 %"])
-def test_nothing_is_wider_than_a_narrow_or_enlarged_window(start: Start, width: int, height: int) -> None:
+@pytest.mark.parametrize(
+    ("width", "height"), [(360, 640), (640, 400)], ids=["360 px", "zoom 200 %"]
+)
+def test_nothing_is_wider_than_a_narrow_or_enlarged_window(
+    start: Start, width: int, height: int
+) -> None:
     site = start(REFUND, ANSWER)
     page = site.talk(viewport={"width": width, "height": height})
     for view in views(site, page):
