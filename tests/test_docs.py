@@ -54,7 +54,7 @@ INSTALL = (
     "python3 -m venv .venv && .venv/bin/pip install -q . && "
     '.venv/bin/forge run examples/calculator "What is the 20th Fibonacci number?"'
 )
-TEST = "pip install nox && nox"
+TEST = "python3 -m venv .venv && .venv/bin/pip install -q nox && .venv/bin/nox"
 
 FENCE = re.compile(r"( *)(`{3,}|~{3,})(.*)")
 NEEDS = re.compile(r" *<!-- needs: (.+) -->")
