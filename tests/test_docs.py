@@ -429,7 +429,11 @@ def anchors(document: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("document", DOCUMENTS)
+LINKED = [ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/adr/*.md"))]
+"""Pages whose links are checked and whose blocks are not run."""
+
+
+@pytest.mark.parametrize("document", [*DOCUMENTS, *LINKED])
 def test_links_lead_somewhere(document: Path) -> None:
     lost = [str(path) for path, _ in links(document) if not path.exists()]
     assert lost == []
@@ -445,15 +449,49 @@ def test_the_readme_leads_everywhere() -> None:
     assert [name_of(path) for path in DOCUMENTS[1:] if path.resolve() not in linked] == []
 
 
-def test_the_changelog_goes_by_version() -> None:
-    versions = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
-    kinds = set(re.findall(r"^### (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE))
-    assert versions[0] == "Unreleased"
-    assert versions[1].startswith(f"{__version__} (")
-    assert all(
-        re.fullmatch(r"\d+\.\d+\.\d+ \(\d{4}-\d\d-\d\d\)", version) for version in versions[1:]
-    )
-    assert kinds == {"Added", "Changed", "Fixed", "Breaking"}
+TOWNCRIER = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["towncrier"]
+
+
+def test_changelog_has_a_dated_section_for_each_release() -> None:
+    changelog = (ROOT / "CHANGELOG.md").read_text()
+    versions = re.findall(r"^## (.+)$", changelog, re.MULTILINE)
+    released = [version for version in versions if not version.endswith(" (unreleased)")]
+    assert len(versions) - len(released) <= 1
+    assert released[0].startswith(f"{__version__} (")
+    assert all(re.fullmatch(r"\d+\.\d+\.\d+ \(\d{4}-\d\d-\d\d\)", each) for each in released)
+
+
+def test_changelog_has_the_sections_of_towncrier_only() -> None:
+    changelog = (ROOT / "CHANGELOG.md").read_text()
+    sections = set(re.findall(r"^### (.+)$", changelog, re.MULTILINE))
+    assert sections == {kind["name"] for kind in TOWNCRIER["type"]}
+    assert TOWNCRIER["start_string"] in changelog
+
+
+def is_fragment(name: str) -> bool:
+    """Return True if towncrier would take a file of this name from ``changes/``."""
+    kinds = "|".join(kind["directory"] for kind in TOWNCRIER["type"])
+    return re.fullmatch(rf"(\+[a-z0-9]+(-[a-z0-9]+)*|\d+)\.({kinds})\.md", name) is not None
+
+
+def test_change_fragments_have_valid_names() -> None:
+    fragments = {path.name for path in (ROOT / "changes").iterdir()} - {"README.md"}
+    assert [name for name in sorted(fragments) if not is_fragment(name)] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("+redo-keeps-links.fixed.md", True),
+        ("123.breaking.md", True),
+        ("+a-note.misc.md", False),
+        ("a-note.added.md", False),
+        ("+A_Note.added.md", False),
+        ("+a-note.added.rst", False),
+    ],
+)
+def test_change_fragment_is_named_for_its_section(name: str, expected: bool) -> None:
+    assert is_fragment(name) is expected
 
 
 UNCONFINED = "warning: nothing is confined\n"
