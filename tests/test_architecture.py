@@ -103,7 +103,7 @@ HEAVY = frozenset(
 SHARED = ("call_ids", "failures", "http", "json_body", "windows")
 PHRASES = [text for name, text in vars(phrases).items() if name.isupper() and isinstance(text, str)]
 OUR_WORDS_ELSEWHERE = re.compile(
-    r"AGENTS\.(override\.)?md|(user|ssh|gpg)-agent|agent[- ]client[- ]protocol|openai[- ]agents"
+    r"AGENTS\.(override\.)?md|(user|ssh|gpg)-agent|agent[- ]client[- ]protocol|openai[- ]agents|coding agents?"
     r"|pydantic_ai import Agent|\bAgent\("
     r"|agent-shell[\w-]*|agent\.json|gen_ai\.agent\.name|(\.|\.github/)agents?/|AGENT\.md"
     r"|PermissionError|permission denied",
