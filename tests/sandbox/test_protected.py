@@ -11,9 +11,9 @@ DOCS = Path(__file__).parents[2] / "docs/approvals.md"
 
 
 def test_the_documentation_has_the_same_table() -> None:
-    rows = [f"| {', '.join(f'`{name}`' for name in row.names)} | {row.why} |" for row in TABLE]
-    text = DOCS.read_text()
-    assert [row for row in rows if row not in text] == []
+    rows = [f"- **{row.why}**: {', '.join(f'`{name}`' for name in row.names)}" for row in TABLE]
+    text = " ".join(DOCS.read_text().split())
+    assert [row for row in rows if f"{row} -" not in text and f"{row} Also" not in text] == []
 
 
 def test_every_name_is_found_with_its_reason() -> None:
