@@ -149,12 +149,20 @@ class WorkerProcesses(Processes):
         wrap = self.wrap(options.get("readable", ()), options.get("writable", ()), names=names)
         has_copies = self._copies or (undoable is not None and undoable.judge is not None)
         if undoable and isinstance(wrap, Confined) and has_copies and copies_problem(wrap) is None:
-            from forge_cli.sandbox.trial.copies import AppliedCopies
+            from forge_cli.sandbox.trial.copies import AppliedCopies, drop_copies
+            from forge_cli.sandbox.trial.deletions import UnappliedDeletion
 
             copies = AppliedCopies(undoable.folder, wrap, keep=undoable.keep, judge=undoable.judge)
-            ran = await run(**self._options(argv, copies, options))
+            try:
+                ran = await run(**self._options(argv, copies, options))
+            except BaseException:
+                drop_copies(undoable.folder)
+                raise
             if copies.refused:
-                raise copies.refused[0]
+                refused = copies.refused[0]
+                if isinstance(refused, UnappliedDeletion):
+                    refused.done = ran
+                raise refused
             if copies.problems:
                 raise ToolError(f"what it did could not be applied: {copies.problems[0]}")
             if undoable.judge and not copies.started(ran):

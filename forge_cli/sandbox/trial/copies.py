@@ -46,6 +46,7 @@ from forge_cli.sandbox.isolation.watching import watch_filter
 from forge_cli.sandbox.names import shown
 from forge_cli.sandbox.processes.command import Command
 from forge_cli.sandbox.trial import enter
+from forge_cli.sandbox.trial.deletions import UnappliedDeletion
 from forge_cli.sandbox.trial.watch import MAX_WORDS, MAX_WRITES
 
 _REPORT, _START = "report", "start"
@@ -378,7 +379,9 @@ class AppliedCopies(Copies):
             self.problems.append(f"nothing was changed: {describe_os_error(error)}")
         except (ToolError, UnknownChange) as error:
             self.problems.append(str(error))
-        drop_copies(self.folder)
+        # A command whose deletions need consent has run: its changes stay, so that a yes need not run it again.
+        if not any(isinstance(error, UnappliedDeletion) for error in self.refused):
+            drop_copies(self.folder)
         return self.wrap.appeared()
 
     def _is_allowed(self, changes: ChangeSet) -> bool:

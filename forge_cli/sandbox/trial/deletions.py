@@ -9,12 +9,23 @@ from msgspec import Struct
 
 from forge_cli.core.approval import Approval, Verdict
 from forge_cli.core.errors import BlockedError, NotAsJudged
+from forge_cli.core.processes import Finished
 from forge_cli.core.text import visible
 from forge_cli.core.zones import Zone
 from forge_cli.sandbox.changes.apply import ChangeSet
 from forge_cli.sandbox.changes.path_changes import PathChange, is_scratch
 
 SHELL = "shell"
+
+
+class UnappliedDeletion(NotAsJudged):
+    """A command deleted something that needs consent; its changes wait on the copy to be applied or dropped."""
+
+    def __init__(self, reason: str, changes: ChangeSet) -> None:
+        super().__init__(reason)
+        self.changes = changes
+        self.done: Finished | None = None
+        """How the command ended, once it has."""
 
 
 class DeletionRules(Struct, frozen=True):
@@ -57,8 +68,8 @@ class DeletionRules(Struct, frozen=True):
     def judge(self, *, asked: bool) -> Callable[[ChangeSet], None] | None:
         """Judge what a command did before it is applied; None where no zone says more than every zone.
 
-        It raises BlockedError for a deletion in a zone that blocks it, and NotAsJudged for one in a zone that asks,
-        unless a person was ``asked``.
+        Raise BlockedError for a deletion in a zone that blocks it, and UnappliedDeletion for one in a zone that
+        asks, unless a person was ``asked``.
         """
         if not self.stated:
             return None
@@ -69,8 +80,9 @@ class DeletionRules(Struct, frozen=True):
             asks = None if asked else next(self._deleted(changes.changes, Approval.ASK), None)
             if asks:
                 path, zone = asks
-                raise NotAsJudged(
-                    f"it deletes {_name(path, zone)}, and deleting in zone '{zone.name}' needs your OK"
+                raise UnappliedDeletion(
+                    f"it deletes {_name(path, zone)}, and deleting in zone '{zone.name}' needs your OK",
+                    changes,
                 )
 
         return judge

@@ -84,6 +84,8 @@ class Tried(Struct, frozen=True):
     """Paths of the programs that it started, as far as that is known."""
     commands: tuple[tuple[str, ...], ...] | None = None
     """The words of those programs that were asked for by name; None where not all of them are known."""
+    has_run: bool = False
+    """True if it was no trial: the command ran with its network, and only its changes wait to be applied."""
 
     @property
     def complete(self) -> bool:
@@ -218,7 +220,7 @@ class Trials:
             return self._with_too_many(done, copies)
         until = ReadUntil(MAX_PATHS, time.monotonic() + seconds)
         try:
-            changes = await to_thread.run_sync(lambda: self._marked(copies.read(until=until)))
+            changes = await to_thread.run_sync(lambda: self.marked(copies.read(until=until)))
         except TooManyChanges:
             return self._with_too_many(done, copies)
         except UnknownChange as error:
@@ -265,7 +267,7 @@ class Trials:
         nothing.save()
         return Tried(done, nothing, unsure=TOO_MANY)
 
-    def _marked(self, changes: ChangeSet) -> ChangeSet:
+    def marked(self, changes: ChangeSet) -> ChangeSet:
         """The changes, with the reason at each of a file that forge loads or obeys, or that has a protected name."""
         why = {
             **self._shared(changes),

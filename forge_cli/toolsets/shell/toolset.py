@@ -19,7 +19,7 @@ from forge_cli.bashrules.sets.rows import DATA
 from forge_cli.bashrules.stdin import may_read_itself
 from forge_cli.core.approval import Approval, CommandRun, Effect, GrantRule, Verdict
 from forge_cli.core.context import ToolContext
-from forge_cli.core.errors import ToolError, WorkerError
+from forge_cli.core.errors import NotAsJudged, ToolError, WorkerError
 from forge_cli.core.hookspecs import Renderer, hookimpl
 from forge_cli.core.locking import LockEntry, hash_files
 from forge_cli.core.phrases import COMPILED_BY_FORGE
@@ -199,9 +199,16 @@ class ShellToolset(Toolset):
 
     def _forget_trial(self, args: Args, status: OutcomeStatus) -> None:
         self._lines.pop(args["command"], None)
+        if kept := self._kept_trials:
+            kept.forget(self._tried_args(args))
+
+    @property
+    def _kept_trials(self) -> KeptTrials | None:
+        """The trials of this session, or None if there have been none; it makes no folder to find out."""
         keeper = self._keeper
         if "_trials" in vars(self) or (keeper and keeper.trials.is_dir()):
-            self._trials.forget(self._tried_args(args))
+            return self._trials
+        return None
 
     @staticmethod
     def _tried_args(args: Args) -> Args:
@@ -369,22 +376,38 @@ class ShellToolset(Toolset):
             keeper = self._keeper
             done = self._trials.take(tried, context.stamp, keeper.keep if keeper else None)
             sockets += self._trials.sockets(tried, context.stamp)
+        elif done is None and (kept := self._kept_trials):
+            done = kept.take_unshown(tried, self._keeper.keep if self._keeper else None)
         if done is None:
-            done = await self._processes.run(
-                bash_argv(command),
-                env=self._environment,
-                timeout=seconds,
-                writable=self._repository(line, self.env.workspace),
-                names=line.names_git,
-                together=OUTPUT_LIMIT - len(command),
-                watch=context.show,
-                interrupted=partial(outcome.interrupted, RESULT, command),
-                readable=sockets,
-                # a daemon sees the files themselves, and no copies
-                undoable=None if sockets else self._undoable(command, context.call_id, judge),
-                seen=line.verdict.risk != "low",
-            )
+            try:
+                done = await self._processes.run(
+                    bash_argv(command),
+                    env=self._environment,
+                    timeout=seconds,
+                    writable=self._repository(line, self.env.workspace),
+                    names=line.names_git,
+                    together=OUTPUT_LIMIT - len(command),
+                    watch=context.show,
+                    interrupted=partial(outcome.interrupted, RESULT, command),
+                    readable=sockets,
+                    # a daemon sees the files themselves, and no copies
+                    undoable=None if sockets else self._undoable(command, context.call_id, judge),
+                    seen=line.verdict.risk != "low",
+                )
+            except NotAsJudged as error:
+                self._keep_unapplied(tried, error)
+                raise
         return self._result(command, done, seconds)
+
+    def _keep_unapplied(self, args: Args, error: NotAsJudged) -> None:
+        """Keep what a line did, so that a yes to its deletions applies that and does not run it again."""
+        from forge_cli.sandbox.trial.deletions import UnappliedDeletion
+        from forge_cli.sandbox.trial.trials import Tried
+
+        trials = self._processes.trials
+        if isinstance(error, UnappliedDeletion) and error.done and trials:
+            changes = trials.marked(error.changes)
+            self._trials.keep(args, Tried(error.done, changes, has_run=True))
 
     def _result(self, command: str, done: Finished, seconds: float) -> Custom:
         state = outcome.describe_end(done, seconds)
@@ -473,11 +496,13 @@ class ShellToolset(Toolset):
         place, command = await self._show_place(args, context), args["command"]
         if place.runs is None:
             return place
-        if problem := self._no_trials:
+        kept = self._kept_trials
+        has_run = kept is not None and kept.has_run(self._tried_args(args))
+        if not has_run and (problem := self._no_trials):
             from forge_cli.sandbox.trial.trials import UNTRIED
 
             return self._untried(place, f"{UNTRIED}: {problem}")
-        if why := self._may_block_unseen(self._line(command)):
+        if not has_run and (why := self._may_block_unseen(self._line(command))):
             return dataclasses.replace(place, value=Text(f"{_MAY_BE_BLOCKED} ({why})"))
         seconds = args.get("timeout") or self.config.timeout
         attempt = partial(self._attempt, command, seconds, context.show)

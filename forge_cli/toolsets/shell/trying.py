@@ -25,7 +25,7 @@ from forge_cli.core.tool import Args, Preview
 from forge_cli.core.trial import CommandTried, TrialExtent, TriedWant, describe_wanted
 from forge_cli.files.replace import replace_file
 from forge_cli.sandbox.changes.apply import ChangeSet, apply_changes, require_unchanged
-from forge_cli.sandbox.changes.path_changes import PathChange
+from forge_cli.sandbox.changes.path_changes import PathChange, is_scratch
 from forge_cli.sandbox.processes.outcome import describe_end
 from forge_cli.sandbox.trial.copies import drop_copies
 from forge_cli.sandbox.trial.trials import ENDED_AT_NAME, Tried
@@ -67,6 +67,8 @@ def recap(tried: Tried, shown: ShownEffect) -> str:
     """The meaning of a yes."""
     if tried.sockets and not tried.complete:
         return _recap_of_sockets(tried.sockets)
+    if tried.has_run and not tried.complete:
+        return "yes runs it a second time, for real; nothing of the first run is kept"
     if not tried.complete:
         return "yes runs it for real; nothing of the trial is kept"
     if not tried.changes.changes:
@@ -160,6 +162,10 @@ def _state(tried: Tried) -> str:
     if tried.wanted:
         wanted = "; ".join(visible(each) for each in describe_wanted(tried.wanted))
         sentence = f"tried on a copy, in vain after {seconds}: it wanted {wanted}"
+    elif tried.has_run:
+        sentence = (
+            f"already ran on a copy: {describe_end(done)} after {seconds}; nothing is applied yet"
+        )
     else:
         sentence = f"tried on a copy, without network: {describe_end(done)} after {seconds}"
     return (
@@ -264,6 +270,31 @@ class KeptTrials:
             kept.tried.temporary.keep()
         return kept.tried.done
 
+    def take_unshown(self, args: Args, keep: Keep | None) -> Finished | None:
+        """Apply the changes of a line that has run, if it was approved and nobody wanted to see them first."""
+        folder = self.folder / _key(args)
+        tried = None if folder.name in self._known else self._load(folder)
+        if tried is None or not tried.has_run:
+            return None
+        apply_changes(tried.changes, keep)
+        return tried.done
+
+    def keep(self, args: Args, tried: Tried) -> None:
+        """Keep what a line did on its copy, in the place where its trial would be."""
+        folder = self.folder / _key(args)
+        drop_copies(folder)
+        tried.changes.folder.rename(folder)
+        # Caches are dropped, as those of a trial are.
+        kept = [each for each in tried.changes.changes if not is_scratch(each.parts)]
+        changes = replace(tried.changes, folder=folder, changes=tuple(kept))
+        changes.save()
+        _save(replace(tried, changes=changes))
+
+    def has_run(self, args: Args) -> bool:
+        """Return True if the line has run already, and only its changes wait for an answer."""
+        tried = self._load(self.folder / _key(args))
+        return tried is not None and tried.has_run
+
     def sockets(self, args: Args, stamp: str | None) -> list[Path]:
         """Return the unix sockets that a line may use, because somebody said yes to a trial that wanted them."""
         kept = self._known.get(_key(args))
@@ -305,6 +336,7 @@ def _save(tried: Tried) -> None:
         "sockets": tried.sockets,
         "programs": tried.programs,
         "commands": tried.commands,
+        "has_run": tried.has_run,
     }
     replace_file(tried.changes.folder / _TRIED, json.dumps(kept), mode=0o600)
 

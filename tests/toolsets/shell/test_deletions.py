@@ -5,6 +5,9 @@ Covers forge_cli.sandbox.trial.deletions.
 
 import json
 import os
+import socket
+import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -133,6 +136,58 @@ def test_a_zone_that_asks_before_deletions_asks_for_a_pre_approved_line(
     assert "deleted  dist/vault/a" in asked.request.preview.text()
     assert (project.folder / "dist/vault/a").exists() is not answer
     assert ((project.folder / "other").read_text() == "more\n") is answer
+
+
+@pytest.mark.needs("overlay")
+@pytest.mark.parametrize("try_first", ["try: auto", "try: off"])
+@pytest.mark.parametrize("answer", [True, False])
+def test_line_whose_deletion_needs_consent_runs_once(
+    project: Project, answer: bool, try_first: str
+) -> None:
+    """It speaks to a server, which a trial could not, so that running it again would have its effect twice."""
+    visits = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            with suppress(OSError):
+                while True:
+                    server.accept()[0].close()
+                    visits.append("visit")
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        visit = f"import socket; socket.create_connection({server.getsockname()!r})"
+        project_of(project, "ask", RULE, try_first)
+        worker = project.read("worker.yaml")
+        project.write("worker.yaml", worker.replace("sandbox:\n", "sandbox:\n  network: true\n"))
+        seen = run(project, f'python3 -c "{visit}" && rm dist/vault/a && echo hi', answer)
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join(30)
+    assert visits == ["visit"]
+    (asked,) = seen.of(ApprovalRequired)
+    assert isinstance(asked.request, ApprovalRequest)
+    assert asked.request.preview is not None
+    text = asked.request.preview.text()
+    assert text.startswith("already ran on a copy: exit code: 0 after ")
+    assert "; nothing is applied yet\n" in text
+    assert "deleted  dist/vault/a" in text
+    assert (project.folder / "dist/vault/a").exists() is not answer
+    assert status(seen) == ("success" if answer else "denied")
+
+
+@pytest.mark.needs("overlay")
+def test_line_whose_deletion_needs_consent_runs_once_if_everything_is_approved(
+    project: Project,
+) -> None:
+    project_of(project, "ask", RULE).write(
+        "script.yaml",
+        json.dumps({"turns": [calls(call("shell", command="sh g.sh")), {"text": "{result}"}]}),
+    )
+    # All commands of the session share their /tmp, so that it counts the runs.
+    project.write("g.sh", "rm dist/vault/a; echo run >> /tmp/runs; cp /tmp/runs runs")
+    project.forge("run", "worker.yaml", "go", "-p", "-y")
+    assert project.read("runs") == "run\n"
+    assert not (project.folder / "dist/vault/a").exists()
 
 
 @pytest.mark.needs("overlay")
