@@ -10,6 +10,9 @@ from pathlib import Path
 
 import anyio
 
+from forge_cli.core.processes import Finished
+from forge_cli.sandbox.processes.child import Child
+
 
 @dataclass(frozen=True)
 class Gate:
@@ -122,3 +125,11 @@ ESCAPES = {
 def escape(name: str, opened: Gate, sleeping: str) -> str:
     """A line whose background process says that it is out, and then sleeps."""
     return ESCAPES[name].format(inner=f"echo out >{opened.path}; exec sleep {sleeping}") + "\n"
+
+
+async def time_out_after_first_output(child: Child) -> Finished:
+    """Let the time limit of a command pass as soon as it has printed something, however slowly it started."""
+    with anyio.fail_after(60):
+        await child.wait_for_output()
+        await child.expire(0.1)
+    return child.finished()

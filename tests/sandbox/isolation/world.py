@@ -69,7 +69,7 @@ class World:
         wrap = Confined(self.cage, confinement or self.confinement(), readable=visible)
         settings = {
             "env": {**clean_environment(), "HOME": str(self.home)},
-            "timeout": 20.0,
+            "timeout": 60.0,
             **options,
         }
         async with ChildProcesses() as processes:

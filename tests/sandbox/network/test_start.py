@@ -233,11 +233,11 @@ async def test_a_command_is_not_timed_out_while_somebody_is_asked(place: Path) -
 
         async def answer() -> None:
             await person.reached.wait()
-            await anyio.sleep(3.5)  # longer than the command has
+            await anyio.sleep(10.5)  # longer than the command has
             person.ready.set()
 
         tasks.start_soon(answer)
-        done = await processes.run(["python3", "get.py", "http://other.example.com/"], timeout=3)
+        done = await processes.run(["python3", "get.py", "http://other.example.com/"], timeout=10)
     assert (done.timed_out, done.stdout) == (False, "hello from /\n")
 
 
