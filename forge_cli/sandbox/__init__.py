@@ -1,1 +1,1 @@
-"""The things that a tool may touch."""
+"""Confinement of tools: zones, files, processes, isolation, network and secrets."""

@@ -1,4 +1,4 @@
-"""Globs as ``.gitignore`` has them, and braces for those that choose the files of a search."""
+"""Globs as in ``.gitignore``, and braces for the globs that select the files of a search."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 BRACES_MAX = 100
-"""Globs that one with braces may stand for."""
+"""The number of globs that one glob with braces may expand to."""
 _TOKEN = re.compile(
     r"([*/])|(\?)|\\(.)|\[([!^]?)(\]?+(?:\\.|\[:[^]]*:\]|[^]\\])*+)\]|([\\\[])|(.)",
     re.DOTALL,
@@ -14,7 +14,8 @@ _TOKEN = re.compile(
 _MEMBER = re.compile(r"\[:([^]]*):\]|\\?(.)(?:-(?!\Z)\\?(.))?", re.DOTALL)
 _BRACES = re.compile(r"(?<!\\)\{((?:\\.|[^{}\\])*)\}", re.DOTALL)
 _LONE_BRACE = re.compile(r"(?<!\\)[{}]")
-_NAME, _FOLDERS = "[^/]", "(?:[^/]+/)"
+_NAME = "[^/]"
+_FOLDERS = "(?:[^/]+/)"
 _CLASSES = {
     "alnum": "a-zA-Z0-9",
     "alpha": "a-zA-Z",
@@ -32,11 +33,14 @@ _CLASSES = {
 
 
 class BadGlob(ValueError):
-    """A glob that matches nothing, such as one with an unclosed bracket."""
+    """A glob that can match nothing, such as one with an unclosed bracket."""
 
 
 def glob_expression(glob: str) -> str:
-    """An expression for whole paths; a star never crosses a slash, two stars between slashes do."""
+    """Return a regular expression for whole paths.
+
+    ``*`` never matches a slash, and ``**`` between slashes does.
+    """
     groups: list[list[str]] = [[]]
     for name in _split(_tokens(glob), "/"):
         if len(name) > 1 and set(name) == {"*"}:
@@ -49,12 +53,15 @@ def glob_expression(glob: str) -> str:
 
 
 def match_any(expressions: Iterable[str]) -> re.Pattern[str]:
-    """One expression for paths that fit some of several; those of no globs fit nothing."""
+    """Return one pattern that matches any of the expressions.
+
+    Without expressions, it matches nothing.
+    """
     return re.compile("|".join(expressions) or "(?!)")
 
 
 def expand_braces(glob: str) -> list[str]:
-    """The globs that one with alternatives such as ``*.{ts,tsx}`` stands for."""
+    """Return the globs that a glob with alternatives such as ``*.{ts,tsx}`` expands to."""
     globs = [glob]
     while any(map(_BRACES.search, globs)):
         expanded: list[str] = []
@@ -69,7 +76,7 @@ def expand_braces(glob: str) -> list[str]:
 
 
 def _expand_first(glob: str) -> list[str]:
-    """One glob for each alternative of the first braces that have none inside; a glob without braces as it is."""
+    """Expand the first braces that contain no others; a glob without braces stays as it is."""
     match = _BRACES.search(glob)
     if match is None:
         return [glob]
@@ -77,7 +84,7 @@ def _expand_first(glob: str) -> list[str]:
 
 
 def _tokens(glob: str) -> list[str]:
-    """A star, a slash, or an expression for one character each."""
+    """Return tokens: a star, a slash, or an expression for one character."""
     tokens = []
     for special, any_character, escaped, negation, members, broken, plain in _TOKEN.findall(glob):
         if broken:
@@ -99,7 +106,8 @@ def _set(members: str, *, negated: bool) -> str:
             if named not in _CLASSES:
                 raise BadGlob(f"there is no class [:{named}:]")
             ranges.append(_CLASSES[named])
-        else:  # the start of a range is a member, even where the end comes before it
+        else:
+            # The start of a range is always a member, even if the end is before it.
             ranges.append(f"{re.escape(start)}-{re.escape(max(start, end or start))}")
     return f"[^/{''.join(ranges)}]" if negated else f"(?!/)[{''.join(ranges)}]"
 
@@ -115,13 +123,14 @@ def _split(tokens: Sequence[str], at: str) -> list[list[str]]:
 
 
 def _spread(parts: Sequence[str], anything: str) -> str:
-    """The parts, with any number of something between them.
+    """Join the parts with any number of ``anything`` between them.
 
-    Each in the middle is taken where it first fits: what comes behind then has the most room, so no other place has to
-    be tried, and no glob takes long.
+    Each part in the middle matches at its first position, which leaves the most room for the
+    following parts. No other position has to be tried, so no glob is slow.
     """
     first, *others = parts
     if not others:
         return first
     *middle, last = others
+    # The atomic groups forbid backtracking.
     return first + "".join(f"(?>{anything}*?{each})" for each in middle) + f"{anything}*{last}"

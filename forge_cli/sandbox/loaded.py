@@ -1,4 +1,7 @@
-"""Files that forge, or a program that it starts unconfined, loads or obeys: who writes one decides what runs there."""
+"""Files that forge, or an unconfined program that it starts, loads or obeys.
+
+Whoever writes such a file decides what runs outside the sandbox.
+"""
 
 from __future__ import annotations
 
@@ -15,33 +18,33 @@ from forge_cli.sandbox.names import folded
 Parts = tuple[str, ...]
 _MODULE_SUFFIXES = frozenset({"py", "pyc", "so", "pyd"})
 _METADATA = (".dist-info", ".egg-info", ".egg", ".egg-link")
-"""Folders and files that tell Python what is installed, and so which plugins there are."""
+"""Suffixes of the metadata by which Python finds installed packages, and so plugins."""
 
 
 class LoadedPath(Struct, frozen=True):
-    """A file, or a folder with all that lies in it; a ``*`` in a name stands for anything."""
+    """A file, or a folder with everything in it; ``*`` in a name stands for anything."""
 
     path: Path
     why: str
 
     def holds(self, way: Parts) -> bool:
-        """Whether a path, given by its folded parts, is this one or lies in it."""
+        """Return True if a path, given by its folded parts, is this path or below it."""
         own = folded_parts(self.path)
         return fits_pattern(way[: len(own)], own)
 
 
 class ImportFolder(Struct, frozen=True):
-    """A folder in which Python looks for modules, and in which other files lie as well."""
+    """A folder on Python's import path that may also contain other files."""
 
     path: Path
     whole: frozenset[str]
-    """First names of modules that are imported from there: all that belongs to one counts."""
+    """Top-level names of modules imported from this folder, with all their files."""
     names: frozenset[str]
-    """First names that would be imported from there if there were such a module."""
+    """Top-level names that would be imported from this folder if it had such a module."""
     why: str
 
     def holds(self, way: Parts) -> bool:
-        """Whether a path, given by its folded parts, would be imported from this folder, or be read as metadata."""
+        """Return True if a path would be imported from this folder or read as package metadata."""
         own = folded_parts(self.path)
         return len(way) > len(own) and way[: len(own)] == own and self._loads(way[len(own) :])
 
@@ -54,12 +57,13 @@ class ImportFolder(Struct, frozen=True):
             return not dot or _is_module(rest)
         if name not in self.names:
             return False
+        # Such a module does not exist yet: only files that would make it importable count.
         if dot:
             return len(inside) == 1 and _is_module(rest)
         return len(inside) == 2 and inside[1].partition(".")[0] == "__init__"
 
     def existing(self) -> Iterator[Path]:
-        """The files and folders of that kind that are there now."""
+        """Yield the existing files and folders that Python would load."""
         try:
             found = os.listdir(self.path)
         except OSError:
@@ -70,9 +74,9 @@ class ImportFolder(Struct, frozen=True):
             if self._loads((name,)):
                 yield inner
             elif name in self.names and inner.is_dir():
-                yield from (
-                    inner / each for each in os.listdir(inner) if self._loads((name, folded(each)))
-                )
+                for each in os.listdir(inner):
+                    if self._loads((name, folded(each))):
+                        yield inner / each
 
 
 def _is_module(suffixes: str) -> bool:
@@ -80,7 +84,7 @@ def _is_module(suffixes: str) -> bool:
 
 
 class LoadedFiles(Struct, frozen=True):
-    """All of them, as far as they lie in the zones of a worker."""
+    """All loaded files in the zones of a worker."""
 
     paths: tuple[LoadedPath, ...] = ()
     folders: tuple[ImportFolder, ...] = ()
@@ -89,23 +93,26 @@ class LoadedFiles(Struct, frozen=True):
     def within(
         cls, roots: Sequence[Path], paths: Iterable[LoadedPath], folders: tuple[ImportFolder, ...]
     ) -> LoadedFiles:
-        """Those that lie in one of the folders ``roots``, or around one; of the latter it is the root that is held."""
+        """Return the files inside one of the folders ``roots``.
+
+        If a loaded folder contains a root, the root itself counts.
+        """
         found: list[LoadedPath] = []
         for each in dict.fromkeys(paths):
-            for path in dict.fromkeys(
-                Path(find(each.path)) for find in (os.path.abspath, os.path.realpath)
-            ):
-                inside = any(path.is_relative_to(root) for root in roots)
-                found += [LoadedPath(path, each.why)] if inside else []
-                found += [
-                    LoadedPath(root, each.why)
-                    for root in roots
-                    if root != path and root.is_relative_to(path)
-                ]
+            spellings = (os.path.abspath(each.path), os.path.realpath(each.path))
+            for path in dict.fromkeys(map(Path, spellings)):
+                for root in roots:
+                    if path.is_relative_to(root):
+                        found.append(LoadedPath(path, each.why))
+                    elif root.is_relative_to(path):
+                        found.append(LoadedPath(root, each.why))
         return cls(tuple(dict.fromkeys(found)), folders)
 
     def why(self, ways: Iterable[Parts]) -> str | None:
-        """Why a file counts that is found by these paths, given by their folded parts; None where it does not."""
+        """Return why forge loads a file with one of these paths, given by folded parts.
+
+        Else None.
+        """
         for way in ways:
             for path in self.paths:
                 if path.holds(way):
@@ -117,35 +124,34 @@ class LoadedFiles(Struct, frozen=True):
 
 
 Find = Callable[[], LoadedFiles]
-"""Gives what is loaded as of now."""
+"""Callback that returns the files loaded as of now."""
 
 
 def is_near(path: Path, root: Path) -> bool:
-    """Whether one of two folders lies in the other."""
+    """Return True if one of two folders is inside the other."""
     return path.is_relative_to(root) or root.is_relative_to(path)
 
 
-# Each check compares a path with hundreds of others that stay the same: folding those each time takes most of its time.
+# Each check compares a path with hundreds of others: folding them again would take most of the time.
 @lru_cache(maxsize=16384)
 def folded_parts(path: Path) -> Parts:
     return tuple(map(folded, path.parts))
 
 
 def fits_pattern(way: Parts, pattern: Parts) -> bool:
-    """Whether the names of a path are those of a pattern, in which ``*`` stands for anything within a name."""
+    """Return True if the path has the names of the pattern; ``*`` stands for anything in a name."""
     return len(way) == len(pattern) and all(map(_is_alike, way, pattern))
 
 
 def _is_alike(name: str, pattern: str) -> bool:
-    return (
-        fnmatchcase(name, pattern.replace("[", "[[]").replace("?", "[?]"))
-        if "*" in pattern
-        else name == pattern
-    )
+    if "*" not in pattern:
+        return name == pattern
+    # Only ``*`` is special in a pattern.
+    return fnmatchcase(name, pattern.replace("[", "[[]").replace("?", "[?]"))
 
 
 def existing_files(paths: Iterable[Path]) -> Iterator[Path]:
-    """The files that paths name right now, in which a ``*`` stands for any name."""
+    """Yield the files that the paths name now; ``*`` stands for any name."""
     for path in paths:
         if "*" not in str(path):
             yield path

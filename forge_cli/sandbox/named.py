@@ -1,7 +1,7 @@
-"""Secrets by the names of their keys: `password: ...`, `"apiKey": "..."`, `--token=...`, `Cookie: ...` and the like.
+"""Secrets recognized by the names of their keys, such as ``password: ...`` or ``--token=...``.
 
-Whether a value counts depends on nothing but its own text, the rest of its line, and the `CONTEXT` characters before
-it, so that a text that comes in pieces is read as the whole would be.
+Whether a value counts depends only on its own text, the rest of its line, and the ``CONTEXT``
+characters before it. A text that arrives in pieces is therefore read like the whole.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import NamedTuple
 from forge_cli.core.phrases import MARKS
 
 CONTEXT = 256
-"""As many characters before a value as are looked at."""
+"""The number of characters before a value that are examined."""
 _OPENED = 128
-"""As many characters as stand at most between what leads to a value and the secret in it: quotes, indents, schemes."""
+"""The most characters between a key and its value: quotes, indents and schemes."""
 _MEASURED = 512
-"""As many characters of a value as are looked at."""
+"""The number of characters of a value that are examined."""
 _LONG_WORD = 20
 _ANCHORS = ("pass", "pwd", "secret", "token", "key", "auth", "cookie", "sig", "-u", "--user")
-"""One of them is in every text with a named secret, in small letters."""
+"""Lower-case strings, one of which is in every text with a named secret."""
 
 _BLANK = r"[ \t]{0,40}"
 _QUOTE = r"\\{0,16}[\"'`]"
@@ -40,13 +40,13 @@ _KEYED = re.compile(
     rf"|(?P<listed>(?:,{_BLANK}|\()(?={_QUOTE})|[ \t](?=\\{{0,16}}[\"']))|(?P<element>>)"
     r"|(?P<blank>(?:[ \t]|\\n|\r?\n[ \t]){1,40}))"
 )
-"""The end of a name that may say secret, and what stands between it and its value; for a text in small letters."""
+"""The end of a name that may be a secret's, and the text before its value, in lower case."""
 _USER = re.compile(
     rf"(?<![\w-])(?:sshpass -p{_BLANK}(?:{_QUOTE})?"
     rf"|(?:-u|--user|--proxy-user)(?:{_BLANK}|=|{_QUOTE},{_BLANK})(?:{_QUOTE})?"
     r"(?P<user>[a-z][\w.@+-]{0,60}):)"
 )
-"""A user on a command line, whose password follows."""
+"""A user on a command line, followed by the password."""
 
 _OPENING = re.compile(r"(?:[bBrRuU]{1,2}(?=[\"']))?(\\{0,16})([\"'`])")
 _BLOCK = re.compile(r"[|>][+-]?\d?[ \t]{0,40}(?:\r?\n|\\n)( {1,40})")
@@ -75,7 +75,7 @@ _SCHEME = re.compile(
 
 _NAME = re.compile(r"[\w.$-]{0,64}\Z", re.ASCII)
 _ESCAPE = re.compile("[nrt]|u[0-9A-Fa-f]{4}")
-"""A line break or `&` as JSON writes it, behind its backslash."""
+"""A line break or ``&`` as JSON writes it, after its backslash."""
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _KINDS = re.compile(
     r"(?:(?P<password>(?:^|_)(?:pass|pwd|pw|requirepass)|pass(?:word|wd|phrase|code|wort))"
@@ -90,7 +90,8 @@ _NO_SECRET = re.compile(
     r"(?:^|_)(?:page|next|continuation|cursor|sync|pad|eos|bos|unk|mask|sep|cls|stop|start|end|first|last|per|max|min|num"
     r"|special|input|output|prompt|completion|cancel|cancellation|design|by|com|no|has|is|use)_?(?:token|secret|pass|password)$"
 )
-"""The tokens of models, pages and parsers, and what only tells whether there is one."""
+"""The tokens of models, pages and parsers, and names of flags that only tell if there is a
+secret."""
 
 _PLACEHOLDER = re.compile(
     r"#[0-9a-f]{3,8}\Z|\$\{|\$\(|\$\$?[A-Za-z_]\w*\Z|\$env:|\$\d\Z|%\w+%\Z|%\(|%[sdrv]\Z|\{|<|#\{|@\w+@\Z|!\w|\[redacted|[*&][a-z_]\w*\Z"
@@ -127,11 +128,11 @@ _WORDS = re.compile(
     "label|placeholder|prompt|getpass|hash|hashed|plain|plaintext|encrypted|raw|new|old|current|"
     "previous|next|first|last|list|map"
 )
-"""Words that stand behind the name of a secret and are none."""
+"""Words that follow the name of a secret without being one."""
 
 
 class NamedSecret(NamedTuple):
-    """The place of a value behind a name that says secret, and what it is."""
+    """The position and kind of a value that follows a secret's name."""
 
     start: int
     end: int
@@ -139,14 +140,21 @@ class NamedSecret(NamedTuple):
 
 
 class NamedSecrets:
-    """Those of a text from ``start`` on, and where one may begin that is not complete, unless the text is ``whole``."""
+    """The named secrets of a text from ``start`` on.
+
+    Unless the text is ``whole``, ``open`` has the positions of possible secrets that are
+    incomplete.
+    """
 
     def __init__(self, text: str, start: int = 0, *, whole: bool) -> None:
         self.found: list[NamedSecret] = []
         self.open: list[int] = []
-        self._text, self._whole = text, whole
+        self._text = text
+        self._whole = whole
         self._reached = False
+        """True once the current value reaches the end of the text, so that it may continue."""
         self._ends: dict[object, tuple[int, int]] = {}
+        # Lowering this letter would make the text longer, and shift all positions.
         lowered = text.lower() if text.isascii() else text.replace("İ", "i").lower()
         if not any(anchor in lowered for anchor in _ANCHORS):
             return
@@ -160,7 +168,7 @@ class NamedSecrets:
         self.open.sort()
 
     def first_open(self, start: int) -> int:
-        """The first place from ``start`` on that may become a secret; else the end of the text."""
+        """Return the first position of a possible secret from ``start`` on, else the end."""
         return next(
             (max(place, start) for place in self.open if place > start - _OPENED), len(self._text)
         )
@@ -176,7 +184,7 @@ class NamedSecrets:
             self.found.append(secret)
 
     def _keyed(self, match: re.Match[str]) -> NamedSecret | None:
-        """The value behind a key, if its name says secret and the value is one."""
+        """Return the value after a key, if the name is a secret's and the value looks like one."""
         word_end = match.end("suffix")
         lead = self._text[max(0, match.end() - CONTEXT) : word_end]
         name = _name_at_the_end(lead)
@@ -197,7 +205,7 @@ class NamedSecrets:
         if block := how == "colon" and _BLOCK.match(self._text, at):
             return self._block(block, kind)
         if opening := _OPENING.match(self._text, at):
-            # a comma separates the words of any list, and a blank those of any sentence
+            # A comma separates the items of any list, and a space the words of any sentence.
             of_flag = name.startswith("-")
             between = match[how or 0]
             if (
@@ -219,7 +227,7 @@ class NamedSecrets:
         return self._plain(match, kind, name, before)
 
     def _of_user(self, match: re.Match[str]) -> NamedSecret | None:
-        """The password behind a user on a command line."""
+        """Return the password after a user on a command line."""
         end = self._end(_WORD, match.end())
         value = self._text[match.end() : end]
         lead = self._text[max(0, match.end() - CONTEXT) : match.start()]
@@ -234,7 +242,7 @@ class NamedSecrets:
         return NamedSecret(match.end(), end, "password")
 
     def _block(self, block: re.Match[str], kind: str) -> NamedSecret | None:
-        """The indented lines of a block of YAML."""
+        """Return the indented lines of a YAML block."""
         indent = block[1]
         begin = block.end()
         end = self._end(_LINE, begin)
@@ -246,7 +254,7 @@ class NamedSecrets:
         return NamedSecret(begin, end, kind) if _counts_in_quotes(kind, value.strip()) else None
 
     def _quoted(self, opening: re.Match[str], kind: str, *, sure: bool) -> NamedSecret | None:
-        """A value in quotes; where other words may stand as well, only what is no word counts."""
+        """Return a value in quotes; unless ``sure``, only a value that is no ordinary word."""
         begin = opening.end()
         end = self._close(opening)
         value = self._text[begin : min(end, begin + _MEASURED)]
@@ -262,7 +270,7 @@ class NamedSecrets:
         return NamedSecret(begin, end, kind) if may and _counts_in_quotes(kind, value) else None
 
     def _close(self, opening: re.Match[str]) -> int:
-        """The end of a text in quotes: the same quote, as many levels of JSON inside of JSON deep; or of the line."""
+        """Return the end of a quoted text, also in JSON inside JSON, or else of the line."""
         depth = len(opening[1])
         quote = opening[2]
         begin, end = self._ends.get((depth, quote), (0, 0))
@@ -273,6 +281,8 @@ class NamedSecrets:
         end = opening.end()
         while (end := self._text.find(quote, end, last)) >= 0:
             escapes = len(self._text[opening.end() : end]) - len(
+                # Each level of JSON doubles the backslashes, so their number tells whether this
+                # quote is nested.
                 self._text[opening.end() : end].rstrip("\\")
             )
             if escapes < depth or (escapes - depth) % (2 * (depth + 1)) == 0:
@@ -286,7 +296,7 @@ class NamedSecrets:
     def _header(self, at: int, kind: str) -> NamedSecret | None:
         end = self._end(_LINE, at)
         if self._text[at:end].endswith("="):
-            end = self._end(_WHOLE_LINE, end)  # parameters in quotes, as of Digest
+            end = self._end(_WHOLE_LINE, end)  # quoted parameters, as in Digest
         value = self._text[at : min(end, at + _MEASURED)]
         scheme = _SCHEME.match(value) if kind == "authorization" else None
         if scheme:
@@ -304,12 +314,15 @@ class NamedSecrets:
         return NamedSecret(at, end, kind) if is_secret else None
 
     def _plain(self, match: re.Match[str], kind: str, name: str, before: str) -> NamedSecret | None:
-        """A value without quotes, of which less is taken for a secret the more the text may be code or prose."""
+        """Return an unquoted value.
+
+        The more it looks like code or prose, the stronger it has to be.
+        """
         at = match.end()
         how = match.lastgroup
         in_query = _IN_QUERY.search(before) is not None
         of_flag = before.endswith("-") or name.startswith("-")
-        # behind a name in quotes JSON and code have quotes, or no text
+        # After a quoted name, JSON and code have quotes too, or the value is no text.
         begins_line = not (in_query or match["close"]) and _begins_line(before, is_cut=at > CONTEXT)
         end = self._end(_WORD, at)
         if begins_line and how in ("colon", "equals"):
@@ -357,7 +370,7 @@ class NamedSecrets:
 
 @lru_cache(4096)
 def kind_of(name: str) -> str | None:
-    """The kind of secret that a key of this name has, if any."""
+    """Return the kind of secret that a key of this name has, or None."""
     plain = _CAMEL.sub("_", name.rpartition(".")[2]).lower().replace("-", "_").strip("_$")
     found = _KINDS.search(plain)
     if found is None or _NO_SECRET.search(plain) or name in ("PWD", "OLDPWD"):
@@ -366,7 +379,7 @@ def kind_of(name: str) -> str | None:
 
 
 def is_placeholder(value: str) -> bool:
-    """Does a value stand for a secret that is somewhere else, or for none?"""
+    """Return True if a value only refers to a secret, or stands for none."""
     plain = MARKS.sub("", value).strip("\"' ,;")
     if not plain or _WORDS.fullmatch(plain.lower()) or _UPPER.fullmatch(plain):
         return True
@@ -388,7 +401,10 @@ def _begins_line(before: str, *, is_cut: bool) -> bool:
 
 
 def _follows_by_a_blank(name: str, before: str) -> bool:
-    """On a command line, in .netrc, in a Dockerfile: elsewhere a blank is the end of a word."""
+    """Return True if a space separates a name from its value: on a command line or in .netrc.
+
+    Elsewhere, a space is the end of a word.
+    """
     if name.startswith("-"):
         return before[-1:] in ("", " ", "\t", "\n", '"', "'", "`")
     is_login = name == "password" and _BEFORE_LOGIN.search(before) is not None
@@ -396,7 +412,7 @@ def _follows_by_a_blank(name: str, before: str) -> bool:
 
 
 def _is_strong(value: str) -> bool:
-    """Is it no word, name or number that stands in code or in prose?"""
+    """Return True if a value is unlike words, names and numbers in code or prose."""
     if len(value) < 6 or _NUMBER.fullmatch(value) or _DOTTED.fullmatch(value) or value.isdigit():
         return False
     has_letter = any(char.isalpha() for char in value)
@@ -407,7 +423,7 @@ def _is_strong(value: str) -> bool:
 
 
 def _counts_when_open(kind: str, value: str, after: str) -> bool:
-    """Nothing but a value can stand here, unless it is code."""
+    """Return True if a value in an unambiguous place counts, unless it is code."""
     if after in (",", ")") and value.isidentifier() and not any(char.isdigit() for char in value):
         return False
     if kind == "auth":
@@ -438,19 +454,15 @@ def _counts_in_header(kind: str, value: str, *, known: bool) -> bool:
         return False
     if kind == "cookie":
         name, given, rest = value.partition("=")
-        return (
-            bool(given)
-            and len(name) < 80
-            and " " not in name.strip()
-            and not is_placeholder(rest.partition(";")[0])
-        )
+        is_name = len(name) < 80 and " " not in name.strip()
+        return bool(given) and is_name and not is_placeholder(rest.partition(";")[0])
     if "=" in value and "," in value:
-        return True  # parameters, as of Digest
+        return True  # parameters, as in Digest
     return " " not in value and len(value) >= 6 and (known or _is_strong(value))
 
 
 def _is_login(value: str) -> bool:
-    """Is it `user:password` in base64, or a long key?"""
+    """Return True for ``user:password`` in base64, or for a long key."""
     if not _BASE64.fullmatch(value) or (_LETTERS.fullmatch(value.rstrip("=")) and len(value) < 12):
         return False
     try:

@@ -1,4 +1,4 @@
-"""Names as text: which ones are usable, which look alike, and how to show one to somebody."""
+"""Names of files as text: which are usable, which look alike, and how to show them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _SHOWN_MAX = 200
 
 
 def shown(text: str) -> str:
-    """The text in quotes, with what could repaint a prompt escaped and what is very long cut in the middle."""
+    """Return the text in quotes, escaped and shortened so that it cannot repaint a prompt."""
     return f"'{visible(cut(text, _SHOWN_MAX, 'middle'))}'"
 
 
 def unusable(name: str) -> str | None:
-    """Why no file may be called that, or None when one may."""
+    """Return why no file may have this name, or None if the name is usable."""
     if len(name) <= NAME_MAX and name.isascii() and name.isprintable():
         return None
     if "\0" in name:
@@ -42,10 +42,9 @@ def unusable(name: str) -> str | None:
 
 
 def lookalike_key(name: str) -> str:
-    """Equal for names that people cannot tell apart: one normal form, without the invisible characters."""
-    if (
-        name.isascii()
-    ):  # nothing in it is invisible or has another form; folders may have many names
+    """Return a key that is equal for names that people cannot tell apart."""
+    # Plain ASCII has no invisible characters and no other forms; folders may have many such names.
+    if name.isascii():
         return name
     visible = (
         character
@@ -57,10 +56,11 @@ def lookalike_key(name: str) -> str:
 
 @lru_cache(maxsize=4096)
 def folded(name: str) -> str:
-    """Equal for names that some file system takes for the same: look-alikes, without case and a last dot or blank."""
-    same = (
-        name.casefold()
-        if name.isascii()
-        else unicodedata.normalize("NFKC", lookalike_key(name).casefold())
-    )
+    """Return a key that is equal for names that some file system treats as the same file.
+
+    Such names look alike, or differ in case, or in trailing dots and spaces.
+    """
+    same = name.casefold()
+    if not name.isascii():
+        same = unicodedata.normalize("NFKC", lookalike_key(name).casefold())
     return same.rstrip(" .")

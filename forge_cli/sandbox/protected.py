@@ -1,4 +1,4 @@
-"""Protected names, as text: files that make another program run or obey something, and files that hold secrets."""
+"""Protected names: files that other programs run or obey, and files that hold secrets."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ from msgspec import Struct
 from forge_cli.sandbox.names import folded
 
 DOT_ENV = ".env"
-"""The beginning of the names of files that may hold secrets."""
+"""The prefix of the names of files that may hold secrets."""
 _TEMPLATES = (".example", ".sample", ".template", ".dist")
-TOOLS, WORKER_SUFFIX = "tools.py", ".worker"
+TOOLS = "tools.py"
+WORKER_SUFFIX = ".worker"
 WORKERS = frozenset({"worker.yaml", "worker.yml", "worker.md"})
 
 
 class ProtectedNames(Struct, frozen=True):
-    """Names with the reason why they ask; a slash at the end marks a folder, protected with all that lies in it."""
+    """Names with the reason why they ask; a trailing slash marks a folder with all its contents."""
 
     why: str
     names: tuple[str, ...]
     of_packages: bool = True
-    """Whether they count among installed packages as well, which come with files that no program obeys there."""
+    """True if the names also count in installed packages, whose own files no program obeys."""
 
 
 _SECRET = ProtectedNames("it may hold secrets, and shells and programs load it", (f"{DOT_ENV}*",))
@@ -33,10 +34,23 @@ TABLE = (
     ProtectedNames(
         "git, or a hook of git, obeys it",
         (
-            *(".gitattributes", ".gitmodules", ".pre-commit-config.*", "prek.toml"),
-            *("lefthook.*", ".lefthook.*", "lefthook-local.*", ".lefthook-local.*"),
-            *(".huskyrc", ".huskyrc.*", ".lintstagedrc", ".lintstagedrc.*", "lint-staged.config.*"),
-            *(".overcommit.yml", ".git-hooks/", ".simple-git-hooks.*", "simple-git-hooks.*"),
+            ".gitattributes",
+            ".gitmodules",
+            ".pre-commit-config.*",
+            "prek.toml",
+            "lefthook.*",
+            ".lefthook.*",
+            "lefthook-local.*",
+            ".lefthook-local.*",
+            ".huskyrc",
+            ".huskyrc.*",
+            ".lintstagedrc",
+            ".lintstagedrc.*",
+            "lint-staged.config.*",
+            ".overcommit.yml",
+            ".git-hooks/",
+            ".simple-git-hooks.*",
+            "simple-git-hooks.*",
         ),
         of_packages=False,
     ),
@@ -55,257 +69,213 @@ TABLE = (
     ProtectedNames(
         "other assistants obey it",
         (
-            *(
-                ".claude/",
-                ".codex/",
-                ".gemini/",
-                ".opencode/",
-                ".cursor/",
-                ".windsurf/",
-                ".continue/",
-                ".roo/",
-            ),
-            *(
-                ".kiro/",
-                ".amazonq/",
-                ".junie/",
-                ".clinerules",
-                ".cursorrules",
-                ".windsurfrules",
-                ".goosehints",
-            ),
-            *(
-                "AGENTS.md",
-                "AGENTS.override.md",
-                "CLAUDE.md",
-                "CLAUDE.local.md",
-                "GEMINI.md",
-                "opencode.json",
-            ),
-            *(
-                ".aider.conf.yml",
-                "opencode.jsonc",
-                ".github/copilot-instructions.md",
-                ".github/instructions/",
-            ),
-            *(
-                ".github/prompts/",
-                ".github/chatmodes/",
-                ".github/agents/",
-                ".github/hooks/",
-                ".github/skills/",
-            ),
-            *(
-                ".agents/",
-                ".agent/",
-                "AGENT.md",
-                ".rules",
-                ".augment/",
-                ".augment-guidelines",
-                ".cline/",
-            ),
-            *(
-                ".crush/",
-                ".crush.json",
-                "crush.json",
-                "CRUSH.md",
-                ".factory/",
-                ".goose/",
-                ".kilocode/",
-            ),
-            *(
-                ".kilocodemodes",
-                ".roomodes",
-                ".openhands/",
-                ".qwen/",
-                "QWEN.md",
-                ".trae/",
-                ".warp/",
-                "WARP.md",
-            ),
-            *(
-                ".aiexclude",
-                ".aiderignore",
-                ".cursorignore",
-                ".cursorindexingignore",
-                ".geminiignore",
-                ".rooignore",
-            ),
+            ".claude/",
+            ".codex/",
+            ".gemini/",
+            ".opencode/",
+            ".cursor/",
+            ".windsurf/",
+            ".continue/",
+            ".roo/",
+            ".kiro/",
+            ".amazonq/",
+            ".junie/",
+            ".clinerules",
+            ".cursorrules",
+            ".windsurfrules",
+            ".goosehints",
+            "AGENTS.md",
+            "AGENTS.override.md",
+            "CLAUDE.md",
+            "CLAUDE.local.md",
+            "GEMINI.md",
+            "opencode.json",
+            ".aider.conf.yml",
+            "opencode.jsonc",
+            ".github/copilot-instructions.md",
+            ".github/instructions/",
+            ".github/prompts/",
+            ".github/chatmodes/",
+            ".github/agents/",
+            ".github/hooks/",
+            ".github/skills/",
+            ".agents/",
+            ".agent/",
+            "AGENT.md",
+            ".rules",
+            ".augment/",
+            ".augment-guidelines",
+            ".cline/",
+            ".crush/",
+            ".crush.json",
+            "crush.json",
+            "CRUSH.md",
+            ".factory/",
+            ".goose/",
+            ".kilocode/",
+            ".kilocodemodes",
+            ".roomodes",
+            ".openhands/",
+            ".qwen/",
+            "QWEN.md",
+            ".trae/",
+            ".warp/",
+            "WARP.md",
+            ".aiexclude",
+            ".aiderignore",
+            ".cursorignore",
+            ".cursorindexingignore",
+            ".geminiignore",
+            ".rooignore",
         ),
         of_packages=False,
     ),
     ProtectedNames(
         "editors start what it names",
         (
-            *(
-                ".vscode/",
-                ".idea/",
-                ".devcontainer/",
-                ".devcontainer.json",
-                ".zed/",
-                ".fleet/",
-                ".run/",
-                ".vs/",
-            ),
-            *(
-                ".nova/",
-                ".helix/",
-                ".externalToolBuilders/",
-                "*.code-workspace",
-                "*.sublime-project",
-                ".yarn/sdks/",
-            ),
-            *(
-                ".exrc",
-                ".vimrc",
-                ".gvimrc",
-                ".nvim.lua",
-                ".nvimrc",
-                ".lvimrc",
-                ".emacs",
-                ".emacs.d/",
-            ),
-            *(
-                ".dir-locals.el",
-                ".dir-locals-2.el",
-                ".gitpod.yml",
-                ".idx/",
-                ".replit",
-                ".codesandbox/",
-            ),
+            ".vscode/",
+            ".idea/",
+            ".devcontainer/",
+            ".devcontainer.json",
+            ".zed/",
+            ".fleet/",
+            ".run/",
+            ".vs/",
+            ".nova/",
+            ".helix/",
+            ".externalToolBuilders/",
+            "*.code-workspace",
+            "*.sublime-project",
+            ".yarn/sdks/",
+            ".exrc",
+            ".vimrc",
+            ".gvimrc",
+            ".nvim.lua",
+            ".nvimrc",
+            ".lvimrc",
+            ".emacs",
+            ".emacs.d/",
+            ".dir-locals.el",
+            ".dir-locals-2.el",
+            ".gitpod.yml",
+            ".idx/",
+            ".replit",
+            ".codesandbox/",
         ),
         of_packages=False,
     ),
     ProtectedNames(
         "a CI service runs it",
         (
-            *(
-                ".github/workflows/",
-                ".github/actions/",
-                ".gitea/workflows/",
-                ".forgejo/workflows/",
-                ".gitlab-ci.yml",
-            ),
-            *(
-                ".circleci/",
-                ".buildkite/",
-                ".woodpecker/",
-                ".woodpecker.*",
-                ".travis.yml",
-                ".drone.*",
-                ".cirrus.*",
-            ),
-            *(
-                ".appveyor.yml",
-                "appveyor.yml",
-                "azure-pipelines.*",
-                "bitbucket-pipelines.yml",
-                "Jenkinsfile",
-            ),
-            *(
-                ".semaphore/",
-                ".teamcity/",
-                ".harness/",
-                ".tekton/",
-                ".builds/",
-                ".build.yml",
-                "codemagic.yaml",
-            ),
-            *("cloudbuild.*", "buildspec.*", ".readthedocs.*"),
+            ".github/workflows/",
+            ".github/actions/",
+            ".gitea/workflows/",
+            ".forgejo/workflows/",
+            ".gitlab-ci.yml",
+            ".circleci/",
+            ".buildkite/",
+            ".woodpecker/",
+            ".woodpecker.*",
+            ".travis.yml",
+            ".drone.*",
+            ".cirrus.*",
+            ".appveyor.yml",
+            "appveyor.yml",
+            "azure-pipelines.*",
+            "bitbucket-pipelines.yml",
+            "Jenkinsfile",
+            ".semaphore/",
+            ".teamcity/",
+            ".harness/",
+            ".tekton/",
+            ".builds/",
+            ".build.yml",
+            "codemagic.yaml",
+            "cloudbuild.*",
+            "buildspec.*",
+            ".readthedocs.*",
         ),
         of_packages=False,
     ),
     ProtectedNames(
         "shells run it",
         (
-            *(
-                ".bashrc",
-                ".bash_profile",
-                ".bash_login",
-                ".bash_logout",
-                ".bash_aliases",
-                ".profile",
-                ".inputrc",
-            ),
-            *(
-                ".zshrc",
-                ".zshenv",
-                ".zprofile",
-                ".zlogin",
-                ".zlogout",
-                ".kshrc",
-                ".mkshrc",
-                ".cshrc",
-                ".tcshrc",
-            ),
-            *(
-                ".login",
-                ".logout",
-                "config.fish",
-                "mise.toml",
-                ".mise.toml",
-                "mise.local.toml",
-                ".mise.local.toml",
-            ),
-            *(
-                ".mise/",
-                "mise/config.toml",
-                ".config/mise/",
-                ".config/mise.toml",
-                ".tmux.conf",
-                ".screenrc",
-            ),
+            ".bashrc",
+            ".bash_profile",
+            ".bash_login",
+            ".bash_logout",
+            ".bash_aliases",
+            ".profile",
+            ".inputrc",
+            ".zshrc",
+            ".zshenv",
+            ".zprofile",
+            ".zlogin",
+            ".zlogout",
+            ".kshrc",
+            ".mkshrc",
+            ".cshrc",
+            ".tcshrc",
+            ".login",
+            ".logout",
+            "config.fish",
+            "mise.toml",
+            ".mise.toml",
+            "mise.local.toml",
+            ".mise.local.toml",
+            ".mise/",
+            "mise/config.toml",
+            ".config/mise/",
+            ".config/mise.toml",
+            ".tmux.conf",
+            ".screenrc",
         ),
     ),
     ProtectedNames(
         "a debugger or an interactive program runs it when it starts",
         (
-            *(
-                ".gdbinit",
-                ".gdbearlyinit",
-                ".lldbinit",
-                ".pdbrc",
-                ".pdbrc.py",
-                ".Rprofile",
-                ".Renviron",
-                ".irbrc",
-            ),
-            *(
-                ".pryrc",
-                ".ghci",
-                ".iex.exs",
-                ".erlang",
-                ".octaverc",
-                ".radare2rc",
-                ".sqliterc",
-                ".psqlrc",
-                ".my.cnf",
-            ),
-            *(
-                ".pythonrc",
-                ".pythonrc.py",
-                ".ipython/",
-                ".jupyter/",
-                ".lessfilter",
-                ".curlrc",
-                ".wgetrc",
-            ),
+            ".gdbinit",
+            ".gdbearlyinit",
+            ".lldbinit",
+            ".pdbrc",
+            ".pdbrc.py",
+            ".Rprofile",
+            ".Renviron",
+            ".irbrc",
+            ".pryrc",
+            ".ghci",
+            ".iex.exs",
+            ".erlang",
+            ".octaverc",
+            ".radare2rc",
+            ".sqliterc",
+            ".psqlrc",
+            ".my.cnf",
+            ".pythonrc",
+            ".pythonrc.py",
+            ".ipython/",
+            ".jupyter/",
+            ".lessfilter",
+            ".curlrc",
+            ".wgetrc",
         ),
     ),
     ProtectedNames(
         "builds, tests and containers load it without being told to",
         (
-            *(
-                ".mvn/",
-                ".bazelrc",
-                ".bazeliskrc",
-                "user.bazelrc",
-                ".buckconfig",
-                ".buckconfig.local",
-                ".jvmopts",
-            ),
-            *(".sbtopts", "gradle/wrapper/", ".rspec", ".rspec-local", "compose.override.*"),
-            *("docker-compose.override.*",),
+            ".mvn/",
+            ".bazelrc",
+            ".bazeliskrc",
+            "user.bazelrc",
+            ".buckconfig",
+            ".buckconfig.local",
+            ".jvmopts",
+            ".sbtopts",
+            "gradle/wrapper/",
+            ".rspec",
+            ".rspec-local",
+            "compose.override.*",
+            "docker-compose.override.*",
         ),
         of_packages=False,
     ),
@@ -315,32 +285,31 @@ TABLE = (
     ProtectedNames(
         "it names programs, keys, or where code comes from",
         (
-            *(
-                ".cargo/",
-                ".npmrc",
-                ".pnpmfile.*",
-                ".yarnrc",
-                ".yarnrc.yml",
-                ".yarn/releases/",
-                ".yarn/plugins/",
-            ),
-            *(
-                ".pypirc",
-                ".netrc",
-                "pip.conf",
-                ".condarc",
-                ".gemrc",
-                ".bundle/config",
-                ".ssh/",
-                ".gnupg/",
-            ),
-            *("rust-toolchain", "rust-toolchain.toml", ".tool-versions"),
+            ".cargo/",
+            ".npmrc",
+            ".pnpmfile.*",
+            ".yarnrc",
+            ".yarnrc.yml",
+            ".yarn/releases/",
+            ".yarn/plugins/",
+            ".pypirc",
+            ".netrc",
+            "pip.conf",
+            ".condarc",
+            ".gemrc",
+            ".bundle/config",
+            ".ssh/",
+            ".gnupg/",
+            "rust-toolchain",
+            "rust-toolchain.toml",
+            ".tool-versions",
         ),
     ),
 )
-"""A name needs another program that runs or obeys it by itself: sources such as conftest.py or a Makefile do not."""
+"""Only files that a program runs or obeys by itself; not sources such as conftest.py or a
+Makefile."""
 FOLDERS = frozenset({".git", ".forge", ".cargo", ".vscode", ".husky", ".devcontainer"})
-"""Folders that also protect what lies in a zone which begins below one; assistants keep worktrees in theirs."""
+"""Folders that also protect a zone inside them; those of assistants contain worktrees."""
 PACKAGES = frozenset(
     {"node_modules", "bower_components", "site-packages", "dist-packages", "vendor", "third_party"}
 )
@@ -360,27 +329,27 @@ PAIRED = frozenset(chain.from_iterable(name.split("/")[:-1] for name in _ROWS))
 
 
 def is_secret(name: str) -> bool:
-    """Whether a file of that name is read only after asking; a search skips it."""
+    """Return True if a file of this name is read only after asking; searches skip it."""
     return folded(name).startswith(DOT_ENV) and not is_env_template(name)
 
 
 def is_env_template(name: str) -> bool:
-    """Whether a file of that name only shows which settings there are, so that it may be read."""
+    """Return True if a file of this name only lists the settings, so that it may be read."""
     return folded(name).startswith(DOT_ENV) and folded(name).endswith(_TEMPLATES)
 
 
 def is_protected(name: str, around: str = "", *, in_packages: bool = False) -> bool:
-    """Whether a file or folder of that name is written or deleted only after asking, wherever it is.
+    """Return True if a file or folder of this name is changed only after asking, wherever it is.
 
-    ``around`` is the name of the folder that it lies in, or of two (``.jj/repo``), ``in_packages`` whether that belongs
-    to an installed package.
+    ``around`` is the name of its folder, or of the last two (``.jj/repo``). ``in_packages`` is True
+    inside an installed package.
     """
     row = _row(name, around)
     return row is not None and (row.of_packages or not in_packages)
 
 
 def protected_among(parts: Iterable[str], around: str = "") -> tuple[str, str] | None:
-    """The first protected name on a way that begins in the folder ``around``, and why it is."""
+    """Return the first protected name of a path in the folder ``around``, and the reason."""
     folders: tuple[str, ...] = (around,)
     for name in parts:
         ways = ("", folders[-1], "/".join(folders))

@@ -1,6 +1,7 @@
-"""Secrets, taken out of what is stored or sent: known values, known shapes of keys, and what has the name of a secret.
+"""Redaction of secrets: known values, shapes of keys, and values after the name of a secret.
 
-A known value is found as it is, in base64 and hex, and with escapes or over several lines, as `plain_text` reads them.
+A known value is found as it is, in base64 and hex, and with escapes or over several lines, as
+``plain_text`` decodes them.
 """
 
 from __future__ import annotations
@@ -42,23 +43,25 @@ KEY_NAME = re.compile(
 )
 _URL_PASSWORD = re.compile(r"://[^\s/?#:@]*:(?P<password>[^\s/?#]+)@")
 _VISIBLE = "".join(map(chr, range(ord("!"), ord("~") + 1)))
-"""The characters of words that may be secrets, or become longer ones."""
+"""The characters of words that may be, or become, secrets."""
 _STARTS = tuple(shape.start for shape in SHAPES if shape.start)
 _LONGEST_START = max(map(len, _STARTS))
 _BEGUN_STARTS = frozenset(chain.from_iterable(map(accumulate, _STARTS)))
-"""Every beginning of one of them: ``s``, ``sk``, ``sk-``."""
+"""Every prefix of a start: ``s``, ``sk``, ``sk-``."""
 _KEPT = 2 * CONTEXT
-"""As many characters as are looked at before a secret, and as many before where its name begins."""
+"""The number of characters examined before a secret, for itself and for its name."""
 _SIGNS = "%\\+\n\r"
-"""One of them is in every text that `plain_text` changes."""
+"""Characters, one of which is in every text that ``plain_text`` changes."""
 _CUT_OFF = re.compile(r"[%\\][%\\u0-9A-Fa-f]*\Z")
 _LONGEST_ESCAPE = 16
 _SPAN = re.compile("(.+)", re.DOTALL)
 _NONE_NAMED = NamedSecrets("", whole=True)
 _LONG = 4096
 _LARGE = 65_536
-_ROOM, _ENTRY = 4_000_000, 100
-"""Characters of texts that are remembered, and those that each of them counts for besides its own."""
+_ROOM = 4_000_000
+"""The most characters in the cache of redacted texts."""
+_ENTRY = 100
+"""Characters that each cached text counts for, besides its own."""
 
 
 class Redactor:
@@ -71,9 +74,9 @@ class Redactor:
         *,
         by_name: bool = True,
     ) -> None:
-        """Variables count by their names, or where their value is an address with a password; ``secrets`` always do.
+        """Take secrets from ``secrets``, and from variables with telling names or URLs.
 
-        ``by_name`` also takes out what stands in a text behind a name that says secret.
+        With ``by_name``, values after the name of a secret in a text are redacted, too.
         """
         self._by_name = by_name
         self._values: dict[str, str] = {}
@@ -99,14 +102,14 @@ class Redactor:
         self._plain_beginnings = _by_first_char(plain for _, plain in self._plain)
 
     def _plain_forms(self) -> Iterator[tuple[str, str]]:
-        """Each value, the longest first, with the texts that it is when its escapes are read."""
+        """Yield each value, the longest first, with its forms after decoding escapes."""
         for value in self._longest_first:
             for plain in {plain_text(value), plain_text(only_escapes(value))}:
                 if len(plain) >= SHORTEST:
                     yield value, plain
 
     def redact(self, value: Any) -> Any:
-        """JSON data with every secret in it replaced, in keys and values alike."""
+        """Return JSON data with every secret in its keys and values replaced."""
         if isinstance(value, str):
             return self.redact_text(value)
         if isinstance(value, dict):
@@ -116,7 +119,7 @@ class Redactor:
         return value
 
     def without_names(self) -> Redactor:
-        """One that knows the same secrets, and takes no value for one because of its name."""
+        """Return a redactor with the same known secrets that does not judge by names."""
         other = copy(self)
         other._by_name = False
         other._known = {}
@@ -124,7 +127,7 @@ class Redactor:
         return other
 
     def knows(self, text: str) -> bool:
-        """Is one of the known values in a text, however it is written?"""
+        """Return True if a text contains a known value in any spelling."""
         return any(value in text for value in self._values) or bool(self._escaped(text, 0))
 
     def _redact_items(self, value: dict[str, Any]) -> dict[str, Any]:
@@ -133,7 +136,7 @@ class Redactor:
         before = None
         for key, item in value.items():
             if isinstance(item, str):
-                # what stands behind `"name": "TOKEN"` belongs to that name
+                # In `"name": "TOKEN", "value": "..."`, the value belongs to that name.
                 name = before if key.lower() == "value" and before else key
                 clean = self._redact_named(name, item) if self._by_name and kind_of(name) else None
                 redacted[known(key) or self.redact_text(key)] = (
@@ -146,7 +149,7 @@ class Redactor:
         return redacted
 
     def _redact_named(self, name: str, value: str) -> str | None:
-        """A value without its secrets, judged as it would be in the text of the same JSON; None if it is none."""
+        """Redact a value as if it were in JSON under this name; return None if it is no secret."""
         begin = f'{{"{name}": '
         text = begin + json.dumps(value, ensure_ascii=False)
         found = NamedSecrets(text, whole=True).found
@@ -158,9 +161,10 @@ class Redactor:
         return MARK.format(name=found[0].kind)
 
     def redact_text(self, text: str) -> str:
-        """A text is looked at once, although the record, the history and the model's log all ask for it.
+        """Return a text with its secrets replaced.
 
-        So is one that comes again, for most of a line of the record is the same in the next.
+        Results are cached: record, history and the model's log all redact the same texts, and most
+        of a record line is repeated in the next.
         """
         found = self._known.get(text)
         if found is None:
@@ -173,7 +177,7 @@ class Redactor:
         return found
 
     async def redact_ahead(self, value: Any) -> None:
-        """Do the work on large texts in a thread, before the event loop needs the result."""
+        """Redact large texts in a thread, before the event loop needs the result."""
         large = [
             text for text in strings_in(value) if len(text) >= _LARGE and text not in self._known
         ]
@@ -182,7 +186,10 @@ class Redactor:
                 await to_thread.run_sync(self.redact, large)
 
     def settle(self, text: str, start: int = 0, *, whole: bool = False) -> tuple[str, int]:
-        """The part of a text that can be told from ``start`` on, however it continues, and where the rest begins."""
+        """Redact a text from ``start`` on as far as its continuation cannot change the result.
+
+        Return the redacted part and the position of the rest.
+        """
         if start == len(text):
             return "", start
         escaped = len(text) if whole else self._begun_with_escapes(text, start)
@@ -203,7 +210,7 @@ class Redactor:
         return "".join([*told, text[start:begun]]), begun
 
     def _begun(self, text: str, start: int) -> int:
-        """The beginning of what may become a secret; else the end of the text."""
+        """Return the start of what may become a secret, else the end of the text."""
         word = max(start, len(text.rstrip(_VISIBLE)))
         first = min(
             (place for each in _STARTS if (place := text.find(each, word)) >= 0), default=len(text)
@@ -219,7 +226,7 @@ class Redactor:
         return _first_end(self._beginnings, text, start, first)
 
     def _begun_with_escapes(self, text: str, start: int) -> int:
-        """The beginning of a known value that is not complete, as `plain_text` reads it; else the end of the text."""
+        """Return the start of an incomplete known value with escapes, else the end of the text."""
         if not _has_signs(text, start):
             return len(text)
         cut = _CUT_OFF.search(text, max(start, len(text) - _LONGEST_ESCAPE))
@@ -230,7 +237,7 @@ class Redactor:
         return start + read.span(first)[0] if first < len(read.plain) else end
 
     def _escaped(self, text: str, start: int) -> list[tuple[re.Match[str], str]]:
-        """The known values that are in a text only as `plain_text` reads it."""
+        """Return the known values that a text contains only with escapes."""
         if not _has_signs(text, start):
             return []
         plain = plain_text(text)
@@ -252,10 +259,10 @@ class Redactor:
     def _matches(
         self, text: str, start: int, named: NamedSecrets
     ) -> Iterator[tuple[re.Match[str], str]]:
-        """Each secret from left to right with its mark; of those that begin at one place the first kind counts.
+        """Yield each secret from left to right with its mark; the first kind wins at a position.
 
-        Only what can be in this text is looked for, and each kind by itself, since the literal text that it starts
-        with is found much faster than all kinds are tried at every place.
+        Only kinds that the text can contain are searched, one at a time: finding a literal start is
+        much faster than trying all kinds at every position.
         """
         values = [value for value in self._longest_first if value in text]
         known = [(re.compile(f"({re.escape(value)})"), self._values[value]) for value in values]
@@ -300,9 +307,10 @@ class Redactor:
 
 
 def own_redactor(secrets: Mapping[str, str] | None = None, home: Path | None = None) -> Redactor:
-    """One that knows the environment, the keys that the user has stored, and these ``secrets``."""
+    """Return a redactor for the environment, the user's stored keys and these ``secrets``."""
     stored: dict[str, str] = {}
-    with suppress(ForgeError):  # an impossible home is reported by the code that needs it
+    # The code that needs the home reports it if it is impossible.
+    with suppress(ForgeError):
         place = home or forge_home()
         if os.path.lexists(place / "keys.json"):
             from forge_cli.files.keys import stored_keys
@@ -312,7 +320,7 @@ def own_redactor(secrets: Mapping[str, str] | None = None, home: Path | None = N
 
 
 def strings_in(value: Any) -> Iterator[str]:
-    """The texts in JSON data, but for the keys."""
+    """Yield the texts in JSON data, except keys."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):
@@ -321,7 +329,10 @@ def strings_in(value: Any) -> Iterator[str]:
 
 
 class RedactedStream:
-    """A text that comes in pieces: each is told as far as no secret can begin in it, the rest with what follows."""
+    """Redaction of a text that arrives in pieces.
+
+    What may become a secret waits for the next piece.
+    """
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
@@ -331,7 +342,7 @@ class RedactedStream:
         self._enough = 0
 
     def add(self, piece: str) -> str:
-        """The text that can be told now."""
+        """Add a piece; return the text that can be shown now."""
         self._held.append(piece)
         self._length += len(piece)
         if self._length < self._enough:
@@ -341,12 +352,12 @@ class RedactedStream:
         self._before = text[max(0, end - _KEPT) : end]
         self._held = [text[end:]]
         self._length = len(text) - end
-        # what is held for long is looked at less often, or one long run would cost quadratic time
+        # Look less often at a long held text: otherwise, one long word would cost quadratic time.
         self._enough = self._length * 5 // 4 if self._length > _LONG else 0
         return told
 
     def close(self) -> str:
-        """The rest, and no more will follow."""
+        """Return the rest of the text."""
         text = self._before + "".join(self._held)
         start = len(self._before)
         self._before = ""
@@ -368,7 +379,7 @@ def _by_first_char(values: Iterable[str]) -> dict[str, list[str]]:
 
 
 def _first_end(values: Mapping[str, Sequence[str]], text: str, start: int, first: int) -> int:
-    """The place where the end of a text is the beginning of one of the values, if that is before ``first``."""
+    """Return the first position before ``first`` where a value may begin that the text cuts off."""
     for place in range(start, first):
         for value in values.get(text[place], ()):
             if len(value) > len(text) - place and value.startswith(text[place:]):

@@ -1,4 +1,4 @@
-"""Shapes of secrets: what the usual kinds of keys look like, and how else a known value may be spelled in a text."""
+"""Shapes of secrets: the usual kinds of keys, and other spellings of a known value."""
 
 from __future__ import annotations
 
@@ -11,44 +11,48 @@ from typing import NamedTuple
 
 _WORD = "A-Za-z0-9_-"
 _APART = (f"<![{_WORD}]", r"<=\\[nrt]", r"<=%[0-9A-Fa-f]{2}")
-"""The beginning of a word; a line break or a byte written as an escape ends with a letter, and counts as well."""
+"""The beginning of a word; an escaped line break or byte ends with a letter, and counts as well."""
 _ARMOR = r"(?:(?!-----)[A-Za-z0-9+/=\s\\:,.()-])*+"
 _HEADER = r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,6}-----"
 
 
 class Shape(NamedTuple):
-    """One kind of secret; what takes any number of characters cannot begin again in them, so that it is found in time.
+    """One kind of secret.
 
-    What is more than 512 characters long is none of the keys that may begin anywhere.
+    A pattern with an unbounded part cannot begin again inside that part, which keeps the search
+    fast. Keys that may begin anywhere have at most 512 characters.
     """
 
     name: str
     anchor: str
-    """Text that is there wherever the shape is."""
+    """Text that every secret of this shape contains."""
     pattern: str
-    """A regular expression with the secret as its group; the text around it tells it from others."""
+    """A regular expression with the secret as its group; the surrounding text tells it from
+    others."""
     start: str
-    """The literal text that it starts with; one without any stands among ``OPEN``."""
+    """The literal text it starts with; a shape without one is in ``OPEN``."""
 
 
 def _key(
     name: str, start: str, rest: str, at: tuple[str, ...] = (), *, anchor: str | None = None
 ) -> Shape:
-    """A key by the text that it starts with, at a place that lookbehinds may limit.
+    """Return the shape of a key that starts with literal text.
 
-    These stand behind the literal text, which is found much faster than they are.
+    Lookbehinds in ``at`` limit its place.
+
+    The lookbehinds follow the literal text, because that is found much faster.
     """
     place = f"(?:{'|'.join(f'(?{each}{re.escape(start)})' for each in at)})" if at else ""
     return Shape(name, anchor or start, f"((?a:{re.escape(start)}{place}{rest}))", start)
 
 
 def _led(name: str, start: str, pattern: str) -> Shape:
-    """A secret by the text that leads to it."""
+    """Return the shape of a secret that follows a literal text."""
     return Shape(name, start, pattern, start)
 
 
 SHAPES = (
-    # a key that was cut off before its last line is one, too
+    # A key that was cut off before its last line is a secret, too.
     _led(
         "private-key",
         "-----BEGIN ",
@@ -95,7 +99,7 @@ SHAPES = (
     _key("postman", "PMA", "[KT]-[A-Za-z0-9-]{24,512}"),
     _key("shopify", "shp", "(?:at|ca|it|pa|ss|tka|ua)_[A-Za-z0-9]{32,512}"),
     _key("square", "sq0", r"(?:atp|acp|csp)-[\w-]{22,512}"),
-    # the end of a word that is not part of a longer one in base64
+    # The end of a word that is not part of a longer one in base64.
     _key("square", "EAAA", r"[\w-]{60}(?![+/=\w-])", (f"<![+/{_WORD}]", *_APART[1:])),
     _key("digitalocean", "do", "[opr]_v1_[a-f0-9]{64}", anchor="_v1_"),
     _key("databricks", "dapi", "[a-f0-9]{32}", _APART),
@@ -133,38 +137,40 @@ OPEN = re.compile(
     r"|://[^\s/?#<>\"'`\\]*+\Z"
     rf"|(?:{'|'.join(f'(?{each})' for each in _APART)})[a-f0-9]{{1,36}}+[NRAL]{{0,4}}+\Z"
 )
-"""An end of a text that may become a secret, or a longer one, and is more than a word from a ``start`` on."""
+"""The end of a text that may become a secret, or a longer one, beyond a word after a ``start``."""
 
 _HEX = "[0-9A-Fa-f]"
 _BREAK = re.compile(r"[\r\n]\s*+", re.ASCII)
 _ESCAPE = re.compile(
-    r"[%\\\r\n](?:"  # each begins with one of these, which is found faster than several are tried everywhere
+    # Every alternative begins with one of these characters, which are found fast.
+    r"[%\\\r\n](?:"
     rf"(?<=%)(?P<byte>{_HEX}{{2}})"
     rf"|(?<=\\)\\*+(?:u(?P<high>[Dd][89ABab]{_HEX}{{2}})\\++u(?P<low>[Dd][C-Fc-f]{_HEX}{{2}})"
     rf"|u(?P<code>{_HEX}{{4}})|[bfnrt]\s*+|(?P<char>[^%]?))"
     r"|(?<=[\r\n])\s*+)",
     re.ASCII,
 )
-"""A character as URLs and JSON write it, JSON inside of JSON as well, and a line that continues in the next."""
+"""An escaped character in a URL or in JSON, also JSON inside JSON, or a wrapped line."""
 
 _CONTINUED = bytes(range(0x80, 0xC0))
-"""Bytes of UTF-8 that do not begin a character."""
+"""The bytes of UTF-8 that continue a character."""
 
 
 def plain_text(text: str) -> str:
-    """A text with its escapes read, as bytes: however a value is written, the same comes out.
+    """Return a text with its escapes decoded, as bytes: every spelling of a value gives the same.
 
-    Line breaks are left out, with the spaces that follow them, for long words are wrapped.
+    Line breaks are removed with the spaces after them, because long words are wrapped.
     """
     given = _in_bytes(text)
-    has_escapes = "%" in given or "\\" in given
-    return (_ESCAPE.sub(_read_escape, given) if has_escapes else _BREAK.sub("", given)).replace(
-        "+", " "
-    )
+    if "%" in given or "\\" in given:
+        plain = _ESCAPE.sub(_read_escape, given)
+    else:
+        plain = _BREAK.sub("", given)
+    return plain.replace("+", " ")
 
 
 class PlainReading:
-    """The same, with where each character of it stands in the text."""
+    """A text like ``plain_text``, with the original position of each character."""
 
     def __init__(self, text: str) -> None:
         self._given = _in_bytes(text)
@@ -189,7 +195,7 @@ class PlainReading:
         self.plain = "".join([*parts, self._given[end:]]).replace("+", " ")
 
     def span(self, place: int) -> tuple[int, int]:
-        """The span in the text of the character at a place of the plain text."""
+        """Return the span in the text of the character at this position of the plain text."""
         piece = bisect_right(self._begins, place) - 1
         begin, end = self._pieces[piece]
         if end is None:
@@ -202,15 +208,16 @@ class PlainReading:
 
 
 def respellings(value: str) -> Iterator[str]:
-    """A value as programs write it that neither escape nor wrap it: in base64, in hex, and for HTML."""
+    """Yield other spellings of a value without escapes: in base64, in hex, and for HTML."""
     yield from in_base64(value)
     data = value.encode("utf-8", "surrogatepass")
     yield from (data.hex(), data.hex().upper(), html.escape(value), html.escape(value, quote=False))
 
 
 def in_base64(value: str) -> Iterator[str]:
-    """The characters that a value alone decides in base64, wherever it stands in what was encoded."""
+    """Yield the base64 characters of a value for each alignment in the encoded data."""
     data = value.encode("utf-8", "surrogatepass")
+    # Three bytes become four characters, so that there are three alignments.
     for before in range(3):
         text = binascii.b2a_base64(bytes(before) + data, newline=False).decode()
         found = text[-(-before * 8 // 6) : (before + len(data)) * 8 // 6]
@@ -218,7 +225,7 @@ def in_base64(value: str) -> Iterator[str]:
 
 
 def only_escapes(text: str) -> str:
-    """As a URL may have it: nothing in it can be taken for an escape that is none."""
+    """Escape every byte as in a URL, so that nothing can be mistaken for an escape."""
     return "".join(f"%{ord(byte):02x}" for byte in _in_bytes(text))
 
 

@@ -227,7 +227,10 @@ class WorkerProcesses(Processes):
     def serve(
         self, argv: Sequence[str], *, env: Mapping[str, str], confined: bool, kept: int
     ) -> Child:
-        """Start a server that is talked to by its standard streams; ``kept`` bytes of them wait to be read."""
+        """Start a server that is talked to by its standard streams.
+
+        ``kept`` bytes of them wait to be read.
+        """
         wrap: Wrap = self.wrap() if confined else UNCONFINED
         options = self._options(argv, wrap, {"env": env})
         if not confined:
@@ -312,7 +315,10 @@ class WorkerProcesses(Processes):
         )
 
     def _keep(self, confinement: Confinement, name: str) -> bool:
-        """Let a protected name stay, also when a command ends that runs at the same time; not an own file."""
+        """Let a protected name stay, also when a command ends that runs at the same time.
+
+        Not an own file.
+        """
         if name in confinement.made():
             return self._is_kept(name)
         self._sandbox.written.add(name)
@@ -327,7 +333,10 @@ class WorkerProcesses(Processes):
         return name not in before and self._is_kept(name)
 
     def _find_wrap(self) -> Confined | Unconfined:
-        """Return how commands are started; the first call looks at the machine and reports what it finds."""
+        """Return how commands are started.
+
+        The first call looks at the machine and reports what it finds.
+        """
         if self._found_wrap is None:
             self._found_wrap = self._look_for_confinement()
         return self._found_wrap

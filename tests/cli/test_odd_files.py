@@ -177,7 +177,7 @@ def test_a_home_that_may_not_be_written(bound, tester, monkeypatch) -> None:
     done = bound("tools", "call", "read_file", "path=src/a.txt")
     assert (done.code, done.out) == (0, "one\ntwo\n"), done
     assert (
-        f"warning: zone 'tools': '{tester.home}/tools' cannot be made: Permission denied\n"
+        f"warning: zone 'tools': '{tester.home}/tools' cannot be created: Permission denied\n"
         in done.err
     )
     monkeypatch.setenv("FORGE_LOAD_PLUGINS", "none")

@@ -77,8 +77,8 @@ def test_without_it_the_folder_is_out_of_reach(cli, adding: Path) -> None:
         ("missing", "there is no such folder"),
         ("elsewhere/notes", "zone 'notes' is declared twice"),
         ("src", "are the same folder"),
-        ("123", "its name cannot be that of a zone"),
-        ("/", "its name cannot be that of a zone"),
+        ("123", "not a valid name for a zone"),
+        ("/", "not a valid name for a zone"),
     ],
 )
 def test_a_folder_that_cannot_be_added_is_a_usage_error(

@@ -279,7 +279,7 @@ def test_changes_that_were_cut_off_are_completed_by_the_next_start(
 ) -> None:
     trial = cut_off(builder, cli)
     told = cli(*command)
-    assert "1 change that were cut off are done now" in told.err
+    assert "1 interrupted change completed" in told.err
     assert (builder.folder / "begun").is_dir()
     assert not trial.parent.exists()
 

@@ -244,4 +244,4 @@ def test_where_the_folder_of_a_zone_cannot_be_made(cli, worker: Project, tmp_pat
     )
     done = cli("worker", "check", "worker.yaml")
     assert done.code == 3
-    assert "cannot be made" in done.err
+    assert "cannot be created" in done.err

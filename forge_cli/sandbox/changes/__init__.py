@@ -1,1 +1,1 @@
-"""Changes of a command to zones: read from an overlay, applied all or none."""
+"""Changes of a command to zones: read from an overlay, applied completely or not at all."""

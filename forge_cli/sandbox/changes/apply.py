@@ -1,7 +1,8 @@
-"""Applying changes to zones: all of them or none, also where the process is killed in between.
+"""Apply changes to zones: all or none, even if the process is killed in between.
 
-What was there before is kept first, then a journal says that the changes count, and from there on they are carried
-out, again after the next start if need be. Where one fails, the same steps the other way round take them back.
+The previous state is saved first. Then a journal makes the changes binding: from there on they are
+carried out, if necessary again after the next start. If a step fails, the same steps in the
+opposite direction undo the others.
 """
 
 from __future__ import annotations
@@ -44,21 +45,22 @@ from forge_cli.sandbox.changes.walk import (
 )
 from forge_cli.sandbox.names import shown
 
-_CHANGES, _JOURNAL = "changes.json", "journal"
+_CHANGES = "changes.json"
+_JOURNAL = "journal"
 _SIDES: tuple[Side, Side] = ("before", "after")
 _BY_OTHERS = frozenset(
     {errno.EEXIST, errno.EISDIR, errno.ELOOP, errno.ENOENT, errno.ENOTDIR, errno.ENOTEMPTY}
 )
-"""Errors that come of what somebody else has made or deleted meanwhile."""
+"""Errors caused by something that another program made or deleted in the meantime."""
 
 
 class ChangeSet(Struct, frozen=True):
-    """The changes of one command in a folder of their own, with what is to be written and what was there before."""
+    """Changes of one command, in a folder with the new contents and the saved originals."""
 
     folder: Path
     changes: tuple[PathChange, ...]
     roots: Mapping[str, int] = field(default_factory=dict)
-    """The number of each zone's own folder on disk, when the command began."""
+    """The inode number of each zone's root folder when the command began."""
 
     @classmethod
     def load(cls, folder: Path) -> ChangeSet:
@@ -66,7 +68,7 @@ class ChangeSet(Struct, frozen=True):
         return cls(folder, tuple(map(load_change, found["changes"])), found["roots"])
 
     def save(self, *, durable: bool = False) -> None:
-        """Write them down; before they are carried out, so that a power cut does not lose them."""
+        """Write the changes to disk; with ``durable``, they survive a power cut."""
         kept = {
             "roots": dict(self.roots),
             "changes": [dump_change(change) for change in self.changes],
@@ -74,7 +76,7 @@ class ChangeSet(Struct, frozen=True):
         replace_file(self.folder / _CHANGES, json.dumps(kept), mode=0o600, durable=durable)
 
     def walk(self) -> ZoneWalk:
-        """A walk through its zones; Stale where one of them is another folder by now."""
+        """Return a walk through the zones; raise Stale if one is a different folder by now."""
         return ZoneWalk(self.zones, self.folder, self.roots)
 
     @property
@@ -82,7 +84,7 @@ class ChangeSet(Struct, frozen=True):
         return list(dict.fromkeys(change.zone for change in self.changes))
 
     def source(self, change: PathChange, side: Side) -> Path:
-        """The file with the content that a path is to get."""
+        """Return the file with the content that a path gets on this ``side``."""
         if side == "after":
             return upper_folder(self.folder, change.zone).joinpath(*change.parts)
         return self.folder / BEFORE / sha256(os.fsencode(change.path)).hexdigest()
@@ -94,10 +96,10 @@ def upper_folder(folder: Path, zone: str) -> Path:
 
 
 def apply_changes(changes: ChangeSet, keep: Callable[[ChangeSet], None] | None = None) -> None:
-    """Carry out all changes, if everything is still as the command found it; else Stale, and nothing is changed.
+    """Carry out all changes; raise Stale, with nothing changed, if a path has changed since.
 
-    ``keep`` is called before anything is changed, with what was there in its place. The bits by which a file runs as
-    another user or group are never applied.
+    ``keep`` gets the changes before anything is changed, with the originals saved. Set-user-ID and
+    set-group-ID bits are never applied.
     """
     changes = replace(changes, changes=tuple(map(without_set_id, changes.changes)))
     with _locked(changes.folder), changes.walk() as walk:
@@ -106,6 +108,8 @@ def apply_changes(changes: ChangeSet, keep: Callable[[ChangeSet], None] | None =
         keep_before(changes, walk)
         if keep:
             keep(changes)
+        # The order is what survives a power cut: first the list of changes and all contents are on
+        # disk, then the journal that says that they count.
         changes.save(durable=True)
         _sync_sources(changes)
         try:
@@ -117,12 +121,15 @@ def apply_changes(changes: ChangeSet, keep: Callable[[ChangeSet], None] | None =
 
 
 def is_begun(folder: Path) -> bool:
-    """Whether changes in this folder, or in one of those in it, count and are not done yet: it has to stay."""
+    """Return True if changes in this folder, or one level below, are binding and not finished.
+
+    Such a folder must not be deleted.
+    """
     return (folder / _JOURNAL).exists() or any(folder.glob(f"*/{_JOURNAL}"))
 
 
 def read_again(changes: ChangeSet) -> ChangeSet:
-    """The same changes to what is there now, where somebody else was there meanwhile: the later one counts."""
+    """Return the same changes to what is there now, so that the later of two writers wins."""
     with changes.walk() as walk:
         found = [
             replace(change, before=walk.look(change, content=True)) for change in changes.changes
@@ -136,25 +143,26 @@ def read_again(changes: ChangeSet) -> ChangeSet:
 
 
 def _is_possible(change: PathChange, paths: set[Path]) -> bool:
-    """Whether there is something to do, and no folder would go away with what others have put there."""
+    """Return True if a change is still to be made and removes no files of other programs."""
     if change.after is not None:
         return True
-    kept = (
-        change.before is not None
-        and change.before.kind == "folder"
-        and set(change.path.iterdir()) - paths
-    )
-    return change.before is not None and not kept
+    if change.before is None:
+        return False
+    is_folder = change.before.kind == "folder"
+    return not (is_folder and set(change.path.iterdir()) - paths)
 
 
 def require_unchanged(changes: ChangeSet) -> None:
-    """Stale where something is not as the command found it."""
+    """Raise Stale if a path is not as the command found it."""
     with changes.walk() as walk:
         walk.check_all(changes.changes)
 
 
 def finish_interrupted(folder: Path) -> str | None:
-    """Complete what a process that was killed began; a sentence about the result, None where nothing was begun."""
+    """Complete what a killed process began; return a sentence about the result.
+
+    Return None if nothing was begun, or if another process is working on it.
+    """
     if not (folder / _JOURNAL).exists():
         return None
     with _locked(folder, wait=False) as own:
@@ -165,6 +173,7 @@ def finish_interrupted(folder: Path) -> str | None:
             _clean(walk, changes.changes)
             unknown = [change for change in changes.changes if not walk.is_ours(change)]
             if unknown:
+                # A file that someone changed since then is theirs: undo all other steps.
                 known = [change for change in changes.changes if change not in unknown]
                 _steps(
                     walk,
@@ -177,16 +186,16 @@ def finish_interrupted(folder: Path) -> str | None:
                 _clean(walk, changes.changes)
                 _end(changes, walk)
                 name = shown(str(unknown[0].path))
-                return f"changes that were cut off are taken back, but for {name}: it was changed since"
+                return f"interrupted changes were undone, except {name}: it has changed since then"
             try:
                 _carry_out(changes, walk)
             except TakenBack as error:
-                return f"changes that were cut off are taken back: {error.why}"
-        return f"{counted(len(changes.changes), 'change')} that were cut off are done now"
+                return f"interrupted changes were undone: {error.why}"
+        return f"{counted(len(changes.changes), 'interrupted change')} completed"
 
 
 class TakenBack(ToolError):
-    """A step failed, and everything is as it was before."""
+    """A failed step after which everything is as it was before."""
 
     def __init__(self, why: str) -> None:
         super().__init__(f"nothing was changed: {why}")
@@ -194,9 +203,9 @@ class TakenBack(ToolError):
 
 
 def _carry_out(changes: ChangeSet, walk: ZoneWalk) -> None:
-    """Do every step; where one fails the others are taken back.
+    """Carry out every step, and undo the others if one fails.
 
-    Where that fails as well, the journal and all that is kept stay for the next start.
+    If undoing fails as well, the journal and the saved originals stay for the next start.
     """
     try:
         _steps(walk, changes.changes, "after", changes.source)
@@ -208,22 +217,22 @@ def _carry_out(changes: ChangeSet, walk: ZoneWalk) -> None:
             _steps(walk, changes.changes, "before", changes.source)
             _end(changes, walk)
         except OSError as again:
-            kept = f"what was there is kept in {shown(str(changes.folder))}"
+            kept = f"the originals are kept in {shown(str(changes.folder))}"
             raise ToolError(
-                f"{why}, and what was done by then could not be taken back: {describe_os_error(again)}; {kept}, "
-                "and the next start of forge completes it"
+                f"{why}; undoing the other changes failed: {describe_os_error(again)}; {kept}, "
+                "and the next start of forge completes this"
             ) from None
         raise TakenBack(why) from None
 
 
 def describe_os_error(error: OSError) -> str:
-    """Why something failed, with the path."""
+    """Return the reason of an error, with its path."""
     reason = error.strerror or str(error)
     return f"{shown(str(error.filename))}: {reason}" if error.filename else reason
 
 
 def _end(changes: ChangeSet, walk: ZoneWalk) -> None:
-    """Nothing is left to do: from here on the journal is not needed, and neither is what it would need."""
+    """Remove the journal once everything is on disk."""
     walk.sync(changes.folder, changes.changes)
     (changes.folder / _JOURNAL).unlink()
     sync_folder(changes.folder)
@@ -236,7 +245,7 @@ def _clean(walk: ZoneWalk, changes: Sequence[PathChange]) -> None:
 
 
 def _sync_sources(changes: ChangeSet) -> None:
-    """See that what the journal will count on is on disk: what is to be written, and what was there before."""
+    """Sync all files that the journal depends on: new contents and saved originals."""
     wanted: list[Path] = []
     for change in changes.changes:
         for side in _SIDES:
@@ -250,7 +259,8 @@ def _sync_sources(changes: ChangeSet) -> None:
         finally:
             os.close(folder)
         return
-    folders = set(changes.folder.parents[:2])  # that of the session may be as new as this one
+    # The folder of the session may be as new as this one, and its entry must be on disk as well.
+    folders = set(changes.folder.parents[:2])
     for path in wanted:
         with open(path, "rb", opener=_open_source) as source:
             sync_data(source.fileno())
@@ -264,7 +274,10 @@ def _open_source(path: str, flags: int) -> int:
 
 
 def _hashed(changes: ChangeSet, walk: ZoneWalk) -> ChangeSet:
-    """The same, with the hash of every file: by these it is told later what is whose."""
+    """Return the changes with the hash of every file.
+
+    By these hashes, a resumed run knows which program wrote a file.
+    """
     return replace(
         changes, changes=tuple(_with_hashes(changes, change, walk) for change in changes.changes)
     )
@@ -281,7 +294,7 @@ def _with_hashes(changes: ChangeSet, change: PathChange, walk: ZoneWalk) -> Path
 
 
 def keep_before(changes: ChangeSet, walk: ZoneWalk) -> None:
-    """Keep what will be changed or deleted: a file by another name where that is possible, else by a copy."""
+    """Save what will be changed or deleted: a file by a hard link if possible, else by a copy."""
     kept = changes.folder / BEFORE
     if kept.exists():
         shutil.rmtree(kept)
@@ -293,7 +306,7 @@ def keep_before(changes: ChangeSet, walk: ZoneWalk) -> None:
 
 
 def _is_kept_by(change: PathChange) -> bool:
-    """Whether the file itself stays, and only its mode or times change."""
+    """Return True if only the mode or times change, so that the file itself stays."""
     before, after = change.before, change.after
     return (
         before is not None
@@ -304,6 +317,7 @@ def _is_kept_by(change: PathChange) -> bool:
 
 def _keep(parent: int, name: str, target: Path) -> None:
     info = os.stat(name, dir_fd=parent, follow_symlinks=False)
+    # With another name, the file could be rewritten in place, and a link would show the new content.
     if info.st_nlink == 1:
         with suppress(OSError):
             os.link(name, target, src_dir_fd=parent, follow_symlinks=False)
@@ -325,13 +339,15 @@ def _steps(
     around: Sequence[PathChange] = (),
     beside_others: bool = False,
 ) -> None:
-    """Make every path what it is to be; a step that was done already changes nothing.
+    """Bring every path to its ``side``; a step that was already done changes nothing.
 
-    What files are to hold is written first, before anything is deleted. ``around`` are all changes, where these are
-    only some of them; ``beside_others`` leaves out what somebody else's changes do not let us do.
+    New contents are written before anything is deleted. ``around`` has all changes if ``changes``
+    has only some of them. ``beside_others`` skips steps that changes of other programs make
+    impossible.
     """
     wanted: Entry | None
     steps = _Stepping(beside_others)
+    # Folders are opened first, since contents are staged in them and files removed from them.
     for change in changes:
         if any(entry and entry.kind == "folder" for entry in (change.before, change.after)):
             with steps(change):
@@ -349,6 +365,7 @@ def _steps(
             with steps(change):
                 walk.stage(change, wanted, source(change, side), depths[change.path])
     walk.sync_staged()
+    # Bottom up: a folder is empty before it is removed.
     for change in reversed(changes):
         wanted = getattr(change, side)
         now = walk.look(change) if wanted is None or change.what == "replaced" else None
@@ -364,6 +381,8 @@ def _steps(
                 walk.link(first, change)
             else:
                 walk.make(change, wanted, source(change, side))
+    # Attributes of folders come last, and bottom up: writing in a folder needs its old mode and
+    # changes its time.
     for change in reversed(changes):
         wanted = getattr(change, side)
         if wanted is not None and wanted.kind == "folder":
@@ -372,7 +391,7 @@ def _steps(
 
 
 def _second_names(changes: Sequence[PathChange]) -> dict[Path, PathChange]:
-    """The paths that are to be another name of a file that comes before them, with that one."""
+    """Return the paths that become another name of an earlier file, with that file's change."""
     firsts: dict[tuple[str, int], PathChange] = {}
     found: dict[Path, PathChange] = {}
     for change in changes:
@@ -384,7 +403,7 @@ def _second_names(changes: Sequence[PathChange]) -> dict[Path, PathChange]:
 
 
 class _Stepping(Struct, frozen=True):
-    """Around each step: an error names the path, and one that somebody else's changes make may be passed over."""
+    """Guard around each step: an error names the path, or is skipped if others caused it."""
 
     beside_others: bool
 
@@ -398,7 +417,7 @@ class _Stepping(Struct, frozen=True):
 
 
 def _stage_depths(changes: Sequence[PathChange]) -> dict[Path, int]:
-    """How deep in its zone the folder is, for each path, that is there before the changes and after them."""
+    """Return for each path the depth of the nearest folder that exists both before and after."""
     passing: set[Path] = set()
     for change in changes:
         if not all(entry and entry.kind == "folder" for entry in (change.before, change.after)):
@@ -421,7 +440,8 @@ def _locked(folder: Path, *, wait: bool = True) -> Iterator[bool]:
     descriptor = os.open(folder, FOLDER)
     try:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            flags = fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB
+            fcntl.flock(descriptor, flags)
         except BlockingIOError:
             yield False
             return

@@ -1,4 +1,4 @@
-"""The changes of a command to a zone: the upper folder of its overlay, read as changes of single paths."""
+"""The changes of a command to a zone, read from the upper folder of its overlay."""
 
 from __future__ import annotations
 
@@ -21,53 +21,56 @@ from forge_cli.core.sandbox import READ_MAX
 from forge_cli.sandbox.git.ignored_files import IgnoredFiles
 from forge_cli.sandbox.git.index import says_the_same
 
-_OWN, _OPAQUE = "user.overlay.", "user.overlay.opaque"
-_SET = "user.overlay.overlay."
-"""By which an overlay writes down what a command sets of the same name as its own attributes."""
+_OVERLAY = "user.overlay."
+_OPAQUE = "user.overlay.opaque"
+_ESCAPED = "user.overlay.overlay."
+"""The prefix under which an overlay stores attributes of a command that look like its own."""
 _KEPT = ("user.", "system.posix_acl_")
 _CHUNK = 1 << 18
 _SET_ID = stat.S_ISUID | stat.S_ISGID
 SCRATCH = frozenset(
     (
-        *(
-            "__pycache__",
-            ".pytest_cache",
-            ".mypy_cache",
-            ".ruff_cache",
-            ".hypothesis",
-            ".phpunit.cache",
-        ),
-        *("node_modules/.cache", ".eslintcache", ".turbo", ".parcel-cache", ".tsbuildinfo"),
+        "__pycache__",
+        ".pytest_cache",
+        ".mypy_cache",
+        ".ruff_cache",
+        ".hypothesis",
+        ".phpunit.cache",
+        "node_modules/.cache",
+        ".eslintcache",
+        ".turbo",
+        ".parcel-cache",
+        ".tsbuildinfo",
     )
 )
-"""The things that programs leave behind for their own speed; one with a slash is a way of two names."""
+"""Caches that programs leave behind for their own speed; ``a/b`` is a folder ``b`` inside ``a``."""
 _REFRESHED = (".git", "index")
-"""A file that git writes again whenever somebody looks; dropped only where the same files are staged in it."""
+"""A file that git rewrites on every look; the change is dropped if the same files are staged."""
 Kind = Literal["file", "folder", "link", "pipe"]
 PathKey = tuple[str, tuple[str, ...]]
 What = Literal["made", "changed", "deleted", "replaced", "mode", "times", "linked"]
 
 
 def is_scratch(parts: Sequence[str]) -> bool:
-    """Whether a path is, or lies in, what is always dropped."""
+    """Return True if a path is in a cache that is always dropped."""
     return any(
         f"{around}/{name}" in SCRATCH or name in SCRATCH for around, name in pairwise(("", *parts))
     )
 
 
 class TooManyChanges(Exception):
-    """There are more changes than may be read, or reading them takes too long."""
+    """More changes than may be read, or reading them takes too long."""
 
 
 @dataclass
 class ReadUntil:
-    """A bound on reading changes: so many paths, and the time of ``time.monotonic`` by which it has to end."""
+    """A bound on reading changes: a number of paths, and a time of ``time.monotonic``."""
 
     paths: float = inf
     time: float = inf
 
     def count(self) -> None:
-        """Count one path; TooManyChanges if that was one too many, or it is too late."""
+        """Count one path; raise TooManyChanges if the number or the time is exceeded."""
         self.paths -= 1
         if self.paths < 0 or monotonic() > self.time:
             raise TooManyChanges
@@ -77,34 +80,35 @@ FOREVER = ReadUntil()
 
 
 class UnknownChange(Exception):
-    """A change that cannot be told, or not be done again, such as a device."""
+    """A change that cannot be described or repeated, such as making a device."""
 
 
 class Entry(Struct, frozen=True):
-    """A path as it is, or is to be."""
+    """The state of a path before or after the changes."""
 
     kind: Kind
     mode: int
     owner: tuple[int, int]
     size: int = 0
     detail: str = ""
-    """The hash of a file, once it matters, or the target of a link."""
+    """The hash of a file, if it has been computed, or the target of a link."""
     modified: int = 0
     number: int = 0
-    """The number of a file that was there before; among new files, the same number means one file."""
+    """The inode number of an existing file; new files with the same number are one file."""
     changed: int = 0
-    """Its time of change: a file cannot be changed and keep that."""
+    """The change time (ctime): every modification of a file updates it."""
 
 
 class PathChange(Struct, frozen=True):
-    """One path with what was there before the command, and after; None where there is nothing."""
+    """One path before and after the command; None if nothing is there."""
 
     zone: str
     parts: tuple[str, ...]
     before: Entry | None
     after: Entry | None
     loaded: str | None = None
-    """Why its path asks although no name on it is protected: forge loads or obeys what is there."""
+    """Why changing the path asks although no name in it is protected: forge loads or obeys the
+    file."""
 
     @property
     def path(self) -> Path:
@@ -112,7 +116,7 @@ class PathChange(Struct, frozen=True):
 
     @property
     def key(self) -> PathKey:
-        """The same as its path, where there are many: making a Path takes longer than to look at the file."""
+        """The path as a tuple, which is much cheaper to make than a Path."""
         return self.zone, self.parts
 
     @property
@@ -131,7 +135,7 @@ class PathChange(Struct, frozen=True):
 
 
 def entry_of(path: Path | str, info: os.stat_result, *, content: bool = True) -> Entry:
-    """The entry at a path, with the hash of a file unless its content does not matter."""
+    """Return the entry at a path; without ``content``, a file is not hashed."""
     kind = _kind(info)
     detail = ""
     if kind == "link":
@@ -145,7 +149,7 @@ def entry_of(path: Path | str, info: os.stat_result, *, content: bool = True) ->
 
 
 def hash_of(path: Path | str, size: int) -> str:
-    """The hash of a file; of a vast one that of its beginning and its size."""
+    """Return the hash of a file; of a very large file, that of its beginning and its size."""
     digest = sha256()
     left = READ_MAX
     with open(path, "rb", buffering=0, opener=_open_file) as file:
@@ -176,7 +180,7 @@ def _kind(info: os.stat_result) -> Kind:
 def read_changes(
     zone: Path, upper: Path, *, scratch: bool, until: ReadUntil = FOREVER
 ) -> list[PathChange]:
-    """All changes of a zone, those of a folder before those in it; with ``scratch`` also what can be dropped."""
+    """Return all changes of a zone, folders before their contents; with ``scratch``, caches too."""
     try:
         return sorted(
             _Reader(str(zone), scratch, until, IgnoredFiles()).read(upper),
@@ -185,7 +189,7 @@ def read_changes(
     except OSError as error:
         raise UnknownChange(f"{error.filename}: {error.strerror}") from None
     except RecursionError:
-        raise UnknownChange("its folders lie too deep in each other") from None
+        raise UnknownChange("its folders are nested too deeply") from None
 
 
 class _Reader(Struct, frozen=True):
@@ -209,6 +213,7 @@ class _Reader(Struct, frozen=True):
             yield from self._entry(
                 upper / name, lower and lower / name, (*parts, name), opaque=opaque
             )
+        # An opaque folder replaces the one below it: what is not in it is deleted.
         if opaque and lower is not None:
             for name in os.listdir(lower):
                 if name not in names:
@@ -220,6 +225,7 @@ class _Reader(Struct, frozen=True):
         self.until.count()
         info = os.lstat(upper)
         before = _lstat(lower)
+        # An overlay marks a deleted path by a character device with the number 0/0.
         gone = stat.S_ISCHR(info.st_mode) and info.st_rdev == 0
         if not self.scratch and is_scratch(parts[:-1] if gone else parts):
             return
@@ -257,10 +263,10 @@ class _Reader(Struct, frozen=True):
     def _folder_itself(
         self, parts: tuple[str, ...], upper: Path, info: os.stat_result, before: os.stat_result
     ) -> Iterator[PathChange]:
-        now, then = entry_of(upper, info), entry_of(upper, before)
-        is_closed = not now.mode & 0o200 and bool(
-            os.listdir(upper)
-        )  # it has to be opened for what is in it
+        now = entry_of(upper, info)
+        then = entry_of(upper, before)
+        # Such a folder has to be opened before its contents can be written.
+        is_closed = not now.mode & 0o200 and bool(os.listdir(upper))
         if (now.mode, now.owner) != (then.mode, then.owner) or is_closed:
             yield PathChange(self.zone, parts, then, now)
 
@@ -274,7 +280,8 @@ class _Reader(Struct, frozen=True):
     ) -> Iterator[PathChange]:
         if not os.access(upper, os.R_OK, follow_symlinks=False) and stat.S_ISREG(info.st_mode):
             os.chmod(upper, stat.S_IMODE(info.st_mode) | 0o400)
-        content = before is not None and before.st_size == info.st_size  # else they differ anyway
+        # Files of different sizes differ anyway, so that hashing them would be wasted time.
+        content = before is not None and before.st_size == info.st_size
         after = entry_of(upper, info, content=content)
         old = entry_of(lower, before, content=content) if lower and before else None
         if (
@@ -314,39 +321,45 @@ class _Reader(Struct, frozen=True):
 
 
 def _let_owner_in(upper: Path, info: os.stat_result) -> None:
-    """Open a folder of the copy for what is moved out of it; its own mode is in the change."""
+    """Make a folder of the copy accessible, so that files can be moved out of it.
+
+    Its real mode is part of the change.
+    """
     if not os.access(upper, os.R_OK | os.W_OK | os.X_OK):
         os.chmod(upper, stat.S_IMODE(info.st_mode) | 0o700)
 
 
 def _check_attributes(lower: Path, upper: Path) -> None:
-    """UnknownChange where a command has set attributes of something that it left as it was: these are not applied."""
+    """Raise UnknownChange if a command set attributes of an otherwise unchanged path.
+
+    Such attributes are not applied.
+    """
     if attributes_of(lower) != attributes_of(upper):
         raise UnknownChange(f"it set attributes of {upper.name}")
 
 
 def attributes_of(path: Path) -> dict[str, bytes]:
-    """The extended attributes of the file's owner, without those that an overlay sets for itself."""
+    """Return the extended attributes of a file, without those of the overlay itself."""
     try:
         names = os.listxattr(path, follow_symlinks=False)
     except OSError as error:
         if error.errno == errno.ENOTSUP:
             return {}
         raise
-    kept = [
-        name
-        for name in names
-        if name.startswith(_KEPT) and (name.startswith(_SET) or not name.startswith(_OWN))
-    ]
-    return {name: os.getxattr(path, name, follow_symlinks=False) for name in kept}
+    found = {}
+    for name in names:
+        is_of_overlay = name.startswith(_OVERLAY) and not name.startswith(_ESCAPED)
+        if name.startswith(_KEPT) and not is_of_overlay:
+            found[name] = os.getxattr(path, name, follow_symlinks=False)
+    return found
 
 
 def _same(one: Entry, other: Entry) -> bool:
-    """Whether they cannot be told apart: a file is copied up when it is only opened to be written."""
-    return [getattr(one, name) for name in _TOLD] == [getattr(other, name) for name in _TOLD]
+    """Return True if both look the same: opening a file for writing already copies it up."""
+    return all(getattr(one, name) == getattr(other, name) for name in _COMPARED)
 
 
-_TOLD = ("kind", "mode", "owner", "size", "detail", "modified")
+_COMPARED = ("kind", "mode", "owner", "size", "detail", "modified")
 
 
 def _is_opaque(folder: Path) -> bool:
@@ -366,9 +379,10 @@ def _lstat(path: Path | None) -> os.stat_result | None:
 
 
 def without_set_id(change: PathChange) -> PathChange:
-    """The change as it is applied: no file and no folder gets the right to run as another user or group.
+    """Return the change without set-user-ID and set-group-ID bits.
 
-    A file keeps the bits that it had if its contents stay, and a new folder the group of those around it.
+    A file keeps those that it had if its contents stay, and a new folder gets the group of its
+    parent.
     """
     before, after = change.before, change.after
     if after is None or not after.mode & _SET_ID:
@@ -386,29 +400,29 @@ def without_set_id(change: PathChange) -> PathChange:
 
 
 def _inherited(path: Path) -> int:
-    """The bit that the kernel gives a folder by itself, as the nearest one that is there has it."""
+    """Return the set-group-ID bit that the kernel gives a new folder in this place."""
     around = next((info for folder in path.parents if (info := _lstat(folder))), None)
     return around.st_mode & stat.S_ISGID if around else 0
 
 
 def dump_change(change: PathChange) -> dict[str, Any]:
-    """A change as JSON; names that are not UTF-8 stay what they are."""
-    entries = {
-        name: asdict(entry)
-        for name in ("before", "after")
-        if (entry := getattr(change, name)) is not None
-    }
-    return {"zone": change.zone, "parts": change.parts, "loaded": change.loaded, **entries}
+    """Return a change as JSON; names that are not UTF-8 keep their bytes."""
+    found: dict[str, Any] = {"zone": change.zone, "parts": change.parts, "loaded": change.loaded}
+    for name in _SIDES:
+        entry = getattr(change, name)
+        if entry is not None:
+            found[name] = asdict(entry)
+    return found
 
 
 def load_change(data: dict[str, Any]) -> PathChange:
-    entries = [
-        Entry(**{**data[name], "owner": tuple(data[name]["owner"])}) if name in data else None
-        for name in _SIDES
-    ]
-    return PathChange(
-        data["zone"], tuple(data["parts"]), entries[0], entries[1], data.get("loaded")
-    )
+    entries: list[Entry | None] = []
+    for name in _SIDES:
+        entry = data.get(name)
+        # JSON has no tuples
+        entries.append(entry and Entry(**{**entry, "owner": tuple(entry["owner"])}))
+    before, after = entries
+    return PathChange(data["zone"], tuple(data["parts"]), before, after, data.get("loaded"))
 
 
 _SIDES = ("before", "after")

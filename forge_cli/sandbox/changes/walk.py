@@ -1,4 +1,4 @@
-"""A walk through zones that change: every path is reached from a folder that is held open, and no link is followed."""
+"""A walk through changing zones that holds each folder open and follows no link."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from forge_cli.sandbox.changes.path_changes import Entry, PathChange, entry_of
 from forge_cli.sandbox.names import shown
 
 BEFORE = "before"
-"""The folder of what is kept."""
+"""The name of the folder with the saved originals."""
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 SYNCED_EACH = 32
-"""Files that are synced one by one; of more than that, their file system is."""
+"""Files that are synced one by one; if there are more, their whole file system is synced."""
 _OVERLAY = "user.overlay."
 _libc = ctypes.CDLL(None, use_errno=True)
 Side = Literal["before", "after"]
 
 
 class ZoneWalk:
-    """The zones of some changes, held open: every path is walked to from there, and no link is followed."""
+    """The zones of some changes, held open; every path is reached without following links."""
 
     def __init__(self, zones: Iterable[str], folder: Path, roots: Mapping[str, int]) -> None:
-        """``folder`` is where the changes lie; names of temporary files are made of it.
+        """``folder`` has the changes; temporary names are derived from it.
 
-        ``roots`` has the numbers of the zones' own folders on disk, as far as somebody knows them.
+        ``roots`` has the inode numbers of the zones' root folders, if known.
         """
         self._zones: dict[str, int] = {}
         self._moves: dict[str, bool] = {}
@@ -47,13 +47,12 @@ class ZoneWalk:
         try:
             for zone in zones:
                 self._zones[zone] = os.open(zone, FOLDER)
-                with suppress(
-                    OSError
-                ):  # by this a cleaner sees that what is staged in the zone is in use
+                # The lock shows a cleaner that staged files in this zone are still in use.
+                with suppress(OSError):
                     fcntl.flock(self._zones[zone], fcntl.LOCK_SH | fcntl.LOCK_NB)
                 number = os.fstat(self._zones[zone]).st_ino
                 if os.path.realpath(zone) != zone or roots.get(zone, number) != number:
-                    raise Stale(f"{shown(zone)} is another folder now")
+                    raise Stale(f"{shown(zone)} is a different folder now")
         except BaseException:
             self.__exit__()
             raise
@@ -67,13 +66,13 @@ class ZoneWalk:
             os.close(descriptor)
 
     def sync_staged(self) -> None:
-        """See that what was staged is on disk before it takes the place of anything."""
+        """Sync the staged files before they replace anything."""
         for zone in self._unsynced:
             sync_file_system(self._zones[zone], zone)
         self._unsynced.clear()
 
     def sync(self, beside: Path, changes: Sequence[PathChange]) -> None:
-        """See that all changes are on disk before the journal, which lies ``beside``, goes."""
+        """Sync all changes before the journal, in the folder ``beside``, is removed."""
         many = len(changes) > SYNCED_EACH
         for zone, descriptor in self._zones.items():
             if (
@@ -87,7 +86,10 @@ class ZoneWalk:
 
     @contextmanager
     def parent(self, change: PathChange) -> Iterator[int]:
-        """The folder that a path lies in; the last one stays open, since its neighbours come next."""
+        """Return a descriptor of the parent folder of a path.
+
+        The last one stays open, since its neighbours usually come next.
+        """
         key = change.zone, change.parts[:-1]
         if self._last is None or self._last[0] != key:
             self.leave()
@@ -95,13 +97,13 @@ class ZoneWalk:
         yield self._last[1]
 
     def leave(self) -> None:
-        """Close the last folder: another one may take its place."""
+        """Close the last folder, because another one may take its place."""
         if self._last is not None:
             os.close(self._last[1])
             self._last = None
 
     def _open(self, change: PathChange, depth: int | None = None) -> int:
-        """The folder that a path lies in, or the one above it that is so deep in the zone."""
+        """Open the parent folder of a path, or its ancestor at this ``depth`` in the zone."""
         descriptor = os.dup(self._zones[change.zone])
         for name in change.parts[:-1] if depth is None else change.parts[:depth]:
             try:
@@ -112,7 +114,7 @@ class ZoneWalk:
         return descriptor
 
     def look(self, change: PathChange, *, content: bool = False) -> Entry | None:
-        """The state of now."""
+        """Return the current entry at the path of a change."""
         name = _name(change)
         try:
             with self.parent(change) as parent:
@@ -122,27 +124,24 @@ class ZoneWalk:
             return None
 
     def check_all(self, changes: Sequence[PathChange]) -> None:
-        """Stale where one is not as the command found it."""
+        """Raise Stale if a path is not as the command found it."""
         paths = {change.path for change in changes if change.before}
         for change in changes:
             self._check(change, paths)
 
     def _check(self, change: PathChange, paths: Container[Path]) -> None:
-        """Is it as the command found it, and is nothing in a folder that goes away but what goes with it?"""
+        """Raise Stale if the path was changed, or if a folder to be removed has new files in it."""
         now = self.look(change)
         before = change.before
         if now is None or before is None:
             same = now is before
         else:
-            same = (now.kind, now.number, now.changed) == (
-                before.kind,
-                before.number,
-                before.changed,
-            )
-        if not same and not (
-            now and before and now.kind == before.kind == "folder" and now.number == before.number
-        ):
-            raise Stale(f"{shown(str(change.path))} was changed meanwhile")
+            identity = (before.kind, before.number, before.changed)
+            same = (now.kind, now.number, now.changed) == identity
+            # A folder also changes when something else is made in it, which is no conflict.
+            same = same or (now.kind == "folder" and identity[:2] == ("folder", now.number))
+        if not same:
+            raise Stale(f"{shown(str(change.path))} was changed in the meantime")
         goes = (
             before
             and before.kind == "folder"
@@ -151,23 +150,23 @@ class ZoneWalk:
         if goes and (
             new := next((path for path in change.path.iterdir() if path not in paths), None)
         ):
-            raise Stale(f"{shown(str(new))} is new")
+            raise Stale(f"{shown(str(new))} was made in the meantime")
 
     def is_ours(self, change: PathChange) -> bool:
-        """Is it as it was before or is to be after, or between the two?"""
+        """Return True if the path is as it was before, as it is to be, or between the two."""
         return self.side_of(change) is not None or (
             change.what == "replaced" and self.look(change) is None
         )
 
     def side_of(self, change: PathChange) -> Side | None:
-        """Whether it is now as before or as after; None for something else."""
+        """Return the side on which the path is now, or None if it is on neither."""
         now = self.look(change, content=True)
         if _equal(now, change.after):
             return "after"
         return "before" if _equal(now, change.before) else None
 
     def open_folder(self, change: PathChange, wanted: Entry | None) -> None:
-        """Let things be written in a folder, until all are, and be deleted in one that goes away."""
+        """Make a folder writable until all its files are written or deleted."""
         now = self.look(change)
         if now and now.kind == "folder":
             mode = wanted.mode if wanted and wanted.kind == "folder" else now.mode
@@ -181,7 +180,7 @@ class ZoneWalk:
             self.leave()
 
     def link(self, first: PathChange, change: PathChange) -> None:
-        """Another name for a file that was made just now."""
+        """Make another name for a file that was just made."""
         source = self._open(first)
         try:
             with self.parent(change) as target:
@@ -194,21 +193,20 @@ class ZoneWalk:
                     follow_symlinks=False,
                 )
                 os.rename(temporary, _name(change), src_dir_fd=target, dst_dir_fd=target)
-                with suppress(FileNotFoundError):  # a rename of two names of one file does nothing
+                # The rename does nothing if both names already belong to the file.
+                with suppress(FileNotFoundError):
                     os.unlink(temporary, dir_fd=target)
         finally:
             os.close(source)
 
     def stage(self, change: PathChange, wanted: Entry, source: Path, depth: int) -> None:
-        """Write what a file is to hold beside its place, unless it can be moved there: what can fail fails here.
+        """Write the new content beside its place, unless the file can be moved: errors happen here.
 
-        The folder at this ``depth`` of the zone is there before the changes and after them.
+        The folder at this ``depth`` of the zone exists before and after the changes.
         """
         now = self.look(change)
-        if now and (now.kind, now.size) == (
-            wanted.kind,
-            wanted.size,
-        ):  # of another size it holds something else
+        # Comparing sizes first saves hashing files that differ anyway.
+        if now and (now.kind, now.size) == (wanted.kind, wanted.size):
             now = self.look(change, content=True)
             if now and (now.kind, now.detail) == (wanted.kind, wanted.detail):
                 return
@@ -221,7 +219,7 @@ class ZoneWalk:
             os.close(folder)
 
     def clean(self, change: PathChange, depth: int) -> None:
-        """Remove what an attempt that was cut off, or has failed, left beside a path."""
+        """Remove temporary files that an interrupted or failed attempt left beside a path."""
         self._staged.pop(change.path, None)
         for each in {depth, len(change.parts) - 1}:
             with suppress(FileNotFoundError, NotADirectoryError):
@@ -232,7 +230,11 @@ class ZoneWalk:
                     os.close(folder)
 
     def _can_move(self, change: PathChange, source: Path, folder: int) -> bool:
-        """Whether the file itself can be put in its place; tried, since file systems may be mounted more than once."""
+        """Return True if the file itself can be moved to its place.
+
+        This is tried, because a file system that is mounted twice has one device number and refuses
+        moves.
+        """
         if source.parent.name == BEFORE or os.stat(source).st_dev != os.fstat(folder).st_dev:
             return False
         if change.zone not in self._moves:
@@ -246,7 +248,7 @@ class ZoneWalk:
         return self._moves[change.zone]
 
     def _write(self, folder: int, change: PathChange, source: Path) -> None:
-        """Write the content of a file under its temporary name."""
+        """Write the content of a file to its temporary name."""
         self._copied.add(change.zone)
         temporary = self._temporary(folder, change)
         descriptor = os.open(
@@ -304,7 +306,10 @@ class ZoneWalk:
             self._attributes(parent, name, wanted)
 
     def _move(self, source: Path, parent: int, name: str, wanted: Entry) -> bool:
-        """Put the file itself in its place, which is at once; not what is kept from before, nor across file systems."""
+        """Move the file itself to its place atomically; return False if it has to be copied.
+
+        Saved originals are always copied, because undo may need them again.
+        """
         if source.parent.name == BEFORE or os.stat(source).st_dev != os.fstat(parent).st_dev:
             return False
         notes = [attribute for attribute in os.listxattr(source) if attribute.startswith(_OVERLAY)]
@@ -339,19 +344,19 @@ class ZoneWalk:
             _set_times(parent, name, wanted)
 
     def _temporary(self, folder: int, change: PathChange) -> str:
-        """A temporary name in a folder, where nothing has it."""
+        """Return a temporary name for a path, after removing an earlier file of that name."""
         name = self._temporary_name(change)
         with suppress(FileNotFoundError):
             os.unlink(name, dir_fd=folder)
         return name
 
     def _temporary_name(self, change: PathChange) -> str:
-        """A name that is the same after the next start, so that what was left of it goes away then."""
+        """Return a name that is the same after a restart, so that leftovers are removed."""
         return f".forge-{self._id}-{sha256(os.fsencode(change.path)).hexdigest()[:12]}.tmp"
 
 
 def staging_id(folder: Path) -> str:
-    """The part of the names of temporary files in zones that says which folder of changes they belong to."""
+    """Return the part of a temporary name that identifies its folder of changes."""
     return sha256(os.fsencode(folder)).hexdigest()[:12]
 
 
@@ -363,7 +368,7 @@ def _equal(now: Entry | None, then: Entry | None) -> bool:
     if now is None or then is None:
         return now is then
     if now.kind == then.kind == "folder":
-        return True  # its mode is between the two while things are written in it
+        return True  # while files are written in it, its mode is between the two
     return (now.kind, now.mode, now.detail) == (then.kind, then.mode, then.detail)
 
 
@@ -379,7 +384,7 @@ def _copy_attributes(source: int, target: int) -> None:
 
 
 def sync_file_system(descriptor: int, place: str) -> None:
-    """Wait until all that was written to a file system is on its disk."""
+    """Wait until everything written to a file system is on its disk."""
     if _libc.syncfs(descriptor) < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), place)

@@ -1,1 +1,1 @@
-"""Files inside zones: walking to one, judging the access, and making it."""
+"""Files inside zones: resolving a path, judging the access, and making it."""

@@ -1,4 +1,4 @@
-"""Caps: a child worker touches nothing that its parent could not touch."""
+"""Caps on child workers: a child touches nothing that its parent could not touch."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from forge_cli.sandbox.zones.zones import Isolation, IsolationLevel
 
 
 def cap_zone(zone: Zone, parent_zones: Sequence[Zone]) -> Zone:
-    """The zone, limited to what every zone of the parent allows that it shares files with."""
+    """Return the zone, limited to what is allowed by all zones of the parent that it overlaps."""
     around = innermost_zone(zone.path, parent_zones)
     if around is None:
         known = ", ".join(f"/{outer.name} is {shown(str(outer.path))}" for outer in parent_zones)
@@ -33,14 +33,10 @@ def cap_zone(zone: Zone, parent_zones: Sequence[Zone]) -> Zone:
         if outer.path.is_relative_to(zone.path) and outer.path != zone.path
     ]
     limits = [zone, around, *inside]
-    write, delete = (
-        Approval.strictest(*(one.write for one in limits)),
-        Approval.strictest(*(one.delete for one in limits)),
-    )
-    writes, deletes = (
-        [one for one in limits if one.write is write],
-        [one for one in limits if one.delete is delete],
-    )
+    write = Approval.strictest(*(one.write for one in limits))
+    delete = Approval.strictest(*(one.delete for one in limits))
+    writes = [one for one in limits if one.write is write]
+    deletes = [one for one in limits if one.delete is delete]
     return replace(
         zone,
         mode=ZoneMode.RO if any(one.mode is ZoneMode.RO for one in limits) else zone.mode,
@@ -52,12 +48,12 @@ def cap_zone(zone: Zone, parent_zones: Sequence[Zone]) -> Zone:
 
 
 def lies_within(folder: Path, zones: Sequence[Zone]) -> bool:
-    """Whether a folder lies in one of the zones."""
+    """Return True if a folder is in one of the zones."""
     return innermost_zone(Path(os.path.realpath(folder)), zones) is not None
 
 
 def cap_isolation(wanted: Isolation, parent: Isolation) -> Isolation:
-    """The stricter of both levels and limits; what is reached and what of the home is read only where both have it."""
+    """Return the stricter of both levels and limits, with the network and paths that both allow."""
     from forge_cli.sandbox.network.rules import narrowest_network
 
     level = max(
@@ -68,6 +64,7 @@ def cap_isolation(wanted: Isolation, parent: Isolation) -> Isolation:
     read = [
         path for path in wanted.read if any(path.is_relative_to(other) for other in parent.read)
     ]
+    # A parent that is not confined reads everything, so that its list limits nothing.
     if parent.level is IsolationLevel.OFF:
         read = list(wanted.read)
     reached = narrowest_network(wanted.network, parent.network)
@@ -84,7 +81,7 @@ def cap_isolation(wanted: Isolation, parent: Isolation) -> Isolation:
 
 
 def seen_from(sandbox: Sandbox, other: Sandbox, path: str) -> str | None:
-    """The virtual path in one sandbox of what is named ``path`` in another; None where it is in no zone."""
+    """Return the virtual path in one sandbox of a ``path`` in another; None if no zone has it."""
     try:
         named = other.parse(path)
     except ToolError:
@@ -93,14 +90,14 @@ def seen_from(sandbox: Sandbox, other: Sandbox, path: str) -> str | None:
 
 
 def name_in(sandbox: FileOperations, real: Path) -> str | None:
-    """The virtual path of a file on the host, as its text has it; None where it is in no zone."""
+    """Return the virtual path of a file on the host, or None if no zone has it."""
     zone = innermost_zone(real, sandbox.zones)
     return None if zone is None else virtual_path(zone, real.relative_to(zone.path).parts)
 
 
 def can_write_silently(sandbox: Sandbox, path: Path) -> bool:
-    """Whether a worker could have written a file, or the link that leads to it, without asking."""
-    # A worker file asks once it is there; it could have been made before, when nothing was known of it.
+    """Return True if a worker could have written a file, or a link to it, without asking."""
+    # A worker file asks once it exists. Before that, forge did not know it, so that it could be made.
     before = copy(sandbox)
     before.own = OwnFiles(sandbox.protected)
     names = {name_in(sandbox, real) for real in (path.resolve(), path.parent.resolve() / path.name)}
@@ -108,7 +105,7 @@ def can_write_silently(sandbox: Sandbox, path: Path) -> bool:
 
 
 def _is_silent(sandbox: Sandbox, name: str) -> bool:
-    """Return True if nobody is asked before a file is written, or before it is deleted."""
+    """Return True if writing or deleting a file asks nobody."""
     for access in (Access.WRITE, Access.DELETE):
         try:
             verdict = sandbox.judge(name, access)

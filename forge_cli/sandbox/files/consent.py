@@ -1,4 +1,4 @@
-"""Rights to a place: the capability of its zone, and whether somebody has to consent."""
+"""Rights to a place: the capability of its zone, and whether someone has to consent."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SAYS = {Approval.PRE_APPROVED: "pre-approves", Approval.BLOCKED: "blocks"}
 def require_capability(
     path: ParsedPath, place: Place, access: Access, zones: Sequence[Zone]
 ) -> None:
-    """Refuse, in a sentence for the model, what the place does not allow."""
+    """Raise a ToolError for the model if the place does not allow the access at all."""
     if access.changes and place.zone.mode is ZoneMode.RO:
         raise ToolError(
             f"zone '{place.zone.name}' is read-only, so {path} cannot be changed; {_writable(zones)}"
@@ -84,7 +84,10 @@ def _writable(zones: Sequence[Zone]) -> str:
 
 
 def consent_verdict(place: Place, access: Access, own: OwnFiles) -> Verdict:
-    """The strictest verdict on a place, with every reason for it; what more than its zone asks for always asks."""
+    """Return the strictest verdict on a place, with every reason for it.
+
+    Reasons beyond the zone, such as a protected name, always ask.
+    """
     if not access.changes and not (access is Access.READ and secret_in(place)):
         return _inside(place.zone)
     verdicts = list(_verdicts(place, access, own))
@@ -128,7 +131,8 @@ def _inside(zone: Zone) -> Verdict:
 
 def _zone_verdict(zone: Zone, access: Access) -> Verdict:
     write = access is Access.WRITE
-    approval, where = (zone.write, zone.write_where) if write else (zone.delete, zone.delete_where)
+    approval = zone.write if write else zone.delete
+    where = zone.write_where if write else zone.delete_where
     if approval is Approval.ASK:
         reason = f"{'writing' if write else 'deleting'} in zone '{zone.name}' needs your OK"
     else:
@@ -149,7 +153,7 @@ def _zone_verdict(zone: Zone, access: Access) -> Verdict:
 
 
 def _zone_rule(zone: Zone, access: Access) -> GrantRule:
-    """The rule by which a worker pre-approves what its zone asks for, or a person the edits in that folder."""
+    """Return the rule that pre-approves this access in the zone, for a worker or for a person."""
     title = f"{'edits' if access is Access.WRITE else 'deletions'} in zone {zone.name}"
     at = ("sandbox", "zones", zone.name, "approval", access.value)
     entry = {"name": zone.name, "path": ".", "mode": zone.mode.value} if zone.default else None
@@ -163,9 +167,9 @@ def _ask(reason: str, rule: str) -> Verdict:
 
 
 def _twin(place: Place) -> str | None:
-    """Another name in the same folder that people could not tell from the one to be written."""
+    """Return another name in the same folder that looks the same as the name to be written."""
     if len(place.missing) >= len(place.parts):
-        return None  # the folder of the zone itself is still to be made
+        return None  # the folder of the zone does not exist yet
     wanted = (*place.missing, place.name)[0]
     key = lookalike_key(wanted)
     with open_for_listing(place.folder) as folder:
@@ -176,27 +180,25 @@ def _twin(place: Place) -> str | None:
 
 
 def _is_same_file(place: Place, name: str, folder: int) -> bool:
-    """Some file systems find a file by any normal form of its name: that is not a second file."""
+    """Return True if the name finds the same file, as another normal form of its name may."""
     if place.info is None:
         return False
     return os.path.samestat(place.info, os.stat(name, dir_fd=folder, follow_symlinks=False))
 
 
 def secret_in(place: Place) -> str | None:
-    """The name on the way to a place, or of a link that led there, that may hold secrets."""
+    """Return the name in a path, or in a link that led there, that may hold secrets."""
     return next((name for name in _names(place) if is_secret(name)), None)
 
 
 def protected_in(place: Place) -> tuple[str, str] | None:
-    """The name on the way to a place, or of a link that led there, that is protected, and why it is."""
-    ways = (
-        (place.zone.path.name, place.parts),
-        *((link.parent.name, (link.name,)) for link in place.links),
-    )
-    if found := next(
-        filter(None, (protected_among(parts, around) for around, parts in ways)), None
-    ):
-        return found
+    """Return the protected name in a path, or in a link that led there, and why it is protected."""
+    ways = [(place.zone.path.name, place.parts)]
+    ways += [(link.parent.name, (link.name,)) for link in place.links]
+    for name, parts in ways:
+        if found := protected_among(parts, name):
+            return found
+    # A zone, or a link, may itself be inside a protected folder such as .git.
     around = list(place.zone.path.parts)
     for link in place.links:
         around += link.parts
@@ -222,13 +224,13 @@ def _names(place: Place) -> Iterator[str]:
 
 
 class OwnFiles:
-    """The worker's own files: to change them is to change what the worker is allowed to do.
+    """The worker's own files: changing them changes what the worker is allowed to do.
 
-    A ``*`` in a path stands for any name, of files that are still to be made as well.
+    A ``*`` in a path stands for any name, also of files that do not exist yet.
     """
 
     def __init__(self, paths: Iterable[Path], loaded: Find = LoadedFiles) -> None:
-        """``loaded`` gives what else may be written only after asking, as of now."""
+        """Protect ``paths``, and the files that ``loaded`` finds at the time of a check."""
         self.loaded = loaded
         given = [Path(os.path.abspath(path)) for path in paths]
         real = [Path(os.path.realpath(path)) for path in given]
@@ -238,7 +240,7 @@ class OwnFiles:
         self._patterns = {folded_parts(path) for path in named if "*" in str(path)}
 
     def why_changed(self, paths: Iterable[Path]) -> dict[Path, str]:
-        """Why changes of real paths count although no protected name is on their way, of those that do."""
+        """Return the real paths among these that ask although no name is protected, and why."""
         loaded = self.loaded()
         found: dict[Path, str] = {}
         for path in paths:
@@ -250,7 +252,7 @@ class OwnFiles:
         return found
 
     def why(self, place: Place) -> tuple[str, str] | None:
-        """Why a place asks, and the rule behind that; None where it is not one of them."""
+        """Return why a place asks, and the rule for it; None if it is not an own or loaded file."""
         if place in self:
             return "it is one of the worker's own files", "protected names: the worker's own files"
         found = self.loaded().why(_ways(place))
@@ -260,10 +262,11 @@ class OwnFiles:
         for way in _ways(place):
             if self._has(way) or any(fits_pattern(way, pattern) for pattern in self._patterns):
                 return True
+        # A hard link to an own file has another path, and the same file behind it.
         return place.info is not None and any(self._is(path, place.info) for path in self._paths)
 
     def _has(self, way: tuple[str, ...]) -> bool:
-        """Return True for one of the paths, and for everything below one that is a folder."""
+        """Return True for an own path, and for everything below one that is a folder."""
         return any(way[: len(own)] == own for own in self._folded)
 
     @staticmethod
@@ -275,5 +278,5 @@ class OwnFiles:
 
 
 def _ways(place: Place) -> list[tuple[str, ...]]:
-    """The folded parts of a place, and of the links that led there."""
+    """Return the case-folded parts of a place, and of the links that led there."""
     return [folded_parts(path) for path in (place.real, *place.links)]

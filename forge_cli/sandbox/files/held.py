@@ -1,4 +1,4 @@
-"""A file that is held: walked to and checked once, then read, replaced or deleted by the descriptor of its folder."""
+"""A file that is checked once, then read, replaced or deleted by its folder's descriptor."""
 
 from __future__ import annotations
 
@@ -26,55 +26,58 @@ if TYPE_CHECKING:
     from forge_cli.sandbox.changes.apply import ChangeSet
 
 KEPT_MAX = 10 * 1024 * 1024
-"""Bytes of a file that is kept before it is changed."""
+"""The largest file, in bytes, whose content is copied before a change."""
 _WRITE_FLAGS = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 CHUNK = 1024 * 1024
 
 
 class ChangeKeeper(Protocol):
-    """Keeps what files held before they are changed."""
+    """Keeper of the contents of files before they are changed."""
 
     notify: Notify | None
-    """Gets a sentence of what cannot be kept, before that is changed."""
+    """Callback for a warning about contents that cannot be kept, before they are changed."""
 
     @property
     def trials(self) -> Path:
-        """A folder for commands that were tried, and that somebody may still approve."""
+        """The folder for commands that were tried and may still be approved."""
         ...
 
     commands: bool
-    """Whether commands work on copies, so that what they change can be kept as well."""
+    """True if commands work on copies, so that their changes can be kept as well."""
 
     def keep(self, changes: ChangeSet) -> None:
-        """Keep what a command is about to change."""
+        """Keep the originals of what a command is about to change."""
         ...
 
     def changing(self, held: HeldFile, data: bytes | None) -> AbstractContextManager[None]:
-        """Around a change to ``data``; None deletes."""
+        """Return a context around a change to ``data``; None deletes the file."""
         ...
 
     def made(self, path: Path, digest: str) -> bool:
-        """Return True if the session made the file, which has this hash, and no other program changed it since."""
+        """Return True if the session made the file, and only the session has changed it since."""
         ...
 
     def can_clone(self, held: HeldFile) -> bool:
-        """Whether it keeps a file of any size."""
+        """Return True if a file of any size can be kept."""
         ...
 
 
 class HeldFile(Struct, frozen=True):
-    """The target of a path; every method acts on that place, even if the path leads elsewhere meanwhile."""
+    """The target of a path.
+
+    Every method acts on that place, even if the path leads elsewhere now.
+    """
 
     asked: ParsedPath
     place: Place
     changed: Callable[[Place, os.stat_result | None], None]
-    """Called after a change, with what is there now."""
+    """Called after a change with the state of the file, or None if it is gone."""
     open_changes: Callable[[], ChangeKeeper] | None = None
 
     @property
     def kind(self) -> FileKind | None:
-        """None where there is nothing."""
+        """The kind of the file; None if nothing exists at the path."""
         return self.place.kind
 
     @property
@@ -88,7 +91,10 @@ class HeldFile(Struct, frozen=True):
         return FileInfo(name, place.virtual, kind_of(info.st_mode), info.st_size, info.st_mtime)
 
     def read(self, limit: int | None = None) -> bytes:
-        """The content of a regular file, or its first ``limit`` bytes; a very large one is not read as a whole."""
+        """Return the content of a regular file, or its first ``limit`` bytes.
+
+        Raise a ToolError if a very large file is read without a limit.
+        """
         with self._reading() as file:
             if limit is not None:
                 return file.read(limit)
@@ -101,12 +107,18 @@ class HeldFile(Struct, frozen=True):
             return data
 
     def read_lines(self, first: int, count: int | None = None) -> bytes:
-        """So many lines from the ``first`` on, counted from 1; the file may be of any size."""
+        """Return ``count`` lines from line ``first`` on, counted from 1.
+
+        The file may have any size.
+        """
         with self._reading() as file:
             return read_lines(file, first, count, at_most=READ_MAX, name=self.asked.text)
 
     def digest(self) -> str:
-        """Another one after any change of the file: that of its content, or of its state where that is very large."""
+        """Return a hash that differs after every change of the file.
+
+        It is the hash of the content or, for a very large file, of its state on disk.
+        """
         if self._existing().st_size > READ_MAX:
             return sha256(repr(state_of(self._existing())).encode()).hexdigest()
         with self._reading() as file:
@@ -114,7 +126,7 @@ class HeldFile(Struct, frozen=True):
 
     @property
     def unkept(self) -> str | None:
-        """Why its content is not kept before a change."""
+        """The reason that the content is not kept before a change, if any."""
         if self.kind != "file" or self._existing().st_size <= KEPT_MAX:
             return None
         if self.open_changes and self.open_changes().can_clone(self):
@@ -122,22 +134,22 @@ class HeldFile(Struct, frozen=True):
         return f"files of more than {KEPT_MAX >> 20} MB are not kept"
 
     def write(self, data: bytes, like: os.stat_result | None = None) -> None:
-        """Replace the file as a whole, or make it, with the folders above it.
+        """Replace the file as a whole, or create it together with the folders above it.
 
-        A file that is replaced keeps its mode; with ``like`` it gets another's.
+        An existing file keeps its mode; ``like`` gives the attributes of another file instead.
         """
         with self._changing(data):
             self.restore(data, like)
 
     def restore(self, data: bytes | BufferedReader, like: os.stat_result | None = None) -> None:
-        """The same with nothing kept; ``data`` may be an open file."""
+        """Write like ``write``, without keeping the old content; ``data`` may be an open file."""
         with make_parent(self.place) as folder:
             old = _writable(folder, self.place.name)
             replace_in(folder, self.place.name, data, like=like or old)
             self.changed(self.place, os.stat(self.place.name, dir_fd=folder, follow_symlinks=False))
 
     def delete(self) -> None:
-        """Delete a file, a link (never what it leads to), or an empty folder."""
+        """Delete a file, a link (never its target), or an empty folder."""
         self._existing()
         with self._changing(None):
             if self.kind == "directory":
@@ -156,7 +168,7 @@ class HeldFile(Struct, frozen=True):
             yield file
 
     def open(self) -> int:
-        """A descriptor of a regular file, to read; the caller closes it."""
+        """Return a descriptor for reading a regular file; the caller closes it."""
         descriptor = os.open(self.place.name, _READ_FLAGS, dir_fd=self.place.folder)
         if kind_of(os.fstat(descriptor).st_mode) != "file":
             os.close(descriptor)
@@ -170,12 +182,16 @@ class HeldFile(Struct, frozen=True):
 
 
 def _writable(folder: int, name: str) -> os.stat_result | None:
-    """The file to be replaced: a rename would also replace what its owner made read-only, so it is opened first."""
+    """Return the state of the file to be replaced, after opening it for writing.
+
+    A rename would also replace a file that its owner made read-only.
+    """
     try:
         descriptor = os.open(name, _WRITE_FLAGS, dir_fd=folder)
     except FileNotFoundError:
         return None
     except OSError as error:
+        # A running program cannot be opened for writing, and can be replaced.
         if error.errno != errno.ETXTBSY:
             raise
         return os.stat(name, dir_fd=folder, follow_symlinks=False)
@@ -189,9 +205,9 @@ def _writable(folder: int, name: str) -> os.stat_result | None:
 
 
 def read_lines(file: BinaryIO, first: int, count: int | None, *, at_most: int, name: str) -> bytes:
-    """``count`` lines from the ``first`` on, counted from 1, or all from there; a line ends with a newline.
+    """Return ``count`` lines from line ``first`` on, counted from 1; with None, all from there.
 
-    A ToolError where there are fewer lines than that, or where they have more than ``at_most`` bytes.
+    Raise a ToolError if the file has fewer lines, or if the lines have more than ``at_most`` bytes.
     """
     number = 1
     ended = True

@@ -1,4 +1,4 @@
-"""Operations on files inside zones: each holds the place that it acts on, for one access that was checked."""
+"""File operations inside zones: each holds its target while it acts, after one checked access."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ T = TypeVar("T")
 
 
 class ListedName(NamedTuple):
-    """A name in a folder, and what it leads to; ``enters`` for a folder that is there itself, not by a link."""
+    """A name in a folder and the kind of its target.
+
+    ``enters`` is True for a real folder, not a link.
+    """
 
     name: str
     kind: FileKind
@@ -35,7 +38,10 @@ class ListedName(NamedTuple):
 
 
 class FileOperations(ABC):
-    """The methods that a sandbox and the view of a call share; ``hold`` checks each access in its own way."""
+    """The methods shared by a sandbox and the view of a call.
+
+    Each implements ``hold`` with its checks.
+    """
 
     @property
     @abstractmethod
@@ -45,19 +51,22 @@ class FileOperations(ABC):
     @property
     @abstractmethod
     def hidden(self) -> Mapping[Path, Collection[str]]:
-        """By folder, the names in it that are not there for tools."""
+        """The names in each folder that tools do not see."""
 
     @abstractmethod
     def parse(self, path: str) -> ParsedPath:
-        """Understand a path as it was written: its zone, and the place in it."""
+        """Parse a path as it was written into a zone and a place in it."""
 
     @abstractmethod
     def spell(self, path: str) -> str:
-        """Return a path as results name it: relative to the working directory below that, else virtual."""
+        """Return a path as results show it: relative to the working directory, else virtual."""
 
     @abstractmethod
     def resolve(self, path: str, access: Access = Access.INFO) -> str:
-        """Return the virtual path of the real file, existing or not; a link that is to be deleted stays itself."""
+        """Return the virtual path of the real file, which need not exist.
+
+        A link to be deleted stays itself.
+        """
 
     @abstractmethod
     def hold(
@@ -69,18 +78,19 @@ class FileOperations(ABC):
         follow: bool = True,
         folders: bool = False,
     ) -> AbstractContextManager[HeldFile]:
-        """Hold what a path leads to for one access that its zone is capable of; ``Stale`` if it is not ``expected``.
+        """Hold the target of a path for one access that its zone allows.
 
-        With ``folders`` a path to be read may be a folder; without ``follow`` a link at its end is held itself.
+        Raise Stale if the target is not ``expected``. With ``folders``, a path to be read may be a
+        folder. Without ``follow``, a link at the end of the path is held itself.
         """
 
     def real(self, path: str, access: Access | str = Access.READ) -> Path:
-        """The path on the host, for a child process; a path to be read may be a folder."""
+        """Return the path on the host, for a child process; a path to be read may be a folder."""
         with self.hold(path, Access(access), folders=True) as held:
             return held.place.real
 
     def exists(self, path: str) -> bool:
-        """Is there a file or folder of this path, in a zone that may be read?"""
+        """Return True if a readable zone has a file or folder at this path."""
         if self.parse(path).base is None:
             return True
         try:
@@ -90,20 +100,23 @@ class FileOperations(ABC):
             return False
 
     def stat(self, path: str, *, follow: bool = True) -> FileInfo:
-        """The entry that a path leads to; without ``follow`` a link at its end is described itself."""
+        """Return information about a path's target.
+
+        Without ``follow``, about a link at its end itself.
+        """
         if self.parse(path).base is None:
             return FileInfo("/", "/", "directory", 0, 0.0)
         with self.hold(path, Access.INFO, follow=follow) as held:
             return held.info()
 
     def list(self, path: str) -> list[FolderEntry]:
-        """The entries of a folder, sorted; ``/`` holds the zones."""
+        """Return the entries of a folder, sorted; ``/`` contains the zones."""
         if self.parse(path).base is None:
             return sorted(FolderEntry(zone.name, "directory") for zone in self.zones)
         return sorted(self._entries(path, self._entry), key=attrgetter("name", "kind"))
 
     def list_names(self, path: str) -> Sequence[ListedName]:
-        """The same without sizes, for many folders: no file is looked at where the folder says what it is."""
+        """Return the names in a folder without sizes, which saves a look at each file."""
         if self.parse(path).base is None:
             return sorted(ListedName(zone.name, "directory", enters=True) for zone in self.zones)
         return sorted(self._entries(path, self._name))
@@ -117,23 +130,26 @@ class FileOperations(ABC):
             listing = open_for_listing(held.place.folder, held.place.name)
             hidden = self.hidden.get(held.place.real, ())
             with listing as folder, os.scandir(folder) as found:
-                entries = (entry for entry in found if entry.name not in hidden)
-                return [made for entry in entries if (made := make(held.place, entry)) is not None]
+                made = (make(held.place, entry) for entry in found if entry.name not in hidden)
+                return [entry for entry in made if entry is not None]
 
     def read_bytes(
         self, path: str, *, limit: int | None = None, expected: str | None = None
     ) -> bytes:
-        """The content of a regular file, or its first ``limit`` bytes; a very large one is not read as a whole."""
+        """Return the content of a regular file, or its first ``limit`` bytes."""
         with self.hold(path, Access.READ, expected) as held:
             return held.read(limit)
 
     def digest(self, path: str) -> str:
-        """Another one after any change of a file; of equal content the same, unless the file is very large."""
+        """Return a hash that differs after every change, and is the same for equal contents.
+
+        For a very large file, it is a hash of its state on disk instead.
+        """
         with self.hold(path, Access.READ) as held:
             return held.digest()
 
     def attributes(self, path: str) -> os.stat_result | None:
-        """The attributes of a file: its mode, and who owns it; None where there is no file."""
+        """Return the mode, owner and other attributes of a file; None if there is no file."""
         with self.hold(path, Access.INFO) as held:
             return held.place.info if held.kind == "file" else None
 
@@ -145,15 +161,15 @@ class FileOperations(ABC):
         expected: str | None = None,
         like: os.stat_result | None = None,
     ) -> None:
-        """Replace a file as a whole, or make it, with the folders above it.
+        """Replace a file as a whole, or create it together with the folders above it.
 
-        A file that is replaced keeps its mode; with ``like`` it gets another's, those of ``attributes``.
+        An existing file keeps its mode; ``like`` gives other ``attributes`` instead.
         """
         with self.hold(path, Access.WRITE, expected) as held:
             held.write(data, like)
 
     def delete(self, path: str, *, expected: str | None = None) -> None:
-        """Delete a file, a link (never what it leads to), or an empty folder."""
+        """Delete a file, a link (never its target), or an empty folder."""
         with self.hold(path, Access.DELETE, expected) as held:
             held.delete()
 

@@ -1,8 +1,8 @@
-"""A place: a file, or a name for one, walked to by directory descriptors and held by that of the folder it is in.
+"""A place: a file, or a name for one, reached and held by directory descriptors.
 
-The place that was checked is the place that is opened. A path is walked twice: ``_follow`` reads links to learn the
-real path, as text; ``_pin`` then opens that path from the root of its zone without following any link. A change in
-between makes the second walk fail.
+The place that is checked is the place that is opened. A path is walked twice: ``_follow`` reads
+links to find the real path as text. ``_pin`` then opens that path from the root of its zone without
+following any link, so that a change in between makes it fail.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ FOLDER_FLAGS = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLL
 
 
 class Place(Struct, frozen=True):
-    """A file, or a name for one, held by the descriptor of the folder it is in."""
+    """A file, or a name for one, held by the descriptor of its folder."""
 
     zone: Zone
     parts: tuple[str, ...]
-    """Below the zone's root; empty for the root itself."""
+    """The names below the zone's root; empty for the root itself."""
     folder: int
     missing: tuple[str, ...]
-    """The folders that would have to be made between ``folder`` and the file."""
+    """The folders to be made between ``folder`` and the file."""
     info: os.stat_result | None
     links: tuple[Path, ...] = ()
 
@@ -55,18 +55,18 @@ class Place(Struct, frozen=True):
 
     @property
     def kind(self) -> FileKind | None:
-        """The root of a zone is a folder, even if it is not made yet."""
+        """The kind of the file, or None; the root of a zone is a folder even before it is made."""
         if not self.parts:
             return "directory"
         return None if self.info is None else kind_of(self.info.st_mode)
 
 
 Identity = tuple[int, int]
-"""The device and the number of a file: what it is on disk, under any name."""
+"""The device and inode number of a file, which are the same under all its names."""
 
 
 FileState = tuple[int, int, int]
-"""A file on disk as it was at one moment: writing, linking or replacing it makes another state."""
+"""The state of a file on disk; writing, linking or replacing the file changes it."""
 
 
 def identity_of(info: os.stat_result) -> Identity:
@@ -74,7 +74,7 @@ def identity_of(info: os.stat_result) -> Identity:
 
 
 def state_of(info: os.stat_result | None) -> FileState | None:
-    """None where there is nothing."""
+    """Return the state of a file, or None if there is none."""
     return None if info is None else (info.st_dev, info.st_ino, info.st_ctime_ns)
 
 
@@ -88,7 +88,7 @@ def kind_of(mode: int) -> FileKind:
 
 @contextmanager
 def open_for_listing(folder: int, name: str = ".") -> Iterator[int]:
-    """A descriptor by which a folder can be listed: ``folder`` itself, or the one called ``name`` in it."""
+    """Open ``folder`` itself, or the folder ``name`` in it, so that it can be listed."""
     descriptor = os.open(
         name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder
     )
@@ -100,7 +100,7 @@ def open_for_listing(folder: int, name: str = ".") -> Iterator[int]:
 
 @contextmanager
 def make_parent(place: Place) -> Iterator[int]:
-    """The folder that a file is to be written into, made step by step where it is missing."""
+    """Open the folder that a file is to be written into, making missing folders."""
     folder = os.dup(place.folder)
     try:
         for name in place.missing:
@@ -116,7 +116,7 @@ def make_parent(place: Place) -> Iterator[int]:
 
 
 class NotAFolder(ToolError):
-    """Something on the way is not a folder, so nothing can be below it."""
+    """Error for a path that continues below something that is not a folder."""
 
 
 class _Moved(Exception):
@@ -124,7 +124,7 @@ class _Moved(Exception):
 
 
 class _Trail(Struct, frozen=True):
-    """The real path that a virtual one leads to, as text, and the links that led there."""
+    """The real path of a virtual one, as text, and the links that led there."""
 
     real: Path
     links: tuple[Path, ...]
@@ -133,9 +133,9 @@ class _Trail(Struct, frozen=True):
 def locate_place(
     path: ParsedPath, base: Path, zones: Sequence[Zone], *, through_last: bool = True
 ) -> Place:
-    """The place that a path leads to, in any zone; with ``through_last`` off, a link at its end itself.
+    """Return the place that a path leads to, in any zone; the caller closes its ``folder``.
 
-    The caller closes its ``folder``.
+    Without ``through_last``, a link at the end of the path is the place itself.
     """
     for _ in range(_ATTEMPTS):
         trail = _trail(path, base, zones, through_last=through_last)
@@ -147,11 +147,12 @@ def locate_place(
 
 
 def _trail(path: ParsedPath, base: Path, zones: Sequence[Zone], *, through_last: bool) -> _Trail:
-    """The place that a path leads to; of a path of the host that ends in no zone nothing else is disclosed."""
+    """Return the real path of a path, disclosing nothing about host paths outside all zones."""
     if base != ROOT:
         return _follow(path, base, through_last=through_last)
     try:
         trail = _follow(path, base, through_last=through_last)
+    # A distinct error would show whether such a file exists.
     except (OSError, ToolError):
         raise no_zone(path.text, zones) from None
     if innermost_zone(trail.real, zones) is None:
@@ -160,7 +161,7 @@ def _trail(path: ParsedPath, base: Path, zones: Sequence[Zone], *, through_last:
 
 
 def _follow(path: ParsedPath, base: Path, *, through_last: bool) -> _Trail:
-    """The place that a path leads to when every link is followed; names that do not exist yet count as plain."""
+    """Return the real path with every link followed; missing names count as plain names."""
     real = str(base)
     links: list[Path] = []
     pending = list(reversed(path.parts))
@@ -196,7 +197,7 @@ def _target(path: str) -> str | None:
 
 
 def _pin(path: ParsedPath, trail: _Trail, zones: Sequence[Zone], *, through_last: bool) -> Place:
-    """Open the way to a real path, following nothing; the deepest zone on the way is the one that counts."""
+    """Open a real path without following links; its innermost zone is the one that counts."""
     zone = innermost_zone(trail.real, zones)
     if zone is None:
         raise ToolError(f"{path} leads outside every zone; use a file inside one")
@@ -229,7 +230,7 @@ def _pin(path: ParsedPath, trail: _Trail, zones: Sequence[Zone], *, through_last
 
 
 def _place_in_missing_zone(zone: Zone, names: tuple[str, ...], trail: _Trail) -> Place | None:
-    """A place in a zone whose folder is not there yet, held by the last folder on the way to it that is."""
+    """Return a place in a zone whose folder is missing, held by the last folder that exists."""
     way = zone.path.parts[1:]
     folder = os.open("/", FOLDER_FLAGS)
     for depth, name in enumerate(way):
@@ -246,7 +247,10 @@ def _place_in_missing_zone(zone: Zone, names: tuple[str, ...], trail: _Trail) ->
 
 
 def _zones_by_identity(zones: Iterable[Zone]) -> dict[Identity, Zone]:
-    """The zones by what their roots are on disk: one folder can have many spellings where case does not count."""
+    """Return the zones by the identity of their roots.
+
+    On a file system without case, one folder has many spellings.
+    """
     found: dict[Identity, Zone] = {}
     for zone in zones:
         with suppress(ToolError):
@@ -280,7 +284,7 @@ def _look(folder: int, name: str) -> os.stat_result | None:
 
 
 def _enter(folder: int, name: str, path: ParsedPath, spelled: str) -> int:
-    """The folder below, in place of the given one, which is closed; on an error the given one stays open."""
+    """Open a folder inside ``folder`` and close ``folder``; on an error, it stays open."""
     try:
         below = os.open(name, FOLDER_FLAGS, dir_fd=folder)
     except OSError as error:

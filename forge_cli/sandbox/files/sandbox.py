@@ -1,4 +1,4 @@
-"""The sandbox: every way by which a tool reaches a file, each checked on the descriptor that it then uses."""
+"""The sandbox: all access of tools to files, checked on the descriptor that is then used."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ _DECLARATIONS = {Access.READ: "ReadPath", Access.WRITE: "WritePath", Access.DELE
 
 
 class JudgedPath(Struct, frozen=True):
-    """A path of a call, the place that it led to when it was judged, and what zone and protected names say of it."""
+    """A path of a call: its target when it was judged, and the verdict."""
 
     use: PathUse
     place: str
     """The virtual path of the real file."""
     state: FileState | None
-    """The content on disk; None where there was none."""
+    """The state of the file on disk; None if there was none."""
     verdict: Verdict
 
 
@@ -67,23 +67,26 @@ class Sandbox(FileOperations):
     ) -> None:
         self._zones = tuple(zones)
         self._home = Path(os.path.realpath(home)) if home else None
-        """forge's own folder, which is not part of a zone around it."""
+        """The home folder of forge, which is not part of a zone around it."""
         self.workspace = workspace
-        """The folder in which relative paths begin."""
+        """The folder that relative paths are relative to."""
         self.no_default = no_default
-        """Why the working directory is not a zone, where it would be one elsewhere, and what to do."""
+        """Why the working directory is not a zone by default, and what to do about it."""
         self.protected = tuple(protected)
         self.isolation = isolation or Isolation()
         self.notified: set[str] = set()
-        """Notices that the user has seen and need not get from every toolset."""
+        """Notices that the user has already seen, so that other toolsets do not repeat them."""
         self.written: set[str] = set()
-        """Real paths that calls have held for writing, with consent."""
+        """Real paths that approved calls have held for writing."""
         self.open_changes: Callable[[], ChangeKeeper] | None = None
         self.own = own or OwnFiles(self.protected)
 
     @classmethod
     def of(cls, zones: Iterable[Zone], *, workspace: Path | str | None = None) -> Sandbox:
-        """For programs: zones whose paths are relative to the working directory; folders to write in are made."""
+        """Return a sandbox for programs; relative zones are in the working directory.
+
+        Writable folders are created.
+        """
         folder = Path(workspace or ".").resolve()
         home = user_home()
         placed = [
@@ -100,18 +103,21 @@ class Sandbox(FileOperations):
         return self._zones
 
     def view(self, judged: Sequence[JudgedPath] = (), *, changes: bool = True) -> CallSandbox:
-        """The sandbox as one call gets it: what asks is done only at the places that were judged for this call.
+        """Return the sandbox of one call; places that ask must have been judged for it.
 
-        Without ``changes`` those places can be looked at, and not yet changed.
+        Without ``changes``, the call can look at those places but not change them.
         """
         return CallSandbox(self, judged, changes=changes)
 
     def judge(self, path: str, access: Access | str) -> Verdict:
-        """Whether the access needs consent, and why; a ToolError when it is not possible at all."""
+        """Return whether the access needs consent, and why.
+
+        Raise a ToolError if it is impossible.
+        """
         return self.judge_use(PathUse(path, access, "file")).verdict
 
     def judge_use(self, use: PathUse) -> JudgedPath:
-        """Walk to the place that a path means, and judge the access there; a ToolError when it is not possible."""
+        """Resolve a path and judge the access to it; raise a ToolError if it is impossible."""
         asked = self.parse(use.path)
         access = use.access
         if asked.base is None and access in (Access.LIST, Access.INFO):
@@ -130,11 +136,14 @@ class Sandbox(FileOperations):
             )
 
     def parse(self, path: str) -> ParsedPath:
-        """A path as it was written, understood: its zone, and the place in it."""
+        """Parse a path as it was written into a zone and a place in it."""
         return parse_path(path, self._zones, self.workspace)
 
     def resolve(self, path: str, access: Access = Access.INFO) -> str:
-        """The virtual path of the real file, existing or not; a link that is to be deleted stays itself."""
+        """Return the virtual path of the real file, which need not exist.
+
+        A link to be deleted stays itself.
+        """
         asked = self.parse(path)
         if asked.base is None:
             return "/"
@@ -142,7 +151,7 @@ class Sandbox(FileOperations):
             return place.virtual
 
     def spell(self, path: str) -> str:
-        """A path as results name it, by its text alone: relative to the working directory below that, else virtual."""
+        """Return a path as results show it, by its text alone."""
         return spell_path(self.parse(path), self._zones, self.workspace)
 
     def hold(
@@ -167,7 +176,10 @@ class Sandbox(FileOperations):
         follow: bool = True,
         folders: bool = False,
     ) -> Iterator[HeldFile]:
-        """Hold a file as ``hold`` does, if these rights allow it; with None the caller has checked consent."""
+        """Hold a file as ``hold`` does if ``rights`` allow it.
+
+        With None, the caller has checked consent.
+        """
         asked = self.parse(path)
         with self._locate(asked, follow=follow and access is not Access.DELETE) as place:
             access = _access_by_kind(place, access) if folders else access
@@ -188,7 +200,7 @@ class Sandbox(FileOperations):
 
     @contextmanager
     def _locate(self, asked: ParsedPath, *, follow: bool) -> Iterator[Place]:
-        """Hold a place until the end; what the system refuses is told to the model."""
+        """Hold a place until the context ends; errors of the system become errors for the model."""
         if asked.base is None:
             raise ToolError(
                 f"{asked} is the list of zones and cannot be used as a file; list it instead"
@@ -210,11 +222,11 @@ class Sandbox(FileOperations):
 
     @property
     def hidden(self) -> Mapping[Path, Collection[str]]:
-        """By folder, the names in it that are not there for tools: forge's own folder, and its files of keys."""
+        """The names in each folder that tools do not see: forge's own folder and its key files."""
         return {self._home.parent: (self._home.name,), self._home: _KEYS} if self._home else {}
 
     def hides(self, real: Path) -> bool:
-        """Is it in forge's own folder, outside of zones that lie in there, or one of its files of keys?"""
+        """Return True for forge's folder except zones inside it, and always for its keys."""
         if self._home is None or not real.is_relative_to(self._home):
             return False
         zone = innermost_zone(real, self._zones)
@@ -227,7 +239,7 @@ def _unusable(asked: ParsedPath, error: OSError) -> ToolError:
 
 
 def worker_sandbox(view: SandboxView | FileOperations) -> Sandbox:
-    """Return the sandbox of the worker behind a view, which acts without asking for consent."""
+    """Return the worker's sandbox behind a view; it acts without asking for consent."""
     if isinstance(view, CallSandbox):
         return view.sandbox
     if isinstance(view, Sandbox):
@@ -236,32 +248,33 @@ def worker_sandbox(view: SandboxView | FileOperations) -> Sandbox:
 
 
 def file_operations(view: SandboxView) -> FileOperations:
-    """Return a view with all of its methods, which are more than third-party tools are promised."""
+    """Return the view as forge's own type, with methods that third-party tools lack."""
     if not isinstance(view, FileOperations):
         raise TypeError(f"{view!r} is not a sandbox")
     return view
 
 
 def _forget_change(place: Place, info: os.stat_result | None) -> None:
-    """Ignore a change: without a call there is nobody who could be granted what is there now."""
+    """Ignore a change: without a call, there are no rights to extend."""
 
 
 def _access_by_kind(place: Place, access: Access) -> Access:
-    """To read a folder is to list it."""
+    """Return LIST for reading a folder, else the access itself."""
     return Access.LIST if access is Access.READ and place.kind == "directory" else access
 
 
 class CallSandbox(FileOperations):
-    """The sandbox as one call gets it: consent is checked on the very place that is opened, for each access.
+    """The sandbox of one call, which checks consent for each access to the place it opens.
 
-    What is pre-approved there is done. What asks is done at a place that was judged for this call, while the same file
-    is there: elsewhere the call is ``Stale`` and judged again, and a path that the call did not declare is refused.
+    Pre-approved accesses pass. An access that asks passes only at a place that was judged for this
+    call, while the same file is there. If the file has changed, the call is ``Stale`` and is judged
+    again. Undeclared paths are refused.
     """
 
     def __init__(self, sandbox: Sandbox, judged: Sequence[JudgedPath], *, changes: bool) -> None:
-        """Grant the places that were judged; without ``changes`` they can only be read."""
+        """Grant the judged places; without ``changes``, they can only be read."""
         self.sandbox = sandbox
-        """The sandbox of the worker, which acts without asking for consent."""
+        """The worker's sandbox, which acts without asking for consent."""
         self._rights = AccessRights(sandbox, judged, changes=changes)
 
     @property
@@ -299,27 +312,27 @@ class CallSandbox(FileOperations):
 
 
 class AccessRights:
-    """The rights of one call to places: those that were judged for it, and what needs no consent."""
+    """The rights of one call: to places that were judged for it, and to what needs no consent."""
 
     def __init__(self, sandbox: Sandbox, judged: Sequence[JudgedPath], *, changes: bool) -> None:
-        """Grant each judged place its access, or without ``changes`` only to read it."""
+        """Grant each judged place its access, or without ``changes`` only reading."""
         self._sandbox = sandbox
         self._changes = changes
         self._places: dict[str, str] = {}
         self._granted: dict[str, set[Access]] = {}
         self._states: dict[str, FileState | None] = {}
-        """The content of each granted place when it was judged, or as the call itself left it."""
+        """The state of each granted place when it was judged, or as the call itself left it."""
         for path in judged:
             if path.use.access in _DECLARATIONS:
                 self._places[path.use.path] = path.place
-            # Two judged paths may lead to one file: the state of the first counts, and the accesses of both.
+            # Two judged paths may lead to one file: it keeps its first state, and gets both accesses.
             self._states.setdefault(path.place, path.state)
             granted = self._granted.setdefault(path.place, {Access.READ})
             if changes:
                 granted.add(path.use.access)
 
     def require(self, asked: ParsedPath, place: Place, access: Access) -> None:
-        """Raise a ToolError if the call has no right to this access, and ``Stale`` if the place has changed."""
+        """Raise a ToolError if the call lacks this right, or Stale if the place has changed."""
         declared = self._places.get(asked.text)
         if declared not in (None, place.virtual):
             raise Stale(
@@ -341,6 +354,6 @@ class AccessRights:
             raise Stale(f"{asked} has changed since it was judged")
 
     def note_change(self, place: Place, info: os.stat_result | None) -> None:
-        """Grant the call what it made itself."""
+        """Update the state of a place that the call itself changed."""
         if place.virtual in self._granted:
             self._states[place.virtual] = state_of(info)

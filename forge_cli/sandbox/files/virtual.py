@@ -1,4 +1,4 @@
-"""Paths as text, before any file is looked at: virtual, relative to the working directory, real, or in the home."""
+"""Paths as text: virtual, relative, absolute on the host, or in the home."""
 
 from __future__ import annotations
 
@@ -17,18 +17,22 @@ from forge_cli.sandbox.names import PATH_MAX, shown, unusable
 ROOT = Path("/")
 HOME = "~"
 USER_HOME = re.compile(r"~[A-Za-z_][\w-]*")
-"""The home of a user as shells write it; a name such as ``~$letter.docx`` is a file like any other."""
+"""The home of a user as shells write it; ``~$letter.docx`` is an ordinary file name."""
 
 
 class ParsedPath(Struct, frozen=True):
-    """A path as a tool was given it, with its dots resolved; ``base`` is None for ``/``, the list of zones."""
+    """A path given to a tool, with its dots resolved.
+
+    ``base`` is None for ``/``, the list of zones.
+    """
 
     text: str
     base: Path | None
-    """The real folder that the parts lead on from: that of a zone, or ``/`` where the text names none."""
+    """The real folder that ``parts`` are relative to: a zone's folder, or ``/`` outside all
+    zones."""
     parts: tuple[str, ...] = ()
     folder: bool = False
-    """Spelled as only a folder can be: with a slash or a dot at the end."""
+    """True if only a folder can be spelled like this: with a slash or a dot at the end."""
 
     def __str__(self) -> str:
         return shown(self.text)
@@ -39,12 +43,12 @@ def virtual_path(zone: Zone, parts: Sequence[str] = ()) -> str:
 
 
 def parse_path(text: str, zones: Sequence[Zone], workspace: Path | None = None) -> ParsedPath:
-    """Read a path in any of its four spellings; ``..`` is resolved in the text.
+    """Parse a path in any of its four spellings, resolving ``..`` in the text.
 
-    ``/NAME/rest`` is virtual wherever NAME is a zone, and stays among the zones then. Any other absolute path is the
-    host's, ``~/rest`` begins in the user's home, and a relative path in the working directory: they count where a zone
-    covers them. A folder called ``~`` in the working directory is ``./~``. ``~NAME`` is refused: a shell would read it
-    as the home of another user.
+    ``/NAME/rest`` is virtual if NAME is a zone, and then cannot leave the zones. Any other absolute
+    path is the host's, ``~/rest`` begins in the user's home, and a relative path in the working
+    directory: they are valid if a zone covers them. A folder called ``~`` in the working directory
+    is ``./~``. ``~NAME`` is refused, because a shell would read it as the home of another user.
     """
     steps = text.split("/")
     _check_names(text, steps)
@@ -78,7 +82,7 @@ def parse_path(text: str, zones: Sequence[Zone], workspace: Path | None = None) 
 
 
 def spell_path(path: ParsedPath, zones: Sequence[Zone], workspace: Path | None) -> str:
-    """The path as results name it: relative to the working directory below that, else virtual."""
+    """Return the path as results show it: relative to the working directory, else virtual."""
     if path.base is None:
         return "/"
     real = (*path.base.parts, *path.parts)
@@ -97,11 +101,11 @@ def spell_path(path: ParsedPath, zones: Sequence[Zone], workspace: Path | None) 
 
 
 class NoZone(ToolError):
-    """A path that no zone covers."""
+    """Refusal of a path that no zone covers."""
 
 
 def no_zone(text: str, zones: Sequence[Zone]) -> NoZone:
-    """The refusal of a path that no zone covers, with what to use instead."""
+    """Return the refusal of a path that no zone covers, with what to use instead."""
     first = text.split("/", 1)[0]
     remedy = (
         f"use {shown('/' + text)}"
@@ -149,12 +153,12 @@ def _zone_list(zones: Sequence[Zone]) -> str:
 
 
 def innermost_zone(path: Path, zones: Iterable[Zone]) -> Zone | None:
-    """The zone whose folder lies deepest around a real path, or is it."""
+    """Return the zone whose folder is the deepest one around a real path, or None."""
     return innermost_zone_of(path.parts, zones)
 
 
 def innermost_zone_of(parts: tuple[str, ...], zones: Iterable[Zone]) -> Zone | None:
-    """The same for the parts of a path."""
+    """Return the innermost zone for the parts of a path."""
     found = None
     depth = -1
     for zone in zones:

@@ -1,4 +1,4 @@
-"""Rules of ``.gitignore`` files: which paths git leaves out, decided by the last rule that matches."""
+"""Rules of ``.gitignore`` files; the last rule that matches a path decides."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from forge_cli.sandbox.protected import is_secret
 
 IGNORE_FILE = b".gitignore"
 _READ_MAX = 1024 * 1024
-"""Bytes of a file of rules that are read."""
+"""The number of bytes read of a file with rules."""
 _READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class IgnoreRule(Struct, frozen=True):
-    """One line of a ``.gitignore``: a glob for paths below its folder, or without a slash for names at any depth."""
+    """One line of a ``.gitignore``: a glob for paths, or for names at any depth."""
 
     expression: str
     negated: bool = False
@@ -27,7 +27,7 @@ class IgnoreRule(Struct, frozen=True):
 
     @classmethod
     def parse(cls, line: str) -> IgnoreRule | None:
-        """The rule, or None for a comment and for what matches nothing."""
+        """Parse a line; return None for a comment or a glob that matches nothing."""
         if line.startswith("#"):
             return None
         text = _without_trailing_blanks(line)
@@ -43,14 +43,14 @@ class IgnoreRule(Struct, frozen=True):
 
 
 def _without_trailing_blanks(line: str) -> str:
-    """A backslash keeps the blank behind it."""
+    """Remove trailing spaces, except one that a backslash escapes."""
     text = line.rstrip(" ")
     backslashes = len(text) - len(text.rstrip("\\"))
     return f"{text} " if backslashes % 2 and len(text) < len(line) else text
 
 
 class IgnoreRun(Struct, frozen=True):
-    """Rules that follow each other and all ignore, or all bring back; their paths have a character for each byte."""
+    """Consecutive rules that all ignore or all re-include; each byte of a path is one character."""
 
     negated: bool
     files: re.Pattern[str]
@@ -58,11 +58,13 @@ class IgnoreRun(Struct, frozen=True):
 
 
 def parse_rules(data: bytes) -> tuple[IgnoreRun, ...]:
-    """The rules of a file, the last ones first: they decide."""
+    """Parse the rules of a file and return them last first, since the last match decides."""
     lines = data.removeprefix(b"\xef\xbb\xbf").decode("latin-1").split("\n")
-    rules = [
-        rule for line in reversed(lines) if (rule := IgnoreRule.parse(line.removesuffix("\r")))
-    ]
+    rules = []
+    for line in reversed(lines):
+        rule = IgnoreRule.parse(line.removesuffix("\r"))
+        if rule is not None:
+            rules.append(rule)
     runs = [(negated, list(run)) for negated, run in groupby(rules, key=lambda rule: rule.negated)]
     return tuple(
         IgnoreRun(
@@ -75,9 +77,9 @@ def parse_rules(data: bytes) -> tuple[IgnoreRun, ...]:
 
 
 class IgnoreLevel(Struct, frozen=True):
-    """The rules of one folder and, for what they say nothing about, of those above it.
+    """The rules of one folder; if none matches, those of the folders above it decide.
 
-    ``folder`` is its path below the root of the zone: empty, or with a slash at its end.
+    ``folder`` is the path below the root of the zone: empty, or with a slash at the end.
     """
 
     runs: tuple[IgnoreRun, ...] = ()
@@ -86,7 +88,7 @@ class IgnoreLevel(Struct, frozen=True):
 
     @classmethod
     def above_folder(cls, root: bytes, folder: bytes) -> IgnoreLevel:
-        """The level of the folder that the given one is in; nothing above the root of the zone counts."""
+        """Return the level of the parent of ``folder``; nothing above the zone's root counts."""
         level = cls()
         names = folder.split(b"/") if folder else []
         for count in range(len(names)):
@@ -94,14 +96,14 @@ class IgnoreLevel(Struct, frozen=True):
         return level
 
     def enter(self, root: bytes, folder: bytes) -> IgnoreLevel:
-        """The level of a folder below; one without rules of its own adds nothing."""
+        """Return the level of a folder below this one, or this level if the folder has no rules."""
         runs = _read_rules(os.path.join(root, folder, IGNORE_FILE))
         if not runs:
             return self
         return IgnoreLevel(runs, folder + b"/" if folder else b"", self)
 
     def ignores(self, path: bytes, *, is_folder: bool) -> bool | None:
-        """Whether the last rule that matches leaves the path out; None where none matches."""
+        """Return whether the last matching rule ignores the path; None if no rule matches."""
         level: IgnoreLevel | None = self
         while level is not None:
             below = path[len(level.folder) :].decode("latin-1")
@@ -112,8 +114,12 @@ class IgnoreLevel(Struct, frozen=True):
         return None
 
     def leaves_out(self, path: bytes, name: bytes, *, is_folder: bool) -> bool:
-        """Whether a search goes past a file or folder; a hidden one only when a rule asks for it."""
+        """Return True if a search skips a file or folder.
+
+        Hidden ones are skipped unless re-included.
+        """
         is_hidden = name.startswith(b".")
+        # The name of a secret file can be disguised by characters that look alike.
         if (is_hidden or not name.isascii()) and (name == b".git" or is_secret(os.fsdecode(name))):
             return True
         ignored = self.ignores(path, is_folder=is_folder) if self.runs else None

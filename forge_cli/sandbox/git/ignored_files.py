@@ -1,4 +1,4 @@
-"""Files that git ignores, by the rules of their repository: a changed time alone of such a file is no effect."""
+"""Files that git ignores: a changed time of such a file alone does not count as a change."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _GIT, _EXCLUDE, _INDEX = ".git", "info/exclude", "index"
 
 
 class IgnoredFiles:
-    """Tells which files git ignores; what it has read once it does not read again."""
+    """A test for files that git ignores; each repository is read once."""
 
     def __init__(self) -> None:
         self._repositories: dict[Path, _Repository | None] = {}
@@ -32,12 +32,15 @@ class IgnoredFiles:
 class _Repository(Struct, frozen=True):
     root: Path
     tracked: frozenset[bytes]
-    """Files in the index: no rule ignores these."""
+    """Files in the index, which no rule ignores."""
     base: IgnoreLevel
 
     @classmethod
     def of(cls, folder: Path) -> _Repository | None:
-        """The repository with this working directory; one whose index cannot be read ignores nothing."""
+        """Return the repository of a working tree.
+
+        If its index is unreadable, it ignores nothing.
+        """
         if not os.path.lexists(folder / _GIT):
             return None
         git = folder / _GIT
@@ -52,7 +55,7 @@ class _Repository(Struct, frozen=True):
         return cls(folder, tracked, base)
 
     def ignores(self, path: Path) -> bool:
-        """Return True if a rule ignores a file, or a folder that it lies in, and it is not in the index."""
+        """Return True if a rule ignores an untracked file or a folder around it."""
         name = os.fsencode(path.relative_to(self.root))
         if not self.tracked or name in self.tracked:
             return False

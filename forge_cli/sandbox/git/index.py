@@ -1,4 +1,4 @@
-"""The index of git: what is staged, without the times by which git knows that a file is as it was."""
+"""Git's index: the staged files, without the times by which git detects changes."""
 
 from __future__ import annotations
 
@@ -6,14 +6,21 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
-_ENTRY, _OBJECT = 40, 20
-"""Bytes of an entry of git's index that say how the file was, and those of the object's name behind them."""
-_EXTENDED, _NAME_LENGTH = 0x4000, 0xFFF
+_ENTRY = 40
+"""Bytes of an index entry before the object's name: times, device, mode, owner and size."""
+_OBJECT = 20
+"""Bytes of the object's name."""
+_EXTENDED = 0x4000
+_NAME_LENGTH = 0xFFF
 _WITHOUT_PADDING = 4
+"""The version whose entries are not padded, and share beginnings of names."""
 
 
 def says_the_same(one: Path, other: Path) -> bool:
-    """Whether two indexes of git have the same files staged, times aside; in doubt they do not."""
+    """Return True if two index files have the same files staged, ignoring times.
+
+    An index that cannot be read is never the same.
+    """
     try:
         return list(staged_entries(one.read_bytes())) == list(staged_entries(other.read_bytes()))
     except (OSError, struct.error, ValueError, IndexError):
@@ -21,7 +28,7 @@ def says_the_same(one: Path, other: Path) -> bool:
 
 
 def staged_entries(data: bytes) -> Iterator[tuple[int, bytes, int, int, bytes]]:
-    """Of each entry in git's index its mode, object, flags, further flags and name (versions 2 to 4, SHA-1)."""
+    """Yield mode, object, flags, further flags and name of each entry (version 2 to 4)."""
     magic, version, count = struct.unpack_from(">4sII", data)
     if magic != b"DIRC" or version not in (2, 3, _WITHOUT_PADDING):
         raise ValueError("not an index that is known")
@@ -50,7 +57,7 @@ def staged_entries(data: bytes) -> Iterator[tuple[int, bytes, int, int, bytes]]:
 
 
 def _number(data: bytes, at: int) -> tuple[int, int]:
-    """A number of git's variable length, and where it ends."""
+    """Read a number of git's variable length; return it and the position behind it."""
     value = data[at] & 0x7F
     while data[at] & 0x80:
         at += 1

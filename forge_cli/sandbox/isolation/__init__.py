@@ -1,1 +1,1 @@
-"""The confinement of child processes, by what this machine has for it."""
+"""Confinement of child processes, with the mechanisms that the machine offers."""

@@ -1,4 +1,4 @@
-"""Bubblewrap: the mechanism of isolation that Debian's ``bwrap`` gives, with namespaces for everything."""
+"""Bubblewrap: isolation by namespaces with the program ``bwrap``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from forge_cli.sandbox.isolation.seccomp import seccomp_filter
 from forge_cli.sandbox.processes.command import Command
 
 LATE = "late:"
-"""Before a path that the starter of ``bwrap`` opens, since it is mounted only then."""
+"""The prefix of a path that the starter of ``bwrap`` opens, because it is mounted only then."""
 _ALONE = ("--unshare-user", "--disable-userns", "--unshare-pid", "--unshare-ipc", "--unshare-uts")
 _POWERLESS = ("--cap-drop", "ALL", "--new-session", "--die-with-parent", "--unsetenv", "TMPDIR")
 _HOST = ("--ro-bind", "/", "/")
@@ -24,11 +24,11 @@ _KERNEL = ("--dev", "/dev", "--proc", "/proc", "--remount-ro", "/proc")
 
 
 class Bubblewrap(Struct, frozen=True):
-    """Runs commands with namespaces of their own, and as little of root as there can be.
+    """Run commands in namespaces of their own, with as few rights of root as possible.
 
-    Without a capability, or root would mount its way out; with a read-only ``/proc``, since the files in
-    ``/proc/sys`` ask for the user's number only, and some of them are programs that the host's kernel starts.
-    The command ends with ``bwrap``, and everything it started with the command.
+    They have no capabilities, or root could mount its way out. ``/proc`` is read-only, because the
+    files in ``/proc/sys`` check only the user ID, and some name programs that the host's kernel
+    starts. The command ends with ``bwrap``, and everything it started ends with the command.
     """
 
     program: str
@@ -48,7 +48,7 @@ class Bubblewrap(Struct, frozen=True):
                 mounts.add(rule)
             folder = os.path.realpath(cwd)
             filters = mounts.filter(sockets=reach.sockets)
-            # a working directory that is hidden is there all the same, and empty
+            # A hidden working directory still exists for the command, but it is empty.
             host = _host_by_parts(mounts.emptied) if mounts.adds_names else _HOST
             seen = (*host, *_KERNEL, *mounts.options, "--dir", folder, *mounts.last)
             command = (
@@ -66,9 +66,9 @@ class Bubblewrap(Struct, frozen=True):
 
 
 def _host_by_parts(emptied: Collection[str]) -> list[str]:
-    """Return options for the entries of ``/``, each by itself, in a root to which other names can be added.
+    """Return options that mount each entry of ``/``, so that more names can be added to the root.
 
-    The folders in ``emptied`` are there, with nothing in them.
+    The folders in ``emptied`` exist, but are empty.
     """
     options: list[str] = []
     with os.scandir("/") as found:
@@ -83,10 +83,10 @@ def _host_by_parts(emptied: Collection[str]) -> list[str]:
 
 
 class _Mounts:
-    """Options that mount what the rules name, each over the ones before.
+    """Mount options for the rules; later ones cover earlier ones.
 
-    What is mounted was opened first and is exactly the path of its rule: ``bwrap`` would follow a link that somebody
-    put in its place to what it should hide.
+    Every path is opened first and must be exactly the rule's path. Otherwise ``bwrap`` would follow
+    a link that someone put in its place, and mount what the rule should hide.
     """
 
     def __init__(self, opened: ExitStack, room: int | None, *, adds_names: bool) -> None:
@@ -94,7 +94,7 @@ class _Mounts:
         self.last: list[str] = ["--remount-ro", "/"] if adds_names else []
         self.adds_names = adds_names
         self.emptied: set[str] = set()
-        """Entries of ``/`` that are hidden by not being mounted at all."""
+        """Entries of ``/`` that are hidden because they are not mounted at all."""
         self._named: list[str] = []
         self.descriptors: list[int] = []
         self._opened = opened
@@ -133,11 +133,10 @@ class _Mounts:
         self._named.append(path)
 
     def _can_be_left_out(self, path: str) -> bool:
-        """Return True for an entry of ``/`` that has nothing mounted below it yet: a mount less is time saved."""
-        is_entry = os.path.dirname(path) == "/"
+        """Return True for an entry of ``/`` without mounts inside; each saved mount saves time."""
         return (
-            is_entry
-            and self.adds_names
+            self.adds_names
+            and os.path.dirname(path) == "/"
             and not any(name.startswith(f"{path}/") for name in self._named)
         )
 

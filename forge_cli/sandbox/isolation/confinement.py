@@ -1,4 +1,4 @@
-"""Confinement: what a worker's child processes may touch, as rules about paths that any mechanism can follow."""
+"""Confinement: what a worker's child processes may use, as rules about paths for any mechanism."""
 
 from __future__ import annotations
 
@@ -26,67 +26,76 @@ from forge_cli.sandbox.names import folded
 from forge_cli.sandbox.protected import FOLDERS, PAIRED
 
 HIDDEN = (
-    *(
-        ".ssh",
-        ".aws",
-        ".gnupg",
-        ".config/gcloud",
-        ".azure",
-        ".kube",
-        ".docker",
-        ".config/gh",
-        ".password-store",
-    ),
-    *(
-        ".local/share/keyrings",
-        ".netrc",
-        ".npmrc",
-        ".pypirc",
-        ".git-credentials",
-        ".config/git/credentials",
-    ),
-    *(
-        ".cargo/credentials",
-        ".cargo/credentials.toml",
-        ".vault-token",
-        ".Xauthority",
-        ".config/rclone",
-        ".pgpass",
-    ),
-    *(
-        ".config/containers",
-        ".config/sops",
-        ".config/doctl",
-        ".config/github-copilot",
-        ".config/google-chrome",
-    ),
-    *(
-        ".config/chromium",
-        ".config/BraveSoftware",
-        ".config/op",
-        ".config/Code",
-        ".config/hub",
-        ".config/pip",
-    ),
-    *(
-        ".cache/huggingface/token",
-        ".local/share/uv/credentials",
-        ".config/uv/credentials.toml",
-        ".condarc",
-    ),
+    ".ssh",
+    ".aws",
+    ".gnupg",
+    ".config/gcloud",
+    ".azure",
+    ".kube",
+    ".docker",
+    ".config/gh",
+    ".password-store",
+    ".local/share/keyrings",
+    ".netrc",
+    ".npmrc",
+    ".pypirc",
+    ".git-credentials",
+    ".config/git/credentials",
+    ".cargo/credentials",
+    ".cargo/credentials.toml",
+    ".vault-token",
+    ".Xauthority",
+    ".config/rclone",
+    ".pgpass",
+    ".config/containers",
+    ".config/sops",
+    ".config/doctl",
+    ".config/github-copilot",
+    ".config/google-chrome",
+    ".config/chromium",
+    ".config/BraveSoftware",
+    ".config/op",
+    ".config/Code",
+    ".config/hub",
+    ".config/pip",
+    ".cache/huggingface/token",
+    ".local/share/uv/credentials",
+    ".config/uv/credentials.toml",
+    ".condarc",
 )
-"""Below the user's home, besides forge's own folder: hidden even where a zone, a toolchain or ``read`` shows more."""
+"""Paths in the home that are always hidden, even if a zone, a toolchain or ``read`` shows more."""
 FORGE = ".forge"
 _SYSTEM = ("/usr", "/etc", "/bin", "/sbin", "/lib", "/lib64", "/nix", "/proc", "/dev", "/sys")
 _RESERVED = frozenset(
     (
-        *("bin", "boot", "dev", "etc", "home", "lib", "lib32", "lib64", "libx32", "nix"),
-        *("opt", "proc", "root", "run", "sbin", "srv", "sys", "tmp", "usr", "var"),
+        "bin",
+        "boot",
+        "dev",
+        "etc",
+        "home",
+        "lib",
+        "lib32",
+        "lib64",
+        "libx32",
+        "nix",
+        "opt",
+        "proc",
+        "root",
+        "run",
+        "sbin",
+        "srv",
+        "sys",
+        "tmp",
+        "usr",
+        "var",
     )
 )
-"""Names in ``/`` in which programs look for code and settings by themselves, also on a machine that lacks one."""
+"""Names in ``/`` where programs look for code and settings, also on machines without such a
+folder."""
 PROTECTED_AT_MOST = 200
-HOOKS, INFO, MODULES = "hooks", "info", "modules"
+HOOKS = "hooks"
+INFO = "info"
+MODULES = "modules"
 _NAMES = (
     HOOKS,
     "config",
@@ -101,33 +110,38 @@ _WORKTREE_NAMES = ("commondir", "config.worktree", "gitdir")
 
 
 class Reach(IntEnum):
-    """The rights of a process to a path and all below it; of two rules for one path the later one counts."""
+    """The rights of a process to a path and all below it.
+
+    The later of two rules for a path wins.
+    """
 
     HIDDEN = 0
     """It is empty."""
     PRIVATE = 1
-    """It is empty, and can be filled for as long as the process lives."""
+    """It is empty, and writable in memory while the process lives."""
     LINKED = 2
-    """It is the link that it is outside, although what lies around it is hidden."""
+    """It is the original link, although the folder around it is hidden."""
     SHOWN = 3
-    """It can be read, although what lies around it is hidden."""
+    """It is readable, although the folder around it is hidden."""
     READ = 4
     WRITE = 5
     PINNED = 6
-    """It can be written, but not moved away together with what lies in it."""
+    """It is writable, but cannot be moved away with its contents."""
     PROTECTED = 7
-    """It can be read, although what lies around it can be written."""
+    """It is read-only, although the folder around it is writable."""
 
 
 class ReachRule(Struct, frozen=True):
-    """A rule from a path on downwards, until another one begins."""
+    """A rule for a path and everything below it, until another rule begins."""
 
     path: Path
     reach: Reach
     seen_as: Path | None = None
-    """The path by which processes find it, if not its own; only for a mechanism that can show it elsewhere."""
+    """The path under which processes see it, if not its own; only for mechanisms that support
+    that."""
     source: Path | None = None
-    """The content that they find there, if not that of the path; only for a mechanism with mounts of its own."""
+    """The content that processes see there, if not the path's own; only for mechanisms with
+    mounts."""
 
 
 class CommandReach(Struct, frozen=True, kw_only=True):
@@ -136,43 +150,44 @@ class CommandReach(Struct, frozen=True, kw_only=True):
     rules: Sequence[ReachRule]
     network: bool
     sockets: bool
-    """Those of daemons on this machine."""
+    """True if sockets of daemons on this machine may be used."""
     room: int | None
-    """Bytes for each of the private folders."""
+    """Size of each private folder, in bytes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Confinement:
-    """The rules for one worker; where there is none, the host can be read.
+    """The rules for one worker; without a rule, the host is readable.
 
-    A zone is there even inside a hidden folder, and a hidden folder is hidden even inside a zone.
+    A zone is visible even inside a hidden folder, and a hidden folder is hidden even inside a zone.
     """
 
     zones: tuple[Zone, ...]
     workspace: Path
     homes: tuple[Path, ...] = ()
-    """Hidden even where one is the working directory."""
+    """Home folders, hidden even if one is the working directory."""
     hidden: tuple[Path, ...] = ()
     shown: tuple[Path, ...] = ()
-    """Paths that can be read although something hides them, for every command."""
+    """Hidden paths that every command may read."""
     links: tuple[Path, ...] = ()
-    """Links in hidden folders that lead to what can be read."""
+    """Links in hidden folders that lead to readable paths."""
     protected: tuple[Path, ...] = ()
     loose: Mapping[str, str | None] = field(default_factory=dict)
-    """Of what is protected that which cannot be held, because it is missing or a link, with where the link leads."""
+    """Protected paths that cannot be mounted because they are missing or links, with the links'
+    targets."""
     network: bool = False
     room: int | None = None
-    """Bytes that fit into each private folder, which lies in memory."""
+    """Size of each private folder, in bytes of memory."""
     private: tuple[Path, ...] = ()
-    """Of the hidden folders those that can be filled, in memory."""
+    """Hidden folders that commands can fill, in memory."""
     temporary: Path | None = None
-    """The folder that commands find as ``/tmp``; without one each has an empty one of its own, in memory."""
+    """The folder that commands see as ``/tmp``; if None, each has an empty one in memory."""
     import_folders: tuple[ImportFolder, ...] = ()
-    """Folders in which some names are protected, whether or not they are there."""
+    """Folders in which some names are protected, even if they do not exist."""
     protected_scan: ProtectedScan = field(default_factory=ProtectedScan, compare=False, repr=False)
 
     def protecting(self, loaded: LoadedFiles) -> Confinement:
-        """The same with more that is protected: what forge loads may be other files than for the last command."""
+        """Return this confinement with the files that forge loads now protected as well."""
         paths = tuple(existing_files(each.path for each in loaded.paths))
         return replace_fields(
             self,
@@ -187,16 +202,15 @@ class Confinement:
         writable: Iterable[Path] = (),
         names: Sequence[str] | None = None,
     ) -> list[ReachRule]:
-        """All that matter, from the outside in.
+        """Return all effective rules, outer folders first.
 
-        ``readable`` can be read although something hides it, ``writable`` are those of ``opened``, ``names`` those that
-        somebody has looked up already.
+        Hidden paths in ``readable`` become readable. ``writable`` are folders from ``opened``.
+        ``names`` are protected names that have been looked up already.
         """
         found: list[ReachRule] = []
         reaches: dict[Path, Reach] = {}
-        wanted = set(
-            self._wanted(readable, set(writable), self.names() if names is None else names)
-        )
+        known = self.names() if names is None else names
+        wanted = set(self._wanted(readable, set(writable), known))
         for rule in sorted(wanted, key=lambda rule: (len(rule.path.parts), rule.reach)):
             around = next(
                 (reaches[path] for path in (rule.path, *rule.path.parents) if path in reaches), None
@@ -207,20 +221,20 @@ class Confinement:
         return found
 
     def rules_by_name(self, rules: Sequence[ReachRule]) -> list[ReachRule]:
-        """The zones once more under their virtual names, where these are free, with all rules that hold inside."""
+        """Return rules that show zones under their virtual names if these are free."""
         found: list[ReachRule] = []
         reaches = {rule.path: rule.reach for rule in rules}
         for zone, name in zone_mounts(self.zones).items():
             around = (reaches[path] for path in (zone, *zone.parents) if path in reaches)
             found.append(ReachRule(zone, next(around, Reach.READ), name))
-            inside = (
-                rule for rule in rules if rule.path.is_relative_to(zone) and rule.path != zone
-            )
-            found += (replace(rule, seen_as=name / rule.path.relative_to(zone)) for rule in inside)
+            for rule in rules:
+                if rule.path.is_relative_to(zone) and rule.path != zone:
+                    seen_as = name / rule.path.relative_to(zone)
+                    found.append(replace(rule, seen_as=seen_as))
         return found
 
     def opened(self, folders: Iterable[Path]) -> list[Path]:
-        """The protected folders that a command can be allowed to write to: those in writable zones, not forge's."""
+        """Return the protected folders that a command can be allowed to change."""
         real = {Path(os.path.realpath(folder)) for folder in folders}
         return [folder for folder in real if folder.is_dir() and self._can_open(folder)]
 
@@ -232,7 +246,7 @@ class Confinement:
     def _wanted(
         self, readable: Iterable[Path], writable: set[Path], names: Sequence[str]
     ) -> Iterator[ReachRule]:
-        # sockets of daemons lie in /run, and other people's files in /tmp
+        # /run has the sockets of daemons, and /tmp the files of other people.
         private = [path for path in self.hidden if path in self.private]
         temporary = _existing(["/tmp"], Reach.PRIVATE)  # noqa: S108
         yield from (replace(rule, source=self.temporary) for rule in temporary)
@@ -252,47 +266,46 @@ class Confinement:
         yield from (rule for rule in held if rule.path not in writable.union(self._writable()))
         for folder in writable:
             yield ReachRule(folder, Reach.PINNED)
-            yield from _existing(
-                [folder / INFO], Reach.PINNED
-            )  # it must not be moved away with the setting in it
+            # The folder must not be moved away together with the settings in it.
+            yield from _existing([folder / INFO], Reach.PINNED)
             yield from _existing(hooks_in(folder), Reach.PROTECTED)
         around = set(chain.from_iterable(map(_two_around, names)))
         pinned = (folder for folder in around if folded(os.path.basename(folder)) in PAIRED)
         yield from _existing((*self._ways(writable), *pinned), Reach.PINNED)
 
     def _ways(self, writable: Iterable[Path]) -> Iterator[Path]:
-        """The folders between a writable zone and what is not to be written in it: moving one would move that."""
+        """Yield folders between a writable zone and what must not change in it.
+
+        Moving such a folder would move the protected path away from its mount.
+        """
         held = (*self.hidden, *self.protected, *writable, *(zone.path for zone in self.zones))
         for root in self._writable():
             for path in held:
                 if path.is_relative_to(root):
-                    yield from (
-                        folder
-                        for folder in path.parents
-                        if folder != root and folder.is_relative_to(root)
-                    )
+                    for folder in path.parents:
+                        if folder != root and folder.is_relative_to(root):
+                            yield folder
 
     def _writable(self) -> list[Path]:
         return [zone.path for zone in self.zones if zone.mode is ZoneMode.RW]
 
     def names(self) -> tuple[str, ...]:
-        """The protected names in writable zones, as they are now.
+        """Return the protected names in writable zones that exist now.
 
-        What does not exist yet cannot be held back by them, nor what a process makes again after it moved the folder
-        around it elsewhere: that is found afterwards.
+        A missing name cannot be mounted, nor one that a process makes again after moving the folder
+        around it. Those are found after the command.
         """
         apart = frozenset(str(path) for path in (*self.hidden, *(zone.path for zone in self.zones)))
-        imported = map(str, self._importable())
         return (
             *self.protected_scan.names(map(str, self._writable()), apart),
             *self.made(),
-            *imported,
+            *map(str, self._importable()),
         )
 
     def not_held(self, *, weaker: bool) -> tuple[Path, ...]:
-        """The paths that are protected and can be changed all the same, of those in writable zones.
+        """Return the protected paths in writable zones that the mechanism cannot protect.
 
-        No mechanism holds a link; one that is ``weaker`` allows everything that lies in a writable folder.
+        No mechanism protects a link. A ``weaker`` one allows everything in a writable folder.
         """
         links = [path for path in map(Path, self.loose) if path.is_symlink()]
         held = [*self.protected, *self._importable()] if weaker else []
@@ -303,16 +316,16 @@ class Confinement:
         )
 
     def _importable(self) -> list[Path]:
-        """The modules and packages that there are now in the folders from which forge imports."""
+        """Return the existing modules and packages in folders that forge imports from."""
         found: list[Path] = []
         for folder in self.import_folders:
             found += folder.existing()
         return found
 
     def shared(self, names: Iterable[str], opened: Sequence[Path] = ()) -> tuple[Path, ...]:
-        """The protected files that have other names, by which no mechanism holds them.
+        """Return the protected files with other names (hard links), by which they could be changed.
 
-        ``names`` are those that somebody has looked up; in folders that are ``opened`` only hooks and settings count.
+        ``names`` have been looked up already. In ``opened`` folders, only hooks and settings count.
         """
         held = [path for path in (*self.protected, *map(Path, names)) if path not in opened]
         for folder in opened:
@@ -320,17 +333,24 @@ class Confinement:
         return tuple(find_shared(held))
 
     def made(self) -> dict[str, None]:
-        """The file that was made in place of an own one that was missing or a link: itself, or a link on its way."""
-        made = (
-            Path(place) for place, leads in self.loose.items() if _leads(place) not in (None, leads)
-        )
-        ways = ((*reversed(place.parents), place) for place in made)
-        return dict.fromkeys(
-            str(next((way for way in each if way.is_symlink()), each[-1])) for each in ways
-        )
+        """Return what was made in place of own files that were missing or links.
+
+        If a link on the way was replaced, that link is returned.
+        """
+        found: dict[str, None] = {}
+        for place, target in self.loose.items():
+            if _target_now(place) in (None, target):
+                continue
+            ways = (*reversed(Path(place).parents), Path(place))
+            link = next((way for way in ways if way.is_symlink()), ways[-1])
+            found[str(link)] = None
+        return found
 
     def _held(self, names: Sequence[str]) -> Iterator[str]:
-        """The names one by one, as long as they are not too many to mount; then the folder in the zone around them."""
+        """Yield the names to protect.
+
+        If there are too many to mount, the zone's folders around them.
+        """
         roots = {str(root): str(root).rstrip("/") + "/" for root in self._writable()}
         single = [name for name in names if os.path.dirname(name) in roots]
         deep = [name for name in names if os.path.dirname(name) not in roots]
@@ -341,7 +361,10 @@ class Confinement:
 
 
 def zone_mounts(zones: Iterable[Zone]) -> dict[Path, Path]:
-    """The folders of zones that can be shown in ``/`` by the zone's name: where nothing has it, or would look there."""
+    """Return the zones that can be mounted in ``/`` under their names, if the names are free.
+
+    A name is not free if programs would look for their files there.
+    """
     searched = {Path(entry).parts[1:2] for entry in os.environ.get("PATH", "").split(os.pathsep)}
     names = {zone.path: Path("/", zone.name) for zone in zones if zone.name not in _RESERVED}
     return {
@@ -352,7 +375,7 @@ def zone_mounts(zones: Iterable[Zone]) -> dict[Path, Path]:
 
 
 def zone_names(zones: Sequence[Zone]) -> tuple[str, ...]:
-    """The zones that a command finds by name, where the mechanism shows names."""
+    """Return the names of the zones that a command finds in ``/`` if the mechanism shows names."""
     shown = zone_mounts(zones)
     return tuple(
         zone.name for zone in zones if zone.path in shown or zone.path == Path("/", zone.name)
@@ -370,25 +393,25 @@ def confinement_for(
     network: bool,
     room: int | None = None,
 ) -> Confinement:
-    """The confinement of a worker: no process writes to forge's own folder, nor to any ``.git`` or ``.forge``.
+    """Return the confinement of a worker.
 
-    The homes are hidden but for zones, the working directory, toolchains on PATH and what ``read`` names.
+    No process writes to forge's home, ``.git`` or ``.forge``. Homes are hidden except for zones,
+    the working directory, toolchains on PATH and ``read``.
     """
     own = _real(forge_home)
     place = _real(workspace)
     homes = tuple(dict.fromkeys(map(_real, user_homes)))
     search = os.environ.get("PATH", "")
     named = [path for path in map(_real, read) if not path.is_relative_to(own)]
-    found = {
-        path
-        for home, path in find_toolchains(homes, search)
-        if not _is_in_another(path, home, homes)
-    }
+    found: set[Path] = set()
+    for home, path in find_toolchains(homes, search):
+        if not _is_in_another(path, home, homes):
+            found.add(path)
     shown = {*named, *(path for path in found if found.isdisjoint(path.parents))}
     open_zones = tuple(
         replace(zone, mode=ZoneMode.RO) if _is_closed(zone, own) else zone for zone in zones
     )
-    protected = tuple(protected)  # it is walked through twice
+    protected = tuple(protected)  # it may be an iterator, and is used twice
     visible = [place, *shown, *(zone.path for zone in open_zones)]
     hidden: list[Path] = []
     links: list[Path] = []
@@ -418,33 +441,33 @@ def _loose(protected: Iterable[Path], writable: Sequence[Path]) -> Iterator[tupl
 
 
 def _loose_on_way(path: Path, writable: Sequence[Path]) -> Iterator[tuple[str, str | None]]:
-    """Links on the way to a path, and the path itself if it is missing, as far as they are in writable folders."""
+    """Yield links on the way to a path, and the path itself if missing, in writable folders."""
     for way in (*reversed(path.parents), path):
         if way.is_symlink() or (way == path and not os.path.lexists(path)):
             place = _real(way.parent) / way.name
             if any(place.is_relative_to(root) for root in writable):
-                yield str(place), _leads(str(way))
+                yield str(place), _target_now(str(way))
 
 
-def _leads(place: str) -> str | None:
+def _target_now(place: str) -> str | None:
     return os.path.realpath(place) if os.path.lexists(place) else None
 
 
 def _hidden(home: Path, visible: Sequence[Path]) -> Iterator[Path]:
-    """The home, unless it is a part of the system, and what is secret in those parts of it that can be seen."""
+    """Yield the home, unless it is a system folder, and the secret paths that would be visible."""
     secret = {place: _real(place) for place in (home / name for name in (*HIDDEN, FORGE))}
     if not any(home.is_relative_to(folder) for folder in _SYSTEM) and home != Path("/"):
         yield home
         around = _prefix(home)
         seen = tuple(map(_prefix, visible))
         secret = {
-            place: real for place, real in secret.items() if _is_visible(place, real, around, seen)
+            place: real for place, real in secret.items() if _is_seen(place, real, around, seen)
         }
     yield from dict.fromkeys(secret.values())
 
 
 def _is_in_another(path: Path, home: Path, homes: Iterable[Path]) -> bool:
-    """Does it belong to another home, which lies in this one?"""
+    """Return True if a path belongs to another home inside this one."""
     return any(
         path.is_relative_to(other)
         for other in homes
@@ -452,15 +475,18 @@ def _is_in_another(path: Path, home: Path, homes: Iterable[Path]) -> bool:
     )
 
 
-def _is_visible(place: Path, real: Path, home: str, visible: tuple[str, ...]) -> bool:
-    """Home and visible folders are given as the texts that paths in them begin with."""
+def _is_seen(place: Path, real: Path, home: str, visible: tuple[str, ...]) -> bool:
+    """Return True if a path is outside the home, or in a visible folder.
+
+    ``home`` and ``visible`` are text prefixes of the paths inside them.
+    """
     return not _prefix(real).startswith(home) or any(
         _prefix(path).startswith(visible) for path in (place, real)
     )
 
 
 def _prefix(path: Path) -> str:
-    """The beginning of every path that lies there, with a slash at its end."""
+    """Return the text that every path inside begins with, ending in a slash."""
     return f"{path}/" if path.name else str(path)
 
 
@@ -469,7 +495,10 @@ def _real(path: Path) -> Path:
 
 
 def _is_closed(zone: Zone, own: Path) -> bool:
-    """May only people write there, or no tool? What a command writes is not asked about file by file."""
+    """Return True if only people, or no tools, may write in a zone.
+
+    Commands do not ask about single files, so they may not write there either.
+    """
     of_people = zone.path.is_relative_to(own) or any(
         folded(part) in FOLDERS for part in zone.path.parts
     )
@@ -498,13 +527,13 @@ def _two_around(name: str) -> tuple[str, str]:
 
 
 def _existing(paths: Iterable[str | Path], reach: Reach) -> Iterator[ReachRule]:
-    """Rules for real paths: a link is not a place, what it leads to is."""
+    """Yield rules for the real paths that exist, since a link cannot be mounted."""
     real = (Path(os.path.realpath(path)) for path in paths)
     yield from (ReachRule(path, reach) for path in real if path.exists())
 
 
 def hooks_in(folder: Path) -> Iterator[Path]:
-    """The hooks and settings in a folder such as ``.git``, existing or not."""
+    """Yield the hooks and settings in a folder such as ``.git``, existing or not."""
     yield from (folder / name for name in _NAMES)
     with suppress(OSError):
         for tree in (folder / "worktrees").iterdir():
@@ -512,7 +541,7 @@ def hooks_in(folder: Path) -> Iterator[Path]:
 
 
 class KeptHooks:
-    """Files that cannot be mounted while a command runs, since they are links or do not exist, as they were before."""
+    """The state of hooks and settings that cannot be mounted: links, and missing files."""
 
     def __init__(self, folders: Iterable[Path]) -> None:
         places: list[Path] = []
@@ -527,7 +556,7 @@ class KeptHooks:
         }
 
     def restore(self) -> list[str]:
-        """Put everything back; returns what could not be."""
+        """Restore everything; return the paths that could not be restored."""
         failed = []
         for place, target in self._before.items():
             if os.path.lexists(place) != (target is not None) or _target(place) != target:
@@ -544,7 +573,7 @@ def _target(place: Path) -> str | None:
 
 def _restore(place: Path, target: str | None) -> None:
     if os.path.realpath(place.parent) != str(place.parent):
-        raise OSError(f"{place.parent} leads elsewhere by now")
+        raise OSError(f"{place.parent} leads elsewhere now")
     if place.is_dir() and not place.is_symlink():
         shutil.rmtree(place)
     else:

@@ -1,7 +1,8 @@
-"""Enter a confinement by Landlock and become the command: ``python -I -S enter.py RULESET FILTER FOLDER ARGV...``.
+"""Enter a confinement by Landlock, then become the command.
 
-It is a program of its own, since nothing but system calls is safe between fork and exec of a process with threads. It
-imports nothing of forge. What cannot be given up, or entered, ends it before the command has begun.
+Usage: ``python -I -S enter.py RULESET FILTER FOLDER ARGV...``. This is a separate program, because
+only system calls are safe between fork and exec in a process with threads. It imports nothing of
+forge. If a right cannot be given up, it ends before the command begins.
 """
 
 import ctypes
@@ -11,16 +12,19 @@ import sys
 from collections.abc import Callable
 
 RESTRICT_SELF = 446
-FAILED, NOT_FOUND, NOT_EXECUTABLE = 125, 127, 126
+FAILED = 125
+NOT_FOUND = 127
+NOT_EXECUTABLE = 126
 
-_PR_SET_PDEATHSIG, _PR_SET_SECCOMP, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS, _PR_CAP_AMBIENT = (
-    1,
-    22,
-    24,
-    38,
-    47,
-)
-_SECCOMP_FILTER, _AMBIENT_CLEAR, _CAPABILITY_VERSION, _JOIN_SESSION_KEYRING = 2, 4, 0x20080522, 1
+_PR_SET_PDEATHSIG = 1
+_PR_SET_SECCOMP = 22
+_PR_CAPBSET_DROP = 24
+_PR_SET_NO_NEW_PRIVS = 38
+_PR_CAP_AMBIENT = 47
+_SECCOMP_FILTER = 2
+_AMBIENT_CLEAR = 4
+_CAPABILITY_VERSION = 0x20080522
+_JOIN_SESSION_KEYRING = 1
 _KEYCTL = {"x86_64": 250}.get(os.uname().machine, 219)
 _FILTER_STEP = 8
 
@@ -32,16 +36,15 @@ class _Program(ctypes.Structure):
 
 
 def _call(function: Callable[..., int], *arguments: object) -> None:
-    if (
-        function(*(ctypes.c_ulong(each) if isinstance(each, int) else each for each in arguments))
-        < 0
-    ):
+    # An int would be passed with 32 bits, and these system calls read 64.
+    values = [ctypes.c_ulong(each) if isinstance(each, int) else each for each in arguments]
+    if function(*values) < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
 def give_up_capabilities() -> None:
-    """Root without any is a user like others, also after it has started a program."""
-    # Errors do not count here: the kernel may know fewer, and only root can drop any.
+    """Drop all capabilities for good, so that root becomes an ordinary user."""
+    # Ignore errors: the kernel may know fewer capabilities, and only root can drop any.
     for number in range(64):
         _libc.prctl(_PR_CAPBSET_DROP, ctypes.c_ulong(number), 0, 0, 0)
     _libc.prctl(_PR_CAP_AMBIENT, ctypes.c_ulong(_AMBIENT_CLEAR), 0, 0, 0)
@@ -52,9 +55,9 @@ def give_up_capabilities() -> None:
 
 def enter(ruleset: int, program: bytes) -> None:
     _call(_libc.prctl, _PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
-    # A new keyring, if the kernel has any: that of the session holds keys of the user.
+    # Join a new keyring if the kernel has any: the one of the session holds the user's keys.
     _libc.syscall(_KEYCTL, ctypes.c_long(_JOIN_SESSION_KEYRING), None)
-    # Without this only root may restrict itself by Landlock and seccomp.
+    # Without this, only root may restrict itself with Landlock and seccomp.
     _call(_libc.prctl, _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     give_up_capabilities()
     _call(_libc.syscall, RESTRICT_SELF, ruleset, 0)
@@ -70,13 +73,10 @@ def main(ruleset: int, filters: int, folder: str, argv: list[str]) -> int:
     except OSError as error:
         return _report(FAILED, f"nothing was started: it cannot be confined: {error.strerror}")
     os.environ["TMPDIR"] = folder
-    os.environ.setdefault(
-        "XDG_CACHE_HOME", os.path.join(folder, ".cache")
-    )  # the home is not written to
-    for number in (
-        signal.SIGPIPE,
-        signal.SIGXFSZ,
-    ):  # Python ignores them, and the command would inherit that
+    # The cache of the home is read-only.
+    os.environ.setdefault("XDG_CACHE_HOME", os.path.join(folder, ".cache"))
+    # Python ignores these signals, and the command would inherit that.
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     try:
         os.execvp(argv[0], argv)  # noqa: S606

@@ -42,35 +42,35 @@ _TRY = 'echo > "$1/inside/file"; echo > "$1/outside/file"; cat "$1/hidden/file";
 _SECRET = "secret"  # noqa: S105
 _TIMEOUT = 10
 _PROBE = "forge-probe-"
-_WANT = (errno.ENFILE, errno.EMFILE, errno.ENOMEM, errno.EAGAIN)
-"""Of descriptors, memory or processes, which says nothing of a mechanism."""
+_SHORTAGES = (errno.ENFILE, errno.EMFILE, errno.ENOMEM, errno.EAGAIN)
+"""Errors of a busy machine, which tell nothing about a mechanism."""
 
 
 class Mechanism(Protocol):
-    """A way to confine a command; a machine may have another one."""
+    """A way to confine a command; each machine may offer others."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def own_network(self) -> bool:
-        """Whether a command without the network still has one of its own, which a proxy can listen in."""
+        """Return True if a command without the network has its own, in which a proxy can listen."""
         ...
 
     @property
     def shows_names(self) -> bool:
-        """Whether a command finds zones under their virtual names, too."""
+        """Return True if a command finds zones under their virtual names."""
         ...
 
     @property
     def weakness(self) -> str | None:
-        """The promise of isolation that it does not keep; None where it keeps all of them."""
+        """The promise of isolation that it does not keep, or None."""
         ...
 
     def wrap(
         self, argv: Sequence[str], cwd: Path, reach: CommandReach
     ) -> AbstractContextManager[Command]:
-        """The command that runs ``argv`` confined."""
+        """Return a context with the command that runs ``argv`` confined."""
         ...
 
 
@@ -80,40 +80,40 @@ class Confined(Struct, frozen=True):
     mechanism: Mechanism
     confinement: Confinement
     readable: tuple[Path, ...] = ()
-    """Paths that can be read although something hides them."""
+    """Hidden paths that can be read."""
     writable: tuple[Path, ...] = ()
-    """Protected folders that can be written all the same, but for hooks and settings in them."""
+    """Protected folders that can be written, except for hooks and settings in them."""
     hooks: KeptHooks | None = None
-    """Those in what is writable, to be put back afterwards."""
+    """The hooks in writable folders, restored afterwards."""
     names: tuple[str, ...] | None = None
-    """Protected names, if they have been looked up already; then those that appear are reported."""
+    """Protected names, if they have been looked up; then new ones are reported."""
     seen: frozenset[tuple[str, int]] = frozenset()
-    """The same, each with its folder: one that is held can be moved away with that."""
+    """The same names with the inode numbers of their folders, to detect moved folders."""
     accepts: Callable[[str], bool] | None = None
-    """Whether somebody else has made a protected name, or may; the others are renamed."""
+    """Returns True if a protected name may stay; the others are renamed."""
     tell: Callable[[str, Sequence[str]], None] | None = None
-    """Gets what a command did, and to which files."""
+    """Callback for a report of what a command did to which files."""
     kept: KeptFiles | None = None
-    """The files that it must not change, where the mechanism cannot hold them."""
+    """The files it must not change, if the mechanism cannot protect them."""
     writes: Callable[[str], bool] | None = None
-    """Whether a call that was approved for it has written a file, and not the command."""
+    """Returns True if an approved call, and not the command, has written a file."""
     shared: tuple[Path, ...] = ()
-    """Pipes that it can use wherever they lie."""
+    """Pipes that it can use wherever they are."""
     proxy: NetworkProxy | None = None
-    """The way to a network of which only some names are open."""
+    """The proxy for a network with only some names open."""
     place: Callable[[ReachRule], ReachRule] | None = None
-    """Puts something else in the place of a rule, such as a copy."""
+    """Replaces a rule, for example with a copy."""
     covers: tuple[ReachRule, ...] = ()
     """Mounts over all others."""
     temporary: TemporaryFolder | None = None
-    """The folder behind ``/tmp``, which is looked at while a command runs."""
+    """The folder behind ``/tmp``, whose size is checked while a command runs."""
     shows_sockets: bool = False
-    """Whether somebody else sees the unix sockets that it makes, and refuses them."""
+    """True if another process sees the unix sockets it makes, and refuses them."""
     confined: ClassVar[bool] = True
 
     @property
     def opens_sockets(self) -> bool:
-        """Whether a unix socket is named that commands may use: then the kernel lets them make any."""
+        """Return True if commands may use a unix socket, as the kernel then allows any."""
         return any(path.is_socket() for path in (*self.readable, *self.confinement.shown))
 
     def exceeded(self) -> str | None:
@@ -124,9 +124,9 @@ class Confined(Struct, frozen=True):
             self.temporary.empty()
 
     def appeared(self) -> list[str]:
-        """The protected names that were not there when they were looked up; hooks are as they were before.
+        """Return the protected names that are new, after renaming those that are not accepted.
 
-        Those that are not accepted are renamed.
+        Hooks are restored.
         """
         found = self.hooks.restore() if self.hooks else []
         if self.names is not None:
@@ -149,11 +149,9 @@ class Confined(Struct, frozen=True):
         return f"{name} (renamed to {renamed})" if renamed else name
 
     def __call__(self, argv: Sequence[str], cwd: Path) -> AbstractContextManager[Command]:
-        return (
-            self._confine(argv, cwd)
-            if self.proxy is None
-            else self._confine_behind(self.proxy, argv, cwd)
-        )
+        if self.proxy is None:
+            return self._confine(argv, cwd)
+        return self._confine_behind(self.proxy, argv, cwd)
 
     @contextmanager
     def _confine_behind(
@@ -175,19 +173,20 @@ class Confined(Struct, frozen=True):
         if self.mechanism.shows_names:
             rules += self.confinement.rules_by_name(rules)
         rules += [ReachRule(path, Reach.WRITE) for path in self.shared]
-        network, room = self.confinement.network, self.confinement.room
-        placed = rules if self.place is None else [self.place(rule) for rule in rules]
         reach = CommandReach(
-            rules=placed,
-            network=network,
+            rules=rules if self.place is None else [self.place(rule) for rule in rules],
+            network=self.confinement.network,
             sockets=self.opens_sockets or self.shows_sockets,
-            room=room,
+            room=self.confinement.room,
         )
         return self.mechanism.wrap(argv, cwd, reach)
 
 
 def find_isolation(level: IsolationLevel, *, where: Mark | None = None) -> Mechanism | None:
-    """The mechanism to use for a level; one that is required and missing, or weaker than that, is an error."""
+    """Return the mechanism for a level.
+
+    Raise a WorkerError if a required one is missing or weaker.
+    """
     if level is IsolationLevel.OFF:
         return None
     found = best_mechanism()
@@ -207,12 +206,12 @@ def _lack(found: Mechanism | None) -> str:
 
 @cache
 def best_mechanism() -> Mechanism | None:
-    """The strongest mechanism of this machine that works, if any; looked for and tried once."""
+    """Return the strongest working mechanism of this machine, if any; it is tried only once."""
     return inherited_confinement() or next(filter(is_confining, available_mechanisms()), None)
 
 
 def available_mechanisms() -> Iterator[Mechanism]:
-    """The mechanisms that this machine seems to have, the strongest first."""
+    """Yield the mechanisms that this machine seems to have, the strongest first."""
     from forge_cli.sandbox.isolation.bubblewrap import Bubblewrap
 
     if program := shutil.which("bwrap", path=_absolute_path()):
@@ -225,7 +224,7 @@ def available_mechanisms() -> Iterator[Mechanism]:
 
 
 def describe_confinement(found: Mechanism | None) -> str:
-    """The confinement of commands, as one line for people."""
+    """Return the confinement of commands as one line for people."""
     if found is None:
         return f"{COMMANDS}not confined"
     weaker = f", weaker ({found.name}: {found.weakness})" if found.weakness else f" ({found.name})"
@@ -233,34 +232,30 @@ def describe_confinement(found: Mechanism | None) -> str:
 
 
 def _absolute_path() -> str:
-    """PATH without what depends on the working directory, where anybody may have put a program of that name."""
+    """Return PATH without relative entries, where anyone may have put a ``bwrap``."""
     entries = os.environ.get("PATH", os.defpath).split(os.pathsep)
     return os.pathsep.join(filter(os.path.isabs, entries))
 
 
 def is_confining(found: Mechanism) -> bool:
-    """Whether a mechanism works, by using it: a write outside must fail, one inside must work.
+    """Try a mechanism: a write outside must fail, and one inside must work.
 
-    Where that cannot be found out, since the machine lacks what every program needs, it is an error: an answer would
-    leave commands unconfined that can be confined.
+    A shortage of memory or processes is an error, since False would leave commands unconfined.
     """
     try:
         with tempfile.TemporaryDirectory(prefix=_PROBE) as folder:
             return _confines(found, Path(os.path.realpath(folder)))
     except (OSError, ToolError, subprocess.SubprocessError) as error:
-        for each in (error, error.__context__):  # a ToolError has another as its context
-            if isinstance(each, OSError) and each.errno in _WANT:
+        for each in (error, error.__context__):  # a ToolError has the OSError as its context
+            if isinstance(each, OSError) and each.errno in _SHORTAGES:
                 raise _untried(found, each.errno) from None
         return False
 
 
 def _untried(found: Mechanism, number: int) -> WorkerError:
-    problem = (
-        f"it cannot be found out whether {found.name} confines commands: {os.strerror(number)}"
-    )
-    return WorkerError(
-        None, problem, hint="end other programs or raise the limits (ulimit -a), and try again"
-    )
+    problem = f"cannot check whether {found.name} confines commands: {os.strerror(number)}"
+    hint = "end other programs or raise the limits (ulimit -a), then try again"
+    return WorkerError(None, problem, hint=hint)
 
 
 def _confines(found: Mechanism, folder: Path) -> bool:
@@ -274,10 +269,10 @@ def _confines(found: Mechanism, folder: Path) -> bool:
         ["/bin/sh", "-c", _TRY, "sh", str(folder)], inside
     ) as command:
         code, output, problem = _try(command)
-    if code and (
-        number := next((each for each in _WANT if os.strerror(each).encode() in problem), None)
-    ):
-        raise _untried(found, number)
+    if code:
+        for number in _SHORTAGES:
+            if os.strerror(number).encode() in problem:
+                raise _untried(found, number)
     wrote = [(place / "file").exists() for place in (inside, outside)]
     return code == 0 and wrote == [True, False] and _SECRET.encode() not in output
 
@@ -302,7 +297,7 @@ def _try(command: Command) -> tuple[int, bytes, bytes]:
             finally:
                 process.kill()
     finally:
-        # those that kept the namespaces become our children, and end a moment after the command
+        # Processes that kept the namespaces become our children, and end just after the command.
         tree = ProcessTree(process.pid, mark)
         until = time.monotonic() + 1
         while tree.remains() and time.monotonic() < until:

@@ -1,4 +1,4 @@
-"""Files that commands must not change, where nothing holds them back: as they were, and put back afterwards."""
+"""Files that commands must not change but could: saved, and restored afterwards."""
 
 from __future__ import annotations
 
@@ -15,25 +15,27 @@ from msgspec import Struct
 from forge_cli.core.errors import ToolError
 from forge_cli.sandbox.isolation.protected_scan import open_exactly, set_aside
 
-LARGEST, TOGETHER = 8 * 1024 * 1024, 64 * 1024 * 1024
-"""Bytes of one file, and of all, that are kept to be put back."""
-ENTRIES_AT_MOST = 50_000
+MAX_FILE_SIZE = 8 * 1024 * 1024
+"""The largest file, in bytes, that is saved."""
+MAX_TOTAL_SIZE = 64 * 1024 * 1024
+"""The number of bytes that are saved for all files together."""
+MAX_ENTRIES = 50_000
 _SETTLED = 100_000_000
-"""Nanoseconds after which a change shows in times on every file system."""
+"""Nanoseconds after which a change updates the times of a file on every file system."""
 Stamp = tuple[int, int, int, int, int]
 
 
 class _Entry(Struct, frozen=True):
-    """A file, a folder or a link, as it is in its place."""
+    """The state of a file, a folder or a link."""
 
     stamp: Stamp
     mode: int
     content: bytes | None = None
-    """Of a link the path that it leads to; None of a file that is too large to be kept."""
+    """The content of a file or the target of a link; None for a file too large to save."""
 
     def is_as(self, other: _Entry) -> bool:
         if stat.S_ISDIR(self.mode) and stat.S_ISDIR(other.mode):
-            return True  # what lies in it is looked at by itself
+            return True  # its contents are compared on their own
         if self.stamp == other.stamp and any(self.stamp):
             return True
         return (
@@ -42,23 +44,24 @@ class _Entry(Struct, frozen=True):
 
 
 class FileKeeper:
-    """Keeps the contents for as long as a worker starts commands; what has not changed is not read again."""
+    """Saved contents of a worker's files; an unchanged file is not read again."""
 
     def __init__(self) -> None:
         self._known: dict[str, _Entry] = {}
 
     def look(self, paths: Iterable[Path]) -> KeptFiles:
-        """The state of the paths now, with all that is in folders; of these there may be more than can be kept."""
+        """Save the current state of the paths and, up to ``MAX_ENTRIES``, of folders."""
+        # Files come first, since a folder may use up all the room.
         ordered = tuple(sorted(paths, key=lambda path: path.is_dir()))
         self._known = self.find(ordered)
         return KeptFiles(self, ordered, self._known)
 
     def find(self, paths: Iterable[Path]) -> dict[str, _Entry]:
         found: dict[str, _Entry] = {}
-        room = TOGETHER
+        room = MAX_TOTAL_SIZE
         for path in paths:
             for each in _tree(str(path)):
-                if len(found) >= ENTRIES_AT_MOST:
+                if len(found) >= MAX_ENTRIES:
                     return found
                 entry = self._read(each, room) if each not in found else None
                 if entry is not None:
@@ -79,16 +82,16 @@ class FileKeeper:
 
 
 class KeptFiles(Struct, frozen=True):
-    """The state before one command."""
+    """The state of the files before one command."""
 
     keeper: FileKeeper
     paths: tuple[Path, ...]
     before: dict[str, _Entry]
 
     def restore(self, accepts: Callable[[str], bool]) -> list[str]:
-        """Put back what changed, and say of each what was done; what a command wrote stays under another name.
+        """Restore changed files and describe each restoration; what a command wrote is renamed.
 
-        ``accepts`` says of a path that somebody else wrote it, with consent.
+        ``accepts`` returns True for a path that an approved call wrote.
         """
         now = self.keeper.find(self.paths)
         said: list[str] = []
@@ -102,8 +105,8 @@ class KeptFiles(Struct, frozen=True):
     def _remove(
         self, path: str, now: dict[str, _Entry], accepts: Callable[[str], bool]
     ) -> Iterator[str]:
-        if not os.path.lexists(path) or accepts(path):  # it went away with the folder around it
-            return
+        if not os.path.lexists(path) or accepts(path):
+            return  # already gone, with the folder around it
         if _is_compiled(path):
             _drop(Path(path))
         elif not stat.S_ISDIR(now[path].mode) and (name := set_aside(Path(path))):
@@ -112,24 +115,25 @@ class KeptFiles(Struct, frozen=True):
 
 def _tree(path: str) -> Iterator[str]:
     yield path
-    for around, folders, names in os.walk(path) if not os.path.islink(path) else ():
-        yield from (os.path.join(around, name) for name in (*folders, *names))
+    if os.path.islink(path):
+        return
+    for around, folders, names in os.walk(path):
+        for name in (*folders, *names):
+            yield os.path.join(around, name)
 
 
 def _stamp(info: os.stat_result) -> Stamp:
-    """The state of a file; zeros where it is so new that a change might not show."""
-    settled = time.time_ns() - info.st_ctime_ns > _SETTLED
-    return (
-        (info.st_dev, info.st_ino, info.st_ctime_ns, info.st_size, info.st_mode)
-        if settled
-        else (0, 0, 0, 0, 0)
-    )
+    """Return the state of a file; zeros if it is so new that another change might not show."""
+    if time.time_ns() - info.st_ctime_ns <= _SETTLED:
+        return (0, 0, 0, 0, 0)
+    return (info.st_dev, info.st_ino, info.st_ctime_ns, info.st_size, info.st_mode)
 
 
 def _content(path: str, info: os.stat_result, room: int) -> bytes | None:
     if stat.S_ISLNK(info.st_mode):
         return os.fsencode(os.readlink(path))
-    if not stat.S_ISREG(info.st_mode) or info.st_size > min(LARGEST, room) or _is_compiled(path):
+    is_too_large = info.st_size > min(MAX_FILE_SIZE, room)
+    if not stat.S_ISREG(info.st_mode) or is_too_large or _is_compiled(path):
         return None
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(descriptor, "rb") as file:
@@ -137,7 +141,7 @@ def _content(path: str, info: os.stat_result, room: int) -> bytes | None:
 
 
 def _is_compiled(path: str) -> bool:
-    """Whether Python makes it again by itself."""
+    """Return True for a file that Python compiles again by itself."""
     return path.endswith(".pyc") and os.path.basename(os.path.dirname(path)) == "__pycache__"
 
 
@@ -166,7 +170,7 @@ def _put_back(path: Path, entry: _Entry) -> Sequence[str]:
 
 
 def _make(path: Path, entry: _Entry) -> bool:
-    """Make it as it was; a link in the place of a folder around it is renamed first."""
+    """Restore an entry, renaming a link in place of a folder around it."""
     _make_folder(path.parent)
     folder = open_exactly(path.parent)
     try:

@@ -1,7 +1,7 @@
-"""Landlock: the weaker mechanism of isolation, for machines where no namespaces can be made.
+"""Landlock: the weaker mechanism of isolation, for machines without user namespaces.
 
-The kernel itself checks which files a process opens. Nothing is hidden as if it were not there, and what may be written
-may be written with all that lies in it.
+The kernel checks which files a process opens. Hidden files are refused rather than invisible, and a
+writable folder is writable with everything in it.
 """
 
 from __future__ import annotations
@@ -30,22 +30,28 @@ from forge_cli.sandbox.processes.command import Command
 
 _ROOT = Path("/")
 _BOUND = (Reach.HIDDEN, Reach.PRIVATE, Reach.SHOWN, Reach.READ, Reach.WRITE)
-"""The others are about single names in what can be written, or about links, and cannot be held this way."""
-_CREATE_RULESET, _ADD_RULE = 444, 445
-_VERSION, _PATH_BENEATH = 1, 1
+"""The reaches it can enforce; the others are about links and single names in writable folders."""
+_CREATE_RULESET = 444
+_ADD_RULE = 445
+_VERSION = 1
+_PATH_BENEATH = 1
 
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = (1 << bit for bit in range(4))
 _REFER, _TRUNCATE, _IOCTL = (1 << bit for bit in (13, 14, 15))
-_CHAR, _BLOCK = 1 << 6, 1 << 11
+_CHAR = 1 << 6
+_BLOCK = 1 << 11
 _ALL_OF_FIRST = (1 << 13) - 1
 _SINCE = {2: _REFER, 3: _TRUNCATE, 5: _IOCTL}
-"""The rights that came with later versions of the interface."""
+"""The rights added by later versions of the interface."""
 _READ = _EXECUTE | _READ_FILE | _READ_DIR
 _WRITE = (_ALL_OF_FIRST | _REFER | _TRUNCATE) & ~(_READ | _CHAR | _BLOCK)
 _ON_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE
-_TCP, _SCOPES = 0b11, 0b11
-_NETWORK, _SCOPED = 4, 6
-"""The versions that know of TCP, and of signals and abstract sockets."""
+_TCP = 0b11
+_SCOPES = 0b11
+_NETWORK = 4
+"""The first version with rules for TCP."""
+_SCOPED = 6
+"""The first version that restricts signals and abstract sockets."""
 
 _DEVICES = tuple(
     Path("/dev", name) for name in ("null", "zero", "full", "random", "urandom", "tty")
@@ -53,16 +59,16 @@ _DEVICES = tuple(
 
 
 class PathGrant(Struct, frozen=True):
-    """A path that may be used with all that lies below it."""
+    """A path that may be used with everything below it."""
 
     path: Path
     write: bool
     named: bool
-    """Whether a rule says so of this very path, and not of a folder around it."""
+    """True if a rule names this very path, and not a folder around it."""
 
 
 def path_grants(rules: Iterable[ReachRule]) -> list[PathGrant]:
-    """Rules for reading and writing; where no rule holds, the host can be read."""
+    """Return the paths to grant for reading and writing; without a rule, the host is readable."""
     reaches = {rule.path: rule.reach for rule in rules if rule.reach in _BOUND}
     tree = _Tree({_ROOT: Reach.READ, **reaches})
     read = tree.allowed(lambda reach: reach >= Reach.SHOWN, write=False)
@@ -73,7 +79,7 @@ class _Tree:
     def __init__(self, reaches: dict[Path, Reach]) -> None:
         self._reaches = reaches
         self._ways: dict[Path, set[Path]] = {}
-        """Of each folder that a rule lies below, the entries that lead there."""
+        """For each folder around a rule's path, the entries that lead there."""
         for path in reaches:
             for entry, folder in zip((path, *path.parents), path.parents, strict=False):
                 self._ways.setdefault(folder, set()).add(entry)
@@ -91,7 +97,7 @@ class _Tree:
             waiting += [(entry, reach) for entry in inside]
 
     def _is_alike(self, path: Path, allows: Callable[[Reach], bool], allowed: bool) -> bool:
-        """Whether the same holds for everything below."""
+        """Return True if all rules below a path allow the same."""
         return all(
             (entry not in self._reaches or allows(self._reaches[entry]) is allowed)
             and self._is_alike(entry, allows, allowed)
@@ -100,26 +106,29 @@ class _Tree:
 
 
 def _entries(folder: Path) -> Iterator[Path]:
-    """The entries of a folder, but for links: their targets are allowed on their own, or not."""
+    """Yield the entries of a folder except links, whose targets have rules of their own."""
     with suppress(OSError), os.scandir(folder) as entries:
         yield from (folder / entry.name for entry in entries if not entry.is_symlink())
 
 
 @cache
 def landlock_version() -> int:
-    """The version of the interface that this kernel has; 0 where it has none, or where it is switched off."""
+    """The version of the interface that this kernel has.
+
+    0 where it has none, or where it is switched off.
+    """
+    if sys.platform != "linux":
+        return 0
     try:
-        return (
-            max(0, _syscall(_CREATE_RULESET, None, 0, _VERSION)) if sys.platform == "linux" else 0
-        )
+        return max(0, _syscall(_CREATE_RULESET, None, 0, _VERSION))
     except OSError:
         return 0
 
 
 class Landlock(Struct, frozen=True):
-    """Starts commands by way of a small program that gives up what they may not do, and then becomes the command.
+    """Starts commands through a small program that gives up rights and becomes the command.
 
-    Sockets of daemons are refused even where one is named: the filter that lets one be made would let all be reached.
+    Sockets of daemons are refused even if one is named: a filter that allows one would allow all.
     """
 
     version: int
@@ -129,10 +138,11 @@ class Landlock(Struct, frozen=True):
 
     @property
     def weakness(self) -> str:
-        """Promises that bwrap keeps, and this does not."""
-        return "protected names in zones, and modes and times of files, can be changed" + (
-            "" if self.version >= _SCOPED else ", other processes be signalled"
-        )
+        """The promises of bwrap that Landlock does not keep."""
+        weakness = "protected names in zones, and modes and times of files, can be changed"
+        if self.version < _SCOPED:
+            weakness += ", other processes be signalled"
+        return weakness
 
     @contextmanager
     def wrap(self, argv: Sequence[str], cwd: Path, reach: CommandReach) -> Iterator[Command]:
@@ -140,9 +150,7 @@ class Landlock(Struct, frozen=True):
             internet=reach.network, namespaces=False, truncate=self.version >= 3
         )
         if filters is None:
-            raise ToolError(
-                "nothing was started: there is no filter of system calls for this machine"
-            )
+            raise ToolError("nothing was started: forge has no system call filter for this machine")
         shared = next(
             (rule.source for rule in reach.rules if rule.reach is Reach.PRIVATE and rule.source),
             None,
@@ -178,7 +186,7 @@ class Landlock(Struct, frozen=True):
         handled = _ALL_OF_FIRST | later
         numbers = [handled]
         if self.version >= _NETWORK:
-            # Rights that are handled, and that no rule allows, are refused.
+            # A right that is handled, and that no rule allows, is refused.
             numbers.append(0 if network else _TCP)
         if self.version >= _SCOPED:
             numbers.append(_SCOPES)
@@ -188,7 +196,7 @@ class Landlock(Struct, frozen=True):
         named = list(rules)
         for rule in named:
             if rule.reach in (Reach.SHOWN, Reach.READ, Reach.WRITE):
-                # An error if it is a link by now, even for a path that gets no grant of its own.
+                # Raise an error if it is a link now, even without a grant of its own.
                 os.close(open_exactly(rule.path))
         for grant in path_grants(named):
             _allow(ruleset, grant, handled)
@@ -196,14 +204,14 @@ class Landlock(Struct, frozen=True):
 
 
 def _own(folder: Path) -> Iterator[ReachRule]:
-    """Mounts of every command: a folder in place of the shared ``/tmp``, and devices that lead nowhere."""
+    """Yield rules of every command: its folder for temporary files, and harmless devices."""
     yield ReachRule(folder, Reach.WRITE)
     yield ReachRule(Path("/dev"), Reach.HIDDEN)
     yield from (ReachRule(path, Reach.WRITE) for path in _DEVICES if path.exists())
 
 
 def _allow(ruleset: int, grant: PathGrant, handled: int) -> None:
-    """Allow what a grant says; what is gone meanwhile, unless a rule names it, is just not there."""
+    """Add the rule for a grant; a path that is gone is skipped unless a rule names it."""
     try:
         place = open_exactly(grant.path)
     except ToolError:

@@ -1,4 +1,7 @@
-"""Protected names in writable folders: looked up before and after a command, and set aside where it made them."""
+"""A scan for protected names in writable folders, before and after a command.
+
+Names that the command made are renamed.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +21,14 @@ from forge_cli.sandbox.names import folded, shown
 from forge_cli.sandbox.protected import PACKAGES, PAIRED, is_protected
 
 _SETTLED = 100_000_000
-"""Nanoseconds after which a change of a folder shows in its time on every file system."""
+"""Nanoseconds after which a change updates the time of a folder on every file system."""
 
 _protects = lru_cache(maxsize=32768)(is_protected)
 REMOVED = "removed-by-forge"
 
 
 class _Folder(Struct, frozen=True):
-    """The names found in a folder, and when: a change of them changes that time, too."""
+    """The names found in a folder, with its state at that time."""
 
     stamp: tuple[int, int, int]
     folders: tuple[str, ...]
@@ -33,13 +36,13 @@ class _Folder(Struct, frozen=True):
 
 
 class ProtectedScan:
-    """Finds protected names; a folder that has not changed since is not read again."""
+    """A search for protected names; a folder that has not changed is not read again."""
 
     def __init__(self) -> None:
         self._known: dict[str, _Folder] = {}
 
     def names(self, roots: Iterable[str], apart: frozenset[str]) -> Iterator[str]:
-        """The paths of all in the folders, upper levels first; ``apart`` are folders that are not entered."""
+        """Yield the protected paths below the roots, upper levels first, but not in ``apart``."""
         known: dict[str, _Folder] = {}
         folders = deque((root, False) for root in dict.fromkeys(roots))
         while folders:
@@ -48,11 +51,10 @@ class ProtectedScan:
             if found is not None:
                 known[path] = found
                 yield from found.protected
-                below = (folder for folder in found.folders if folder not in apart)
-                folders.extend(
-                    (folder, in_packages or os.path.basename(folder) in PACKAGES)
-                    for folder in below
-                )
+                is_package = in_packages or os.path.basename(path) in PACKAGES
+                for folder in found.folders:
+                    if folder not in apart:
+                        folders.append((folder, is_package))
         self._known = known
 
     def _look(self, path: str, *, in_packages: bool) -> _Folder | None:
@@ -62,6 +64,8 @@ class ProtectedScan:
             known = self._known.get(path)
             if known is not None and known.stamp == stamp:
                 return known
+            # A folder that changed just now may change again at the same time: no state equals
+            # zeros.
             settled = time.time_ns() - info.st_ctime_ns > _SETTLED
             return _read(path, stamp if settled else (0, 0, 0), in_packages=in_packages)
         except OSError:
@@ -69,7 +73,7 @@ class ProtectedScan:
 
 
 def with_folders(names: Collection[str]) -> frozenset[tuple[str, int]]:
-    """Each name with the number of its folder: one that was moved away, and made again in its place, has another."""
+    """Return each name with its folder's inode number, which differs for a folder made anew."""
     numbers = {folder: _number(folder) for folder in {os.path.dirname(name) for name in names}}
     return frozenset((name, numbers[os.path.dirname(name)]) for name in names)
 
@@ -99,7 +103,7 @@ def _read(path: str, stamp: tuple[int, int, int], *, in_packages: bool) -> _Fold
 
 
 def set_aside(path: Path) -> str | None:
-    """Rename a file or folder, and give its new name; None where it is gone, or cannot be reached safely."""
+    """Rename a file or folder and return its new name; None if it is gone or behind a link."""
     name = f"{REMOVED}.{path.name.lstrip('.')}.{uuid4().hex[:8]}"
     try:
         folder = open_exactly(path.parent)
@@ -115,7 +119,7 @@ def set_aside(path: Path) -> str | None:
 
 
 def open_exactly(place: Path) -> int:
-    """A descriptor of the place itself; a link in it, or in place of it, starts nothing."""
+    """Open a path without following links; raise a ToolError if it is, or is behind, a link."""
     path = str(place)
     try:
         descriptor = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -127,7 +131,5 @@ def open_exactly(place: Path) -> int:
         os.fstat(descriptor).st_mode
     ):
         os.close(descriptor)
-        raise ToolError(
-            f"nothing was started: {shown(path)} is a link, or behind one, since a moment ago"
-        )
+        raise ToolError(f"nothing was started: {shown(path)} became a link, or is behind a new one")
     return descriptor

@@ -1,7 +1,7 @@
-"""Seccomp: a filter of system calls for ways out that no namespace closes, as the bytes that the kernel reads.
+"""A seccomp filter against system calls that escape from namespaces, as bytes for the kernel.
 
-Sockets of daemons can be connected to wherever their file is seen, abstract ones and those of the hypervisor (vsock)
-even without a file, and the kernel's keyring belongs to the session that forge was started from.
+A process can connect to a daemon's socket wherever it sees the file, to abstract and hypervisor
+sockets (vsock) even without a file, and the kernel's keyring belongs to forge's session.
 """
 
 from __future__ import annotations
@@ -15,26 +15,37 @@ from functools import cache
 from msgspec import Struct
 from msgspec.structs import replace
 
-LOAD, EQUAL, AT_LEAST, HAS_ANY, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-NUMBER, ARCHITECTURE, FIRST_ARGUMENT = 0, 4, 16
-ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
-AF_UNIX, AF_INET, AF_INET6, _AF_NETLINK = 1, 2, 10, 16
+LOAD = 0x20
+EQUAL = 0x15
+AT_LEAST = 0x35
+HAS_ANY = 0x45
+RETURN = 0x06
+NUMBER = 0
+ARCHITECTURE = 4
+FIRST_ARGUMENT = 16
+ALLOW = 0x7FFF0000
+_ERRNO = 0x00050000
+AF_UNIX = 1
+AF_INET = 2
+AF_INET6 = 10
+_AF_NETLINK = 16
 X32 = 0x40000000
 _CLONE3 = 435
 DATAGRAM = 0b10
-"""The bit that the kinds of sockets have which can write to any other, although they are one of a pair."""
-_NEW_NAMESPACES, EVERY_BIT = 0x7E020000, 0xFFFFFFFF
+"""A bit in the types of sockets that can send to any address, even if made as a pair."""
+_NEW_NAMESPACES = 0x7E020000
+EVERY_BIT = 0xFFFFFFFF
 
 
 class Architecture(Struct, frozen=True):
-    """The kernel's name of a processor, and its numbers of the system calls that matter."""
+    """A processor as the kernel names it, with its numbers of the relevant system calls."""
 
     audit: int
     socket: int
     socketpair: int
     keyring: tuple[int, ...]
     namespaces: tuple[int, ...]
-    """``clone`` and ``unshare``, whose first argument says which are made."""
+    """``clone`` and ``unshare``, whose first argument names the new namespaces."""
     setns: int
     ipc: tuple[int, ...]
     """``mq_open``, ``msgget``, ``semget``, ``shmget`` and ``shmat``."""
@@ -43,9 +54,10 @@ class Architecture(Struct, frozen=True):
     owners: tuple[int, ...]
     """``chown``, ``fchown``, ``lchown`` and ``fchownat``, as far as they exist."""
     attributes: tuple[int, ...]
-    """``setxattr``, ``removexattr``, and those for links, descriptors and paths below a folder."""
+    """``setxattr``, ``removexattr`` and their variants for links, descriptors and relative
+    paths."""
     io_uring: tuple[int, ...] = (425, 426, 427)
-    """It makes sockets as well, and its calls are seen by no filter."""
+    """io_uring can make sockets, and no filter sees its operations."""
 
 
 _NEW_ATTRIBUTES = (463, 466)
@@ -76,13 +88,13 @@ def seccomp_filter(
     truncate: bool = True,
     machine: str = "",
 ) -> bytes | None:
-    """The program for this machine, or None where its numbers are not known.
+    """Return the filter for this machine, or None if its system call numbers are unknown.
 
-    Only the network's own sockets can be made, and streams by ``socketpair``; other calls are as ever. For a process
-    without ``namespaces`` of its own those of the host stay as they are, and memory and queues that it could share with
-    other programs are refused, as are the limits of other processes, owners and extended attributes of files: without
-    mounts nothing looks at those of files that can only be read. ``truncate`` goes by a name: it is refused where
-    nothing else looks at that.
+    Only network sockets can be made, and stream pairs with ``socketpair``. Without own
+    ``namespaces``, the host's cannot be changed. Shared memory and queues are refused, and so are
+    the limits of other processes, owners, and extended attributes: without mounts, nothing else
+    protects those of read-only files. ``truncate`` works by path, and is refused if Landlock does
+    not check it.
     """
     found = find_architecture(machine)
     if found is None:
@@ -101,7 +113,7 @@ def seccomp_filter(
 
 
 def find_architecture(machine: str = "") -> Architecture | None:
-    """The numbers of this machine, or of another; None where they are not known."""
+    """Return the numbers of a machine, by default of this one; None if they are unknown."""
     return _ARCHITECTURES.get(machine or os.uname().machine)
 
 
@@ -112,15 +124,15 @@ def _program(
     yield bpf_instruction(EQUAL, found.audit, then=1)
     yield _refuse(errno.ENOSYS)
     yield bpf_instruction(LOAD, NUMBER)
-    # Calls of the x32 interface have other numbers, which no line below would find.
+    # Calls of the x32 interface have other numbers, which no check below would match.
     yield bpf_instruction(AT_LEAST, X32, otherwise=1)
     yield _refuse(errno.ENOSYS)
-    # clone3 has its flags in memory, where no filter can see them; programs that lack it use clone
+    # clone3 has its flags in memory, which no filter can read; without it, programs use clone.
     for number in (*found.io_uring, *(() if namespaces else (_CLONE3,))):
         yield from continue_unless(number, _refuse(errno.ENOSYS))
     for number in refused:
         yield from continue_unless(number, _refuse(errno.EPERM))
-    # as on a file system that has none, where programs that copy them do without
+    # Programs that copy attributes continue after this error, as on file systems without any.
     for number in () if namespaces else found.attributes:
         yield from continue_unless(number, _refuse(errno.EOPNOTSUPP))
     if not namespaces:
@@ -141,18 +153,18 @@ def _program(
 
 
 def argument_at(number: int) -> int:
-    """The place of the lower half of an argument."""
+    """Return the offset of the lower half of an argument."""
     return FIRST_ARGUMENT + 8 * number
 
 
 def continue_unless(value: int, last: bytes) -> Iterator[bytes]:
-    """Continue unless what was loaded is the value."""
+    """Yield instructions that run ``last`` if the loaded value is equal, and continue otherwise."""
     yield bpf_instruction(EQUAL, value, otherwise=1)
     yield last
 
 
 def _unless_any(number: int, argument: int, bits: int) -> Iterator[bytes]:
-    """Allow a call unless the argument has one of the bits."""
+    """Yield instructions that allow a call unless its argument has one of the bits."""
     yield bpf_instruction(EQUAL, number, otherwise=4)
     yield bpf_instruction(LOAD, argument)
     yield bpf_instruction(HAS_ANY, bits, otherwise=1)
@@ -165,5 +177,5 @@ def _refuse(number: int) -> bytes:
 
 
 def bpf_instruction(code: int, value: int, *, then: int = 0, otherwise: int = 0) -> bytes:
-    """One instruction, with how many to skip when a comparison holds, and when not."""
+    """Return an instruction, with the numbers to skip if a comparison is true or false."""
     return struct.pack("=HBBI", code, then, otherwise, value)

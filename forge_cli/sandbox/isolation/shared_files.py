@@ -1,4 +1,4 @@
-"""Protected files that have other names (hard links): who can write one of these writes the protected file."""
+"""Protected files with other names (hard links): writing to such a name changes the file."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-LOOKED_AT = 2_000
-"""Entries of protected folders that are looked at, the upper levels first."""
+MAX_SCANNED = 2_000
+"""The number of entries of protected folders that are examined, upper levels first."""
 _OBJECTS = "objects"
-"""The folder in that of a repository whose files git shares between clones, and checks by their names."""
+"""The folder whose files git shares between clones, and checks by their names."""
 
 
 def find_shared(paths: Iterable[Path | str]) -> Iterator[Path]:
-    """The files among these paths, and in folders among them, that have more than one name."""
+    """Yield the files with several names among the paths and inside folders among them."""
     folders: deque[str] = deque()
     for path in dict.fromkeys(map(str, paths)):
         try:
@@ -26,7 +26,7 @@ def find_shared(paths: Iterable[Path | str]) -> Iterator[Path]:
             folders.append(path)
         elif _is_shared(info):
             yield Path(path)
-    left = LOOKED_AT
+    left = MAX_SCANNED
     while folders and left > 0:
         for entry in _entries(folders.popleft()):
             left -= 1

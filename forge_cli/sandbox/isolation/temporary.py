@@ -1,4 +1,4 @@
-"""The ``/tmp`` of one worker's commands: a folder that they share until the session ends; trials see copies of it."""
+"""The ``/tmp`` of a worker's commands: shared until the session ends; trials see copies of it."""
 
 from __future__ import annotations
 
@@ -13,23 +13,24 @@ from pathlib import Path
 from forge_cli.sandbox.processes.limits import spell_size
 
 MAX_ENTRIES = 200_000
-"""Files and folders, also where there is room for more."""
+"""The most files and folders, whatever their size."""
 _SEEN_AS = "/tmp"  # noqa: S108
-_PREFIX, _LOCK = "forge-tmp-", "lock"
+_PREFIX = "forge-tmp-"
+_LOCK = "lock"
 _OPAQUE = "user.overlay.opaque"
 _SHARED_BY_ALL = 0o1777
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class TemporaryFolder:
-    """A folder in place of ``/tmp``, inside one that no other user can enter."""
+    """A folder in place of ``/tmp``, inside a folder that no other user can enter."""
 
     def __init__(self, room: int | None) -> None:
-        """Keep ``room`` bytes in it at most."""
+        """Make the folder; it may contain ``room`` bytes."""
         self.room = room
         _remove_left()
         self._around = Path(os.path.realpath(tempfile.mkdtemp(prefix=_PREFIX)))
-        # A lock that others can see is held already: who looks for what was left would take a free one for such.
+        # Take the lock before others can see it: a free lock marks the folder of a killed process.
         begun = self._around / f"{_LOCK}.new"
         self._lock = os.open(begun, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
@@ -43,11 +44,11 @@ class TemporaryFolder:
         os.close(self._lock)
 
     def copy(self, name: str) -> TemporaryCopy:
-        """Return a new copy, in place of an earlier one of that name."""
+        """Return a new copy, replacing an earlier one of that name."""
         return TemporaryCopy(self, self._around / f"copy-{name}")
 
     def exceeded(self) -> str | None:
-        """Return why there is too much in it, which is when it is to be emptied."""
+        """Return why it contains too much and is to be emptied, or None."""
         size, entries = _measure(self.path)
         if self.room is not None and size > self.room:
             return f"it left more than {spell_size(self.room)} in {_SEEN_AS} (sandbox.limits.file_size), which was emptied"
@@ -60,7 +61,7 @@ class TemporaryFolder:
 
 
 class TemporaryCopy:
-    """A copy for one trial, by an overlay."""
+    """A copy for one trial, made by an overlay."""
 
     def __init__(self, original: TemporaryFolder, folder: Path) -> None:
         _remove(folder)
@@ -73,9 +74,10 @@ class TemporaryCopy:
         self.upper.chmod(_SHARED_BY_ALL)
 
     def keep(self) -> None:
-        """Let what was written to it be in the folder itself; the later writer counts."""
+        """Apply the copy's changes to the original; later writers win."""
         with suppress(FileNotFoundError):
-            upper, target = os.open(self.upper, _FOLDER), os.open(self.lower, _FOLDER)
+            upper = os.open(self.upper, _FOLDER)
+            target = os.open(self.lower, _FOLDER)
             try:
                 _merge(upper, target)
             finally:
@@ -90,12 +92,12 @@ class TemporaryCopy:
 
 
 def _remove_left() -> None:
-    """Remove the folders of processes that were killed, whose locks are free."""
+    """Remove the folders of killed processes, whose locks are free."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         try:
             lock = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except OSError:  # that of somebody else, or one that begins just now
-            continue
+        except OSError:
+            continue  # it belongs to another user, or is being made
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             _remove(folder)
@@ -106,11 +108,11 @@ def _remove_left() -> None:
 
 
 def _merge(upper: int, target: int) -> None:
-    """Move all below one folder to another, never through a link: commands may be at work there."""
+    """Move everything below one folder to another, never following links that commands may make."""
     for name in os.listdir(upper):
         info = os.stat(name, dir_fd=upper, follow_symlinks=False)
-        if stat.S_ISCHR(info.st_mode):  # the overlay's sign for what was deleted
-            _remove_entry(name, target)
+        if stat.S_ISCHR(info.st_mode):
+            _remove_entry(name, target)  # a character device marks a deletion in an overlay
         elif stat.S_ISDIR(info.st_mode):
             _merge_folder(name, upper, target, info)
         else:
@@ -140,7 +142,7 @@ def _merge_folder(name: str, upper: int, target: int, info: os.stat_result) -> N
 
 
 def _open_folder(name: str, around: int) -> int | None:
-    """Open a folder, never behind a link; None for one that its owner made unreadable, which is not kept."""
+    """Open a folder, but not through a link; return None if it is unreadable, and so not kept."""
     try:
         return os.open(name, _FOLDER, dir_fd=around)
     except OSError:
@@ -180,7 +182,7 @@ def _remove_inside(folder: Path) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """Remove a folder with all that is in it, also what was made unreadable."""
+    """Remove a folder with everything in it, including unreadable folders."""
     for around, folders, _ in os.walk(folder):
         for name in folders:
             path = os.path.join(around, name)
@@ -191,7 +193,7 @@ def _remove(folder: Path) -> None:
 
 
 def _measure(folder: Path) -> tuple[int, int]:
-    """Bytes and entries below a folder."""
+    """Return the bytes and the number of entries below a folder."""
     size = 0
     entries = 0
     waiting = [str(folder)]

@@ -1,4 +1,4 @@
-"""Toolchains: what programs on PATH need of a home that is hidden from confined processes."""
+"""Toolchains: folders in a hidden home that programs on PATH need."""
 
 from __future__ import annotations
 
@@ -8,61 +8,58 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 _MANAGERS = (
-    *(
-        ".pyenv",
-        ".rbenv",
-        ".nodenv",
-        ".goenv",
-        ".asdf",
-        ".nvm",
-        ".volta",
-        ".fnm",
-        ".bun",
-        ".deno",
-        ".sdkman",
-        ".rye",
-    ),
-    *(
-        ".cargo",
-        ".rustup",
-        ".ghcup",
-        ".opam",
-        ".juliaup",
-        ".local/lib",
-        ".local/share/mise",
-        ".local/share/fnm",
-    ),
-    *(
-        ".local/share/uv/python",
-        ".local/share/uv/tools",
-        ".local/share/pipx/venvs",
-        ".local/share/pnpm",
-    ),
-    *(".local/pipx/venvs", ".npm-global", "go/bin", "go/pkg", ".config/nvm", ".local/share/rtx"),
+    ".pyenv",
+    ".rbenv",
+    ".nodenv",
+    ".goenv",
+    ".asdf",
+    ".nvm",
+    ".volta",
+    ".fnm",
+    ".bun",
+    ".deno",
+    ".sdkman",
+    ".rye",
+    ".cargo",
+    ".rustup",
+    ".ghcup",
+    ".opam",
+    ".juliaup",
+    ".local/lib",
+    ".local/share/mise",
+    ".local/share/fnm",
+    ".local/share/uv/python",
+    ".local/share/uv/tools",
+    ".local/share/pipx/venvs",
+    ".local/share/pnpm",
+    ".local/pipx/venvs",
+    ".npm-global",
+    "go/bin",
+    "go/pkg",
+    ".config/nvm",
+    ".local/share/rtx",
 )
-"""Folders that belong to version managers and installers, and hold nothing but programs and libraries."""
+"""Folders of version managers and installers, with nothing but programs and libraries."""
 _TOGETHER = {".cargo": (".rustup",), ".local/bin": (".local/lib",), "go/bin": ("go/pkg",)}
 _PROGRAMS = frozenset({"bin", "sbin", "shims", "condabin", "scripts"})
 _ENVIRONMENT = ("pyvenv.cfg", "conda-meta")
 _PREFIX = ("lib", "libexec", "VERSION")
 _SHARED = (".", ".local", ".local/share", ".config", ".cache")
-"""Folders in which everybody has something."""
+"""Folders that many programs use together."""
 _OF_THE_SYSTEM = ("/usr/bin", "/usr/sbin", "/bin", "/sbin")
 
 
 def find_toolchains(homes: Iterable[Path], search: str) -> Iterator[tuple[Path, Path]]:
-    """The folders below each home that ``search``, a PATH, leads to: those of programs, and the toolchains around them.
+    """Yield the folders with toolchains below each home that ``search``, a PATH, leads to.
 
-    Gives the home as well. A link in such a folder counts only where it leads into a toolchain: somebody may have put
-    it there to see more.
+    Each comes with its home. A link in a folder of PATH counts only if it leads into a toolchain:
+    anyone may have put it there to make more visible.
     """
     homes = tuple(homes)
     for folder in _folders(search):
         real = Path(os.path.realpath(folder))
-        places = {
-            real,
-            *_linked(real),
-        }  # there may be thousands, so they are looked up once for all homes
+        # There may be thousands of links, so they are resolved once for all homes.
+        places = {real, *_linked(real)}
         for home in homes:
             if (
                 real.is_relative_to(home)
@@ -77,7 +74,7 @@ def find_toolchains(homes: Iterable[Path], search: str) -> Iterator[tuple[Path, 
 
 
 def links_of_path(home: Path, search: str) -> Iterator[Path]:
-    """The links below a home by which PATH leads somewhere."""
+    """Yield the links below a home through which PATH leads."""
     for folder in _folders(search):
         yield from (
             path
@@ -93,7 +90,7 @@ def _folders(search: str) -> Iterator[Path]:
 
 
 def _linked(folder: Path) -> Iterator[Path]:
-    """Targets of the links in a folder of programs, but for the system's own."""
+    """Yield the targets of links in a folder of programs, except the system's."""
     if str(folder) in _OF_THE_SYSTEM:
         return
     try:
@@ -104,21 +101,23 @@ def _linked(folder: Path) -> Iterator[Path]:
 
 
 def _around(home: Path, places: Iterable[Path]) -> Iterator[Path]:
-    """The toolchains that places lie in, as far as they lie below the home."""
+    """Yield the toolchains below the home that contain one of the places."""
     beginning = f"{str(home).rstrip(os.sep)}/"
     below_home = [place for place in places if str(place).startswith(beginning) or place == home]
     for place in {place if place.is_dir() else place.parent for place in below_home}:
         below = f"{place.relative_to(home)}/"
-        for name in (name for name in (*_MANAGERS, *_TOGETHER) if below.startswith(f"{name}/")):
-            yield from (home / one for one in (name, *_TOGETHER.get(name, ())))
+        for name in (*_MANAGERS, *_TOGETHER):
+            if below.startswith(f"{name}/"):
+                yield from (home / one for one in (name, *_TOGETHER.get(name, ())))
         root = place.parent if place.name in _PROGRAMS else place
         if root not in [home / name for name in _SHARED] and _is_toolchain(root):
             yield root
 
 
 def _is_toolchain(folder: Path) -> bool:
-    """Whether a folder is what an installer makes: an environment, or a prefix with programs and libraries."""
+    """Return True for an installed environment, or a prefix with programs and libraries."""
     if not (folder / "bin").is_dir():
         return False
+    # A repository with such folders is somebody's project.
     prefix = any((folder / name).exists() for name in _PREFIX) and not (folder / ".git").exists()
     return prefix or any((folder / name).exists() for name in _ENVIRONMENT)

@@ -1,7 +1,7 @@
-"""The filter that lets a command's first program see system calls: those for sockets, and, if wanted, others by path.
+"""A seccomp filter that shows calls for sockets, and optionally others, to the first program.
 
-The kernel holds such a call until it was seen (``SECCOMP_RET_USER_NOTIF``). What is refused stays refused by others:
-by mounts, by an empty network, and for unix sockets by what ``trial.watch`` hands out in their place.
+The kernel holds such a call until it was seen (``SECCOMP_RET_USER_NOTIF``). Other means refuse it:
+mounts, an empty network, and for unix sockets the replacements of ``trial.watch``.
 """
 
 from __future__ import annotations
@@ -36,11 +36,14 @@ from forge_cli.sandbox.isolation.seccomp import (
 
 _NOTIFY = 0x7FC00000
 _PR_SET_SECCOMP = 22
-_WRITES, _CREATES, _TRUNCATES, _MAY_WRITE = 0o3, 0o100, 0o1000, 0o2
+_WRITES = 0o3
+_CREATES = 0o100
+_TRUNCATES = 0o1000
+_MAY_WRITE = 0o2
 
 
 class SocketCalls(Struct, frozen=True):
-    """The numbers of the calls for sockets and programs on one kind of processor."""
+    """System call numbers for sockets and programs on one kind of processor."""
 
     connect: int
     bind: int
@@ -52,16 +55,17 @@ class SocketCalls(Struct, frozen=True):
 
 
 class PathCall(Struct, frozen=True):
-    """A system call that may change what a path names, and the places of its arguments."""
+    """A system call that may change a path, with the positions of its arguments."""
 
     meets: Literal["open", "open2", "existing", "missing"]
-    """The entry that has to be there for a read-only place to refuse the call; opening decides by its flags."""
+    """The entry that must exist for a read-only place to refuse the call; opening depends on
+    flags."""
     folder: int | None = None
-    """The descriptor of the folder that the path begins in; without ``path`` that of the file itself."""
+    """The folder descriptor that the path is relative to; without ``path``, the file's own."""
     path: int | None = None
     flags: int | None = None
     bits: int = EVERY_BIT
-    """Those of ``flags`` of which it needs one to change anything."""
+    """The bits of ``flags``, one of which is needed to change anything."""
     follows: bool = True
 
 
@@ -106,41 +110,40 @@ _OF_X86 = {
     199: PathCall("existing", 0),
     463: PathCall("existing", 0, 1),
     466: PathCall("existing", 0, 1),
-    21: PathCall(
-        "existing", path=0, flags=1, bits=_MAY_WRITE
-    ),  # access: its answer says whether one can write
+    # The answer of access says whether the path is writable.
+    21: PathCall("existing", path=0, flags=1, bits=_MAY_WRITE),
     269: PathCall("existing", 0, 1, 2, _MAY_WRITE),
     439: PathCall("existing", 0, 1, 2, _MAY_WRITE),
 }
 _GENERIC = {
-    56: 257,
-    45: 76,
-    34: 258,
-    33: 259,
-    37: 265,
-    36: 266,
-    35: 263,
-    38: 264,
-    276: 316,
-    52: 91,
-    53: 268,
-    55: 93,
-}
-_GENERIC |= {
-    54: 260,
-    88: 280,
     5: 188,
     6: 189,
     7: 190,
     14: 197,
     15: 198,
     16: 199,
+    33: 259,
+    34: 258,
+    35: 263,
+    36: 266,
+    37: 265,
+    38: 264,
+    45: 76,
     48: 269,
+    52: 91,
+    53: 268,
+    54: 260,
+    55: 93,
+    56: 257,
+    88: 280,
+    276: 316,
     437: 437,
     439: 439,
+    452: 452,
+    463: 463,
+    466: 466,
 }
-_GENERIC |= {452: 452, 463: 463, 466: 466}
-"""The same calls on newer processors, by their number on x86_64."""
+"""The same calls on newer processors, with their numbers on x86_64."""
 _SOCKETS = {
     "x86_64": SocketCalls(42, 49, 44, 59, 322, 317, 157),
     "aarch64": SocketCalls(203, 200, 206, 221, 281, 277, 167),
@@ -149,7 +152,7 @@ _SOCKETS = {
 
 
 class WatchFilter(Struct, frozen=True):
-    """The filter for one kind of processor, with what is needed to read the calls that it holds."""
+    """The filter for one kind of processor, with what is needed to read the calls it holds."""
 
     program: bytes
     seccomp: int
@@ -162,11 +165,11 @@ class WatchFilter(Struct, frozen=True):
 def watch_filter(
     *, writes: bool = False, programs: bool = False, begins: bool = False, machine: str = ""
 ) -> WatchFilter | None:
-    """The filter that shows sockets, with ``writes`` also what changes files; None where numbers are not known.
+    """Return the filter that shows sockets; None if the system call numbers are unknown.
 
-    ``writes`` shows programs as well: what is done before the command has started is not the command's. With ``begins``
-    it shows sockets of the network, and, in place of programs, that the mechanism puts its own filter over itself: the
-    last that it does before it starts the command.
+    ``writes`` also shows changes of files, and programs: changes before the command starts are not
+    the command's. ``begins`` also shows network sockets and, instead of programs, the moment when
+    the mechanism installs its own filter, which is the last step before the command.
     """
     name = machine or os.uname().machine
     found = find_architecture(name)
@@ -180,13 +183,12 @@ def watch_filter(
         found.socketpair: "pair",
         numbers.connect: "connect",
         numbers.bind: "bind",
-    }
-    calls |= {
         numbers.sendto: "send",
-        **dict.fromkeys(started[:1], "program"),
-        **dict.fromkeys(started[1:], "program_at"),
     }
-    calls |= dict.fromkeys((numbers.seccomp, numbers.prctl) if begins else (), "begin")
+    if started:
+        calls |= {numbers.execve: "program", numbers.execveat: "program_at"}
+    if begins:
+        calls |= {numbers.seccomp: "begin", numbers.prctl: "begin"}
     always = [
         *([numbers.seccomp] if begins else []),
         numbers.connect,
@@ -209,7 +211,7 @@ def watch_filter(
     if begins:
         steps += _if_equal(numbers.prctl, argument_at(0), _PR_SET_SECCOMP)
     steps += _if_any(found.socketpair, argument_at(1), DATAGRAM)
-    # sendto has a destination only if its fifth argument, a pointer, is not null: both halves count.
+    # sendto has an address only if its fifth argument, a 64-bit pointer, is not null.
     steps += [
         bpf_instruction(EQUAL, numbers.sendto, otherwise=6),
         bpf_instruction(LOAD, argument_at(4)),
@@ -242,7 +244,7 @@ def _paths(machine: str) -> dict[int, PathCall]:
 
 
 def _if_equal(number: int, argument: int, value: int) -> Iterator[bytes]:
-    """Show a call if its argument is the value, else allow it."""
+    """Yield instructions that show a call if its argument is the value, else allow it."""
     yield bpf_instruction(EQUAL, number, otherwise=4)
     yield bpf_instruction(LOAD, argument)
     yield bpf_instruction(EQUAL, value, otherwise=1)
@@ -251,7 +253,7 @@ def _if_equal(number: int, argument: int, value: int) -> Iterator[bytes]:
 
 
 def _if_any(number: int, argument: int, bits: int) -> Iterator[bytes]:
-    """Show a call if its argument has one of the bits, else allow it."""
+    """Yield instructions that show a call if its argument has one of the bits, else allow it."""
     yield bpf_instruction(EQUAL, number, otherwise=4)
     yield bpf_instruction(LOAD, argument)
     yield bpf_instruction(HAS_ANY, bits, otherwise=1)

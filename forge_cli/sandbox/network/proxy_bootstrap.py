@@ -1,7 +1,7 @@
-"""The first program of a confined command: it opens the proxy's port, hands that to forge, and becomes the command.
+"""The first program of a confined command: it opens the proxy's port and becomes the command.
 
-Forge keeps the port although it lies in the command's own network, so nothing of this stays behind. The file is run by
-itself, by a bare interpreter.
+It hands the port to forge, which keeps it although it is in the command's own network. This file
+runs on its own, in a bare interpreter.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ NOT_STARTED = 127
 
 
 def hand_over(descriptor: int, port: int) -> None:
-    """Listen on the port, and send what listens through the socket that was inherited."""
+    """Listen on the port, and send the listening socket through the inherited one."""
     with (
         socket.socket(fileno=descriptor) as forge,
         socket.create_server(("127.0.0.1", port), backlog=BACKLOG) as own,
@@ -25,7 +25,7 @@ def hand_over(descriptor: int, port: int) -> None:
 
 
 def become(argv: list[str]) -> None:
-    """Run the command as if it had been started at once: Python changes two signals, and sometimes the environment."""
+    """Become the command, after undoing Python's changes of signals and environment."""
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     with open("/proc/self/environ", "rb") as given:

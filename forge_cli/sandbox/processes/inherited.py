@@ -1,4 +1,4 @@
-"""The confinement of a process that is confined itself: what it starts stays inside, and is not confined once more."""
+"""The confinement of a process that is itself confined: its commands stay inside the same one."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _own: list[InheritedConfinement] = []
 def set_inherited_confinement(
     name: str, weakness: str | None, own_network: bool, shows_names: bool
 ) -> None:
-    """Say that this very process is confined, and by what; nothing can be asked about that before."""
+    """Record that this process is confined, and by what."""
     _own[:] = [InheritedConfinement(name, weakness, own_network, shows_names)]
 
 
 def inherited_confinement() -> InheritedConfinement | None:
-    """The confinement of this process, where it has one."""
+    """Return the confinement of this process, or None."""
     return _own[0] if _own else None
 
 
 class InheritedConfinement(Struct, frozen=True):
-    """Starts commands as they are: nothing that they are allowed here goes beyond what this process is."""
+    """Start commands unchanged: they cannot exceed the confinement of this process."""
 
     name: str
     weakness: str | None

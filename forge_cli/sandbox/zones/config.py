@@ -1,4 +1,4 @@
-"""The ``sandbox`` part of a worker file: zones, isolation, network and limits."""
+"""The ``sandbox`` key of a worker file: zones, isolation, network and limits."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 _UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 LEAST = 2**20
-"""With less, nothing would even start."""
+"""The smallest limit, in bytes; below it, no program would start."""
 
 
 def read_size(value: object) -> object:
-    """Bytes, as a number or as ``512m`` and ``4g``."""
+    """Return a size in bytes, given as a number or as ``512m`` or ``4g``."""
     if not isinstance(value, str):
         return value
     found = re.fullmatch(r"([0-9]+)([kmgt]?)", value.strip().lower())
@@ -52,14 +52,14 @@ Size = Annotated[int, BeforeValidator(read_size), Field(ge=LEAST), _WRITTEN]
 
 
 class LimitsConfig(Config):
-    """The limits of one command, with everything it starts."""
+    """Limits of one command with everything it starts."""
 
     processes: Annotated[int, Field(ge=1)] | None = None
-    """How many processes; 512 by default."""
+    """Number of processes; 512 by default."""
     memory: Size | None = None
-    """In bytes, or as 512m or 4g; 4g by default."""
+    """Memory in bytes, or as 512m or 4g; 4g by default."""
     file_size: Size | None = None
-    """How large a file may become; 2g by default."""
+    """Size of the largest file; 2g by default."""
 
     def limits(self) -> ProcessLimits:
         return ProcessLimits(self.processes, self.memory, self.file_size)
@@ -69,22 +69,23 @@ class ZoneApprovalConfig(Config):
     """Consent in a zone; reading needs none."""
 
     write: Approval = Approval.ASK
-    """For writing a file."""
+    """Whether writing a file asks."""
     delete: Approval = Approval.ASK
-    """For deleting one."""
+    """Whether deleting a file asks."""
 
 
 class ZoneConfig(Config):
     """One entry of ``sandbox.zones``."""
 
     name: str
-    """The zone is /NAME to tools."""
+    """Name of the zone; tools see it as /NAME."""
     path: str | None = Field(default=None, min_length=1)
-    """Its folder, from the working directory; by default the one called like the zone."""
+    """Folder of the zone, relative to the working directory; by default, the one named like the
+    zone."""
     mode: ZoneMode = ZoneMode.RO
-    """The mode: reading, or writing too."""
+    """Whether the zone is only read, or written too."""
     approval: ZoneApprovalConfig = ZoneApprovalConfig.empty()
-    """The accesses that need consent."""
+    """Which accesses need consent."""
 
     @field_validator("name")
     @classmethod
@@ -95,9 +96,7 @@ class ZoneConfig(Config):
     @classmethod
     def _is_written(cls, path: object) -> object:
         if path is None:
-            raise ValueError(
-                "nothing is written here ('~' alone is nothing to YAML); name a folder, or leave it out"
-            )
+            raise ValueError("'~' alone is null in YAML; name a folder, or remove the key")
         return path
 
 
@@ -123,38 +122,39 @@ NetworkConfig = Annotated[
     | Annotated[list[Annotated[str, AfterValidator(_read_rule)]], Tag("[names]")],
     Discriminator(_network_form),
 ]
-"""Leave out of the place of an error what is in brackets."""
+"""The tags in brackets are removed from the location of an error."""
 
 
 class SandboxConfig(Config):
-    """The ``sandbox`` part of a worker; without ``zones`` the default zone stays, an empty list means none."""
+    """The ``sandbox`` key of a worker.
+
+    Without ``zones``, the default zone stays; an empty list means none.
+    """
 
     zones: list[ZoneConfig] | None = None
-    """The folders that tools can reach; without it there is one, the working directory."""
+    """Folders that tools can reach; by default, only the working directory."""
     isolation: IsolationLevel = IsolationLevel.AUTO
     """Whether the operating system confines child processes."""
     network: NetworkConfig | None = None
-    """Whether a confined process has the network, or names that it reaches while others ask."""
+    """Whether a confined process has the network, or the names it reaches without asking."""
     read: list[str] = Field(default=[])
     """Hidden parts of your home that confined processes may read."""
     limits: LimitsConfig = LimitsConfig.empty()
-    """The limits of one command."""
+    """Limits of one command."""
 
     @field_validator("read")
     @classmethod
     def _are_absolute(cls, paths: list[str]) -> list[str]:
         for path in paths:
             if not expand_home(path, Path("/")).is_absolute():
-                raise ValueError(
-                    f"{shown(path)} is not an absolute path, nor one that begins with ~/"
-                )
+                raise ValueError(f"{shown(path)} is not an absolute path; begin it with / or ~/")
         return paths
 
     @model_validator(mode="after")
     def _can_keep_names_apart(self) -> Self:
         if isinstance(self.network, list) and self.isolation is IsolationLevel.OFF:
             raise ValueError(
-                "network lists names, which only hold for confined commands, and isolation is off"
+                "network lists names, which need confined commands, but isolation is off"
             )
         return self
 

@@ -1,4 +1,4 @@
-"""Zones as a worker file or ``--add-dir`` declares them: opened, which pins them, and makes those to be written."""
+"""Zones of a worker file or ``--add-dir``: resolved, checked, and created if writable."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 
 class UnmakeableZone(WorkerError):
-    """The folder of a zone is missing, and cannot be made."""
+    """A zone whose folder is missing and cannot be created."""
 
 
 def open_zones(
     config: SandboxConfig | None, *, workspace: Path, user_home: Path, file: str, make: bool = True
 ) -> tuple[Zone, ...]:
-    """The zones that a worker gets: those it declares, or the working directory when it declares none."""
+    """Return the zones of a worker: those it declares, or by default the working directory."""
     zones = declared_zones(config, workspace=workspace, user_home=user_home, file=file)
     if zones is None:
         return (default_zone(workspace=workspace, user_home=user_home, file=file),)
@@ -40,7 +40,10 @@ def open_zones(
 def declared_zones(
     config: SandboxConfig | None, *, workspace: Path, user_home: Path, file: str
 ) -> list[Zone] | None:
-    """The zones as a worker file has them, with nothing looked up; None where it says nothing of zones."""
+    """Return the zones as a worker file declares them, without looking at the disk.
+
+    Return None if the file declares no zones.
+    """
     if config is None or config.zones is None:
         return None
     return [
@@ -67,9 +70,10 @@ def _declared(
 
 
 def open_zone(zone: Zone, *, user_home: Path, make: bool = True) -> Zone:
-    """The zone with its root resolved and pinned, and made when it may be written; refused where no zone may lie.
+    """Return the zone with its root resolved; create a missing writable folder.
 
-    Without ``make`` nothing on disk changes, and what could not be made is refused all the same.
+    Raise a WorkerError for a forbidden place. Without ``make``, nothing on disk changes, and a
+    folder that could not be created is still an error.
     """
     root = _resolved(zone)
     if why := zone_refusal(root, user_home):
@@ -80,21 +84,18 @@ def open_zone(zone: Zone, *, user_home: Path, make: bool = True) -> Zone:
         found = os.stat(root)
     except OSError as error:
         reason = error.strerror or str(error)
-        hint = (
-            "make it first, or declare the zone with 'mode: rw'"
-            if isinstance(error, FileNotFoundError)
-            else None
-        )
-        raise WorkerError(
-            zone.where, f"zone '{zone.name}': {shown(str(root))}: {reason}", hint=hint
-        ) from None
+        hint = None
+        if isinstance(error, FileNotFoundError):
+            hint = "create it first, or declare the zone with 'mode: rw'"
+        problem = f"zone '{zone.name}': {shown(str(root))}: {reason}"
+        raise WorkerError(zone.where, problem, hint=hint) from None
     if not stat.S_ISDIR(found.st_mode):
         raise WorkerError(zone.where, f"zone '{zone.name}': {shown(str(root))} is not a folder")
     return replace(zone, path=root)
 
 
 def require_distinct(zones: Iterable[Zone]) -> tuple[Zone, ...]:
-    """The zones, unless two of them have one name or one folder."""
+    """Return the zones; raise a WorkerError if two have the same name or folder."""
     names: set[str] = set()
     folders: dict[tuple[int, int] | Path, Zone] = {}
     opened = tuple(zones)
@@ -112,7 +113,7 @@ def require_distinct(zones: Iterable[Zone]) -> tuple[Zone, ...]:
 
 
 def _identity(root: Path) -> tuple[int, int] | Path:
-    """The folder on disk; before it is made, the path that it will have."""
+    """Return the identity of a folder on disk or, before it is created, its path."""
     try:
         found = os.stat(root)
     except FileNotFoundError:
@@ -133,13 +134,13 @@ def _made(zone: Zone, root: Path, *, make: bool) -> Zone:
     problem = _make(root) if make else _unmakeable(root)
     if problem:
         raise UnmakeableZone(
-            zone.where, f"zone '{zone.name}': {shown(str(root))} cannot be made: {problem}"
+            zone.where, f"zone '{zone.name}': {shown(str(root))} cannot be created: {problem}"
         )
     return replace(zone, path=root, made=make)
 
 
 def _make(root: Path) -> str | None:
-    """Make the folder, with those above it; returns what is in the way."""
+    """Create the folder with its parents; return what prevents it, or None."""
     try:
         root.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -148,19 +149,19 @@ def _make(root: Path) -> str | None:
 
 
 def _unmakeable(root: Path) -> str | None:
-    """The obstacle to making the folder, with nothing made."""
+    """Return what would prevent creating the folder, without creating it."""
     above = next(folder for folder in root.parents if os.path.lexists(folder))
     if not above.is_dir():
         return os.strerror(errno.ENOTDIR)
     from forge_cli.sandbox.processes.inherited import inherited_confinement
 
-    # the process that confined this one has asked before, outside, where it can be known
+    # Confined, this process cannot know; its parent has checked the folder outside.
     writable = inherited_confinement() or os.access(above, os.W_OK | os.X_OK)
     return None if writable else os.strerror(errno.EACCES)
 
 
 def named_file(name: str, workspace: Path, zones: Mapping[str, Path], user_home: Path) -> Path:
-    """It need not exist, and is not judged: for what is shown, and for what a person picks."""
+    """Return the path of a file that is shown or picked; it need not exist and is not judged."""
     parts = name.split("/")
     if name.startswith("/") and parts[1] in zones:
         return zones[parts[1]].joinpath(*parts[2:])
@@ -168,18 +169,18 @@ def named_file(name: str, workspace: Path, zones: Mapping[str, Path], user_home:
 
 
 def added_zone(text: str, workspace: Path | None = None) -> Zone:
-    """The zone of ``--add-dir DIR[:ro]``: a zone named after the folder, in which writing asks.
+    """Return the zone of ``--add-dir DIR[:ro]``, named after the folder; writing asks.
 
-    A relative DIR is looked for in ``workspace``, or where the caller stands.
+    A relative DIR is relative to ``workspace``, or else to the current directory.
     """
-    path, mode = (
-        (text.removesuffix(":ro"), ZoneMode.RO) if text.endswith(":ro") else (text, ZoneMode.RW)
-    )
+    is_read_only = text.endswith(":ro")
+    path = text.removesuffix(":ro")
+    mode = ZoneMode.RO if is_read_only else ZoneMode.RW
     folder = (workspace or Path()) / Path(path).expanduser()
     require_folder("--add-dir", folder, visible(path))
     folder = folder.resolve()
     name = re.sub(r"[^a-z0-9_-]+", "-", folder.name.lower()).lstrip("0123456789_-")[:64]
     if not name:
-        hint = "a zone is named after its folder: give that a name with letters a to z in it"
-        raise UsageError(f"--add-dir {visible(path)}: its name cannot be that of a zone", hint=hint)
+        hint = "the zone is named after its folder; rename the folder to contain letters a to z"
+        raise UsageError(f"--add-dir {visible(path)}: not a valid name for a zone", hint=hint)
     return Zone(name, folder, mode)

@@ -1,4 +1,4 @@
-"""Zones: the folders a worker may touch, pinned to real places once, at load."""
+"""Zones: the folders that a worker may use, resolved once when it is loaded."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ _PSEUDO = ("/proc", "/sys", "/dev")
 
 
 class NoDefaultZone(WorkerError):
-    """A worker declares no zones, and its working directory cannot be one."""
+    """A worker without declared zones whose working directory cannot be a zone."""
 
     def __init__(self, refusal: str, file: str) -> None:
         remedy = "use -C DIR, or add a folder with --add-dir DIR"
         self.reason = f"the working directory is not a zone, because {refusal}; {remedy}"
-        """A sentence for a model that wants a file."""
+        """The reason, for a model that wants a file."""
         problem = f"the working directory cannot be the default zone: {refusal}"
         super().__init__(
             None,
             problem,
-            hint=f"{remedy}, or declare zones in {visible(file)}" if _is_own(file) else remedy,
+            hint=f"{remedy}, or declare zones in {visible(file)}" if _is_editable(file) else remedy,
         )
 
 
 def require_zone_name(name: str) -> str:
     if not re.fullmatch(r"[a-z][a-z0-9_-]{0,63}", name):
         raise ValueError(
-            f"{_shown(name)} is not a name for a zone; use up to 64 of a-z, 0-9, '_' and '-', a letter first"
+            f"{_shown(name)} is not a valid zone name; use a letter, then up to 63 of a-z, 0-9, '_', '-'"
         )
     return name
 
 
 class IsolationLevel(Enum):
-    """How much ``sandbox.isolation`` wants."""
+    """Values of ``sandbox.isolation``."""
 
     AUTO = "auto"
     REQUIRED = "required"
@@ -61,7 +61,7 @@ class IsolationLevel(Enum):
 
 
 class Isolation(Struct, frozen=True):
-    """The wishes of a worker for its child processes."""
+    """The confinement that a worker wants for its child processes."""
 
     level: IsolationLevel = IsolationLevel.AUTO
     network: Network = True
@@ -82,7 +82,7 @@ class Isolation(Struct, frozen=True):
 
 
 def default_zone(*, workspace: Path, user_home: Path, file: str) -> Zone:
-    """The zone of a worker that declares none: the working directory."""
+    """Return the zone of a worker that declares none: the working directory."""
     root = Path(os.path.realpath(workspace))
     if why := zone_refusal(root, user_home):
         raise NoDefaultZone(why, file)
@@ -93,36 +93,36 @@ def default_zone(*, workspace: Path, user_home: Path, file: str) -> Zone:
     return Zone(DEFAULT_ZONE, root, ZoneMode.RW, default=True)
 
 
-def _is_own(file: str) -> bool:
-    """Is it a file that people edit: there, theirs to write, and not one that was installed?"""
+def _is_editable(file: str) -> bool:
+    """Return True if a file exists, is writable, and was not installed with a package."""
     real = Path(os.path.realpath(file))
     installed = real.is_relative_to(_PACKAGE) or not _INSTALLED.isdisjoint(real.parts)
     return not installed and real.is_file() and os.access(real, os.W_OK)
 
 
 def expand_home(path: str, user_home: Path) -> Path:
-    """A path of the host as people write it, with ``~`` for their home."""
+    """Return a host path with ``~`` replaced by the user's home."""
     if path == "~" or path.startswith("~/"):
         return user_home / path[1:].lstrip("/")
     return Path(path)
 
 
 def _shown(path: Path | str) -> str:
-    """A path or a name in quotes, for a sentence."""
+    """Return a path or a name in quotes, for a message."""
     from forge_cli.sandbox.names import shown
 
     return shown(str(path))
 
 
 def zone_refusal(root: Path, user_home: Path) -> str | None:
-    """Why no zone may lie there, or None when one may."""
+    """Return why the folder cannot be a zone, or None if it can."""
     if _same(root, Path("/")):
         return "'/' is the whole machine"
     if _same(root, user_home):
         return f"{_shown(root)} is your home folder itself"
     for pseudo in map(Path, _PSEUDO):
         if root.is_relative_to(pseudo) or _on_device_of(root, pseudo):
-            return f"{_shown(root)} lies in {pseudo}, which holds no files"
+            return f"{_shown(root)} is in {pseudo}, which has no ordinary files"
     return None
 
 

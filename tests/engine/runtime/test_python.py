@@ -250,7 +250,7 @@ def test_an_option_that_does_not_exist_is_refused() -> None:
 
 @pytest.mark.parametrize("name", ["A", "a/b", "", ".."])
 def test_a_zone_has_a_name(name: str) -> None:
-    with pytest.raises(ValueError, match="is not a name for a zone"):
+    with pytest.raises(ValueError, match="is not a valid zone name"):
         Sandbox.of([Zone(name, Path("x"))])
 
 

@@ -263,20 +263,19 @@ def test_what_can_be_neither_done_nor_taken_back_is_completed_by_the_next(
         real(source, target, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
 
     monkeypatch.setattr(os, "rename", fail)
-    with pytest.raises(ToolError, match="could not be taken back") as caught:
+    with pytest.raises(ToolError, match="undoing the other changes failed") as caught:
         apply_changes(begun)
     assert str(begun.folder) in str(caught.value)
     assert os.strerror(number) in str(caught.value)
     drop_copies(begun.folder)
     drop_copies(begun.folder.parent)
     assert (begun.folder / "journal").exists()
-    with pytest.raises(ToolError, match="could not be taken back"):
+    with pytest.raises(ToolError, match="undoing the other changes failed"):
         finish_interrupted(begun.folder)
     assert (begun.folder / "before").exists()
     monkeypatch.setattr(os, "rename", real)
     assert (
-        finish_interrupted(begun.folder)
-        == f"{len(changes.changes)} changes that were cut off are done now"
+        finish_interrupted(begun.folder) == f"{len(changes.changes)} interrupted changes completed"
     )
     assert (tree(zone), left_behind(zone)) == (after, [])
     drop_copies(begun.folder)
@@ -297,9 +296,7 @@ def test_what_is_taken_back_after_the_next_start_is_told_as_such(
     monkeypatch.setattr(os, "symlink", fail)
     told = finish_interrupted(kept_path / "again")
     monkeypatch.setattr(os, "symlink", real)
-    assert (
-        told == f"changes that were cut off are taken back: '{zone}/link': Operation not permitted"
-    )
+    assert told == f"interrupted changes were undone: '{zone}/link': Operation not permitted"
     assert (tree(zone), left_behind(zone)) == (before, [])
 
 
@@ -315,8 +312,7 @@ def test_what_somebody_else_put_there_does_not_stop_the_rest_from_being_taken_ba
     (zone / "swap").write_text("theirs\n")
     told = finish_interrupted(again.folder)
     assert (
-        told
-        == f"changes that were cut off are taken back, but for '{zone}/swap': it was changed since"
+        told == f"interrupted changes were undone, except '{zone}/swap': it has changed since then"
     )
     left = tree(zone)
     theirs = {"swap", "swap/inside", "made", "made/theirs"}

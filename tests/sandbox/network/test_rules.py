@@ -132,7 +132,7 @@ def test_what_a_worker_says(tmp_path: Path, text: str, network: Network) -> None
 
 def test_names_do_not_go_together_with_isolation_off(tmp_path: Path) -> None:
     with pytest.raises(
-        WorkerError, match="names, which only hold for confined commands, and isolation is off"
+        WorkerError, match="names, which need confined commands, but isolation is off"
     ):
         wanted(tmp_path, "isolation: off\nnetwork: [a.example]")
 

@@ -184,8 +184,8 @@ def test_what_cannot_be_completed_stops_nobody_else(zone: Path, tmp_path: Path) 
     said: list[str] = []
     finish_trials(sessions, lambda _, sentence: said.append(sentence))
     assert len(said) == 3
-    assert [sentence for sentence in said if "are done now" in sentence] == [
-        "1 change that were cut off are done now"
+    assert [sentence for sentence in said if "interrupted" in sentence] == [
+        "1 interrupted change completed"
     ]
     assert sum("forge sessions rm" in sentence for sentence in said) == 2
     assert (zone / "new").read_text() == "x\n"

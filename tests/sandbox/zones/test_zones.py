@@ -147,7 +147,7 @@ def test_a_read_only_zone_is_not_made(workspace: Path, home: Path) -> None:
     error = refused("zones: [{name: src}]", workspace, home)
 
     assert "No such file" in error.message
-    assert error.hint == "make it first, or declare the zone with 'mode: rw'"
+    assert error.hint == "create it first, or declare the zone with 'mode: rw'"
     assert not (workspace / "src").exists()
 
 
@@ -164,7 +164,7 @@ def test_a_zone_cannot_be_made_below_a_file(workspace: Path, home: Path) -> None
     (workspace / "f").write_text("")
 
     assert (
-        "cannot be made"
+        "cannot be created"
         in refused("zones: [{name: z, path: f/z, mode: rw}]", workspace, home).message
     )
 
@@ -206,10 +206,10 @@ def test_a_zone_may_lie_in_another(workspace: Path, home: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("zones: [{name: Src}]", "zones[0].name: 'Src' is not a name for a zone"),
-        ("zones: [{name: a/b}]", "is not a name for a zone"),
-        ("zones: [{name: ''}]", "is not a name for a zone"),
-        ('zones: [{name: "a\\n"}]', r"'a\n' is not a name"),
+        ("zones: [{name: Src}]", "zones[0].name: 'Src' is not a valid zone name"),
+        ("zones: [{name: a/b}]", "is not a valid zone name"),
+        ("zones: [{name: ''}]", "is not a valid zone name"),
+        ('zones: [{name: "a\\n"}]', r"'a\n' is not a valid zone name"),
         ("zones: [{path: src}]", "zones[0].name: this key is required"),
         ("zones: [{name: a, path: ''}]", "zones[0].path: "),
         ("zones: [{name: a, mode: rx}]", "zones[0].mode: must be 'ro' or 'rw', not 'rx'"),
@@ -336,12 +336,12 @@ def test_looking_refuses_what_could_not_be_made(path: str, workspace: Path, home
 def test_looking_refuses_a_folder_where_nothing_can_be_made(workspace: Path, home: Path) -> None:
     workspace.chmod(0o500)
 
-    with pytest.raises(WorkerError, match="cannot be made: Permission denied"):
+    with pytest.raises(WorkerError, match="cannot be created: Permission denied"):
         looked_at("zones: [{name: z, mode: rw}]", workspace, home)
 
 
 def test_a_tilde_alone_is_nothing_to_yaml() -> None:
-    with pytest.raises(WorkerError, match="nothing is written here"):
+    with pytest.raises(WorkerError, match="is null in YAML"):
         parse_config(SandboxConfig, {"zones": [{"name": "z", "path": None}]})
 
 

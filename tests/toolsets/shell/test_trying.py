@@ -171,7 +171,7 @@ def test_a_file_that_changes_while_somebody_thinks_is_tried_again(shell: Project
     asked: list[ApprovalRequest] = []
     seen = run(shell, "./build.sh", approval_callback=answer)
     assert (len(asked), status(seen)) == (2, "success")
-    assert "was changed meanwhile" in asked[1].reason
+    assert "was changed in the meantime" in asked[1].reason
     assert shell.read("notes.txt") == "bye\nmoon\n"
 
 
