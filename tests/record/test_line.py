@@ -31,7 +31,7 @@ from forge_cli.core.events import (
 from forge_cli.core.messages import Summary
 from forge_cli.core.results import ResultValue
 from forge_cli.events import Attachment, Line, Message, ToolCall
-from forge_cli.record import overview, pending, sequences
+from forge_cli.record import overview, pending
 from forge_cli.record.line import BadLine
 from forge_cli.record.log import beginning_at_root, line_at, line_prefix
 from forge_cli.results import DisplayHints
@@ -225,7 +225,6 @@ REQUEST = ApprovalRequest(
         (overview._SAID, MessageEvent(Message("user", "Look"))),
         (overview._TASK, MessageEvent(Message("user", "Look"))),
         (overview._CALL, ToolStarted("c1", "push", {})),
-        (sequences._ENDED, ToolResult("c1", "push", "success", Text("x"), 3)),
     ],
 )
 def test_the_bytes_that_an_index_looks_for_are_those_that_are_written(

@@ -57,8 +57,6 @@ READERS = [
     "approve worker.yaml --against ID",
     "approve worker.yaml --against ID --json",
     "approve worker.yaml --against last",
-    "tools suggest",
-    "tools suggest --json",
     "undo ID --list",
     "undo ID --list --json",
     "run worker.yaml -r ID",
