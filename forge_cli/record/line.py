@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
-from msgspec.structs import force_setattr
 
 from forge_cli.core.actions import ApprovalResponse
 from forge_cli.core.errors import Mark, WorkerError
@@ -40,17 +39,18 @@ class BadLine(WorkerError):
         super().__init__(where, f"{sentence}: {problem}" if problem else sentence, hint=hint)
 
 
-class Line(Struct, frozen=True):
-    """The record of one event, redacted: ``data`` is the JSON object as it stands in the log.
+class Line(Struct):
+    """One recorded event, redacted, as a line of a log.
 
-    Keys of ``data`` that this forge does not know come from a newer one of the same version: they are passed over,
-    and kept wherever the line is copied. Who and when are empty in a line that somebody broke, until ``event`` says so.
+    Keys of ``data`` that this version of forge does not know come from a newer one. They are ignored, and kept wherever
+    the line is copied. In a damaged line, properties such as ``time`` and ``worker`` are empty; ``event`` raises BadLine.
     """
 
     data: JsonObject
+    """The JSON object in the log."""
     where: Mark = NOWHERE
-    _event: Event | None = None
     _written: str | None = None
+    _event: AnyEvent | None = None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Line) and (self.data, self.where) == (other.data, other.where)
@@ -73,25 +73,16 @@ class Line(Struct, frozen=True):
             data["seq"] = after.seq + 1 if after else 1
         data["time"] = _now()
         data["session"] = session
-        if event.origin is None:
-            data["worker"], data["depth"] = worker, depth
-        else:
-            origin = event.origin
-            data["worker"], data["depth"], data["delegation"] = (
-                origin.worker,
-                origin.depth,
-                origin.delegation,
-            )
+        origin = event.origin
+        data["worker"] = origin.worker if origin else worker
+        data["depth"] = origin.depth if origin else depth
+        if origin:
+            data["delegation"] = origin.delegation
         data["type"] = event.type
         data |= redactor.redact(event.payload())
-        line = cls(data)
-        prove = prove if line.is_consent else None
-        force_setattr(
-            line,
-            "_written",
-            f"{_line_text(data)}\n" if event.transient else _seal(data, after, prove),
-        )
-        return line
+        if event.transient:
+            return cls(data, _written=f"{_line_text(data)}\n")
+        return cls(data, _written=_seal(data, after, prove if _is_consent(data) else None))
 
     @classmethod
     def read(cls, piece: bytes, where: Mark = NOWHERE) -> Line:
@@ -120,17 +111,17 @@ class Line(Struct, frozen=True):
 
     @property
     def event(self) -> AnyEvent:
-        """The event of the line; BadLine where that cannot be read."""
+        """The event of the line; raises BadLine if the line does not contain one."""
+        # Lists of sessions read few events of a log, and the other views of it share them.
         if self._event is None:
-            force_setattr(self, "_event", self._read_event())
-        return cast("AnyEvent", self._event)
+            self._event = self._read_event()
+        return self._event
 
     def _read_event(self) -> AnyEvent:
         for key, kind in _ENVELOPE:
             if type(self.data.get(key)) is not kind and (key in self.data or key != "delegation"):
-                raise BadLine(
-                    self.where, f"{key}: not a {'text' if kind is str else 'whole number'}"
-                )
+                expected = "text" if kind is str else "whole number"
+                raise BadLine(self.where, f"{key}: not a {expected}")
         try:
             from forge_cli.core.event_kinds import read_event
 
@@ -196,9 +187,8 @@ class Line(Struct, frozen=True):
 
     @property
     def is_consent(self) -> bool:
-        """Does it let a call be made?"""
-        decided = self.type == ApprovalDecided.type and self.data.get("approved") is True
-        return decided or self.type == ApprovalResponse.type
+        """True if the line may allow a call: an approved verdict, or a person's answer."""
+        return _is_consent(self.data)
 
     def unproven_text(self) -> str:
         """The text that a proof is of."""
@@ -220,8 +210,14 @@ class Line(Struct, frozen=True):
         return value if isinstance(value, str) else ""
 
 
+def _is_consent(data: Mapping[str, Any]) -> bool:
+    if data["type"] == ApprovalDecided.type:
+        return data.get("approved") is True
+    return bool(data["type"] == ApprovalResponse.type)
+
+
 def _seal(data: JsonObject, after: Line | None, prove: Prove | None = None) -> str:
-    """Tie a line to the one before it, and close it with the hash over everything in it; its text, with its end."""
+    """Chain a line to the one before it, add its hash, and return its text with the newline."""
     data.pop("hash", None)
     data.pop("proof", None)
     data["prev"] = after.hash if after else None
