@@ -34,7 +34,7 @@ from forge_cli.files.regular import sync_data
 from forge_cli.record.line import Line
 from forge_cli.record.log import broken_link, read_session
 from forge_cli.record.places import session_file
-from forge_cli.record.recorder import Recorder, SessionLog, is_acted_upon
+from forge_cli.record.recorder import Recorder, SessionLog, needs_disk
 from forge_cli.record.resume import read_past
 from forge_cli.sandbox.secrets import Redactor
 
@@ -96,7 +96,7 @@ def synced_write(folder: Path, name: str, count: int) -> None:
 
     def sink(line: Line) -> None:
         os.write(file, line.text().encode())
-        if is_acted_upon(line):
+        if needs_disk(line):
             sync_data(file)
 
     recorder = Recorder(sink, session=name, worker="w", redactor=Redactor(os.environ))

@@ -18,11 +18,11 @@ from forge_cli.process.stdin import is_interactive
 from forge_cli.record.caches import short_name, split_caches
 from forge_cli.record.changes import ChangedFile, ChangeLog, change_log
 from forge_cli.record.leftovers import drop_unfinished
-from forge_cli.record.log import find_kept, read_readable
+from forge_cli.record.log import find_own_session, read_readable
 from forge_cli.record.overview import last_below
 from forge_cli.record.places import lock_log, unlock_log
-from forge_cli.record.redo import plan_redo, redo_changes, undo_for_now
-from forge_cli.record.undo import Undoing, commands_for_real, find_calls, plan_undo
+from forge_cli.record.redo import plan_redo, redo_changes, undo_with_redo
+from forge_cli.record.undo import Undoing, count_untried_commands, find_calls, plan_undo
 from forge_cli.sandbox.trial.left import finish_trials
 from forge_cli.ui.table import print_json
 
@@ -64,7 +64,7 @@ def undo_session(
         )
     if call is not None and turn is not None:
         raise UsageError("only one of --call and --turn may be given")
-    path = find_kept(session) if session else last_below(Path.cwd())
+    path = find_own_session(session) if session else last_below(Path.cwd())
     lines = read_readable(path).lines
     calls = None if call is turn is None else find_calls(lines, call=call, turn=turn)
     log = change_log(path.stem)
@@ -93,7 +93,7 @@ def undo_session(
         warn(f"nothing to {what} in the session {path.stem}: no {kept} is kept")
     for file in lost:
         warn(f"forge undo --redo will not bring back {_name(file)}: {visible(file.unkept or '')}")
-    ran = 0 if again else commands_for_real(lines, calls)
+    ran = 0 if again else count_untried_commands(lines, calls)
     if ran:
         warn(f"not undone: what else {counted(ran, 'command')} did, such as over the network")
     if left and not only_list:
@@ -105,7 +105,7 @@ def undo_session(
 def _undo(
     log: ChangeLog, calls: Container[str | None] | None, only_list: bool
 ) -> tuple[list[Undoing], list[ChangedFile]]:
-    return (plan_undo(log, calls), []) if only_list else undo_for_now(log, _confirm, calls)
+    return (plan_undo(log, calls), []) if only_list else undo_with_redo(log, _confirm, calls)
 
 
 def _redo(log: ChangeLog, only_list: bool) -> tuple[list[Undoing], list[ChangedFile]]:

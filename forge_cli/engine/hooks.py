@@ -425,7 +425,7 @@ async def _observe(observer: Observer, told: HookCall) -> HookAnswer | None:
 class Follower:
     """A sink of the record for one ``record`` hook; one that fails is told nothing more in this session."""
 
-    only_keeps: ClassVar[bool] = True
+    skips_transient: ClassVar[bool] = True
 
     def __init__(self, hook: Hook, host: PluginHost, bus: EventBus) -> None:
         self._hook, self._host, self._bus = hook, host, bus

@@ -59,7 +59,7 @@ def _sweep(root: Path) -> None:
 
 
 def remove_stale_folder(place: Path) -> bool:
-    """Remove a folder unless a process works with it right now; returns whether it is gone."""
+    """Remove a folder unless a process is using it right now; returns whether it is gone."""
     with suppress(OSError):
         descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:

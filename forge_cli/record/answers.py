@@ -1,7 +1,8 @@
-"""Answers to the request of a session at work, from another process: left beside its log, taken by the one that asks.
+"""Answers to the request of a running session, given by another process.
 
-An answer is for one very call: it names the request and the content that was shown, and forge's own key in the user's
-home proves who wrote it. An answer that does not fit the call that waits does not count.
+The answer is a file beside the log, which the asking process takes. An answer is for one exact
+call: it names the request and the content that was shown, and the key in the user's home proves who
+wrote it. Any other answer is ignored.
 """
 
 from __future__ import annotations
@@ -30,15 +31,15 @@ from forge_cli.record.places import SessionLost, path_beside_log
 from forge_cli.record.proof import make_proof
 
 ANSWER = ".answer"
-POLL = 0.25
-"""Seconds between two looks, while somebody is asked."""
-PATIENCE = 5.0
-"""Seconds that a session at work has to take an answer."""
-LARGEST = 256 * 1024
+POLL_INTERVAL = 0.25
+"""Seconds between two looks for an answer while somebody is asked."""
+ANSWER_TIMEOUT = 5.0
+"""Seconds that a running session has to take an answer."""
+MAX_BYTES = 256 * 1024
 
 
 class LeftAnswer(Struct, frozen=True):
-    """The answer of another process to one request, and which call it was shown."""
+    """The answer of another process to one request, with the call that it was shown."""
 
     session: str
     request_id: str
@@ -49,7 +50,7 @@ class LeftAnswer(Struct, frozen=True):
     via: str
 
     def fits(self, session: str, request: ApprovalRequest) -> bool:
-        """Is it about this exact call, as it was shown?"""
+        """Return True if the answer is about this exact call, as it was shown."""
         shown = session, request.request_id, request.fingerprint, request.stamp
         return (self.session, self.request_id, self.fingerprint, self.stamp) == shown
 
@@ -59,7 +60,7 @@ class LeftAnswer(Struct, frozen=True):
 
     @classmethod
     def read(cls, data: bytes) -> LeftAnswer | None:
-        """None for what this user's forge did not write."""
+        """Return the answer in a file, or None if the user's forge did not write it."""
         try:
             found = json.loads(data)
             if hmac.compare_digest(str(found["proof"]), make_proof(found["answer"])):
@@ -78,7 +79,7 @@ class LeftAnswer(Struct, frozen=True):
 
 
 def answer_file(log: Path) -> Path:
-    """The file in which an answer is left; a session asks one thing at a time."""
+    """Return the file for an answer; a session asks one thing at a time."""
     return Path(path_beside_log(log, ANSWER))
 
 
@@ -86,10 +87,10 @@ def answer_file(log: Path) -> Path:
 
 
 def take_answers(bus: EventBus, log: Path, first: Event | None = None) -> Callable[[], None]:
-    """Give every request on a bus the answer that another process leaves; returns the function that ends this.
+    """Take answers of other processes to the requests on a bus; return a function that stops it.
 
-    The first answer counts, wherever it comes from. It asks no person who would not be asked anyway. ``first`` is a
-    request that has just been made.
+    The first answer counts, wherever it comes from. Nobody is asked who would not be asked
+    otherwise. ``first`` is a request that was made just before.
     """
     watches: dict[str, _Watch] = {}
 
@@ -112,11 +113,11 @@ def take_answers(bus: EventBus, log: Path, first: Event | None = None) -> Callab
 
 
 class _Watch:
-    """Looks for the answer to one request, until it has one."""
+    """A timer that looks for the answer to one request until there is one."""
 
     def __init__(self, bus: EventBus, log: Path, request: ApprovalRequest) -> None:
         self._bus, self._log, self._request = bus, log, request
-        self._timer = asyncio.get_running_loop().call_later(POLL, self._look)
+        self._timer = asyncio.get_running_loop().call_later(POLL_INTERVAL, self._look)
 
     def stop(self) -> None:
         self._timer.cancel()
@@ -124,28 +125,25 @@ class _Watch:
     def _look(self) -> None:
         if not self._bus.is_open(self._request.request_id):
             return
-        self._timer = asyncio.get_running_loop().call_later(POLL, self._look)
+        self._timer = asyncio.get_running_loop().call_later(POLL_INTERVAL, self._look)
         data = _take(answer_file(self._log))
         if data is None:
             return
         answer = LeftAnswer.read(data)
         with suppress(SessionLost):  # the next line that is to be written ends the work
             if answer is None or not answer.fits(self._log.stem, self._request):
-                problem = (
-                    "an answer from elsewhere does not fit the call that waits, and does not count"
-                )
-                self._bus.emit(
-                    StatusEvent("warning", problem, tool_call_id=self._request.tool_call_id)
-                )
+                problem = "ignored an answer from another process: it is for a different call"
+                call = self._request.tool_call_id
+                self._bus.emit(StatusEvent("warning", problem, tool_call_id=call))
             else:
                 decision = ApprovalDecision(answer.approved, note=answer.note, via=answer.via)
                 self._bus.answer(self._request.request_id, decision)
 
 
 def _take(file: Path) -> bytes | None:
-    """Take what was left, which is gone then; an answer that was withdrawn meanwhile does not count."""
+    """Read and delete the answer; return None if there is none, or if it was withdrawn."""
     try:
-        found = read_regular(file) if file.lstat().st_size <= LARGEST else b""
+        found = read_regular(file) if file.lstat().st_size <= MAX_BYTES else b""
         file.unlink()
     except OSError:
         return None
@@ -158,7 +156,10 @@ def _take(file: Path) -> bytes | None:
 def leave_answer(
     read: Log, request: ApprovalRequest, decision: ApprovalDecision
 ) -> ApprovalDecision | None:
-    """Leave an answer, and wait for what the session puts on record; None where it has taken none, and takes none."""
+    """Leave an answer for a running session, and return the answer that the session recorded.
+
+    Return None if the session recorded none and will not record this one.
+    """
     said = LeftAnswer(
         read.session,
         request.request_id,
@@ -169,25 +170,26 @@ def leave_answer(
         decision.via or "another process",
     )
     file = answer_file(read.path)
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + ANSWER_TIMEOUT
     try:
         replace_file(file, said.text(), mode=0o600)
     except OSError as error:
-        raise ForgeError(f"the answer cannot be left at {file}: {error.strerror}") from None
+        raise ForgeError(f"cannot write the answer to {file}: {error.strerror}") from None
     try:
         while time.monotonic() < deadline:
             if found := _answer_after(read, request.request_id):
                 return found
-            time.sleep(POLL / 2)
+            time.sleep(POLL_INTERVAL / 2)
     finally:
         taken = not _withdraw(file)
     if taken:
-        time.sleep(POLL)
+        # The session records an answer right after it has deleted the file.
+        time.sleep(POLL_INTERVAL)
     return _answer_after(read, request.request_id)
 
 
 def _withdraw(file: Path) -> bool:
-    """Take an answer back; False where it was taken already."""
+    """Delete an answer; return False if the session has already taken it."""
     try:
         file.unlink()
     except FileNotFoundError:
@@ -196,7 +198,7 @@ def _withdraw(file: Path) -> bool:
 
 
 def _answer_after(read: Log, request_id: str) -> ApprovalDecision | None:
-    """The first answer to a request that was put on record since a log was read."""
+    """Return the first answer to a request that was recorded after a log was read."""
     try:
         with open(read.path, "rb") as stream:
             stream.seek(read.size)

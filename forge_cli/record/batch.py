@@ -1,4 +1,4 @@
-"""The sessions of a batch: many are worked on at once, each with a log that no other item waits for."""
+"""The sessions of a batch: many are open at once, and no item waits for the log of another."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from forge_cli.record.open import OpenSession
 from forge_cli.record.pending import requests_of
 from forge_cli.record.places import SessionLost, session_file
 from forge_cli.record.proof import Proofs
-from forge_cli.record.recorder import RecordLog, what_failed
+from forge_cli.record.recorder import RecordLog, os_error_text
 from forge_cli.record.resume import resume_of
 
 
 class BatchLog(RecordLog):
-    """The log of an item of a batch: the item waits for the disk before it acts on a line, and no other item does.
+    """The log of a batch item, which is flushed to disk in a thread while other items work.
 
-    That is where a call may follow, and at the end of the item. After a power cut the model may take a turn again that
-    was lost, but no call is made twice.
+    The item waits for the disk before a call that needs consent, and at its end. After a power cut
+    the model may repeat a lost turn, but no call is made twice.
     """
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
-        self._keeping = Lock()
+        self._flushing = Lock()
 
     async def keep(self) -> None:
-        """The same as ``sync`` in a thread, while others work."""
-        async with self._keeping:
+        """Flush the log to disk in a thread."""
+        async with self._flushing:
             with CancelScope(shield=True):
                 await to_thread.run_sync(self.sync)
 
@@ -44,17 +44,18 @@ class BatchLog(RecordLog):
 def open_item_session(
     session: str, key: bytes | None = None
 ) -> Iterator[tuple[OpenSession, BatchLog]]:
-    """The session of an item of a batch, by its whole id: resumed where its log has lines, else a new one.
+    """Resume the session of a batch item, given by its full ID, or create it if it has no lines.
 
-    Other sessions are not looked at, and nothing is done without a log. ``key`` is that of somebody else's log.
+    There is no session without a log here, and other sessions are not read. ``key`` is the key of
+    the proofs if the log belongs to another user's forge.
     """
     path = session_file(session)
     try:
         log, read = (
-            BatchLog.resume(path) if is_there(path) else (BatchLog.create(path), Log(path, ()))
+            BatchLog.resume(path) if log_exists(path) else (BatchLog.create(path), Log(path, ()))
         )
     except OSError as error:
-        raise SessionLost(f"the session cannot be kept: {what_failed(error)}") from None
+        raise SessionLost(f"the session cannot be saved: {os_error_text(error)}") from None
     log.proofs.given = key
     with log:
         if not read.lines:
@@ -65,7 +66,7 @@ def open_item_session(
 
 
 def result_so_far(lines: Sequence[Line]) -> Mapping[str, Any] | None:
-    """How a session ended last, where nothing but answers came after its end."""
+    """Return the result of a session, or None if anything but an answer came after its end."""
     for line in reversed(lines):
         if line.type == SessionEnd.type:
             return line.event.result if isinstance(line.event, SessionEnd) else None
@@ -75,17 +76,17 @@ def result_so_far(lines: Sequence[Line]) -> Mapping[str, Any] | None:
 
 
 def is_answered(session: str) -> bool:
-    """Has a parked session got an answer to everything that it waits for? One that is gone waits for nothing."""
+    """Return True if every request of a parked session has an answer, or the session is gone."""
     path = session_file(session)
-    if not is_there(path):
+    if not log_exists(path):
         return True
     read = read_session(path)
     waiting = requests_of(read.lines, Proofs(path).unproven(read.lines))
     return all(each.answer is not None for each in waiting)
 
 
-def is_there(log: Path) -> bool:
-    """Has a session got its log? An OSError where that cannot be told."""
+def log_exists(log: Path) -> bool:
+    """Return True if a log exists; raise OSError if that cannot be determined."""
     try:
         os.stat(log)
     except (FileNotFoundError, NotADirectoryError):

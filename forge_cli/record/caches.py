@@ -1,4 +1,4 @@
-"""How the files of an undo are named: from the folder around them, and caches of programs by their folders."""
+"""Names of files in the output of an undo: relative paths, and one row for each kind of cache."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from forge_cli.core.text import visible
 from forge_cli.record.undo import Action, Undoing
 from forge_cli.sandbox.changes.path_changes import is_scratch
 
-MOST_NAMED = 3
+MAX_NAMED = 3
 
 
 class UndoneCaches(Struct):
-    """The caches to which the same is done."""
+    """The caches of programs that one action applies to."""
 
     action: Action
     places: list[Path] = field(default_factory=list)
 
     def names(self, folder: Path) -> str:
-        """Name the first of them, as seen from the folder around them, and say how many more there are."""
+        """Return the first names, relative to ``folder``, and the number of others."""
         named = sorted(visible(str(each.relative_to(folder))) for each in self.places)
-        more = len(named) - MOST_NAMED
-        text = ", ".join(named[:MOST_NAMED])
+        more = len(named) - MAX_NAMED
+        text = ", ".join(named[:MAX_NAMED])
         return f"{text} and {more:,} more" if more > 0 else text
 
 
 def short_name(path: Path, folder: Path) -> str:
-    """Return the path as seen from the folder around it; one outside stays absolute."""
+    """Return a path relative to ``folder``, or unchanged if it is outside."""
     return str(path.relative_to(folder) if path.is_relative_to(folder) else path)
 
 
 def split_caches(
     found: Iterable[Undoing], folder: Path
 ) -> tuple[list[Undoing], list[UndoneCaches]]:
-    """Return the rows that people have to see, and the caches of programs below the folder that need no rows.
+    """Split the files of an undo into rows to show and caches of programs, which need no row each.
 
-    What is left as it is, or is not the session's alone, has a row in any case.
+    A file that was left as it is, or that somebody else changed, always has a row.
     """
     rows: list[Undoing] = []
     caches: dict[Action, UndoneCaches] = {}
@@ -54,7 +54,7 @@ def split_caches(
 
 
 def _cache_of(path: Path, folder: Path) -> Path | None:
-    """Return the outermost cache that a path is, or lies in."""
+    """Return the outermost cache folder that contains a path, or the path itself if it is a cache."""
     if not path.is_relative_to(folder):
         return None
     parts = path.relative_to(folder).parts

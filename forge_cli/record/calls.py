@@ -1,4 +1,4 @@
-"""The calls of past sessions with the verdicts that they had, by worker, and as a table for auditors."""
+"""The calls of past sessions with their verdicts: by worker, and as a table for auditors."""
 
 from __future__ import annotations
 
@@ -19,36 +19,27 @@ from forge_cli.record.line import BadLine, Line
 from forge_cli.record.log import check_log, read_session, session_files
 from forge_cli.record.state import CallState, SessionState, fold_lines
 
+# fmt: off
 COLUMNS = (
-    *(
-        "time",
-        "session",
-        "worker",
-        "depth",
-        "seq",
-        "tool",
-        "call",
-        "input",
-        "verdict",
-        "approved",
-        "by",
-        "rule",
-    ),
-    *("where", "reason", "cached", "via", "fingerprint", "status"),
+    "time", "session", "worker", "depth", "seq", "tool", "call", "input", "verdict", "approved",
+    "by", "rule", "where", "reason", "cached", "via", "fingerprint", "status",
 )
+# fmt: on
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""The first characters that make a spreadsheet run the text of a cell, which a model may have written."""
 
 
 def decisions_csv(sessions: Iterable[Iterable[Line]]) -> str:
-    """A header, and a row for each decision in the order in which they were taken, also where a fork has a copy."""
+    """Return a CSV table of the decisions in order, without the copies in forked sessions."""
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     writer.writeheader()
-    told = set[tuple[object, ...]]()
+    written = set[tuple[object, ...]]()
     for row in chain.from_iterable(map(_rows, sessions)):
-        if (decision := (row["time"], row["seq"], row["call"])) not in told:
+        decision = (row["time"], row["seq"], row["call"])
+        if decision not in written:
             writer.writerow({key: _cell(value) for key, value in row.items()})
-        told.add(decision)
+        written.add(decision)
     return text.getvalue()
 
 
@@ -60,38 +51,35 @@ def _rows(lines: Iterable[Line]) -> Iterator[dict[str, object]]:
             call = state.take(line)
             if isinstance(line.event, ApprovalDecided):
                 found.append((line, line.event, call))
+    # The rows come last: a call may get its status after the line of its decision.
     for line, event, call in found:
-        asked = call.asked.event.request.fingerprint if call and call.asked else None
-        yield {
-            **{
-                key: line.data.get(key, "") for key in ("time", "session", "worker", "depth", "seq")
-            },
-            "tool": call.call.name if call else "",
-            "call": event.tool_call_id,
-            "input": json.dumps(call.call.args, ensure_ascii=False) if call else "",
-            **{
-                key: getattr(event, key)
-                for key in ("verdict", "approved", "by", "rule", "reason", "cached", "via")
-            },
-            "where": str(event.where) if event.where else "",
-            "fingerprint": event.fingerprint or asked,
-            "status": call.result.status if call and call.result else "",
-        }
+        row: dict[str, object] = dict.fromkeys(COLUMNS)
+        for key in ("time", "session", "worker", "depth", "seq"):
+            row[key] = line.data.get(key)
+        for key in ("verdict", "approved", "by", "rule", "where", "reason", "cached", "via"):
+            row[key] = getattr(event, key)
+        row["call"] = event.tool_call_id
+        row["fingerprint"] = event.fingerprint
+        if call:
+            row["tool"] = call.call.name
+            row["input"] = json.dumps(call.call.args, ensure_ascii=False)
+            if call.asked and not event.fingerprint:
+                row["fingerprint"] = call.asked.event.request.fingerprint
+            if call.result:
+                row["status"] = call.result.status
+        yield row
 
 
 def _cell(value: object) -> str:
-    """Text that a spreadsheet takes for text."""
-    if value is None:
-        text = ""
-    elif isinstance(value, bool):
-        text = str(value).lower()
-    else:
-        text = str(value)
+    """Return a value as text that no spreadsheet takes for a formula."""
+    text = "" if value is None else str(value)
+    if isinstance(value, bool):
+        text = text.lower()
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 
 class PastVerdict(Struct, frozen=True):
-    """The verdict on a call; ``refused`` where it could not run at all."""
+    """The verdict on a past call; ``refused`` if the call could not run at all."""
 
     verdict: str
     reason: str
@@ -101,7 +89,7 @@ class PastVerdict(Struct, frozen=True):
 
     @classmethod
     def of(cls, event: ApprovalDecided | ApprovalRequired) -> PastVerdict:
-        """The verdict that settled a call, or the request that was left open."""
+        """Return the verdict of a decision, or of a request without one."""
         match event:
             case ApprovalDecided():
                 return cls(event.verdict, event.reason, event.rule, event.where, event.by)
@@ -110,19 +98,19 @@ class PastVerdict(Struct, frozen=True):
 
 
 class PastCall(Struct, frozen=True):
-    """A call that was made by the model, by a tool, or by a person; without a verdict where it came to none."""
+    """A call by the model, a tool or a person; it has no verdict if it was interrupted before."""
 
     call: ToolCall
     by_model: bool
     verdict: PastVerdict | None = None
     remembered: bool = False
-    """Was it allowed because an earlier one was allowed for the whole session?"""
+    """True if an earlier approval for the session covered the call."""
     answer: bool | None = None
-    """A person's yes or no to it; None where no person said either."""
+    """The answer of a person; None if nobody answered."""
 
 
 def past_calls(lines: Iterable[Line]) -> list[PastCall]:
-    """The calls of the root worker in order."""
+    """Return the calls of the root worker in order."""
     return calls_of(fold_lines(lines), None)
 
 
@@ -132,12 +120,13 @@ def calls_of(state: SessionState, delegation: str | None) -> list[PastCall]:
 
 def _past_call(state: CallState) -> PastCall:
     decided = state.decided.event if state.decided else None
-    answer = None if state.answer is None else state.answer.approved
-    if decided:
-        answer = decided.approved if decided.by == "user" else None
-    return PastCall(
-        state.call, state.by_model, _verdict(state), bool(decided and decided.cached), answer
-    )
+    answer: bool | None = None
+    if decided is None and state.answer:
+        answer = state.answer.approved
+    elif decided and decided.by == "user":
+        answer = decided.approved
+    remembered = decided is not None and decided.cached
+    return PastCall(state.call, state.by_model, _verdict(state), remembered, answer)
 
 
 def _verdict(state: CallState) -> PastVerdict | None:
@@ -151,20 +140,20 @@ def _verdict(state: CallState) -> PastVerdict | None:
 
 
 class PastWork(Struct, frozen=True):
-    """The calls of one worker in a session: the root, or a child worker, which has no file on record."""
+    """The calls of one worker in a session. A child worker has no file in the log."""
 
     worker: str
     root_file: str | None
-    """The file of the worker that the session was started with."""
+    """The worker file with which the session was started."""
     is_root: bool
     workspace: str
     time: str
-    """Of the last line of the session."""
+    """The time of the last line of the session."""
     calls: tuple[PastCall, ...]
 
 
 def past_work(warn: Callable[[str], None]) -> Iterator[PastWork]:
-    """The work of every session, the last first; one that was damaged or tampered with is told, and left out."""
+    """Yield the work of all sessions, the most recent first; pass damaged ones to ``warn``."""
     for path in session_files():
         try:
             log = read_session(path)

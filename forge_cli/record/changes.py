@@ -1,4 +1,4 @@
-"""The changes of a session: the content that files had before, kept beside the log until the session is removed."""
+"""Backups of the files that a session changes, stored beside its log until the session is removed."""
 
 from __future__ import annotations
 
@@ -38,24 +38,30 @@ if TYPE_CHECKING:
     from forge_cli.sandbox.changes.path_changes import Entry, PathChange
 
 SESSION_MAX = 100 * 1024 * 1024
-"""Bytes of all files of a session that are kept."""
+"""The most bytes of files that are backed up in one session."""
 COMMANDS_MAX = 1024 * 1024 * 1024
-"""The same for what commands change, of which another name is enough."""
+"""The same for files that commands change, where a hard link is enough."""
 _INDEX = "changes.jsonl"
 _FOLDER_SUFFIX = ".undo"
 REDO_SUFFIX = ".redo"
-"""Of the folder beside a log with what the last undo has taken away."""
+"""The suffix of the folder beside a log with what the last undo took away."""
 _FOLDER = ("directory", "")
 """The state of a folder."""
-_DIGEST = 64
-"""Characters of the name of what is kept by its content; that of a clone has more."""
+_DIGEST_LENGTH = 64
+"""The length of the name of a backup, which is a hash; the name of a clone is longer."""
 
 State = tuple[str, str] | None
-"""The content of a path: its kind with the hash of a file or the target of a link; None where there was nothing."""
+"""The content at a path: its kind, and the hash of a file or the target of a link.
+
+None if nothing is there.
+"""
 
 
 def remove_unused(path: Path) -> None:
-    """Delete the session of this log if nothing was said, called or named in it; what cannot be deleted stays."""
+    """Delete a session in which nothing was said, called or named.
+
+    Ignore one that cannot be deleted.
+    """
     with suppress(ForgeError):
         seen = read_overview(path)
         if not (seen.task or seen.turns or seen.tool_calls or seen.title):
@@ -63,8 +69,8 @@ def remove_unused(path: Path) -> None:
 
 
 def remove_session(path: Path) -> None:
-    """Delete the session of this log; one that is in use stays, which is an error."""
-    held = lock_log(path, hint="end that process, or wait for it, and remove the session then")
+    """Delete a session, or raise ForgeError if a process is using it."""
+    held = lock_log(path, hint="stop that process or wait for it, then remove the session")
     try:
         changes = change_log(path.stem)
         changes.remove()
@@ -78,27 +84,27 @@ def remove_session(path: Path) -> None:
 
 
 class ChangedFile(Struct, frozen=True):
-    """One path that a session changed: what was there before its first change, and what its last one left."""
+    """A path that a session changed: its state before the first change and after the last one."""
 
     zone: str
-    """The folder that the path lies below."""
+    """The folder of the zone that contains the path."""
     parts: tuple[str, ...]
     before: State = None
     after: State = None
     mode: int = 0
     owner: tuple[int, int] = (0, 0)
     size: int = 0
-    """Bytes of the file that was there."""
+    """The size of the earlier file in bytes."""
     made: int = 0
-    """How many of the folders above the path the session made."""
+    """The number of parent folders that the session created."""
     unkept: str | None = None
-    """Why the content from before is not there."""
+    """The reason why the earlier content was not backed up."""
     others: bool = False
-    """Whether somebody else changed the file between two changes of the session."""
+    """True if somebody else changed the file between two changes of the session."""
     call: str | None = None
     """The call that changed it."""
     after_mode: int | None = None
-    """The mode that a command left, where that is known."""
+    """The mode that a command left, if known."""
 
     @property
     def path(self) -> Path:
@@ -106,11 +112,11 @@ class ChangedFile(Struct, frozen=True):
 
     @property
     def differs(self) -> bool:
-        """Is it another file than before?"""
+        """True if the session left another content or mode than it found."""
         return self.after != self.before or self.after_mode not in (None, self.mode)
 
     def then(self, later: ChangedFile) -> ChangedFile:
-        """This change and a later one of the same path, as one."""
+        """Return this change and a later one of the same path as one change."""
         others = self.others or later.others or self.after != later.before
         return replace(
             self, after=later.after, after_mode=later.after_mode, others=others, call=later.call
@@ -118,25 +124,25 @@ class ChangedFile(Struct, frozen=True):
 
     @property
     def attributes(self) -> os.stat_result:
-        """Mode and owner of the file that was there."""
+        """The mode and owner of the earlier file."""
         return os.stat_result((self.mode, 0, 0, 1, *self.owner, 0, 0, 0, 0))
 
 
 @dataclass
 class ChangeLog:
-    """Keeps what a session is about to change; nothing is written before the first change."""
+    """The backups of a session; nothing is written before the first change."""
 
     changed_since: ClassVar[str] = "session"
-    """The end of the sentence about a file that is not as it was left."""
+    """The end of the message about a file that was modified afterwards."""
     log: Path
-    """The session's own, beside which it is kept."""
+    """The log of the session; the backups are beside it."""
     notify: Notify | None = None
-    """Gets a sentence of what cannot be kept, before that is changed."""
+    """Gets a warning about each file that cannot be backed up, before it is changed."""
     commands: bool = False
-    """Whether commands work on copies, so that what they change can be kept as well."""
+    """True if commands run on copies, so that the files they change can be backed up."""
     _known: dict[tuple[Path, str | None], ChangedFile] | None = None
     _size: int | None = None
-    """Bytes of all files that are kept; counted with the first one."""
+    """The total size of all backups, counted before the first new one."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @cached_property
@@ -145,12 +151,12 @@ class ChangeLog:
 
     @property
     def trials(self) -> Path:
-        """The folder of commands that were tried, and that somebody may still approve."""
+        """The folder of tried commands that still may be approved."""
         return self.log.with_suffix(TRIALS)
 
     @contextmanager
     def changing(self, held: HeldFile, data: bytes | None) -> Iterator[None]:
-        """Keep what is there before it is changed, and note what will be; a file is kept once."""
+        """Back up a file and record its next content, unless the ``with`` block raises."""
         with self._lock:
             known = self._load()
             entry = known.get((held.place.real, current_call())) or self._keep(held)
@@ -167,7 +173,7 @@ class ChangeLog:
             raise
 
     def keep(self, changes: ChangeSet) -> None:
-        """Keep what a command is about to change, all of it at once."""
+        """Back up all files that a command is about to change."""
         with self._lock:
             known = self._load()
             entries = [self._of_command(changes, change) for change in changes.changes]
@@ -179,26 +185,26 @@ class ChangeLog:
             self._append(known[entry.path, entry.call] for entry in entries)
 
     def changed(self, calls: Container[str | None] | None = None) -> list[ChangedFile]:
-        """Files that the session, or these calls, changed and left different, in the order of the first changes."""
+        """Return the files that the session, or ``calls``, left different, by their first change."""
         return [entry for entry in self._touched(calls) if entry.differs]
 
     def passing(self, calls: Container[str | None] | None = None) -> list[ChangedFile]:
-        """Files that the session, or these calls, made and removed again, with folders that were made for them."""
+        """Return the files that the session, or ``calls``, created and then removed again."""
         return [entry for entry in self._touched(calls) if not entry.differs and entry.made]
 
     def entries(self, calls: Container[str | None] | None = None) -> list[ChangedFile]:
-        """Every change of each of these calls, or of all."""
+        """Return every change by ``calls``, or by all calls if None."""
         return [entry for entry in self._load().values() if calls is None or entry.call in calls]
 
     def put_back(self, entries: Iterable[ChangedFile]) -> None:
-        """Take up entries that were forgotten, as those that came first."""
+        """Add forgotten entries again, before all others."""
         with self._lock:
             known = {(entry.path, entry.call): entry for entry in entries}
             self._known = known = {**known, **self._load()}
             replace_file(self.folder / _INDEX, "".join(map(dump_entry, known.values())), mode=0o600)
 
     def share(self, entry: ChangedFile, folder: Path) -> None:
-        """Give the content from before an entry another name, in the folder of another of these logs."""
+        """Link the earlier content of an entry into the folder of another change log."""
         if entry.before is None or entry.before[0] != "file":
             return
         digest = entry.before[1]
@@ -218,16 +224,15 @@ class ChangeLog:
             if first is None and entry.path in made and entry.before == _FOLDER:
                 entry = replace(entry, before=None, mode=0)
             found[entry.path] = first.then(entry) if first else entry
-            for folder in list(entry.path.parents)[
-                : entry.made
-            ]:  # file tools make these without entries of their own
+            # File tools create these folders without an entry of their own.
+            for folder in list(entry.path.parents)[: entry.made]:
                 made.add(folder)
                 if folder in found and found[folder].after is None:
                     found[folder] = replace(found[folder], after=_FOLDER)
         return found.values()
 
     def made(self, path: Path, digest: str) -> bool:
-        """Return True if the session made the file, which has this hash, and no other program changed it since."""
+        """Return True if the session created this file, by its hash, and nobody changed it since."""
         found = next((entry for entry in self._touched(None) if entry.path == path), None)
         return (
             found is not None
@@ -237,7 +242,7 @@ class ChangeLog:
         )
 
     def has(self, file: ChangedFile) -> bool:
-        """Is the content from before kept, be it for another path?"""
+        """Return True if the earlier content is backed up, even for another path."""
         if file.before is None:
             return False
         digest = file.before[1]
@@ -245,7 +250,7 @@ class ChangeLog:
 
     @contextmanager
     def kept(self, file: ChangedFile, digest: str) -> Iterator[bytes | BufferedReader]:
-        """The content that a file with this hash held, or the clone of it."""
+        """Open the backup of a file with this hash."""
         cloned = self._clone_of(file.path, digest)
         if cloned.exists():
             with open(cloned, "rb") as content:
@@ -253,22 +258,26 @@ class ChangeLog:
             return
         data = read_regular(self.folder / digest)
         if sha256(data).hexdigest() != digest:
-            raise ForgeError("what was kept of it is damaged")
+            raise ForgeError("its backup is damaged")
         yield data
 
     def can_clone(self, held: HeldFile) -> bool:
-        """Whether it keeps a file of any size."""
+        """Return True if the file system can clone a file, whatever its size."""
         with os.fdopen(held.open(), "rb") as source, TemporaryFile(dir=self.log.parent) as target:
             return clone_file(source.fileno(), target.fileno())
 
     def forget(self, restored: Iterable[Path], calls: Container[str | None] | None = None) -> None:
-        """These are as they were before these calls, or all: what happens to them next is a first change."""
+        """Forget the changes of restored files by ``calls``, or by all calls if None.
+
+        The next change of such a file counts as its first one.
+        """
         known = self._load()
         paths = set(restored)
         for path, call in list(known):
             if path in paths and (calls is None or call in calls):
                 del known[path, call]
-        if calls is None:  # what was made and removed again has nothing to restore
+        if calls is None:
+            # A file that was created and removed again has nothing to restore.
             left = {entry.path for entry in self.changed()}
             self._known = known = {key: entry for key, entry in known.items() if entry.path in left}
         if any(entry.differs for entry in known.values()):
@@ -277,10 +286,11 @@ class ChangeLog:
             self.remove()
 
     def remove(self) -> None:
-        """Delete all that was kept."""
+        """Delete all backups."""
         self._known = {}
         self._size = None
         if self.folder.is_dir():
+            # The index goes last: a process that is killed meanwhile must not leave content that nothing names.
             for file in sorted(self.folder.iterdir(), key=lambda file: file.name == _INDEX):
                 file.unlink()
             self.folder.rmdir()
@@ -299,15 +309,19 @@ class ChangeLog:
         )
         if state and state[0] == "file":
             entry = replace(entry, size=place.info.st_size)
-        unkept = held.unkept or (
-            self._store(held, state, data) if state and data is not None else None
-        )
+        unkept = held.unkept
+        if not unkept and state and data is not None:
+            unkept = self._store(held, state, data)
         entry = replace(entry, unkept=unkept)
         self._warn_unkept([entry])
         return entry
 
     def _warn_unkept(self, entries: Sequence[ChangedFile]) -> None:
-        """Warn of the files that will not be restored; where the session has moved one, it can be moved back."""
+        """Warn about files that cannot be restored.
+
+        There is no warning about a file that the session has only moved, because it can be moved
+        back.
+        """
         if self.notify is None or not any(entry.unkept for entry in entries):
             return
         last = {each.path: each.after for each in (*self._load().values(), *entries)}
@@ -326,7 +340,7 @@ class ChangeLog:
             self.notify("warning", StatusNotice(sentence, "undo", urgent=True))
 
     def _of_command(self, changes: ChangeSet, change: PathChange) -> ChangedFile:
-        """One change of a command; the content from before is taken from where it was kept."""
+        """Return the entry for a change by a command, and back up the earlier content."""
         before, after = change.before, change.after
         entry = ChangedFile(
             change.zone,
@@ -344,15 +358,15 @@ class ChangeLog:
         return replace(entry, unkept=self._adopt(changes.source(change, "before"), before))
 
     def _adopt(self, source: Path, before: Entry) -> str | None:
-        """Keep a file of which there is another name, or a copy, for this purpose; why that was not possible."""
+        """Link or copy a file into the backups; return the reason if that fails."""
         file = self.folder / before.detail
         if before.size > READ_MAX:
-            return f"files of more than {READ_MAX >> 20} MB are not kept"
+            return f"files of more than {READ_MAX >> 20} MB are not backed up"
         try:
             make_private(self.folder)
             if not file.exists():
                 if self._kept() + before.size > COMMANDS_MAX:
-                    return f"{COMMANDS_MAX >> 20} MB of this session were kept already"
+                    return f"{COMMANDS_MAX >> 20} MB of backups are the limit for a session"
                 try:
                     os.link(source, file)
                 except OSError:
@@ -360,23 +374,28 @@ class ChangeLog:
                         replace_file(file, content, mode=0o600)
                 self._size = self._kept() + before.size
         except OSError as error:
-            return f"it could not be kept: {error.strerror}"
+            return f"it could not be backed up: {error.strerror}"
         return None
 
     def _kept(self) -> int:
-        """Bytes of all files that are kept."""
+        """Return the total size of all backups."""
         if self._size is None:
             self._size = sum(
-                each.stat().st_size for each in self.folder.iterdir() if len(each.name) == _DIGEST
+                each.stat().st_size
+                for each in self.folder.iterdir()
+                if len(each.name) == _DIGEST_LENGTH
             )
         return self._size
 
     def _clone_of(self, path: Path, digest: str) -> Path:
-        """By its path, too: the hash of a vast file is that of its beginning."""
+        """Return the path of a clone.
+
+        The path is part of its name, because the hash of a large file covers its beginning only.
+        """
         return self.folder / f"{digest}-{sha256(os.fsencode(path)).hexdigest()[:16]}"
 
     def _store(self, held: HeldFile, state: tuple[str, str], data: bytes) -> str | None:
-        """Keep the content of a file under its hash, or a clone of it; returns why that was not possible."""
+        """Store the content of a file under its hash, or clone it; return the reason if that fails."""
         try:
             make_private(self.folder)
             if held.info().size > KEPT_MAX:
@@ -387,11 +406,11 @@ class ChangeLog:
             if file.exists():
                 return None
             if self._kept() + len(data) > SESSION_MAX:
-                return f"{SESSION_MAX >> 20} MB of this session were kept already"
+                return f"{SESSION_MAX >> 20} MB of backups are the limit for a session"
             replace_file(file, data, mode=0o600)
             self._size = self._kept() + len(data)
         except OSError as error:
-            return f"it could not be kept: {error.strerror}"
+            return f"it could not be backed up: {error.strerror}"
         return None
 
     def _load(self) -> dict[tuple[Path, str | None], ChangedFile]:
@@ -402,14 +421,13 @@ class ChangeLog:
         return self._known
 
     def _write(self, known: dict[tuple[Path, str | None], ChangedFile], entry: ChangedFile) -> None:
-        """Note an entry; where that is not possible the work continues, and nothing can be restored."""
+        """Write an entry to the index; if that fails, mark the file as not backed up and go on."""
         known[entry.path, entry.call] = entry
         try:
             self._append([entry])
         except OSError:
-            known[entry.path, entry.call] = replace(
-                entry, unkept=entry.unkept or "it could not be kept"
-            )
+            unkept = entry.unkept or "it could not be backed up"
+            known[entry.path, entry.call] = replace(entry, unkept=unkept)
 
     def _append(self, entries: Iterable[ChangedFile]) -> None:
         make_private(self.folder)
@@ -419,12 +437,12 @@ class ChangeLog:
 
 
 def change_log(session: str) -> ChangeLog:
-    """The log of what was kept of a session's files."""
+    """Return the change log of a session."""
     return ChangeLog(session_file(session))
 
 
 def logs_of_others(log: ChangeLog) -> list[ChangeLog]:
-    """Return the logs of the other sessions that took some content from its path without keeping it."""
+    """Return the change logs of other sessions with content that was not backed up."""
     found: list[ChangeLog] = []
     for index in sorted(log.log.parent.glob(f"*{_FOLDER_SUFFIX}/{_INDEX}")):
         other = ChangeLog(index.parent.with_suffix(log.log.suffix))
@@ -435,13 +453,13 @@ def logs_of_others(log: ChangeLog) -> list[ChangeLog]:
 
 
 def _state(entry: Entry | None) -> State:
-    """The state that a command found or left, as the file tools see it."""
+    """Return the state of a path, from what a command found or left there."""
     kinds = {"folder": "directory", "pipe": "special"}
     return None if entry is None else (kinds.get(entry.kind, entry.kind), entry.detail)
 
 
 def state_of(held: HeldFile) -> State:
-    """The state of a place now."""
+    """Return the present state of a path."""
     return _look(held)[0]
 
 
@@ -453,18 +471,24 @@ def _look(held: HeldFile) -> tuple[State, bytes | None]:
     if kind == "file":
         data = held.read(READ_MAX)
         return (kind, _hash_of(data, info.st_size)), data
-    target = os.readlink(held.place.name, dir_fd=held.place.folder) if kind == "link" else ""
-    return (kind, target), None
+    if kind == "link":
+        return (kind, os.readlink(held.place.name, dir_fd=held.place.folder)), None
+    return (kind, ""), None
 
 
 def _hash_of(data: bytes, size: int | None = None) -> str:
-    """The hash of a file; of a vast one that of its beginning and its size."""
+    """Return the hash of a file; for a large file, of its beginning and its size."""
     size = len(data) if size is None else size
-    return sha256(data[:READ_MAX] + (b"%d" % size if size > READ_MAX else b"")).hexdigest()
+    if size <= READ_MAX:
+        return sha256(data).hexdigest()
+    return sha256(data[:READ_MAX] + b"%d" % size).hexdigest()
 
 
 def _lines(file: Path) -> list[bytes]:
-    """The whole lines of the index; one that was not finished belongs to a change that did not happen."""
+    """Return the complete lines of an index.
+
+    An unfinished one belongs to a change that did not happen.
+    """
     try:
         return read_regular(file).split(b"\n")[:-1]
     except (FileNotFoundError, NotADirectoryError):
@@ -472,7 +496,7 @@ def _lines(file: Path) -> list[bytes]:
 
 
 def read_entries(file: Path) -> list[ChangedFile]:
-    """Return the entries of an index, the first one first; none where there is no such file."""
+    """Return the entries of an index in order; none if the file does not exist."""
     return [_parse(line) for line in _lines(file)]
 
 

@@ -1,4 +1,4 @@
-"""The copy of a record in a file of the user, written by ``--record``."""
+"""The copy of a session log that ``--record`` writes to a file of the user."""
 
 from __future__ import annotations
 
@@ -14,21 +14,22 @@ from forge_cli.record.target import check_target, write_target
 
 
 class RecordCopy:
-    """A sink of the record that rewrites a file; what stands there now is replaced once the session starts.
+    """A sink that replaces a file with the log once the session starts, then appends to it.
 
-    The disk has all of it when the session has ended: until then the log of the session is what a power cut leaves.
+    The file is flushed to disk when the session ends. Until then, after a power cut, only the log
+    of the session is whole.
     """
 
     def __init__(self, path: Path, before: Iterable[Line] = ()) -> None:
-        """``before`` are the lines that a session which is resumed has already."""
+        """Make a sink; ``before`` are the lines that a resumed session already has."""
         self._path = path.absolute()
-        self._waiting = list(before)
+        self._unwritten = list(before)
         self._is_begun = False
 
     def __call__(self, line: Line) -> None:
         if line.transient:
             return
-        text = "".join(each.text() for each in (*self._waiting, line))
+        text = "".join(each.text() for each in (*self._unwritten, line))
         try:
             if not self._is_begun:
                 write_target(self._path, text)
@@ -39,13 +40,13 @@ class RecordCopy:
                     stream.write(text)
         except OSError as error:
             problem = f"--record {self._path}: the record cannot be written: {error.strerror}"
-            raise SessionLost(problem, hint="make room for it, or leave --record out") from None
+            raise SessionLost(problem, hint="free some space, or omit --record") from None
         self._is_begun = True
-        self._waiting.clear()
+        self._unwritten.clear()
 
 
 def check_record(path: Path) -> None:
-    """A record may be written over a record, and over nothing else."""
+    """Raise UsageError if the file exists and is not a record, or cannot be written."""
     check_target("--record", path, regular=True)
     try:
         with open(path, "rb") as stream:
@@ -56,7 +57,7 @@ def check_record(path: Path) -> None:
         raise UsageError(f"--record {path}: {error.strerror}") from None
     if first and not _is_start(first):
         raise UsageError(
-            f"--record {path}: that file is not a record, and is left as it is",
+            f"--record {path}: the file exists and is not a record",
             hint="name another file",
         )
 

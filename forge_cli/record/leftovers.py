@@ -1,4 +1,4 @@
-"""Files that processes which were killed left behind: found, and removed unless a living process works with them."""
+"""Files left behind by killed processes: found, and removed unless a running process uses them."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ TRIED = "tried.json"
 """The file of a trial that waits for an answer."""
 _TEMPORARY = re.compile(r"\.forge-(?:[0-9a-f]{16}|(?P<id>[0-9a-f]{12})-[0-9a-f]{12})\.tmp")
 _PARKED = re.compile(r"\.forge-undo-[0-9a-f]{16}")
-_BLOCK = 512
+_BLOCK_BYTES = 512
 Kind = Literal["trial", "temporary", "undo"]
 
 
 class Leftover(Struct, frozen=True):
-    """Something that was left behind: the copy of a trial, a temporary file, or content that an undo was moving."""
+    """The copy of a trial, a temporary file, or the content that an unfinished undo was moving."""
 
     kind: Kind
     path: Path
     size: int
-    """Bytes on the disk."""
+    """Bytes on disk."""
     kept: str | None = None
-    """Why it stays."""
+    """The reason why it must stay."""
 
 
 def drop_unfinished(log: Path) -> None:
-    """Remove the copies of commands of a session whose process was killed; what waits for an answer stays."""
+    """Remove the copies of trials that a killed process left, unless they wait for an answer."""
     for folder in _unfinished(log.with_suffix(TRIALS)):
         drop_copies(folder)
     with suppress(OSError):
@@ -49,7 +49,7 @@ def drop_unfinished(log: Path) -> None:
 
 
 def drop_all_unfinished() -> None:
-    """Do the same in every session that no process works on."""
+    """Remove such copies from every session that no process uses."""
     for log in _logs_with_trials():
         if not any(_unfinished(log.with_suffix(TRIALS))):
             continue
@@ -57,7 +57,7 @@ def drop_all_unfinished() -> None:
 
 
 def _drop_if_free(log: Path) -> None:
-    """Remove the copies of a session's commands, unless a process works on it."""
+    """Remove such copies from one session, unless a process uses it."""
     with suppress(ForgeError, OSError):
         held = lock_log(log)
         try:
@@ -67,25 +67,23 @@ def _drop_if_free(log: Path) -> None:
 
 
 def find_leftovers(home: Path, folder: Path | None = None) -> list[Leftover]:
-    """Find what was left in the home of forge, and with a folder also in that and below."""
+    """Find leftovers in the home of forge and, if ``folder`` is given, in it and its subfolders."""
     found: list[Leftover] = []
-    for log in _logs_with_trials():
-        worker = lock_holder(log)
-        kept = f"the process {worker} works on its session" if worker else None
-        found += [
-            Leftover("trial", each, _size_of(each), kept)
-            for each in _unfinished(log.with_suffix(TRIALS))
-        ]
     pending: dict[str, Path] = {}
     for log in _logs_with_trials():
-        pending.update({staging_id(each.resolve()): each for each in _begun(log)})
+        pid = lock_holder(log)
+        kept = f"process {pid} is using its session" if pid else None
+        for each in _unfinished(log.with_suffix(TRIALS)):
+            found.append(Leftover("trial", each, _size_of(each), kept))
+        for each in _begun(log):
+            pending[staging_id(each.resolve())] = each
     for around in dict.fromkeys(filter(None, (home, folder))):
         found += _find_files(around, pending)
     return list({each.path: each for each in found}.values())
 
 
 def remove_leftover(leftover: Leftover) -> bool:
-    """Remove one, if no process has begun to work with it since; returns whether it is gone."""
+    """Remove a leftover unless a process uses it by now; return True if it is gone."""
     if leftover.kept:
         return False
     path = leftover.path
@@ -96,6 +94,7 @@ def remove_leftover(leftover: Leftover) -> bool:
     if path.is_dir() and not path.is_symlink() and not _is_staged(path.name):
         return remove_stale_folder(path)
     with suppress(OSError):
+        # A descriptor, so that another folder that takes the name of this one is not touched.
         folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             if path.is_symlink() or _is_staged(path.name):
@@ -116,7 +115,7 @@ def _logs_with_trials() -> list[Path]:
 
 
 def _unfinished(trials: Path) -> Iterator[Path]:
-    """The folders of commands that ended before anybody could be asked about them, or before they were applied."""
+    """Yield the folders of trials that ended before anybody was asked, or before they were applied."""
     with suppress(OSError):
         for folder in sorted(trials.iterdir()):
             if not is_begun(folder) and not (folder / TRIED).exists():
@@ -136,15 +135,11 @@ def _find_files(around: Path, pending: dict[str, Path]) -> Iterator[Leftover]:
                 continue
             path = Path(folder, name)
             if _PARKED.fullmatch(name):
-                kept = "it holds a file that an undo was about to move back; forge undo of that session completes it"
+                kept = "it contains a file of an unfinished undo; run forge undo for that session"
                 yield Leftover("undo", path, _size_of(path), kept)
             elif found := _TEMPORARY.fullmatch(name):
-                yield Leftover(
-                    "temporary",
-                    path,
-                    _size_of(path),
-                    _why_kept(path, pending.get(found["id"] or "")),
-                )
+                reason = _why_kept(path, pending.get(found["id"] or ""))
+                yield Leftover("temporary", path, _size_of(path), reason)
 
 
 def _is_staged(name: str) -> bool:
@@ -159,16 +154,17 @@ def _why_kept(path: Path, pending: Path | None) -> str | None:
         is_busy = _is_any_locked(path.parents)
     else:
         is_busy = _is_locked(path) or (_is_staged(path.name) and _is_any_locked(path.parents))
-    return "a process works with it" if is_busy else None
+    return "a process is using it" if is_busy else None
 
 
 def _is_any_locked(folders: Iterable[Path]) -> bool:
-    """Does a process apply changes in one of these folders?"""
+    """Return True if a process is applying changes in one of these folders."""
     return any(map(_is_locked, folders))
 
 
 def _is_locked(path: Path) -> bool:
     try:
+        # O_NONBLOCK: a pipe of this name would wait for its other end.
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return False
@@ -190,5 +186,5 @@ def _size_of(path: Path) -> int:
 
 def _blocks(path: Path) -> int:
     with suppress(OSError):
-        return os.lstat(path).st_blocks * _BLOCK
+        return os.lstat(path).st_blocks * _BLOCK_BYTES
     return 0

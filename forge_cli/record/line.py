@@ -1,4 +1,4 @@
-"""A line of the record: an event with its place in a session, written and read in one form."""
+"""Lines of a session log: one event each, with its place in the session."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 _ENVELOPE = (("time", str), ("session", str), ("worker", str), ("depth", int), ("delegation", str))
 _line_text = json.JSONEncoder(ensure_ascii=False).encode
 _sorted_text = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode
-"""The text that the hash of a line was over in earlier logs."""
+"""The serialization that the hash of a line covered in earlier versions."""
 Prove = Callable[[str], str | None]
-"""Gives the proof of a text, where there is a key."""
+"""Returns the proof of a text, or None if there is no key."""
 NOWHERE = Mark("-")
-"""The place of a line that does not come from a file."""
+"""The place of a line that was not read from a file."""
 
 
 class BadLine(WorkerError):
-    """A line of a log that is not what forge writes, with its place."""
+    """A line that forge did not write, with its place in the log."""
 
     def __init__(self, where: Mark, problem: str | None = None) -> None:
-        sentence = "this is not a line of a session"
+        sentence = "not a line of a session log"
         hint = "forge sessions show shows what can be read of it"
         super().__init__(where, f"{sentence}: {problem}" if problem else sentence, hint=hint)
 
@@ -67,7 +67,10 @@ class Line(Struct):
         after: Line | None = None,
         prove: Prove | None = None,
     ) -> Line:
-        """The line of an event; ``after`` is the one before it in the chain, and ``prove`` proves consent."""
+        """Return the line of an event.
+
+        ``after`` is the previous line of the chain. ``prove`` proves the line if it is consent.
+        """
         data: JsonObject = {"v": VERSION}
         if not event.transient:
             data["seq"] = after.seq + 1 if after else 1
@@ -86,7 +89,7 @@ class Line(Struct):
 
     @classmethod
     def read(cls, piece: bytes, where: Mark = NOWHERE) -> Line:
-        """A line of a log, without its end; BadLine for what is not one."""
+        """Return the line in ``piece``, which has no newline; raise BadLine for other text."""
         try:
             data = json.loads(piece.decode("utf-8", "surrogatepass"))
         except (ValueError, RecursionError) as error:
@@ -100,11 +103,11 @@ class Line(Struct):
         return cls(data, where)
 
     def text(self) -> str:
-        """The line as it stands in a file, with its end."""
+        """Return the line as written to a file, with its newline."""
         return self._written or f"{_line_text(self.data)}\n"
 
     def copied(self, session: str, after: Line | None) -> Line:
-        """The same as a line of another session, in a chain of its own, where its consent is not proven."""
+        """Return a copy for another session, with a chain of its own and without proofs of consent."""
         data = {**self.data, "session": session}
         _seal(data, after)
         return Line(data, self.where)
@@ -131,22 +134,22 @@ class Line(Struct):
 
     @property
     def version(self) -> Any:
-        """That of the format."""
+        """The version of the log format."""
         return self.data.get("v")
 
     @property
     def transient(self) -> bool:
-        """Is it sent only, and not recorded?"""
+        """True if the event is only sent to listeners and not recorded."""
         return "seq" not in self.data
 
     @property
     def seq(self) -> int:
-        """Its number in the session; 0 for a transient line."""
+        """The sequence number in the session; 0 for a transient line."""
         return int(self.data.get("seq", 0))
 
     @property
     def type(self) -> str:
-        """The event's name on the wire."""
+        """The type of the event on the wire."""
         return str(self.data["type"])
 
     @property
@@ -156,33 +159,33 @@ class Line(Struct):
 
     @property
     def session(self) -> str:
-        """The id of the session."""
+        """The ID of the session."""
         return self._text("session")
 
     @property
     def worker(self) -> str:
-        """The worker that it is about."""
+        """The worker that the event is about."""
         return self._text("worker")
 
     @property
     def depth(self) -> int:
-        """How deep its worker is: 0 for the root."""
+        """The depth of the worker; 0 for the root."""
         depth = self.data.get("depth")
         return depth if isinstance(depth, int) else 0
 
     @property
     def delegation(self) -> str | None:
-        """The id of the task that a child worker was given; None for the root."""
+        """The ID of the task that a child worker was given; None for the root."""
         return self._text("delegation") or None
 
     @property
     def prev(self) -> Any:
-        """The hash of the line before; None for the first."""
+        """The hash of the previous line; None in the first line."""
         return self.data.get("prev")
 
     @property
     def hash(self) -> Any:
-        """The seal over everything else in it."""
+        """The hash of everything else in the line."""
         return self.data.get("hash")
 
     @property
@@ -191,14 +194,14 @@ class Line(Struct):
         return _is_consent(self.data)
 
     def unproven_text(self) -> str:
-        """The text that a proof is of."""
+        """Return the text that a proof covers."""
         return _line_text(
             {key: value for key, value in self.data.items() if key not in ("proof", "hash")}
         )
 
     @property
     def intact(self) -> bool:
-        """Is it as it was written? Half a surrogate never was."""
+        """True if the hash matches the content; never with a lone surrogate, as forge writes none."""
         data = {key: value for key, value in self.data.items() if key != "hash"}
         try:
             return any(self.hash == _hash(write(data)) for write in (_line_text, _sorted_text))

@@ -1,4 +1,4 @@
-"""Logs of sessions: which there are, which of them a name means, and whether every line is the one that was written."""
+"""Session logs: reading them, finding one by name, and checking that no line was changed."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from forge_cli.record.places import SUFFIX, sessions_folder
 
 
 class Log(Struct, frozen=True):
-    """The readable part of a session: its whole lines, and whether an unfinished one at the end was dropped."""
+    """The readable part of a session log."""
 
     path: Path
     lines: tuple[Line, ...]
     size: int = 0
-    """Bytes up to the end of the last whole line."""
+    """Bytes up to the end of the last complete line."""
     dropped: bool = False
     bad: tuple[BadLine, ...] = ()
-    """Lines that are not what forge writes; the rest can be read all the same."""
+    """The lines that forge did not write; the others can be read all the same."""
 
     @property
     def session(self) -> str:
         return self.path.stem
 
     def copied(self, session: str) -> tuple[Line, ...]:
-        """The same lines as those of another session, with a chain of their own."""
+        """Return the lines as those of another session, with a chain of their own."""
         copies = list[Line]()
         for line in self.lines:
             copies.append(line.copied(session, copies[-1] if copies else None))
@@ -43,7 +43,7 @@ class Log(Struct, frozen=True):
 
 
 def read_session(path: Path) -> Log:
-    """The lines of a log; an unfinished last one is dropped, anything else that is not a line is an error."""
+    """Read a log, without an unfinished last line; raise BadLine for any other damage."""
     log = read_readable(path)
     if log.bad:
         raise log.bad[0]
@@ -51,7 +51,7 @@ def read_session(path: Path) -> Log:
 
 
 def read_readable(path: Path) -> Log:
-    """Read what can be read of a log, and note what cannot."""
+    """Read the intact lines of a log and collect the damaged ones."""
     try:
         data = read_regular(path)
     except OSError as error:
@@ -72,13 +72,13 @@ def read_readable(path: Path) -> Log:
 
 
 def broken_link(log: Log) -> str | None:
-    """The place where the chain of a log does not hold, as a sentence; None when every line is what was written."""
+    """Return the first break in the hash chain as a sentence, or None if it is intact."""
     broken = _broken(log)
     return f"line {broken[0]}: {broken[1]}" if broken else None
 
 
 def damage_of(log: Log) -> str | None:
-    """The first thing that is wrong with a log, as a sentence with its place; None when it is what was written."""
+    """Return the first damage in a log as a sentence with its place, or None if there is none."""
     broken = _broken(log)
     bad = log.bad[0].where if log.bad else None
     if bad and (broken is None or bad.line <= broken[0]):
@@ -87,7 +87,7 @@ def damage_of(log: Log) -> str | None:
 
 
 def missing_line(log: Log) -> str | None:
-    """The place where lines of a log are missing, as a sentence; None where all of them are there, changed or not."""
+    """Return the first gap in the sequence numbers as a sentence, or None if no line is missing."""
     whole = all(line.seq == number for number, line in enumerate(log.lines, 1))
     return None if whole else broken_link(log)
 
@@ -97,9 +97,9 @@ def _broken(log: Log) -> tuple[int, str] | None:
     for line in log.lines:
         expected = before.seq + 1 if before else 1
         if line.seq != expected:
-            return line.where.line, f"its number is {line.seq}, not {expected}"
+            return line.where.line, f"sequence number {line.seq}, expected {expected}"
         if line.prev != (before.hash if before else None):
-            return line.where.line, "it does not follow the line before"
+            return line.where.line, "it does not match the hash of the previous line"
         if not line.intact:
             return line.where.line, "it was changed after it was written"
         before = line
@@ -107,34 +107,34 @@ def _broken(log: Log) -> tuple[int, str] | None:
 
 
 def check_log(read: Log) -> None:
-    """Refuse to resume a log that is not what forge wrote."""
+    """Raise WorkerError if a log cannot be resumed: empty, another version, or tampered with."""
     if not read.lines:
         raise WorkerError(None, f"the session {read.session} is empty", hint="start a new one")
     if (version := read.lines[0].version) != VERSION:
         raise WorkerError(
             None,
-            f"the session {read.session} is of version {version}, which this forge cannot read",
+            f"the session {read.session} has log version {version}, which this version of forge cannot read",
         )
     if problem := broken_link(read):
-        hint = f"forge sessions show {read.session} shows what it says"
+        hint = f"forge sessions show {read.session} prints its content"
         raise WorkerError(
             None, f"the session {read.session} was tampered with: {problem}", hint=hint
         )
 
 
-LAST = "last"
-"""Names the session that was worked on last."""
-CANDIDATES = 5
-"""Sessions that are listed where a name could be several."""
+LAST_SESSION = "last"
+"""The name of the session that was used last."""
+MAX_CANDIDATES = 5
+"""The most sessions that are listed for an ambiguous name."""
 
 
 def session_files() -> list[Path]:
-    """Every session, the one that was worked on last first."""
+    """Return the logs of all sessions, the most recently used first."""
     return [path for _, path in sorted(files_by_time(), reverse=True)]
 
 
 def files_by_time() -> list[tuple[int, Path]]:
-    """The logs that have a line, each with the time of its last one; other files are not sessions."""
+    """Return the logs that have a line, each with the time of its last write."""
     found: list[tuple[int, Path]] = []
     folder = sessions_folder()
     try:
@@ -148,19 +148,19 @@ def files_by_time() -> list[tuple[int, Path]]:
     except FileNotFoundError:
         pass
     except OSError as error:
-        hint = "FORGE_HOME names the folder in which sessions are kept"
+        hint = "set FORGE_HOME to choose the folder for sessions"
         raise ForgeError(f"{folder} cannot be read: {error.strerror}", hint=hint) from None
     return found
 
 
 def find_session(name: str) -> Path:
-    """The file of a session by its id, a part that only it has, or ``last``; a path to a log is taken as it is."""
+    """Return the log of a session by its ID, a part of the ID, ``last``, or a path."""
     given = Path(name)
-    return given if given.suffix == SUFFIX and os.path.isfile(given) else find_kept(name)
+    return given if given.suffix == SUFFIX and os.path.isfile(given) else find_own_session(name)
 
 
 def find_record(name: str) -> Path:
-    """The file of a record, with any name, or of a session."""
+    """Return the file of a record, which may have any name, or the log of a session."""
     path = Path(name)
     if os.path.isfile(path):
         return path
@@ -168,15 +168,15 @@ def find_record(name: str) -> Path:
         raise WorkerError(
             Mark(name),
             "there is no such record",
-            hint="forge run WORKER TASK --record FILE makes one",
+            hint="create one: forge run WORKER TASK --record FILE",
         )
     return find_session(name)
 
 
-def find_kept(name: str) -> Path:
-    """The same among forge's own sessions only; the random end of an id will do, too, and ``last`` is the last one."""
+def find_own_session(name: str) -> Path:
+    """Return the log of a session in the home by its ID, the start or end of the ID, or ``last``."""
     files = session_files()
-    match _last(files) if name == LAST else _named(name, files):
+    match _last(files) if name == LAST_SESSION else _named(name, files):
         case [path]:
             return path
         case []:
@@ -187,19 +187,25 @@ def find_kept(name: str) -> Path:
                 hint=f"forge sessions list shows them{recent}",
             )
         case several:
-            ids = "\n  ".join(path.stem for path in several[:CANDIDATES])
-            more = f"\n  and {len(several) - CANDIDATES} more" if len(several) > CANDIDATES else ""
+            ids = "\n  ".join(path.stem for path in several[:MAX_CANDIDATES])
+            more = (
+                f"\n  and {len(several) - MAX_CANDIDATES} more"
+                if len(several) > MAX_CANDIDATES
+                else ""
+            )
             raise WorkerError(
-                None, f"'{name}' could be {len(several)} sessions; type more of it", hint=ids + more
+                None,
+                f"'{name}' matches {len(several)} sessions; type more of the ID",
+                hint=ids + more,
             )
 
 
 def _last(files: Sequence[Path]) -> list[Path]:
-    return next(([path] for path in files if _has_line(path)), [])
+    return next(([path] for path in files if _may_be_session(path)), [])
 
 
-def _has_line(path: Path) -> bool:
-    """Whether it can be a session: one that may not be read is told of where it is opened."""
+def _may_be_session(path: Path) -> bool:
+    """Return True if a log has a line, or cannot be read: opening it then reports why."""
     try:
         return bool(read_readable(path).lines)
     except WorkerError:
@@ -207,7 +213,7 @@ def _has_line(path: Path) -> bool:
 
 
 def _named(name: str, files: Sequence[Path]) -> list[Path]:
-    """The session of this very id; else those that begin so; else the one whose random end it is."""
+    """Return the session with this ID, else all that begin with it, else all with this random end."""
     ids = {path.stem: path for path in files if name}
     exact = [path for session, path in ids.items() if session == name]
     begin = [path for session, path in ids.items() if session.startswith(name)]
@@ -215,26 +221,26 @@ def _named(name: str, files: Sequence[Path]) -> list[Path]:
 
 
 def random_end(session: str) -> str:
-    """The part that tells a session from all others; its id for one that is called otherwise."""
+    """Return the part of an ID after the date and time; the whole ID if it has another form."""
     return session.rpartition("-")[2]
 
 
-# An index of a log without parsing it: lists of sessions want five lines of logs that may have a hundred thousand.
-# Such bytes are in no text, for JSON escapes the quotes in one. They hold as long as the encoder writes the keys in the
-# order of ``Line``: tests/record/test_line.py compares them with what is written, and fails if that order changes.
+# Searching for byte prefixes finds events without parsing a log: lists of sessions need about five lines of logs that
+# may have a hundred thousand. No text of a user contains such bytes, because JSON escapes the quotes in it. The
+# prefixes depend on the order in which ``Line`` writes its keys; tests/record/test_line.py fails if that changes.
 def line_prefix(kind: type[Event]) -> bytes:
-    """The part that every line of an event has in a file, and no text can have: from its type to its first key."""
+    """Return the byte prefix that identifies an event of this kind in a log."""
     first = camel_case(next(name for name in kind.__struct_fields__ if name != "origin"))
     return f', "type": "{kind.type}", "{first}": '.encode()
 
 
 def beginning_at_root(kind: type[Event], payload: str = "") -> bytes:
-    """The same for lines of the root worker; ``payload`` is the beginning of the JSON that follows."""
+    """Return the byte prefix of an event of the root worker; ``payload`` is the JSON that follows."""
     return f'"depth": 0, "type": "{kind.type}"{payload}'.encode()
 
 
 def line_at(data: bytes, place: int) -> Line | None:
-    """The line around a place of a log; None where that is not a whole one."""
+    """Return the line that contains a byte offset of a log, or None if it is not a complete line."""
     end = data.find(b"\n", place) if place >= 0 else -1
     if end < 0:
         return None

@@ -1,7 +1,7 @@
-"""Content that a session took from its path and that was not kept: where it is now, and what must stay for it.
+"""Content that a session moved without a backup: where it is, and what must stay for it.
 
-A file that was too large to be kept may have been moved, so what the session made may be the only copy of it. Such a
-file is moved back, and where that is not possible it stays.
+A file that is too large to be backed up may have been moved, and may then be the only copy of its
+content. Undoing moves such a file back, or leaves it where it is.
 """
 
 from __future__ import annotations
@@ -30,53 +30,55 @@ _COMPRESSED = (
     b"Rar!",
     b"\x04\x22M\x18",
 )
-"""How files begin that hold others in fewer bytes: gzip, xz, zstd, bzip2, zip, 7z, rar, lz4."""
+"""The first bytes of compressed files: gzip, xz, zstd, bzip2, zip, 7z, rar, lz4."""
 _GIT_OBJECTS = (".git", "objects")
-_SMALLEST = 1000
-"""A file of less than a thousandth of the bytes is not taken for another form of some content."""
+_MIN_RATIO = 1000
+"""A file smaller than a thousandth of some content is not taken for a compressed form of it."""
 
 
 class Moved(Struct, frozen=True):
-    """The content of a file, which waits where the session has moved it, or where an undo that was killed left it."""
+    """A file with moved content: where the session left it, or where an unfinished undo parked it."""
 
     file: ChangedFile
     is_parked: bool = False
 
 
 class Whereabouts(Struct, frozen=True):
-    """The content that was not kept: where each of the files to be undone comes back from, and what is missing."""
+    """The places of content that was not backed up, and the files whose content is missing."""
 
     back: Mapping[Path, Moved]
-    """By the path that the content comes back to."""
+    """By the path to which the content returns."""
     missing: tuple[ChangedFile, ...] = ()
-    """The files whose content does not come back, of the whole session."""
+    """The files of this session whose content cannot be restored."""
     others: tuple[ChangedFile, ...] = ()
-    """The same of other sessions."""
+    """The files of other sessions whose content was not backed up."""
 
     def target_of(self, source: Path) -> Path | None:
-        """Return the path that the content of a file is moved back to."""
+        """Return the path to which the content of a file returns, or None."""
         return next((path for path, moved in self.back.items() if moved.file.path == source), None)
 
     def doubt(self, file: ChangedFile, held: HeldFile, state: State) -> str | None:
-        """Return why a file must not be removed or replaced: it may be the only copy of what was not kept."""
+        """Return the reason to keep a file: it may be the only copy of content that has no backup."""
         if state is None or state[0] != "file" or not held.info().size:
             return None
         for lost in (*self.missing, *self.others):
             if lost.path != file.path and lost.before == state:
-                return f"it is the only copy of what {shown(str(lost.path))} was"
+                return f"it is the only copy of the earlier {shown(str(lost.path))}"
         for lost in self.missing:
             if lost.path != file.path and _may_hold(file, held, lost):
-                return f"it may hold what {shown(str(lost.path))} was, which was not kept"
+                return (
+                    f"it may contain the earlier {shown(str(lost.path))}, which was not backed up"
+                )
         for lost in self.others:
             if lost.path != file.path and _has_name_of(file, lost):
-                return f"it may hold what {shown(str(lost.path))} was, which another session did not keep"
+                return f"it may contain the earlier {shown(str(lost.path))}, which another session did not back up"
         return None
 
 
 def find_moved(
     log: ChangeLog, files: Iterable[ChangedFile], calls: Container[str | None] | None
 ) -> Whereabouts:
-    """Find the content that was not kept among the files that are to be undone."""
+    """Find the content that has no backup among the files that are to be undone."""
     chosen = {file.path: file for file in files}
     whole = chosen if calls is None else {file.path: file for file in log.changed()}
     lost = [file for file in chosen.values() if _is_lost(file, log)]
@@ -90,7 +92,7 @@ def find_moved(
 
 
 def _is_lost(file: ChangedFile, log: ChangeLog) -> bool:
-    """Is the content from before neither kept nor at its path?"""
+    """Return True if the earlier content is neither backed up nor at its path."""
     if not file.unkept or file.before is None or file.before[0] != "file" or log.has(file):
         return False
     try:
@@ -102,20 +104,20 @@ def _is_lost(file: ChangedFile, log: ChangeLog) -> bool:
 def _find_back(
     lost: Iterable[ChangedFile], files: Iterable[ChangedFile], whole: Iterable[ChangedFile]
 ) -> dict[Path, Moved]:
-    """Find for each lost file another one that has its content, as the session left it.
+    """Find, for each lost file, another file with its content, as the session left it.
 
-    Where the last undo or redo was cut off, it may wait to go to any path of the ``whole`` session.
+    After an unfinished undo or redo, the content may be parked for any path in ``whole``.
     """
     lost = list(lost)
     if not lost:
         return {}
     wanted = {file.before for file in lost}
     sources = [file for file in files if file.after in wanted and _is_as_left(file)]
-    waiting = [
-        (parked, state)
-        for parked in map(parking_place, whole)
-        if (state := _state_of(parked)) is not None
-    ]
+    waiting: list[tuple[ChangedFile, State]] = []
+    for parked in map(parking_place, whole):
+        state = _state_of(parked)
+        if state is not None:
+            waiting.append((parked, state))
     back: dict[Path, Moved] = {}
     for file in lost:
         own = parking_place(file)
@@ -127,6 +129,7 @@ def _find_back(
             back[file.path] = Moved(fitting_parked[0], is_parked=True)
             waiting = [each for each in waiting if each[0].path != fitting_parked[0].path]
             continue
+        # The place for this file is taken by other content, which must go to its own path first.
         if any(parked.path == own.path for parked, _ in waiting):
             continue
         fitting = [
@@ -140,14 +143,14 @@ def _find_back(
 
 
 def _state_of(file: ChangedFile) -> State:
-    """Return what is at a path, or None where that cannot be seen."""
+    """Return the present state of a path, or None if it cannot be read."""
     with suppress(ToolError, OSError):
         return state_now(file)
     return None
 
 
 def _preference(source: ChangedFile, file: ChangedFile) -> tuple[bool, bool]:
-    """The file that was made, and has the same name, comes first."""
+    """Return a sort key: a file that was created, and one with the same name, come first."""
     return source.before is not None, source.parts[-1:] != file.parts[-1:]
 
 
@@ -159,21 +162,22 @@ def _is_as_left(file: ChangedFile) -> bool:
 
 
 def _may_hold(file: ChangedFile, held: HeldFile, lost: ChangedFile) -> bool:
-    """May a file have the content of another one, edited, in part or compressed?
+    """Return True if a file may contain the content of another one, edited, in part or compressed.
 
-    What a session wrote by itself is small beside a file that was too large to be kept.
+    The files that a session writes by itself are small compared with a file that is too large for a
+    backup.
     """
     size = held.info().size
     gained = size - file.size
     if _has_name_of(file, lost) or _stem(file) == _stem(lost):
         return True
-    if gained * _SMALLEST >= lost.size or lost.size <= 2 * size <= 4 * lost.size:
+    if gained * _MIN_RATIO >= lost.size or lost.size <= 2 * size <= 4 * lost.size:
         return True
     return held.read(8).startswith(_COMPRESSED) or _GIT_OBJECTS in pairwise(file.parts)
 
 
 def _has_name_of(file: ChangedFile, lost: ChangedFile) -> bool:
-    """Is it called like the other one, with something before or behind it?"""
+    """Return True if the name of a file contains the name of the other one as a whole word."""
     name = re.escape(lost.path.name)
     return re.search(rf"(?<![^\W_]){name}(?![^\W_])", file.path.name) is not None
 

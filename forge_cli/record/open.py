@@ -1,4 +1,4 @@
-"""Opening a session to work on: a new one, one that is resumed, or a copy; locked and checked."""
+"""Opening a session to work on: a new one, a resumed one, or a fork; locked and checked."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from forge_cli.files.replace import sweep_folder
 from forge_cli.files.worker import Worker
 from forge_cli.record.line import Line
 from forge_cli.record.places import SessionLost, new_session_id, session_file, sessions_folder
-from forge_cli.record.recorder import FULL, RecordLog, SessionLog, Sink, what_failed
+from forge_cli.record.recorder import DISK_FULL, RecordLog, SessionLog, Sink, os_error_text
 
 if TYPE_CHECKING:
     from forge_cli.record.changes import ChangeLog
@@ -31,27 +31,27 @@ Warn = Callable[[str], None]
 
 @dataclass(frozen=True)
 class OpenSession:
-    """A session to work on, for ``WorkerRuntime(session=...)``; without a log nothing of it is kept."""
+    """A session to work on, for ``WorkerRuntime(session=...)``; nothing is recorded without a log."""
 
     id: str
     log: RecordLog | None = None
     resumed: Resumed | None = None
     lines: tuple[Line, ...] = ()
-    """The lines that the log of a session that is resumed held already."""
+    """The earlier lines of a resumed session."""
 
     @property
     def sinks(self) -> tuple[Sink, ...]:
-        """The sinks that get each line: the log, where there is one."""
+        """The receivers of each line: the log, if there is one."""
         return (self.log,) if self.log else ()
 
     def close_log(self) -> None:
-        """Close the log at once, from any thread; nothing more is written to it."""
+        """Close the log, from any thread; nothing more is written to it."""
         if self.log:
             self.log.close()
 
     @property
     def open_changes(self) -> Callable[[], ChangeLog] | None:
-        """Opens what keeps the content of files before this session changes them."""
+        """A function that opens the backups of changed files; None without a log."""
         return (lambda: self._changes) if self.log else None
 
     @cached_property
@@ -73,17 +73,19 @@ def open_session(
     task: str | None = None,
     warn: Warn = lambda sentence: None,
 ) -> Iterator[OpenSession]:
-    """A session of a worker, locked and open for as long as it is worked on; a new one unless another is named.
+    """Open a session of a worker, locked for as long as the ``with`` block runs.
 
-    ``resume`` names a session by its id, the beginning or the random end of it, or by the path of a log; ``last`` means
-    the last one of this worker in ``workspace``. With ``fork`` that session stays as it is, and a copy is resumed.
-    Without ``keep`` nothing is written. With an empty ``task`` there must be something left to do. ``warn`` gets
-    sentences about what is not an error, such as a home that cannot be written when a new session starts; one that is
-    resumed needs its log.
+    A new one by default.
+
+    ``resume`` names a session by its ID, the beginning or the random end of the ID, or the path of
+    a log. ``last`` means the last session of this worker in ``workspace``. With ``fork``, a copy is
+    resumed and the session stays unchanged. If ``keep`` is False, nothing is written. An empty
+    ``task`` requires unfinished work. ``warn`` gets sentences about problems that do not stop the
+    session, such as a home that is not writable. A resumed session needs a writable log.
     """
     if keep:
         sweep_folder(sessions_folder())
-        if any_trials():
+        if has_trials():
             from forge_cli.record.leftovers import drop_all_unfinished
 
             drop_all_unfinished()
@@ -106,10 +108,10 @@ def open_session(
         check_log(read)
         if (name := read.lines[0].worker) != worker.name:
             raise UsageError(
-                f"the session {read.session} is one of the worker '{name}', not of '{worker.name}'"
+                f"session {read.session} belongs to worker '{name}', not '{worker.name}'"
             )
         if read.dropped:
-            warn(f"the last line of the session {read.session} was not finished, and is dropped")
+            warn(f"dropped the unfinished last line of the session {read.session}")
         from forge_cli.record.resume import resume_of
 
         resumed = resume_of(read, log)
@@ -122,8 +124,11 @@ def open_session(
             yield OpenSession(read.session, log, resumed, read.lines)
 
 
-def any_trials() -> bool:
-    """Has any session a folder of trials? Most have none, and then nothing of them is loaded."""
+def has_trials() -> bool:
+    """Return True if a session has a folder of trials.
+
+    If none has, the code for them is not loaded.
+    """
     try:
         return any(name.endswith(TRIALS) for name in os.listdir(sessions_folder()))
     except OSError:
@@ -131,19 +136,20 @@ def any_trials() -> bool:
 
 
 def _new(stack: ExitStack, keep: bool, warn: Warn | None = None) -> OpenSession:
-    """A session of its own; who takes no warning needs its log."""
+    """Create a session; without ``warn`` it must have a log."""
     session = new_session_id()
     if not keep:
         return OpenSession(session)
     try:
         return OpenSession(session, stack.enter_context(SessionLog.create(session_file(session))))
     except OSError as error:
-        if warn is None or error.errno in FULL:
-            hint = f"{'make room for it' if error.errno in FULL else 'make it writable'}, or use --ephemeral"
+        if warn is None or error.errno in DISK_FULL:
+            remedy = "free some space" if error.errno in DISK_FULL else "make it writable"
             raise SessionLost(
-                f"the session cannot be kept: {what_failed(error)}", hint=hint
+                f"the session cannot be saved: {os_error_text(error)}",
+                hint=f"{remedy}, or use --ephemeral",
             ) from None
-        warn(f"this session is not kept: {what_failed(error)}")
+        warn(f"this session will not be saved: {os_error_text(error)}")
         return OpenSession(session)
 
 

@@ -1,4 +1,4 @@
-"""A session at a glance, from a few lines of its log, and an index of all sessions beside the logs."""
+"""Overviews of sessions from a few lines of each log, and a cached index of all of them."""
 
 from __future__ import annotations
 
@@ -37,13 +37,16 @@ _SAID = beginning_at_root(events.MessageEvent)
 _TASK = beginning_at_root(events.MessageEvent, ', "message": {"role": "user"')
 INDEX = ".index.json"
 FORMAT = 3
-"""Changes when the overview of the same log would be another one."""
-TEXT_MAX = 10_000
-"""Characters of a task that are kept; a session with a longer one is read each time."""
+"""The version of cached overviews; a new one discards them."""
+MAX_TEXT = 10_000
+"""The most characters of a task in the index; a session with a longer one is read each time."""
 
 
 class Overview(Struct, frozen=True):
-    """The row of a session in ``forge sessions list``; ``status`` is that of its result, or ``running``."""
+    """The row of a session in ``forge sessions list``.
+
+    ``status`` is that of its result, or ``running``.
+    """
 
     session: str
     started: str
@@ -57,17 +60,20 @@ class Overview(Struct, frozen=True):
     workspace: str
     worker_file: str | None
     pid: int | None
-    """The process that works on it right now."""
+    """The process that is using it."""
     waits: bool
-    """May requests be pending in it? True when it was parked, or ended without a word."""
+    """True if requests may be pending: it was parked, or it has no end."""
     title: str = ""
-    """The name that the model or the person gave it."""
+    """The name that the model or the user gave it."""
     batch: str | None = None
-    """The file of the results, where it is an item of a batch."""
+    """The results file, if the session is an item of a batch."""
 
 
 def session_overview(path: Path) -> Overview:
-    """A session at a glance, with who works on it, which is not in its log; WorkerError where it cannot be read."""
+    """Return the overview of a session and the process that uses it.
+
+    Raise WorkerError if unreadable.
+    """
     return _with_holder(path, read_overview(path))
 
 
@@ -77,7 +83,7 @@ def _with_holder(path: Path, seen: Overview) -> Overview:
 
 
 def read_overview(path: Path) -> Overview:
-    """Read the log of a session here and there; what is in between is not looked at."""
+    """Return the overview of a session from a few lines of its log."""
     try:
         data = read_regular(path)
     except OSError as error:
@@ -86,23 +92,20 @@ def read_overview(path: Path) -> Overview:
     if not end:
         raise whole_file(path, "the session is empty")
     first = Line.read(data[: data.find(b"\n")], Mark(str(path)))
-    started, said = (
-        _event(line_at(data, data.rfind(_START)) or first),
-        _event(line_at(data, data.find(_TASK))),
-    )
-    start = started if isinstance(started, events.SessionStart) else events.SessionStart("", "", "")
-    titled, changed = _update(data, _TITLE), _update(data, _MODEL, data.rfind(_START))
+    start = _event(line_at(data, data.rfind(_START)) or first)
+    if not isinstance(start, events.SessionStart):
+        start = events.SessionStart("", "", "")
+    said = _event(line_at(data, data.find(_TASK)))
+    titled = _update(data, _TITLE)
+    # A model that was chosen before the session was resumed no longer counts.
+    changed = _update(data, _MODEL, data.rfind(_START))
     result, last = _last(data, end)
     earlier = data.rfind(_END)
-    if not result and earlier > max(
-        data.rfind(_TURN), data.rfind(_SAID)
-    ):  # it was resumed, and nothing was said
+    if not result and earlier > max(data.rfind(_TURN), data.rfind(_SAID)):
+        # It was resumed without a message, so its earlier end still counts.
         ended = _event(line_at(data, earlier))
-        result = (
-            ended.result
-            if isinstance(ended, events.SessionEnd) and ended.result.get("status") != "parked"
-            else {}
-        )
+        if isinstance(ended, events.SessionEnd) and ended.result.get("status") != "parked":
+            result = ended.result
     status = result.get("status")
     return Overview(
         session=path.stem,
@@ -124,24 +127,23 @@ def read_overview(path: Path) -> Overview:
 
 
 def _update(data: bytes, beginning: bytes, after: int = 0) -> events.SessionUpdate:
-    """The last line of this kind, if there is one after a place."""
+    """Return the last update of this kind after an offset, or an empty one."""
     place = data.rfind(beginning, max(0, after))
     found = _event(line_at(data, place))
     return found if isinstance(found, events.SessionUpdate) else events.SessionUpdate()
 
 
 def _count_calls(data: bytes) -> int:
-    """As ``SessionState.tool_calls`` does."""
-    started = (
-        _event(line_at(data, found.start())) for found in re.finditer(re.escape(_CALL), data)
-    )
-    return sum(
-        isinstance(event, events.ToolStarted) and event.parent_call_id is None for event in started
-    )
+    """Count calls as ``SessionState.tool_calls`` does."""
+    count = 0
+    for found in re.finditer(re.escape(_CALL), data):
+        event = _event(line_at(data, found.start()))
+        count += isinstance(event, events.ToolStarted) and event.parent_call_id is None
+    return count
 
 
 def _event(line: Line | None) -> AnyEvent | None:
-    """The event of a line; none where somebody changed it."""
+    """Return the event of a line, or None if the line is damaged."""
     try:
         return line.event if line else None
     except BadLine:
@@ -149,7 +151,10 @@ def _event(line: Line | None) -> AnyEvent | None:
 
 
 def _last(data: bytes, end: int) -> tuple[Mapping[str, Any], Line | None]:
-    """How it ended, and its last line; answers that came later do not change the end."""
+    """Return the result and the last line.
+
+    Answers that came after the end are ignored for the result.
+    """
     last = None
     while end > 0:
         line = line_at(data, end - 1)
@@ -163,11 +168,11 @@ def _last(data: bytes, end: int) -> tuple[Mapping[str, Any], Line | None]:
 
 @contextmanager
 def session_index() -> Iterator[Callable[[Path], Overview]]:
-    """Yield ``session_overview`` for many sessions: logs that have not changed since are not read again."""
+    """Yield a cached ``session_overview``: a log that has not changed is not read again."""
     folder = sessions_folder()
     with StampedCache(folder / INDEX) as index:
         yield partial(_indexed, index)
-        with suppress(OSError):  # sessions that are gone are forgotten
+        with suppress(OSError):
             index.retain(os.listdir(folder))
 
 
@@ -176,19 +181,19 @@ def _indexed(index: StampedCache, path: Path) -> Overview:
         status = path.stat()
     except OSError as problem:
         raise cannot_read(path, problem, "the session ") from None
-    # taken before the log is read: one that grows meanwhile has another stamp the next time
+    # The stamp comes before the log is read: a log that grows meanwhile has another stamp the next time.
     stamp = f"{FORMAT} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_ino}"
     try:
         seen = read(Overview, index.find(path.name, stamp))
     except Unreadable:
         seen = read_overview(path)
-        if len(seen.task) + len(seen.title) <= TEXT_MAX:
+        if len(seen.task) + len(seen.title) <= MAX_TEXT:
             index.put(path.name, stamp, wire(seen))
     return _with_holder(path, seen)
 
 
 def readable_sessions() -> Iterator[tuple[Path, Overview]]:
-    """Every session that can be read, with its log; the one that was worked on last first."""
+    """Yield every readable session with its log, the most recently used first."""
     with session_index() as look:
         for path in session_files():
             with suppress(ForgeError):
@@ -196,7 +201,7 @@ def readable_sessions() -> Iterator[tuple[Path, Overview]]:
 
 
 def session_row(path: Path, look: Callable[[Path], Overview]) -> dict[str, Any] | None:
-    """One session; one that cannot be read is a row with ``error``, one that is gone by now is none."""
+    """Return a session as a row, with ``error`` if it cannot be read; None if it no longer exists."""
     try:
         seen = {**asdict(look(path))}
     except WorkerError as error:
@@ -206,7 +211,7 @@ def session_row(path: Path, look: Callable[[Path], Overview]) -> dict[str, Any] 
 
 
 def fold_batches(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One row for all items of a batch, in the place of the last one."""
+    """Replace the items of each batch by one row, at the place of the most recent one."""
     groups: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         groups.setdefault(row.get("batch") or row["session"], []).append(row)
@@ -216,10 +221,12 @@ def fold_batches(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 def _fold(items: Sequence[dict[str, Any]]) -> dict[str, Any]:
     first = items[0]
     states = [item["status"] for item in items]
-    same = len(set(states)) == 1
+    status = first["status"]
+    if len(set(states)) > 1:
+        status = f"{states.count('completed')} of {len(items)} completed"
     return {
         **first,
-        "status": states[0] if same else f"{states.count('completed')} of {len(items)} completed",
+        "status": status,
         "turns": sum(item["turns"] for item in items),
         "tool_calls": sum(item["tool_calls"] for item in items),
         "title": f"batch {Path(first['batch']).name}: {counted(len(items), 'item')}",
@@ -227,32 +234,32 @@ def _fold(items: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def last_below(folder: Path) -> Path:
-    """The session that was worked on last in this folder, or below it."""
+    """Return the session that was used last in a folder or its subfolders."""
     for path, seen in readable_sessions():
         if Path(seen.workspace).is_relative_to(folder):
             return path
-    hint = "forge sessions list --all shows those of other folders; name one, or 'last'"
-    raise WorkerError(None, f"there is no session of {folder} yet", hint=hint)
+    hint = "forge sessions list --all shows all sessions; name one, or 'last'"
+    raise WorkerError(None, f"there is no session in {folder} yet", hint=hint)
 
 
 def last_session(
     worker: Worker, workspace: Path, warn: Callable[[str], None] = lambda sentence: None
 ) -> Path:
-    """The session that this worker worked on last in this folder; failing that, in one that is gone, as if it moved."""
+    """Return the last session of a worker in a folder, or else in a folder that no longer exists.
+
+    A folder that is gone was probably renamed to this one.
+    """
     moved: tuple[Path, str] | None = None
     here = clean_text(str(workspace))
     for path, seen in readable_sessions():
-        if seen.model in (
-            events.CLIENTS,
-            events.OTHER_TOOLS,
-        ):  # nothing was said in it that could be resumed
-            continue
+        if seen.model in (events.CLIENTS, events.OTHER_TOOLS):
+            continue  # it has tool calls of other programs, and no messages to resume
         if seen.worker == worker.name and seen.workspace == here:
             return path
         if seen.worker == worker.name and moved is None and not Path(seen.workspace).exists():
             moved = path, seen.workspace
     if moved:
-        warn(f"resuming the session {moved[0].stem} of {moved[1]}, which is no longer there")
+        warn(f"resuming the session {moved[0].stem} of {moved[1]}, which no longer exists")
         return moved[0]
-    hint = "leave -c out to start one, or name one with -r; forge sessions list shows them"
+    hint = "omit -c to start one, or name one with -r; forge sessions list shows them"
     raise WorkerError(None, f"'{worker.name}' has no session in {workspace}", hint=hint)

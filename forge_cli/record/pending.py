@@ -1,4 +1,4 @@
-"""The requests that sessions wait for, as they were put on record, and the answers of people to them."""
+"""Pending requests of sessions, and recording people's answers to them."""
 
 from __future__ import annotations
 
@@ -24,17 +24,18 @@ from forge_cli.record.resume import Past, Pending, past_of
 from forge_cli.record.state import Recorded, SessionState, fold_lines
 from forge_cli.sandbox.secrets import own_redactor
 
-# The bytes depend on the order in which the encoder writes keys: tests/record/test_line.py fails if that changes.
-# The fields of the request stand in the line itself, so its id comes first there, not a key "request".
+# The prefix depends on the order in which keys are written; tests/record/test_line.py fails if that changes.
+# The fields of the request are fields of the line, so the first one is its ID and not a key "request".
 _REQUIRED = f', "type": "{ApprovalRequired.type}", "requestId": '.encode()
 
 
 def answer_request(
     path: Path, request: str, decision: ApprovalDecision
 ) -> tuple[Log, Waiting, Sequence[Waiting]]:
-    """Answer a request of a session, parked or at work; returns its log, the request, and all that wait.
+    """Answer a request of a parked or running session.
 
-    ``request`` is the beginning of an id, and may be empty where only one waits.
+    Return its log, the request, and all pending requests. ``request`` is the beginning of an ID,
+    and may be empty if only one request is pending.
     """
     if (pid := lock_holder(path)) is not None:
         read = read_session(path)
@@ -48,26 +49,28 @@ def answer_request(
         waiting = requests_of(read.lines, log.proofs.unproven(read.lines))
         chosen = _chosen(read, waiting, request)
         if decision.approved and log.proofs.prove("") is None:
-            hint = "make that file one that you can read and write, and answer again"
-            raise ForgeError(f"a yes would not count: {key_file()} cannot prove it", hint=hint)
+            hint = "make the file readable and writable, then answer again"
+            raise ForgeError(
+                f"an approval would not count: the key {key_file()} cannot be used", hint=hint
+            )
         _record(log, read, ApprovalResponse(chosen.id, decision))
     return read, chosen, waiting
 
 
 def _hand_over(read: Log, chosen: Waiting, decision: ApprovalDecision) -> None:
-    """Let the process that asks take an answer; what it puts on record is what counts."""
+    """Let the asking process take an answer; raise ForgeError unless it records this answer."""
     counted = leave_answer(read, chosen.request, decision)
     if counted is None:
-        hint = "answer it where it was asked; forge approvals list shows what waits"
+        hint = "answer it in that process; forge approvals list shows pending requests"
         raise ForgeError(
-            f"the process {chosen.pid} of the session {read.session} did not take the answer",
+            f"process {chosen.pid} of the session {read.session} did not take the answer",
             hint=hint,
         )
     if (counted.approved, counted.via) != (decision.approved, decision.via):
         word = "yes" if counted.approved else "no"
         where = f", by {counted.via}" if counted.via else ""
         raise ForgeError(
-            f"{chosen.id} was answered before: {word}{where}", hint="the first answer counts"
+            f"{chosen.id} is already answered: {word}{where}", hint="the first answer counts"
         )
 
 
@@ -78,22 +81,17 @@ def _chosen(read: Log, waiting: Sequence[Waiting], request: str, pid: int | None
         case [one]:
             return one
         case []:
-            problem = f"the session {read.session} has no pending request" + (
-                f" '{request}'" if request else ""
-            )
+            problem = f"the session {read.session} has no pending request {request!r}"
+            if not request:
+                problem = f"the session {read.session} has no pending request"
+        case several if request:
+            problem = f"'{request}' matches {len(several)} requests"
         case several:
-            beginning = (
-                f"'{request}' is the beginning of"
-                if request
-                else f"name one: the session {read.session} has"
-            )
-            problem = f"{beginning} {len(several)} requests"
-    pending = "\n  ".join(f"{each.id}: {each.request.tool_name}" for each in waiting)
-    if not pending and pid:
-        pending = f"it is at work (process {pid}) and asks nothing now; answer once forge approvals list shows a request"
-    raise UsageError(
-        problem, hint=pending or "it waits for nothing; forge approvals list shows what waits"
-    )
+            problem = f"the session {read.session} has {len(several)} pending requests; name one"
+    hint = "\n  ".join(f"{each.id}: {each.request.tool_name}" for each in waiting)
+    if not hint and pid:
+        hint = f"process {pid} is working on it and asks nothing now"
+    raise UsageError(problem, hint=hint or "forge approvals list shows pending requests")
 
 
 def _record(log: SessionLog, read: Log, event: ApprovalResponse) -> None:
@@ -104,24 +102,24 @@ def _record(log: SessionLog, read: Log, event: ApprovalResponse) -> None:
 
 
 class Waiting(Struct, frozen=True):
-    """A request of a session that is still to be decided."""
+    """A pending request of a session."""
 
     request: ApprovalRequest
     time: str
     path: tuple[str, ...]
-    """The workers from the root down to the one that asks."""
+    """The workers from the root to the one that asks."""
     answer: ApprovalDecision | None
+    """The answer of a person, which counts once the session is resumed."""
     pid: int | None = None
-    """The process that asks right now, and takes an answer at once."""
+    """The process that asks right now and takes an answer at once."""
 
     @property
     def id(self) -> str:
-        """The id of the request."""
         return self.request.request_id
 
 
 def requests_of(lines: Iterable[Line], void: Container[int] = ()) -> list[Waiting]:
-    """Every request of a parked session that is still to be decided, also of child workers, in their order."""
+    """Return the pending requests of a parked session and its child workers, in order."""
     state = fold_lines(lines, void)
     pending = {each.request_id for each in pending_of(past_of(state))}
     calls = [call for request_id, call in state.requests.items() if request_id in pending]
@@ -129,30 +127,27 @@ def requests_of(lines: Iterable[Line], void: Container[int] = ()) -> list[Waitin
 
 
 def open_requests(lines: Iterable[Line]) -> list[Waiting]:
-    """The requests of a session at work that have no answer yet."""
+    """Return the requests of a running session that have no answer yet."""
     state = fold_lines(lines)
     return [_waiting(state, asked) for asked in state.waiting.values()]
 
 
 def may_be_asking(path: Path) -> bool:
-    """Could a session at work wait for an answer? A look at the end of its log, without reading it all."""
+    """Return True if a running session may wait for an answer, by a look at the end of its log."""
     try:
         data = read_regular(path)
     except OSError:
         return False
     place = data.rfind(_REQUIRED)
     asked = line_at(data, place)
-    return (
-        asked is not None
-        and data.find(
-            f'"requestId": "{asked.data.get("requestId")}"'.encode(), data.find(b"\n", place)
-        )
-        < 0
-    )
+    if asked is None:
+        return False
+    mention = f'"requestId": "{asked.data.get("requestId")}"'.encode()
+    return data.find(mention, data.find(b"\n", place)) < 0
 
 
 def pending_of(past: Past) -> Iterator[Pending]:
-    """The requests of a session and of the workers that it called."""
+    """Yield the requests of a session and of its child workers."""
     yield from past.pending.values()
     for called in past.children.values():
         for child in called:
@@ -166,9 +161,10 @@ def _waiting(
 
 
 def waiting_requests(warn: Callable[[str], None]) -> list[tuple[Path, Waiting]]:
-    """The requests of all sessions, each with its log.
+    """Return the pending requests of all sessions, each with its log.
 
-    A session that cannot be resumed has none that could be answered, and that is said.
+    A session that cannot be resumed has no requests that could be answered; ``warn`` gets the
+    reason.
     """
     found: list[tuple[Path, Waiting]] = []
     for path, seen in readable_sessions():
@@ -178,13 +174,16 @@ def waiting_requests(warn: Callable[[str], None]) -> list[tuple[Path, Waiting]]:
 
 
 def last_waiting(warn: Callable[[str], None]) -> Path | None:
-    """Return the log of the last request that waits, rather of one without an answer; None if nothing waits."""
+    """Return the log of the latest pending request, first of those without an answer.
+
+    None if none is pending.
+    """
     waiting = [(each.answer is None, each.time, path) for path, each in waiting_requests(warn)]
     return max(waiting)[2] if waiting else None
 
 
 def _may_wait(path: Path, seen: Overview) -> bool:
-    """Could it be waiting for an answer, parked or at work?"""
+    """Return True if a session may wait for an answer, parked or running."""
     return may_be_asking(path) if seen.pid else seen.waits
 
 

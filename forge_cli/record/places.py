@@ -1,4 +1,4 @@
-"""Sessions on disk: where their logs lie, and which process works on one."""
+"""Paths of session logs, and the locks that show which process uses a session."""
 
 from __future__ import annotations
 
@@ -14,52 +14,54 @@ from forge_cli.files.lock import acquire_file_lock, hold_file_lock
 from forge_cli.files.regular import read_regular
 
 LOCK = ".lock"
-_TRIES = 25
-_PAUSE = 0.02
+_MAX_ATTEMPTS = 25
+_RETRY_DELAY = 0.02
 _FOLDER, SUFFIX = "sessions", ".jsonl"
 
 
 class SessionBusy(ForgeError):
-    """Another process works on this session."""
+    """The session is used by another process."""
 
 
 def lock_log(path: Path, hint: str = "wait for it to end, or start a copy with --fork") -> int:
-    """Hold the lock of a log; its file, beside the log, names the process that has it.
+    """Lock a log, and write the ID of this process to the lock file beside it.
 
-    A process that has it without a name is about to write it, or only looks whether it is free, so it is tried again.
-    A full disk has no room for the name: then the process that waits is not told which one has it.
+    A lock without an ID belongs to a process that is about to write it, or that only tests the
+    lock, so this retries. If the disk is full, the ID is missing and the message names no process.
     """
-    for _ in range(_TRIES):
+    for _ in range(_MAX_ATTEMPTS):
         try:
             descriptor = acquire_file_lock(lock_file(path), wait=False)
         except BlockingIOError:
-            if (pid := _named(path)) is not None and _lives(pid):
+            if (pid := _lock_pid(path)) is not None and _is_running(pid):
                 break
-            time.sleep(_PAUSE)
+            time.sleep(_RETRY_DELAY)
             continue
         with suppress(OSError):
-            if os.fstat(
-                descriptor
-            ).st_size:  # ext4 writes out what was cut to nothing when it is closed: 1 ms
+            # Truncating an empty file would cost 1 ms: ext4 flushes a truncated file when it is closed.
+            if os.fstat(descriptor).st_size:
                 os.ftruncate(descriptor, 0)
             os.write(descriptor, str(os.getpid()).encode())
         return descriptor
     raise SessionBusy(
-        f"the session {path.stem} is in use by the process {_named(path) or 'unknown'}", hint=hint
+        f"the session {path.stem} is in use by process {_lock_pid(path) or 'unknown'}", hint=hint
     )
 
 
 def unlock_log(path: Path, descriptor: int) -> None:
-    """Let go of the lock; the file goes first, or it could be the one of the next process."""
+    """Release a lock. The file goes first, as afterwards it may belong to the next process."""
     with suppress(OSError):
         os.unlink(lock_file(path))
     os.close(descriptor)
 
 
 def lock_holder(path: Path) -> int | None:
-    """The process that works on a log right now; the lock itself is only touched while that process lives."""
-    pid = _named(path)
-    if pid is None or not _lives(pid):
+    """Return the process that uses a log, or None.
+
+    The lock itself is tested only if that process is alive.
+    """
+    pid = _lock_pid(path)
+    if pid is None or not _is_running(pid):
         return None
     try:
         with hold_file_lock(lock_file(path), shared=True, wait=False, create=False):
@@ -74,7 +76,7 @@ def lock_file(path: Path) -> str:
     return path_beside_log(path, LOCK)
 
 
-def _named(path: Path) -> int | None:
+def _lock_pid(path: Path) -> int | None:
     try:
         text = read_regular(lock_file(path))
     except OSError:
@@ -82,7 +84,7 @@ def _named(path: Path) -> int | None:
     return int(text) if text.isdigit() else None
 
 
-def _lives(pid: int) -> bool:
+def _is_running(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -93,11 +95,11 @@ def _lives(pid: int) -> bool:
 
 
 class SessionLost(ForgeError):
-    """The log cannot be written any more, so the work stops: what happens next would be forgotten."""
+    """The log cannot be written any more; the session stops, since later events would be lost."""
 
 
 def new_session_id() -> str:
-    """Ids sort by the time of their making, and are short enough to type a part of."""
+    """Return an ID; IDs sort by time and are short enough to type a part of one."""
     return f"{datetime.now():%Y%m%d-%H%M%S}-{os.urandom(4).hex()}"
 
 
@@ -106,11 +108,11 @@ def sessions_folder() -> Path:
 
 
 def session_file(session: str) -> Path:
-    """The log of a session, by its whole id."""
+    """Return the log of a session by its full ID."""
     return forge_home().joinpath(_FOLDER, f"{session}{SUFFIX}")
 
 
 def path_beside_log(log: Path, ending: str) -> str:
-    """The path of something that belongs to a log for the time being, and is not a session."""
+    """Return the path of a temporary companion of a log, which is not itself a session."""
     folder, name = os.path.split(log)
     return os.path.join(folder, f".{name}{ending}")

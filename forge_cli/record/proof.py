@@ -1,7 +1,7 @@
-"""Proof that this user's forge wrote the consent in a log: a keyed hash in each such line, with a key in the home.
+"""Proofs that the user's forge wrote the consent in a log: a keyed hash in each such line.
 
-The chain of hashes shows that no line was changed, but anybody can make such a chain. A line of consent without a proof
-is read, too; its call asks again.
+The hash chain shows that no line was changed, but anybody can build such a chain. The key is in the
+user's home. A line of consent without a valid proof can be read, but its call asks again.
 """
 
 from __future__ import annotations
@@ -20,20 +20,23 @@ from forge_cli.files.replace import replace_file
 from forge_cli.record.line import Line
 from forge_cli.record.places import sessions_folder
 
-_LENGTH = 32
+_KEY_LENGTH = 32
 
 
 @dataclass
 class Proofs:
-    """The proofs in one log, with a key of its own: in a copy of the log nothing is proven."""
+    """The proofs in one log. The key depends on the log, so a copy of it has no valid proofs."""
 
     log: Path
     given: bytes | None = field(default=None, repr=False)
-    """The key, where the log is kept for another user's forge."""
+    """The key, if the log belongs to another user's forge."""
 
     @property
     def key(self) -> bytes:
-        """A session is known by its name, any other log by its path; an OSError where there can be no key."""
+        """The key of this log; reading it raises OSError if there is no user key.
+
+        It depends on the name of a session, or on the full path of any other log.
+        """
         if self.given is None:
             real = self.log.resolve()
             place = real.name if real.parent == sessions_folder().resolve() else str(real)
@@ -41,14 +44,17 @@ class Proofs:
         return self.given
 
     def prove(self, text: str) -> str | None:
-        """The proof of a line of consent; None where there can be no key: then its call asks again."""
+        """Return the proof of a line of consent, or None if there is no key.
+
+        Its call then asks again.
+        """
         try:
             return _keyed_hash(self.key, text)
         except OSError:
             return None
 
     def unproven(self, lines: Iterable[Line]) -> frozenset[int]:
-        """The numbers of those lines of consent that forge did not write, in this very file."""
+        """Return the sequence numbers of lines of consent without a valid proof."""
         return frozenset(
             line.seq for line in lines if line.is_consent and not self._is_proven(line)
         )
@@ -62,7 +68,7 @@ class Proofs:
 
 
 def make_proof(text: str) -> str:
-    """The keyed hash of a text that only this user's forge can make."""
+    """Return the hash of a text that only the user's forge can make."""
     return _keyed_hash(_user_key(), text)
 
 
@@ -75,17 +81,17 @@ def key_file() -> Path:
 
 
 def _user_key() -> bytes:
-    """The key in the home, made where there is none; no other user may read it."""
+    """Return the key in the home, created on first use and readable only by the user."""
     file = key_file()
     try:
-        key = read_regular(file, _LENGTH + 1)
+        key = read_regular(file, _KEY_LENGTH + 1)
     except FileNotFoundError:
         make_private(file.parent)
         key = b""
-    if len(key) == _LENGTH:
+    if len(key) == _KEY_LENGTH:
         return key
     with hold_file_lock(file):
-        if len(key := read_regular(file, _LENGTH + 1)) != _LENGTH:
-            key = secrets.token_bytes(_LENGTH)
+        if len(key := read_regular(file, _KEY_LENGTH + 1)) != _KEY_LENGTH:
+            key = secrets.token_bytes(_KEY_LENGTH)
             replace_file(file, key, mode=0o600)
     return key

@@ -1,4 +1,4 @@
-"""Logs for people to look at: what can be read of one, and whether every line is the one that was written."""
+"""Logs for display: reading whatever is intact, and reporting damage."""
 
 from __future__ import annotations
 
@@ -19,30 +19,33 @@ from forge_cli.record.log import (
 
 
 def read_log(path: Path, warn: Callable[[str], None]) -> Log:
-    """The readable part of a session's log; what cannot be read, or is not what was written, is told."""
+    """Return the readable part of a log, and pass a sentence about any damage to ``warn``."""
     log = read_readable(path)
     if not log.lines:
-        hint = "no line of it can be read; forge sessions list shows the others"
-        raise WorkerError(Mark(str(log.path)), "this is not a session", hint=hint)
+        hint = "none of its lines can be read; forge sessions list shows other sessions"
+        raise WorkerError(Mark(str(log.path)), "not a session log", hint=hint)
     if (version := log.lines[0].version) != VERSION:
         warn(
-            f"the session {log.session} is of version {version}; what this forge can read of it follows"
+            f"the session {log.session} has log version {version}; showing what this version of forge can read"
         )
     if damage := damage_of(log):
-        more = f", and {len(log.bad) - 1} more" if len(log.bad) > 1 else ""
-        warn(f"{damage}{more}{'; what can be read follows' if log.bad else ''}")
+        if len(log.bad) > 1:
+            damage += f", and {len(log.bad) - 1} more damaged lines"
+        if log.bad:
+            damage += "; showing the readable lines"
+        warn(damage)
     if log.dropped:
-        warn(f"the last line of the session {log.session} is not finished, and left out")
+        warn(f"omitted the unfinished last line of the session {log.session}")
     return log
 
 
 def every_log(warn: Callable[[str], None]) -> Iterator[Log]:
-    """The readable part of every session, the oldest first; one of which nothing can be read is told, and left out."""
+    """Yield the readable part of every session, the oldest first; pass unreadable ones to ``warn``."""
     for path in reversed(session_files()):
         try:
             yield read_log(path, warn)
         except WorkerError as error:
-            warn(f"{str(error).partition(chr(10))[0]}; it is left out")
+            warn(f"{str(error).partition(chr(10))[0]}; skipped")
 
 
 def verify_session(path: Path) -> dict[str, Any]:
@@ -64,5 +67,5 @@ def verify_session(path: Path) -> dict[str, Any]:
 def verdict_sentence(row: dict[str, Any]) -> str:
     if not row["ok"]:
         return f"{row['session']}: {row['problem']}"
-    half = ", and an unfinished one at the end, which does not count" if row["unfinished"] else ""
-    return f"{row['session']}: ok, {row['lines']} lines{half}"
+    sentence = f"{row['session']}: ok, {row['lines']} lines"
+    return f"{sentence}, ignoring an unfinished last one" if row["unfinished"] else sentence

@@ -1,4 +1,4 @@
-"""The record: each event is one redacted, numbered, hash-chained line, on the disk before it is acted upon."""
+"""Recording of events, each as one redacted, numbered and chained line of a log."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from forge_cli.core.events import Event, SessionEnd, TurnEndEvent, TurnStart
 from forge_cli.files.home import make_private
 from forge_cli.files.lock import FileSpoilt, LineFile
 from forge_cli.files.replace import replace_file
-from forge_cli.record.line import Line
+from forge_cli.record.line import Line, Prove
 from forge_cli.record.places import SessionLost, lock_log, unlock_log
 from forge_cli.record.proof import Proofs
 from forge_cli.sandbox.secrets import Redactor
@@ -21,46 +21,50 @@ from forge_cli.sandbox.secrets import Redactor
 if TYPE_CHECKING:
     from forge_cli.record.log import Log
 
-FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-_ACTED_UPON = frozenset({TurnStart.type, TurnEndEvent.type, SessionEnd.type})
+DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_NEEDS_DISK = frozenset({TurnStart.type, TurnEndEvent.type, SessionEnd.type})
 
 
-def is_acted_upon(line: Line) -> bool:
-    """Does something follow from a line that cannot be taken back? Then it is to be on the disk first.
+def needs_disk(line: Line) -> bool:
+    """Return True if something irreversible follows a line, so that it must be on disk first.
 
-    These are the consent to a call before the call is made, the request to a model, the end of a turn and that of the
-    session. A result is acted upon by the next request or the next approved call, whose line brings it along.
+    Such lines are the consent to a call, the request to a model, and the end of a turn or of the
+    session. A result reaches the disk with the next of these lines.
     """
-    return line.type in _ACTED_UPON or line.is_consent
+    return line.type in _NEEDS_DISK or line.is_consent
 
 
 class RecordLog:
-    """A sink of the record that appends to one file, which no other process works on meanwhile."""
+    """A sink that appends lines to one file, which no other process uses in the meantime."""
 
-    only_keeps: ClassVar[bool] = True
-    """It takes no transient lines."""
-    without_it: ClassVar[str] = ""
-    """How to work where no log can be written, as the end of a hint."""
+    skips_transient: ClassVar[bool] = True
+    """True if the sink ignores transient lines."""
+    alternative: ClassVar[str] = ""
+    """The end of a hint: how to work without a writable log."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.proofs = Proofs(path)
         self._file: LineFile | None = None
-        self._lost: SessionLost | None = None
+        self._failure: SessionLost | None = None
         self._lock = lock_log(path)
 
     @classmethod
     def create(cls, path: Path) -> Self:
-        """The log of a new session, which is there once it has a line; an OSError when the home cannot be written."""
+        """Create the log of a new session; raise OSError if the home is not writable.
+
+        The file exists once it has a line.
+        """
         make_private(path.parent)
         return cls(path)
 
     @classmethod
     def resume(cls, path: Path) -> tuple[Self, Log]:
-        """The log of a session to be resumed, and what it holds; half a line at its end goes with the first write.
+        """Open the log of a session and return it with its content.
 
-        Until then nothing is changed: it may turn out to be another file altogether. One that cannot be written is
-        not resumed, for what is done without a log is done again the next time.
+        The first write removes an unfinished last line; until then nothing changes, because the
+        file may be something else. Raise SessionLost if the log is not writable: without it, the
+        next resume would repeat what is done now.
         """
         try:
             log = cls(path)
@@ -88,28 +92,29 @@ class RecordLog:
     def __call__(self, line: Line) -> None:
         if line.transient:
             return
-        if self._lost is None:
+        if self._failure is None:
             self._write(line)
         elif line.type != SessionEnd.type:
-            raise self._lost
+            raise self._failure
 
     def copy(self, lines: Sequence[Line]) -> None:
-        """Start with the lines of another session; all of them, or there is no session."""
+        """Start with the lines of another session; either all of them are written or none."""
         data = "".join([line.text() for line in lines]).encode()
         try:
             replace_file(self.path, data, mode=0o600)
             self._file = LineFile(self.path)
         except OSError as error:
-            raise self._lose(error) from None
+            raise self._fail(error) from None
 
     def _write(self, line: Line) -> None:
         try:
             self._file = self._file or self._begin()
             self._file.append(line.text().encode())
         except OSError as error:
+            # A session without a line would be listed as damaged.
             if self._file and not self._file.size and not isinstance(error, FileSpoilt):
                 self.path.unlink(missing_ok=True)
-            raise self._lose(error) from None
+            raise self._fail(error) from None
 
     def _begin(self) -> LineFile:
         file = LineFile(self.path)
@@ -119,65 +124,66 @@ class RecordLog:
         return file
 
     def sync(self) -> None:
-        """Wait until all lines are on the disk."""
+        """Flush all lines to disk."""
         try:
             if self._file and self._file.unsynced:
                 self._file.sync()
         except OSError as error:
-            raise self._lose(error) from None
+            raise self._fail(error) from None
 
-    def _lose(self, error: OSError) -> SessionLost:
-        """Write nothing any more."""
+    def _fail(self, error: OSError) -> SessionLost:
+        """Return the error for a failed write, which every later write raises, too."""
         if isinstance(error, FileSpoilt):
             problem = f"the session's log was {error.what} while it was written: {self.path}"
-            hint = "not everything that was done stands in it: look what there is before you start again"
+            hint = "some events are missing from it: check the files before you start again"
         else:
             problem = f"the session's log cannot be written any more: {error.strerror}"
             has_lines = self._file and self._file.size and self.path.exists()
             resume = f" and resume with -r {self.path.stem}" if has_lines else ""
-            hint = f"make room for {self.path}{resume}{self.without_it}"
-        self._lost = SessionLost(problem, hint=hint)
-        return self._lost
+            hint = f"make room for {self.path}{resume}{self.alternative}"
+        self._failure = SessionLost(problem, hint=hint)
+        return self._failure
 
     def close(self) -> None:
-        """Let go of the file, and of the lock last: who waits for it must not find a file that is about to go."""
+        """Close the file and then release the lock.
+
+        A process that waits for the lock must not find a file that is about to be deleted.
+        """
         if self._file:
             self._file.close()
         unlock_log(self.path, self._lock)
 
 
 class SessionLog(RecordLog):
-    """The log of a session that is worked on by itself: it waits for the disk where a line is acted upon."""
+    """The log of a single session, flushed after each line that something irreversible follows."""
 
-    without_it = ", or use --ephemeral"
+    alternative = ", or use --ephemeral"
 
     def _write(self, line: Line) -> None:
         super()._write(line)
-        if is_acted_upon(line):
+        if needs_disk(line):
             self.sync()
 
 
 def _not_writable(path: Path, error: OSError) -> SessionLost:
-    problem = f"the session {path.stem} cannot be resumed: its log cannot be written: {what_failed(error)}"
-    room = (
-        "make room for it"
-        if error.errno in FULL
-        else "make it writable, or resume a copy with --fork"
-    )
-    return SessionLost(problem, hint=f"{room}; --ephemeral resumes it without keeping what follows")
+    problem = f"the session {path.stem} cannot be resumed: its log cannot be written: {os_error_text(error)}"
+    remedy = "make it writable, or resume a copy with --fork"
+    if error.errno in DISK_FULL:
+        remedy = "free some space"
+    return SessionLost(problem, hint=f"{remedy}; --ephemeral resumes it without saving the rest")
 
 
-def what_failed(error: OSError) -> str:
+def os_error_text(error: OSError) -> str:
     return f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror)
 
 
 Sink = Callable[[Line], None]
-WAIT = 1.0
-"""Seconds after which a thread that records does not let go any more."""
+MAX_WAIT = 1.0
+"""Seconds that a thread waits for its turn to record before it gives up."""
 
 
 class Recorder:
-    """Turns the events of one session into lines and hands them to its sinks, in order."""
+    """Turns the events of one session into lines and passes them to its sinks in order."""
 
     def __init__(
         self,
@@ -188,33 +194,38 @@ class Recorder:
         redactor: Redactor,
         after: Line | None = None,
     ) -> None:
-        """``after`` is the last line of a session that is resumed."""
-        self._sinks, self._session, self._worker, self._depth = sinks, session, worker, depth
+        """Make a recorder; ``after`` is the last line of a resumed session."""
+        self._sinks = sinks
+        self._session = session
+        self._worker = worker
+        self._depth = depth
         self._redactor = redactor
         self._last = after
-        self.shows = not all(getattr(sink, "only_keeps", False) for sink in sinks)
-        """Does a sink take what is sent only?"""
-        self._prove = next(
-            (sink.proofs.prove for sink in sinks if isinstance(sink, RecordLog)), None
-        )
-        """Proves the consent in the log, where there is one."""
+        self.shows = not all(getattr(sink, "skips_transient", False) for sink in sinks)
+        """True if a sink takes transient events."""
+        self._prove: Prove | None = None
+        for sink in sinks:
+            if isinstance(sink, RecordLog):
+                self._prove = sink.proofs.prove
+        # Reentrant: a sink may emit an event of its own.
         self._busy = threading.RLock()
 
     def __call__(self, event: Event) -> None:
-        if not self._busy.acquire(timeout=WAIT):
-            raise SessionLost("the record is held up by another thread")
+        if not self._busy.acquire(timeout=MAX_WAIT):
+            raise SessionLost("another thread is blocking the session log")
         try:
             self._take(event)
         finally:
             self._busy.release()
 
     def take_over(self, events: Iterable[Event]) -> bool:
-        """Record these from another thread and let nothing be recorded after them, since the process is to end.
+        """Record the last events before the process ends, from another thread; nothing may follow.
 
-        False when the thread that works does not let go in time: then nothing was recorded.
+        Return False, and record nothing, if another thread does not stop recording in time.
         """
-        if not self._busy.acquire(timeout=WAIT):
+        if not self._busy.acquire(timeout=MAX_WAIT):
             return False
+        # The lock is not released: no thread may write after these events.
         for event in events:
             self._take(event)
         return True

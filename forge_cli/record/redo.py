@@ -1,8 +1,9 @@
-"""Undoing so that it can be undone once: what an undo takes away is kept beside the log until the next one.
+"""Undo that can itself be undone once: it backs up the files that it changes.
 
-It is kept in a ``ChangeLog`` of its own, of the same changes the other way round, and redoing is to undo these. The
-entries that an undo takes out of the session's ``ChangeLog`` are kept with it, and come back first: so a redo can be
-undone again, by call and by turn as before. A mark says which of the two was cut off.
+A ``RedoLog`` beside the session log contains the same changes in reverse, and a redo undoes those.
+It also contains the entries that the undo removed from the session's ``ChangeLog``. A redo puts
+them back first, so it can be undone again by call and by turn. A mark shows whether an undo or a
+redo was interrupted.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ Step = Literal["undo", "redo"]
 
 @dataclass
 class RedoLog(ChangeLog):
-    """Keeps what an undo takes away."""
+    """Backups of the files that an undo changes."""
 
     changed_since: ClassVar[str] = "undo"
 
@@ -51,7 +52,7 @@ class RedoLog(ChangeLog):
 
     @property
     def begun(self) -> Step | None:
-        """The step that was cut off."""
+        """The step that was interrupted, or None."""
         with suppress(FileNotFoundError, NotADirectoryError):
             return "redo" if read_regular(self.folder / _MARK) == b"redo" else "undo"
         return None
@@ -63,7 +64,7 @@ class RedoLog(ChangeLog):
         (self.folder / _MARK).unlink(missing_ok=True)
 
     def lost(self) -> list[ChangedFile]:
-        """The files that a redo will not bring back, because they were neither kept nor moved."""
+        """Return the files that a redo cannot restore: neither backed up nor moved."""
         changed = self.changed()
         elsewhere = {file.after for file in changed}
         return [
@@ -79,7 +80,10 @@ class RedoLog(ChangeLog):
         moved: Whereabouts,
         calls: Container[str | None] | None,
     ) -> None:
-        """Keep what an undo is about to change; one that was cut off is continued, and what it kept stays."""
+        """Back up everything that an undo is about to change.
+
+        After an interrupted undo, the earlier backups stay and this one adds to them.
+        """
         if self.begun is None:
             self.remove()
         self.mark("undo")
@@ -107,7 +111,7 @@ class RedoLog(ChangeLog):
     def _keep_entries(
         self, log: ChangeLog, paths: Container[Path], calls: Container[str | None] | None
     ) -> None:
-        """Keep the entries of these files in the session's own log, with the content that they name."""
+        """Store these files' entries of the session's change log, with the backups that they name."""
         earlier = read_entries(self.folder / _UNDONE)
         entries = {(entry.path, entry.call): entry for entry in earlier}
         for entry in log.entries(calls):
@@ -117,7 +121,7 @@ class RedoLog(ChangeLog):
         replace_file(self.folder / _UNDONE, "".join(map(dump_entry, entries.values())), mode=0o600)
 
     def give_back(self, log: ChangeLog, plans: Iterable[Undoing]) -> None:
-        """Put the entries of these files back into the session's own log, before the files change."""
+        """Return the entries of these files to the session's change log before a redo."""
         self.mark("redo")
         left = {entry.path for entry in self.changed()} - {each.file.path for each in plans}
         entries = [entry for entry in read_entries(self.folder / _UNDONE) if entry.path not in left]
@@ -127,7 +131,7 @@ class RedoLog(ChangeLog):
         log.put_back(entries)
 
     def settle(self, done: Iterable[Undoing]) -> None:
-        """Forget what an undo has left as it was: there is nothing to redo."""
+        """Forget the files that the undo did not change, and remove the mark."""
         left = [each.file.path for each in done if each.left]
         for entry in self.changed():
             with suppress(ToolError, OSError):
@@ -141,7 +145,7 @@ class RedoLog(ChangeLog):
         self.end()
 
     def _reverse(self, undoing: Undoing, *, is_source: bool) -> ChangedFile:
-        """The same change the other way round, with what is there now as what was there before."""
+        """Return the reverse of a change, with the present state as the earlier one."""
         file = undoing.file
         after_mode = file.mode if undoing.now and file.before and file.before[0] != "link" else None
         entry = ChangedFile(
@@ -156,21 +160,22 @@ class RedoLog(ChangeLog):
                 if undoing.now[0] != "file":
                     return entry
                 entry = replace(entry, size=info.st_size)
-                if undoing.now == file.before:  # only its mode comes back
+                if undoing.now == file.before:  # only its mode changes
                     return entry
                 return replace(entry, unkept=self._take(held, undoing.now[1], is_source=is_source))
-        except ToolError:  # a folder around it comes back first
+        except ToolError:
+            # There is nothing at the path yet, because the undo first restores a folder around it.
             if undoing.now is not None:
                 raise
             return replace(entry, before=None)
 
     def _take(self, held: HeldFile, digest: str, *, is_source: bool) -> str | None:
-        """Keep a file by another name of it where that is possible, else by a copy; why neither is."""
+        """Back up a file, by a hard link if possible; return the reason if that fails."""
         info = held.info()
         is_vast = info.size > READ_MAX
         target = self._clone_of(held.place.real, digest) if is_vast else self.folder / digest
-        too_large = f"files of more than {READ_MAX >> 20} MB are not kept"
-        if is_source:  # it is moved, and can be moved again
+        too_large = f"files of more than {READ_MAX >> 20} MB are not backed up"
+        if is_source:  # the undo moves it, and a redo can move it again
             return too_large
         if target.exists() or _link(held, target):
             return None
@@ -178,20 +183,23 @@ class RedoLog(ChangeLog):
             return too_large
         kept = self._size or 0
         if not is_vast and kept + info.size > COMMANDS_MAX:
-            return f"{COMMANDS_MAX >> 20} MB of this undo were kept already"
+            return f"{COMMANDS_MAX >> 20} MB of backups are the limit for an undo"
         try:
             with os.fdopen(held.open(), "rb") as content:
                 replace_file(target, content, mode=0o600)
         except OSError as error:
-            return f"it could not be kept: {error.strerror}"
+            return f"it could not be backed up: {error.strerror}"
         self._size = kept + (0 if is_vast else info.size)
         return None
 
 
-def undo_for_now(
+def undo_with_redo(
     log: ChangeLog, confirm: Confirm, calls: Container[str | None] | None = None
 ) -> tuple[list[Undoing], list[ChangedFile]]:
-    """Undo what the session, or these calls, changed; gives also the files that a redo will not bring back."""
+    """Undo the changes of the session, or of ``calls``, so that they can be redone.
+
+    Return the results, and the files that a redo cannot restore.
+    """
     kept = RedoLog(log.log)
     _sweep_folders(log.changed(calls))
     done = undo_changes(
@@ -205,13 +213,13 @@ def undo_for_now(
 
 
 def plan_redo(log: ChangeLog) -> list[Undoing]:
-    """Return what redoing would do to each file that the last undo changed."""
-    return plan_undo(_whole(log))
+    """Return the effect of a redo on each file that the last undo changed."""
+    return plan_undo(_open_redo(log))
 
 
 def redo_changes(log: ChangeLog, confirm: Confirm) -> list[Undoing]:
-    """Change back what the last undo of this session changed, unless somebody changed it since."""
-    kept = _whole(log)
+    """Redo what the last undo of this session changed, except files that somebody changed since."""
+    kept = _open_redo(log)
     _sweep_folders(kept.changed())
     done = undo_changes(kept, confirm, before=lambda plans, _: kept.give_back(log, plans))
     kept.end()
@@ -220,23 +228,26 @@ def redo_changes(log: ChangeLog, confirm: Confirm) -> list[Undoing]:
 
 
 def _sweep_folders(files: Iterable[ChangedFile]) -> None:
-    """Remove temporary files that an attempt left which was killed: their folders may have to go."""
+    """Remove temporary files of a killed attempt, since their folders may have to be deleted."""
     for folder in {file.path.parent for file in files}:
         sweep_folder(folder)
 
 
-def _whole(log: ChangeLog) -> RedoLog:
+def _open_redo(log: ChangeLog) -> RedoLog:
     kept = RedoLog(log.log)
     if kept.begun == "undo":
         raise UsageError(
-            "the last undo was cut off",
-            hint=f"'forge undo {log.log.stem}' completes it; redo it then",
+            "the last undo was interrupted",
+            hint=f"complete it first: forge undo {log.log.stem}",
         )
     return kept
 
 
 def _folders_made(file: ChangedFile) -> Iterable[ChangedFile]:
-    """The folders that the session made for a file, the outermost first: undoing deletes those that become empty."""
+    """Yield the folders that the session created for a file, the outermost first.
+
+    Undoing deletes those that become empty.
+    """
     if file.before is not None:
         return
     for count in range(min(file.made, len(file.parts) - 1), 0, -1):
@@ -248,12 +259,15 @@ def _folders_made(file: ChangedFile) -> Iterable[ChangedFile]:
 
 
 def _is_known(earlier: ChangedFile | None, now: ChangedFile) -> bool:
-    """Has an undo that was cut off kept this already, be it undone or not, or gone to make room for what comes?"""
+    """Return True if an interrupted undo has already backed up this path."""
     return earlier is not None and now.before in (earlier.before, earlier.after, None)
 
 
 def _link(held: HeldFile, target: Path) -> bool:
-    """Give a file that has no other name one more: an undo replaces or deletes it, and does not write to it."""
+    """Give a file without other hard links one more.
+
+    An undo replaces or deletes the file, but never writes to it.
+    """
     place = held.place
     if place.info is None or place.info.st_nlink != 1:
         return False

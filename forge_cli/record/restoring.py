@@ -1,4 +1,4 @@
-"""Restoring one path: each step walks to the very place that the session changed, whatever its name is."""
+"""Restoring one path at the exact place that the session changed, whatever its name is."""
 
 from __future__ import annotations
 
@@ -21,14 +21,18 @@ from forge_cli.sandbox.files.virtual import ParsedPath
 from forge_cli.sandbox.names import shown
 
 _PARKED = ".forge-undo-"
-"""How the name of a file begins while it is moved back; what begins with .forge- and ends with .tmp is swept away."""
+"""The prefix of a file while it is moved back.
+
+It must not match the temporary files that are swept away.
+"""
 
 
 @contextmanager
 def hold_changed_file(file: ChangedFile, access: Access = Access.INFO) -> Iterator[HeldFile]:
-    """Hold the very place that the session changed: a path that leads elsewhere by now is refused.
+    """Open the exact place that a session changed; raise ToolError if its path now leads elsewhere.
 
-    Commands give files names that file tools refuse, so the path is not read as one that somebody wrote.
+    Commands create file names that file tools refuse, so the path is not parsed like one that a
+    model wrote.
     """
     if os.path.realpath(file.zone) != file.zone:
         raise ToolError(f"{shown(file.zone)} leads elsewhere now")
@@ -45,11 +49,11 @@ def hold_changed_file(file: ChangedFile, access: Access = Access.INFO) -> Iterat
 
 
 def _ignore(place: Place, info: os.stat_result | None) -> None:
-    """Take no notice of a change."""
+    """Ignore a change."""
 
 
 def state_now(file: ChangedFile) -> State:
-    """Return what is at the path now; None as well where something on the way is not a folder."""
+    """Return the present state of a path; None also if a parent is not a folder."""
     try:
         with hold_changed_file(file) as held:
             return state_of(held)
@@ -58,12 +62,12 @@ def state_now(file: ChangedFile) -> State:
 
 
 def failure_reason(error: Exception) -> str:
-    """Return the reason of a failed step, for a person."""
+    """Return the reason of a failed step for the user."""
     return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 def restore_file(file: ChangedFile, kind: str, detail: str, log: ChangeLog) -> None:
-    """Give a path the content and the attributes that it had before."""
+    """Restore the earlier content and attributes of a path."""
     with hold_changed_file(file) as held:
         if state_of(held) == file.before:
             os.chmod(held.place.name, file.mode, dir_fd=held.place.folder)
@@ -72,7 +76,7 @@ def restore_file(file: ChangedFile, kind: str, detail: str, log: ChangeLog) -> N
     with hold_changed_file(file, Access.WRITE if kind == "file" else Access.DELETE) as held:
         if kind == "file":
             with log.kept(file, detail) as data:
-                if held.kind == "link":  # a file is only written over a file
+                if held.kind == "link":  # otherwise the target of the link would be written
                     held.delete()
                 held.restore(data, file.attributes)
             return
@@ -88,7 +92,7 @@ def restore_file(file: ChangedFile, kind: str, detail: str, log: ChangeLog) -> N
 
 
 def _make_way(file: ChangedFile, kind: str) -> None:
-    """Delete a folder that is where something else comes back."""
+    """Delete a folder at the path of something that is restored."""
     with hold_changed_file(file) as held:
         gives_way = held.kind == "directory" and kind != "directory"
     if gives_way:
@@ -97,35 +101,35 @@ def _make_way(file: ChangedFile, kind: str) -> None:
 
 
 def remove_made_file(file: ChangedFile) -> None:
-    """Delete what the session made, with the folders that it made for it."""
+    """Delete a file that the session created, and the folders that it created for it."""
     with hold_changed_file(file, Access.DELETE) as held:
         held.delete()
     remove_folders(file)
 
 
 def remove_folders(file: ChangedFile) -> None:
-    """Delete the folders that the session made for a file, if nothing is in them."""
+    """Delete the folders that the session created for a file, if they are empty."""
     for count in range(1, min(file.made, len(file.parts) - 1) + 1):
         folder = ChangedFile(file.zone, file.parts[:-count])
         with (
             suppress(ForgeError, ToolError, OSError),
             hold_changed_file(folder, Access.DELETE) as held,
         ):
-            if held.kind == "directory":  # a file may have come back in its place
+            if held.kind == "directory":  # a file may have been restored in its place
                 held.delete()
 
 
 def parking_place(file: ChangedFile) -> ChangedFile:
     """Return the place where the content of a file waits while it is moved back.
 
-    It is the same for every undo of this path, so an undo that was killed is finished by the next one, and in the
-    folder of the zone, which is there whatever happens to the folders below.
+    It depends on the path only, so the next undo finishes one that was killed. It is in the folder
+    of the zone, which exists whatever happens to the folders below it.
     """
     return ChangedFile(file.zone, (_PARKED + sha256(os.fsencode(file.path)).hexdigest()[:16],))
 
 
 def move_changed_file(source: ChangedFile, target: ChangedFile) -> None:
-    """Move a file, by a copy between two file systems; a file that is at the target is replaced."""
+    """Move a file, replacing the target; between two file systems, copy it."""
     with (
         hold_changed_file(source) as old,
         hold_changed_file(target) as new,
@@ -146,7 +150,7 @@ def move_changed_file(source: ChangedFile, target: ChangedFile) -> None:
 
 
 def put_back(parked: ChangedFile, file: ChangedFile) -> None:
-    """Move the content of a file from where it waits to its path, and give it the attributes that it had."""
+    """Move parked content to its path, and restore its owner and mode."""
     _make_way(file, "file")
     move_changed_file(parked, file)
     with hold_changed_file(file) as held:

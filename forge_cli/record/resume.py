@@ -1,9 +1,8 @@
-"""The state of a session for those who resume it: its history, and what was still open when it ended."""
+"""The state of a session for resuming it: its history, and everything that was open when it ended."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
@@ -23,7 +22,10 @@ if TYPE_CHECKING:
 
 
 class Pending(Struct, frozen=True):
-    """A request that is not decided, or that was answered while no process worked on the session."""
+    """A request without a decision.
+
+    It may have an answer that was given while no process used the session.
+    """
 
     request_id: str
     fingerprint: str | None = None
@@ -32,40 +34,44 @@ class Pending(Struct, frozen=True):
 
 
 class Past(Struct, frozen=True):
-    """A session so far. ``calls`` of the last turn that are open come first when it is resumed."""
+    """The state of a session so far. If ``calls`` are open, a resumed session begins with them."""
 
     messages: tuple[Message, ...] = ()
     calls: tuple[ToolCall, ...] = ()
     results: Mapping[str, CallResult] = field(default_factory=dict)
-    """Results of the last turn that came before the session ended."""
+    """The results of the last turn that were recorded before the session ended."""
     pending: Mapping[str, Pending] = field(default_factory=dict)
-    """By call: the requests that are still to be decided."""
+    """Requests without a decision, by call."""
     cut_off: tuple[ToolCall, ...] = ()
-    """Calls of the last turn, and of tools in it, that will never have another result than ``interrupted``."""
+    """Calls of the last turn, and of tools in it, whose result can only be ``interrupted``."""
     in_flight: frozenset[str] = frozenset()
-    """Identities of calls, also of workers further down, that were approved and have no result: they may have run."""
+    """Identities of approved calls without a result, also of child workers: they may have run."""
     counted: tuple[int, int] | None = None
-    """How many tokens the history had when they were counted last, and how many messages it had then."""
+    """The last token count of the history, and the number of messages at that time."""
     children: Mapping[str, tuple[PastChild, ...]] = field(default_factory=dict)
-    """By call that is open: the workers that it called, in that order; one of them waits for a decision."""
+    """By open call: the child workers that it started, in order; one of them waits for a decision.
+    """
     lost: tuple[PastChild, ...] = ()
-    """Workers that were called by what was cut off, and were cut off with it."""
+    """Child workers that were interrupted together with their calls."""
     consented: frozenset[str] = frozenset()
-    """Calls of the last turn whose approval holds while they wait for a child worker."""
+    """Calls of the last turn that stay approved while they wait for a child worker."""
     mid_sentence: bool = False
-    """Was the model stopped while it spoke?"""
+    """True if the model was stopped while it answered."""
     reply: tuple[Message, StopReason] | None = None
-    """An answer of the model, and why it stopped, where the session has no line about its end."""
+    """The last answer of the model and its stop reason, if the session has no end after it."""
     environment: str | None = None
-    """The place of the worker, as the system prompt says it."""
+    """The environment as described in the system prompt."""
     last_environment: str | None = None
-    """The place of the worker, as the model was told last."""
+    """The environment as last described to the model."""
     tools: tuple[str, ...] = ()
-    """Those that the last turn was offered."""
+    """The tools that were offered in the last turn."""
 
     @property
     def unfinished(self) -> bool:
-        """Is it the model's turn, or a call's, or was its end lost? Otherwise somebody has to say something first."""
+        """True if the model or a call has to go on, or the end was lost.
+
+        False if the user comes next.
+        """
         open_end = bool(self.messages) and (
             self.messages[-1].role != "assistant" or self.mid_sentence
         )
@@ -73,17 +79,17 @@ class Past(Struct, frozen=True):
 
 
 class PastChild(Struct, frozen=True):
-    """A worker that was called: the id of its task, and its state."""
+    """A child worker: the ID of its task, and its state."""
 
     delegation: str
     worker: str
     call: str
-    """By which its caller called it."""
+    """The call of the parent worker that started it."""
     past: Past
     answer: str | None = None
-    """The last words of the child, if it came to its end."""
+    """Its last message, if it completed its task."""
     open: bool = False
-    """Nothing was heard of its end."""
+    """True if no end of it was recorded."""
 
     @property
     def task(self) -> str:
@@ -95,18 +101,17 @@ class Resumed(Struct, frozen=True):
 
     past: Past
     last: Line | None = None
-    """None for a child worker, whose session is that of its parent."""
+    """None for a child worker, which is part of its parent's session."""
     forked_from: str | None = None
     model: str | None = None
-    """The model that answered before; it does so again where the user names none."""
+    """The last model, used again if the user names none."""
     chosen_model: str | None = None
-    """The model that the person chose in the middle of it; it counts before that of the worker."""
+    """The model that the user chose during the session; it overrides the worker's."""
     output_schema: JsonObject | None = None
-    """The schema that the answer had to fit; it still has to, where the same task is resumed."""
+    """The schema for the answer, which still applies if the same task is resumed."""
     title: str | None = None
-    """The name of the session."""
     read_only: bool = False
-    """Was it begun, or resumed, as one in which nothing can be changed? Then it stays so."""
+    """True if the session was started or resumed as read-only, which it then stays."""
 
     @property
     def session_id(self) -> str | None:
@@ -114,21 +119,28 @@ class Resumed(Struct, frozen=True):
 
 
 def read_past(lines: Iterable[Line]) -> Past:
-    """Read a session back."""
+    """Return the state of a session from its lines."""
     return past_of(fold_lines(lines))
 
 
 def past_of(state: SessionState) -> Past:
-    """A session as its root worker finds it when it is resumed; the state may take further lines later."""
+    """Return the state of the root worker for resuming.
+
+    The session state may take more lines later.
+    """
     root = state.workers.get(None)
     past = replace(_past(root), reply=_reply(root)) if root else Past()
-    waiting = set(_waiting(past))
+    waiting = set(_waiting_calls(past))
     below = (identity for key, identity in state.in_flight_below.items() if key not in waiting)
     return replace(past, in_flight=past.in_flight.union(below))
 
 
 def _past(worker: WorkerState) -> Past:
-    """A turn with requests to decide, here or further down, is still open; any other is over, with what it has."""
+    """Return the state of a worker.
+
+    A turn with pending requests, here or in child workers, stays open; any other turn ends with the
+    results it has.
+    """
     missing = [call for call in worker.turn.values() if call.result is None]
     inner = list(reversed(worker.inner.values()))
     pending = {
@@ -136,14 +148,16 @@ def _past(worker: WorkerState) -> Past:
         for call in missing
         if (request := call.open_request)
     }
-    called = {call.call.id: _children(call) for call in missing}
-    children = {
-        call: found for call, found in called.items() if any(each.past.calls for each in found)
-    }
-    ended = [
-        *(found for call, found in called.items() if call not in children),
-        *map(_children, inner),
-    ]
+    children: dict[str, tuple[PastChild, ...]] = {}
+    ended: list[PastChild] = []
+    for call in missing:
+        found = _children(call)
+        if any(each.past.calls for each in found):
+            children[call.call.id] = found
+        else:
+            ended += found
+    for call in inner:
+        ended += _children(call)
     is_open = bool(pending or children)
     results = {call.call.id: call.as_result() for call in worker.turn.values()} if is_open else {}
     return Past(
@@ -157,7 +171,7 @@ def _past(worker: WorkerState) -> Past:
         ),
         counted=worker.counted,
         children=children,
-        lost=tuple(each for each in chain.from_iterable(ended) if each.open),
+        lost=tuple(each for each in ended if each.open),
         consented=frozenset(
             call.call.id for call in missing if call.consented and call.call.id in children
         ),
@@ -169,7 +183,7 @@ def _past(worker: WorkerState) -> Past:
 
 
 def _reply(root: WorkerState) -> tuple[Message, StopReason] | None:
-    """The last answer, if nothing came after it, not even the end of the session."""
+    """Return the last answer and its stop reason, unless anything came after it."""
     last = root.messages[-1] if root.messages else None
     if (
         root.turn
@@ -184,7 +198,7 @@ def _reply(root: WorkerState) -> tuple[Message, StopReason] | None:
 
 
 def _children(call: CallState) -> tuple[PastChild, ...]:
-    """The workers that a call started."""
+    """Return the child workers that a call started."""
     return tuple(_child(call.call.id, task, worker) for task, worker in call.children.items())
 
 
@@ -197,34 +211,31 @@ def _child(call: str, task: str, worker: WorkerState) -> PastChild:
     )
 
 
-def _waiting(past: Past) -> Iterator[tuple[str, str]]:
-    """The calls further down, each by task and id, that wait for a worker that waits for a decision."""
+def _waiting_calls(past: Past) -> Iterator[tuple[str, str]]:
+    """Yield the calls of child workers, by task and ID, that wait for a worker of their own."""
     for called in past.children.values():
         for child in called:
             yield from ((child.delegation, call) for call in child.past.children)
-            yield from _waiting(child.past)
+            yield from _waiting_calls(child.past)
 
 
 def resume_of(read: Log, log: RecordLog | None) -> Resumed:
-    """The session of a log; a yes counts where it is proven; in a copy, and without a log, none does.
+    """Return the session of a log for resuming it.
 
-    It holds once, and its use in work that is not kept would not be known later.
+    Only a proven approval counts, and in a fork or without a log none does: an approval is used
+    once, and a session that is not saved could not record its use.
     """
-    void = (
-        log.proofs.unproven(read.lines)
-        if log
-        else {line.seq for line in read.lines if line.is_consent}
-    )
+    if log:
+        void = log.proofs.unproven(read.lines)
+    else:
+        void = frozenset(line.seq for line in read.lines if line.is_consent)
     state = fold_lines(read.lines, void)
-    start = state.start
-    return Resumed(
-        past_of(state),
-        read.lines[-1],
-        model=start.model if start and start.model not in (CLIENTS, OTHER_TOOLS) else None,
-        chosen_model=state.chosen_model,
-        output_schema=dict(start.output_schema)
-        if start and start.output_schema is not None
-        else None,
-        title=state.title,
-        read_only=bool(start and start.read_only),
+    resumed = Resumed(
+        past_of(state), read.lines[-1], chosen_model=state.chosen_model, title=state.title
     )
+    start = state.start
+    if start is None:
+        return resumed
+    model = None if start.model in (CLIENTS, OTHER_TOOLS) else start.model
+    schema = None if start.output_schema is None else dict(start.output_schema)
+    return replace(resumed, model=model, output_schema=schema, read_only=start.read_only)

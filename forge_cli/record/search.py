@@ -1,4 +1,4 @@
-"""A text in the logs: where something was said or called."""
+"""Full-text search in session logs."""
 
 from __future__ import annotations
 
@@ -24,25 +24,28 @@ from forge_cli.files.regular import read_regular
 from forge_cli.record.line import BadLine, Line
 from forge_cli.sandbox.secrets import strings_in
 
-AROUND = 40
-"""Characters of an excerpt before and after what was found."""
+EXCERPT_MARGIN = 40
+"""Characters of an excerpt before and after a match."""
 _ESCAPED = re.compile(r'[^ -~]|["\\]')
-"""Characters that may stand in a log in another way than in a text."""
+"""Characters that JSON may write in another form."""
 
 
 def find_hits(path: Path, wanted: str) -> Iterator[dict[str, Any]]:
-    """The lines of a log that have a text, which is in folded case; a log that cannot be read has none."""
+    """Yield the lines of a log that contain a text, given in folded case.
+
+    None if the log is unreadable.
+    """
     plain = max(_ESCAPED.split(wanted), key=len).encode()
     with suppress(OSError):
         data = read_regular(path)
-        for number, line in enumerate(data.split(b"\n"), 1) if may_hold(data, plain) else ():
-            found = _excerpt_of(line, wanted) if may_hold(line, plain) else None
+        for number, line in enumerate(data.split(b"\n"), 1) if may_contain(data, plain) else ():
+            found = _excerpt_of(line, wanted) if may_contain(line, plain) else None
             if found is not None:
                 yield {"session": path.stem, "line": number, **found}
 
 
-def may_hold(data: bytes, plain: bytes) -> bool:
-    """Whether these letters may be in it in some case; few lines have to be parsed then."""
+def may_contain(data: bytes, plain: bytes) -> bool:
+    """Return True if these letters may occur in any case, so that few lines have to be parsed."""
     return not data.isascii() or plain in data.lower()
 
 
@@ -60,7 +63,7 @@ def _excerpt_of(data: bytes, wanted: str) -> dict[str, str] | None:
 
 
 def _texts(event: AnyEvent) -> Iterator[str]:
-    """Texts that can be found in an event; what is said in two of them counts in one."""
+    """Yield the searchable texts of an event; a text that two events share belongs to one of them."""
     match event:
         case events.MessageEvent(message=message):
             yield message.text
@@ -113,14 +116,14 @@ def _texts(event: AnyEvent) -> Iterator[str]:
             | Interrupt()
             | OtherEvent()
         ):
-            pass  # settings and figures, or a text that another line has in whole
+            pass  # settings and numbers, or parts of a text that another line has completely
         case never:
             assert_never(never)
 
 
 def _excerpt(text: str, wanted: str) -> str:
-    """The text that was found with a little around it, in one line."""
+    """Return the match with some text around it, on one line."""
     place = max(text.casefold().find(wanted), 0)
-    start, end = max(place - AROUND, 0), place + len(wanted) + AROUND
+    start, end = max(place - EXCERPT_MARGIN, 0), place + len(wanted) + EXCERPT_MARGIN
     words = " ".join(text[start:end].split())
     return f"{'...' if start else ''}{words}{'...' if end < len(text) else ''}"

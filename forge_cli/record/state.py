@@ -1,6 +1,6 @@
-"""The state of a session, folded from the lines of its record: what was said, every call with all that happened to it.
+"""The state of a session, folded from the lines of its log: messages, calls and workers.
 
-Resuming, transcripts, the page, audits, replays and going back are views of it.
+Resuming, transcripts, the web page, audits, replays and rewinding are views of this state.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ E = TypeVar("E", bound=events.Event)
 
 
 class Recorded(Struct, Generic[E], frozen=True):
-    """An event, and the line that it stands in."""
+    """An event and the line that contains it."""
 
     event: E
     line: Line
@@ -40,32 +40,32 @@ class Recorded(Struct, Generic[E], frozen=True):
 
 @dataclass(eq=False)
 class CallState:
-    """A call, and all that the record says of it so far."""
+    """A call and everything that the log says about it so far."""
 
     call: ToolCall
     worker: WorkerState
     by_model: bool = False
     started: Line | None = None
-    """The line with which it was taken up first."""
+    """The line with which the call first started."""
     turn: int = 0
-    """The turn of the root worker in which that was."""
+    """The turn of the root worker in which it started."""
     number: int = 0
-    """That of the call of the root worker in which it was made, or that it is itself."""
+    """The number of the root worker's call that it is part of, or that it is."""
     tried: CommandTried | None = None
     asked: Recorded[events.ApprovalRequired] | None = None
-    """Its last request."""
+    """The last request about it."""
     answer: ApprovalDecision | None = None
-    """The last answer to that request, decided upon or not."""
+    """The last answer to that request, whether or not a decision followed."""
     decided: Recorded[events.ApprovalDecided] | None = None
     consented: bool = False
-    """Was it approved by a line that counts?"""
+    """True if a line that counts approved it."""
     result: events.ToolResult | None = None
     children: dict[str, WorkerState] = field(default_factory=dict)
-    """By task: the workers that it started."""
+    """The child workers that it started, by task."""
 
     @property
     def open_request(self) -> ApprovalRequest | None:
-        """Its request, while that is still to be decided."""
+        """The request, unless it was decided or the call has ended."""
         if (
             self.asked is None
             or self.result
@@ -75,7 +75,7 @@ class CallState:
         return self.asked.event.request
 
     def as_result(self) -> CallResult | None:
-        """The result as the model reads it."""
+        """Return the result for the model, or None if the call has not ended."""
         ended = self.result
         if ended is None:
             return None
@@ -84,7 +84,7 @@ class CallState:
         )
 
     def as_cut_off(self, in_flight: Container[str]) -> CallResult:
-        """The same where it has none."""
+        """Return the result for the model of a call that was interrupted."""
         return CallResult(
             self.call.id, self.call.name, cut_off_text(self.call, in_flight), is_error=True
         )
@@ -92,40 +92,42 @@ class CallState:
 
 @dataclass(eq=False)
 class WorkerState:
-    """One worker of a session, the root or one that was given a task: its history, and its turn at hand."""
+    """A worker of a session, the root or a child: its history and its current turn."""
 
     name: str
     delegation: str | None
     update: events.WorkerUpdate | None = None
-    """The last that was told of its task; None for the root."""
+    """The last update about its task; None for the root."""
     calls: dict[str, CallState] = field(default_factory=dict)
-    """By id: the last call that had it."""
+    """The last call with each ID."""
     messages: list[Message] = field(default_factory=list)
-    """The history; it is only ever appended to, and another list is made of it where it changes otherwise."""
+    """The history, which is only appended to; any other change makes a new list."""
     turn: dict[str, CallState] = field(default_factory=dict)
-    """The calls of the last message, until their results stand in the history."""
+    """The calls of the last message, until their results are in the history."""
     inner: dict[str, CallState] = field(default_factory=dict)
-    """Calls of tools that are open, the outer ones first."""
+    """Open calls by tools, the outer ones first."""
     in_flight: dict[str, str] = field(default_factory=dict)
-    """Identities of calls that were approved and have no result, by id."""
+    """Identities of approved calls without a result, by ID."""
     counted: tuple[int, int] | None = None
-    """How many tokens the history had when they were counted last, and how many messages it had then."""
+    """The last token count of the history, and the number of messages at that time."""
     mid_sentence: bool = False
-    """Was the model stopped while it spoke?"""
+    """True if the model was stopped while it answered."""
     ended: bool = False
     stop: StopReason = "end"
     environment: str | None = None
     last_environment: str | None = None
     tools: tuple[str, ...] = ()
     _before: dict[int, tuple[list[Message], int]] = field(default_factory=dict)
-    """By the number of its line: the history before a message of the person, and how long it was then."""
+    """By line number of a user message: the history before it, and its length at that time."""
 
-    def hear(self, event: events.MessageEvent, seq: int) -> None:
+    def add_message(self, event: events.MessageEvent, seq: int) -> None:
+        """Add a message to the history, or replace the beginning of the history by its summary."""
         self.close_turn()
         message = restored_message(event.message)
         if message.role == "user":
             self._before[seq] = self.messages, len(self.messages)
         if event.summary_of is not None:
+            # Another list: ``_before`` still refers to the whole history.
             self.messages = [message, *self.messages[event.summary_of :]]
             self.counted = None
             return
@@ -138,17 +140,26 @@ class WorkerState:
         self.stop = "end"
 
     def turn_results(self) -> tuple[Message, ...]:
-        """The results of the turn at hand as one message, in the order of its calls; those that are missing, too."""
+        """Return the results of the current turn as one message, in the order of the calls.
+
+        A call without a result is included as interrupted.
+        """
         in_flight = frozenset(self.in_flight.values())
         results = [each.as_result() or each.as_cut_off(in_flight) for each in self.turn.values()]
         return (Message("tool", results=tuple(results)),) if results else ()
 
     def close_turn(self) -> None:
+        """Move the results of the current turn into the history."""
         self.messages += self.turn_results()
-        self.turn, self.inner = {}, {}
+        self.turn = {}
+        self.inner = {}
 
     def make_room(self, event: events.ContextUsage) -> None:
-        """Usage is told after a turn, and where room is made before the next one, when all calls have their results."""
+        """Apply a change of the context: a rewind, a cleared history, or omitted results.
+
+        The event comes after a turn, or before the next one if the history has to shrink. All calls
+        have their results by then.
+        """
         if all(call.result for call in self.turn.values()):
             self.close_turn()
         if event.rewound is not None:
@@ -159,11 +170,13 @@ class WorkerState:
             self.last_environment = None
         if elided := frozenset(event.elided or ()):
             self.messages = [without_results(message, elided) for message in self.messages]
-        begins = event.cleared or event.rewound is not None
-        self.counted = None if begins else (event.used, len(self.messages))
+        if event.cleared or event.rewound is not None:
+            self.counted = None
+        else:
+            self.counted = (event.used, len(self.messages))
 
     def settle(self, event: events.ToolResult) -> None:
-        """A call that came to an end settles every one with the same args."""
+        """Take a call with a result, and all identical calls, out of those in flight."""
         identity = self.in_flight.get(event.tool_call_id)
         self.inner.pop(event.tool_call_id, None)
         if identity is not None and event.status != "interrupted":
@@ -173,40 +186,43 @@ class WorkerState:
 
 
 class SessionState:
-    """Takes the lines of a session in order."""
+    """The state of a session, built by taking its lines in order."""
 
     def __init__(self, void: Container[int] = ()) -> None:
-        """``void`` are the numbers of lines whose yes does not count, so that the call asks again."""
+        """Make an empty state; approvals in lines whose numbers are in ``void`` do not count."""
         self.workers: dict[str | None, WorkerState] = {}
-        """By the task that each was given; None is the root."""
+        """The workers by task; None is the root."""
         self.calls: list[CallState] = []
-        """Every call that was taken up, in that order."""
+        """Every call, in the order in which they started."""
         self.turns = 0
-        """Those of the root worker."""
+        """The number of turns of the root worker."""
         self.outer_calls = 0
-        """Calls of the root worker that no tool made."""
+        """The number of calls of the root worker that no tool made."""
         self.start: events.SessionStart | None = None
-        """How it was started last."""
+        """The last start of the session."""
         self.title: str | None = None
         self.chosen_model: str | None = None
-        """The model that was chosen in the middle of it, if it has that one still."""
+        """The model that was chosen during the session, if it is still in use."""
         self.waiting: dict[str, Recorded[events.ApprovalRequired]] = {}
-        """By id: the requests since the last start that have no answer."""
+        """Requests since the last start without an answer, by ID."""
         self.requests: dict[str, CallState] = {}
-        """By id: every request of a call."""
+        """The call of every request, by the ID of the request."""
         self.in_flight_below: dict[tuple[str, str], str] = {}
-        """By task and id: identities of calls of child workers that were approved and have no result."""
+        """Identities of approved calls of child workers without a result, by task and ID."""
         self._void = void
 
     def take(self, line: Line) -> CallState | None:
-        """Take the next line; returns the call that it is about. BadLine, and no change, for one that is broken."""
+        """Take the next line and return the call that it is about.
+
+        A damaged line raises BadLine and changes nothing.
+        """
         event = line.event
         worker = self.workers.get(line.delegation)
         if worker is None:
             worker = self.workers[line.delegation] = WorkerState(line.worker, line.delegation)
         match event:
             case events.MessageEvent():
-                worker.hear(event, line.seq)
+                worker.add_message(event, line.seq)
             case events.ToolStarted():
                 return self._start_call(event, line, worker)
             case events.ApprovalRequired():
@@ -239,13 +255,12 @@ class SessionState:
                 worker.make_room(event)
             case events.SessionStart():
                 self.start = event
-                self.chosen_model = self.chosen_model if self.chosen_model == event.model else None
+                if self.chosen_model != event.model:
+                    self.chosen_model = None
                 self.waiting.clear()
             case events.SessionUpdate():
-                self.title, self.chosen_model = (
-                    event.title or self.title,
-                    event.model or self.chosen_model,
-                )
+                self.title = event.title or self.title
+                self.chosen_model = event.model or self.chosen_model
             case events.SessionEnd():
                 worker.ended = True
             case (
@@ -264,7 +279,7 @@ class SessionState:
                 | CommandEvent()
                 | OtherEvent()
             ):
-                pass  # these change nothing that is resumed
+                pass  # these do not change the state
             case never:
                 assert_never(never)
         return None
@@ -315,6 +330,7 @@ class SessionState:
         call.decided = decided
         if event.approved:
             call.consented = call.consented or decided.line.seq not in self._void
+            # Identities and not IDs: after a restart the model repeats a call with another ID.
             identity = call_identity(call.call.name, call.call.args)
             if worker.turn.get(event.tool_call_id) or worker.inner.get(event.tool_call_id):
                 worker.in_flight[call.call.id] = identity
@@ -349,11 +365,11 @@ class SessionState:
 
     @property
     def tool_calls(self) -> int:
-        """How many calls no tool made, those of child workers and of the person too."""
+        """The number of calls that no tool made, including those of child workers and of the user."""
         return sum(call.call.parent is None for call in self.calls)
 
     def path(self, delegation: str | None) -> tuple[str, ...]:
-        """The workers from the root down to the one that was given a task."""
+        """Return the workers from the root to the one with this task."""
         worker = self.workers.get(delegation)
         path = (worker.name,) if worker else ()
         while worker and worker.update and len(path) <= len(self.workers):
@@ -363,7 +379,7 @@ class SessionState:
 
 
 def fold_lines(lines: Iterable[Line], void: Container[int] = ()) -> SessionState:
-    """The state of a session after these lines."""
+    """Return the state of a session after these lines."""
     state = SessionState(void)
     for line in lines:
         state.take(line)
@@ -371,12 +387,15 @@ def fold_lines(lines: Iterable[Line], void: Container[int] = ()) -> SessionState
 
 
 def restored_message(message: Message) -> Message:
-    """A message as a provider may get it back; what it wants as it was must not have lost a secret."""
+    """Return a message for a provider, without the native form if that lost a secret.
+
+    A provider needs its native form unchanged, or not at all.
+    """
     return replace(message, native=None) if has_mark(message.native) else message
 
 
 def without_results(message: Message, elided: Collection[str]) -> Message:
-    """The message without the results of these calls; the very same one where it has none of them."""
+    """Return a message without the results of these calls; the same object if it has none of them."""
     if not any(result.call_id in elided for result in message.results):
         return message
     results = [
@@ -387,5 +406,8 @@ def without_results(message: Message, elided: Collection[str]) -> Message:
 
 
 def cut_off_text(call: ToolCall, in_flight: Container[str]) -> str:
-    """The text for the model on a call that has no result; ``in_flight`` are identities of calls that may have run."""
+    """Return the text for the model about a call without a result.
+
+    It differs if the identity of the call is in ``in_flight``, because the call may have run.
+    """
     return UNCERTAIN_CALL if call_identity(call.name, call.args) in in_flight else INTERRUPTED_CALL

@@ -1,11 +1,10 @@
-"""A file that an option names to be written: looked at before there is anything to write, and written as a whole."""
+"""Output files named by options: checked before the work begins, and written in one step."""
 
 from __future__ import annotations
 
 import errno
 import os
 import stat
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,7 +17,11 @@ from forge_cli.record.places import sessions_folder
 def check_target(
     option: str, file: Path, *, regular: bool = False, record: Path | None = None
 ) -> None:
-    """Refuse a file that could not be written later; with ``regular`` also a device, which can be written only."""
+    """Raise UsageError if a file could not be written later.
+
+    ``regular`` also rules out devices. ``record`` is the file of ``--record``, which must be
+    another one.
+    """
     folder = file.absolute().parent
     if os.path.dirname(os.path.realpath(file)) == os.path.realpath(sessions_folder()):
         raise UsageError(
@@ -45,22 +48,21 @@ def check_target(
         raise UsageError(
             f"{option} {file}: that is not a regular file", hint="name a file, or a new one"
         )
-    if str(file) == "-" or (
-        info and stat.S_ISREG(mode) and any(os.path.samestat(info, stream) for stream in _streams())
-    ):
+    if str(file) == "-" or (info and stat.S_ISREG(mode) and _is_output(info)):
         raise UsageError(
             f"{option} {file}: standard output or error goes there", hint="name another file"
         )
     if record and os.path.realpath(record) == os.path.realpath(file):
-        raise UsageError(f"{option} and --record name the same file; keep one, or name two files")
+        raise UsageError(f"{option} and --record name the same file; name two different files")
     if not os.access(file if file.exists() else folder, os.W_OK):
-        raise UsageError(f"{option} {file}: you may not write there", hint="name another file")
+        raise UsageError(f"{option} {file}: permission denied", hint="name another file")
 
 
 def write_target(file: Path, text: str) -> None:
-    """Give the file its content at once: where there is no room for it, an older one stays.
+    """Write a file atomically, so that an older file survives a full disk.
 
-    What is not a regular file of one name, or may be written but not replaced, is written as it is.
+    A file that is not regular, has several hard links, or cannot be replaced is overwritten in
+    place.
     """
     data = text.encode("utf-8", "backslashreplace")
     real = Path(os.path.realpath(file))
@@ -82,7 +84,10 @@ def write_target(file: Path, text: str) -> None:
         sync_data(stream.fileno())
 
 
-def _streams() -> Iterator[os.stat_result]:
+def _is_output(info: os.stat_result) -> bool:
+    """Return True if a shell has redirected standard output or error to this file."""
     for descriptor in (1, 2):
         with suppress(OSError):
-            yield os.fstat(descriptor)
+            if os.path.samestat(info, os.fstat(descriptor)):
+                return True
+    return False

@@ -1,4 +1,4 @@
-"""Restoring what a session changed, unless somebody changed it since, and going back to a message of the person."""
+"""Undo: restoring the files that a session changed, and finding messages to rewind to."""
 
 from __future__ import annotations
 
@@ -35,57 +35,58 @@ from forge_cli.sandbox.files.place import NotAFolder
 from forge_cli.sandbox.names import shown
 
 Confirm = Callable[[ChangedFile, str], bool]
-"""Whether to overwrite a file all the same; gets it, and why one might not want to."""
+"""Returns True to overwrite a file; called with the file and the reason against it."""
 Action = Literal["restore", "remove", "move", "nothing"]
-"""``move`` is for a file that the session made, and that goes back to where its content was."""
+"""``move`` is for a file that the session created and whose content returns to its earlier path."""
 
 
 class Undoing(Struct, frozen=True):
-    """One file: what would be done to it, or was, and why not."""
+    """The effect of an undo on one file, planned or done."""
 
     file: ChangedFile
     action: Action
     newer: str | None = None
-    """Why what is there now is not the session's alone."""
+    """The reason why the present content is not the session's alone."""
     left: str | None = None
-    """Why it is left as it is."""
+    """The reason why the file stays as it is."""
     other: Path | None = None
-    """The file that its content is moved back from, or to."""
+    """The file from which its content is moved, or to which."""
     now: State = None
-    """The state of its path."""
+    """The present state of its path."""
 
 
 Before = Callable[[Sequence[Undoing], Whereabouts], None]
-"""Gets what will be done, before anything is."""
+"""Called with the plan before anything is changed."""
 
 
 def find_calls(
     lines: Iterable[Line], *, call: int | None = None, turn: int | None = None
 ) -> frozenset[str]:
-    """The ids of one call of the root worker, or of all calls of a turn, with all that were made inside of them."""
+    """Return the IDs of a call of the root worker, or of a turn, and of the calls inside it."""
     state = fold_lines(lines)
-    wanted, number, last = (
-        ("turn", turn or 0, state.turns) if call is None else ("call", call, state.outer_calls)
-    )
+    if call is not None:
+        _check_number("call", call, state.outer_calls)
+        return frozenset(each.call.id for each in state.calls if each.number == call)
+    _check_number("turn", turn or 0, state.turns)
+    return frozenset(each.call.id for each in state.calls if each.turn == turn)
+
+
+def _check_number(noun: str, number: int, last: int) -> None:
     if not 1 <= number <= last:
         raise UsageError(
-            f"the session has no {wanted} {number}", hint=f"it has {counted(last, wanted)}"
+            f"the session has no {noun} {number}", hint=f"it has {counted(last, noun)}"
         )
-    return frozenset(
-        each.call.id
-        for each in state.calls
-        if number == (each.turn if call is None else each.number)
-    )
 
 
 def plan_undo(log: ChangeLog, calls: Container[str | None] | None = None) -> list[Undoing]:
-    """Return what undoing would do to each file that the session changed, or these calls of it, the last one first.
+    """Return the effect of an undo on each file that the session, or ``calls``, changed.
 
-    What was made goes before anything comes back, and a folder comes back before what lies in it.
+    Created files are deleted before anything is restored, and a folder is restored before its
+    content.
     """
     files = sorted(log.changed(calls), key=_order)
     moved = find_moved(log, files, calls)
-    return [_look_ahead(log, file, moved, files) for file in files]
+    return [_plan_file_early(log, file, moved, files) for file in files]
 
 
 def undo_changes(
@@ -94,29 +95,29 @@ def undo_changes(
     calls: Container[str | None] | None = None,
     before: Before | None = None,
 ) -> list[Undoing]:
-    """Restore every file that the session changed, or these calls of it.
+    """Restore every file that the session, or ``calls``, changed.
 
-    Content that was not kept is first moved from where the session has moved it to a place where it waits: nothing else
-    that is undone can be in its way, nor it in the way of others.
+    Content without a backup is first parked in a place where no other step can be in its way.
     """
     files = sorted(log.changed(calls), key=_order)
     moved = find_moved(log, files, calls)
     refused: dict[Path, Undoing] = {}
     if before is not None:
-        answers = _Answers(confirm)
-        plans = [_look_ahead(log, file, moved, files) for file in files]
-        wanted = [
-            each
-            for each in plans
-            if not each.left and (not each.newer or answers(each.file, each.newer))
-        ]
+        confirm = _Answers(confirm)
+        wanted: list[Undoing] = []
+        for file in files:
+            plan = _plan_file_early(log, file, moved, files)
+            if plan.left:
+                refused[file.path] = plan
+            elif not plan.newer or confirm(file, plan.newer):
+                wanted.append(plan)
         if wanted:
             before(wanted, moved)
-        confirm = answers
-        refused = {each.file.path: each for each in plans if each.left}
     for file in files:
-        if file.path not in refused and (plan := _park(log, file, moved, confirm)) is not None:
-            refused[file.path] = plan
+        if file.path not in refused:
+            failed = _park(log, file, moved, confirm)
+            if failed is not None:
+                refused[file.path] = failed
     if refused:
         back = {path: each for path, each in moved.back.items() if path not in refused}
         missing = (
@@ -125,7 +126,7 @@ def undo_changes(
         )
         moved = replace(moved, back=back, missing=missing)
     done = [
-        refused.get(file.path) or _undo_one(log, _look(log, file, moved), moved, confirm)
+        refused.get(file.path) or _undo_one(log, _plan_file(log, file, moved), moved, confirm)
         for file in files
     ]
     emptied = [each.file for each in done if not each.left and each.file.before is None]
@@ -139,7 +140,7 @@ def undo_changes(
 
 
 def _was_a_file(file: ChangedFile) -> bool:
-    """Whether there was content that could be elsewhere now; pipes and folders have none."""
+    """Return True if the path had content that may be elsewhere now; pipes and folders have none."""
     return file.before is not None and file.before[0] == "file"
 
 
@@ -157,37 +158,37 @@ class _Answers:
 
 
 def _order(file: ChangedFile) -> tuple[int, int]:
-    """Sort what was made first, from the inside out; what comes back follows, from the outside in."""
+    """Return a sort key: created files first, innermost first; then restored ones, outermost first."""
     depth = len(file.parts)
     return (0, -depth) if file.before is None else (depth, 0)
 
 
-def _look_ahead(
+def _plan_file_early(
     log: ChangeLog, file: ChangedFile, moved: Whereabouts, files: Iterable[ChangedFile]
 ) -> Undoing:
-    """Look at a file before anything is done: where a folder around it comes back, there is nothing at its path yet."""
-    plan = _look(log, file, moved)
+    """Plan the undo of a file before anything is done.
+
+    If a folder around the file is restored first, its own path does not exist yet.
+    """
+    plan = _plan_file(log, file, moved)
     if not plan.left or file.before is None:
         return plan
-    around = {
-        each.path
-        for each in files
-        if each.before == ("directory", "") and each.after != each.before
-    }
-    if any(
-        path in around and (path.is_symlink() or not path.is_dir()) for path in file.path.parents
-    ):
-        return Undoing(
-            file, "restore", left=file.unkept if file.unkept and not log.has(file) else None
-        )
+    restored: set[Path] = set()
+    for each in files:
+        if each.before == ("directory", "") and each.after != each.before:
+            restored.add(each.path)
+    for folder in file.path.parents:
+        if folder in restored and (folder.is_symlink() or not folder.is_dir()):
+            lost = file.unkept and not log.has(file)
+            return Undoing(file, "restore", left=file.unkept if lost else None)
     return plan
 
 
-def _look(log: ChangeLog, file: ChangedFile, moved: Whereabouts) -> Undoing:
-    """Look at what undoing would do to a file, by what is there now."""
+def _plan_file(log: ChangeLog, file: ChangedFile, moved: Whereabouts) -> Undoing:
+    """Plan the undo of a file by its present state."""
     action: Action = "remove" if file.before is None else "restore"
     if file.before and file.before[0] == "special":
-        return Undoing(file, action, left="it was a pipe, and these are not made again")
+        return Undoing(file, action, left="it was a pipe, which forge does not restore")
     try:
         with hold_changed_file(file) as held:
             plan = _judge(file, held, action, moved, log)
@@ -230,15 +231,15 @@ def _is_only_mode(file: ChangedFile) -> bool:
 def _park(
     log: ChangeLog, file: ChangedFile, moved: Whereabouts, confirm: Confirm
 ) -> Undoing | None:
-    """Move the content that a file gets back to where it waits; the result if that is not possible, or not wanted."""
+    """Park the content that returns to a file; return a result if that fails or is not wanted."""
     if file.path not in moved.back:
         return None
-    plan = _look(log, file, moved)
+    plan = _plan_file(log, file, moved)
     source = moved.back[file.path]
     if plan.left:
         return plan
     if plan.newer and not confirm(file, plan.newer):
-        where = f"; what it was is in {shown(str(source.file.path))}"
+        where = f"; its earlier content is in {shown(str(source.file.path))}"
         return replace(plan, left=plan.newer + where)
     try:
         if not source.is_parked:
@@ -270,18 +271,18 @@ def _undo_one(log: ChangeLog, plan: Undoing, moved: Whereabouts, confirm: Confir
 
 
 def _put_back(plan: Undoing, moved: Moved) -> Undoing:
-    """Move content from where it waits to its path, and where that is not possible to where it was."""
+    """Move parked content to its path; if that fails, back to where it was."""
     parked = moved.file if moved.is_parked else parking_place(plan.file)
     try:
         put_back(parked, plan.file)
     except (ForgeError, ToolError, OSError) as error:
-        left = f"{failure_reason(error)}; what it was is in {shown(str(_put_aside(parked, moved).path))}"
+        left = f"{failure_reason(error)}; its earlier content is in {shown(str(_put_aside(parked, moved).path))}"
         return replace(plan, left=left)
     return plan
 
 
 def _put_aside(parked: ChangedFile, moved: Moved) -> ChangedFile:
-    """Move content that cannot come back to where the session had moved it, or leave it where it waits."""
+    """Move parked content that cannot return to where the session had moved it, or leave it parked."""
     if not moved.is_parked:
         with suppress(ForgeError, ToolError, OSError):
             move_changed_file(parked, moved.file)
@@ -290,7 +291,7 @@ def _put_aside(parked: ChangedFile, moved: Moved) -> ChangedFile:
 
 
 def _has_other_mode(file: ChangedFile, held: HeldFile) -> bool:
-    """Return True if a command changed the mode, and it still differs."""
+    """Return True if a command changed the mode and it still differs."""
     info = held.place.info
     return (
         file.after_mode not in (None, file.mode)
@@ -300,18 +301,18 @@ def _has_other_mode(file: ChangedFile, held: HeldFile) -> bool:
 
 
 _OF_COMMANDS = frozenset({"shell.result", "shell.session", "executable.run"})
-"""Kinds of results."""
+"""The kinds of results that come from commands."""
 
 
 class SaidMessage(Struct, frozen=True):
-    """A message of the person, and the number of the line with which it begins."""
+    """A user message, with the number of its first line."""
 
     seq: int
     text: str
 
 
 def said_messages(lines: Iterable[Line]) -> list[SaidMessage]:
-    """Every message that gave the worker something to do, but for those that were taken back."""
+    """Return every user message that started a turn, except those that were rewound."""
     found: list[SaidMessage] = []
     said: SaidMessage | None = None
     for line in lines:
@@ -327,11 +328,12 @@ def said_messages(lines: Iterable[Line]) -> list[SaidMessage]:
 
 
 class CallsSince(Struct, frozen=True):
-    """The calls that were taken up from a line on, child workers and calls of tools included."""
+    """The calls that started after a line, including those of child workers and tools."""
 
     ids: frozenset[str]
     unknown: tuple[ToolCall, ...]
-    """Those that somebody allowed, and that were not tried first: they may have done more than change files."""
+    """Calls that were approved and not tried on a copy: they may have done more than change files.
+    """
 
 
 def calls_since(lines: Iterable[Line], seq: int) -> CallsSince:
@@ -340,8 +342,8 @@ def calls_since(lines: Iterable[Line], seq: int) -> CallsSince:
     return CallsSince(frozenset(each.call.id for each in calls), unknown)
 
 
-def commands_for_real(lines: Iterable[Line], calls: Container[str | None] | None) -> int:
-    """How many of these calls, or of all, were commands that may have done more than change files."""
+def count_untried_commands(lines: Iterable[Line], calls: Container[str | None] | None) -> int:
+    """Return the number of commands in ``calls``, or of all, that may have had other effects."""
     found = (each for each in fold_lines(lines).calls if calls is None or each.call.id in calls)
     return sum(_is_unknown(each) and _is_command(each) for each in found)
 
@@ -361,7 +363,7 @@ def _is_unknown(state: CallState) -> bool:
 
 
 def _is_of_sets(state: CallState) -> bool:
-    """Return True if rule sets alone cover a command, so that nobody has to be warned of what else it may have done."""
+    """Return True if rule sets alone allowed a command, which then needs no warning."""
     value = state.result.value if state.result else None
     return (
         isinstance(value, Custom)

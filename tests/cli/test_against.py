@@ -136,7 +136,7 @@ def test_the_zones_of_the_session_count(cli: Cli, clerk: Project, tmp_path: Path
     ("words", "code", "told"),
     [
         (["--against", "nope"], 3, "there is no session 'nope'"),
-        (["--against", "worker.yaml"], 3, "this is not a line of a session"),
+        (["--against", "worker.yaml"], 3, "not a line of a session log"),
         (
             ["read_file", "--against", "record.jsonl"],
             2,

@@ -53,9 +53,9 @@ def test_a_newer_one_is_shown_as_far_as_it_can_be_read_and_not_resumed(
     session = keep(keeper, lines)
     done = cli("run", "worker.yaml", "more", "-r", session, "-p")
     assert (done.code, done.out) == (3, "")
-    assert "is of version 2, which this forge cannot read" in done.err
+    assert "has log version 2, which this version of forge cannot read" in done.err
     shown = cli("sessions", "show", session)
     assert (shown.code, "Written." in shown.out) == (0, True)
     assert shown.err.startswith(
-        f"forge: the session {session} is of version 2; what this forge can read of it follows\n"
+        f"forge: the session {session} has log version 2; showing what this version of forge can read\n"
     )

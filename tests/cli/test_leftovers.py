@@ -105,7 +105,7 @@ def test_the_copy_of_a_command_at_work_stays(builder: Project, cli) -> None:
         assert cli("run", "other.yaml", "hi", "-p").out == "well\n"
         done = cli("doctor", "--clean")
         assert done.code == 0
-        assert f"the process {process.pid} works on its session" in done.out
+        assert f"process {process.pid} is using its session" in done.out
         assert len(trials(builder)) == 1
         (builder.folder / "flag").write_text("go on")
         assert process.wait(60) == 0
@@ -159,7 +159,7 @@ def test_temporary_files_are_listed_and_removed_unless_they_are_in_use(
         os.close(zone)
     assert {path for path, row in rows.items() if row["removed"]} == {str(left[0]), str(left[1])}
     assert rows[str(left[0])]["bytes"] >= 5000
-    assert rows[str(left[2])]["kept"] == rows[str(left[3])]["kept"] == "a process works with it"
+    assert rows[str(left[2])]["kept"] == rows[str(left[3])]["kept"] == "a process is using it"
     assert "undo" in rows[str(parked)]["kept"]
     assert cli("doctor", "--clean").code == 0
     assert not [path for path in (*left, link) if os.path.lexists(path)]

@@ -97,7 +97,7 @@ def test_an_undo_that_was_cut_off_is_completed_before_it_is_redone(
         assert cli("undo").code == ExitCode.INTERRUPTED
     assert own(writer.folder) not in (before, after)
     refused = cli("undo", "--redo")
-    assert (refused.code, "the last undo was cut off" in refused.err) == (2, True)
+    assert (refused.code, "the last undo was interrupted" in refused.err) == (2, True)
     assert cli("undo").code == 0
     assert own(writer.folder) == before
     with monkeypatch.context() as patched:

@@ -104,9 +104,7 @@ def test_a_record_is_written_over_a_record_and_over_nothing_else(
         adder.write(name, content)
         done = cli("run", "worker.yaml", "again", "-p", "--record", name)
         assert (done.code, adder.read(name)) == (2, content)
-        assert done.err.startswith(
-            f"forge: --record {name}: that file is not a record, and is left as it is\n"
-        )
+        assert done.err.startswith(f"forge: --record {name}: the file exists and is not a record\n")
 
 
 def test_a_record_is_not_written_over_a_session(cli: Cli, adder: Project, record: Path) -> None:
@@ -307,7 +305,7 @@ def test_worker_and_folder_may_have_moved(
         assert cli("replay", str(moved / "record.jsonl"), "--worker", str(moved), *flags).code == 0
     (moved / "worker.yaml").write_text(WORKER.replace("name: adder", "name: other"))
     done = cli("replay", str(moved / "record.jsonl"), "--worker", str(moved))
-    assert (done.code, "is one of the worker 'adder', not of 'other'" in done.err) == (2, True)
+    assert (done.code, "belongs to worker 'adder', not 'other'" in done.err) == (2, True)
 
 
 def test_an_output_schema_of_the_command_line_is_part_of_the_record(
@@ -337,11 +335,11 @@ def test_an_output_schema_of_the_command_line_is_part_of_the_record(
         ("", "this is not a record of a session"),
         ("hello\nworld\n", "this is not a record of a session\n  forge run --record makes one"),
         ('{"seq": 1, "type": "status"}\n', "this is not a record of a session"),
-        ('{"v": 2, "seq": 1, "type": "sessionStart"}\n', "is of version 2"),
+        ('{"v": 2, "seq": 1, "type": "sessionStart"}\n', "has log version 2"),
         (f"{START}\n", "no turn of a model"),
         (
             f'{START}\n{{"seq": 2, "type": "turnStart"}}\n',
-            "this is not a line of a session: time: not a text",
+            "not a line of a session log: time: not a text",
         ),
     ],
 )
@@ -405,7 +403,7 @@ def test_a_line_that_somebody_broke_is_named(
     done = cli("replay", "record.jsonl")
     assert done.code == 3
     assert done.err.startswith(
-        f"forge: record.jsonl:{number}:1: this is not a line of a session: {problem}\n"
+        f"forge: record.jsonl:{number}:1: not a line of a session log: {problem}\n"
     )
 
 

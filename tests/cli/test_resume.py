@@ -211,8 +211,7 @@ def test_a_session_belongs_to_its_worker(keeper, cli) -> None:
     done = cli("run", "worker.yaml", "more", "-r", last(keeper).stem)
     assert (done.code, done.out) == (2, "")
     assert (
-        done.err
-        == f"forge: the session {last(keeper).stem} is one of the worker 'other', not of 'keeper'\n"
+        done.err == f"forge: session {last(keeper).stem} belongs to worker 'other', not 'keeper'\n"
     )
     assert last(keeper).read_bytes() == before
 
@@ -242,7 +241,7 @@ def test_the_last_session_is_that_of_this_worker_in_this_folder(keeper, cli) -> 
     done = cli("run", "worker.yaml", "-C", "moved", "-c", "more")
     assert (done.code, last(keeper)) == (0, lost)
     assert (
-        f"resuming the session {lost.stem} of {keeper.folder}/gone, which is no longer there"
+        f"resuming the session {lost.stem} of {keeper.folder}/gone, which no longer exists"
         in done.err
     )
 
@@ -285,7 +284,7 @@ def test_a_log_that_was_changed_is_refused(keeper, cli) -> None:
         assert (done.code, done.out) == (3, "")
         session = last(keeper).stem
         problem = "line 3: it was changed after it was written"
-        hint = f"forge sessions show {session} shows what it says"
+        hint = f"forge sessions show {session} prints its content"
         assert done.err == f"forge: the session {session} was tampered with: {problem}\n  {hint}\n"
     assert [path.read_bytes() for path in sessions(keeper)] == [before]
 
@@ -296,7 +295,7 @@ def test_a_log_of_another_version_is_refused(keeper, cli) -> None:
     damaged(last(keeper), '{"v": 1, "seq": 1', '{"v": 2, "seq": 1')
     done = cli("run", "worker.yaml", "more", "-c")
     assert done.code == 3
-    assert "is of version 2, which this forge cannot read" in done.err
+    assert "has log version 2, which this version of forge cannot read" in done.err
 
 
 def test_half_a_line_is_dropped_and_that_is_said(keeper, cli) -> None:
@@ -307,8 +306,7 @@ def test_half_a_line_is_dropped_and_that_is_said(keeper, cli) -> None:
     done = cli("run", "worker.yaml", "more", "-c")
     assert (done.code, done.out) == (0, "Second.\n")
     assert (
-        f"forge: the last line of the session {last(keeper).stem} was not finished, and is dropped\n"
-        in done.err
+        f"forge: dropped the unfinished last line of the session {last(keeper).stem}\n" in done.err
     )
     assert [message.text for message in read_past(lines(keeper)).messages] == [
         "go",
@@ -327,7 +325,7 @@ def test_a_home_that_cannot_be_written_costs_the_session_only(keeper, cli, monke
     monkeypatch.setenv("FORGE_HOME", str(home))
     done = cli("run", "worker.yaml", "go")
     assert (done.code, done.out, kept(keeper)) == (0, "Done.\n", ["a"])
-    assert f"forge: this session is not kept: {home}/sessions: Not a directory\n" in done.err
+    assert f"forge: this session will not be saved: {home}/sessions: Not a directory\n" in done.err
 
 
 def test_nothing_is_parked_where_nothing_is_kept(keeper, cli, monkeypatch) -> None:
@@ -358,7 +356,7 @@ def test_a_session_is_not_resumed_without_its_log_unless_that_is_said_aloud(keep
     assert (done.code, done.out, last(keeper).read_bytes()) == (1, "", before)
     assert done.err == (
         f"forge: the session {last(keeper).stem} cannot be resumed: its log cannot be written: {lock}: Is a directory\n"
-        "  make it writable, or resume a copy with --fork; --ephemeral resumes it without keeping what follows\n"
+        "  make it writable, or resume a copy with --fork; --ephemeral resumes it without saving the rest\n"
     )
     aloud = cli("run", "worker.yaml", "more", "-c", "--ephemeral")
     assert (aloud.code, aloud.out, last(keeper).read_bytes()) == (0, "Second.\n", before)
@@ -371,7 +369,7 @@ def test_a_copy_is_not_resumed_without_a_log_either(keeper, cli, monkeypatch) ->
     monkeypatch.setenv("FORGE_HOME", str(keeper.write("home", "this is a file")))
     done = cli("run", "worker.yaml", "more", "-r", log, "--fork")
     assert (done.code, done.out) == (1, "")
-    assert done.err.startswith("forge: the session cannot be kept: ")
+    assert done.err.startswith("forge: the session cannot be saved: ")
 
 
 def test_the_answer_that_was_never_told_is_told_when_the_session_is_resumed(keeper, cli) -> None:
@@ -415,15 +413,14 @@ def test_a_second_process_is_told_the_first(keeper, start, cli) -> None:
     session = last(keeper).stem
     first = start("run", "worker.yaml", "-c", "more", "--trace", "normal", cold=True)
     first.wait_for("holding")
-    sentence = f"the session {session} is in use by the process {first.process.pid}\n"
+    sentence = f"the session {session} is in use by process {first.process.pid}\n"
     refused = [["run", "worker.yaml", "-r", session, "x"], ["run", "worker.yaml", "-c", "x"]]
     refused += [["sessions", "rm", session]]
     done = cli("approvals", "answer", session, "x", "yes")
     assert (done.code, done.out) == (2, "")
     assert done.err == (
         f"forge: the session {session} has no pending request 'x'\n"
-        f"  it is at work (process {first.process.pid}) and asks nothing now; "
-        "answer once forge approvals list shows a request\n"
+        f"  process {first.process.pid} is working on it and asks nothing now\n"
     )
     for words in refused:
         done = cli(*words)

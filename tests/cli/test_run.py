@@ -309,7 +309,7 @@ def test_an_output_file_needs_its_folder_before_anything_runs(cli, tester) -> No
         assert (done.code, done.out, done.err) == (2, "", f"forge: -o {file}: {told}\n")
     done = cli("run", "worker.yaml", "hello", "-o", "same.txt", "--record", "./same.txt")
     assert (done.code, done.out) == (2, "")
-    assert done.err == "forge: -o and --record name the same file; keep one, or name two files\n"
+    assert done.err == "forge: -o and --record name the same file; name two different files\n"
 
 
 @pytest.mark.parametrize("option", ["-o", "--record"])

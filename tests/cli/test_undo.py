@@ -186,7 +186,7 @@ def test_a_vast_file_is_changed_at_once_and_told_before_as_one_that_is_not_resto
     )
     result = next(event for event in events if event["type"] == "toolResult")
     assert (told["level"], result["status"]) == ("warning", "success")
-    why = "files of more than 10 MB are not kept"
+    why = "files of more than 10 MB are not backed up"
     assert told["message"] == f"forge undo will not restore {coder.folder / 'vast'}: {why}"
     assert told["seq"] < result["seq"]
     undone = cli("undo")
@@ -256,7 +256,7 @@ def test_whoever_is_asked_for_a_change_learns_that_it_is_not_restored(coder: Pro
         done = cli("run", "worker.yaml", "go", "--output-format", "stream-json", "--on-ask", "park")
     events = [json.loads(line) for line in done.out.splitlines()]
     recaps = [event["recap"] for event in events if event["type"] == "approvalRequired"]
-    why = "forge undo will not restore it: files of more than 10 MB are not kept"
+    why = "forge undo will not restore it: files of more than 10 MB are not backed up"
     assert recaps == [why] * 2
     assert cli("approvals", "list").out.count(f"  {why}\n") == 2
 
@@ -288,7 +288,7 @@ def test_no_more_than_a_session_may_keep(coder: Project, cli, monkeypatch) -> No
     )
     done = cli("undo")
     assert done.code == 1
-    assert "of this session were kept already" in done.out
+    assert "MB of backups are the limit for a session" in done.out
 
 
 def test_a_home_that_cannot_keep_does_not_stop_the_work(coder: Project, cli) -> None:
@@ -349,7 +349,7 @@ def test_an_ephemeral_session_keeps_nothing(coder: Project, cli) -> None:
     script(coder, calls(call("write_file", path="app.py", content="x")), "done")
     assert cli("run", "worker.yaml", "go", "-p", "--ephemeral").code == 0
     done = cli("undo")
-    assert (done.code, f"there is no session of {coder.folder.resolve()} yet" in done.err) == (
+    assert (done.code, f"there is no session in {coder.folder.resolve()} yet" in done.err) == (
         3,
         True,
     )
@@ -377,7 +377,7 @@ def test_a_session_in_use_is_left_alone(coder: Project, cli) -> None:
         done = cli("undo")
     finally:
         os.close(held)
-    assert (done.code, "is in use by the process" in done.err, coder.read("app.py")) == (
+    assert (done.code, "is in use by process" in done.err, coder.read("app.py")) == (
         1,
         True,
         "x",

@@ -152,7 +152,7 @@ def test_what_cannot_be_undone_is_left_and_said(builder: Project, cli) -> None:
         1,
         ["left      new", "left      pipe", "removed   plain", "restored  line\\nbreak"],
     )
-    assert said["left      pipe"] == "it was a pipe, and these are not made again"
+    assert said["left      pipe"] == "it was a pipe, which forge does not restore"
     assert not (builder.folder / "pipe").exists()
 
 

@@ -22,7 +22,7 @@ from .test_undo_commands import WORKER, own
 MAX = 100
 BIG = "".join(f"line {number}\n" for number in range(40))
 OTHER = BIG.replace("line", "other")
-WHY = "files of more than 0 MB are not kept"
+WHY = "files of more than 0 MB are not backed up"
 
 
 @pytest.fixture
@@ -167,7 +167,7 @@ def test_what_may_be_the_only_copy_stays_and_is_named(
     done = cli("undo")
     assert done.code == 1
     assert f"left      big.iso: {WHY}\n" in done.out
-    assert "it may hold what" in done.out
+    assert "it may contain the earlier" in done.out
     assert contents(mover.folder) == after
     assert (cli("undo").code, contents(mover.folder)) == (1, after)
 
@@ -193,7 +193,7 @@ def test_where_a_file_cannot_be_moved_back_it_stays(mover: Project, cli) -> None
     mover.write("big.iso", "mine")
     done = cli("undo")
     assert (done.code, mover.read("big.iso"), mover.read("kept.iso")) == (1, "mine", BIG)
-    assert "left      kept.iso: it is the only copy of what" in done.out
+    assert "left      kept.iso: it is the only copy of the earlier" in done.out
     (mover.folder / "big.iso").unlink()
     assert (cli("undo").code, mover.read("big.iso")) == (0, BIG)
 
@@ -211,7 +211,7 @@ def test_a_part_is_undone_only_where_it_has_the_content(mover: Project, cli) -> 
     work(mover, cli, "cp big.iso copy.iso", "rm big.iso")
     done = cli("undo", "--call", "1")
     assert (done.code, mover.read("copy.iso")) == (1, BIG)
-    assert "left      copy.iso: it is the only copy of what" in done.out
+    assert "left      copy.iso: it is the only copy of the earlier" in done.out
     assert (cli("undo", "--call", "2").code, mover.read("copy.iso")) == (1, BIG)
     assert (cli("undo").code, mover.read("big.iso")) == (0, BIG)
     assert not (mover.folder / "copy.iso").exists()
@@ -232,7 +232,7 @@ def test_another_session_leaves_the_only_copy(mover: Project, cli) -> None:
     work(mover, cli, "rm big.iso")
     done = cli("undo", first)
     assert (done.code, mover.read("copy.iso")) == (1, BIG)
-    assert "left      copy.iso: it is the only copy of what" in done.out
+    assert "left      copy.iso: it is the only copy of the earlier" in done.out
 
 
 @pytest.mark.needs("overlay")
@@ -306,7 +306,7 @@ def test_what_a_patch_moved_and_edited_stays(patcher: Project, cli) -> None:
     assert "forge undo will not restore" in told
     done = cli("undo")
     assert (done.code, patcher.read("kept.txt")) == (1, BIG.replace("line 0", "LINE"))
-    assert "left      kept.txt: it may hold what" in done.out
+    assert "left      kept.txt: it may contain the earlier" in done.out
 
 
 @pytest.mark.needs("overlay")

@@ -99,4 +99,4 @@ def test_a_home_that_leads_to_itself_costs_the_session_only(worker: Project) -> 
     worker.write("script.yaml", "turns: [{text: hi}]\n")
     done = worker.forge("run", "worker.yaml", "go", "-p", env={"FORGE_MODEL": "script:script.yaml"})
     assert (done.returncode, done.stdout) == (0, "hi\n")
-    assert f"this session is not kept: {worker.home}/sessions: " in done.stderr
+    assert f"this session will not be saved: {worker.home}/sessions: " in done.stderr

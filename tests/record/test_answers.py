@@ -42,7 +42,7 @@ AT_HAND = ApprovalDecision(False, note="at hand")
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("FORGE_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(answers, "POLL", 0.01)
+    monkeypatch.setattr(answers, "POLL_INTERVAL", 0.01)
 
 
 Leave = Callable[[Log, ApprovalRequest], Any]
@@ -131,23 +131,21 @@ def forged(log: Log, request: ApprovalRequest) -> None:
         left_as("[]"),
         left_as('{"answer": 1, "proof": "x"}'),
         left_as("[" * 10_000),
-        left_as("x" * (answers.LARGEST + 1)),
+        left_as("x" * (answers.MAX_BYTES + 1)),
     ],
 )
 def test_what_is_not_an_answer_to_this_very_call_does_not_count(left) -> None:
     decision, seen = asked(left, new_request(fingerprint="f", stamp="s"))
     assert decision == AT_HAND
     warned = [event.message for event in seen if isinstance(event, StatusEvent)]
-    assert warned == [
-        "an answer from elsewhere does not fit the call that waits, and does not count"
-    ]
+    assert warned == ["ignored an answer from another process: it is for a different call"]
 
 
 def test_who_comes_late_is_told_what_counted() -> None:
     def late(log: Log, request: ApprovalRequest) -> None:
         answer_file(log.path).mkdir()  # so that nothing can be taken
         try:
-            with pytest.raises(Exception, match="cannot be left"):
+            with pytest.raises(Exception, match="cannot write the answer"):
                 leave_answer(log, request, YES)
         finally:
             answer_file(log.path).rmdir()
@@ -159,7 +157,7 @@ def test_who_comes_late_is_told_what_counted() -> None:
 def test_an_answer_that_nobody_takes_is_withdrawn(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(answers, "PATIENCE", 0.05)
+    monkeypatch.setattr(answers, "ANSWER_TIMEOUT", 0.05)
     file = tmp_path / "s1.jsonl"
     file.write_bytes(b"")
     assert leave_answer(Log(file, ()), new_request(), YES) is None

@@ -191,9 +191,7 @@ def test_what_is_wrong_with_a_line_is_told_with_its_place(
 ) -> None:
     (line,) = lines_of(ToolResult("c", "t", "success", Text("x"), 3))
     broken = Line({**line.data, **change}, Mark("log.jsonl", 7))
-    with pytest.raises(
-        BadLine, match=f"^log.jsonl:7:1: this is not a line of a session: {problem}\n"
-    ):
+    with pytest.raises(BadLine, match=f"^log.jsonl:7:1: not a line of a session log: {problem}\n"):
         _ = broken.event
 
 

@@ -72,7 +72,7 @@ def paths(tmp_path: Path) -> list[Path]:
 def test_a_process_does_not_work_on_a_session_twice(paths: list[Path]) -> None:
     with locked(paths[0]), locked(paths[1]):
         for path in paths[:2]:
-            with pytest.raises(SessionBusy, match=f"in use by the process {os.getpid()}"):
+            with pytest.raises(SessionBusy, match=f"in use by process {os.getpid()}"):
                 lock_log(path)
         assert [lock_holder(path) for path in paths] == [os.getpid(), os.getpid(), None]
     assert os.listdir(paths[0].parent) == []
@@ -80,8 +80,8 @@ def test_a_process_does_not_work_on_a_session_twice(paths: list[Path]) -> None:
 
 def test_another_process_is_told_who_has_it(paths: list[Path]) -> None:
     with locked(paths[0]), other_process(paths[1]) as process:
-        assert told(paths[0]) == f"the session s0 is in use by the process {os.getpid()}"
-        with pytest.raises(SessionBusy, match=f"in use by the process {process.pid}"):
+        assert told(paths[0]) == f"the session s0 is in use by process {os.getpid()}"
+        with pytest.raises(SessionBusy, match=f"in use by process {process.pid}"):
             lock_log(paths[1])
         assert (lock_holder(paths[1]), told(paths[2])) == (process.pid, "free")
 

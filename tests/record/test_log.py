@@ -22,12 +22,12 @@ from forge_cli.core.events import Event, SessionEnd, SessionStart, StatusEvent
 from forge_cli.engine.runtime.wiring import Wiring
 from forge_cli.hooks import TextDelta
 from forge_cli.process.signals import in_loop
-from forge_cli.record.batch import is_there
+from forge_cli.record.batch import log_exists
 from forge_cli.record.line import Line
 from forge_cli.record.log import (
     broken_link,
     damage_of,
-    find_kept,
+    find_own_session,
     find_session,
     read_readable,
     read_session,
@@ -124,16 +124,16 @@ def test_no_byte_can_be_changed_unnoticed(data: st.DataObject) -> None:
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        (lambda lines: lines[:1] + lines[2:], "line 2: its number is 3, not 2"),
-        (lambda lines: [lines[0], lines[2], lines[1]], "line 2: its number is 3, not 2"),
-        (lambda lines: [lines[0], lines[0], *lines[1:]], "line 2: its number is 1, not 2"),
+        (lambda lines: lines[:1] + lines[2:], "line 2: sequence number 3, expected 2"),
+        (lambda lines: [lines[0], lines[2], lines[1]], "line 2: sequence number 3, expected 2"),
+        (lambda lines: [lines[0], lines[0], *lines[1:]], "line 2: sequence number 1, expected 2"),
         (
             lambda lines: [lines[0], {**lines[1], "message": "other"}],
             "line 2: it was changed after it was written",
         ),
         (
             lambda lines: [lines[0], _sealed({**lines[1], "prev": "0" * 64})],
-            "line 2: it does not follow the line before",
+            "line 2: it does not match the hash of the previous line",
         ),
         (
             lambda lines: [{**lines[0], "model": "\ud800", "hash": None}],
@@ -173,7 +173,7 @@ def test_what_is_no_line_is_named_by_its_place(garbage: bytes) -> None:
     path = keep(*said("a"))
     first, second = path.read_bytes().splitlines()
     path.write_bytes(first + b"\n" + garbage + b"\n" + second + b"\n")
-    with pytest.raises(WorkerError, match=rf"{path}:2:1: this is not a line of a session"):
+    with pytest.raises(WorkerError, match=rf"{path}:2:1: not a line of a session log"):
         read_session(path)
     path.write_bytes(first + b"\n" + garbage + b"\n")
     assert (len(read_session(path).lines), read_session(path).dropped) == (1, True)
@@ -187,9 +187,9 @@ def test_what_breaks_a_line_is_named_by_its_column(line: bytes, column: int) -> 
     path = keep(*said("a"))
     first, second = path.read_bytes().splitlines()
     path.write_bytes(b"\n".join([first, line, second, b""]))
-    with pytest.raises(WorkerError, match=rf"{path}:2:{column}: this is not a line of a session"):
+    with pytest.raises(WorkerError, match=rf"{path}:2:{column}: not a line of a session log"):
         read_session(path)
-    assert damage_of(read_readable(path)) == f"{path}:2:{column}: this is not a line of a session"
+    assert damage_of(read_readable(path)) == f"{path}:2:{column}: not a line of a session log"
 
 
 def test_a_file_that_is_no_log_is_never_touched(tmp_path: Path) -> None:
@@ -215,26 +215,27 @@ def test_names() -> None:
     assert find_session("20260102") == other
     assert find_session(str(first)) == first
     with pytest.raises(
-        WorkerError, match="'2026' could be 3 sessions; type more of it\n  2026.*\n  2026.*\n  2026"
+        WorkerError,
+        match="'2026' matches 3 sessions; type more of the ID\n  2026.*\n  2026.*\n  2026",
     ):
         find_session("2026")
     for name in ("", "2027", str(first), "*", "../s1"):
         with pytest.raises(WorkerError, match="there is no session"):
-            find_kept(name)
+            find_own_session(name)
 
 
 def test_a_log_is_missing_only_where_that_is_certain(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise a new session would take the place of one that could not be seen for a moment."""
-    assert not is_there(session_file("s1"))
+    assert not log_exists(session_file("s1"))
     keep(START)
-    assert is_there(session_file("s1"))
+    assert log_exists(session_file("s1"))
 
     def fail(*_: object, **__: object) -> None:
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr(os, "stat", fail)
     with pytest.raises(OSError, match="Input/output error"):
-        is_there(session_file("s1"))
+        log_exists(session_file("s1"))
 
 
 def test_a_lock_with_nonsense_in_it_is_nobodys() -> None:

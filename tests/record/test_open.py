@@ -111,7 +111,7 @@ def test_a_line_that_forge_never_wrote_is_named_though_its_chain_holds(
     first, second = read_session(path).lines
     broken = Line({**second.data, "message": {"role": "user"}}).copied("s1", first)
     path.write_text(first.text() + broken.text())
-    problem = f"^{path}:2:1: this is not a line of a session: message.message.content: missing"
+    problem = f"^{path}:2:1: not a line of a session log: message.message.content: missing"
     with pytest.raises(BadLine, match=problem), open_session(worker, resume="s1"):
         pass
 

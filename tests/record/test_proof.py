@@ -177,7 +177,9 @@ def test_a_yes_that_could_not_count_is_not_taken(parked: Project) -> None:
     (waiting,) = json.loads(parked.forge("approvals", "list", "--json").stdout)
     done = parked.forge("approvals", "answer", "last", waiting["request"], "yes")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith(f"forge: a yes would not count: {key} cannot prove it\n")
+    assert done.stderr.startswith(
+        f"forge: an approval would not count: the key {key} cannot be used\n"
+    )
     assert answer(parked, "no") == 0
 
 

@@ -189,7 +189,7 @@ def test_a_log_that_is_spoilt_meanwhile_stops_the_work_before_the_next_effect(
         turns = calls(call("spoil", how=how), call("spoil", how="again"))
         seen = keeper.run(turns, "Done.", sinks=(log,))
     assert (seen.result.status, seen.result.exit_code) == ("failed", 1)
-    sentence = f"the session's log was {what} while it was written: {log.path}\n  not everything"
+    sentence = f"the session's log was {what} while it was written: {log.path}\n  some events"
     assert (seen.result.error or "").startswith(sentence)
     assert keeper.read("spoilt") == how
 
@@ -273,7 +273,7 @@ def test_the_last_words_of_another_thread_are_the_last() -> None:
         watching = threading.Thread(target=watch)
         watching.start()
         assert taken.wait(20)
-        with pytest.raises(SessionLost, match="held up by another thread"):
+        with pytest.raises(SessionLost, match="another thread is blocking"):
             write(StatusEvent("info", "late"))
         over.set()
         watching.join()

@@ -35,7 +35,7 @@ from forge_cli.files.trust import worker_digest
 from forge_cli.files.worker import Limits
 from forge_cli.process.signals import in_loop, interruptible
 from forge_cli.record.places import SessionLost, sessions_folder
-from forge_cli.record.recorder import what_failed
+from forge_cli.record.recorder import os_error_text
 
 app = new_app()
 
@@ -240,7 +240,7 @@ def _check_home() -> None:
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
     except OSError as error:
         hint = "FORGE_HOME names another folder for them"
-        raise SessionLost(f"no session can be kept: {what_failed(error)}", hint=hint) from None
+        raise SessionLost(f"no session can be kept: {os_error_text(error)}", hint=hint) from None
 
 
 async def _carry_out(call: BatchCall, out: TextIO) -> ExitCode:

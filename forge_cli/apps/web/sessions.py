@@ -33,7 +33,7 @@ from forge_cli.files.worker import load_worker
 from forge_cli.inspection.defaults import NO_MODEL
 from forge_cli.inspection.model_names import FILES
 from forge_cli.inspection.providers import provider_rows
-from forge_cli.record.log import Log, find_kept, read_readable, session_files
+from forge_cli.record.log import Log, find_own_session, read_readable, session_files
 from forge_cli.record.overview import fold_batches, session_index, session_overview, session_row
 from forge_cli.record.pending import Waiting, answer_request, waiting_requests
 from forge_cli.record.reading import verdict_sentence, verify_session
@@ -128,7 +128,7 @@ class WebSessions:
 
     async def resume(self, name: str, *, fork: bool = False) -> str:
         """Work on a session that there is, or on a copy of it, where it was."""
-        path = find_kept(name)
+        path = find_own_session(name)
         if path.stem in self.live and not fork:
             return path.stem
         return await self._start(await in_thread(lambda: self._to_resume(path, fork)))
@@ -194,7 +194,7 @@ class WebSessions:
 
     async def look(self, name: str) -> SessionView:
         """The same for a session that may be one of the past."""
-        session = name if name in self.live else find_kept(name).stem
+        session = name if name in self.live else find_own_session(name).stem
         view = self.view(session)
         await self._read_on(view)
         return view
@@ -210,7 +210,7 @@ class WebSessions:
         session = view.drawing.session
         if session in self.live:
             return
-        path = find_kept(session)
+        path = find_own_session(session)
         size, log = await in_thread(lambda: _grown(path, view.size))
         if log is None or session in self.live:  # somebody may have begun to work on it meanwhile
             return
@@ -226,7 +226,7 @@ class WebSessions:
                 f"there is no format '{visible(format)}'",
                 hint=f"there are: {', '.join(MEDIA_TYPES)}",
             )
-        path = find_kept(name)
+        path = find_own_session(name)
         text = await in_thread(lambda: self._export(path, format))
         return text, MEDIA_TYPES[format], f"{path.stem}.{ENDINGS[format]}"
 
@@ -237,7 +237,7 @@ class WebSessions:
         return (page if format == "html" else markdown)(read_transcript(lines), self._find)
 
     async def verify(self, name: str) -> JsonObject:
-        row = await in_thread(lambda: verify_session(find_kept(name)))
+        row = await in_thread(lambda: verify_session(find_own_session(name)))
         return {"ok": row["ok"], "text": visible(verdict_sentence(row))}
 
     # --- what waits
@@ -287,7 +287,7 @@ class WebSessions:
         decision = ApprovalDecision(
             choice == "once", note=note if choice == "no" else None, via=VIA
         )
-        await in_thread(lambda: answer_request(find_kept(session), request, decision))
+        await in_thread(lambda: answer_request(find_own_session(session), request, decision))
 
     # --- the end
 

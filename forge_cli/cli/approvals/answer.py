@@ -16,7 +16,7 @@ from forge_cli.core.approval import ApprovalDecision
 from forge_cli.core.errors import UsageError
 from forge_cli.core.phrases import has_mark
 from forge_cli.core.text import visible
-from forge_cli.record.log import LAST, Log, find_session
+from forge_cli.record.log import LAST_SESSION, Log, find_session
 from forge_cli.record.pending import Waiting, answer_request, last_waiting
 from forge_cli.ui.transcript.terminal import LOST
 
@@ -43,7 +43,7 @@ def answer(
     that is resumed; until then a later answer replaces an earlier one.
     """
     request, word, feedback = _parse(answer)
-    path = (last_waiting(warn) if session == LAST else None) or find_session(session)
+    path = (last_waiting(warn) if session == LAST_SESSION else None) or find_session(session)
     decision = ApprovalDecision(word == "yes", note=feedback or None, via=VIA)
     read, chosen, waiting = answer_request(path, request, decision)
     left = [each for each in waiting if each.answer is None and each is not chosen]

@@ -11,7 +11,7 @@ from forge_cli.cli.options import new_app
 from forge_cli.cli.sessions.common import NAMED
 from forge_cli.core.text import visible
 from forge_cli.record.changes import remove_session
-from forge_cli.record.log import find_kept
+from forge_cli.record.log import find_own_session
 from forge_cli.record.overview import INDEX
 
 app = new_app()
@@ -22,7 +22,7 @@ def rm(
     sessions: Annotated[list[str], typer.Argument(metavar="ID", help=f"Sessions, each {NAMED}.")],
 ) -> None:
     """Delete sessions, without asking; one that is in use stays."""
-    paths = dict.fromkeys(find_kept(session) for session in sessions)
+    paths = dict.fromkeys(find_own_session(session) for session in sessions)
     for path in paths:
         remove_session(path)
         path.with_name(INDEX).unlink(missing_ok=True)  # it has the task, and is made again

@@ -17,7 +17,7 @@ from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.text import counted, json_for, readable, visible
 from forge_cli.engine.plugins.host import PluginHost
 from forge_cli.record.calls import decisions_csv
-from forge_cli.record.log import LAST, find_session
+from forge_cli.record.log import LAST_SESSION, find_session
 from forge_cli.record.reading import every_log, read_log
 from forge_cli.record.target import check_target, write_target
 from forge_cli.ui.html.entries import page
@@ -33,7 +33,7 @@ app = new_app()
 def show(
     session: Annotated[
         str, typer.Argument(metavar="ID", help=f"A session, {NAMED}; without it, the last.")
-    ] = LAST,
+    ] = LAST_SESSION,
     as_json: JsonOption = False,
 ) -> None:
     """Show what was said and done in a session.

@@ -172,7 +172,9 @@ def read_recording(log: Log) -> Recording:
             hint="forge run --record makes one",
         )
     if first.version != events.VERSION:
-        problem = f"this record is of version {first.version}, which this forge cannot read"
+        problem = (
+            f"this record has log version {first.version}, which this version of forge cannot read"
+        )
         raise WorkerError(Mark(str(log.path)), problem)
     if missing := missing_line(log):
         hint = "what is missing cannot be repeated; forge sessions show shows what there is"

@@ -29,7 +29,7 @@ from forge_cli.engine.turns.limits import deadline
 from forge_cli.engine.turns.loop import Tally
 from forge_cli.engine.turns.summary import ask_for_title, clean_title
 from forge_cli.files.worker import Worker, load_worker
-from forge_cli.record.log import find_kept
+from forge_cli.record.log import find_own_session
 from forge_cli.record.overview import session_overview
 from forge_cli.sandbox.zones.declared import added_zone
 
@@ -285,7 +285,7 @@ class SessionCommands:
 
     async def _resume(self, args: Sequence[str]) -> None:
         opened = self._current.opened
-        path = find_kept(_one(args, "resume ID"))
+        path = find_own_session(_one(args, "resume ID"))
         seen = session_overview(path)
         if path.stem == opened.wiring.session_id:
             raise UsageError("this is the session that you are in")

@@ -15,7 +15,7 @@ from forge_cli.engine.gate.steps import Caller, Refusal
 from forge_cli.record.caches import short_name, split_caches
 from forge_cli.record.changes import ChangedFile, ChangeLog
 from forge_cli.record.log import read_readable
-from forge_cli.record.redo import plan_redo, redo_changes, undo_for_now
+from forge_cli.record.redo import plan_redo, redo_changes, undo_with_redo
 from forge_cli.record.resume import read_past
 from forge_cli.record.undo import (
     SaidMessage,
@@ -121,7 +121,7 @@ class GoingBack:
         return not (only_files or judged.tool.delegates or judged.verdict.risk == "low")
 
     def _undo(self, log: ChangeLog, calls: Container[str | None] | None) -> list[Undoing]:
-        done, lost = undo_for_now(log, _leave, calls)
+        done, lost = undo_with_redo(log, _leave, calls)
         for file in lost:
             name = short_name(file.path, self._workspace)
             self._say(f"/undo --redo will not bring back {name}: {file.unkept}", "warning")

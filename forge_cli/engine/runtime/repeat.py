@@ -55,9 +55,7 @@ def worker_of(recording: Recording, named: str | Path | None = None) -> Worker:
         raise WorkerError(None, problem, hint="say where it is with --worker WORKER")
     worker = load_worker(file)
     if worker.name != recording.worker:
-        raise UsageError(
-            f"the session is one of the worker '{recording.worker}', not of '{worker.name}'"
-        )
+        raise UsageError(f"the session belongs to worker '{recording.worker}', not '{worker.name}'")
     return worker
 
 

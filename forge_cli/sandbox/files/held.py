@@ -131,7 +131,7 @@ class HeldFile(Struct, frozen=True):
             return None
         if self.open_changes and self.open_changes().can_clone(self):
             return None
-        return f"files of more than {KEPT_MAX >> 20} MB are not kept"
+        return f"files of more than {KEPT_MAX >> 20} MB are not backed up"
 
     def write(self, data: bytes, like: os.stat_result | None = None) -> None:
         """Replace the file as a whole, or create it together with the folders above it.

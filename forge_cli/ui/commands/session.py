@@ -14,7 +14,7 @@ from forge_cli.core.errors import ForgeError, UsageError
 from forge_cli.core.events import Event
 from forge_cli.core.text import counted, dollars, local_time, visible
 from forge_cli.files.replace import make_file
-from forge_cli.record.log import find_kept, random_end, read_readable
+from forge_cli.record.log import find_own_session, random_end, read_readable
 from forge_cli.record.overview import Overview, readable_sessions
 from forge_cli.record.undo import said_messages
 from forge_cli.ui.commands.command import (
@@ -161,7 +161,7 @@ def _picked(found: Sequence[Overview], answer: str) -> str | None:
     if answer.isdecimal() and 1 <= int(answer) <= len(found):
         return found[int(answer) - 1].session
     try:
-        return find_kept(answer).stem if len(answer) >= SHORTEST else None
+        return find_own_session(answer).stem if len(answer) >= SHORTEST else None
     except ForgeError:
         return None
 
@@ -194,7 +194,7 @@ async def save(chat: Chat, parsed: ParsedCommand) -> None:
 
 def _transcript(facts: Facts) -> str:
     try:
-        path = find_kept(facts.session)
+        path = find_own_session(facts.session)
     except ForgeError:
         raise UsageError(
             "this session is not kept, so it has no transcript", hint="/save --last FILE"
@@ -216,7 +216,7 @@ async def rewind(chat: Chat, parsed: ParsedCommand) -> Event | None:
     """Go back to a message; without a number the person picks one from the list."""
     if parsed.args:
         return CommandEvent("rewind", parsed.args)
-    said = said_messages(read_readable(find_kept(chat.facts.session)).lines)
+    said = said_messages(read_readable(find_own_session(chat.facts.session)).lines)
     if not said:
         chat.show("nothing has been said yet")
         return None
@@ -237,7 +237,7 @@ async def rewind(chat: Chat, parsed: ParsedCommand) -> Event | None:
 def words_at(session: str, line: int) -> str:
     """The words of the message to before which a session went back, so that the person may change and send it."""
     with suppress(ForgeError):
-        lines = read_readable(find_kept(session)).lines
+        lines = read_readable(find_own_session(session)).lines
         before = [each for each in lines if getattr(each.event, "rewound", None) != line]
         for message in said_messages(before):
             if message.seq == line:

@@ -23,7 +23,7 @@ from forge_cli.core.messages import Message
 from forge_cli.core.notify import RetryNotice, StatusNotice
 from forge_cli.core.phrases import INTERRUPTED_ANSWER
 from forge_cli.record.line import Line
-from forge_cli.record.log import find_kept, read_session, session_files
+from forge_cli.record.log import find_own_session, read_session, session_files
 from forge_cli.record.pending import answer_request
 from forge_cli.testing import Project
 from tests.support.lines import lines_of
@@ -749,7 +749,9 @@ def test_the_first_answer_counts_also_one_from_another_terminal(tester: Project)
         await browser.act(session, "input", text="go")
         request = (await tab.request())["request"]
         decision = ApprovalDecision(True, via="forge approvals answer")
-        await to_thread.run_sync(lambda: answer_request(find_kept(session), request, decision))
+        await to_thread.run_sync(
+            lambda: answer_request(find_own_session(session), request, decision)
+        )
         await tab.until("ask -&gt; yes by user (forge approvals answer)")
         late = await browser.act(session, "answer", 409, request=request, choice="no")
         assert late["by"] == "forge approvals answer"
@@ -864,7 +866,7 @@ def test_a_session_of_another_process_is_watched_and_not_taken(
         await browser.act(session, "input", text="one")
         await tab.until("Hello")
         elsewhere = await other_server(browser, session)
-        assert "in use by the process" in elsewhere
+        assert "in use by process" in elsewhere
 
     async def other_server(browser: Browser, session: str) -> str:
         async with serving_page(tester) as second:

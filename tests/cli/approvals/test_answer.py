@@ -128,7 +128,7 @@ def test_a_process_that_cannot_take_an_answer_is_named(terminal, script, other) 
         os.kill(row["pid"], signal.SIGCONT)
     assert (done.returncode, done.stdout) == (1, "")
     assert (
-        f"the process {row['pid']} of the session {row['session']} did not take the answer"
+        f"process {row['pid']} of the session {row['session']} did not take the answer"
         in done.stderr
     )
     keyboard.type("n\n")

@@ -167,14 +167,14 @@ def test_a_later_answer_replaces_an_earlier_one(clerk, cli, parked) -> None:
     assert cli("run", "worker.yaml", "-c").out.startswith("paid 5 to Ana")
     done = cli("approvals", "answer", session, request, "no")
     assert (done.code, done.out) == (2, "")
-    assert done.err.endswith("\n  it waits for nothing; forge approvals list shows what waits\n")
+    assert done.err.endswith("\n  forge approvals list shows pending requests\n")
 
 
 def test_the_beginning_of_a_request_is_enough(clerk, cli, parked) -> None:
     session, (first, second) = parked[0]["session"], (row["request"] for row in parked)
     done = cli("approvals", "answer", session, "approval_", "yes")
     assert done.code == 2
-    assert done.err.startswith("forge: 'approval_' is the beginning of 2 requests\n")
+    assert done.err.startswith("forge: 'approval_' matches 2 requests\n")
     assert f"{first}: pay\n  {second}: write_file\n" in done.err
     assert cli("approvals", "answer", session, first[:-2], "yes").code == 0
     assert (
@@ -188,7 +188,7 @@ def test_the_only_request_needs_no_name(clerk, cli, parked) -> None:
     done = cli("approvals", "answer", session, "yes")
     assert (done.code, done.err.splitlines()[0]) == (
         2,
-        f"forge: name one: the session {session} has 2 requests",
+        f"forge: the session {session} has 2 pending requests; name one",
     )
     for words in (["perhaps"], ["pay", "perhaps"], [first, "yes", "a", "b"], []):
         assert cli("approvals", "answer", session, *words).code == 2

@@ -70,7 +70,7 @@ def test_all_sessions_go_into_one_table(cli: Cli, project: Project) -> None:
     done = cli("sessions", "export", "--all", "-o", str(file))
     assert (done.code, done.err.splitlines()[0]) == (
         0,
-        f"forge: {killed}:1:1: this is not a session; it is left out",
+        f"forge: {killed}:1:1: not a session log; skipped",
     )
     found = rows(file.read_text())
     assert len(found) == 8

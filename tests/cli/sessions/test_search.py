@@ -35,7 +35,7 @@ def search(wanted: str) -> list[dict[str, Any]]:
 def plain_search(wanted: str) -> list[dict[str, Any]]:
     """The same with every line looked at."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("forge_cli.record.search.may_hold", lambda data, plain: True)
+        patch.setattr("forge_cli.record.search.may_contain", lambda data, plain: True)
         return search(wanted)
 
 

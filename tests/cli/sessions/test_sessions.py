@@ -163,7 +163,7 @@ def test_a_list_says_what_is_broken(writer, cli) -> None:
     rows = json.loads(cli("sessions", "list", "--json").out)
     assert {row["session"]: row.get("error") for row in rows} == {
         good.stem: None,
-        "nonsense": "this is not a line of a session",
+        "nonsense": "not a line of a session log",
     }
     done = cli("sessions", "list")
     assert (done.code, done.err) == (0, "")
@@ -227,7 +227,7 @@ def test_the_last_session_is_shown_where_none_is_named(writer, cli, story) -> No
     done = cli("sessions", "show", story[:10])
     assert (done.code, done.out) == (3, "")
     assert done.err.startswith(
-        f"forge: '{story[:10]}' could be 2 sessions; type more of it\n  {story[:-1]}"
+        f"forge: '{story[:10]}' matches 2 sessions; type more of the ID\n  {story[:-1]}"
     )
 
 
@@ -240,11 +240,11 @@ def test_what_is_no_session_is_not_the_last(writer, cli, story, text: str) -> No
     assert cli("replay", "last").code == 0
     assert cli("undo").out == "removed   pages/a.md\n"
     done = cli("sessions", "show", "garbage")
-    hint = "no line of it can be read; forge sessions list shows the others"
+    hint = "none of its lines can be read; forge sessions list shows other sessions"
     assert (done.code, done.out, done.err) == (
         3,
         "",
-        f"forge: {garbage}:1:1: this is not a session\n  {hint}\n",
+        f"forge: {garbage}:1:1: not a session log\n  {hint}\n",
     )
 
 
@@ -311,10 +311,10 @@ def test_what_can_be_read_of_a_damaged_log_is_shown_and_the_broken_line_named(
     path = sessions(writer)[0]
     whole = path.read_text().splitlines(keepends=True)
     path.write_text("".join([*whole[: line - 1], "nonsense\n", *whole[line:]]))
-    broken = f"forge: {path}:{line}:1: this is not a line of a session"
+    broken = f"forge: {path}:{line}:1: not a line of a session log"
     for words in (["show", story], ["export", story], ["show", story, "--json"]):
         done = cli("sessions", *words)
-        assert (done.code, done.err) == (0, f"{broken}; what can be read follows\n")
+        assert (done.code, done.err) == (0, f"{broken}; showing the readable lines\n")
         assert seen in done.out
     for words in (
         ["replay", story],
@@ -323,7 +323,7 @@ def test_what_can_be_read_of_a_damaged_log_is_shown_and_the_broken_line_named(
     ):
         done = cli(*words)
         assert (done.code, done.out) == (3, "")
-        assert done.err.startswith(f"forge: {path}:{line}:1: this is not a line of a session\n")
+        assert done.err.startswith(f"forge: {path}:{line}:1: not a line of a session log\n")
 
 
 def test_a_log_without_its_first_lines_is_shown_and_not_replayed(writer, cli, story) -> None:
@@ -334,7 +334,7 @@ def test_a_log_without_its_first_lines_is_shown_and_not_replayed(writer, cli, st
     )
     path.write_text("".join(whole[:task] + whole[task + 1 :]))
     done = cli("sessions", "show", story)
-    broken = f"its number is {task + 2}, not {task + 1}"
+    broken = f"sequence number {task + 2}, expected {task + 1}"
     assert (done.code, done.err) == (0, f"forge: {path}:{task + 1}: {broken}\n")
     assert "Done | with" in done.out
     done = cli("replay", story)
@@ -378,14 +378,14 @@ def test_an_unknown_session(writer, cli, words: list[str]) -> None:
 def test_half_a_line_is_left_out_and_that_is_said(writer, cli, story) -> None:
     with sessions(writer)[0].open("a") as file:
         file.write('{"v": 1, "se')
-    said = f"forge: the last line of the session {story} is not finished, and left out\n"
+    said = f"forge: omitted the unfinished last line of the session {story}\n"
     for words in (["show", story], ["export", story], ["show", story, "--json"]):
         done = cli("sessions", *words)
         assert (done.code, done.err) == (0, said)
         assert '"se\n' not in done.out
     done = cli("sessions", "verify", story)
     assert (done.code, done.err) == (0, "")
-    assert done.out.endswith("lines, and an unfinished one at the end, which does not count\n")
+    assert done.out.endswith("lines, ignoring an unfinished last one\n")
     assert json.loads(cli("sessions", "verify", story, "--json").out)[0]["unfinished"] is True
 
 
@@ -590,7 +590,7 @@ def test_sound_and_unsound_logs(writer, cli) -> None:
     assert set(done.out.splitlines()) == {
         f"{third.stem}: ok, 7 lines",
         f"{second.stem}: line 3: it was changed after it was written",
-        f"{first.stem}: line 1: this is not a line of a session",
+        f"{first.stem}: line 1: not a line of a session log",
     }
     assert cli("sessions", "verify", third.stem).code == 0
     assert cli("sessions", "verify", second.stem).code == 1
@@ -599,7 +599,7 @@ def test_sound_and_unsound_logs(writer, cli) -> None:
     for torn in ("\0" * 64, '{"v": 1, "seq": 1'):
         second.write_text(torn)
         assert cli("sessions", "verify", second.stem).out.startswith(
-            f"{second.stem}: ok, 0 lines, and an unfinished one"
+            f"{second.stem}: ok, 0 lines, ignoring an unfinished"
         )
     first.write_text("")
     assert cli("sessions", "verify", first.stem).err.startswith(
@@ -656,5 +656,5 @@ def test_a_home_that_is_a_file_does_not_pass_for_an_empty_one(
     assert (done.code, done.err) == (
         1,
         f"forge: {project.home}/sessions cannot be read: Not a directory\n"
-        "  FORGE_HOME names the folder in which sessions are kept\n",
+        "  set FORGE_HOME to choose the folder for sessions\n",
     )

@@ -10,7 +10,7 @@ import pytest
 from forge_cli import EventBus, load_worker
 from forge_cli.embedding import open_session
 from forge_cli.events import TurnStart
-from forge_cli.record.log import find_kept, read_readable
+from forge_cli.record.log import find_own_session, read_readable
 from forge_cli.record.resume import read_past
 from forge_cli.record.undo import said_messages
 from forge_cli.testing import Project, call, calls
@@ -57,7 +57,7 @@ def go(
 
 def said(session: str) -> list[str]:
     """What a model would read when the session is resumed."""
-    lines = read_readable(find_kept(session)).lines
+    lines = read_readable(find_own_session(session)).lines
     return [
         message.text
         for message in read_past(lines).messages
@@ -96,7 +96,7 @@ def test_back_to_a_message_with_files_and_conversation(worker: Project) -> None:
         "these may have done more than change files, which is not undone: shell touch made" in told
     )
     assert said(session) == ["one", "four"]
-    lines = read_readable(find_kept(session)).lines
+    lines = read_readable(find_own_session(session)).lines
     assert [each.text for each in said_messages(lines)] == ["one", "four"]
     assert "done three" in str([line.data for line in lines])
 

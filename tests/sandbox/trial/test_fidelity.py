@@ -15,7 +15,7 @@ from forge_cli.core.context import executing
 from forge_cli.core.errors import ToolError
 from forge_cli.core.zones import Zone, ZoneMode
 from forge_cli.record.changes import ChangedFile, ChangeLog
-from forge_cli.record.redo import redo_changes, undo_for_now
+from forge_cli.record.redo import redo_changes, undo_with_redo
 from forge_cli.record.undo import Undoing
 from forge_cli.sandbox.changes.apply import apply_changes
 from forge_cli.sandbox.files.sandbox import Sandbox
@@ -54,7 +54,7 @@ async def compare(
     assert {name for name in wanted | found if wanted.get(name) != found.get(name)} == set()
     after = tree(zone)
     log = ChangeLog(kept_path / "session.jsonl")
-    undone = undo_for_now(log, no)[0]
+    undone = undo_with_redo(log, no)[0]
     assert_undone(before, tree(zone), undone, zone)
     undone = redo_changes(log, no)
     assert_undone(after, tree(zone), undone, zone)
@@ -131,13 +131,13 @@ async def sequences(tmp_path: Path, kept_path: Path, seed: int, count: int) -> N
                 use_tools(sandbox, zone / str(number), chance)
     after = tree(zone)
     for _ in range(2):
-        assert [each for each in undo_for_now(log, no)[0] if each.left] == []
+        assert [each for each in undo_with_redo(log, no)[0] if each.left] == []
         assert tree(zone) == before
         assert [each for each in redo_changes(log, no) if each.left] == []
         assert tree(zone) == after
     for turn in (2, 1, 0):
         for kind in ("tools", "command"):
-            undo_for_now(log, no, [f"{kind} {turn}"])
+            undo_with_redo(log, no, [f"{kind} {turn}"])
     assert tree(zone) == before
 
 
