@@ -1,4 +1,4 @@
-"""The settings and the parser that commands and groups of commands share."""
+"""Settings and argument conversion for all commands and groups."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
 class PlainParser:
-    """A command or a group that converts what it was given; its help ends with examples, before what it says itself."""
+    """Mixin for commands and groups: converts given values only, and prints examples in the help."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]
@@ -31,22 +31,41 @@ class PlainParser:
 
 
 def _converting_given(parameter: Any) -> Callable[[Any, Any], Any]:
-    """Return a ``process_value`` that refuses empty values, and leaves alone options that are not given.
+    """Return a ``process_value`` that refuses empty values and skips options that are not given.
 
-    Typer makes a pydantic validator for every option, given or not. With this, ``forge sessions list`` takes 2.0 times
-    as long as ``import typer``, without it 2.9 times, and ``forge approve`` 4.5 instead of 5.3 times: the limits of
-    benchmarks/startup.py are 2.5 and 4.5.
+    Typer makes a pydantic validator for every option, given or not. With this, ``forge sessions
+    list`` takes 2.0 times as long as ``import typer``, without it 2.9 times, and ``forge approve``
+    4.5 instead of 5.3 times: the limits of benchmarks/startup.py are 2.5 and 4.5.
     """
     convert = parameter.process_value
 
     def process(ctx: Any, value: Any) -> Any:
         given = value if parameter.multiple and value else [value]
-        if (
-            "" in given and parameter.name != "task"
-        ):  # a task is read, and refused, with what else stands for one
+        # an empty task is refused later, together with the other ways to give no task
+        if "" in given and parameter.name != "task":
             raise typer.BadParameter("it is empty", ctx=ctx, param=parameter)
-        if parameter.required or value is not None:
+        if not parameter.required and value is None:
+            return () if parameter.multiple or parameter.nargs == -1 else None
+        try:
             return convert(ctx, value)
-        return () if parameter.multiple or parameter.nargs == -1 else None
+        except typer.BadParameter:
+            expected = _expected_number(parameter)
+            if expected is None:
+                raise
+            # pydantic's own message names types of Python: "unable to parse string as an integer"
+            problem = f"must be {expected}, not {value!r}"
+            raise typer.BadParameter(problem, ctx=ctx, param=parameter) from None
 
     return process
+
+
+def _expected_number(parameter: Any) -> str | None:
+    """Describe the numbers that an option accepts; return None for an option of another type."""
+    kind = parameter.type_descriptor.annotation
+    if kind is float:  # an amount of money or time: see ``require_positive``
+        return "a number greater than 0"
+    if kind is not int:
+        return None
+    if parameter.min is None:
+        return "a whole number"
+    return f"a whole number of at least {parameter.min}"

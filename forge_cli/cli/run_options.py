@@ -24,7 +24,8 @@ from forge_cli.files.worker import Limits
 from forge_cli.process.signals import in_loop
 
 
-def more_than_nothing(limit: float | None) -> float | None:
+def require_positive(limit: float | None) -> float | None:
+    """Return ``limit``; raise BadParameter if it is not a finite number greater than 0."""
     if limit is not None and not 0 < limit < math.inf:
         raise typer.BadParameter("must be a number greater than 0")
     return limit
@@ -133,7 +134,7 @@ class WorkOptions(WorkerOptions):
         typer.Option(
             "--max-cost",
             metavar="USD",
-            callback=more_than_nothing,
+            callback=require_positive,
             help="Stop when this much is spent.",
         ),
     ] = None
@@ -142,7 +143,7 @@ class WorkOptions(WorkerOptions):
         typer.Option(
             "--max-time",
             metavar="SECONDS",
-            callback=more_than_nothing,
+            callback=require_positive,
             help="Stop after this time.",
         ),
     ] = None

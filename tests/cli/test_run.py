@@ -547,15 +547,23 @@ def test_a_blocked_call_stops_the_work_too_when_asking_fails_it(cli, tester) -> 
             3,
             "forge: 'nosuch' is not a model\n  write PROVIDER:MODEL",
         ),
-        (["worker.yaml", "x", "--max-turns", "0"], 2, "forge: Invalid value for '--max-turns': "),
         *[
             (
                 ["worker.yaml", "x", flag, limit],
                 2,
-                f"Invalid value for '{flag}': must be a number greater than 0\n",
+                f"forge: Invalid value for '{flag}': must be a whole number of at least 1, not '{limit}'\n",
+            )
+            for flag in ("--max-turns", "--max-tokens")
+            for limit in ("0", "-1", "1.5", "many")
+        ],
+        *[
+            (
+                ["worker.yaml", "x", flag, limit],
+                2,
+                f"forge: Invalid value for '{flag}': must be a number greater than 0, not '{limit}'\n",
             )
             for flag in ("--max-time", "--max-cost")
-            for limit in ("0", "-1", "inf", "nan")
+            for limit in ("0", "-1", "inf", "nan", "much")
         ],
         (
             ["worker.yaml", "x", "--trace", "loud"],

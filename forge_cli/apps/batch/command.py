@@ -21,7 +21,7 @@ from forge_cli.apps.batch.store import journal_of, open_store, read_record
 from forge_cli.cli.find_worker import WorkerArgument, find_trusted_worker
 from forge_cli.cli.options import new_app
 from forge_cli.cli.output import code_of, data_output, loss_of, stop_on_loss
-from forge_cli.cli.run_options import WorkerOptions, more_than_nothing
+from forge_cli.cli.run_options import WorkerOptions, require_positive
 from forge_cli.core.approval import OnAsk
 from forge_cli.core.errors import ExitCode, ForgeError, UsageError
 from forge_cli.core.interrupt import InterruptSignal
@@ -150,7 +150,7 @@ def batch(
         typer.Option(
             "--max-time",
             metavar="SECONDS",
-            callback=more_than_nothing,
+            callback=require_positive,
             help="Stop an item after this time.",
         ),
     ] = None,
@@ -163,7 +163,7 @@ def batch(
         typer.Option(
             "--max-cost",
             metavar="USD",
-            callback=more_than_nothing,
+            callback=require_positive,
             help="Stop when all items have spent this.",
         ),
     ] = None,
