@@ -255,23 +255,19 @@ async def load_toolset(name: str, distribution: str) -> None:
 
 
 def _executables(tools: ExecutableManager) -> list[DoctorCheck]:
-    """Check ~/.forge/tools: what is not a tool and why, and what a sound one lacks to be called."""
+    """Check ~/.forge/tools: invalid tools, and valid ones that need something to be installed."""
     try:
         programs, problems = tools.scan()
     except ForgeError as error:
         return [DoctorCheck("executables", False, str(error), "make it a folder that you can read")]
-    broken = [
-        DoctorCheck(
-            f"executable.{name}",
-            False,
-            problem.replace("\n", " "),
-            f"correct it, or remove {tools.root / name}",
-        )
-        for name, problem in problems.items()
-    ]
-    lacking = [
-        DoctorCheck(f"executable.{program.name}", False, problem, essential=False)
-        for program in programs
-        if (problem := tools.lacks(program))
-    ]
-    return [DoctorCheck("executables", True, f"{len(programs)} in {tools.root}"), *broken, *lacking]
+    checks = [DoctorCheck("executables", True, f"{len(programs)} in {tools.root}")]
+    for name, problem in problems.items():
+        remedy = f"correct it, or remove {tools.root / name}"
+        detail = problem.replace("\n", " ")
+        checks.append(DoctorCheck(f"executable.{name}", False, detail, remedy))
+    for program in programs:
+        if missing := tools.lacks(program):
+            problem, _, remedy = missing.partition("; ")
+            check = f"executable.{program.name}"
+            checks.append(DoctorCheck(check, False, problem, remedy, essential=False))
+    return checks

@@ -185,7 +185,32 @@ def test_two_packages_that_offer_one_toolset(cli, plugin) -> None:
     )
     assert done.code == 1
     assert sentence in done.out
-    assert done.out.splitlines()[-1].startswith("also to do: set up a model")
+    assert done.out.splitlines()[-3:-1] == [
+        "2 things to do:",
+        "  toolset.weather: uninstall one of them, or set FORGE_LOAD_PLUGINS to the distributions you want",
+    ]
+    assert done.out.splitlines()[-1].startswith("  set up a model, by forge keys set anthropic")
+
+
+def test_conclusion_names_the_remedy_of_each_failed_check(
+    cli, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tools = project.home / "tools"
+    for name in ("one", "two"):
+        (tools / name).mkdir(parents=True)
+        (tools / name / "tool.yaml").write_text(f"name: {name}\n")
+    lines = cli("doctor").out.splitlines()
+    assert lines[-4:-1] == [
+        "3 things to do:",
+        f"  executable.one: correct it, or remove {tools / 'one'}",
+        f"  executable.two: correct it, or remove {tools / 'two'}",
+    ]
+    assert lines[-5].startswith("2 checks failed; ")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", SECRET)
+    (tools / "two" / "tool.yaml").unlink()
+    (tools / "two").rmdir()
+    last = cli("doctor").out.splitlines()[-1]
+    assert last == f"one thing to do: executable.one: correct it, or remove {tools / 'one'}"
 
 
 def test_a_provider_that_is_broken(cli, plugin) -> None:
