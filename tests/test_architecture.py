@@ -102,13 +102,6 @@ HEAVY = frozenset(
 )
 SHARED = ("call_ids", "failures", "http", "json_body", "windows")
 PHRASES = [text for name, text in vars(phrases).items() if name.isupper() and isinstance(text, str)]
-OUR_WORDS_ELSEWHERE = re.compile(
-    r"AGENTS\.(override\.)?md|(user|ssh|gpg)-agent|agent[- ]client[- ]protocol|openai[- ]agents|coding agents?"
-    r"|pydantic_ai import Agent|\bAgent\("
-    r"|agent-shell[\w-]*|agent\.json|gen_ai\.agent\.name|(\.|\.github/)agents?/|AGENT\.md"
-    r"|PermissionError|permission denied",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True)
@@ -291,32 +284,11 @@ def rich_is_for_people(module: Module) -> Iterator[str]:
             )
 
 
-def modules_say_what_they_are_for(module: Module) -> Iterator[str]:
-    """The first line of a module is a docstring of one sentence."""
-    first, *rest = (ast.get_docstring(module.tree) or "").split("\n")
-    if (
-        not re.fullmatch(r"\S.*\.", first)
-        or re.search(r"[.!?] +[A-Z]", first)
-        or (rest and rest[0])
-    ):
-        yield module.at(
-            module.tree,
-            "begin with a docstring whose first line is one sentence with a full stop: what the module is for",
-        )
-
-
 def nothing_is_left_for_later(module: Module) -> Iterator[str]:
     """What is here works."""
     for number, line in enumerate(module.text.splitlines(), 1):
         if found := re.search(r"\b(TODO|FIXME|XXX|NotImplementedError)\b", line):
             yield f"{module.path}:{number}: {found[0]}: finish it, or leave it out"
-
-
-def strings_use_our_words(module: Module) -> Iterator[str]:
-    """Docstrings, helps and messages speak of workers and approval."""
-    for node in module.nodes:
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield from (module.at(node, instead_of(word)) for word in foreign_words(node.value))
 
 
 def texts_for_models_stand_in_phrases(module: Module) -> Iterator[str]:
@@ -325,21 +297,6 @@ def texts_for_models_stand_in_phrases(module: Module) -> Iterator[str]:
         for node in module.nodes:
             if isinstance(node, ast.Constant) and node.value in PHRASES:
                 yield module.at(node, f"{node.value!r} is in core/phrases.py: import it from there")
-
-
-def documents_use_our_words(document: Module) -> Iterator[str]:
-    """So does what people read."""
-    for number, line in enumerate(document.text.splitlines(), 1):
-        yield from (f"{document.path}:{number}: {instead_of(word)}" for word in foreign_words(line))
-
-
-def foreign_words(text: str) -> list[str]:
-    return re.findall(r"(?i)\b(?:agent|permission)s?\b", OUR_WORDS_ELSEWHERE.sub("", text))
-
-
-def instead_of(word: str) -> str:
-    ours = "worker" if word.lower().startswith("agent") else "approval"
-    return f"write {ours!r} instead of {word!r}; a name of others is listed in OUR_WORDS_ELSEWHERE"
 
 
 def sentences_decide_nothing(module: Module) -> Iterator[str]:
@@ -428,12 +385,9 @@ RULES: dict[Rule, list[Module]] = {
     plugins_use_the_public_api: PLUGINS,
     imports_stand_on_top: FORGE + PLUGIN_SOURCES,
     rich_is_for_people: FORGE,
-    modules_say_what_they_are_for: FORGE + PLUGIN_SOURCES + SCRIPTS,
     nothing_is_left_for_later: FORGE + PLUGINS + SCRIPTS + DOCUMENTS,
-    strings_use_our_words: FORGE + PLUGIN_SOURCES,
     texts_for_models_stand_in_phrases: FORGE,
     sentences_decide_nothing: FORGE,
-    documents_use_our_words: DOCUMENTS,
 }
 
 
@@ -669,20 +623,13 @@ BROKEN = [
     ),
     (rich_is_for_people, "forge_cli/toolsets/x.py", "from rich.console import Console"),
     (rich_is_for_people, "forge_cli/testing.py", "import rich"),
-    (modules_say_what_they_are_for, "forge_cli/core/x.py", "import json"),
-    (modules_say_what_they_are_for, "forge_cli/core/x.py", '"""helpers"""'),
-    (modules_say_what_they_are_for, "forge_cli/core/x.py", '"""One thing. And another."""'),
-    (modules_say_what_they_are_for, "forge_cli/core/x.py", '"""Starts here\nand ends there."""'),
     (nothing_is_left_for_later, "forge_cli/core/x.py", "x = 1  # TODO: later"),
     (nothing_is_left_for_later, "forge_cli/core/x.py", "raise NotImplementedError"),
-    (strings_use_our_words, "forge_cli/core/x.py", 'def f():\n    """Start the Agent."""'),
-    (strings_use_our_words, "forge_cli/core/x.py", 'raise ToolError(f"{x}: no permission")'),
     (
         texts_for_models_stand_in_phrases,
         "forge_cli/core/x.py",
         f"say({phrases.RESUME_INTERRUPTED!r})",
     ),
-    (documents_use_our_words, "README.md", "Two agents and AGENTS.md."),
     (sentences_decide_nothing, "forge_cli/ui/x.py", "event.message.startswith('commands: ')"),
     (sentences_decide_nothing, "forge_cli/apps/x.py", "'commands: ' in event.message"),
     (
@@ -776,23 +723,12 @@ KEPT = [
     (imports_stand_on_top, "forge_cli/cli/app.py", "def f():\n    import traceback"),
     (imports_stand_on_top, "forge_cli/__init__.py", "def __getattr__(name):\n    import importlib"),
     (rich_is_for_people, "forge_cli/ui/x.py", "import rich\nimport richer"),
-    (
-        modules_say_what_they_are_for,
-        "forge_cli/core/x.py",
-        '"""A thing: this, e.g. that.\n\nMore of it."""',
-    ),
     (nothing_is_left_for_later, "forge_cli/core/x.py", "todo = 'a todo list'"),
-    (
-        strings_use_our_words,
-        "forge_cli/core/x.py",
-        "headers = {'User-Agent': 'forge'}\nexcept_ = PermissionError",
-    ),
     (
         texts_for_models_stand_in_phrases,
         "forge_cli/core/phrases.py",
         f"TEXT = {phrases.RESUME_INTERRUPTED!r}",
     ),
-    (documents_use_our_words, "README.md", "`agents_md: true` reads AGENTS.md, a reagent."),
     (
         sentences_decide_nothing,
         "forge_cli/ui/x.py",
