@@ -17,12 +17,12 @@ from hypothesis import HealthCheck, settings
 
 import forge_cli.files.parsing  # noqa: F401  # loaded late, and some tests forget what they have imported
 from forge_cli.engine.plugins.scan import LOAD_PLUGINS
-from forge_cli.inspection.loading_child import LoadingChild
+from forge_cli.inspection import loading_child
 from forge_cli.testing import Project
 from tests.support.command_line import cli, install, server, start, tester  # noqa: F401  # fixtures
 from tests.support.keyboard import script, terminal, writer  # noqa: F401  # fixtures
 from tests.support.layouts import homes
-from tests.support.warm import CONFINED_LOOKS, Warm, know_distributions, started, warm_looks
+from tests.support.warm import FORKED_LOOKS, Warm, forked_look, know_distributions, started
 
 CALM = settings(
     deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
@@ -94,17 +94,12 @@ def warm(request: pytest.FixtureRequest) -> Iterator[Warm]:
         yield found
 
 
-@pytest.fixture(autouse=True)
-def _warm_looks(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    monkeypatch.setattr(
-        LoadingChild, "__init__", warm_looks(lambda: request.getfixturevalue("warm").python)
-    )
-
-
 @pytest.fixture
-def confined_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Looks at third-party code as users have them: each in a new process that is confined."""
-    monkeypatch.setenv(CONFINED_LOOKS, "1")
+def forked_looks(monkeypatch: pytest.MonkeyPatch, warm: Warm) -> None:
+    """Looks at third-party code that start at once and are not confined, for tests with many."""
+    monkeypatch.setenv(FORKED_LOOKS, str(warm.python))
+    for name, value in forked_look(str(warm.python)).items():
+        monkeypatch.setattr(loading_child, name, value)
 
 
 @dataclass

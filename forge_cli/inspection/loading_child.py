@@ -32,6 +32,7 @@ LONGEST_PRINT = 2**16
 LONGEST_SENTENCE = 1000
 MOST_STEPS = 20
 """How often something third-party can begin and have its own time, where tools are called."""
+PYTHON = (sys.executable, "-I")
 _START = """import sys; sys.path[:] = sys.argv[1:]
 from forge_cli.inspection.child import main; main()"""
 
@@ -52,7 +53,7 @@ class LoadingChild:
         *,
         calls_tools: bool,
     ) -> None:
-        argv = [sys.executable, "-I", "-c", _START, *(os.path.abspath(entry) for entry in sys.path)]
+        argv = [*PYTHON, "-c", _START, *map(os.path.abspath, sys.path)]
         wrap = confined(worker, folder, zones)
         try:
             self._child = children.start(

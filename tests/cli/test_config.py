@@ -29,6 +29,9 @@ policy: {shell: {rules: [{pattern: make, approval: ask}]}}
 """
 
 
+pytestmark = pytest.mark.usefixtures("forked_looks")
+
+
 @pytest.fixture(autouse=True)
 def _nothing_of_the_developer(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in (

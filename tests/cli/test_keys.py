@@ -178,7 +178,6 @@ def test_no_command_of_a_worker_has_a_stored_key(project: Project, level: str) -
 
 
 @pytest.mark.long
-@pytest.mark.usefixtures("confined_looks")
 def test_code_that_is_only_looked_at_cannot_read_a_stored_key(project: Project) -> None:
     """It sees that there is one, as it does with variables."""
     store(project)

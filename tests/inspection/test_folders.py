@@ -55,7 +55,7 @@ class Keeper(Toolset[KeeperConfig]):
 def forge_toolsets():
     return [Keeper]
 '''
-pytestmark = [pytest.mark.needs("bwrap"), pytest.mark.usefixtures("confined_looks")]
+pytestmark = pytest.mark.needs("bwrap")
 
 
 @pytest.fixture

@@ -37,7 +37,6 @@ CASES = [
 ]
 
 pytestmark = [
-    pytest.mark.usefixtures("confined_looks"),
     pytest.mark.skipif(best_mechanism() is None, reason="nothing here can confine processes"),
 ]
 

@@ -32,8 +32,6 @@ WORKER = (
     "name: w\ntoolsets:\n  filesystem: {}\n  custom: {module: ./tools.py, tools: [echo, leave]}\n"
 )
 
-pytestmark = pytest.mark.usefixtures("confined_looks")
-
 
 @pytest.fixture
 def worker(project: Project) -> Project:

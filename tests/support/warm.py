@@ -4,7 +4,7 @@ A command gets its own arguments, folder, environment and standard streams, and 
 if it had been started by itself, on a terminal, too. It has another pid, and what start-up costs or imports cannot be
 seen: tests of these start real processes.
 
-Looks at third-party code are forked in the same way, and not confined, unless the fixture ``confined_looks`` is used.
+Looks at third-party code are forked in the same way, and not confined, where the fixture ``forked_looks`` is used.
 """
 
 import atexit
@@ -26,7 +26,7 @@ import tempfile
 import termios
 import threading
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache, cached_property
 from pathlib import Path
@@ -79,8 +79,8 @@ LATE = (
     "uvicorn",
 )
 """What a command imports of others once it is at work."""
-CONFINED_LOOKS = "CONFINED_LOOKS"
-"""The variable that has looks at third-party code be what they are for users: new processes, and confined."""
+FORKED_LOOKS = "FORKED_LOOKS"
+"""The variable that has a command fork its looks from this program; without it they are confined."""
 Request = tuple[list[str], str, dict[bytes, bytes]]
 SITE = [place for place in sys.path if place.endswith("site-packages")]
 """Packages of the tests themselves, which stay as they are meanwhile."""
@@ -120,32 +120,17 @@ def started(*modules: str) -> Iterator[Warm]:
     shutil.rmtree(warm.place)
 
 
-class LookingChildren:
-    """Children that look at third-party code, forked instead of started."""
+def forked_look(python: str) -> dict[str, Any]:
+    """Return replacements for names of ``loading_child``: looks are forked, and not confined."""
+    looking = importlib.import_module("forge_cli.inspection.loading_child")
+    command = importlib.import_module("forge_cli.sandbox.processes.command")
+    confined = looking.confined
 
-    def __init__(self, children: Any, python: str) -> None:
-        self._children, self._python = children, python
+    def unconfined(*args: Any) -> Any:
+        confined(*args)  # it also raises for zones that cannot be made
+        return command.UNCONFINED
 
-    def start(self, argv: list[str], *, wrap: object, limits: object, **options: Any) -> Any:
-        _, isolated, *rest = argv
-        assert isolated == "-I"
-        return self._children.start([self._python, *rest], **options)
-
-
-def warm_looks(find: Callable[[], str | Path]) -> Callable[[Any], Any]:
-    """What stands in for the making of a ``LoadingChild``; ``find`` gives the program that starts at once."""
-    start = importlib.import_module("forge_cli.inspection.loading_child").LoadingChild.__init__
-
-    def started(child: Any, children: Any, *given: Any, **options: Any) -> None:
-        confined = CONFINED_LOOKS in os.environ
-        start(
-            child,
-            children if confined else LookingChildren(children, str(find())),
-            *given,
-            **options,
-        )
-
-    return started
+    return {"PYTHON": (python,), "confined": unconfined}
 
 
 class KnownDistribution(importlib.metadata.PathDistribution):
@@ -195,8 +180,6 @@ def _import_everything(address: str, *modules: str) -> None:
     for found in pkgutil.walk_packages(package.__path__, "forge_cli."):
         if not found.name.endswith("__main__"):
             importlib.import_module(found.name)
-    child = importlib.import_module("forge_cli.inspection.loading_child").LoadingChild
-    child.__init__ = warm_looks(lambda: Path(address).with_name("python"))
     _complete(importlib.import_module("pydantic").BaseModel)
     know_distributions()
     importlib.import_module("forge_cli.engine.plugins.scan").installed(
@@ -303,6 +286,9 @@ def become(argv: list[str], folder: str, env: Mapping[bytes, bytes], streams: li
             first, sys.argv, code = os.path.dirname(sys.executable), argv, MAIN
     sys.path[:1] = [first, *own]
     importlib.invalidate_caches()
+    if python := os.environ.get(FORKED_LOOKS):
+        looking = importlib.import_module("forge_cli.inspection.loading_child")
+        vars(looking).update(forked_look(python))
     try:
         exec(compile(code, "<string>", "exec"), main.__dict__)
     except SystemExit as left:

@@ -148,7 +148,6 @@ def test_the_servers_are_among_the_settings(cli: Cli, project: Project) -> None:
     assert where == f"{file}:6:5"
 
 
-@pytest.mark.usefixtures("confined_looks")
 def test_the_doctor_says_which_are_not_confined(cli: Cli, project: Project) -> None:
     config(project, CONFIG)
     checks = json.loads(cli("doctor", "--json").out)["checks"]

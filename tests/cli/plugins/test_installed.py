@@ -20,6 +20,8 @@ from forge_cli.engine.plugins import distributions
 from forge_cli.testing import Project
 from tests.support.command_line import Done
 
+pytestmark = pytest.mark.usefixtures("forked_looks")
+
 WORDS = '''
 from typing import Annotated
 

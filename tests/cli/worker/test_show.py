@@ -237,7 +237,6 @@ def test_the_prompt_is_the_one_that_the_model_gets(cli, project, more: str) -> N
     assert heard == [out.removesuffix("\n")]
 
 
-@pytest.mark.usefixtures("confined_looks")
 def test_nothing_is_made_or_started(cli, workers) -> None:
     before = sorted(os.walk(workers.folder))
     for view in ([], ["--policy"], ["--tree"], ["--prompt"]):

@@ -169,7 +169,6 @@ def furnish(project: Project, evil: Path) -> None:
     project.write("use.yaml", f"turns:\n  - calls: [{called}]\n{value}")
 
 
-@pytest.mark.usefixtures("confined_looks")
 @pytest.mark.needs("bwrap")
 def test_a_later_run_executes_nothing_that_a_confined_command_made(project: Project) -> None:
     """With processes that were started as people start them, whose path of modules is theirs."""

@@ -482,7 +482,6 @@ def test_the_worker_can_tighten_the_zones(project: Project) -> None:
     ]
 
 
-@pytest.mark.usefixtures("confined_looks")
 def test_looking_at_a_worker_makes_no_folder_and_changes_no_verdict(project: Project) -> None:
     project.write("worker.yaml", ZONES)
     project.write("src/a", "")

@@ -495,7 +495,6 @@ def test_what_is_left_out_is_a_row_with_the_reason(project: Project) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.usefixtures("confined_looks")
 @pytest.mark.needs("bwrap")
 def test_a_confined_server_sees_the_zones_and_not_the_home(project: Project) -> None:
     home = project.folder.parent / "person"
