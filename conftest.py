@@ -1,6 +1,7 @@
-"""What the tests of forge and of its plugins may need of the machine: ``@pytest.mark.needs("bwrap")``.
+"""Requirements of tests on the machine, as in ``@pytest.mark.needs("bwrap")``.
 
-Whatever is missing skips its tests with one line that names the package, and where ``CI`` is set fails them.
+A test whose requirement is missing is skipped with one line that names the package. If ``CI`` is
+set, it fails.
 """
 
 import os
@@ -37,11 +38,11 @@ REASON = re.compile(r"needs \S+: install ([^\s,]+)")
 
 @dataclass(frozen=True)
 class Need:
-    """Something that tests need: whether it is there, and what to install where it is not."""
+    """A requirement: a check whether it is met, and what to install if not."""
 
     there: Callable[[], object]
     package: str | None = None
-    """None: it cannot be installed, and CI does without it."""
+    """The package to install; None if there is none, and CI may do without it."""
     more: str = ""
 
 
@@ -50,10 +51,12 @@ PATH = os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", 
 
 
 def program(name: str, package: str) -> Need:
+    """Return the requirement for a program on the PATH."""
     return Need(lambda: shutil.which(name, path=PATH), package)
 
 
 def mechanism(name: str) -> Mechanism | None:
+    """Return a mechanism that confines commands on this machine, or None."""
     return next(
         (found for found in available_mechanisms() if found.name == name and is_confining(found)),
         None,
@@ -61,7 +64,7 @@ def mechanism(name: str) -> Mechanism | None:
 
 
 def can_mount() -> bool:
-    """Whether a process of this user may have mounts that nobody else sees."""
+    """Return True if a process of this user may create private mounts."""
     code = (
         "from forge_cli.sandbox.trial.enter import enter_namespaces; enter_namespaces(network=True)"
     )
@@ -72,6 +75,7 @@ def can_mount() -> bool:
 
 
 def find_chromium() -> str | None:
+    """Return the path of Chromium, or None."""
     return next(
         filter(None, (shutil.which(name, path=PATH) for name in ("chromium", "chromium-browser"))),
         None,
@@ -79,7 +83,7 @@ def find_chromium() -> str | None:
 
 
 def find_axe() -> Path | None:
-    """axe-core, which checks pages, where npm has put it: beside the programs on the PATH, or for everybody."""
+    """Return the script of axe-core, from an npm folder beside the PATH or a global one."""
     folders = [Path(folder).parent for folder in PATH.split(os.pathsep)]
     places = [
         place / "axe-core/axe.min.js"
@@ -138,12 +142,12 @@ NEEDS = {
     "root": Need(lambda: os.geteuid() == 0, more="only root can make a file that belongs to root"),
     "user": Need(lambda: os.geteuid() != 0, more="root may read and write everything"),
 }
-"""Everything that is not the same on every machine; a bwrap that cannot confine anything counts as missing."""
+"""All requirements; a bwrap that cannot confine anything counts as missing."""
 
 
 @cache
 def lacks(name: str) -> str | None:
-    """Why a need is not met, as it is told."""
+    """Return why a requirement is not met, or None."""
     need = NEEDS[name]
     if need.there():
         return None
@@ -152,7 +156,7 @@ def lacks(name: str) -> str | None:
 
 
 def require(name: str) -> None:
-    """Skip the test that runs, or fail it where everything that can be installed has to be there."""
+    """Skip the running test, or fail it if CI is set and the package can be installed."""
     __tracebackhide__ = True
     if reason := lacks(name):
         if CI and NEEDS[name].package:
@@ -162,13 +166,16 @@ def require(name: str) -> None:
 
 @pytest.fixture
 def anyio_backend() -> str:
-    """The event loop that forge runs in."""
+    """Return the name of forge's event loop."""
     return "asyncio"
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep as many rows of a table as its mark ``few`` says, from the first to the last; the others are ``long``."""
+    """Mark rows of tables with the mark ``few`` as ``long``, except for a few.
+
+    The rows that stay are spread from the first to the last.
+    """
     tables: dict[tuple[pytest.Item | pytest.Collector | None, str], list[pytest.Item]] = {}
     for item in items:
         if item.get_closest_marker("few") and not item.get_closest_marker("long"):
@@ -183,6 +190,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Check the requirements of a test."""
     for mark in item.iter_markers("needs"):
         for name in mark.args:
             require(name)
@@ -190,7 +198,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Let everything that was skipped for the same reason have the same place, which makes it one line."""
+    """Give tests that are skipped for one reason the same place.
+
+    Then pytest prints them as one line.
+    """
     report = yield
     if report.skipped and isinstance(report.longrepr, tuple) and REASON.search(report.longrepr[2]):
         report.longrepr = ("conftest.py", 1, report.longrepr[2])
@@ -199,7 +210,7 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any, error: object) -> None:
-    """Say how a process of pytest-xdist ended that crashed: a signal, or an exit code."""
+    """Print how a crashed process of pytest-xdist ended: its signal or exit code."""
     if error:
         with suppress(subprocess.TimeoutExpired):
             code = node.gateway._io.popen.wait(timeout=10)
@@ -208,27 +219,27 @@ def pytest_testnodedown(node: Any, error: object) -> None:
 
 @pytest.fixture(scope="session")
 def need() -> Callable[[str], None]:
-    """``need("go")``, for what only a part of a test or a fixture needs."""
+    """Return a function for requirements of a part of a test: ``need("go")``."""
     return require
 
 
 @pytest.fixture(scope="session")
 def chromium() -> str | None:
-    """The browser that pages are tested with."""
+    """Return the browser for tests of pages."""
     require("chromium")
     return find_chromium()
 
 
 @pytest.fixture(scope="session")
 def axe() -> Path | None:
-    """The script that says what is wrong with a page for people who cannot see it."""
+    """Return the accessibility checker for pages."""
     require("axe")
     return find_axe()
 
 
 @pytest.fixture(scope="session")
 def unconfined() -> str:
-    """What forge says on standard error where little or nothing confines commands; nothing where they are confined."""
+    """Return the warning that commands are not fully confined here; empty if they are."""
     if not lacks("bwrap"):
         return ""
     return f"warning: {NOT_CONFINED if lacks('Landlock') else describe_confinement(mechanism('Landlock'))}\n"
@@ -236,13 +247,13 @@ def unconfined() -> str:
 
 @pytest.fixture(scope="session")
 def unconfined_rules(unconfined: str) -> str:
-    """The same for a worker with rules that pre-approve commands."""
+    """Return the warning for a worker with rules that pre-approve commands."""
     return f"warning: {UNCONFINED_RULES}\n" if lacks("bwrap") and lacks("Landlock") else unconfined
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Generator[None]:
-    """After everything else, so that nobody has to look for it."""
+    """Print which packages would enable the skipped tests, as the last line."""
     yield
     reasons = (str(report.longrepr[2]) for report in terminalreporter.stats.get("skipped", []))
     skipped = Counter(found[1] for reason in reasons if (found := REASON.search(reason)))

@@ -1,4 +1,4 @@
-"""How the README reads on a package index, where relative links lead nowhere: they name the page in ``forge docs``."""
+"""The README for package indexes, where relative links become names of ``forge docs`` pages."""
 
 import re
 from pathlib import Path
@@ -19,14 +19,14 @@ forge docs getting-started         # the documentation comes with it
 
 
 def for_index(readme: str) -> str:
-    """The README without pictures and with links that work anywhere."""
+    """Return the README without pictures and relative links."""
     text = START.sub(INSTALL, PICTURE.sub("", readme), count=1)
     text = PAGE.sub(r"\1 (`forge docs \2`)", text)
     return FENCE.sub(r"\1", OTHER.sub(r"\1", text))
 
 
 class CustomMetadataHook(MetadataHookInterface):
-    """Fills in ``readme``, which pyproject.toml declares as dynamic."""
+    """The hook that fills in ``readme``, which pyproject.toml declares as dynamic."""
 
     def update(self, metadata: dict[str, Any]) -> None:
         text = for_index(Path(self.root, "README.md").read_text("utf-8"))

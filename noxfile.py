@@ -1,4 +1,4 @@
-"""Checks that run before a merge: ``nox`` for the usual sessions, ``nox -s NAME -- ARGS`` for one."""
+"""Checks that run before a merge: ``nox`` runs the usual sessions, ``nox -s NAME`` one of them."""
 
 import hashlib
 import os
@@ -25,10 +25,10 @@ NEW_PLUGINS = {
     "observer": "forge-observer-mine",
     "command": "forge-command-mine",
 }
-"""The packages that ``forge plugins new`` makes, which have to pass as they are."""
+"""The packages that ``forge plugins new`` creates; each has to pass unchanged."""
 WITH_BYTECODE = {"PYTHONDONTWRITEBYTECODE": None}
 PARALLEL = ["-n", str((os.cpu_count() or 1) + 2), "--dist", "worksteal", "--durations", "25"]
-"""Two processes more than cores, because tests wait; each has one stretch of the suite, and starts its servers once."""
+"""Two processes more than cores, because tests wait often."""
 READ_A_PAGE = """
 from forge_tools_web.fetch import Page
 from forge_tools_web.reading import read
@@ -46,11 +46,11 @@ assert "forge docs workers" in text, text
 assert not re.search(r"\\]\\((?!https?:)", text), "a link that leads nowhere on a package index"
 """
 PROGRAMS = {"bwrap", "go", "gofmt", "rg"}
-"""Optional programs and packages that forge uses where they are installed."""
+"""Optional programs that forge uses if they are installed."""
 
 
 def install(session: nox.Session, *groups: str) -> None:
-    """Install forge, its plugins and the dependency groups in one go, so that no plugin fetches another forge."""
+    """Install forge, its plugins and dependency groups at once, so that no plugin fetches forge."""
     editables = [argument for folder in (".", *PLUGINS) for argument in ("--editable", folder)]
     wanted = [*editables, *nox.project.dependency_groups(PYPROJECT, *groups)]
     session.install("uv")  # pip takes a minute for what uv does in seconds
@@ -61,7 +61,7 @@ def install(session: nox.Session, *groups: str) -> None:
 
 
 def run_tests(session: nox.Session, *options: str, **env: str | None) -> None:
-    """Run pytest on what the session is asked for, or on everything."""
+    """Run pytest on the arguments of the session, or on everything."""
     paths = session.posargs or ["tests", *PLUGIN_TESTS]
     session.run("pytest", *PARALLEL, *options, *paths, env={**WITH_BYTECODE, **env})
 
@@ -75,7 +75,10 @@ def tests(session: nox.Session) -> None:
 
 @nox.session(reuse_venv=True)
 def quick(session: nox.Session) -> None:
-    """Check style, and run the tests of the rooms that differ from main; installs only if a pyproject.toml changed."""
+    """Check style and run the tests of changed rooms.
+
+    Packages are installed only if a pyproject.toml changed.
+    """
     declared = [Path("pyproject.toml"), *(Path(plugin, "pyproject.toml") for plugin in PLUGINS)]
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in declared)).hexdigest()
     installed = Path(session.virtualenv.location, "installed")
@@ -101,7 +104,7 @@ def quick(session: nox.Session) -> None:
 
 
 def newest_python() -> str | None:
-    """An interpreter that is newer than this one, the newest that works; None where there is none."""
+    """Return the newest working interpreter that is newer than this one, or None."""
     for path in _interpreters():
         asked = subprocess.run(
             [path, "-c", "import ensurepip, venv"], capture_output=True, check=False
@@ -112,7 +115,10 @@ def newest_python() -> str | None:
 
 
 def _interpreters() -> Iterator[str]:
-    """Those on the PATH and those of pyenv, from the newest on; a name on the PATH may lead to none of pyenv's."""
+    """Yield the interpreters on the PATH and in pyenv, the newest first.
+
+    Names on the PATH may be shims of pyenv that lead to no interpreter.
+    """
     versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions")
     for minor in range(20, sys.version_info.minor, -1):
         found = shutil.which(f"python3.{minor}")
@@ -125,7 +131,7 @@ NEWEST = newest_python()
 
 @nox.session(python=NEWEST)
 def newest(session: nox.Session) -> None:
-    """Run the tests with the newest Python that is there."""
+    """Run the tests with the newest installed Python."""
     if NEWEST is None:
         session.skip("there is no Python that is newer than this one")
     install(session, "test")
@@ -134,7 +140,7 @@ def newest(session: nox.Session) -> None:
 
 @nox.session
 def bare(session: nox.Session) -> None:
-    """Run the tests as on a machine that has neither bwrap nor ripgrep nor Go."""
+    """Run the tests as on a machine without bwrap, ripgrep and Go."""
     install(session, "test")
     path = path_without(PROGRAMS, Path(session.create_tmp()).resolve())
     # where nox puts temporary files, homes of tests would lie in the environment that they are run with
@@ -142,7 +148,10 @@ def bare(session: nox.Session) -> None:
 
 
 def path_without(programs: set[str], place: Path) -> str:
-    """The PATH, in which each folder that has one of the programs is replaced by links to everything else there."""
+    """Return the PATH without these programs.
+
+    A folder with one of them is replaced by a folder of links to everything else in it.
+    """
     folders = []
     for number, folder in enumerate(map(Path, os.environ["PATH"].split(os.pathsep))):
         if any((folder / name).exists() for name in programs):
@@ -158,7 +167,7 @@ def path_without(programs: set[str], place: Path) -> str:
 
 @nox.session
 def long(session: nox.Session) -> None:
-    """Run the tests that take minutes and every property in depth, then what else only happens now and then."""
+    """Run the slow tests, every property test in depth, and other rare checks."""
     install(session, "test", "frameworks")
     deep = ["-m", "long or hypothesis", "--hypothesis-profile", "long"]
     run_tests(session, *deep, "--timeout", "3600", "-o", "faulthandler_timeout=0")
@@ -189,7 +198,7 @@ def types(session: nox.Session) -> None:
 
 @nox.session
 def scaffolds(session: nox.Session) -> None:
-    """Check the type hints of what ``forge plugins new`` writes."""
+    """Check the type hints of the packages that ``forge plugins new`` creates."""
     install(session, "types")
     place = Path(session.create_tmp()).resolve()
     for kind, name in NEW_PLUGINS.items():
@@ -201,7 +210,7 @@ def scaffolds(session: nox.Session) -> None:
 
 @nox.session
 def build(session: nox.Session) -> None:
-    """Build the wheel by way of the sdist and use it as a stranger would: in a clean venv, outside the checkout."""
+    """Build the wheel from the sdist, and use it in a clean venv outside the checkout."""
     session.install("build")
     place = Path(session.create_tmp()).resolve()
     dist, venv = place / "dist", place / "venv"
@@ -235,6 +244,6 @@ def build(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """Compare forge with floors of the same machine."""
+    """Compare forge's performance with floors measured on the same machine."""
     session.install(".", "plugins/forge-guard")
     session.run("python", "benchmarks/all.py", *session.posargs, env=WITH_BYTECODE)

@@ -1,8 +1,8 @@
-"""forge: give language models tools and stay in control.
+"""forge: language models with tools, under your control.
 
-What most people need is importable from here; each name is loaded when it is first used. The rest of the public API is
-in ``errors``, ``events``, ``results``, ``hooks``, ``executors``, ``embedding``, ``export``, ``terminal`` and
-``testing``.
+The most common names can be imported from here; each is loaded when it is first used. The rest of
+the public API is in ``errors``, ``events``, ``results``, ``hooks``, ``executors``, ``embedding``,
+``export``, ``terminal`` and ``testing``.
 """
 
 __version__ = "0.2.0"
@@ -33,7 +33,7 @@ _ROOMS = {
     "ui.terminal.slash": "classify_command parse_command",
     "ui.terminal.trace": "trace_formatter",
 }
-"""The room in which each name of this module is made."""
+"""The modules that define the names of this module."""
 _ROOM_OF: dict[str, str] = {}
 for _room, _names in _ROOMS.items():
     _ROOM_OF.update(dict.fromkeys(_names.split(), _room))
@@ -54,7 +54,7 @@ _PACKAGES = frozenset(
         ),
     }
 )
-"""Names that the import system looks up here before it loads them as modules; they need no hint."""
+"""Names that the import system looks up here before it imports them as modules."""
 
 __all__ = ["__version__", *sorted(_ROOM_OF)]
 

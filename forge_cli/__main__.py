@@ -1,4 +1,4 @@
-"""``forge``, and ``python -m forge_cli``, in which nothing is imported from the working directory."""
+"""The entry point of ``forge`` and ``python -m forge_cli``."""
 
 import atexit
 import gc
@@ -7,12 +7,12 @@ import signal
 import sys
 
 ended: list[int] = []
-"""The exit code, once the command line has run."""
+"""The exit code after the command line has run."""
 
 
 @atexit.register  # at the import, so that it is called after what tools and libraries register later
 def leave_as_it_is() -> None:
-    """Spare Python to take apart all that was imported, unless third-party code may count on that."""
+    """Exit without Python's teardown of all modules, unless third-party code may depend on it."""
     thirdparty = sys.modules.get("forge_cli.core.thirdparty")
     if ended and not (thirdparty and thirdparty.LOADED):
         from forge_cli.cli.app import leave
@@ -24,7 +24,8 @@ def leave_as_it_is() -> None:
 def main() -> int:
     """Run the command line.
 
-    Signals wait from the first line on: until there is a handler, they would end in a traceback of imports.
+    Signals are blocked from the first line on. Until there is a handler, they would end in a
+    traceback of imports.
     """
     mask = None
     if hasattr(signal, "pthread_sigmask"):

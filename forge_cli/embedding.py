@@ -1,4 +1,4 @@
-"""Workers in a program of your own: sessions, the gate, replays, and the toolsets that come with forge."""
+"""Workers in your own program: sessions, the gate, replays, and forge's toolsets."""
 
 from __future__ import annotations
 

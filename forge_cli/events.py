@@ -1,4 +1,4 @@
-"""Events of a session and what is in them: messages, calls, approvals."""
+"""Events of a session, and their parts: messages, calls, approvals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Executors, which carry out the items of a batch wherever they like."""
+"""Executors, which run the items of a batch."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The tools of an open worker for programs and for other frameworks: each call passes the gate of the worker.
+"""The tools of an open worker as functions, and as tools of other frameworks.
 
-The frameworks are imported only by the function that is called for one. What ends badly there, a refusal included, is
-the text that the framework's model reads, as it is in a worker of forge.
+Each call passes the worker's gate. A framework is imported only by its own function. The text of a
+failed or denied call goes to the framework's model, as it would to a worker's model.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["functions", "langchain_tools", "open_tools", "openai_agents_tools", 
 
 
 class _NoModel:
-    """Stands for the model of a worker that is opened for its tools only."""
+    """The model of a worker that is opened for its tools only."""
 
     name = "none"
     context_window = None
@@ -42,14 +42,17 @@ class _NoModel:
         yield
 
     async def aclose(self) -> None:
-        """Nothing is open."""
+        """Do nothing."""
 
 
 @asynccontextmanager
 async def open_tools(
     worker: Worker, **options: Unpack[RuntimeOptions]
 ) -> AsyncIterator[WorkerRuntime[Any]]:
-    """Open a worker for its tools; it needs no model, unless ``options``, those of WorkerRuntime, give one."""
+    """Open a worker for its tools.
+
+    It needs no model. ``options`` are those of WorkerRuntime, and may still contain one.
+    """
     given: RuntimeOptions = {"model": _NoModel(), **options}
     async with WorkerRuntime(worker=worker, **given) as runtime:
         yield runtime
@@ -58,10 +61,11 @@ async def open_tools(
 def functions(
     runtime: WorkerRuntime[Any], names: Iterable[str] | None = None
 ) -> list[Callable[..., Awaitable[Any]]]:
-    """Return the tools of a worker as async functions of keyword arguments, or those of them with these names.
+    """Return the tools of a worker as async functions with keyword arguments.
 
-    Each has the name, the description and the parameters of its tool. It returns the data of a JSON result, the text of
-    any other, and raises a ToolError for a call that did not succeed, such as one that was denied.
+    Each function has the name, description and parameters of its tool. It returns the data of a
+    JSON result, or else the text. It raises a ToolError for a failed or denied call. ``names``
+    selects tools; by default all are returned.
     """
     return [_function(runtime, tool) for tool in _chosen(runtime, names)]
 
@@ -69,7 +73,7 @@ def functions(
 def langchain_tools(
     runtime: WorkerRuntime[Any], names: Iterable[str] | None = None
 ) -> list[langchain_core.tools.StructuredTool]:
-    """Return the tools of a worker for LangChain and LangGraph, or those of them with these names."""
+    """Return the tools of a worker, or those named, for LangChain and LangGraph."""
     from langchain_core.tools import StructuredTool
 
     return [
@@ -86,7 +90,7 @@ def langchain_tools(
 def pydantic_ai_tools(
     runtime: WorkerRuntime[Any], names: Iterable[str] | None = None
 ) -> list[pydantic_ai.Tool[object]]:
-    """Return the tools of a worker for pydantic-ai, or those of them with these names."""
+    """Return the tools of a worker, or those named, for pydantic-ai."""
     from pydantic_ai import Tool as PydanticAITool
 
     return [
@@ -100,7 +104,7 @@ def pydantic_ai_tools(
 def openai_agents_tools(
     runtime: WorkerRuntime[Any], names: Iterable[str] | None = None
 ) -> list[agents.FunctionTool]:
-    """Return the tools of a worker for the OpenAI Agents library, or those of them with these names."""
+    """Return the tools of a worker, or those named, for the OpenAI Agents SDK."""
     from agents import FunctionTool
 
     return [
@@ -144,7 +148,10 @@ def _function(runtime: WorkerRuntime[Any], tool: Tool) -> Callable[..., Awaitabl
 
 
 def _signature(tool: Tool) -> inspect.Signature:
-    """Return the parameters of a tool as Python shows them; names that Python cannot write go into ``**args``."""
+    """Return the Python signature of a tool.
+
+    Parameters whose names are not valid in Python become ``**args``.
+    """
     schema = tool.schema.json_schema
     required = schema.get("required", [])
     parameters: list[inspect.Parameter] = []

@@ -1,4 +1,4 @@
-"""The public module that each name is imported from, for the hint when it is looked for elsewhere."""
+"""The public module of each name, for hints about wrong imports."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ PUBLIC_MODULES = (
     "forge_cli.terminal",
     "forge_cli.testing",
 )
-"""Each name is public in one of them."""
+"""The modules of the public API; each name is in one of them."""
 
 
 def missing(module: str, name: str) -> ImportError | AttributeError:
     """Return the error for a name that a public module does not have.
 
-    The hint needs an ImportError: of an AttributeError, ``from module import name`` shows only its own sentence. So
-    ``hasattr`` raises for a name that is public elsewhere, or nearly so, and answers False for all others.
+    Only an ImportError keeps the hint: for an AttributeError, ``from module import name`` shows its
+    own message. So ``hasattr`` raises for a name that is public elsewhere, or nearly so, and
+    returns False for all others.
     """
     plain = f"module {module!r} has no attribute {name!r}"
     if name.startswith("_") or _is_module(f"{module}.{name}"):

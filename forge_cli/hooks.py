@@ -1,4 +1,4 @@
-"""Plugins: what their hooks return and get, for models, toolsets, renderers and observers."""
+"""Types that the hooks of plugins return and receive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fixtures for pytest, which loads them wherever forge is installed; forge is imported when one is used."""
+"""Pytest fixtures, available wherever forge is installed; forge is imported on first use."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def forge_project(tmp_path: Path) -> Project:
-    """An empty ``forge_cli.testing.Project``, with a home of its own."""
+    """Return an empty project with a home of its own."""
     from forge_cli.testing import Project
 
     folder = tmp_path / "project"
@@ -25,9 +25,11 @@ def forge_project(tmp_path: Path) -> Project:
 
 @pytest.fixture
 def forge_worker(forge_project: Project) -> Iterator[OpenForTest]:
-    """Opens a worker of functions, tools and toolsets for direct calls: ``forge_worker(query).call("query", sql=...)``.
+    """Yield a function that opens a worker for direct calls.
 
-    ``answers`` are those of a person; without them what asks is approved. Other arguments are those of ``Worker.of``.
+    For example: ``forge_worker(query).call("query", sql=...)``. The worker has the given functions,
+    tools and toolsets. ``answers`` are those of a person; without them, everything that asks is
+    approved. Other arguments are those of ``Worker.of``.
     """
     from forge_cli.files.worker import Worker
 

@@ -1,4 +1,4 @@
-"""The terminal of forge for a program of your own: its output, its questions, and commands that are typed."""
+"""forge's terminal for your own program: output, questions, and typed commands."""
 
 from __future__ import annotations
 

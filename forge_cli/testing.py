@@ -1,4 +1,4 @@
-"""The test kit, for forge itself and for authors of tools: a temporary project, a scripted model, what happened."""
+"""The test kit for authors of tools: temporary projects, scripted models, and collected events."""
 
 from __future__ import annotations
 
@@ -40,61 +40,64 @@ Answers = Iterable[ApprovalDecision | bool]
 
 
 def call(tool: str, /, **args: Any) -> JsonObject:
-    """A call in a scripted turn: ``{"calls": [call("read_file", path="/notes/a.txt")]}``."""
+    """Return a call for a scripted turn.
+
+    For example: ``{"calls": [call("read_file", path="/notes/a.txt")]}``.
+    """
     return {"tool": tool, "input": args}
 
 
 def calls(*made: JsonObject, text: str = "") -> JsonObject:
-    """A scripted turn that makes these calls."""
+    """Return a scripted turn that makes these calls."""
     return {"text": text, "calls": list(made)}
 
 
 def scripted_model(*turns: JsonObject | str, name: str = "test") -> ScriptedModel:
-    """A model that speaks these turns, written as in a script file; a plain string is a turn of text."""
+    """Return a model that plays these turns, as in a script file; a string is a turn of text."""
     spoken = [{"text": turn} if isinstance(turn, str) else turn for turn in turns]
     return ScriptedModel(name, parse_config(ScriptFile, {"turns": spoken}, file=name))
 
 
 @dataclass
 class Seen:
-    """Everything that came out of a task: its result, its events, and the lines of the record."""
+    """The outcome of a task: its result, its events, and the lines of the record."""
 
     events: list[Event] = field(default_factory=list)
     lines: list[JsonObject] = field(default_factory=list)
     record: list[Line] = field(default_factory=list, repr=False, compare=False)
-    """The lines that a log would hold; ``lines`` has the transient ones, too, as they go out."""
+    """The lines that a log would contain; ``lines`` also has transient ones."""
     asked: list[ApprovalRequest] = field(default_factory=list)
     result: WorkerResult = field(init=False, repr=False, compare=False)
-    """How the task ended; there only once it has."""
+    """The result of the task, once it has ended."""
 
     def take(self, line: Line) -> None:
-        """A sink of the record."""
+        """Collect a line, as a sink of the record."""
         self.lines.append(line.data)
         if not line.transient:
             self.record.append(line)
 
     def of(self, kind: type[EventT]) -> list[EventT]:
-        """The events of one class, in order."""
+        """Return the events of one class, in order."""
         return [event for event in self.events if isinstance(event, kind)]
 
     @property
     def outcomes(self) -> list[ToolResult]:
-        """How each call ended, in order; ``value_of`` gives the value of one."""
+        """Return the result of each call, in order; ``value_of`` returns the value of one."""
         return self.of(ToolResult)
 
     @property
     def statuses(self) -> list[str]:
-        """How each call ended, in one word."""
+        """Return the status of each call, in order."""
         return [outcome.status for outcome in self.outcomes]
 
     @property
     def types(self) -> list[str]:
-        """The types of the recorded events, in order."""
+        """Return the types of the recorded events, in order."""
         return [line.type for line in self.record]
 
 
 def value_of(outcome: ToolOutcome | ToolResult, kind: type[ResultT]) -> ResultT:
-    """The value of a call that succeeded with a result of this class; an AssertionError says how it ended instead."""
+    """Return the value of a successful call; raise AssertionError for anything else."""
     if outcome.status != "success":
         raise AssertionError(f"the call ended as {outcome.status}: {outcome.error}")
     if not isinstance(outcome.value, kind):
@@ -104,21 +107,21 @@ def value_of(outcome: ToolOutcome | ToolResult, kind: type[ResultT]) -> ResultT:
 
 @dataclass(frozen=True)
 class WorkerCalls:
-    """A worker that is open as in a session, whose tools a test calls directly, without a model."""
+    """An open worker whose tools a test calls directly, without a model."""
 
     seen: Seen
-    """The events and the lines of a record from the calls so far, and what was asked."""
+    """The events, record lines and questions of the calls so far."""
     _runtime: WorkerRuntime = field(repr=False)
     _portal: BlockingPortal = field(repr=False)
     _timeout: float = 30
 
     @property
     def tools(self) -> dict[str, Tool]:
-        """The tools of the worker by their names."""
+        """Return the tools of the worker by name."""
         return {tool.name: tool for tool in self._runtime.tools}
 
     def call(self, tool: str, /, **args: Any) -> ToolOutcome:
-        """Call a tool through the gate, as the operator of a command line does, and wait for its one outcome."""
+        """Call a tool through the gate, as a person on the command line, and return its outcome."""
         return self._portal.call(self._call, tool, args)
 
     async def _call(self, tool: str, args: JsonObject) -> ToolOutcome:
@@ -127,35 +130,35 @@ class WorkerCalls:
 
 
 class OpenForTest(Protocol):
-    """The type of the fixture ``forge_worker``: opens a worker with these tools and toolsets, until the test ends."""
+    """The type of the fixture ``forge_worker``, which opens a worker until the test ends."""
 
     def __call__(
         self, *tools: Any, answers: Answers | None = None, timeout: float = 30, **more: Any
     ) -> WorkerCalls:
-        """``more`` are arguments of ``Worker.of``."""
+        """Open a worker; ``more`` are arguments of ``Worker.of``."""
         ...
 
 
 @dataclass
 class Project:
-    """A folder with workers in it, and a home of its own beside it."""
+    """A folder with workers, and a separate forge home beside it."""
 
     folder: Path
 
     @property
     def home(self) -> Path:
-        """The folder that is ``~/.forge`` for this project."""
+        """The folder that takes the place of ``~/.forge``."""
         return self.folder.parent / f"{self.folder.name}-home"
 
     def write(self, name: str, content: str) -> Path:
-        """Write a file of the project, and the folders above it."""
+        """Write a file of the project; create missing folders."""
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content)
         return path
 
     def read(self, name: str) -> str:
-        """The text of a file of the project."""
+        """Return the text of a file of the project."""
         return (self.folder / name).read_text()
 
     def run(
@@ -168,10 +171,11 @@ class Project:
         sinks: Iterable[Sink] = (),
         **options: Any,
     ) -> Seen:
-        """Give a worker a task, with the model speaking ``turns``; ``answers`` are those of a person, in order.
+        """Give a worker a task; the scripted model plays ``turns``.
 
-        Each of ``sinks`` gets every line of the record, after ``lines`` has it; ``options`` are those of WorkerRuntime.
-        What has not ended after ``timeout`` seconds is a TimeoutError.
+        ``answers`` are those of a person, in order. Each of ``sinks`` gets every line of the record
+        after ``lines`` has it; ``options`` are those of WorkerRuntime. Raises TimeoutError after
+        ``timeout`` seconds.
         """
         given: dict[str, Any] = {"workspace": self.folder, **options}
         return start_loop(self._run, turns, task, worker, answers, timeout, tuple(sinks), given)
@@ -201,7 +205,7 @@ class Project:
         return seen
 
     def call(self, tool: str, /, **args: Any) -> ToolOutcome:
-        """Call a tool of ``worker.yaml`` directly, and wait for its outcome; what asks is approved."""
+        """Call a tool of ``worker.yaml``, approve whatever asks, and return the outcome."""
         with self.open() as worker:
             return worker.call(tool, **args)
 
@@ -214,10 +218,10 @@ class Project:
         timeout: float = 30,
         **options: Any,
     ) -> Iterator[WorkerCalls]:
-        """A worker of this project, open for direct calls; its toolsets keep their state from one call to the next.
+        """Open a worker of this project for direct calls; toolsets keep their state between calls.
 
-        ``answers`` are those of a person, in order; without them all that asks is approved. ``options`` are those of
-        WorkerRuntime. What is blocked stays blocked.
+        ``answers`` are those of a person, in order; without them, everything that asks is approved.
+        ``options`` are those of WorkerRuntime. Blocked calls stay blocked.
         """
         seen = Seen()
         given: dict[str, Any] = {"workspace": self.folder, "model": scripted_model(), **options}
@@ -236,7 +240,7 @@ class Project:
     def forge(
         self, *argv: str, stdin: str | None = None, env: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """The command line itself, in a process of its own, headless."""
+        """Run the command line headless, in a separate process."""
         return subprocess.run(
             [sys.executable, "-m", "forge_cli", *argv],
             cwd=self.folder,
@@ -251,7 +255,7 @@ class Project:
 
     @contextmanager
     def environment(self) -> Iterator[None]:
-        """forge's home is this project's own for a while."""
+        """Use the home of this project for the duration of the block."""
         before = os.environ.get("FORGE_HOME")
         os.environ["FORGE_HOME"] = str(self.home)
         try:
@@ -281,10 +285,10 @@ async def wait() -> None:
 async def check_executor(
     factory: ExecutorFactory, project: Project, address: str = "", timeout: float = 60
 ) -> None:
-    """The contract of executors: runs items with it, and an AssertionError says what it does not do.
+    """Check that an executor fulfils its contract; raise AssertionError if it does not.
 
-    Every item ends exactly once, with the result of its session; a waiter for an end that gives up loses none;
-    what is cancelled ends as ``interrupted``, and is resumed under the same id.
+    Every item ends exactly once, with the result of its session. A caller that stops waiting for an
+    end loses none. A cancelled item ends as ``interrupted``, and is resumed under the same id.
     """
     project.write("tools.py", EXECUTOR_TOOLS)
     project.write("worker.yaml", EXECUTOR_WORKER)

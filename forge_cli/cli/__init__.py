@@ -1,1 +1,1 @@
-"""The command line: one module a command, thin; a module loads when its command does."""
+"""The command line: one small module for each command, imported when the command runs."""

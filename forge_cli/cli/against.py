@@ -1,4 +1,4 @@
-"""``forge approve --against``: the calls of a past session, judged once more by the policy of today."""
+"""``forge approve --against``: the calls of a past session, judged by today's policy."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from forge_cli.ui.wrap import wrap_for
 
 
 def judge_again(name: str, session: str, directory: Path | None, *, as_json: bool) -> None:
-    """Judge every call of a session that the worker itself made; nothing is executed or asked."""
+    """Judge the calls that the worker itself made in a session; nothing is executed or asked."""
     worker = load_worker(name)
     log = read_session(find_record(session))
     if damage := damage_of(log):

@@ -1,4 +1,4 @@
-"""The console script: it knows the version and how to end, and loads everything else once it is needed."""
+"""The console script: start, signals, errors and the end of every command."""
 
 import gc
 import os
@@ -24,13 +24,16 @@ STOPS = [
     for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")
     if hasattr(signal, name)
 ]
-"""The signals that end a program; other systems have fewer, and learn in a moment that they are not supported."""
+"""Signals that end a program; some systems lack a few of them."""
 LAST_WAIT = 0.5
-"""Seconds that threads have to end, once everything is written."""
+"""Seconds that threads have to end after all output is written."""
 
 
 def main(mask: set[int | signal.Signals] | None = None) -> int:
-    """Carry out ``sys.argv`` and return the exit code; ``mask`` is to be set again where signals are held already."""
+    """Run ``sys.argv`` and return the exit code.
+
+    ``mask`` is the signal mask to restore if the caller has already blocked signals.
+    """
     if sys.platform not in ("linux", "darwin"):
         sys.stderr.write("forge: only Linux and macOS are supported; on Windows, use WSL\n")
         return 2
@@ -50,10 +53,10 @@ def main(mask: set[int | signal.Signals] | None = None) -> int:
 
 
 def on_stop(handler: "Callable[[int, object], None]") -> None:
-    """Handle the signals that end a program, unless they are ignored, as with nohup.
+    """Handle the signals that end a program, unless they are ignored, as by nohup.
 
-    Until a command is loaded there is nothing to stop in good order, and an exception raised into an import comes out
-    as something else: the first handler leaves at once.
+    Before a command is loaded there is nothing to clean up, and an exception that is raised during
+    an import comes out as a different one. So the first handler exits at once.
     """
     for number in STOPS:
         if signal.getsignal(number) is not signal.SIG_IGN:
@@ -64,7 +67,7 @@ def on_stop(handler: "Callable[[int, object], None]") -> None:
 
 
 def attempt(args: list[str], launch: Launch, *, debug: bool = False) -> int:
-    """Carry the arguments out; the outermost frame, where an exception becomes a sentence and an exit code."""
+    """Run a command line; turn an exception into a message and an exit code."""
     code = 0
     if debug:
         from forge_cli.cli.failure import say_traceback
@@ -83,9 +86,10 @@ def attempt(args: list[str], launch: Launch, *, debug: bool = False) -> int:
 
 
 def take_debug(args: list[str]) -> tuple[list[str], bool]:
-    """Split ``--debug`` off, wherever it stands before a ``--``.
+    """Return the arguments without ``--debug``, and whether it was there before a ``--``.
 
-    Typer would know it only at the commands that declare it; this one is for those of packages and their loading, too.
+    Typer would accept it only where a command declares it. It is also needed for commands of
+    plugins, and while they are loaded.
     """
     end = args.index("--") if "--" in args else len(args)
     kept = [arg for arg in args[:end] if arg != "--debug"]
@@ -93,7 +97,7 @@ def take_debug(args: list[str]) -> tuple[list[str], bool]:
 
 
 def carry_out(args: list[str], launch: Launch) -> int:
-    """Find the command that the arguments name, and invoke it."""
+    """Find the command that the arguments name, and run it."""
     if args[:1] in (["--version"], ["-V"]):
         sys.stdout.write(f"forge {__version__}\n")
         return 0
@@ -127,7 +131,7 @@ def carry_out(args: list[str], launch: Launch) -> int:
 
 
 def leave(code: int) -> int:
-    """Flush, and do not wait for threads that would hold the process."""
+    """Flush the output and end, without waiting for threads that would block the process."""
     try:  # noqa: SIM105
         sys.stdout.flush()
     except OutputLost:

@@ -1,4 +1,4 @@
-"""``forge approve``: the verdict on a call and every reason for it, with no model and nothing executed."""
+"""``forge approve``: the verdict on a call and its reasons; nothing is executed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from forge_cli.ui.wrap import wrap_for
 app = new_app()
 
 Calls = AsyncIterator[tuple[str, JsonObject | str, Mapping[str, OptionValue]] | VerdictAnswer]
-"""Tool, args (or their text) and typed options of each; what is not a call at all has its answer already."""
+"""Tool, args (or their text) and typed options of each call, or the answer to an invalid line."""
 
 
 @app.command()
@@ -66,7 +66,7 @@ def approve(
     as_json: JsonOption = False,
     directory: DirectoryOption = None,
 ) -> None:
-    """Say what the policy would decide, without a model."""
+    """Show what the policy would decide on a call, without a model."""
     if as_try and tool is None:
         raise UsageError("--try needs a TOOL", hint="forge approve WORKER shell command=... --try")
     if sum(given is not None for given in (tool, batch, against)) != 1:
@@ -102,7 +102,7 @@ def approve(
 
 
 def _approve_all(calls: Calls, worker: str, workspace: Path, out: TextIO, *, as_json: bool) -> None:
-    """Judge calls by the opened worker."""
+    """Judge all calls with one opened worker, and print each verdict."""
 
     async def judge_all() -> None:
         async with judging(worker, workspace) as judge:
@@ -117,7 +117,7 @@ def _approve_all(calls: Calls, worker: str, workspace: Path, out: TextIO, *, as_
 
 
 def _tell_trial(answer: VerdictAnswer, out: TextIO, *, as_json: bool) -> None:
-    """The verdict, and what the line did on a copy."""
+    """Print the verdict, and what the line did on a copy."""
     tried = None if as_json else answer.pop("trial", None)
     _tell(answer, out, as_json=as_json)
     if tried:
@@ -142,7 +142,7 @@ def _tell(answer: VerdictAnswer, out: TextIO, *, as_json: bool) -> None:
 
 
 async def _one(tool: str, pairs: list[str], given: JsonObject) -> Calls:
-    """The call of the command line: pairs over the JSON object."""
+    """Return the call of the command line; ``KEY=VALUE`` wins over ``--json-input``."""
     yield tool, given, _options(pairs)
 
 
@@ -163,7 +163,7 @@ def _open_batch(source: str | None) -> Iterator[BinaryIO | None]:
 
 
 async def _batch(source: BinaryIO) -> Calls:
-    """The calls of a batch, in order, each as soon as its line is there."""
+    """Yield the calls of a batch in order, each as soon as its line has arrived."""
     from forge_cli.process.client_lines import read_lines
 
     number = 0

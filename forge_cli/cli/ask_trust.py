@@ -1,4 +1,4 @@
-"""Trust in what a folder brings, before a worker starts: asked on a terminal, or given by a hash in a pipeline."""
+"""Trust in the files of a folder, asked on a terminal or given by a hash in CI."""
 
 from __future__ import annotations
 
@@ -24,9 +24,12 @@ VARIABLE = "FORGE_TRUST"
 
 
 def offer_trust(workspace: Path) -> None:
-    """Say what a folder would do that the user has not agreed to, show it, and ask; without a terminal it is not used.
+    """Show what a folder would change, and ask whether to trust it.
 
-    It is asked for where the folder has settings, or where something changed that was trusted: then the difference.
+    Without a terminal, untrusted files are not used.
+
+    Asks only if the folder has settings, or if a trusted file has changed; then it shows the
+    difference.
     """
     if not is_interactive():
         return
@@ -60,7 +63,7 @@ def _is_own(workspace: Path) -> bool:
 
 
 def _show(each: Brought, store: TrustStore) -> None:
-    """The files; of what was trusted before only the difference, and of new ones the text of what is not code."""
+    """Show the difference to what was trusted, or the text of new files that are not code."""
     for path, content in each.files.items():
         if store.holds_file(path, content):
             continue
@@ -69,7 +72,7 @@ def _show(each: Brought, store: TrustStore) -> None:
 
 
 def show_file(path: Path, kind: str, before: str | None, content: bytes) -> None:
-    """The difference to what was trusted; the text where there was nothing."""
+    """Print the difference to the trusted version of a file, or its whole text."""
     text = content.decode(errors="replace")
     sys.stderr.write(
         f"\n{visible(os.path.relpath(path))} ({kind}{', changed' if before is not None else ''})\n"
@@ -82,7 +85,10 @@ def show_file(path: Path, kind: str, before: str | None, content: bytes) -> None
 
 
 def trust_by_hash(folder: Path) -> None:
-    """Trust what a folder brings, if it is what FORGE_TRUST names: ``forge trust --print-hash`` says that of it."""
+    """Trust the files of a folder if FORGE_TRUST is their hash.
+
+    ``forge trust --print-hash`` prints the hash.
+    """
     if wanted := os.environ.get(VARIABLE, "").strip():
         _trust_by_hash(folder.resolve(), wanted)
 

@@ -1,4 +1,4 @@
-"""The commands: found by their entry points and loaded when they are called; the help needs none of them."""
+"""The commands, found by entry points and loaded when they are called; the help loads none."""
 
 from __future__ import annotations
 
@@ -72,15 +72,15 @@ def forge(
 
 
 class LazyCommand(TyperCommand):
-    """A name and a help text that become the real command when there are arguments to parse."""
+    """A command that is loaded when its arguments are parsed."""
 
     def __init__(self, path: str, plugins: list[Plugin]) -> None:
-        """``plugins`` are all that offer it: with more than one it cannot be called."""
+        """Create the command; if several ``plugins`` offer it, calling it is an error."""
         super().__init__(path.split()[-1], rich_markup_mode=None)
         self.path = path
         self.plugins = plugins
         self.inner: dict[str, LazyCommand] = {}
-        """Commands that are named by its first argument, as in ``batch status``."""
+        """Subcommands by the first argument, as in ``batch status``."""
 
     def get_short_help_str(self, limit: int = 45) -> str:
         from forge_cli.cli.overview import COMMANDS
@@ -103,7 +103,7 @@ class LazyCommand(TyperCommand):
         return context
 
     def load(self) -> Any:
-        """The command itself; an app may have several of one group."""
+        """Return the real command; one app may hold all commands of a group."""
         name = self.name or ""
         plugin = self.plugins[0]
         if plugin.distribution != OWN:
@@ -115,7 +115,7 @@ class LazyCommand(TyperCommand):
 
 
 def lazy_commands() -> dict[str, LazyCommand]:
-    """Every command by its names, forge's own first; what would take a name of forge's own is left out."""
+    """Return every command by its path; a plugin cannot replace a command of forge."""
     found = [
         each for each in allowed(installed(forge_home() / "cache")) if each.name.startswith(COMMAND)
     ]
@@ -128,12 +128,12 @@ def lazy_commands() -> dict[str, LazyCommand]:
 
 
 def app_module(command: str) -> Any:
-    """The module of a command of forge's own, found by its entry point, as nothing imports an app."""
+    """Return the module of one of forge's own commands, found by its entry point."""
     return import_module(lazy_commands()[command].plugins[0].value.partition(":")[0])
 
 
 def command_tree() -> TyperGroup:
-    """The whole command line, of which no command is loaded."""
+    """Return all commands and groups, without loading any command."""
     tree = get_group(app)
     tree.commands = {}
     for path, command in lazy_commands().items():
@@ -143,7 +143,7 @@ def command_tree() -> TyperGroup:
 
 
 def _inside(tree: TyperGroup, groups: list[str]) -> MutableMapping[str, Any]:
-    """The commands below a group, which is made where nothing has made it."""
+    """Return the commands of a group; create missing groups."""
     commands: MutableMapping[str, Any] = tree.commands
     for group in groups:
         if group not in commands:
@@ -156,7 +156,7 @@ def _inside(tree: TyperGroup, groups: list[str]) -> MutableMapping[str, Any]:
 
 
 def dispatch(args: list[str], launch: Launch) -> int:
-    """Invoke the command that the arguments name; commands end early with ``typer.Exit(code)``."""
+    """Run the command that the arguments name and return its exit code."""
     group = command_tree()
     try:
         with group.make_context("forge", args, obj=launch) as context:

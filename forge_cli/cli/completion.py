@@ -1,4 +1,4 @@
-"""Completion in the shell: what could be typed next, and the scripts that ask for it."""
+"""Shell completion: the script for each shell, and the candidates that it asks for."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SCRIPTS = {
 
 
 def install(shell: str | None) -> str:
-    """Write the script of a shell where it finds it; returns what was done."""
+    """Install the completion script of a shell and return what was done."""
     shell = shell or Path(os.environ.get("SHELL", "")).name
     if shell not in SCRIPTS:
         told = (
@@ -50,7 +50,7 @@ def install(shell: str | None) -> str:
 
 
 def _add_line(file: Path, line: str) -> bool:
-    """Append a line to a file that the person wrote, unless it is there."""
+    """Append a line to a file of the user unless it is there; return True if it was added."""
     before = file.read_text() if file.exists() else ""
     if line in before.splitlines():
         return False
@@ -60,12 +60,16 @@ def _add_line(file: Path, line: str) -> bool:
 
 
 def answer(words: Sequence[str]) -> int:
-    """Print what could stand in the place of the last word, one a line; nothing leaves it to the shell: file names."""
+    """Print the candidates for the last word, one a line.
+
+    If there are none, the shell completes file names.
+    """
     sys.stdout.writelines(f"{found}\n" for found in complete(words))
     return 0
 
 
 def complete(words: Sequence[str]) -> list[str]:
+    """Return the sorted candidates for the last of ``words``."""
     *before, begun = words or [""]
     return sorted({found for found in _candidates(before, begun) if found.startswith(begun)})
 
@@ -135,7 +139,7 @@ def _values(parameter: Any) -> Iterable[str]:
 
 
 def _worker_files() -> Iterator[str]:
-    """Files and folders here that may be workers; others are left to the shell where nothing else is found."""
+    """Yield files and folders of this folder that may be workers."""
     for name in os.listdir():
         if name.endswith(SUFFIXES) or worker_of_folder(Path(name)):
             yield name

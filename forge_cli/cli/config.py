@@ -1,4 +1,4 @@
-"""``forge config show|set``: every setting that holds here and where it comes from, and one of your own changed."""
+"""``forge config show|set``: the settings in effect with their origin, and a change to your own."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from forge_cli.ui.table import Column, print_json, print_table
 app = new_app()
 _PART = r'(?:"([^"]+)"|([^".]+))'
 _VARIABLES = {"model": "FORGE_MODEL"}
-"""Variables of the environment that count before a setting."""
+"""Environment variables that override a setting."""
 
 
 @app.command()
@@ -40,10 +40,11 @@ def show(
     ] = False,
     directory: DirectoryOption = None,
 ) -> None:
-    """Show every setting that holds here, and where it comes from.
+    """Show the settings in effect here, and where each comes from.
 
-    From the organisation, the environment, the project's .forge/config.yaml, your own config.yaml, or by default; rules
-    of policies from each place that has some. A worker and the flags of a command may say more.
+    Sources are the organisation, the environment, the project's .forge/config.yaml, your own
+    config.yaml and the defaults; policy rules are listed from each source. Workers and the flags of
+    a command may add to these.
     """
     home = forge_home()
     workspace = work_folder(directory)
@@ -78,9 +79,10 @@ def set_value(
         ),
     ],
 ) -> None:
-    """Set a key of your own config.yaml, which keeps its comments.
+    """Set a key of your own config.yaml; comments are kept.
 
-    Nothing is written that forge could not read. KEY has dots between its parts; quotes stand around one with a dot.
+    An invalid value is not written. Separate the parts of KEY by dots; quote a part that contains a
+    dot.
     """
     file = forge_home() / "config.yaml"
     edit, settings = _planned(file, _place(key), value)
@@ -113,7 +115,7 @@ def _place(key: str) -> tuple[str, ...]:
 
 
 def _planned(file: Path, place: tuple[str, ...], text: str) -> tuple[FileEdit, Settings]:
-    """The edit, and the settings after it: with the value as YAML reads it, or else as the text that it is."""
+    """Return the edit and the new settings; a value that is not valid YAML is text."""
     refused: list[ForgeError] = []
     for value in _values(text):
         rule = GrantRule(place, value, ".".join(place), user_at=place)
@@ -150,7 +152,7 @@ def _text(value: Any) -> str:
 
 
 def _cells(row: ConfigRow) -> dict[str, str]:
-    """The place before the value: a long value is cut, the place is what people came for."""
+    """Return the cells with the origin before the value, because a long value is cut."""
     return {
         "key": row["key"],
         "from": near(row["where"] or row["source"]),

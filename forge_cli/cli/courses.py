@@ -1,4 +1,4 @@
-"""Parts that the commands that replay share: the folders that stand for the user's, and the course in words."""
+"""Shared code of the commands that replay sessions."""
 
 from __future__ import annotations
 
@@ -27,20 +27,21 @@ HomeOption = Annotated[
 
 
 def home_folder(directory: Path | None) -> Path | None:
-    """The folder that ``--home`` names."""
+    """Return the folder that ``--home`` names."""
     if directory is not None:
         require_folder("--home", directory)
     return directory.resolve() if directory else None
 
 
 def workspace_of(recorded: str, directory: Path | None) -> Path:
-    """``-C``, or the folder that the session worked in, or where the caller stands if that is gone."""
+    """Return the folder of ``-C``, else the recorded folder, or the current one if that is gone."""
     return work_folder(
         Path(recorded) if directory is None and recorded and os.path.isdir(recorded) else directory
     )
 
 
 def counts(course: Course) -> JsonObject:
+    """Return the figures of a replay, as ``--json`` prints them."""
     return {
         "turns": course.turns,
         "ran": course.ran,
@@ -50,7 +51,7 @@ def counts(course: Course) -> JsonObject:
 
 
 def summary(course: Course) -> str:
-    """The work that was done again, and the part that could not be compared."""
+    """Return what was replayed, and what could not be compared."""
     told = f"{counted(course.turns, 'turn')}, {counted(course.ran + course.taken, 'call')}"
     if course.taken:
         told += f" ({course.taken} from the record)"
@@ -60,7 +61,7 @@ def summary(course: Course) -> str:
 
 
 def recorded(name: str, options: SessionOptions) -> Recording:
-    """The record that ``run --replay`` takes its turns from."""
+    """Return the recording that ``run --replay`` takes its turns from."""
     model = options.model
     record = options.record
     if model is not None or options.resumes:

@@ -1,4 +1,4 @@
-"""``forge docs``: the documentation of this very version, which comes with it."""
+"""``forge docs``: the documentation of the installed version."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from forge_cli.ui.terminal.markdown import draw_markdown
 app = new_app()
 
 PLACES = (Path(__file__).parent.parent / "docs", Path(__file__).parent.parent.parent / "docs")
-"""In the wheel, and in a checkout."""
+"""The folder in the wheel, and the one in a checkout."""
 _FENCE = re.compile(r"^( *`{3,}\w+) .*$", re.MULTILINE)
 _COMMENT = re.compile(r"^ *<!--.*?-->\n", re.MULTILINE)
 _PICTURE = re.compile(r"^!\[(.*?)\]\(.*?\)\n\n?", re.MULTILINE)
@@ -41,8 +41,8 @@ def docs(
 ) -> None:
     """Read the documentation, which comes with forge.
 
-    On a terminal with colours and in its width, through $PAGER or less where it is long; else as the Markdown that it
-    is.
+    On a terminal, pages are formatted, and long ones open in $PAGER or less; otherwise the Markdown
+    is printed.
     """
     pages = find_pages()
     if page is None:
@@ -76,7 +76,7 @@ def docs(
 
 
 def find_pages() -> dict[str, Path]:
-    """The pages by name."""
+    """Return the pages by name."""
     folder = next((place for place in PLACES if (place / "concepts.md").is_file()), None)
     if folder is None:
         raise ForgeError(
@@ -86,14 +86,14 @@ def find_pages() -> dict[str, Path]:
 
 
 def for_terminal(text: str) -> str:
-    """A page without what only a browser or a test needs; a link says how to get there."""
+    """Return a page without the marks for browsers and tests, and with links as commands."""
     for pattern, shown in ((_COMMENT, ""), (_FENCE, r"\1"), (_PICTURE, "")):
         text = pattern.sub(shown, text)
     return _LINK.sub(_shown_link, text)
 
 
 def show_in_pager(text: str) -> bool:
-    """Show a text in the person's pager, else in less; False where there is none."""
+    """Show a text in $PAGER or less; return False if there is neither."""
     command = shlex.split(os.environ.get("PAGER") or "less")
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C is for the pager
     try:
@@ -115,7 +115,7 @@ def _shown_link(link: re.Match[str]) -> str:
 
 
 def _describe(text: str) -> dict[str, str]:
-    """The title of a page, and what it is about: its first sentence, without marks."""
+    """Return the title and the first sentence of a page, without Markdown."""
     title, _, rest = text.partition("\n\n")
     paragraph = " ".join(rest.partition("\n\n")[0].split())
     plain = re.sub(r"\[([^\]\[]+)\]\([^)]*\)|[*`]", r"\1", paragraph)

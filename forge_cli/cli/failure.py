@@ -1,4 +1,4 @@
-"""The end of a command by an exception: a sentence for the user, the result object, and an exit code."""
+"""The message, the result object and the exit code of a command that ends by an exception."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _REMEDIES = {
     errno.EACCES: "make it yours to read and write",
     errno.EPERM: "make it yours to read and write",
 }
-"""Remedies for a person against errors of the system that have nothing to do with forge."""
+"""Remedies for system errors that are not forge's own."""
 
 
 def explain(
     error: BaseException, *, debug: bool = False, report: ResultReport | None = None
 ) -> int:
-    """Tell the user what ended the command, in words and in the result object, and return the exit code for it."""
+    """Print why the command ended, put it into the result object, and return the exit code."""
     code, sentence, shown = describe(error, debug=debug)
     if sentence is not None:
         if debug:
@@ -50,7 +50,7 @@ def explain(
 
 
 def describe(error: BaseException, *, debug: bool) -> tuple[int, str | None, str | None]:
-    """The exit code, the sentence if there is something to say, and how it looks where that is more."""
+    """Return the exit code, the message if there is one, and its longer form for a person."""
     cause = error
     while isinstance(cause, BaseExceptionGroup):
         cause = cause.exceptions[0]
@@ -89,20 +89,24 @@ def _system_error(error: OSError, more: str) -> str:
 
 
 def is_of_closed_terminal(error: BaseException) -> bool:
-    """Return True if this failed because the terminal of the command was closed."""
+    """Return True if the command failed because its terminal was closed."""
     if not isinstance(error, OSError | termios.error) or error.args[:1] != (errno.EIO,):
         return False
     return any(is_hung_up(fd) for fd in (0, 2))
 
 
 def find_stop(error: BaseException | None) -> BaseException | None:
-    """The signal behind an error: Python itself wraps what is raised while it makes a class."""
+    """Return the signal that caused an error, or None.
+
+    Python wraps an exception that is raised while it makes a class.
+    """
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__cause__ or error.__context__
     return error
 
 
 def has_working_directory() -> bool:
+    """Return True if the current folder still exists."""
     try:
         os.getcwd()
     except FileNotFoundError:
@@ -111,11 +115,12 @@ def has_working_directory() -> bool:
 
 
 def redacted(sentence: str) -> str:
+    """Return the text without the user's secrets."""
     return own_redactor().redact_text(sentence)
 
 
 def say(sentence: str, shown: str | None = None) -> None:
-    """Write one error to stderr, without control characters, and in the width of a terminal."""
+    """Print an error, without control characters and wrapped to the terminal."""
     text = visible(shown or f"forge: {sentence}", keep="\n\t")
     if sys.stderr.isatty():
         text = wrap_for(sys.stderr, text)
@@ -123,5 +128,5 @@ def say(sentence: str, shown: str | None = None) -> None:
 
 
 def say_traceback(text: str) -> None:
-    """Write the traceback of third-party code to stderr, without secrets and control characters."""
+    """Print the traceback of third-party code, without secrets and control characters."""
     sys.stderr.write(visible(redacted(text), keep="\n"))

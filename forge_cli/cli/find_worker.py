@@ -1,4 +1,4 @@
-"""The worker that a command line names: a path as it is, or a name that is looked up."""
+"""Lookup of the worker that a command line names, by path or by name."""
 
 from __future__ import annotations
 
@@ -20,12 +20,16 @@ WorkerArgument = Annotated[
 
 
 def find_worker(name: str) -> str:
-    """The path of a worker that is only looked at."""
+    """Return the path of a worker to inspect."""
     return _find(name, runs=False, interactive=False)
 
 
 def find_trusted_worker(name: str, *, interactive: bool, chosen: bool = True) -> str:
-    """The path of a worker that is about to run; a name of the folder's, or a path not ``chosen``, needs trust."""
+    """Return the path of a worker to run.
+
+    Workers of the folder that are found by name need trust, and so does a path that the user did
+    not choose (``chosen``).
+    """
     if "FORGE_TRUST" in os.environ:
         from forge_cli.cli.ask_trust import trust_by_hash
 

@@ -1,4 +1,4 @@
-"""Commands that packages bring: third-party code, loaded when it is called."""
+"""Commands of plugins: third-party code, loaded when it is called."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from forge_cli.process.signals import in_loop
 
 
 def load_foreign(path: str, plugins: Sequence[Plugin]) -> Any:
-    """The command of that name, which only one package may offer."""
+    """Return a plugin's command; raise a UsageError if several packages offer it."""
     if len(plugins) > 1:
         both = " and ".join(map(str, plugins))
         hint = "uninstall one of them, or set FORGE_LOAD_PLUGINS to the distributions you want"
@@ -31,7 +31,7 @@ def load_foreign(path: str, plugins: Sequence[Plugin]) -> Any:
 
 
 def _blaming(plugin: Plugin, invoke: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Turn what the command raises into a sentence with its name."""
+    """Wrap a command so that its exceptions become an error with the plugin's name."""
 
     def call(context: Any) -> Any:
         try:

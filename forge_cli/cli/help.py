@@ -1,4 +1,4 @@
-"""``forge help``: what ``--help`` says, for those who type it first."""
+"""``forge help``: the same as ``--help``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``forge keys set|list|remove``: the keys of providers, stored for this user."""
+"""``forge keys set|list|remove``: API keys of providers, stored for this user."""
 
 from __future__ import annotations
 
@@ -28,10 +28,11 @@ NameArgument = Annotated[
 
 @app.command("set")
 def set_key(name: NameArgument) -> None:
-    """Store the key of a provider.
+    """Store the API key of a provider.
 
-    It is asked for without echo, or read from standard input. It lies in the system's keyring where there is one, else
-    in ~/.forge/keys.json, which is for you alone. A variable of the environment wins over a stored key.
+    forge asks for it without echo, or reads it from standard input. It is stored in the system's
+    keyring if there is one, else in ~/.forge/keys.json, which only you can read. An environment
+    variable overrides a stored key.
     """
     variable = variable_for(name)
     home = forge_home()
@@ -57,7 +58,7 @@ def _read_value(variable: str) -> str:
 
 
 def _ask_value(variable: str) -> str:
-    """The line that is typed without echo; empty where the input ends instead."""
+    """Return the line that is typed without echo, or an empty text at the end of input."""
     try:
         return getpass.getpass(f"{variable}: ", stream=None)
     except (EOFError, KeyboardInterrupt) as left:
@@ -69,9 +70,10 @@ def _ask_value(variable: str) -> str:
 
 @app.command("list")
 def list_keys(as_json: JsonOption = False) -> None:
-    """List keys, and where each comes from.
+    """List API keys, and where each comes from.
 
-    Those that are stored, and those of known providers in the environment; no more than their last four characters.
+    Includes stored keys, and keys of known providers in the environment. At most the last four
+    characters are shown.
     """
     stored = KeyStore(forge_home()).all()
     names = dict.fromkeys([*PROVIDERS.values(), *(key.variable for key in stored)])
@@ -105,7 +107,7 @@ def _row(key: ProviderKey, *, used: bool) -> dict[str, Any]:
 
 @app.command()
 def remove(name: NameArgument) -> None:
-    """Forget a stored key, without asking."""
+    """Delete a stored key, without asking."""
     variable = variable_for(name)
     if not KeyStore(forge_home()).remove(variable):
         more = (

@@ -1,4 +1,4 @@
-"""``forge lock``: writes what a worker consists of, for a review, and says what has changed since."""
+"""``forge lock``: writes or compares the lock file of a worker."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ def lock(
     ] = False,
     directory: DirectoryOption = None,
 ) -> None:
-    """Write what a worker consists of to a file, for a review.
+    """Write everything that a worker runs to a lock file, for review.
 
-    The worker is opened for that: its code is imported and its servers are started; no model is asked. Where there is a
-    lock already, what differs is told, and the exit code is 8.
+    To find that out, forge opens the worker: it imports its code and starts its servers, but asks
+    no model. If there is a lock already, the differences are printed, and the exit code is 8.
     """
     if name is not None and not update:
         raise UsageError(f"there is one argument too many: {name}", hint="NAME goes with --update")
@@ -91,7 +91,7 @@ def _update(
     changed: Sequence[Difference],
     name: str | None,
 ) -> None:
-    """Ask about the changes that are meant; the others stay as they are locked."""
+    """Ask about the named changes and write them to the lock; other entries stay as they are."""
     meant = [each for each in changed if name is None or _is_named(each, name)]
     if not meant:
         names = ", ".join(sorted({visible(each.entry.name) for each in changed}))
@@ -113,7 +113,7 @@ def _update(
 
 
 def _is_named(difference: Difference, name: str) -> bool:
-    """Is it about a thing of that name, something that belongs to it, or a tool that comes from it?"""
+    """Return True if a difference is about ``name``, a part of it, or a tool from it."""
     sides = [each for each in (difference.then, difference.now) if each]
     return any(
         name

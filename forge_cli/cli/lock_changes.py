@@ -1,4 +1,4 @@
-"""A lock that differs: what changed, and whether the person takes it over."""
+"""Differences between a worker and its lock, and the user's decision about them."""
 
 from __future__ import annotations
 
@@ -27,21 +27,22 @@ from forge_cli.ui.warnings import warn_of_events
 
 
 def make_entries(worker: Worker, workspace: Path, *, allow_floating: bool) -> list[LockEntry]:
-    """Everything that a worker consists of now; its code is imported and its servers are started for that."""
+    """Return the lock entries of a worker; this imports its code and starts its servers."""
     bus = EventBus()
     warn_of_events(bus)
     return in_loop(partial(gather, allow_floating=allow_floating), worker, workspace.resolve(), bus)
 
 
 def tell(found: Iterable[Difference]) -> None:
-    """Say on standard error what changed."""
+    """Print the differences to standard error."""
     sys.stderr.writelines(f"  {each}\n" for each in found)
 
 
 def is_taken_over(error: Exception, workspace: Path) -> bool:
-    """Ask on the terminal whether what differs goes into the lock; returns whether the lock fits now.
+    """Ask on the terminal whether to update the lock; return True if it matches now.
 
-    What only an open worker shows is asked for by itself, because its code is not imported before a yes.
+    Differences that only an open worker shows are asked about separately, because its code must not
+    be imported before a yes.
     """
     differs = innermost(error)
     if not isinstance(differs, LockDiffers):

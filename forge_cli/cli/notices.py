@@ -1,4 +1,4 @@
-"""Notices and questions of commands, beside their data."""
+"""Warnings and questions of commands."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 def warn(sentence: str) -> None:
-    """Say what is not an error, on standard error."""
+    """Print a warning to standard error."""
     from forge_cli.ui.wrap import wrap_for
 
     sys.stderr.write(wrap_for(sys.stderr, f"forge: {visible(sentence)}") + "\n")
 
 
 def warn_of_unknown_plugins() -> None:
-    """Say which names in FORGE_LOAD_PLUGINS mean nothing."""
+    """Warn about names in FORGE_LOAD_PLUGINS that match no plugin."""
     from forge_cli.ui.wrap import wrap_for
 
     for problem in find_unknown_names(installed(forge_home() / "cache")):
@@ -32,7 +32,7 @@ def warn_of_unknown_plugins() -> None:
 
 
 def resume_command(command: str, asked: RunOptions, session_id: str) -> str:
-    """The command that resumes a session as it was started: in its folder, with its model, no freer than before."""
+    """Return the command that resumes a session in its folder, with its model and limits."""
     argv = ["forge", command, asked.named, "-r", session_id]
     if asked.workspace != Path.cwd().resolve():
         argv += ["-C", str(asked.workspace)]
@@ -43,14 +43,14 @@ def resume_command(command: str, asked: RunOptions, session_id: str) -> str:
 
 
 def innermost(error: BaseException) -> BaseException:
-    """The first error of those that a task group has put together."""
+    """Return the first error inside an exception group."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
 
 
 def near(path: str | Path) -> str:
-    """A place as people write it: from the working directory, or from their home."""
+    """Return a path relative to the working directory or the home, if it is inside."""
     for folder, name in ((Path.cwd(), ""), (user_home(), "~/")):
         if str(path).startswith(f"{folder}/"):
             return f"{name}{str(path).removeprefix(f'{folder}/')}"
@@ -58,9 +58,9 @@ def near(path: str | Path) -> str:
 
 
 def ask(prompt: str, at_end: str = "") -> str:
-    """The line that was typed, without blanks around it; ``at_end`` where the input ends instead.
+    """Return the typed line without surrounding spaces, or ``at_end`` at the end of input.
 
-    Esc leaves the command as Ctrl+C does.
+    Esc ends the command as Ctrl+C does.
     """
     from forge_cli.process.signals import in_loop
     from forge_cli.ui.terminal.console import new_console

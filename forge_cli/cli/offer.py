@@ -1,4 +1,4 @@
-"""The questions of ``forge`` alone: whether to talk to the worker of this folder, and with which model."""
+"""The questions of ``forge`` without arguments: which worker and which model to chat with."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from forge_cli.process.signals import in_loop
 from forge_cli.process.stdin import is_interactive
 
 SHOWN = 9
-"""Models to choose from at once."""
+"""Models that are listed at once."""
 
 
 def offer_talk() -> list[str]:
-    """The arguments with which ``forge`` alone begins to talk; none where no model is ready, or the user declines.
+    """Return the arguments that start a chat; empty if no model is ready or the user declines.
 
-    The user has not named the worker of the folder: forge asks first.
+    The user has not named the worker of the folder, so forge asks first.
     """
     if not is_interactive():
         return []
@@ -44,7 +44,10 @@ def offer_talk() -> list[str]:
 
 
 def _ready_model(named: str) -> list[str] | None:
-    """Options that name a model that is ready, if the worker and the settings name none; None where none is ready."""
+    """Return options that name a ready model, if the worker and the settings name none.
+
+    None means that no model is ready.
+    """
     model = model_of(named)
     if model:
         return [] if missing_of(model.partition(":")[0]) is None else None
@@ -53,7 +56,7 @@ def _ready_model(named: str) -> list[str] | None:
 
 
 def pick_model() -> str | None:
-    """Have the person choose one of the models that are ready; None where none is, or they choose none."""
+    """Ask which of the ready models to use; return None if there is none, or none is chosen."""
     names = in_loop(ready_models)
     aliases = load_settings(forge_home()).aliases
     if not names:
@@ -78,7 +81,7 @@ def pick_model() -> str | None:
 
 
 def _keep_model(name: str) -> None:
-    """Write the model to the user's config, if they want that: they are not asked for it again then."""
+    """Offer to write the model to config.yaml, so that forge need not ask again."""
     if ask("Use it from now on? [Y/n] > ", at_end="n").lower() not in ("", "y", "yes"):
         return
     file = forge_home() / "config.yaml"

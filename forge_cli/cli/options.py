@@ -1,4 +1,4 @@
-"""The look of a command, and the options that several of them share."""
+"""The app class of commands, and options that several commands share."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ JsonInputOption = Annotated[
 
 
 class PlainCommand(PlainParser, TyperCommand):
-    """A command whose help reads ``WORKER [TASK|-]`` and ``--on-ask deny|fail``; typer would write types, too."""
+    """A command whose help shows ``WORKER [TASK|-]`` without the types that typer would add."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         pieces = super().collect_usage_pieces(ctx)
@@ -47,7 +47,7 @@ class PlainCommand(PlainParser, TyperCommand):
 
 
 class App(typer.Typer):
-    """Commands in the house style unless another class is named."""
+    """A typer app whose commands are ``PlainCommand`` by default."""
 
     def command(
         self, name: str | None = None, *, cls: type[TyperCommand] | None = None, **settings: Any
@@ -64,7 +64,7 @@ class App(typer.Typer):
 
 
 def _spread(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A command as typer reads it: a parameter that is a dataclass of options stands for its fields, each an option."""
+    """Return the command with an option for each field of a dataclass parameter."""
     signature = inspect.signature(function)
     bag = next(
         (each for each in signature.parameters.values() if is_dataclass(each.annotation)), None
@@ -92,7 +92,7 @@ def _spread(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def new_app(**settings: object) -> typer.Typer:
-    """A Typer in the house style: plain help, our own errors."""
+    """Return an app with plain help and forge's own errors."""
     return App(
         add_completion=False,
         rich_markup_mode=None,
@@ -102,7 +102,7 @@ def new_app(**settings: object) -> typer.Typer:
 
 
 def work_folder(directory: Path | None) -> Path:
-    """The working directory: ``-C``, or where the caller stands."""
+    """Return the folder that ``-C`` names, or the current one."""
     folder = Path.cwd() if directory is None else directory
     require_folder("-C", folder)
     if "FORGE_TRUST" in os.environ:
@@ -113,7 +113,7 @@ def work_folder(directory: Path | None) -> Path:
 
 
 def chosen_mode(mode: ApprovalMode | None, yes: bool) -> ApprovalMode | None:
-    """``-y`` is ``--approval-mode approve_all``; saying two different things is refused."""
+    """Return the approval mode; raise a UsageError if ``-y`` contradicts ``--approval-mode``."""
     if yes and mode not in (None, ApprovalMode.APPROVE_ALL):
         raise UsageError(f"-y and --approval-mode {mode.value} contradict each other; keep one")
     return ApprovalMode.APPROVE_ALL if yes else mode

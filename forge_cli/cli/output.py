@@ -1,4 +1,4 @@
-"""Standard output is for data: what tools, plugins and their child processes print goes to standard error instead."""
+"""Protection of standard output, which is for data: prints of tools go to standard error."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from forge_cli.process.streams import DataStream, OutputLost
 
 @contextmanager
 def data_output() -> Iterator[TextIO]:
-    """Yield the stream for our own data; until the end, ``print`` and descriptor 1 lead to standard error."""
+    """Yield the stream for data; meanwhile ``print`` and descriptor 1 write to standard error."""
     stdout = sys.stdout
     stdout.flush()
     if not _is_descriptor_1(stdout):
@@ -38,7 +38,7 @@ def data_output() -> Iterator[TextIO]:
 
 
 def stop_on_loss(out: TextIO, stop: Callable[[str], object]) -> None:
-    """Call ``stop`` with the reason when our data cannot be written any more, instead of raising OutputLost."""
+    """Call ``stop`` with the reason if output can no longer be written, instead of raising."""
     if isinstance(out, DataStream):
 
         def report() -> None:
@@ -48,6 +48,7 @@ def stop_on_loss(out: TextIO, stop: Callable[[str], object]) -> None:
 
 
 def loss_of(out: TextIO) -> OutputLost | None:
+    """Return why the data could not be written, or None."""
     return out.lost if isinstance(out, DataStream) else None
 
 
@@ -57,7 +58,7 @@ def code_of(loss: OutputLost) -> ExitCode:
 
 
 def _is_descriptor_1(stream: TextIO) -> bool:
-    """A program that calls commands may have put something else in the place of standard output."""
+    """Return True for the real standard output; a calling program may have replaced it."""
     try:
         return stream.fileno() == 1
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""The help: commands by what they are for, and the options of a command by how often they are used."""
+"""The help: commands by purpose, and options by how often they are used."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ROOT = "forge"
 
 
 def _read_table() -> dict[str, list[str]]:
-    """By name, what the help says of a command or a group, and then its examples."""
+    """Return the help text of each command or group, followed by its examples."""
     found: dict[str, list[str]] = {}
     for line in Path(__file__).with_name("commands.txt").read_text("utf-8").splitlines():
         if line.startswith(" "):
@@ -25,14 +25,14 @@ def _read_table() -> dict[str, list[str]]:
 
 TABLE = _read_table()
 COMMANDS = {name: text for name, (text, *examples) in TABLE.items() if examples and name != ROOT}
-"""Help texts of forge's own commands; entry points ``command.NAME`` say where they are."""
+"""Help texts of forge's own commands; entry points ``command.NAME`` name their modules."""
 SECTIONS = {
     "Everyday": ("run", "chat", "web", "undo", "approvals", "sessions"),
     "Look": ("approve", "replay", "models", "config", "doctor", "docs", "help"),
     "Make": ("worker", "tools", "plugins", "mcp", "test", "keys", "lock", "trust"),
     "Run elsewhere": ("batch", "serve"),
 }
-"""The help of forge lists its commands so; what packages bring comes last."""
+"""The sections of the main help; commands of plugins come last."""
 FROM_PACKAGES = "From packages"
 OPTIONS = {
     "Often used": (
@@ -51,12 +51,12 @@ OPTIONS = {
     "Sessions": ("continue", "resume", "fork", "ephemeral", "record", "replay", "restart"),
     "Output": ("output-format", "json", "output-schema", "trace"),
 }
-"""The options of commands that have many; the others follow."""
+"""The sections of commands with many options; other options go to the last one."""
 MANY = 12
 
 
 def examples_of(path: Sequence[str]) -> Sequence[str]:
-    """Those of a command by its names; of a group, the first of each command."""
+    """Return the examples of a command, or the first example of each command of a group."""
     name = " ".join(path) or ROOT
     if examples := TABLE.get(name, [""])[1:]:
         return examples
@@ -83,7 +83,7 @@ def write_overview(commands: Mapping[str, Any], formatter: Any, *, by_sections: 
 
 
 def write_parameters(parameters: Sequence[Any], context: Any, formatter: Any) -> None:
-    """Write a line for each argument and option, without the types that typer would write."""
+    """Write a line for each argument and option, without the types that typer would add."""
     arguments = [each for each in parameters if each.param_type_name == "argument"]
     _write_rows(
         "Arguments",

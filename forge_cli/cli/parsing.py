@@ -11,7 +11,7 @@ HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
 class PlainParser:
-    """Mixin for commands and groups: converts given values only, and prints examples in the help."""
+    """Mixin for commands: converts given values only, and prints examples in the help."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]

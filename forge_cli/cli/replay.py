@@ -1,4 +1,4 @@
-"""``forge replay``: a session done again without a model, and the first thing that went another way."""
+"""``forge replay``: a session repeated without a model, up to the first difference."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ from forge_cli.ui.terminal.terminal import TerminalUI
 app = new_app()
 
 PATCH = "patch.result"
-"""The kind of what apply_patch gives."""
+"""The kind of result that apply_patch returns."""
 
 
 class Which(StrEnum):
-    """Choices of ``--tools``."""
+    """Values of ``--tools``."""
 
     live = "live"
     recorded = "recorded"
@@ -103,7 +103,7 @@ def replay(
 
 
 async def carry_out(repetition: Repetition) -> Course | Drift | ReplayStopped:
-    """Repeat a session; who stops it, or where it differs, is an answer too."""
+    """Repeat a session; a difference or a stop is an outcome, too."""
     interactive = repetition.tools is Tools.LIVE and is_interactive()
     find = repetition.host.renderer
     screen = TerminalUI(
@@ -118,7 +118,7 @@ async def carry_out(repetition: Repetition) -> Course | Drift | ReplayStopped:
 
 
 def has_changes(recording: Recording) -> bool:
-    """Whether the session itself changed files, as far as its results tell."""
+    """Return True if the results of the session say that it changed files."""
     for line in chain.from_iterable(part.lines for part in recording.parts):
         event = line.event
         if not isinstance(event, ToolResult) or event.status != "success":
@@ -129,7 +129,7 @@ def has_changes(recording: Recording) -> bool:
 
 
 def _suggest_recorded(drift: Drift) -> None:
-    """A call that only reads finds what the session has changed since."""
+    """Suggest ``--tools recorded``, as reading calls see what the session changed afterwards."""
     if drift.kind == "result":
         remedy = "its own changes are not made again: --tools recorded takes every result from the record"
         drift.hint = f"{drift.hint}\n  {remedy}" if drift.hint else remedy

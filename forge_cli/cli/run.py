@@ -72,10 +72,12 @@ Exit codes:
 
 
 RESUMABLE = frozenset({"failed", "limit", "interrupted"})
-"""How a task ends that somebody may want to go back to; what is parked says itself how."""
+"""Statuses after which the resume command is printed; a parked session prints its own."""
 
 
 class OutputFormat(StrEnum):
+    """Values of ``--output-format``."""
+
     text = "text"
     json = "json"
     stream_json = "stream-json"
@@ -83,16 +85,16 @@ class OutputFormat(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerPrinter:
-    """Prints the answer in the format that was asked for, and writes it to a file."""
+    """Printer of the answer in the requested format, to standard output and to a file."""
 
     out: TextIO
     format: OutputFormat
     file: Path | None
     streams: bool
-    """Whether the text was printed as it came."""
+    """True if the text was already printed as it arrived."""
 
     def finish(self, result: WorkerResult) -> ExitCode:
-        """Keep the answer, print what was asked for, and report what went wrong."""
+        """Write the answer to the file and to standard output, and print errors."""
         answer = result.text.removesuffix("\n")
         redactor = own_redactor()
         final = answer or result.status == "completed"
@@ -119,7 +121,7 @@ class AnswerPrinter:
 
 
 class RunCommand(PlainCommand):
-    """Notes first which result is asked for, as a command line that is refused ends with one, too."""
+    """The command, which notes the requested format first: usage errors print a result, too."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         names = ctx.help_option_names  # typer keeps the help option that the first context asks for
@@ -265,7 +267,7 @@ def _schema(file: str | None) -> OutputSchema | None:
 
 
 def _task(task: str | None, stay: bool, *, optional: bool) -> str:
-    """With ``-i`` standard input is what is typed later, unless ``-`` asks for it."""
+    """Return the task; with ``-i``, standard input is read only for ``-``."""
     return (task or "") if stay and task != "-" else task_from(task, optional=optional)
 
 
@@ -298,7 +300,7 @@ def _tell_loss(asked: RunOptions, loss: OutputLost, session_id: str) -> ExitCode
 async def _carry_out(
     asked: RunOptions, printer: AnswerPrinter, terminal: TextIO | None, report: ResultReport | None
 ) -> ExitCode:
-    """Run the task; ``terminal`` is the one for questions, if standard input is none."""
+    """Run the task; ``terminal`` is used for questions if standard input is not a terminal."""
     from forge_cli.engine.runtime.wiring import Wiring
 
     out = printer.out
@@ -324,7 +326,7 @@ async def _carry_out(
         codes: list[ExitCode] = []
 
         def leave(end: ForcedEnd) -> int:
-            """Third-party code holds the process: put everything in order without it."""
+            """Finish without the event loop, because third-party code blocks the process."""
             erase_live_lines()
             result = runtime.ending.force(end)
             if not runtime.has_started:
@@ -347,7 +349,7 @@ async def _carry_out(
 
 
 def _replay(asked: RunOptions) -> Replay | None:
-    """Return the replay that takes the place of a model, if there is a recording."""
+    """Return the replay that replaces the model, if there is a recording."""
     if asked.recording is None:
         return None
     from forge_cli.engine.runtime.repeat import driven_by
@@ -369,7 +371,7 @@ def _screen(
     printer: AnswerPrinter,
     terminal: TextIO | None,
 ) -> TerminalUI | nullcontext[None]:
-    """The screen that tells the work; what draws on a terminal is loaded only where there is something to draw."""
+    """Return the display; the terminal's modules are imported only if they are needed."""
     if asked.trace == "quiet" and not asked.interactive:  # it reports errors only, and asks nothing
         _tell_problems(bus)
         return nullcontext()
@@ -391,7 +393,7 @@ def _screen(
 
 
 def _live_lines(asked: RunOptions, out: TextIO) -> LiveLines | None:
-    """Lines below the text of a terminal, if standard error is one on which they can be drawn."""
+    """Return live lines below the text, if standard error is a terminal that supports them."""
     from forge_cli.ui.terminal.live import LiveLines, Status, can_draw
 
     if asked.trace == "quiet" or os.environ.get("CI") or not can_draw(sys.stderr):
@@ -403,7 +405,7 @@ def _live_lines(asked: RunOptions, out: TextIO) -> LiveLines | None:
 
 
 def _tell_problems(bus: EventBus) -> None:
-    """Tell what the trace tells even at ``quiet``; it is loaded for the first of that."""
+    """Print errors and warnings, even if the trace is ``quiet``."""
 
     @cache
     def trace() -> Callable[[Event], None]:
@@ -419,7 +421,7 @@ def _tell_problems(bus: EventBus) -> None:
 
 
 def _printing(out: TextIO) -> Sink:
-    """Print the lines of the record as they come."""
+    """Return a sink that prints each line of the record."""
 
     def printed(line: Line) -> None:
         out.write(json_for(out, line.text()))
@@ -435,7 +437,7 @@ def _print_problem(problem: str) -> None:
 
 
 def _write(file: Path, answer: str) -> str | None:
-    """Write the answer to a file; returns the sentence that says why that was not possible."""
+    """Write the answer to a file; return the error message if that fails."""
     try:
         from forge_cli.record.target import write_target
 

@@ -1,4 +1,4 @@
-"""The flags of commands that run a worker, each declared once; together they give ``RunOptions``."""
+"""The flags of commands that run a worker, which become ``RunOptions``."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ LockedOption = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class SharedOptions:
-    """The flags of every command that runs workers."""
+    """Flags of every command that runs workers."""
 
     model: Annotated[
         str | None,
@@ -75,7 +75,7 @@ class SharedOptions:
     locked: LockedOption = False
 
     def chosen(self, worker: str, named: str) -> RunOptions:
-        """Return what these flags ask of the worker at this path; ``named`` is the worker as it was typed."""
+        """Return the options for a worker; ``named`` is how the user typed it."""
         return RunOptions(
             worker=worker,
             named=named,
@@ -89,7 +89,7 @@ class SharedOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerOptions(SharedOptions):
-    """The flags of commands that run workers in a folder that the person names."""
+    """Flags of commands that run workers in a folder that the user names."""
 
     directory: DirectoryOption = None
     add_dir: Annotated[
@@ -116,7 +116,7 @@ class WorkerOptions(SharedOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class WorkOptions(WorkerOptions):
-    """The flags of commands whose sessions people look at."""
+    """Flags of commands that record sessions with limits."""
 
     on_ask: Annotated[
         OnAsk, typer.Option("--on-ask", help="What an ask means when forge cannot ask.")
@@ -160,7 +160,7 @@ class WorkOptions(WorkerOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class SessionOptions(WorkOptions):
-    """The flags of ``run`` and ``chat``."""
+    """Flags of ``run`` and ``chat``."""
 
     last: Annotated[
         bool,
@@ -191,11 +191,11 @@ class SessionOptions(WorkOptions):
 
     @property
     def resumes(self) -> bool:
-        """Return True if an earlier session goes on."""
+        """Return True if an earlier session is resumed."""
         return self.last or self.resume is not None
 
     def require_consistent(self) -> None:
-        """Raise a ForgeError for flags that could only fail later."""
+        """Raise a ForgeError for combinations of flags that could only fail later."""
         check_session_choice(self.resume, last=self.last, fork=self.fork)
         if self.record is not None:
             from forge_cli.record.copy import check_record
@@ -203,7 +203,7 @@ class SessionOptions(WorkOptions):
             check_record(self.record)
 
     def chosen(self, worker: str, named: str, *, print_only: bool = False) -> RunOptions:
-        """Return what the flags ask; with ``print_only`` the trace is quiet unless a flag sets its level."""
+        """Return the options; ``print_only`` makes the trace quiet by default."""
         attachments: tuple[Attachment, ...] = ()
         if self.attach:
             from forge_cli.files.attachment import read_attachment
@@ -221,7 +221,7 @@ class SessionOptions(WorkOptions):
         )
 
     def _trace_level(self, print_only: bool) -> TraceLevel:
-        """A flag wins, ``-p`` is quiet, then the config; otherwise as much as a terminal wants."""
+        """Return the level of the flag, of ``-p`` or of the config, or the default."""
         if self.trace:
             return self.trace
         if print_only:
@@ -232,7 +232,7 @@ class SessionOptions(WorkOptions):
 
 
 def _is_settled(error: Exception, options: RunOptions) -> bool:
-    """Return True if a person has taken over what differs from a lock, so that it can be tried again."""
+    """Return True if the user accepted the differences to a lock, so that forge can retry."""
     if not options.interactive:
         return False
     from forge_cli.cli.lock_changes import is_taken_over
@@ -243,7 +243,7 @@ def _is_settled(error: Exception, options: RunOptions) -> bool:
 def carried_out(
     options: RunOptions, function: Callable[..., Awaitable[ExitCode]], *args: Any
 ) -> ExitCode:
-    """Do what was asked; where a lock differs, the person is asked whether that goes into the lock."""
+    """Run ``function``; if a lock differs, ask whether to update it, and retry."""
     while True:
         try:
             return in_loop(function, options, *args)

@@ -1,4 +1,4 @@
-"""``forge test``: the recorded sessions beside workers, each done again as a test that nothing has changed."""
+"""``forge test``: replays of the recorded sessions beside workers, as regression tests."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ app = new_app()
 
 
 class Outcome(Struct, frozen=True):
-    """The outcome of one record."""
+    """The result of one replayed record."""
 
     file: Path
     worker: str | None
@@ -155,7 +155,7 @@ async def _test(
 
 
 def find_records(path: Path) -> list[Path]:
-    """The records in folders ``tests`` beside a worker; of a worker those that name it; or the one that is meant."""
+    """Return the records in ``tests`` folders; for a worker, its own; for a file, the file."""
     if os.path.isfile(path) and path.suffix == SUFFIX:
         return [path]
     if os.path.isdir(path):

@@ -1,4 +1,4 @@
-"""``forge trust``: the person agrees to what a folder brings and forge would otherwise not use."""
+"""``forge trust``: consent to use the workers, settings and code of a folder."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def trust(
         ),
     ] = False,
 ) -> None:
-    """Trust the workers, settings, skills and more of a folder.
+    """Trust the workers, settings, skills and other files of a folder.
 
-    Each is trusted as it is now: read it first. If one changes, trust it again.
+    Read the files first: each is trusted as it is now. If one changes, trust it again.
     """
     store = TrustStore(forge_home())
     place = Path(os.path.abspath(path or "."))

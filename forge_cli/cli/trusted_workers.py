@@ -1,4 +1,4 @@
-"""Names of workers that need a closer look: those of the working directory need trust, others do not exist."""
+"""Trust in workers of the working directory, and errors for names that do not exist."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ from forge_cli.inspection.worker_grants import Grant, grants_of, lines_of_grants
 
 
 def first_trusted(found: Sequence[NamedWorker], *, runs: bool, interactive: bool) -> NamedWorker:
-    """The first worker that may be used: that of the working directory only takes another's place once it is trusted.
+    """Return the first worker of a name that may be used.
 
-    ``found`` are all of one name, that of the working directory first.
+    ``found`` lists the worker of the working directory first; it replaces the others only if it is
+    trusted.
     """
     first, *others = [
         each for each in found if each.origin is not found[0].origin or each is found[0]
@@ -41,9 +42,9 @@ def first_trusted(found: Sequence[NamedWorker], *, runs: bool, interactive: bool
 
 
 def check_unnamed(path: str, *, interactive: bool) -> None:
-    """Ask for trust in the folder's own worker where the person named none; one that grants itself nothing needs none.
+    """Ask for trust in the folder's own worker if the user did not name it.
 
-    A yes is kept until one of its files changes.
+    A worker that grants itself nothing needs no trust. A yes is kept until a file changes.
     """
     worker = load_worker(path)
     trust = TrustStore(forge_home())
@@ -82,7 +83,7 @@ def _agrees(worker: NamedWorker, trust: TrustStore) -> bool:
 
 
 def _wants(path: Path, changes: Mapping[Path, str | None], grants: list[Grant]) -> bool:
-    """Show what a worker grants itself, and what changed since it was trusted, and ask."""
+    """Show the worker's grants, and what changed since it was trusted, and ask."""
     since = "changed since it was trusted" if changes else "is not trusted yet"
     sys.stderr.write(f"{visible(os.path.relpath(path))} comes with this folder and {since}.\n")
     for file, before in changes.items():
@@ -100,7 +101,7 @@ def _untrusted(path: Path) -> TrustError:
 
 
 def unknown_worker(name: str, known: Sequence[NamedWorker]) -> WorkerError:
-    """The error for such a name, with those that there are."""
+    """Return the error for an unknown name, with the known ones."""
     beside = [f"{name}{suffix}" for suffix in SUFFIXES if os.path.isfile(f"{name}{suffix}")]
     near = beside[0] if beside else nearest(name, {worker.name for worker in known})
     meant = f"; did you mean '{near}'?" if near else ""
@@ -110,7 +111,7 @@ def unknown_worker(name: str, known: Sequence[NamedWorker]) -> WorkerError:
 
 
 def refuse_sentence(text: str) -> None:
-    """Say what to type where the task was given in the place of the worker."""
+    """Raise a UsageError with the right command if the task was given instead of the worker."""
     if text.strip() and not is_path(text) and is_sentence(text):
         problem = f"{_quoted(text)} is a task; the worker comes first"
         raise UsageError(problem, hint=f"forge run coder {_quoted(text)}")

@@ -1,4 +1,4 @@
-"""``forge undo``: the files that a session changed, as they were before."""
+"""``forge undo``: restores the files that a session changed."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ def undo_session(
 ) -> None:
     """Restore the files that a session changed.
 
-    That is what its file tools and its commands changed, unless somebody changed it since; what a command did over the
-    network or outside of the zones is not undone. --redo changes back what the last undo of the session changed. Exit
-    code 1 when something was left as it is.
+    Covers changes by file tools and by commands, unless a file was changed again since. Effects of
+    commands over the network or outside of the zones are not undone. --redo repeats what the last
+    undo of the session took back. The exit code is 1 if a file was not restored.
     """
     if again and not call is turn is None:
         raise UsageError(
@@ -144,7 +144,7 @@ def _shown(path: Path) -> str:
 
 
 def _confirm(file: ChangedFile, why: str) -> bool:
-    """Ask the person before anything newer is overwritten; where no person can be asked it stays."""
+    """Ask before newer content is overwritten; return False if nobody can be asked."""
     if not is_interactive():
         return False
     question = "Remove it" if file.before is None else "Overwrite it"

@@ -1,4 +1,4 @@
-"""A command line that the parser does not understand."""
+"""The error for a command line that cannot be parsed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from forge_cli.core.errors import ExitCode, UsageError
 
 
 class CommandLineError(UsageError):
-    """An error of the parser about a command line; ``shown`` has the usage of the command that was meant, too."""
+    """A parser error; ``shown`` also has the usage of the intended command."""
 
     def __init__(self, error: typer.TyperException) -> None:
         super().__init__(error.format_message().replace("Value error, ", ""))

@@ -1,4 +1,4 @@
-"""The text of ``forge`` alone: what it is, what to type next, and whether a model is there."""
+"""The text of ``forge`` without arguments: what it is, what to type next, and the model."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from forge_cli.inspection.defaults import MODELS, NO_MODEL, chosen_model, missin
 
 
 def welcome() -> str:
+    """Return the text that ``forge`` prints without arguments."""
     flag, model = _model()
     return f"""forge {__version__}: language-model workers, behind a gate that asks you first.
 
@@ -23,7 +24,7 @@ forge --help lists every command; forge doctor checks what is installed.
 
 
 def _model() -> tuple[str, str]:
-    """The addition that a command line needs, and the sentence about models."""
+    """Return the extra flags and the model hint."""
     try:
         source, name = chosen_model()
     except ForgeError as error:

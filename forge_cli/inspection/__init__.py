@@ -1,1 +1,1 @@
-"""Looking is not running: third-party code that must be loaded to be looked at is loaded in a confined child."""
+"""Inspection of workers and plugins, which runs third-party code in a confined child only."""

@@ -1,4 +1,4 @@
-"""The child that loads third-party code: it reads requests from a pipe, calls the functions they name, and replies."""
+"""The child process that loads third-party code and calls the functions that requests name."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Function = Callable[..., Awaitable[Any]]
 
 
 def main() -> None:
-    """Serve until the parent has no more requests; what third-party code leaves to be done at exit is not done."""
+    """Answer requests until the parent closes the pipe; skip exit handlers of third-party code."""
     try:
         start_loop(_serve, *_take_streams())
     finally:
@@ -32,12 +32,15 @@ def main() -> None:
 
 
 def result_type(function: Function) -> Any:
-    """The type that a function returns, by which the parent reads the reply."""
+    """Return the return type of a function, which the parent needs to decode the reply."""
     return get_type_hints(function)["return"]
 
 
 def _take_streams() -> tuple[int, int]:
-    """The pipes of the conversation, out of the way of code that reads standard input or prints."""
+    """Return descriptors for requests and replies; standard input and output are redirected.
+
+    Third-party code may read standard input or print, which must not disturb the conversation.
+    """
     requests = os.dup(0)
     replies = os.dup(1)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -81,6 +84,7 @@ async def _answer(request: JsonObject) -> JsonObject:
 
 
 def find_function(name: str) -> Function:
+    """Return the function that ``MODULE:NAME`` names."""
     module, _, attribute = name.partition(":")
     function: Function = getattr(import_module(module), attribute)
     return function

@@ -1,4 +1,4 @@
-"""The view of the child that loads third-party code: an interpreter and its libraries, and the worker's own files."""
+"""The files and variables that the child for third-party code can see."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from forge_cli.sandbox.zones.declared import declared_zones as zones_of_file
 from forge_cli.sandbox.zones.declared import open_zone
 
 OWN = ("config.yaml", "trust.json", "tools", "skills", "cache", "workers")
-"""Of forge's own folder: what decides about tools, and what was found out about plugins; never keys."""
+"""The parts of ~/.forge that the child reads: settings, tools and the plugin cache, but no keys."""
 HIDDEN_VALUE = "hidden"
 ROOM = 2**28
 
@@ -40,9 +40,10 @@ ROOM = 2**28
 def confined(
     worker: str | Path | None, folder: Path | None, zones: Sequence[Path] = ()
 ) -> Confined | Unconfined:
-    """No network, nothing to write to but a /tmp and a home in memory, and of the real home only what is needed.
+    """Return the confinement of the child: no network, few readable files, only temporary writes.
 
-    Whether zones can be made is asked here: inside, nothing can. ``zones`` are shown besides those that it declares.
+    ``zones`` are shown in addition to the zones that the worker declares. Raises a ForgeError if a
+    declared zone cannot be opened, because the child could not make it.
     """
     looked_at = _read(worker) if worker else None
     if looked_at:
@@ -76,9 +77,9 @@ def confined(
 
 
 async def unseen_zones(worker: str, workspace: str) -> list[tuple[str, str, str]]:
-    """Name, folder and mode of the zones that are not to be seen here, in the child.
+    """Return name, folder and mode of each zone that the child cannot see.
 
-    Only toolsets that somebody else wrote may want to use one when they are opened.
+    Runs in the child. Only third-party toolsets may need a zone when they are opened.
     """
     prepared = PreparedWorker(load_worker(worker), PluginHost())
     place = Path(workspace)
@@ -94,7 +95,7 @@ async def unseen_zones(worker: str, workspace: str) -> list[tuple[str, str, str]
 
 
 def make_zones(unseen: Iterable[tuple[str, str, str]]) -> list[Path]:
-    """The folders of the zones, made as a run makes them; the child says what is wrong with the others."""
+    """Make the folders of the zones as a run would; skip those that cannot be made."""
     found: list[Path] = []
     for name, path, mode in unseen:
         with suppress(ForgeError):
@@ -105,7 +106,10 @@ def make_zones(unseen: Iterable[tuple[str, str, str]]) -> list[Path]:
 
 
 def child_environment() -> dict[str, str]:
-    """Every variable is there, since a plugin may look whether its key is; no secret is."""
+    """Return the environment of the child, with secrets replaced.
+
+    Variables of keys stay set, because a plugin may check whether its key is there.
+    """
     redact = own_redactor().redact_text
     kept = {
         name: HIDDEN_VALUE if KEY_NAME.search(name) and value else redact(value)
@@ -116,7 +120,7 @@ def child_environment() -> dict[str, str]:
 
 
 def _policy() -> list[Path]:
-    """The file of the organisation, where there is one: looked at here, as the child has no means to."""
+    """Return the file of the organisation's policy, which the child cannot look up."""
     if organisation_policy() is None:
         return []
     from forge_cli.files.organisation import policy_file
@@ -134,7 +138,7 @@ def _warn_once() -> None:
 
 
 def _libraries() -> Iterator[Path]:
-    """The folders of the interpreter, forge and all that can be imported; editable installs may lie anywhere."""
+    """Yield the folders of the interpreter, of forge and of all packages that can be imported."""
     yield from map(Path, (sys.prefix, sys.base_prefix, os.path.realpath(sys.executable), *sys.path))
     yield Path(__file__).parent.parent
     for package in {
@@ -144,7 +148,7 @@ def _libraries() -> Iterator[Path]:
 
 
 def _files(worker: Worker | None, folder: Path | None) -> Iterator[Path]:
-    """A worker with all that it may call: the folders of their code, and their zones."""
+    """Yield the folder, and the files and zones of a worker and of its children."""
     if folder is not None:
         yield folder
     for each in with_children(worker) if worker else ():
@@ -170,12 +174,12 @@ def _read(worker: str | Path) -> Worker | None:
 
 
 def _own_workers(worker: Worker | None) -> Iterator[Path]:
-    """The files of the worker and of those that it may call, as they may lie in forge's own folder."""
+    """Return the files of a worker and its children, which may be in ~/.forge."""
     return (Path(os.path.realpath(each.path)) for each in (with_children(worker) if worker else ()))
 
 
 def _may_be_seen(path: Path, homes: Iterable[Path], secret: frozenset[Path]) -> bool:
-    """Return True if a path may be shown: never a whole home, nor what is secret in it."""
+    """Return True if a path may be shown: never a whole home, and no secret file in it."""
     real = Path(os.path.realpath(path))
     whole = any(home.is_relative_to(real) for home in homes)
     return real.exists() and not whole and secret.isdisjoint((real, *real.parents))

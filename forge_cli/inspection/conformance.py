@@ -1,4 +1,4 @@
-"""Conformance: what every tool has to keep to, from whichever place it comes."""
+"""Conformance checks: the rules for tools of every source."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from forge_cli.schema.tool import Tool
 
 LONGEST = 3600
 PATIENCE = 30
-"""Seconds for a tool that is tried and has no timeout of its own."""
+"""Seconds that a tool without a timeout of its own may take in a trial."""
 _UNKNOWN = "no_such_field"
 _WRONG: tuple[Any, ...] = ({_UNKNOWN: True}, [[_UNKNOWN]], _UNKNOWN)
 _MANY = 10
 
 
 class ConformanceCheck(Struct, frozen=True):
-    """One thing that was looked at in one tool; ``detail`` says what is wrong with it, or what was done."""
+    """The outcome of one check of one tool; ``detail`` is the problem, or what was done."""
 
     tool: str
     check: str
@@ -49,7 +49,10 @@ class ConformanceCheck(Struct, frozen=True):
 def lines_of_checks(
     checks: Iterable[ConformanceCheck], indent: str = "", *, notes: bool = False
 ) -> Iterator[str]:
-    """One line a subject for what passed, and a line for what did not, or with ``notes`` has something to say."""
+    """Yield a line for each subject that passed, and one for each failed check.
+
+    With ``notes``, passed checks with a detail get a line, too.
+    """
     for subject, group in groupby(checks, key=lambda each: each.tool):
         of_subject = list(group)
         told = [each for each in of_subject if not each.ok or (notes and each.detail)]
@@ -62,7 +65,7 @@ def lines_of_checks(
 
 
 def examine(tool: Tool) -> list[ConformanceCheck]:
-    """Everything that can be seen without calling the tool."""
+    """Return the checks that need no call of the tool."""
     unsound = lint(tool.schema.json_schema)
     return [
         ConformanceCheck.of(tool.name, "schema", *unsound),
@@ -74,7 +77,7 @@ def examine(tool: Tool) -> list[ConformanceCheck]:
 
 
 async def check_tools(tools: Iterable[Tool], guard: Guard) -> list[ConformanceCheck]:
-    """Examine each tool, and try it if that does no harm."""
+    """Examine each tool, and call the tools that only read and need no input."""
     found: list[ConformanceCheck] = []
     for tool in tools:
         found += examine(tool)
@@ -83,7 +86,7 @@ async def check_tools(tools: Iterable[Tool], guard: Guard) -> list[ConformanceCh
 
 
 async def trial(tool: Tool, guard: Guard) -> list[ConformanceCheck]:
-    """Call a tool that only reads and needs no input, through the gate; no other is called."""
+    """Call a tool through the gate if it only reads and needs no input."""
     if not tool.read_only or tool.schema.json_schema.get("required"):
         return []
     outcome = None
@@ -134,7 +137,10 @@ def _result_problems(value: Any) -> Iterator[str]:
 
 
 def _description(tool: Tool) -> Iterator[str]:
-    """``Custom tool: NAME`` is what a function without a docstring gets."""
+    """Yield a problem if the tool has no description of its own.
+
+    A function without a docstring is described as ``Custom tool: NAME``.
+    """
     if tool.description.strip() in ("", f"Custom tool: {tool.name}"):
         yield "there is none; say in a sentence what the tool is for"
 
@@ -155,7 +161,7 @@ def _timeout(tool: Tool) -> Iterator[str]:
 
 
 def _input(tool: Tool) -> Iterator[str]:
-    """A call with an unknown field, without a required one, or with a value of another type has to be refused."""
+    """Yield the invalid inputs that the schema accepts: unknown, missing and mistyped fields."""
     schema = tool.schema.json_schema
     if schema.get("additionalProperties") is False and not _refuses(tool, {_UNKNOWN: 1}, _UNKNOWN):
         yield "a field that is not declared is taken; refuse it"
@@ -170,7 +176,10 @@ def _input(tool: Tool) -> Iterator[str]:
 
 
 def _refuses(tool: Tool, args: dict[str, Any], field: str) -> bool:
-    """Because of that field, or of something in it: other fields may be missing as well."""
+    """Return True if the schema refuses ``args`` because of ``field``.
+
+    Problems of other fields do not count, because they may be missing in ``args``.
+    """
     try:
         tool.schema.validate(args)
     except InvalidInput as error:

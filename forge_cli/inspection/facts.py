@@ -1,4 +1,4 @@
-"""Facts about a worker before it works: its zones, its tools, what is said of each, and its tree of workers."""
+"""Facts about a worker before it runs: zones, tools, verdicts and child workers."""
 
 from __future__ import annotations
 
@@ -41,22 +41,25 @@ from forge_cli.schema.tool import manual_tools
 from forge_cli.ui.warnings import warn_of_events
 
 CALLS = "workers"
-"""The toolset whose tools are workers."""
+"""The toolset whose tools are child workers."""
 
 Facts = dict[str, Any]
 OpenWorker = Callable[..., AbstractAsyncContextManager[Assembly]]
-"""Opens a worker to be looked at, capped by its ``parent``."""
+"""A function that opens a worker for inspection, capped by its ``parent``."""
 
 
 @runtime_checkable
 class Ruled(Protocol):
-    """A toolset with rules that can be told without a call."""
+    """A toolset whose rules can be listed without a call."""
 
     def rules(self) -> Iterable[Verdict]: ...
 
 
 def facts_of(worker: Worker, assembly: Assembly, settings: Settings | None) -> Facts:
-    """The identity and the parts of a worker; ``settings`` are the user's, which hold for the one that is started."""
+    """Return the identity and the parts of a worker.
+
+    ``settings`` are the user's, which apply to the started worker only, not to its children.
+    """
     config = worker.config
     judged = assembly.guard.judge.worker
     network = judged.isolation.network
@@ -77,7 +80,10 @@ def facts_of(worker: Worker, assembly: Assembly, settings: Settings | None) -> F
 
 
 def _mode(worker: Worker, settings: Settings | None) -> str | None:
-    """The approval mode that is stated; a child worker has the stricter of this and its parent's."""
+    """Return the approval mode that the worker or the settings name.
+
+    A child worker has the stricter one of its own and its parent's mode.
+    """
     own = worker.config.approval.mode
     said = (
         ApprovalMode.strictest(own, settings.approval.mode) or ApprovalMode.INTERACTIVE
@@ -99,13 +105,13 @@ def _toolsets(assembly: Assembly) -> dict[str, list[str]]:
 
 
 def _manual(assembly: Assembly) -> list[Facts]:
-    """The tools that a person may call, as a menu would have them."""
+    """Return the tools that a person may call."""
     tools = manual_tools([offer.tool for offer in assembly.toolbox.offers.values()])
     return [{"name": tool.name, **asdict(tool.manual)} for tool in tools if tool.manual]
 
 
 def policy_of(assembly: Assembly) -> Facts:
-    """The verdict on every tool, and every rule that decides where the arguments do."""
+    """Return the verdict on every tool, and the rules that decide by arguments."""
     ruled = {
         opened.name: opened.toolset
         for opened in assembly.toolbox.toolsets
@@ -149,7 +155,10 @@ def _said_of(offer: Offer, guard: Guard) -> Facts:
 
 
 def _always(offer: Offer, guard: Guard) -> Verdict | None:
-    """The verdict on every call of a tool, with what is blocked in its parents; None where arguments decide."""
+    """Return the verdict on every call of a tool, or None if it depends on the arguments.
+
+    Tools that a parent worker blocks are blocked here, too.
+    """
     verdict = offer.policy.fixed(offer.tool)
     parent = guard.judge.parent
     while parent and not (verdict and verdict.approval is Approval.BLOCKED):
@@ -174,7 +183,7 @@ def _wire(verdict: Verdict) -> Facts:
 async def tree_of(
     worker: Worker, assembly: Assembly, open_worker: OpenWorker, settings: Settings
 ) -> Facts:
-    """A worker with all that it may call, each capped by its parents; nothing of it is started."""
+    """Return the facts of a worker and its children, each capped by its parents."""
 
     async def node(
         worker: Worker, assembly: Assembly, path: tuple[Path, ...], user: Settings | None
@@ -231,7 +240,7 @@ async def tree_of(
 async def worker_view(
     name: str, folder: str, view: str, branch: str | None, guidance: str
 ) -> Facts:
-    """One view of a worker: its facts, its policy, its tree or its prompt."""
+    """Return one view of a worker: its facts, its policy, its tree or its prompt."""
     workspace = Path(folder)
     worker = load_worker(name)
     host = PluginHost()

@@ -1,4 +1,4 @@
-"""Facts about a worker in words: its zones, its limits, and its tree of workers."""
+"""Text for the facts of a worker: zones, limits, and the tree of its children."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from forge_cli.inspection.facts import Facts
 
 
 def lines_of_tree(node: Facts, indent: str = "") -> Iterator[str]:
-    """The tree as people read it: who, then what it could do, then whom it may call."""
+    """Yield the lines of the tree: each worker, its tools, then its children."""
     about = f": {node['description']}" if node["description"] else ""
     yield f"{indent}{node['name']}{about}"
     if "refused" in node:
@@ -25,7 +25,7 @@ def lines_of_tree(node: Facts, indent: str = "") -> Iterator[str]:
 
 
 def limits_in_words(node: Facts) -> str:
-    """Return the limits under the names that a worker gives them."""
+    """Return the limits under the names that a worker file uses."""
     return ", ".join(f"{snake_case(name)} {value:g}" for name, value in node["limits"].items())
 
 
@@ -43,6 +43,7 @@ def _abilities(node: Facts) -> Iterator[str]:
 
 
 def lines_of_zones(zones: list[Facts]) -> Iterator[str]:
+    """Yield a line for each zone: name, approvals and path."""
     for zone in zones:
         says = (
             f"write {zone['write']}, delete {zone['delete']}"

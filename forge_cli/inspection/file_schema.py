@@ -1,4 +1,4 @@
-"""The JSON Schema of worker files and of config.yaml, with the sections of all toolsets that are installed."""
+"""The JSON Schema of worker files and config.yaml, with the sections of all installed toolsets."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from forge_cli.ui.wrap import wrap_for
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 ANYTHING: JsonObject = {"anyOf": [{"type": "object"}, {"type": "array"}, {"type": "null"}]}
-"""The section of a toolset that cannot be asked."""
+"""The schema of a section whose toolset cannot be loaded."""
 
 
 async def worker_schema() -> JsonObject:
-    """The schema of a worker file."""
+    """Return the schema of worker files."""
     found = _Definitions(section_schema(WorkerConfig))
     toolsets = await _sections("toolset")
     properties = found.schema["properties"]
@@ -48,7 +48,7 @@ async def worker_schema() -> JsonObject:
 
 
 async def config_schema() -> JsonObject:
-    """The schema of ``config.yaml``."""
+    """Return the schema of ``config.yaml``."""
     found = _Definitions(section_schema(Settings))
     policies = await _sections("policy")
     properties = {name: found.add(name, section) for name, section in policies.items()}
@@ -60,13 +60,13 @@ async def config_schema() -> JsonObject:
 
 
 class _Definitions:
-    """A schema that takes in others, each with definitions under a name of its own."""
+    """A schema that other schemas are merged into, each with its definitions under an own name."""
 
     def __init__(self, schema: JsonObject) -> None:
         self.schema: JsonObject = {"$schema": DIALECT, **schema}
 
     def add(self, name: str, section: JsonObject) -> JsonObject:
-        """Add a section, and give a reference to it."""
+        """Add a section and return a reference to it."""
         inner = section.get("$defs", {})
         texts = {f'"#/$defs/{each}"': f'"#/$defs/{name}.{each}"' for each in inner}
         text = json.dumps(
@@ -81,7 +81,7 @@ class _Definitions:
 
 
 async def write_worker_schema() -> Path | None:
-    """Keep the schema of worker files in the home, where editors find it; None where that cannot be written."""
+    """Write the schema of worker files to ~/.forge for editors; return None if that fails."""
     file = forge_home() / "schemas" / "worker.json"
     with suppress(OSError):
         replace_file(file, json.dumps(await worker_schema(), indent=2, ensure_ascii=False) + "\n")
@@ -90,12 +90,15 @@ async def write_worker_schema() -> Path | None:
 
 
 async def _sections(kind: str) -> dict[str, JsonObject]:
-    """The sections of every installed toolset, in a worker file or as policy in config.yaml."""
+    """Return the sections of every installed toolset, for worker files or for config.yaml."""
     return {name: each[kind] for name, each in (await _all_sections()).items() if each.get(kind)}
 
 
 async def _all_sections() -> dict[str, JsonObject]:
-    """One that cannot be asked takes anything, and is told of; answers are cached until the plugin changes."""
+    """Return the sections of every plugin; answers are cached until the plugin changes.
+
+    A plugin that cannot be loaded gets a warning and a section that accepts anything.
+    """
     found = dict[str, JsonObject]()
     packages = dict[str, str]()
     with StampedCache(forge_home() / "cache" / "sections.json") as cache:
@@ -118,7 +121,7 @@ async def _all_sections() -> dict[str, JsonObject]:
 
 
 async def sections_of_plugin(name: str, distribution: str) -> JsonObject:
-    """The schema of a toolset's section, and of what the user may say of it for every worker."""
+    """Return the schemas of a toolset in worker files and of its policy in config.yaml."""
     host = PluginHost()
     toolset = host.toolset_of(host.named(name, distribution))
     return {

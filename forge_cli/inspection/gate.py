@@ -1,4 +1,4 @@
-"""The gate of a worker that is only looked at: it judges calls, in this process or in the child that has its code."""
+"""The gate of an inspected worker, which judges calls in this process or in the child."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
     from forge_cli.schema.forms import OptionValue
 
 _GATES: dict[str, tuple[AbstractAsyncContextManager[Assembly], Assembly]] = {}
-"""Resources that a child has opened; it ends with them open."""
+"""Resources that the child has opened; they stay open until it ends."""
 
 
 JudgeCall = Callable[..., Awaitable[Outlook]]
-"""Judges a call by the arguments of ``_judge``, of which the opened worker is known."""
+"""A function that takes the arguments of ``_judge``, except the worker."""
 
 
 @asynccontextmanager
 async def judging(
     worker: str, workspace: Path, user_text: str | None = None
 ) -> AsyncIterator[JudgeCall]:
-    """Open a worker, where its code may be; nothing on disk changes.
+    """Open a worker and yield a function that judges calls; nothing on disk changes.
 
-    ``user_text`` takes the place of the user's config.yaml.
+    ``user_text`` replaces the content of the user's config.yaml.
     """
     found = load_worker(worker)
     try:
@@ -61,11 +61,13 @@ def _opened(
 
 
 async def open_gate(worker: str, workspace: str, user_text: str | None) -> None:
+    """Open a worker in the child and keep it open for ``judge_in_child``."""
     entered = _opened(load_worker(worker), Path(workspace), user_text)
     _GATES[worker] = (entered, await entered.__aenter__())
 
 
 async def judge_in_child(worker: str, *call: Any) -> Outlook:
+    """Judge a call by a worker that ``open_gate`` has opened."""
     return await _judge(_GATES[worker][1], *call)
 
 
@@ -94,9 +96,10 @@ async def _judge(
 def call_of(
     offer: Offer | None, tool: str, args: JsonObject | str, typed: Mapping[str, OptionValue]
 ) -> ToolCall:
-    """A call by the name of its tool and its args, or their text where that is not a JSON object.
+    """Return a call of a tool; ``args`` is text if it is not a JSON object.
 
-    ``typed`` is read with the tool's schema; JSON is judged as it is, for a model's call would be.
+    ``typed`` values are converted by the tool's schema. JSON is judged as it is, like the call of a
+    model.
     """
     options = {}
     if offer:

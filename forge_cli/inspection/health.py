@@ -1,4 +1,4 @@
-"""The checks of ``forge doctor``: what forge needs or could use on this machine, each with a remedy."""
+"""The checks of ``forge doctor``: prerequisites and optional parts, each with a remedy."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ _SOCKETS = (
     "/run/mysqld/mysqld.sock",
 )
 _SOCKET_VARIABLES = ("DOCKER_HOST", "SSH_AUTH_SOCK", "DBUS_SESSION_BUS_ADDRESS")
-"""They name the sockets of daemons: of Docker's with ``unix:`` before it, of the bus with ``path=`` as well."""
+"""Variables with the sockets of daemons, as ``unix:PATH``, ``unix:path=PATH`` or ``PATH``."""
 
 
 class DoctorCheck(Struct, frozen=True):
-    """One thing that was looked at. ``essential`` ones make the command fail; the others are for information."""
+    """The result of one check; only ``essential`` ones make the command fail."""
 
     id: str
     ok: bool
@@ -50,7 +50,7 @@ class DoctorCheck(Struct, frozen=True):
 
 
 async def check_health(*, interactive: bool) -> list[DoctorCheck]:
-    """Everything that forge needs or could use on this machine; no third-party code is run in this process."""
+    """Return all checks; third-party code is loaded in child processes only."""
     own = [_python(), _home(forge_home())]
     if unsound := _policy():
         return [*own, unsound]
@@ -70,7 +70,7 @@ def _python() -> DoctorCheck:
 
 
 def _home(home: Path) -> DoctorCheck:
-    """Return True if forge could write there; the nearest folder that exists decides."""
+    """Check that forge can write to its home, or to the nearest folder above it that exists."""
     existing = next(place for place in (home, *home.parents) if os.path.lexists(place))
     if problem := _write_problem(existing):
         remedy = f"make {existing} a folder that you can write to, or set FORGE_HOME"
@@ -81,7 +81,7 @@ def _home(home: Path) -> DoctorCheck:
 
 
 def _leftovers(home: Path) -> list[DoctorCheck]:
-    """The things that killed commands left in the home; those in other folders are found by ``--clean`` there."""
+    """Report files that killed commands left in ~/.forge; ``--clean`` also looks in the folder."""
     found = [each for each in find_leftovers(home) if not each.kept]
     if not found:
         return []
@@ -91,7 +91,7 @@ def _leftovers(home: Path) -> list[DoctorCheck]:
 
 
 def _write_problem(folder: Path) -> str | None:
-    """Why nothing can be kept there, said of it, or None; a file without a name is written to find out."""
+    """Return why a folder cannot be used, or None; an unnamed file is written to find out."""
     try:
         with TemporaryFile(dir=folder) as file:
             file.write(bytes(1))
@@ -101,7 +101,7 @@ def _write_problem(folder: Path) -> str | None:
 
 
 def _policy() -> DoctorCheck | None:
-    """The fault of the policy of the organisation, without which nothing else is looked at."""
+    """Return a failed check if the policy of the organisation is invalid, else None."""
     try:
         organisation_policy()
     except ForgeError as error:
@@ -133,6 +133,7 @@ def _terminal(interactive: bool) -> DoctorCheck:
 
 
 def isolation_level() -> dict[str, str | None]:
+    """Return how strictly commands are confined on this machine, and by which mechanism."""
     found = best_mechanism()
     if found is None:
         return {"level": "none", "mechanism": None}
@@ -148,7 +149,7 @@ def _confinement() -> DoctorCheck:
 
 
 def _trial() -> DoctorCheck:
-    """Check whether a command can be tried on a copy before anybody is asked."""
+    """Check whether commands can be tried on a copy before forge asks."""
     found = best_mechanism()
     problem = overlay_problem(forge_home()) if isinstance(found, Bubblewrap) else "it needs bwrap"
     if problem is None:
@@ -160,7 +161,7 @@ def _trial() -> DoctorCheck:
 
 
 def _sockets() -> list[DoctorCheck]:
-    """The daemons of this machine that people's commands use by a unix socket, and that confined ones may not use."""
+    """Report the sockets of daemons on this machine that confined commands may not use."""
     named = {
         name: os.environ.get(name, "").partition(",")[0].removeprefix("unix:")
         for name in _SOCKET_VARIABLES
@@ -177,7 +178,7 @@ def _sockets() -> list[DoctorCheck]:
 
 
 def _servers() -> list[DoctorCheck]:
-    """The user's own MCP servers, none of which is started, and which of them nothing confines."""
+    """Count the user's MCP servers and name the unconfined ones; none is started."""
     with suppress(ForgeError):  # told of the config
         servers = load_settings(forge_home()).mcp.servers
         free = [name for name, server in servers.items() if server.command and not server.confined]
@@ -190,7 +191,7 @@ def _servers() -> list[DoctorCheck]:
 
 
 def _locks(folder: Path) -> list[DoctorCheck]:
-    """The locks of the workers in a folder; what only an open worker shows is not looked at."""
+    """Check the locks of the workers in a folder as far as files show, without opening a worker."""
     beside = [
         path
         for path in sorted(folder.iterdir())
@@ -231,7 +232,7 @@ async def _models() -> list[DoctorCheck]:
 
 
 async def _plugins() -> list[DoctorCheck]:
-    """Every toolset that is installed, loaded by itself."""
+    """Load each installed toolset in a child process."""
     checks: list[DoctorCheck] = []
     for plugin in PluginHost().toolset_plugins():
         try:
@@ -248,6 +249,7 @@ async def _plugins() -> list[DoctorCheck]:
 
 
 async def load_toolset(name: str, distribution: str) -> None:
+    """Load a toolset; raise a ForgeError if that fails or its name clashes."""
     host = PluginHost()
     if clash := host.clash(host.named(name, distribution)):
         raise PluginError(clash)

@@ -1,4 +1,4 @@
-"""Looking at workers and plugins: in this process where all of it is forge's own, else in a confined child."""
+"""Calls of inspecting functions: in this process, or in a confined child for third-party code."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ async def inspect(
     calls_tools: bool = False,
     names_code: bool = False,
 ) -> T:
-    """The result of one function, found without third-party code in this process.
+    """Return the result of one function, without third-party code in this process.
 
-    Where the worker ``names_code``, there is no use in trying without it.
+    If the worker names code, go straight to the child.
     """
     async with Inspector(worker, folder, calls_tools=calls_tools) as inspector:
         return await (
@@ -36,10 +36,10 @@ async def inspect(
 
 
 class Inspector:
-    """Calls functions whose arguments and results can be written as JSON.
+    """Runner of functions whose arguments and results can be written as JSON.
 
-    A function that turns out to need third-party code is called in a child instead. The child is kept, with what it
-    has loaded, until it fails.
+    A function that turns out to need third-party code is called again in a child. The child is
+    kept, with the code that it has loaded, until it fails.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Inspector:
             raise
 
     async def close(self) -> None:
-        """End the child, if there is one; the next request that needs one has a new one."""
+        """End the child, if there is one; the next request that needs one starts another."""
         if self._child is not None:
             child = self._child
             self._child = None

@@ -1,4 +1,4 @@
-"""Toolsets that leave out what is not sound or not known, and what they say of it."""
+"""Tools that toolsets omit because they are invalid or unknown, and the reasons."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from forge_cli.engine.gate.toolbox import Toolbox
 
 @runtime_checkable
 class Troubled(Protocol):
-    """A toolset that can tell of each name that it leaves out where that lies and what is wrong."""
+    """A toolset that can report the place and the problem of each tool that it omits."""
 
     def left_out(self) -> Mapping[str, tuple[Source, str]]: ...
 
 
 def left_out(toolbox: Toolbox) -> Iterator[tuple[str, str, Source, str]]:
-    """Tools that the toolsets of a worker leave out: the toolset, the name, the source, and the reason."""
+    """Yield toolset, name, source and reason of each tool that a worker's toolsets omit."""
     for each in toolbox.toolsets:
         if isinstance(each.toolset, Troubled):
             for name, (source, problem) in each.toolset.left_out().items():
@@ -25,7 +25,7 @@ def left_out(toolbox: Toolbox) -> Iterator[tuple[str, str, Source, str]]:
 
 
 def why_missing(toolbox: Toolbox, tool: str) -> str | None:
-    """Why there is no tool of this name, where it, or the MCP server that would have it, is left out."""
+    """Return why a tool is missing if it, or its MCP server, is omitted; else None."""
     for _, name, source, problem in left_out(toolbox):
         if name == tool:
             return f"{name}: {problem}"
@@ -35,7 +35,7 @@ def why_missing(toolbox: Toolbox, tool: str) -> str | None:
 
 
 def servers_left_out(toolbox: Toolbox) -> list[str]:
-    """The names of the MCP servers of which nothing is known."""
+    """Return the names of the MCP servers whose tools are unknown."""
     return [
         name
         for _, name, source, _ in left_out(toolbox)

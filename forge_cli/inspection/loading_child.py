@@ -1,4 +1,4 @@
-"""The process that loads third-party code, as forge sees it: started confined, asked, and blamed where it fails."""
+"""The parent's side of the child that loads third-party code: start, requests and errors."""
 
 from __future__ import annotations
 
@@ -31,17 +31,16 @@ LONGEST_REPLY = 2**26
 LONGEST_PRINT = 2**16
 LONGEST_SENTENCE = 1000
 MOST_STEPS = 20
-"""How often something third-party can begin and have its own time, where tools are called."""
+"""How many third-party steps may restart the timeout while tools are called."""
 PYTHON = (sys.executable, "-I")
 _START = """import sys; sys.path[:] = sys.argv[1:]
 from forge_cli.inspection.child import main; main()"""
 
 
 class LoadingChild:
-    """Requests to one child, and its replies.
+    """A child process that loads third-party code, confined to what the worker needs.
 
-    It sees what loading a worker and its tools takes and can change nothing. Where it ``calls_tools``, each of them has
-    as long as loading has.
+    With ``calls_tools``, each step of third-party code has the whole import timeout.
     """
 
     def __init__(
@@ -85,7 +84,11 @@ class LoadingChild:
         *,
         calls_tools: bool,
     ) -> Self:
-        """One that sees a worker; zones of toolsets that others wrote are made before."""
+        """Start a child that sees all zones of a worker.
+
+        Zones of third-party toolsets are known only in a child; if some are missing, they are made
+        and a second child is started.
+        """
         child = cls(children, worker, folder, calls_tools=calls_tools)
         if worker and (unseen := await child._unseen_zones(worker, folder)):
             await child.end()
@@ -104,6 +107,7 @@ class LoadingChild:
             return []
 
     async def ask(self, function: Callable[..., Awaitable[T]], args: Iterable[Any]) -> T:
+        """Call a function in the child and return its result; raise the error that it raised."""
         name = f"{function.__module__}:{function.__qualname__}"
         request = {"function": name, "args": list(args), "confined_by": self._confined_by}
         seconds = import_timeout()
@@ -114,6 +118,7 @@ class LoadingChild:
         return self._value(reply, function)
 
     async def end(self) -> None:
+        """Stop the child and print the errors that it wrote."""
         await self._child.stop(politely=False)
         self._forward_errors()
 
@@ -172,7 +177,7 @@ class LoadingChild:
         return ThirdPartyError(f"{who}: {cut(problem, LONGEST_SENTENCE)}")
 
     def _forward_errors(self) -> None:
-        """Pass on what was printed; a stranger's text does not get to steer the terminal."""
+        """Print the child's standard error, with control characters escaped."""
         sys.stderr.write(visible(cut(self._child.stderr.take(), LONGEST_PRINT), keep="\n\t"))
 
 

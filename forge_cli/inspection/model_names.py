@@ -1,4 +1,4 @@
-"""Names of models: the one that a worker names, and those that ``/model`` completes."""
+"""Checks of model names, and the names that ``/model`` completes."""
 
 from __future__ import annotations
 
@@ -17,12 +17,15 @@ from forge_cli.files.settings_files import load_settings
 from forge_cli.files.worker import Worker
 
 FILES = "script"
-"""The provider whose models are files, so that there is no list of them."""
+"""The provider whose models are files and cannot be listed."""
 _DATE = re.compile(r"-(\d{8}|\d{4}-\d\d-\d\d|latest)$")
 
 
 def check_model(found: Worker, workspace: Path) -> str | None:
-    """Say what is odd about the model of a worker; a provider that does not exist is a WorkerError."""
+    """Return a warning about the model of a worker, or None.
+
+    Raises a WorkerError if its provider does not exist.
+    """
     settings = load_settings(forge_home(), workspace)
     if not found.config.model:
         return None
@@ -51,7 +54,7 @@ def check_model(found: Worker, workspace: Path) -> str | None:
 
 
 def check_script(worker: Worker, folder: Path) -> None:
-    """Refuse a scripted model whose file is missing or wrong, as a run would."""
+    """Raise the error of a run if the script of a scripted model is missing or invalid."""
     settings = load_settings(forge_home(), folder)
     named = NamedModel.of(
         worker.config.model or "", settings, (worker.folder,), worker.config.where("model")
@@ -61,7 +64,7 @@ def check_script(worker: Worker, folder: Path) -> None:
 
 
 def check_settings(settings: Settings) -> None:
-    """Refuse what stands in a config.yaml and could not be used; no third-party code runs."""
+    """Raise a ForgeError for invalid values in config.yaml; no third-party code runs."""
     own = PluginHost([])
     host = PluginHost()
     home = forge_home()
@@ -77,7 +80,7 @@ def check_settings(settings: Settings) -> None:
 
 
 def check_name(name: str, settings: Settings, host: PluginHost, where: Mark | None = None) -> None:
-    """Refuse what is no alias and has no provider that is installed."""
+    """Raise a ForgeError if a name is neither an alias nor a model of an installed provider."""
     model = settings.resolve(name)
     provider, _, rest = model.partition(":")
     if not rest:
@@ -89,7 +92,7 @@ def check_name(name: str, settings: Settings, host: PluginHost, where: Mark | No
 
 
 def model_names(workspace: Path) -> list[str]:
-    """Those that are ready, as ``forge models list`` has them; no server is asked, and no third-party code runs."""
+    """Return the models that are ready, without asking a server or running third-party code."""
     host = PluginHost([])
     try:
         settings = load_settings(forge_home(), workspace)

@@ -1,4 +1,4 @@
-"""The window of the model that a worker would have, and the room for tools in it."""
+"""The context window of a worker's model, and how much of it tools take."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from forge_cli.files.worker import Worker, load_worker
 
 
 async def share_of_window(tokens: int, worker: str | None) -> str | None:
-    """``2.1 % of the window of MODEL``, for the model that a worker would have; None where that is not known."""
+    """Return ``2.1 % of the window of MODEL`` for the worker's model, or None if it is unknown."""
     model, window = _model_of(
         load_worker(worker) if worker else None, load_settings(forge_home(), Path.cwd())
     )
@@ -25,7 +25,7 @@ async def share_of_window(tokens: int, worker: str | None) -> str | None:
 
 
 async def defer_tools(worker: Worker, assembly: Assembly, settings: Settings) -> OfferedTools:
-    """The tools of a worker as its model would be told of them first."""
+    """Return the tools of a worker as its model sees them first."""
     room = ToolRoom.of(settings.tool_share_of(worker), _model_of(worker, settings)[1])
     offered = OfferedTools(assembly.toolbox, room)
     await offered.start()
@@ -33,7 +33,7 @@ async def defer_tools(worker: Worker, assembly: Assembly, settings: Settings) ->
 
 
 def _model_of(worker: Worker | None, settings: Settings) -> tuple[str | None, int | None]:
-    """The model that a worker would have, and its window, as far as they are known."""
+    """Return the model of a worker and the size of its window, each None if unknown."""
     own = worker.config.model if worker else None
     model = own or os.environ.get("FORGE_MODEL") or settings.model
     return model, _window_of(settings.resolve(model), settings) if model else None

@@ -1,4 +1,4 @@
-"""The MCP servers that a worker names, and the worker that names nothing else."""
+"""The MCP servers that a worker names, and a worker with nothing else."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TOOLSET = McpToolset.name
 
 
 def named_servers(worker: Worker) -> dict[str, McpServer | None]:
-    """Each server that the worker names, with its definition where that is in the worker, too."""
+    """Return the servers that a worker names, each with its definition if that is in the worker."""
     config = _section(worker)
     return config.servers if config else {}
 
@@ -32,13 +32,13 @@ def _section(worker: Worker) -> McpConfig | None:
 
 
 def is_defined(name: str, folder: Path) -> bool:
-    """Return True if a worker can name it: the user's own settings define it, or a file that comes with the folder."""
+    """Return True if a server is defined in the user's settings or in a file of the folder."""
     own = load_settings(forge_home()).mcp.servers
     return name in own or any(name in project.servers for project in project_servers(folder))
 
 
 def with_servers_only(worker: Worker) -> Worker:
-    """The same worker without its other toolsets and plugins, which starts even if its servers fail."""
+    """Return the worker without other toolsets and plugins; it starts even if its servers fail."""
     config = _section(worker)
     if config is None:
         hint = "name some under toolsets.mcp.servers"
@@ -54,12 +54,12 @@ def with_servers_only(worker: Worker) -> Worker:
 
 
 def worker_for(server: str) -> Worker:
-    """A worker with nothing but one server of the user's own."""
+    """Return a worker with one server of the user's settings and nothing else."""
     return with_servers_only(bare_worker({TOOLSET: {"servers": {server: None}}}))
 
 
 def describe_confined(server: McpServer) -> str:
-    """Return ``yes`` if its process is confined, else ``no``; nothing for a server that runs elsewhere."""
+    """Return ``yes`` or ``no`` for a local process, and an empty string for a remote server."""
     if server.url:
         return ""
     return "yes" if server.confined else "no"

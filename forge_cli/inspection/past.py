@@ -1,4 +1,4 @@
-"""Calls of past sessions at the gates of today: each worker is opened where its sessions worked."""
+"""Calls of past sessions, judged again by today's policy."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ CHANGES = {
 async def judge_past(
     worker: str, workspace: Path, calls: Sequence[PastCall], user_text: str | None = None
 ) -> list[Outlook]:
-    """Judge calls once more; nothing is executed or asked. ``user_text`` stands for the user's file."""
+    """Judge calls again, without executing or asking anything.
+
+    ``user_text`` replaces the content of the user's config.yaml.
+    """
     async with judging(worker, workspace, user_text) as judge:
         return [
             await judge(past.call.name, _given(past), {}, _caller(past).value) for past in calls
@@ -54,18 +57,18 @@ def _caller(past: PastCall) -> Caller:
 
 @dataclass
 class MadeCall:
-    """A call however often it was made: how often a person said yes to it, how often no, and if a grant covered it."""
+    """A distinct call of the past, with the number of approvals and denials that it got."""
 
     past: PastCall
     yes: int = 0
     no: int = 0
     granted: bool = False
     offers: Sequence[GrantOffer] = ()
-    """Offers of a prompt, where it asks today."""
+    """The grants that the prompt offers if the call asks today."""
 
     @property
     def rules(self) -> tuple[GrantRule, ...]:
-        """The narrowest rules of the user's own that would allow it; a wider one would allow what was not asked."""
+        """The narrowest rules in the user's config.yaml that would allow the call."""
         fitting = (
             offer.rules
             for offer in self.offers
@@ -76,7 +79,10 @@ class MadeCall:
 
 @dataclass
 class PastGate:
-    """A worker in a folder, and the calls that it made there, each once; no file where the worker is gone."""
+    """A worker in a folder, with the distinct calls that it made there.
+
+    ``file`` is None if the worker is gone.
+    """
 
     worker: str
     file: str | None
@@ -84,7 +90,10 @@ class PastGate:
     calls: dict[str, MadeCall] = field(default_factory=dict)
 
     def add(self, past: PastCall, *, yes_counts: bool) -> None:
-        """Note a call; the mark of a secret in it would be judged as a pattern, and stands as a plain word."""
+        """Count a call.
+
+        A redacted secret is replaced by a plain word, because its brackets would be read as a glob.
+        """
         if has_mark(past.call.args):
             args = json.loads(MARKS.sub("redacted", json.dumps(past.call.args)))
             past = replace(past, call=replace(past.call, args=args))
@@ -102,7 +111,10 @@ class PastGate:
 
 
 def past_gates(warn: Warn, since: str = "") -> list[PastGate]:
-    """Every worker that has made calls; a yes counts in sessions at work ``since`` then, a no however old it is."""
+    """Return every worker that has made calls.
+
+    Approvals count in sessions that worked after ``since``; denials always count.
+    """
     gates: dict[tuple[str, str | None, Path], PastGate] = {}
     for work in past_work(warn):
         place = work.worker, _file_of(work), _folder_of(work)
@@ -113,7 +125,7 @@ def past_gates(warn: Warn, since: str = "") -> list[PastGate]:
 
 
 def _file_of(work: PastWork) -> str | None:
-    """The file of the worker that did the work; that of a child is found as its parents find it."""
+    """Return the file of the worker that did the work; children are found through their parents."""
     try:
         root = load_worker(work.root_file or "")
         workers = (
@@ -127,7 +139,7 @@ def _file_of(work: PastWork) -> str | None:
 
 
 def _folder_of(work: PastWork) -> Path:
-    """The folder that was worked in, or this one where that is gone."""
+    """Return the folder of the work, or the current one if that is gone."""
     there = bool(work.workspace) and Path(work.workspace).is_dir()
     return Path(work.workspace if there else ".").resolve()
 
@@ -136,7 +148,10 @@ Judged = list[tuple[PastGate, list[tuple[MadeCall, Outlook]]]]
 
 
 async def judge_gates(gates: Sequence[PastGate], warn: Warn) -> tuple[Judged, list[MadeCall]]:
-    """Every call under the policy of today, and the calls of workers that cannot be opened, which is told."""
+    """Judge every past call by today's policy.
+
+    Also return the calls of workers that cannot be opened, after a warning about each worker.
+    """
     judged: Judged = []
     lost: list[MadeCall] = []
     for gate in gates:
@@ -152,7 +167,7 @@ async def judge_gates(gates: Sequence[PastGate], warn: Warn) -> tuple[Judged, li
 
 
 class Rejudged(Struct, frozen=True):
-    """A call of the past with the verdict that it had, and the one that it would have now."""
+    """A past call with its verdict then and its verdict today."""
 
     call: ToolCall
     before: VerdictAnswer
@@ -181,7 +196,7 @@ class Rejudged(Struct, frozen=True):
 
 
 async def rejudge(worker: str, workspace: Path, calls: Sequence[PastCall]) -> list[Rejudged]:
-    """Those that had a verdict, each with the one that it would have now."""
+    """Return each past call that had a verdict, with today's verdict."""
     settled = [(past, past.verdict) for past in calls if past.verdict]
     after = await judge_past(worker, workspace, [past for past, _ in settled])
     return [

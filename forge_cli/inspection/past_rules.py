@@ -1,4 +1,4 @@
-"""Rules compared with the calls of past sessions: those that were never met, and few that would save questions."""
+"""Comparison of rules with past calls: rules that never matched, and rules that save questions."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from forge_cli.record.calls import PastCall
 
 
 class Suggestion(Struct, frozen=True):
-    """Rules that belong together: how many questions they save, and what else they would have allowed."""
+    """Rules that belong together, the questions that they save, and what else they would allow."""
 
     rules: tuple[GrantRule, ...]
     saves: int
     also: tuple[MadeCall, ...]
-    """Calls without a yes of a person."""
+    """Calls that the rules would allow and that no person approved."""
 
 
 class LeftOut(Struct, frozen=True):
@@ -41,15 +41,15 @@ class LeftOut(Struct, frozen=True):
 
 
 NewlyAllowed = Callable[[Sequence[GrantRule], Set[int]], Awaitable[Set[int]]]
-"""Finds the questions, by their place, that rules in the user's policy pre-approve, and that were not before."""
+"""A function that returns the indexes of the questions that rules would newly pre-approve."""
 MOST = 0.9
-"""The share of questions that is most of them: from there on no rule is suggested that saves a single one."""
+"""The share of questions from which on a rule that saves a single question is not suggested."""
 
 
 async def suggest_rules(
     questions: Sequence[MadeCall], newly_allowed: NewlyAllowed
 ) -> tuple[list[Suggestion], list[LeftOut]]:
-    """Choose rules one after the other, each time those that save most for each rule that is to be written."""
+    """Choose rules greedily: each time those that save most questions for each new rule."""
     candidates: dict[frozenset[str], tuple[GrantRule, ...]] = {}
     wanted: Counter[frozenset[str]] = Counter()
     for question in questions:
@@ -93,7 +93,7 @@ def _key(rules: Iterable[GrantRule]) -> frozenset[str]:
 def _worth(
     rules: frozenset[str], given: frozenset[str], wanted: Mapping[frozenset[str], int]
 ) -> float:
-    """How many questions rules would save for each new one, beside those that are given, as far as the offers say."""
+    """Return how many questions rules save for each new rule, judged by the offers."""
     saved = sum(yes for key, yes in wanted.items() if not key <= given and key <= given | rules)
     return saved / max(1, len(rules - given))
 
@@ -104,9 +104,9 @@ _BY_NAME = ".approval.tools."
 async def suggest_from_past(
     since: str, warn: Warn
 ) -> tuple[list[MadeCall], list[Suggestion], list[LeftOut]]:
-    """The questions that would come up again, and what would answer them.
+    """Return the questions that would come up again, the suggested rules, and the rejected ones.
 
-    What was denied to a worker that cannot be opened any more must not be allowed to another.
+    A denial counts for all workers if its own worker cannot be opened any more.
     """
     judged, lost = await judge_gates(past_gates(warn, since), warn)
     denied = [MadeCall(made.past, no=made.no) for made in lost if made.no]
@@ -133,7 +133,7 @@ async def suggest_from_past(
 
 
 def _planned(rules: Sequence[GrantRule]) -> FileEdit:
-    """The user's file with the rules."""
+    """Return the edit of config.yaml that adds the rules."""
     try:
         return plan_edit(forge_home() / "config.yaml", rules, user=True)
     except CannotEditError as error:
@@ -142,6 +142,7 @@ def _planned(rules: Sequence[GrantRule]) -> FileEdit:
 
 
 def write_rules(rules: Sequence[GrantRule]) -> FileEdit:
+    """Add the rules to the user's config.yaml and return the edit."""
     edit = _planned(rules)
     try:
         edit.write()
@@ -151,7 +152,7 @@ def write_rules(rules: Sequence[GrantRule]) -> FileEdit:
 
 
 async def compare_rules(warn: Warn) -> tuple[dict[str, Facts], set[str], int]:
-    """All rules by their place, the places of those that were met, and how many different calls there were."""
+    """Return all rules by place, the places of rules that matched, and the number of past calls."""
     judged, _ = await judge_gates(past_gates(warn), warn)
     rules: dict[str, Facts] = {}
     met: set[str] = set()
@@ -172,7 +173,7 @@ async def compare_rules(warn: Warn) -> tuple[dict[str, Facts], set[str], int]:
 
 
 async def policy_at(worker: str | None, workspace: str) -> Facts:
-    """The policy of a worker and the user, or of the user alone."""
+    """Return the policy of a worker and the user, or of the user alone."""
     alone = bare_worker(dict.fromkeys(load_user_settings(forge_home()).policy))
     found = load_worker(worker) if worker else alone
     async with opened(found, workspace=Path(workspace), make_zones=False) as assembly:
@@ -180,7 +181,7 @@ async def policy_at(worker: str | None, workspace: str) -> Facts:
 
 
 def _written(policy: Facts) -> Iterator[Facts]:
-    """The rules that stand in a file: entries of lists, and of tools by their name."""
+    """Yield the rules that are written in a file."""
     yield from (
         rule for rule in policy["rules"] if rule["where"] and str(rule["rule"]).endswith("]")
     )

@@ -1,4 +1,4 @@
-"""The checks of ``forge plugins check``: names and requirements as they are written, the rest in a child process."""
+"""The checks of ``forge plugins check``: metadata in this process, the rest in a child."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from forge_cli.inspection.sections import COMMON, settings_of
 from forge_cli.inspection.tool_rows import needed_settings, only_plugin
 
 NAME = re.compile(r"[A-Za-z0-9][\w-]*( [A-Za-z0-9][\w-]*)*")
-"""A blank stands only in the name of a command, where the entry point has a dot."""
+"""The pattern of a plugin's name; only names of commands contain a space, for the dot."""
 VALUE = re.compile(r"\s*[\w.]+\s*(:\s*[\w.]+\s*)?")
 
 
 def _check(subject: str, check: str, *problems: str) -> ConformanceCheck:
-    """One thing that was looked at in a distribution, an entry point, or a tool."""
+    """Return a check of a distribution, an entry point or a tool; it passes without problems."""
     return ConformanceCheck(subject, check, not problems, cut("; ".join(problems), LONGEST_ERROR))
 
 
 async def check_distribution(plugins: list[Plugin]) -> list[ConformanceCheck]:
-    """Everything about one distribution; each of its plugins is loaded in a process of its own."""
+    """Return all checks of one distribution; each of its plugins is loaded in its own process."""
     host = PluginHost()
     distribution = plugins[0].distribution
     built = unfit(distribution)
@@ -64,6 +64,7 @@ def _unsound(plugin: Plugin) -> Iterator[str]:
 
 
 async def look_at(plugin: Plugin) -> list[ConformanceCheck]:
+    """Check a plugin in a child process."""
     try:
         async with Inspector(calls_tools=True) as inspector:
             return await inspector.in_child(check_plugin, plugin.name, plugin.distribution)
@@ -72,7 +73,7 @@ async def look_at(plugin: Plugin) -> list[ConformanceCheck]:
 
 
 async def check_plugin(name: str, distribution: str) -> list[ConformanceCheck]:
-    """Load one plugin, and look at what it offers; in the child."""
+    """Load one plugin and check what it offers. Runs in the child."""
     host = PluginHost(only=[distribution])
     plugin = host.named(name, distribution)
     kind, _ = kind_and_name(name)
@@ -114,7 +115,7 @@ def _loads(host: PluginHost, plugin: Plugin) -> list[str]:
 
 
 def _hooks(host: PluginHost, plugin: Plugin) -> list[str]:
-    """Hooks without an entry point of their name, through which alone they are found."""
+    """Return the hooks without an entry point of their name, which forge would never call."""
     if plugin.name.startswith(COMMAND):
         return []
     known = {each.name for each in host.plugins if each.distribution == plugin.distribution}
@@ -190,7 +191,7 @@ _DETAILS: dict[str, tuple[str, Problems]] = {
 
 
 async def _conformance(host: PluginHost, plugin: Plugin) -> list[ConformanceCheck]:
-    """Its tools, as forge tools test looks at them; those of a toolset that needs settings cannot be known here."""
+    """Return the conformance checks of the plugin's tools, unless its toolset needs settings."""
     if needed := needed_settings(host, plugin):
         detail = f"not looked at: a worker has to give {', '.join(needed)}"
         return [ConformanceCheck(plugin.name, "tools", True, detail)]

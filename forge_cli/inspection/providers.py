@@ -1,4 +1,4 @@
-"""The model providers: what each needs and has, asked side by side."""
+"""The model providers, their requirements and their models, queried concurrently."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from forge_cli.inspection.inspector import Inspector
 
 ProviderRow = dict[str, Any]
 PATIENCE = 5.0
-"""Seconds that a provider has to say which models it has."""
+"""Seconds that a provider has to list its models."""
 
 
 async def provider_rows(*, with_models: bool = False) -> list[ProviderRow]:
-    """Every provider, side by side; a broken plugin is a row with ``error``."""
+    """Return a row for each provider; the row of a broken plugin has ``error``."""
     plugins = PluginHost().model_plugins()
     rows: list[ProviderRow] = [{} for _ in plugins]
 
@@ -67,6 +67,7 @@ def _broken(
 
 
 async def provider_row(name: str, distribution: str, with_models: bool) -> ProviderRow:
+    """Return the row of one provider, with its models if they are wanted."""
     host = PluginHost()
     plugin = host.named(name, distribution)
     try:
@@ -96,7 +97,7 @@ async def provider_row(name: str, distribution: str, with_models: bool) -> Provi
 
 
 async def _models(factory: ModelFactory, *, ready: bool) -> dict[str, Any]:
-    """The models of the catalogue, and what the server says soon enough; why it says nothing is told beside them."""
+    """Return the models of the catalogue and of the server, or why the server did not answer."""
     found = [_listed(model, "catalogue") for model in factory.catalog()]
     if factory.ask is None or not ready:
         return {"models": found}
@@ -124,7 +125,7 @@ def _listed(model: ListedModel, source: str) -> dict[str, Any]:
 
 
 async def ready_models() -> list[str]:
-    """The models that are ready, the likely ones first; behind a gateway that names none, the usual one."""
+    """Return the models that are ready, the most likely first."""
     rows = await provider_rows(with_models=True)
     ready = [row for row in rows if row["ready"] and (row["models"] or row["provider"] in MODELS)]
     ready.sort(key=lambda row: all(model["source"] != "server" for model in row["models"]))

@@ -1,4 +1,4 @@
-"""The schema of a section of a file: that of the class behind it, with the docstrings under its fields."""
+"""The JSON Schema of a section of a file, from its class and the docstrings of the fields."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from forge_cli.schema.problems import expectation
 from forge_cli.schema.toolset import Toolset, ToolsetConfig
 
 COMMON = frozenset(ToolsetConfig.model_fields)
-"""Keys that every toolset takes."""
+"""Keys that every toolset accepts."""
 
 
 class SectionSchema(GenerateJsonSchema):
-    """No generated titles, docstrings as descriptions, and both spellings of each key."""
+    """A generator without titles that uses docstrings as descriptions."""
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonObject:
         found = super().model_schema(schema)
@@ -44,12 +44,12 @@ class SectionSchema(GenerateJsonSchema):
 
 
 def section_schema(config: type[Config]) -> JsonObject:
-    """The JSON Schema of what people may write there."""
+    """Return the JSON Schema of a section."""
     return config.model_json_schema(by_alias=True, schema_generator=SectionSchema)
 
 
 def toolset_schema(toolset: type[Toolset]) -> JsonObject:
-    """The same of a toolset's section: nothing and an empty one are the same, and some toolsets take a list."""
+    """Return the schema of a toolset's section, which may also be empty, or a list for some."""
     schema = section_schema(toolset.Config)
     definitions = schema.pop("$defs", {})
     may_be_empty = [] if schema.get("required") or "anyOf" in schema else [{"type": "null"}]
@@ -63,7 +63,7 @@ def toolset_schema(toolset: type[Toolset]) -> JsonObject:
 
 
 def settings_of(toolset: type[Toolset]) -> list[JsonObject]:
-    """The keys of a toolset's section that are its own: name, type, default or required, description."""
+    """Return name, type, default and description of each key that is the toolset's own."""
     schema = section_schema(toolset.Config)
     fields = toolset.Config.model_fields
     own = {
@@ -93,7 +93,7 @@ def _setting(
 
 
 def line_of_setting(setting: JsonObject) -> str:
-    """``name (a string, required): what it means``."""
+    """Return ``name (a string, required): description``."""
     default = (
         f", default {json.dumps(setting['default'], ensure_ascii=False)}"
         if "default" in setting
@@ -104,7 +104,7 @@ def line_of_setting(setting: JsonObject) -> str:
 
 
 def _with_twins(found: JsonObject) -> JsonObject:
-    """``max_turns`` may be spelled ``maxTurns``: taken, but as a pattern, so that editors do not offer it."""
+    """Accept ``maxTurns`` for ``max_turns``, as a pattern, so that editors do not suggest it."""
     twins = {
         name: twin for name in found.get("properties", {}) if (twin := camel_case(name)) != name
     }
@@ -124,7 +124,7 @@ def _with_twins(found: JsonObject) -> JsonObject:
 
 @cache
 def _field_texts(cls: type[BaseModel]) -> dict[str, str]:
-    """The docstrings under the fields of a class and of its bases; where the source cannot be read there are none."""
+    """Return the docstrings of the fields of a class and its bases, if its source is readable."""
     texts: dict[str, str] = {}
     for base in reversed(cls.__mro__):
         if issubclass(base, BaseModel) and base is not BaseModel:

@@ -1,4 +1,4 @@
-"""A worker opened to see whether it is sound, with the workers that it may call."""
+"""Validation of a worker and its children by opening them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
 
 async def open_all(path: str, workspace: str) -> tuple[tuple[int, int, list[str]], list[str]]:
-    """Open a worker, and those that it may call as it would open them, each once.
+    """Open a worker and its children, each once.
 
-    Returns how many toolsets and tools it has, and servers never seen; and what is odd about models.
+    Returns the number of toolsets and tools, the servers that were never seen, and warnings about
+    models.
     """
     from forge_cli.engine.runtime.without_model import opened
 

@@ -1,4 +1,4 @@
-"""The targets of ``forge tools test TARGET``: programs, a toolset, a worker, a tools.py, or a tool's folder."""
+"""The targets of ``forge tools test TARGET``: tools, toolsets, workers and files."""
 
 from __future__ import annotations
 
@@ -45,7 +45,10 @@ SAID = 400
 
 
 async def check_target(target: str | None, worker: str | None) -> list[ConformanceCheck]:
-    """Find what a target means, the names of tools first, and check it; one that means nothing is a UsageError."""
+    """Check the tool, toolset, worker or path that ``target`` names; tools are looked up first.
+
+    Raises a UsageError if nothing has that name.
+    """
     tools = ExecutableManager(forge_home())
     if worker is not None:
         return await _check_worker(Path(worker), target)
@@ -78,11 +81,12 @@ def _path_of(target: str, known: Sequence[str]) -> Path:
 
 
 def worker_names() -> list[str]:
+    """Return the names of workers that can be used here."""
     return list(dict.fromkeys(worker.name for worker in named_workers(Path.cwd(), forge_home())))
 
 
 def is_known(target: str) -> bool:
-    """Return True for a tool, a toolset or a path, which count before a worker of that name."""
+    """Return True for a tool, a toolset or a path; these take precedence over worker names."""
     toolsets = [plugin.name for plugin in PluginHost().toolset_plugins()]
     return (
         target in ExecutableManager(forge_home()).names()
@@ -104,7 +108,7 @@ def _unknown(target: str, known: Sequence[str]) -> UsageError:
 
 
 async def _check_programs(tools: ExecutableManager, names: Sequence[str]) -> list[ConformanceCheck]:
-    """Tools in ``~/.forge/tools``, or in a home like it; the broken ones too."""
+    """Check tools in ``~/.forge/tools``, or in another home; invalid ones fail."""
     found = {name: tools.look(name) for name in names}
     sound = [name for name, program in found.items() if not isinstance(program, str)]
     checks: list[ConformanceCheck] = []
@@ -118,7 +122,7 @@ async def _check_programs(tools: ExecutableManager, names: Sequence[str]) -> lis
 
 
 async def _check_toolset(name: str) -> list[ConformanceCheck]:
-    """A toolset by itself; the one of the programs has tools of its own as well."""
+    """Check a toolset by itself; for the executables, check each of them."""
     host = PluginHost()
     try:
         _, plugin = host.toolset(name)
@@ -139,7 +143,7 @@ async def _check_toolset(name: str) -> list[ConformanceCheck]:
 
 
 async def _check_worker(path: Path, toolset: str | None = None) -> list[ConformanceCheck]:
-    """The tools of a worker, with the settings that it gives, under its policy; or those of one of its toolsets."""
+    """Check the tools of a worker, or of one of its toolsets, with its settings and policy."""
     try:
         worker = load_worker(path)
         here = Path.cwd()
@@ -158,7 +162,7 @@ async def _check_worker(path: Path, toolset: str | None = None) -> list[Conforma
 
 
 async def _check_tools_file(path: Path) -> list[ConformanceCheck]:
-    """Every name in a tools.py that a worker could list under ``tools:``; one by one where not all load."""
+    """Check the functions of a tools.py; one by one if the file does not load as a whole."""
     try:
         names = offerable_names(LocalModule.read(path).load(import_timeout()))
     except ForgeError as error:
@@ -180,7 +184,7 @@ async def _check_tools_file(path: Path) -> list[ConformanceCheck]:
 
 
 async def _check_folder(path: Path) -> list[ConformanceCheck]:
-    """A tool that lies somewhere else: looked at as it would be in ``~/.forge/tools``."""
+    """Check a tool outside of ``~/.forge/tools`` as if it were there."""
     with temporary_copy(path) as tools:
         checks = await _check_programs(tools, [path.name])
     copy = str(tools.root / path.name)
@@ -193,7 +197,7 @@ async def _check_tools(
     called: str | None = None,
     folder: Path | None = None,
 ) -> list[ConformanceCheck]:
-    """Look at each tool that is offered with these settings, and try it where that does no harm."""
+    """Check each tool that a toolset offers with these settings."""
     try:
         async with _open(toolset, section, folder=folder) as assembly:
             return await _check_offers(assembly)
@@ -216,7 +220,7 @@ async def _open(
     home: Path | None = None,
     folder: Path | None = None,
 ) -> AsyncIterator[Assembly]:
-    """A worker with one toolset; typing the command approves what it asks for, and what is blocked stays so."""
+    """Open a worker with one toolset, which approves what asks; blocked calls stay blocked."""
     here = folder or Path.cwd()
     unfit = any(here == place.resolve() for place in (Path("/"), user_home()))
     worker = bare_worker({toolset: section}, {"zones": []} if unfit else None)
@@ -227,7 +231,7 @@ async def _open(
 async def check_program(
     program: Program, tools: ExecutableManager, assembly: Assembly
 ) -> list[ConformanceCheck]:
-    """Look at a program, make it ready, and run its examples through the gate."""
+    """Examine an executable, build it, and run its examples through the gate."""
     offer = assembly.toolbox.offers.get(program.name)
     if offer is None:
         return [

@@ -1,4 +1,4 @@
-"""The rows of ``forge tools list``, as they are shown and cached: most of the time nothing else is loaded."""
+"""The rows of ``forge tools list`` and their cache, which avoids loading any plugin."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Row(Struct, frozen=True):
-    """One line of the list: a tool, or something that is broken and why."""
+    """A line of the list: a tool, or something broken and the reason."""
 
     name: str
     toolset: str
@@ -44,11 +44,11 @@ class Row(Struct, frozen=True):
     category: str | None = None
     error: str | None = None
     tokens: int | None = None
-    """The tokens of the window that its definition takes, as a guess."""
+    """The estimated number of tokens of its definition."""
     settings: list[dict[str, Any]] | None = None
-    """Of a toolset that has no tools as it is: what its section in a worker file may say."""
+    """The settings that the toolset needs before it has tools."""
     deferred: bool | None = None
-    """True where the model is told its name only, until it asks for more."""
+    """True if the model sees only the tool's name until it asks for more."""
 
     @classmethod
     def broken(cls, plugin: Plugin, error: ForgeError) -> Row:
@@ -59,7 +59,7 @@ class Row(Struct, frozen=True):
         return cls(name, toolset, source.kind, source.origin, error=problem)
 
     def wire(self, *, tokens: bool = False) -> dict[str, Any]:
-        """The facts known of it; what most tools do not have is left out where it is missing."""
+        """Return the row as JSON; rare fields are omitted if empty."""
         left_out = () if tokens else ("tokens", "deferred")
         return {
             key: value
@@ -69,7 +69,10 @@ class Row(Struct, frozen=True):
 
 
 def rows_of_all(read: Callable[[Plugin], list[Row]]) -> list[Row]:
-    """Of every plugin by itself; cached until it, the user's config.yaml, or of ours an executable, changes."""
+    """Return the rows of every plugin, each loaded by itself.
+
+    Rows are cached until the plugin, config.yaml or an executable changes.
+    """
     found = list[Row]()
     packages = dict[str, str]()
     executables = _stamp_of(forge_home() / "tools")
@@ -89,9 +92,9 @@ def rows_of_all(read: Callable[[Plugin], list[Row]]) -> list[Row]:
 
 
 def plugin_stamp(plugin: Plugin, known: dict[str, str]) -> str:
-    """A stamp that changes when the plugin does: its version, forge's own, and the files of its package.
+    """Return a stamp that changes with the plugin's version, forge's version and its files.
 
-    A package may have many plugins: what was found of its files is put into ``known``, and taken from there.
+    ``known`` caches the stamps of packages, because one package may have many plugins.
     """
     package = plugin.value.partition(":")[0].partition(".")[0]
     if package not in known:
@@ -100,7 +103,7 @@ def plugin_stamp(plugin: Plugin, known: dict[str, str]) -> str:
 
 
 def _files_of(package: str) -> list[str]:
-    """The Python files of a package or module, which is not imported."""
+    """Return the Python files of a package or module without importing it."""
     found = package_places(package)
     alone = [place for place in found if not os.path.isdir(place)]
     inside: list[str] = []
@@ -115,7 +118,7 @@ def _digest(found: object) -> str:
 
 
 def _stamp_of(folder: Path) -> str:
-    """A stamp that changes when an executable is added, edited or removed; found without loading what reads them."""
+    """Return a stamp that changes when an executable is added, edited or removed."""
     found: list[tuple[str, int, int]] = []
     for path in (
         sorted((*folder.glob("[!.]*"), *folder.glob("[!.]*/*")))
@@ -129,7 +132,7 @@ def _stamp_of(folder: Path) -> str:
 
 
 def _cached_rows(value: Any) -> list[Row] | None:
-    """Rows from the cache; None where nothing was, or nothing that this version of forge would write."""
+    """Return rows from the cache, or None if this version of forge would not have written them."""
     try:
         complete = all(row.keys() == set(Row.__struct_fields__) for row in value)
         return [Row(**row) for row in value] if complete else None

@@ -1,4 +1,4 @@
-"""The rows of ``forge tools list``, everything about one tool or toolset, and the offers behind them."""
+"""Loaders for the rows of ``forge tools list`` and for the details of one tool or toolset."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from forge_cli.toolsets.executables.imported import ImportRecords
 from forge_cli.ui.wrap import wrap_for
 
 LONGEST_LINE = 1000
-"""Characters of a description, which may be a book."""
+"""Characters of a description in a row."""
 
 
 def _row(offer: Offer) -> Row:
@@ -77,7 +77,7 @@ def _left_out(assembly: Assembly) -> list[Row]:
 
 @asynccontextmanager
 async def only_plugin(host: PluginHost, plugin: Plugin, **more: Any) -> AsyncIterator[Assembly]:
-    """A worker with nothing but one plugin, in an empty folder: not every working directory can be a zone."""
+    """Open a worker with one plugin, in an empty folder, as not every folder can be a zone."""
     with TemporaryDirectory(prefix="forge-look-") as folder:
         async with opened(
             bare_worker({plugin.name: {}}), workspace=Path(folder), host=host, **more
@@ -86,7 +86,7 @@ async def only_plugin(host: PluginHost, plugin: Plugin, **more: Any) -> AsyncIte
 
 
 async def rows_of_plugin(name: str, distribution: str) -> list[Row]:
-    """The tools of one plugin, opened by itself; one that is broken is a row that says why."""
+    """Return the tools of one plugin, or a row with the reason why it is broken."""
     load_settings(forge_home())
     host = PluginHost()
     plugin = host.named(name, distribution)
@@ -105,13 +105,13 @@ async def rows_of_plugin(name: str, distribution: str) -> list[Row]:
 
 
 def _raise_of_settings(error: ForgeError) -> None:
-    """Raise what is wrong in the user's config.yaml, such as a rule for a toolset, which no plugin is to blame for."""
+    """Raise an error in the user's config.yaml, so that the plugin is not blamed for it."""
     if error.where and error.where.file == str(forge_home() / "config.yaml"):
         raise error
 
 
 async def rows_of_worker(path: str) -> list[Row]:
-    """The tools of a worker, with those marked that its model would not read the definitions of."""
+    """Return the tools of a worker, with those marked that its model does not see at first."""
     worker = load_worker(path)
     workspace = Path.cwd()
     async with opened(worker, workspace=workspace, make_zones=False) as assembly:
@@ -126,7 +126,7 @@ async def rows_of_worker(path: str) -> list[Row]:
 
 
 def needed_settings(host: PluginHost, plugin: Plugin) -> list[str]:
-    """The settings that only a worker can give."""
+    """Return the settings of a plugin that only a worker can give."""
     fields = host.toolset_of(plugin).Config.model_fields
     return [name for name, field in fields.items() if field.is_required()]
 
@@ -135,6 +135,7 @@ Details = dict[str, Any]
 
 
 async def details_of_worker(worker: str, wanted: str) -> dict[str, Details]:
+    """Return the details of a tool, or of a toolset's tools, of a worker."""
     loaded = load_worker(worker)
     host = PluginHost(worker=loaded)
     async with opened(loaded, workspace=Path.cwd(), make_zones=False) as assembly:
@@ -148,6 +149,7 @@ async def details_of_worker(worker: str, wanted: str) -> dict[str, Details]:
 
 
 async def details_of_plugin(name: str, distribution: str) -> dict[str, Details]:
+    """Return the details of a plugin's toolset and its tools, by name."""
     host = PluginHost()
     plugin = host.named(name, distribution)
     offered: list[Offer] = []
@@ -169,7 +171,7 @@ def _toolset_details(toolset: type[Toolset], plugin: Plugin, offered: Sequence[O
 
 
 async def details_of_all(wanted: str) -> dict[str, Details]:
-    """Of every plugin by itself, up to the one that has what is wanted; a broken one is told of on the way."""
+    """Look for a tool or toolset in every plugin; warn about broken ones on the way."""
     load_settings(forge_home())
     found: dict[str, Details] = {}
     for plugin in PluginHost().toolset_plugins():
@@ -211,7 +213,7 @@ def _details(offer: Offer) -> Details:
 
 
 def _feedback_on(tool: Tool) -> list[Details]:
-    """Feedback of people on an executable as it is now."""
+    """Return people's feedback on the current version of an executable."""
     if tool.source is None or tool.source.kind != "executable":
         return []
     given = FeedbackStore(forge_home()).of(Path(tool.source.origin).name)
@@ -223,7 +225,7 @@ def _feedback_on(tool: Tool) -> list[Details]:
 
 
 def _origin_of(tool: Tool) -> Details | None:
-    """The source that an executable was imported from, and whether it was changed since."""
+    """Return where an executable was imported from, and whether it has changed since."""
     if tool.source is None or tool.source.kind != "executable":
         return None
     found = ImportRecords(forge_home()).of(Path(tool.source.origin).name)

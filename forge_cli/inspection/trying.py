@@ -1,4 +1,4 @@
-"""``forge approve WORKER shell command=... --try``: a line done on a copy, shown, and dropped."""
+"""``forge approve WORKER shell command=... --try``: runs a line on a copy and drops it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from forge_cli.schema.forms import OptionValue
 async def try_line(
     worker: str, workspace: Path, tool: str, args: JsonObject, typed: dict[str, OptionValue]
 ) -> VerdictAnswer:
-    """The verdict on a line, with what it did on a copy as ``trial``; where nothing was tried, a detail says why."""
+    """Return the verdict on a line, with its effects on a copy, or why it was not tried."""
     said: list[str] = []
     bus = EventBus()
     bus.subscribe(

@@ -1,6 +1,6 @@
-"""The grants of a worker to itself: all that is started, allowed or reached without asking, in plain words.
+"""The grants of a worker: everything that it starts, allows or reaches without asking.
 
-Only files that people write are read, in this process, after they were found sound: no code of the worker has a say.
+They are read from files in this process, after validation; no code of the worker runs.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ Section = Mapping[str, Any]
 ALLOWED = Approval.PRE_APPROVED.value
 STARTS_COMMANDS = ("shell", "executables")
 OF_SANDBOX = frozenset({"unconfined", "network", "read", "limits", "files", "outside"})
-"""Kinds that a child has only as far as every worker that calls it has them."""
+"""Kinds of grants that a child has only if each worker that calls it has them, too."""
 
 
 class Grant(Struct, frozen=True):
-    """One thing that is allowed, and by what it is known."""
+    """Something that a worker may do without asking, with its kind and place."""
 
     kind: str
     detail: str
@@ -57,7 +57,7 @@ class NamedServer(Struct, frozen=True):
 
 
 def grants_of(worker: Worker, workspace: Path) -> list[Grant]:
-    """All that a worker's file allows in advance, in the order of how far it reaches, and what its children's do."""
+    """Return the grants of a worker and its children, the furthest-reaching first."""
     found: list[Grant] = []
     for each in with_children(worker):
         own = _own_grants(each, workspace)
@@ -94,7 +94,7 @@ def _own_grants(worker: Worker, workspace: Path) -> list[Grant]:
 
 
 def hooks_beside(workspace: Path) -> list[Grant]:
-    """The hooks that run beside every worker in a folder, because the settings there, or your own, say so."""
+    """Return the hooks that the settings of the folder or the user add to every worker."""
     found = []
     for hook in load_settings(forge_home(), workspace).hooks:
         what = shlex.join(hook.argv) if hook.run else f"the observer {hook.observer}"
@@ -103,7 +103,7 @@ def hooks_beside(workspace: Path) -> list[Grant]:
 
 
 def lines_of_grants(grants: list[Grant], title: str = "it grants itself") -> Iterator[str]:
-    """One line each, aligned."""
+    """Yield one aligned line for each grant."""
     if not grants:
         yield "it gets nothing beyond the defaults"
         return
@@ -113,7 +113,7 @@ def lines_of_grants(grants: list[Grant], title: str = "it grants itself") -> Ite
 
 
 def _sections(worker: Worker) -> Iterator[tuple[str, Section]]:
-    """Every section of every toolset; one that may be used several times has a list of them."""
+    """Yield every section of every toolset; a toolset that is used several times has a list."""
     for name in worker.config.toolsets:
         section = worker.section("toolsets", name)
         for part in section if isinstance(section, list) else [section]:
@@ -134,7 +134,7 @@ def _code(worker: Worker, sections: list[tuple[str, Section]]) -> Iterator[Grant
 
 
 def _servers(section: Section, worker: Worker, workspace: Path) -> Iterator[NamedServer]:
-    """Each server where `run` would find it: in the worker, in your settings, in a file of the working directory."""
+    """Yield each server from the place where a run would find it: worker, settings or folder."""
     given = section.get("servers")
     named = given if isinstance(given, Mapping) else dict.fromkeys(given or ())
     own = load_settings(forge_home()).mcp.servers if None in named.values() else {}
@@ -188,7 +188,7 @@ def _executables(worker: Worker, workspace: Path) -> Iterator[Grant]:
 
 
 def _at(where: Mark | None, workspace: Path) -> str:
-    """File and line for people, from the working directory where the file is in it."""
+    """Return file and line, relative to the working directory if the file is inside."""
     if where is None:
         return ""
     file = Path(where.file).absolute()

@@ -1,4 +1,4 @@
-"""The zones of a worker that is only looked at."""
+"""The zones of an inspected worker."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from forge_cli.schema.config import parse_config
 
 
 def declared_zones(worker: Worker, workspace: Path) -> Sequence[Zone]:
-    """The zones of a worker by itself, opened without making any; none where no default one can be."""
+    """Return the zones of a worker without making any; empty if it has no default zone."""
     config = sandbox_section(worker)
     with suppress(NoDefaultZone):  # reported where the worker is opened, if its toolsets need one
         return open_zones(
@@ -26,6 +26,7 @@ def declared_zones(worker: Worker, workspace: Path) -> Sequence[Zone]:
 
 
 def sandbox_section(worker: Worker) -> SandboxConfig:
+    """Return the ``sandbox`` section of a worker, validated."""
     section = worker.section("sandbox")
     return parse_config(
         SandboxConfig, {} if section is None else section, at=("sandbox",), file=str(worker.path)

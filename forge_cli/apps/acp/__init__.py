@@ -1,1 +1,1 @@
-"""``forge serve acp``: a worker in editors that speak the Agent Client Protocol."""
+"""``forge serve acp``: a worker in editors that support the Agent Client Protocol."""

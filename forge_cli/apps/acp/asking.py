@@ -1,4 +1,4 @@
-"""Questions that the person at an editor answers: everything but a clear yes is a no."""
+"""Questions to the person at an editor; only a clear yes is a yes."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from forge_cli.ui.terminal.calls import CallKey, call_key
 from forge_cli.ui.terminal.grants import all_offers
 
 PATIENCE = 3600.0
-"""Seconds for the answer to a question; after that it is a no."""
+"""Seconds to answer a question, after which the answer is no."""
 GRACE = 5.0
-"""Seconds in which a turn that is cancelled ends its calls."""
+"""Seconds that a cancelled turn has to end its calls."""
 UNANSWERED = "no answer came in time"
 LEFT = "the editor has left"
 
@@ -35,7 +35,7 @@ class EditorQuestions:
     ) -> None:
         self.session = ""
         self.shown: dict[str, tuple[schema.ToolCallUpdate, ApprovalRequest]] = {}
-        """The call as it is shown and the request without secrets, by the request's id."""
+        """The displayed call and the redacted request, by the id of the request."""
         self._client = client
         self._bus = bus
         self._tasks = tasks
@@ -43,7 +43,7 @@ class EditorQuestions:
         self._open: dict[str, tuple[CallKey, anyio.CancelScope]] = {}
 
     def hear(self, event: Event) -> None:
-        """Ask what is asked, and drop a question that is settled without its answer."""
+        """Ask a question, or withdraw one that was settled elsewhere."""
         match event:
             case ApprovalRequired(request=request):
                 self._tasks.start_soon(self._ask, request, call_key(event, request.tool_call_id))
@@ -121,13 +121,13 @@ class EditorQuestions:
                 return ApprovalDecision(False)
 
     async def _end_turn(self, reason: str) -> ApprovalDecision:
-        """Interrupt the call that asks, so that it can be resumed; where that does not end it, it is a no."""
+        """Interrupt the call that asks, so that it can be resumed; if that fails, deny it."""
         self._cancel(reason)
         await anyio.sleep(GRACE)
         return ApprovalDecision(False, note=reason)
 
     async def _ask_line(self, request_id: str, prompt: str) -> None:
-        """Give the line of text that something asks for; an editor that cannot ask for one gives an empty one."""
+        """Answer a request for a line of text; empty if the editor cannot ask for one."""
         line = ""
         if self._client.can_fill_forms:
             with suppress(Exception), anyio.move_on_after(PATIENCE):  # third-party code
@@ -137,7 +137,7 @@ class EditorQuestions:
                 self._bus.answer_input(request_id, line)
 
     async def _fill(self, message: str, name: str, call: str | None = None) -> str:
-        """The line that the person types; nothing where they do not want to."""
+        """Return the line that the user types, or an empty text if they decline."""
         form = schema.ElicitationSchema(
             properties={name: schema.ElicitationStringPropertySchema(type="string", title=message)},
             required=[name],

@@ -1,4 +1,4 @@
-"""The messages between an editor and its worker over the standard streams; what is not one is answered as such."""
+"""The JSON-RPC connection to an editor over the standard streams."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from forge_cli.core.wire import JsonObject
 from forge_cli.process.client_lines import ClientLines, is_lost, request_id
 
 LAST_ANSWERS = 2.0
-"""Seconds that an editor has to read what is left to tell it."""
+"""Seconds that an editor has to read the last messages."""
 MOST_MESSAGES = float("inf")
 
 
 class EditorChannel:
-    """A transport of the protocol's package: what is posted is written in that order, by a task of its own."""
+    """A transport of the protocol's package; a separate task writes messages in order."""
 
     def __init__(self, lines: ClientLines) -> None:
         self._lines = lines
@@ -34,7 +34,7 @@ class EditorChannel:
         self._written = anyio.Event()
 
     async def read(self) -> None:
-        """Take messages until the editor closes its end, or until ``stop``."""
+        """Read messages until the editor closes its end, or until ``stop``."""
         async with self._arriving:
             with self._reading:
                 async for line in self._lines.read():
@@ -52,7 +52,7 @@ class EditorChannel:
                         await self._arriving.send(message)
 
     async def write(self) -> None:
-        """Tell the editor what is posted; one that has stopped reading has left."""
+        """Write the posted messages; an editor that no longer reads counts as gone."""
         try:
             async for message in self._leaving:
                 await self._lines.write(json.dumps(message, separators=(",", ":"), default=str))
@@ -64,11 +64,11 @@ class EditorChannel:
             self._written.set()
 
     def stop(self) -> None:
-        """Read nothing more."""
+        """Stop reading."""
         self._reading.cancel()
 
     def post(self, message: JsonObject) -> None:
-        """Have something written, after what was posted before; at the end it is not read any more."""
+        """Queue a message; after the end it is dropped."""
         with suppress(anyio.ClosedResourceError):
             self._outgoing.send_nowait(message)
 
@@ -76,21 +76,21 @@ class EditorChannel:
         self.post(message)
 
     async def receive(self) -> JsonObject | None:
-        """The next message; None where the editor has left."""
+        """Return the next message, or None if the editor has left."""
         try:
             return await self._incoming.receive()
         except anyio.EndOfStream:
             return None
 
     async def close(self) -> None:
-        """Let what was posted be written, if the editor reads it."""
+        """Wait until the posted messages are written, if the editor reads them."""
         self._outgoing.close()
         with anyio.move_on_after(LAST_ANSWERS):
             await self._written.wait()
 
 
 class EditorClient:
-    """The editor at the other end, as sessions see it; ``handle`` answers its requests."""
+    """The connection as sessions see it; ``handle`` answers the editor's requests."""
 
     def __init__(
         self, channel: EditorChannel, handle: Callable[[str, Any, bool], Awaitable[Any]]
@@ -101,7 +101,7 @@ class EditorClient:
 
     @property
     def can_fill_forms(self) -> bool:
-        """Whether it can ask its user for a line of text."""
+        """True if the editor can ask its user for a line of text."""
         elicitation = self.capabilities.elicitation
         return elicitation is not None and (elicitation.form is not None or elicitation.url is None)
 
@@ -110,12 +110,15 @@ class EditorClient:
         self._channel.post({"jsonrpc": "2.0", "method": "session/update", "params": params})
 
     async def ask(self, method: str, params: BaseModel) -> Any:
-        """Have it answer a request; it may never do so, and raises ConnectionError where it has left."""
+        """Send a request and return the answer, which may never come.
+
+        Raises ConnectionError if the editor has left.
+        """
         return await self.connection.send_request(method, serialize_params(params))
 
 
 def read_message(line: bytes) -> JsonObject:
-    """The message that a line is; a RequestError says what is wrong with it."""
+    """Return the message in a line; raise a RequestError if it is invalid."""
     try:
         message: Any = json.loads(line)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""``forge serve acp``: a worker in editors, by the Agent Client Protocol; and the settings of editors that start it."""
+"""``forge serve acp``: the command, and the settings of editors that start it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _KEY = "forge"
 
 
 class Editor(StrEnum):
-    """The editors that forge knows the settings of."""
+    """Editors whose settings forge can print."""
 
     ZED = "zed"
     JETBRAINS = "jetbrains"
@@ -54,9 +54,10 @@ def acp(
         ),
     ] = None,
 ) -> None:
-    """Put a worker into editors that speak the Agent Client Protocol.
+    """Use a worker in editors that support the Agent Client Protocol.
 
-    The editor starts this command, and says in which folder each session works. Calls that ask are asked there.
+    The editor starts this command and names the folder of each session. Calls that ask are answered
+    in the editor.
     """
     path = str(Path(find_trusted_worker(worker, interactive=False)).absolute())
     load_worker(path)
@@ -71,7 +72,7 @@ def acp(
 
 
 def config_for(editor: Editor, asked: RunOptions) -> str:
-    """The settings, with the command that is running now and the flags that it was given."""
+    """Return the settings that start this command with the same flags."""
     worker = Path(asked.worker).stem if is_path(asked.named) else asked.named
     name = f"forge {worker}"
     command = [*_program(), *_arguments(asked)]
@@ -105,12 +106,12 @@ def _servers(name: str, entry: JsonObject) -> str:
 
 
 def _text(text: str) -> str:
-    """A text in quotes, as Lua and Lisp read it, too: none of what JSON escapes otherwise stands in a command."""
+    """Return a quoted text that Lua and Lisp can read, too, as commands need no JSON escapes."""
     return json.dumps(text, ensure_ascii=False)
 
 
 def _program() -> list[str]:
-    """This forge by its full path: an editor may know no other PATH than that of a desktop."""
+    """Return the full path of forge, because an editor may have a shorter PATH."""
     started = Path(sys.argv[0]).absolute()
     return (
         [str(started)]

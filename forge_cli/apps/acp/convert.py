@@ -1,4 +1,4 @@
-"""A session as an editor shows it: words, plans, calls with their diffs, questions, and what the person can choose."""
+"""Conversion of a session to the editor's messages: text, plans, calls, questions and options."""
 
 from __future__ import annotations
 
@@ -53,16 +53,16 @@ Update = (
     | schema.UsageUpdate
 )
 TITLE_MAX = 200
-"""Characters of what a call is called."""
+"""Characters of a call's title."""
 SHOWN_MAX = 20_000
-"""Characters of a text in a call; the record has all of it."""
+"""Characters of a text in a call; the record has the whole text."""
 _BREAKS = "\n\t"
 _SEARCHES = {"pattern", "query"}
-"""Arguments of tools that look for something."""
+"""Arguments of tools that search."""
 
 
 class UpdateWriter:
-    """Makes updates of the lines of one session; ``facts`` and ``tools`` are those of now."""
+    """Converter from lines of one session to updates, with its current ``facts`` and ``tools``."""
 
     def __init__(
         self, facts: Facts, tools: Callable[[], Sequence[Tool]], find: FindRenderer
@@ -73,10 +73,10 @@ class UpdateWriter:
         self._streamed = False
         self._calls = set[str]()
         self._no_calls = set[str]()
-        """Ids of calls that were shown, and of what asks without being one, such as a connection of a command."""
+        """Ids of shown calls, and of questions without a call, such as network connections."""
 
     def updates_of(self, line: Line, *, replayed: bool = False) -> Iterator[Update]:
-        """The updates of a line; where it is ``replayed``, of all that was said, since the client has not heard it."""
+        """Yield the updates for a line; ``replayed`` lines include the user's messages."""
         try:
             event = line.event
         except BadLine:
@@ -145,7 +145,7 @@ class UpdateWriter:
                 assert_never(never)
 
     def question(self, line: Line, request: ApprovalRequest) -> schema.ToolCallUpdate:
-        """A call that asks: why it does stands first, then all that it would do."""
+        """Return a call that asks: first the reason, then everything that it would do."""
         preview = request.preview
         folded = request.folded or ()
         shown = _diff(preview, self._file(preview.path)) if isinstance(preview, Diff) else None
@@ -174,7 +174,7 @@ class UpdateWriter:
         )
 
     def _asks(self, asks: dict[str, Any]) -> Iterator[Update]:
-        """Editors show buttons at a call that they know."""
+        """Yield an update for a question without a call: editors show buttons at calls only."""
         call = asks["tool_call_id"]
         if call in self._calls:
             yield schema.ToolCallProgress(session_update="tool_call_update", **asks)
@@ -259,7 +259,7 @@ class UpdateWriter:
         )
 
     def _paths(self, tool: Tool | None, args: Mapping[str, Any]) -> list[str]:
-        """The files that a call names, by the arguments that its tool declares as paths."""
+        """Return the files in the arguments that the tool declares as paths."""
         declared = tool.schema.json_schema.get("properties", {}) if tool else {}
         named = [
             args.get(name)
@@ -274,7 +274,7 @@ class UpdateWriter:
 
 
 def call_id(line: Line, call: str) -> str:
-    """An id that tells a call from those of child workers, whose models may give the same ids."""
+    """Return a unique id of a call, as the models of child workers may repeat ids."""
     return f"{line.data['delegation']}/{call}" if "delegation" in line.data else call
 
 
@@ -284,7 +284,7 @@ def _title(tool: str, args: Mapping[str, Any], line: Line) -> str:
 
 
 def kind_of(tool: Tool | None) -> schema.ToolKind:
-    """The sign that an editor gives a call, by what its tool declares."""
+    """Return the kind of a call, which selects the editor's icon, by what its tool declares."""
     if tool is None or tool.effects is None:
         return "other"
     accesses = declared_accesses(tool.schema.json_schema)
@@ -318,7 +318,7 @@ def _progress(
 
 
 def _attached(file: Attachment) -> schema.ImageContentBlock | schema.EmbeddedResourceContentBlock:
-    """A file that went along with a prompt, as the editor gave it; its name is that of tools."""
+    """Return an attachment of a prompt as the editor sent it."""
     if file.media_type.startswith("text/"):
         text = file.data.decode("utf-8", "replace")
         return helpers.resource_block(
@@ -337,7 +337,7 @@ def _text(text: str) -> helpers.ToolCallContentVariant:
 
 
 def _diff(diff: Diff, path: str) -> helpers.ToolCallContentVariant | None:
-    """A change as editors draw it; None where what there was before is too long to be kept."""
+    """Return a change as a diff, or None if the old text was too long to be kept."""
     if diff.original is None and not diff.is_new:
         return None
     return helpers.tool_diff_content(path, diff.modified, diff.original)
@@ -376,12 +376,12 @@ COMMANDS = {
     "rewind": ("go back to a message, with files and conversation", "[N]"),
     "undo": ("restore files that were changed", "[--list]"),
 }
-"""The slash commands of a session; mode and model are options."""
+"""The slash commands of a session; mode and model are options instead."""
 Option = schema.SessionConfigOptionSelect | schema.SessionConfigOptionBoolean
 
 
 def modes_of(facts: Facts) -> schema.SessionModeState:
-    """The modes, for editors that know no options."""
+    """Return the modes, for editors that do not support options."""
     return schema.SessionModeState(
         current_mode_id=facts.mode,
         available_modes=[
@@ -391,6 +391,7 @@ def modes_of(facts: Facts) -> schema.SessionModeState:
 
 
 def options_of(facts: Facts) -> list[Option]:
+    """Return the options that the editor offers: mode and model."""
     models = dict.fromkeys([facts.model, *facts.models()])
     return [
         _select(
@@ -401,7 +402,7 @@ def options_of(facts: Facts) -> list[Option]:
 
 
 def commands_of(facts: Facts) -> schema.AvailableCommandsUpdate:
-    """Forge's own commands, tools for people, and prompts of toolsets."""
+    """Return forge's own commands, tools for people, and prompts of toolsets."""
     found = dict(COMMANDS)
     for tool in facts.manual_tools.values():
         found.setdefault(tool.name, (tool.summary or tool.label, "--KEY VALUE"))
@@ -417,7 +418,7 @@ def commands_of(facts: Facts) -> schema.AvailableCommandsUpdate:
 
 
 def _mode_title(facts: Facts, mode: SessionMode) -> str:
-    """The approval mode, where it answers in the place of the person."""
+    """Return the title of a mode, with the approval mode if that answers instead of a person."""
     if mode == "ask" and facts.approval_mode != "interactive":
         return facts.approval_mode.replace("_", " ")
     return MODE_TITLES[mode]

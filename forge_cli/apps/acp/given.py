@@ -1,4 +1,4 @@
-"""Things that an editor gives: prompts with files as messages to a worker, and MCP servers of its own."""
+"""Input from an editor: prompts with files, and MCP servers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Block = (
 
 
 def read_prompt(blocks: Sequence[Block], workspace: Path) -> tuple[str, tuple[Attachment, ...]]:
-    """The words of the person, and the files with them."""
+    """Return the user's text and the attached files."""
     said = list[str]()
     notes = list[str]()
     attached: list[Attachment] = []
@@ -67,7 +67,7 @@ def read_prompt(blocks: Sequence[Block], workspace: Path) -> tuple[str, tuple[At
 
 
 def _joined(pieces: Sequence[str]) -> str:
-    """Pieces of what was typed, with the names of files between the words."""
+    """Join the pieces of a prompt, with spaces around names of files."""
     joined = ""
     for piece in pieces:
         apart = joined and not joined[-1:].isspace() and not piece[:1].isspace()
@@ -76,7 +76,7 @@ def _joined(pieces: Sequence[str]) -> str:
 
 
 def _path(uri: str) -> Path | None:
-    """The file of this machine that a URI names."""
+    """Return the local file that a URI names, or None."""
     parts = urlsplit(uri)
     return (
         Path(unquote(parts.path))
@@ -86,7 +86,7 @@ def _path(uri: str) -> Path | None:
 
 
 def _named(uri: str, workspace: Path) -> str:
-    """A file as tools name it, relative to the working directory where it lies there; anything else as it is."""
+    """Return a file relative to the working directory if it is inside, else the URI."""
     path = _path(uri)
     if path is None:
         return visible(uri)
@@ -133,13 +133,16 @@ NAME_MAX = 32
 
 
 def takes_servers(worker: Worker) -> bool:
-    """Return True if the worker takes the servers of the editor."""
+    """Return True if the worker accepts the editor's servers."""
     section = worker.config.toolsets.get(McpToolset.name)
     return isinstance(section, dict) and parse_config(McpConfig, section).from_client
 
 
 def with_servers(worker: Worker, given: Servers) -> Worker:
-    """The worker with these servers; those of its own keep their names, and what it says of calls holds for all."""
+    """Return the worker with these servers added; its own keep their names.
+
+    The worker's approval settings apply to all of them.
+    """
     if not given:
         return worker
     section = worker.config.toolsets.get(McpToolset.name)

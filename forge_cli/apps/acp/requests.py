@@ -1,4 +1,4 @@
-"""The requests of an editor: what each of them does with the sessions that it has open."""
+"""The handlers of an editor's requests, and the sessions that it has open."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ LISTED = 50
 
 
 class EditorRequests:
-    """Answers one editor; ``asked`` is what the command line says of every session."""
+    """The handler of one editor's requests; ``asked`` are the options of the command line."""
 
     def __init__(self, asked: RunOptions, channel: EditorChannel, tasks: TaskGroup) -> None:
         self._asked = asked
@@ -63,7 +63,7 @@ class EditorRequests:
         self._editor = EditorClient(channel, self._handle)
 
     async def serve(self) -> None:
-        """Answer until the editor leaves; what it had open ends with it."""
+        """Handle requests until the editor leaves; then end its sessions."""
         await self._editor.connection.main_loop()
         self.stop(LEFT)
         for session in (*self.live.values(), *self._starting):
@@ -74,13 +74,13 @@ class EditorRequests:
         await self._editor.connection.close()
 
     def stop(self, reason: str) -> None:
-        """End every session, and read nothing more."""
+        """End every session and stop reading."""
         for session in (*self.live.values(), *self._starting):
             session.stop(reason)
         self._channel.stop()
 
     async def _handle(self, method: str, params: Any, is_notification: bool) -> Any:
-        """The package's router, with errors that say what is wrong in one sentence."""
+        """Call the package's router, and turn errors into one-sentence messages."""
         self._unanswered += 1
         try:
             return await self._router(method, params, is_notification)
@@ -136,7 +136,7 @@ class EditorRequests:
         )
 
     async def authenticate(self, method_id: str, **more: Any) -> schema.AuthenticateResponse:
-        """Say whether the key is there by now; it is the editor that puts it into the environment."""
+        """Report whether the key is set by now; the editor sets it in the environment."""
         if keys := missing_keys(self._asked):
             raise RequestError(
                 -32000, f"{keys[0]} is not set", {"hint": "set it in the settings of the editor"}
@@ -284,7 +284,7 @@ class EditorRequests:
 
 
 def missing_keys(asked: RunOptions) -> tuple[str, ...]:
-    """The variables one of which the model's provider needs, where none is set."""
+    """Return the variables of which the model's provider needs one, if none is set."""
     settings = load_settings(forge_home(), asked.workspace)
     worker = load_worker(asked.worker)
     model = asked.model or worker.config.model or os.environ.get("FORGE_MODEL") or settings.model
@@ -309,18 +309,18 @@ def _auth_methods(keys: Sequence[str]) -> list[schema.EnvVarAuthMethod | Any]:
 
 
 def _choices(session: EditorSession) -> dict[str, Any]:
-    """The facts of a session when it is open."""
+    """Return the modes and options of an open session."""
     return {"modes": modes_of(session.facts), "config_options": options_of(session.facts)}
 
 
 def _refusal(error: ForgeError) -> RequestError:
-    """A sentence for the user as the protocol has it."""
+    """Return a user's error as an error of the protocol."""
     code = -32602 if isinstance(error, UsageError) else -32603
     return RequestError(code, str(error), {"exitCode": int(error.exit_code)})
 
 
 def _kept(session_id: str) -> Path:
-    """The log of a session by its whole id."""
+    """Return the log of the session with this complete id."""
     path = next((path for path in session_files() if path.stem == session_id), None)
     if path is None:
         raise RequestError.resource_not_found(session_id)
@@ -347,7 +347,10 @@ def _usage(result: WorkerResult) -> schema.Usage:
 
 
 def _mode_without_flag(asked: RunOptions) -> ApprovalMode | None:
-    """Ask, where only the person's config would say yes to everything: an editor has somebody to ask."""
+    """Return the interactive mode if only the user's config would approve everything.
+
+    In an editor there is somebody to ask.
+    """
     config = load_settings(forge_home(), asked.workspace).approval.mode
     worker = load_worker(asked.worker)
     consents = (
@@ -357,7 +360,7 @@ def _mode_without_flag(asked: RunOptions) -> ApprovalMode | None:
 
 
 async def serve(asked: RunOptions, out: TextIO) -> ExitCode:
-    """Serve until the editor leaves, or until a signal comes."""
+    """Serve until the editor leaves, or until a signal arrives."""
     reasons = list[str]()
 
     def end(reason: str) -> None:
@@ -365,7 +368,7 @@ async def serve(asked: RunOptions, out: TextIO) -> ExitCode:
         requests.stop(reason)
 
     def leave(end: ForcedEnd) -> int:
-        """Third-party code holds the process: put everything in order without it."""
+        """Finish without the event loop, because third-party code blocks the process."""
         for session in requests.live.values():
             session.end_now(end)
         return say_fault(end) if end.fault else end.exit_code

@@ -1,4 +1,4 @@
-"""A session that an editor has open: the same engine and the same events as in a terminal, and who is asked."""
+"""A session that an editor has open, on the same engine as a terminal."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class EditorSession:
     # --- from its start to its end
 
     async def run(self, *, task_status: TaskStatus[None]) -> None:
-        """Open the worker and converse; a failure to open is raised to the caller."""
+        """Open the worker and run the conversation; raise to the caller if opening fails."""
         started = False
         try:
             worker = with_servers(load_worker(self.asked.worker), self._servers)
@@ -115,14 +115,14 @@ class EditorSession:
                 remove_unused(self.session.log.path)
 
     def end_now(self, end: ForcedEnd) -> None:
-        """End it from another thread, because third-party code holds the process."""
+        """End the session from another thread, because third-party code blocks the process."""
         if self.runtime:
             self.runtime.ending.force(end)
         if self.session:
             self.session.close_log()
 
     def stop(self, reason: str) -> None:
-        """End it, as a command ends that runs a worker."""
+        """End the session as ``forge run`` ends one."""
         if self.runtime is None or not self.runtime.has_started:
             self._scope.cancel()
             return
@@ -134,14 +134,14 @@ class EditorSession:
     # --- what is told
 
     def show(self) -> None:
-        """The editor knows the session from now on."""
+        """Send the held updates, as the editor knows the session now."""
         held = self._held or []
         self._held = None
         for update in (commands_of(self.facts), *held):
             self._client.tell(self.id, update)
 
     def replay(self) -> None:
-        """Tell all that was said and done before."""
+        """Send everything that was said and done before."""
         for line in self.session.lines if self.session else ():
             for update in self.updates.updates_of(line, replayed=True):
                 self._client.tell(self.id, update)
@@ -153,7 +153,7 @@ class EditorSession:
             self._client.tell(self.id, update)
 
     def _take(self, line: Line) -> None:
-        """A sink of the record; a line of another thread, which ends the process perhaps, waits for the loop."""
+        """Handle a line of the record; lines from other threads are passed to the event loop."""
         if threading.get_ident() != self._thread:
             self._loop.call_soon_threadsafe(self._take, line)
             return
@@ -169,7 +169,7 @@ class EditorSession:
             self._tell(update)
 
     def say(self, text: str) -> None:
-        """Tell something that is forge's own word."""
+        """Send a message of forge itself."""
         self._tell(
             schema.AgentMessageChunk(
                 session_update="agent_message_chunk",
@@ -228,7 +228,7 @@ class EditorSession:
     # --- what the person does
 
     async def prompt(self, text: str, attachments: tuple[Attachment, ...]) -> WorkerResult | None:
-        """Say something to the worker, or have a command obeyed; None where the model had no part in it."""
+        """Run a prompt or a command; return None if the model was not involved."""
         if self._at_hand is not None and not self._cancelled:
             raise UsageError(
                 "this session works on a prompt already", hint="cancel it, or wait for its end"
@@ -244,7 +244,7 @@ class EditorSession:
             return await self._do(UserInput(new_id("message"), text, attachments))
 
     async def _do(self, said: Said) -> WorkerResult | None:
-        """Have something dealt with by the conversation, and wait for its end."""
+        """Pass an input to the conversation and wait until it is done."""
         done: asyncio.Future[WorkerResult | None] = self._loop.create_future()
         self._at_hand = (said, done)
         self._cancelled = False
@@ -290,13 +290,13 @@ class EditorSession:
             self._at_hand = None
 
     def cancel(self, reason: str = CANCELLED) -> None:
-        """Stop what is at hand, also where it has not begun yet."""
+        """Stop the current turn, or one that has not started yet."""
         if self._at_hand and self.runtime:
             self._cancelled = True
             self.runtime.interrupt(reason)
 
     def stop_reason(self, result: WorkerResult | None) -> schema.StopReason:
-        """How a prompt ended, in the words of the protocol."""
+        """Return how a prompt ended, in terms of the protocol."""
         if self._cancelled or (result and result.status == "interrupted"):
             return "cancelled"
         if self._last_stop == "refusal":
@@ -313,7 +313,7 @@ class EditorSession:
         self.bus.emit(CommandEvent("mode", (mode,)))
 
     async def set_model(self, name: str) -> None:
-        """Change the model: now, or after what is at hand."""
+        """Change the model now, or after the current turn."""
         if name not in self.facts.models() and name != self.facts.model:
             raise UsageError(f"there is no model '{visible(name)}' to choose")
         change = CommandEvent("model", (name,))

@@ -1,1 +1,1 @@
-"""``forge serve``: a worker for other programs."""
+"""``forge serve mcp``: a worker's tools for MCP clients."""

@@ -1,4 +1,4 @@
-"""A call that a client has made: it works by itself, and its client hears what happens to it, one thing at a time."""
+"""A client's call, which runs in its own task, and the news about it for the client."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from forge_cli.core.wire import JsonObject
 from forge_cli.schema.input_schema import InputSchema
 
 PATIENCE = 600.0
-"""Seconds for the answer to a question; after that it is a no."""
+"""Seconds to answer a question, after which the answer is no."""
 MOST_SAID = 1000
-"""Messages of a call that wait to be sent; after that the oldest ones are dropped."""
+"""Messages of a call that wait to be sent; after that the oldest are dropped."""
 UNANSWERED = "no answer came in time"
 
 
 class CallProgress(Struct, frozen=True):
-    """The progress of a call; a later one replaces one that was not heard yet."""
+    """The progress of a call; unsent progress is replaced by later progress."""
 
     message: str
     fraction: float | None = None
 
 
 class CallMessage(Struct, frozen=True):
-    """Something that the tool of a call has said; each of them is heard."""
+    """A message of the called tool; each one is sent."""
 
     level: StatusLevel
     text: str
@@ -40,7 +40,7 @@ class CallMessage(Struct, frozen=True):
 
 @dataclass(eq=False)
 class CallQuestion:
-    """Something that the call needs consent for."""
+    """A request for consent to something in the call."""
 
     request: ApprovalRequest
     heard: bool = False
@@ -48,7 +48,7 @@ class CallQuestion:
     answered: anyio.Event = field(default_factory=anyio.Event)
 
     def answer(self, decision: ApprovalDecision) -> None:
-        """The first answer counts."""
+        """Set the answer, unless there is one already."""
         if self.decision is None:
             self.decision = decision
             self.answered.set()
@@ -56,18 +56,18 @@ class CallQuestion:
 
 @dataclass(eq=False)
 class CallForm:
-    """A question that the tool itself has, in the middle of the call."""
+    """A question of the tool itself in the middle of a call."""
 
     asker: str
     question: str
     schema: JsonObject
     heard: bool = False
     values: JsonObject | None = None
-    """The values that were filled in; None where it was declined."""
+    """The values that were filled in, or None if the form was declined."""
     answered: anyio.Event = field(default_factory=anyio.Event)
 
     def answer(self, values: JsonObject | None) -> None:
-        """The first answer counts."""
+        """Set the answer, unless there is one already."""
         if not self.answered.is_set():
             self.values = values
             self.answered.set()
@@ -80,12 +80,12 @@ class ServedCall:
     """One call, from its start to its outcome."""
 
     def __init__(self, call: ToolCall, *, can_ask: bool) -> None:
-        """``can_ask`` tells whether its client can put questions to a person."""
+        """Create the call; ``can_ask`` is True if its client can ask a person."""
         self.call = call
         self.can_ask = can_ask
         self.interrupt = InterruptSignal()
         self.questions: dict[str, CallQuestion | CallForm] = {}
-        """The questions without an answer yet, by the ids of their requests."""
+        """Unanswered questions, by the ids of their requests."""
         self._said: deque[CallMessage] = deque(maxlen=MOST_SAID)
         self._progress: CallProgress | None = None
         self._outcome: ToolOutcome | None = None
@@ -108,7 +108,7 @@ class ServedCall:
         self._news.set()
 
     async def ask(self, request: ApprovalRequest) -> ApprovalDecision:
-        """Have the client ask, and wait for the answer; without one it is a no."""
+        """Ask the client's user for approval; return a denial if no answer comes in time."""
         question = self.questions[request.request_id] = CallQuestion(request)
         self._news.set()
         try:
@@ -123,7 +123,7 @@ class ServedCall:
         )
 
     async def ask_person(self, asker: str, question: str, schema: JsonObject) -> JsonObject | None:
-        """Have the client put a form to its user; None where that is declined, or no answer comes in time."""
+        """Ask the client's user to fill in a form; return None if they decline or do not answer."""
         key = new_id("form")
         form = self.questions[key] = CallForm(asker, question, flat_schema(schema))
         self._news.set()
@@ -140,7 +140,7 @@ class ServedCall:
             raise ToolError(f"the answer to '{question}' does not fit: {error}") from None
 
     async def next(self) -> CallNews:
-        """The next event; the outcome comes last, and again whenever it is asked for."""
+        """Return the next news; the outcome comes last, and is repeated after that."""
         while True:
             if self._said:
                 return self._said.popleft()

@@ -1,4 +1,4 @@
-"""Results of forge as content of the protocol."""
+"""Conversion of forge's results to content of the protocol."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _URI = re.compile(r"[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE)
 
 
 def file_block(file: Image | Blob, call: str, redactor: Redactor) -> mcp_types.ContentBlock | None:
-    """A file of a result besides its text; None where the text says all of it.
+    """Return a file of a result as a content block, or None if the text includes it.
 
-    A text that is named by a URI is a resource, which the client may keep; any other is part of the result's text.
+    Text with a URI becomes a resource, which the client may keep; other text is part of the result.
     """
     data = b64encode(file.data).decode()
     if isinstance(file, Image):
@@ -34,7 +34,7 @@ def file_block(file: Image | Blob, call: str, redactor: Redactor) -> mcp_types.C
 def resource_contents(
     uri: str, file: Image | Blob, redactor: Redactor
 ) -> mcp_types.TextResourceContents | mcp_types.BlobResourceContents:
-    """A file as what a resource has."""
+    """Return a file as the contents of a resource."""
     text = decoded_text(file)
     if text is not None:
         shown = redactor.redact_text(text)

@@ -1,4 +1,4 @@
-"""The schema of a tool's question as the protocol's forms have it: fields side by side."""
+"""Conversion of a JSON Schema to the flat forms of the protocol."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from forge_cli.core.wire import JsonObject
 from forge_cli.schema.fields import alternatives, as_mapping, kinds
 
 SCALARS = frozenset({"string", "number", "integer", "boolean"})
-"""The types that a field of such a form may have, besides lists of choices."""
+"""Types of fields in such a form, besides lists of choices."""
 
 
 def flat_schema(schema: JsonObject) -> JsonObject:
-    """The schema of a form as the protocol has them: fields side by side, without references.
+    """Return the schema with fields side by side and without references.
 
-    A ToolError where a field holds more than a form of the protocol can.
+    Raises a ToolError if a field cannot be part of such a form.
     """
     fields = {
         name: _flat_field(name, declared, schema) for name, declared in _properties(schema).items()

@@ -1,4 +1,4 @@
-"""Questions as the forms that MCP clients put to their users, and what these answer."""
+"""Questions as MCP forms (elicitation), and their answers."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ FORM = {
     "required": [APPROVE],
 }
 QUESTION_MAX = 20_000
-"""Characters of a question; one that is longer says what was left out of it."""
+"""Characters of a question; a longer one ends with a note about the rest."""
 
 
 def form_of(
     question: CallQuestion | CallForm, redactor: Redactor, find: FindRenderer
 ) -> mcp_types.ElicitRequestFormParams:
-    """The form of a question, of the gate or of a tool."""
+    """Return the form for a question of the gate or of a tool."""
     if isinstance(question, CallQuestion):
         return question_form(question.request, redactor, find)
     said = redactor.redact_text(visible(f"{question.asker} asks: {question.question}"))
@@ -42,7 +42,7 @@ def form_of(
 
 
 def settle(question: CallQuestion | CallForm, answer: mcp_types.ElicitResult | None) -> None:
-    """Give a question the answer of a client's user."""
+    """Answer a question with what the client's user filled in."""
     if isinstance(question, CallQuestion):
         question.answer(decision_of(answer))
         return
@@ -53,14 +53,13 @@ def settle(question: CallQuestion | CallForm, answer: mcp_types.ElicitResult | N
 def question_form(
     request: ApprovalRequest, redactor: Redactor, find: FindRenderer
 ) -> mcp_types.ElicitRequestFormParams:
-    """A form with the call, its effect and the reason why it asks, and one box to tick."""
-
+    """Return a form with the call, its effect, the reason, and one checkbox."""
     text = redactor.redact_text(describe_in_text(replace(request, offers=()), find))
     return mcp_types.ElicitRequestFormParams(message=cut(text, QUESTION_MAX), requested_schema=FORM)
 
 
 def decision_of(answer: mcp_types.ElicitResult | None) -> ApprovalDecision:
-    """The answer of a client's user; all but a clear yes is a no."""
+    """Return the decision of a client's user; only a clear yes approves."""
     if answer is None or answer.action == "cancel":
         return ApprovalDecision(False, note="the question was dismissed")
     approved = answer.action == "accept" and (answer.content or {}).get(APPROVE) is True

@@ -1,4 +1,4 @@
-"""The log messages that MCP clients have asked for, each from the level that it said."""
+"""Log messages for MCP clients, filtered by the level that each client asked for."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ MOST_CLIENTS = 100
 
 
 class ClientLogs:
-    """Sends messages of calls to the clients that made them; a client that has named no level gets none."""
+    """Sender of log messages of calls; a client that has set no level gets none."""
 
     def __init__(self) -> None:
         self._levels: OrderedDict[str, int] = OrderedDict()
-        """The least severity by client, of the older generation; the newer one says it in each request."""
+        """The minimum level of each older client; newer clients send it with each request."""
 
     async def set_level(
         self, context: ServerRequestContext[Any, Any], params: mcp_types.SetLevelRequestParams
@@ -43,7 +43,7 @@ class ClientLogs:
     async def send(
         self, message: CallMessage, text: str, tool: str, context: ServerRequestContext[Any, Any]
     ) -> None:
-        """Send one, where its client wants it; of the newer generation the SDK knows that."""
+        """Send a message if its client wants it; for newer clients, the SDK filters."""
         level = self._levels.get(_client(context))
         older = context.session.can_send_request
         if older and (level is None or SEVERITY.index(message.level) < level):
@@ -59,6 +59,6 @@ class ClientLogs:
 
 
 def _client(context: ServerRequestContext[Any, Any]) -> str:
-    """The session of a client over HTTP; over standard streams there is one client."""
+    """Return the id of the client's HTTP session; standard streams have only one client."""
     headers = getattr(context.request, "headers", {})
     return str(headers.get("mcp-session-id", ""))

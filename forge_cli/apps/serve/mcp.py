@@ -1,4 +1,4 @@
-"""``forge serve mcp``: the tools of a worker, and the worker itself, for any client of the Model Context Protocol."""
+"""``forge serve mcp``: a worker's tools, and the worker itself, for MCP clients."""
 
 from __future__ import annotations
 

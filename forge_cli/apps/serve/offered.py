@@ -1,4 +1,4 @@
-"""The prompts and resources of a served worker's toolsets, as MCP clients list, complete, fill in and read them."""
+"""The prompts and resources of a served worker's toolsets, for MCP clients."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from forge_cli.engine.runtime.prompts import Prompts
 Context = ServerRequestContext[Any, Any]
 Page = mcp_types.PaginatedRequestParams | None
 NOT_FOUND = -32002
-"""The code of the protocol for a resource that is not there."""
+"""The protocol's error code for a resource that does not exist."""
 MOST_COMPLETIONS = 100
-"""That is what the protocol allows in one answer."""
+"""Completions in one answer, as limited by the protocol."""
 
 
 class OfferedExtras:
-    """Answers what clients ask for besides tools."""
+    """The handler of requests for prompts and resources."""
 
     def __init__(self, served: ServedWorker) -> None:
         self._served = served
@@ -78,7 +78,7 @@ class OfferedExtras:
     async def complete(
         self, context: Context, params: mcp_types.CompleteRequestParams
     ) -> mcp_types.CompleteResult:
-        """The values that a toolset knows for an argument of a prompt; none where it knows none."""
+        """Return the values that a toolset suggests for an argument of a prompt."""
         found: list[str] = []
         if isinstance(params.ref, mcp_types.PromptReference):
             with suppress(ForgeError, ToolError):
@@ -153,7 +153,7 @@ class OfferedExtras:
         return mcp_types.TextResourceContents(uri=uri, mime_type=spec.media_type or own, text=shown)
 
     async def _specs(self) -> list[tuple[OpenToolset, ResourceSpec]]:
-        """The resources of every toolset; one that cannot list its own has none."""
+        """Return the resources of every toolset; a toolset that fails to list them has none."""
         found: list[tuple[OpenToolset, ResourceSpec]] = []
         for opened in self._served.toolbox.toolsets:
             with suppress(ForgeError, ToolError):

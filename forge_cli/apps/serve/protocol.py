@@ -1,4 +1,4 @@
-"""The requests of MCP clients, in both generations of the protocol, and what forge has in the types of it."""
+"""The handlers of MCP requests, for both generations of the protocol."""
 
 from __future__ import annotations
 
@@ -44,27 +44,27 @@ from forge_cli.toolsets.mcp.transports import silence_sdk
 from forge_cli.ui.views import FindRenderer
 
 LOOK = 2.0
-"""Seconds between two looks at whether the tools are others by now."""
+"""Seconds between two checks for changed tools."""
 MOST_CLIENTS = 100
 CANCELLED = "the client cancelled it"
 
 
 class McpRequests:
-    """Answers the requests of every client of one served worker."""
+    """The handler of requests from all clients of one served worker."""
 
     def __init__(self, served: ServedWorker, find: FindRenderer) -> None:
 
         self._served = served
         self._find = find
         self._waiting: dict[str, ServedCall] = {}
-        """Calls whose clients have been given a question to answer, by the state that they send back with it."""
+        """Calls that wait for their client's answer, by the state that it sends back."""
         self._sessions: deque[ServerSession] = deque(maxlen=MOST_CLIENTS)
-        """The clients of the older generation, which are told of new tools one by one."""
+        """Clients of the older generation, which are notified of new tools one by one."""
         self._logs = ClientLogs()
         self._listeners = InMemorySubscriptionBus()
 
     def server(self) -> Server[Any]:
-        """The server of the SDK that hands these requests over."""
+        """Return the SDK server that passes requests to these handlers."""
 
         class ToolServer(Server[Any]):
             def create_initialization_options(
@@ -105,8 +105,7 @@ class McpRequests:
         return server
 
     async def watch_tools(self) -> None:
-        """Tell every client when the tools are others than before; it never ends by itself."""
-
+        """Notify every client whenever the tools change; never returns."""
         before = self._offered()
         while True:
             await anyio.sleep(LOOK)
@@ -134,7 +133,7 @@ class McpRequests:
         return mcp_types.ListToolsResult(tools=self._offered())
 
     def _offered(self) -> list[mcp_types.Tool]:
-        """The tools as clients see them: a toolset may make others that look the same."""
+        """Return the tools as clients see them, so that equal definitions compare equal."""
         return [offered_tool(tool) for tool in self._served.tools]
 
     async def _call_tool(
@@ -161,8 +160,7 @@ class McpRequests:
         return self._served.call(params.name, params.arguments or {}, can_ask=asks)
 
     def _resumed(self, params: mcp_types.CallToolRequestParams) -> ServedCall:
-        """The call that waits for the answers that come with this request."""
-
+        """Return the call that waits for the answers in this request."""
         call = self._waiting.pop(params.request_state or "", None)
         if call is None or (call.call.name, call.call.args) != (
             params.name,
@@ -180,7 +178,7 @@ class McpRequests:
     async def _follow(
         self, call: ServedCall, context: ServerRequestContext[Any, Any]
     ) -> mcp_types.CallToolResult | mcp_types.InputRequiredResult:
-        """Hand on what happens to a call until it is done, or until the newer generation has to answer first."""
+        """Pass news of a call to its client, until it is done or the client has to answer first."""
         step = 0
         while True:
             match await call.next():
@@ -204,8 +202,7 @@ class McpRequests:
     async def _elicit(
         self, question: CallQuestion | CallForm, context: ServerRequestContext[Any, Any]
     ) -> mcp_types.ElicitResult | None:
-        """Ask the user of a client of the older generation; one that fails has not said yes."""
-
+        """Ask the user of an older client; a failure is not a yes."""
         form = form_of(question, self._served.redactor, self._find)
         answer = None
         with anyio.move_on_after(PATIENCE), suppress(MCPError, ValueError):
@@ -217,8 +214,7 @@ class McpRequests:
     def _input_required(
         self, call: ServedCall, question: CallQuestion | CallForm
     ) -> mcp_types.InputRequiredResult:
-        """Have the client ask, and send the same request once more with the answer."""
-
+        """Tell a newer client to ask its user, and to repeat the request with the answer."""
         state = secrets.token_urlsafe(24)
         self._waiting = {key: other for key, other in self._waiting.items() if not other.done}
         self._waiting[state] = call
@@ -237,8 +233,7 @@ CANNOT_ASK = "this client cannot ask its user, for it does not support elicitati
 
 
 def offered_tool(tool: Tool) -> mcp_types.Tool:
-    """A tool as a client sees it; the hints come from what the tool declares, and what is not declared is the worst."""
-
+    """Return a tool as a client sees it; undeclared effects are announced as the worst case."""
     effects = tool.effects if tool.effects is not None else frozenset(Effect)
     changes = bool(effects & {Effect.WRITE, Effect.EXECUTE})
     hints = mcp_types.ToolAnnotations(
@@ -255,8 +250,7 @@ def offered_tool(tool: Tool) -> mcp_types.Tool:
 
 
 def call_result(outcome: ToolOutcome, redactor: Redactor) -> mcp_types.CallToolResult:
-    """The outcome of a call: the text that a model reads, and the data where it is an object of a reasonable size."""
-
+    """Return the outcome of a call: the model's text, and the data if it is a small object."""
     text = redactor.redact_text(outcome.text())
     if outcome.by == "headless":
         text = text.replace(COULD_NOT_ASK, CANNOT_ASK)
@@ -274,8 +268,7 @@ def call_result(outcome: ToolOutcome, redactor: Redactor) -> mcp_types.CallToolR
 
 
 def refusal(sentence: str) -> mcp_types.CallToolResult:
-    """A call that was not even begun."""
-
+    """Return the result of a call that was refused before it began."""
     return mcp_types.CallToolResult(content=[mcp_types.TextContent(text=sentence)], is_error=True)
 
 
@@ -288,6 +281,6 @@ def _data(outcome: ToolOutcome) -> dict[str, Any] | None:
 
 
 def can_ask(capabilities: mcp_types.ClientCapabilities | None) -> bool:
-    """Can the client show a form to its user? One that names no mode can."""
+    """Return True if the client can show forms; a client that names no mode can."""
     elicitation = capabilities.elicitation if capabilities else None
     return elicitation is not None and (elicitation.form is not None or elicitation.url is None)

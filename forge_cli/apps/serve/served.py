@@ -1,4 +1,4 @@
-"""A worker that is served: every call of its tools, or of itself as a tool, passes its gate and is recorded."""
+"""A served worker: each call of its tools passes the gate and is recorded."""
 
 from __future__ import annotations
 
@@ -53,18 +53,18 @@ from forge_cli.schema.tool import Tool
 from forge_cli.schema.toolset import ToolsetConfig
 
 AT_ONCE = 16
-"""Calls that work side by side; others wait for their turn."""
+"""Calls that run concurrently; others are queued."""
 MOST_OPEN = 100
-"""Calls that work, wait for their turn or wait for an answer; more are refused."""
+"""Calls that run, are queued or wait for an answer; further calls are refused."""
 CLOSED = "the server ends"
 DELEGATING = "workers"
-"""The toolset whose tools need a worker with a model that calls them."""
+"""The toolset whose tools need a worker with a model."""
 
 
 class ServedWorker:
-    """A worker whose tools clients call, for as long as the ``async with`` around it.
+    """A worker whose tools clients call, open during the ``async with`` block.
 
-    With ``takes_tasks`` the worker itself is one of the tools.
+    With ``takes_tasks``, the worker itself is one of the tools.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class ServedWorker:
         self._mode = ApprovalMode.INTERACTIVE
         self._calls: dict[str, ServedCall] = {}
         self.made = 0
-        """How many calls there were."""
+        """The number of calls so far."""
         self._turns = anyio.Semaphore(AT_ONCE)
         self._refreshing = anyio.Lock()
         self._stack = AsyncExitStack()
@@ -134,20 +134,20 @@ class ServedWorker:
             await self._stack.aclose()
 
     def end(self, reason: str) -> None:
-        """Interrupt every call, and take no more of them; leaving the ``async with`` closes everything."""
+        """Interrupt all calls and refuse new ones; leaving the ``async with`` closes the worker."""
         self._ending = self._ending or reason
         for call in self._calls.values():
             call.interrupt.interrupt(self._ending)
 
     def end_now(self, end: ForcedEnd) -> None:
-        """Record the end from another thread, because third-party code holds the event loop."""
+        """Record the end from another thread, because third-party code blocks the event loop."""
         self._ending = self._ending or end.why or "out of time"
         late = None if end.why or not end.late else end.late.removeprefix(TOOL)
         self._open_calls.close(events.SessionEnd(self._result().wire()), late)
 
     @property
     def offers(self) -> dict[str, Offer]:
-        """The tools that a client may call right now, without those that are always blocked."""
+        """Return the tools that a client may call now, without blocked ones."""
         offers = self._assembly.toolbox.offers
         callable_tools = {tool.name for tool in self._assembly.toolbox.for_model(offers.values())}
         return {
@@ -158,7 +158,7 @@ class ServedWorker:
 
     @property
     def instructions(self) -> str | None:
-        """Instructions for a client's model: where the tools work, and what the toolsets say of them."""
+        """Return instructions for a client's model: the zones, and those of the toolsets."""
         toolbox = self._assembly.toolbox
         judge = self._assembly.guard.judge
         place = environment_of(self.worker, toolbox, judge, git_branch(self._asked.workspace))
@@ -170,7 +170,7 @@ class ServedWorker:
         return self._assembly.toolbox
 
     def tell(self, message: str) -> None:
-        """Put something on record that a client does without a call."""
+        """Record an action of a client that is not a call."""
         self.made += 1
         self._announcer.notify("info", message)
 
@@ -179,13 +179,13 @@ class ServedWorker:
         return [offer.tool for offer in self.offers.values()]
 
     async def refresh(self) -> None:
-        """Ask every toolset for its tools."""
+        """Ask every toolset for its current tools."""
         async with self._refreshing:
             with suppress(WorkerError):  # those that were there stay
                 await self._assembly.toolbox.refresh()
 
     def call(self, name: str, args: JsonObject, *, can_ask: bool) -> ServedCall:
-        """Begin a call; a ToolError where too many are open."""
+        """Start a call; raise a ToolError if too many are open."""
         if self._ending is not None:
             raise ToolError(f"{name} was not called: {CLOSED}")
         if len(self._calls) >= MOST_OPEN:
@@ -233,7 +233,7 @@ class ServedWorker:
                 pass
 
     async def _ask_for_command(self, request: ApprovalRequest) -> ApprovalDecision:
-        """Ask the client whose call runs a command for what that needs, such as a connection."""
+        """Ask the client whose call runs a command, for example about a connection."""
         call = self._calls.get(current_call() or "")
         if call is None or not call.can_ask:
             return ApprovalDecision(False, note=COULD_NOT_ASK)
@@ -308,7 +308,10 @@ INPUT: JsonObject = {
 
 
 class WorkerTask:
-    """Gives tasks to a worker, each in a session of its own; the client that made the call is asked if it asks."""
+    """The tool that gives the worker a task; each task has its own session.
+
+    Questions of the session go to the client that made the call.
+    """
 
     def __init__(
         self,
@@ -361,7 +364,7 @@ class WorkerTask:
 
 
 def _tell(event: events.Event, context: ToolContext) -> None:
-    """Tell a client what the worker does."""
+    """Report the worker's progress to a client."""
     match event:
         case events.TurnStart(turn=turn):
             context.report(f"turn {turn}", None)

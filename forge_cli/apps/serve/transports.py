@@ -1,4 +1,4 @@
-"""The ways of MCP clients: standard streams, one message a line, and HTTP for those who know the token."""
+"""The transports for MCP clients: standard streams, and HTTP with a token."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ Outgoing = ObjectSendStream[SessionMessage]
 LINE_MAX = 10 * 1024 * 1024
 """Bytes of one message."""
 LAST_ANSWERS = 1.0
-"""Seconds that requests have to be answered after the end of the input."""
+"""Seconds to answer open requests after the input has ended."""
 
 
 class Messages:
-    """The messages of one client, from ``descriptor`` and to ``out``."""
+    """The messages of one client, read from ``descriptor`` and written to ``out``."""
 
     def __init__(self, descriptor: int, out: TextIO) -> None:
         self._lines = ClientLines(descriptor, out)
@@ -58,7 +58,7 @@ class Messages:
 
     @asynccontextmanager
     async def streams(self) -> AsyncIterator[tuple[Incoming, Outgoing]]:
-        """The streams that the SDK reads and writes."""
+        """Yield the streams that the SDK reads and writes."""
         arriving, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         outgoing, leaving = anyio.create_memory_object_stream[SessionMessage](0)
         async with anyio.create_task_group() as tasks:
@@ -119,7 +119,7 @@ MOST_SESSIONS = 100
 
 
 class HttpListener:
-    """A socket on this machine, and the token that its clients have to know."""
+    """A local socket, and the token that clients have to send."""
 
     def __init__(self, port: int) -> None:
         self.socket = open_socket(HOST, port, "--http", UsageError)
@@ -131,7 +131,7 @@ class HttpListener:
         return f"http://{HOST}:{self.port}{PATH}"
 
     def refuses(self, headers: Headers) -> tuple[int, str] | None:
-        """Why a request does not get through, if it does not: a page of the web, or somebody without the token."""
+        """Return status and reason if a request comes from a web page or lacks the token."""
         names = [f"{HOST}:{self.port}", f"localhost:{self.port}"]
         if not (len(hosts := headers.get("host", [])) == 1 and hosts[0] in names):
             return 403, "this server is reached as 127.0.0.1 or localhost only"
@@ -150,7 +150,7 @@ class HttpListener:
 
 
 class TokenGate:
-    """Lets requests through to the server that their sender is allowed to make, and nothing of any others."""
+    """ASGI middleware that passes only permitted requests to the server."""
 
     def __init__(self, app: Any, listener: HttpListener) -> None:
         self._app = app
@@ -170,7 +170,7 @@ class TokenGate:
 
 
 async def serve_http(server: Server[Any], listener: HttpListener, stop: anyio.Event) -> None:
-    """Serve until ``stop``; then connections have a moment to end."""
+    """Serve until ``stop``; then give connections a moment to end."""
     from forge_cli.ui.server import new_server
 
     manager = StreamableHTTPSessionManager(
@@ -191,7 +191,7 @@ async def serve_http(server: Server[Any], listener: HttpListener, stop: anyio.Ev
 async def serve(
     asked: RunOptions, worker: Worker, named: bool, http: int | None, out: TextIO
 ) -> ExitCode:
-    """Serve until the client leaves, or until a signal comes; over HTTP on that port, where there is one."""
+    """Serve until the client leaves or a signal arrives; over HTTP if ``http`` is a port."""
     listener = HttpListener(http) if http is not None else None
     stop = anyio.Event()
     reasons = list[str]()
@@ -207,7 +207,7 @@ async def serve(
         warn_of_events(served.bus)
 
         def leave(end: ForcedEnd) -> int:
-            """Third-party code holds the process: put everything in order without it."""
+            """Finish without the event loop, because third-party code blocks the process."""
             served.end_now(end)
             session.close_log()
             return say_fault(end)

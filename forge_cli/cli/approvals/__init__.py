@@ -1,1 +1,1 @@
-"""``forge approvals``: what parked sessions wait for, and the answers to it."""
+"""``forge approvals``: requests that wait for an answer, and past answers."""

@@ -1,4 +1,4 @@
-"""``forge approvals answer``: yes or no to a request, written to a parked log or taken by the session at work."""
+"""``forge approvals answer``: yes or no to a request of a parked or running session."""
 
 from __future__ import annotations
 
@@ -37,10 +37,11 @@ def answer(
         ),
     ],
 ) -> None:
-    """Answer a request of a parked session, or of one at work.
+    """Answer a request of a parked session, or of a running one.
 
-    A session that asks at its prompt takes the answer at once, unless it has one. For a parked one it counts when
-    that is resumed; until then a later answer replaces an earlier one.
+    A session that is asking at its prompt takes the answer at once, unless it already has one. For
+    a parked session the answer counts when the session is resumed; until then you can replace it by
+    another answer.
     """
     request, word, feedback = _parse(answer)
     path = (last_waiting(warn) if session == LAST_SESSION else None) or find_session(session)
@@ -66,7 +67,7 @@ def _parse(words: Sequence[str]) -> tuple[str, Word, str]:
 
 
 def _describe_answer(read: Log, chosen: Waiting, word: Word, left: Sequence[Waiting]) -> str:
-    """Say what was answered, and what to do next."""
+    """Return the recorded answer and the next command to run."""
     said = [f"{word} to {chosen.request.tool_name} ({chosen.id})"]
     if chosen.pid:
         return f"{said[0]}: the session {read.session} has taken it"

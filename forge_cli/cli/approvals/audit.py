@@ -1,4 +1,4 @@
-"""``forge approvals audit``: rules that no call of the past has met."""
+"""``forge approvals audit``: rules that no past call has matched."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ _KEYS = ("where", "rule", "verdict", "reason")
 
 @app.command()
 def audit(as_json: JsonOption = False) -> None:
-    """List rules that no call of your past sessions has met.
+    """List rules that no call of your past sessions has matched.
 
-    The rules of the workers that made these calls, and your own, as their files are now.
+    Checks your own rules, and the rules of the workers that made these calls, as their files are
+    now.
     """
     with data_output():
         rules, met, calls = in_loop(compare_rules, warn)
@@ -41,7 +42,7 @@ def audit(as_json: JsonOption = False) -> None:
 
 
 def _place(rule: tuple[str, Facts]) -> list[tuple[int, str]]:
-    """Sorts line 9 before line 10."""
+    """Return a sort key that puts line 9 before line 10."""
     return [
         (int(piece) if piece.isdigit() else 0, piece) for piece in re.split("([0-9]+)", rule[0])
     ]

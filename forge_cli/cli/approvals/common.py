@@ -1,4 +1,4 @@
-"""Helps for answers to requests: the command that continues the session of one."""
+"""Shared code of the commands that answer requests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from forge_cli.record.state import fold_lines
 
 
 def resume_command(read: Log) -> str:
-    """The command that continues a session from here, as it was started."""
+    """Return the command that resumes a parked session as it was started."""
     state = fold_lines(read.lines)
     start = state.start
     if start is None or not start.worker_file:

@@ -1,4 +1,4 @@
-"""``forge approvals list``: every request that waits for an answer, and those of one session without a cut."""
+"""``forge approvals list``: requests that wait for an answer."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def list_approvals(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List the requests that wait for an answer, of parked sessions and of those at work."""
+    """List the requests that wait for an answer, of parked and running sessions."""
     only = find_session(session) if session else None
     found = [each for each in waiting_requests(warn) if only is None or each[0].stem == only.stem]
     if as_json:
@@ -49,7 +49,7 @@ def list_approvals(
 
 
 def request_row(session: str, waiting: Waiting) -> dict[str, Any]:
-    """One request as ``--json`` prints it."""
+    """Return a request as ``--json`` prints it."""
     request = waiting.request
     answer = waiting.answer
     return {

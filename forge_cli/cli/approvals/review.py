@@ -1,4 +1,4 @@
-"""``forge approvals review``: what waits, one request after the other, as at a prompt."""
+"""``forge approvals review``: all waiting requests, answered one after the other."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ VIA = "forge approvals review"
 
 @app.command()
 def review() -> None:
-    """Answer what waits, one request after the other, as at a prompt.
+    """Answer the waiting requests one after the other, as at a prompt.
 
-    A yes is good for once. Esc and Ctrl+C stop; what has no answer then waits on.
+    A yes counts once. Esc and Ctrl+C stop; the other requests stay open.
     """
     if not is_interactive():
         hint = "forge approvals list shows what waits; forge approvals answer SESSION REQUEST yes|no answers it"
@@ -52,7 +52,10 @@ def review() -> None:
 
 
 def _ask_all(waiting: Sequence[tuple[Path, Waiting]]) -> tuple[int, list[Log]]:
-    """Ask for each until somebody stops: how many have no answer, and the parked sessions that have got one."""
+    """Ask for each request until the user stops.
+
+    Returns the number of unanswered requests, and the parked sessions that got an answer.
+    """
     parked: dict[Path, Log] = {}
     left = len(waiting)
     for number, (path, each) in enumerate(waiting, 1):
@@ -83,7 +86,7 @@ def _ask_all(waiting: Sequence[tuple[Path, Waiting]]) -> tuple[int, list[Log]]:
 
 
 async def _ask(waiting: Waiting) -> ApprovalDecision:
-    """Ask on the terminal, without offers: a grant would not outlive this process."""
+    """Ask on the terminal, without offering grants, which would not outlive this process."""
     once = replace(waiting.request, once=True, offers=None, policy_files=None)
     return await ask_on_terminal(once, LineReader(new_console()), PluginHost().renderer)
 

@@ -1,4 +1,4 @@
-"""``forge approvals suggest``: rules that would have answered most of the past questions with yes."""
+"""``forge approvals suggest``: rules that would have answered past questions with yes."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def suggest(
 ) -> None:
     """Suggest rules that would have answered past questions with yes.
 
-    Few of them, those first that save most; none that would have allowed a call that you denied. Nothing is executed,
-    and nothing is sent anywhere.
+    Lists a few rules, those that save most questions first, and none that would have allowed a call
+    that you denied. Nothing is executed or sent anywhere.
     """
     with data_output():
         questions, found, left_out = in_loop(
@@ -74,7 +74,7 @@ def suggest(
 
 
 def _beginning(since: str) -> str:
-    """The time from which on sessions count, as it stands in logs."""
+    """Return the start of the period in the format of log times."""
     parts = re.fullmatch(r"([0-9]{1,4})([hdw])", since)
     if parts is None:
         raise UsageError(
@@ -110,7 +110,7 @@ def _call(made: MadeCall) -> JsonObject:
 
 
 def _texts(rules: Sequence[GrantRule]) -> list[str]:
-    """The rules as they would stand in the user's file."""
+    """Return the rules as they would be written in config.yaml."""
     return [str(for_user(rule)) for rule in rules]
 
 

@@ -1,4 +1,4 @@
-"""``forge mcp add|remove``: a server for every worker that names it, in the user's own config.yaml."""
+"""``forge mcp add|remove``: MCP servers in the user's config.yaml."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ def add(
 ) -> None:
     """Define an MCP server in your own config.yaml.
 
-    A worker that names it with servers: [NAME] can use it. Nothing is started; forge mcp test NAME tries it.
+    A worker that names it with servers: [NAME] can use it. Nothing is started; try it with forge
+    mcp test NAME.
     """
     if (url is None) == (not command):
         raise UsageError(

@@ -1,4 +1,4 @@
-"""``forge mcp list``: the servers that you define, or those that a worker names."""
+"""``forge mcp list``: the user's MCP servers, or those that a worker names."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ def list_servers(
 ) -> None:
     """List MCP servers, without starting any.
 
-    Without a WORKER these are the ones in your own config.yaml. Their tools are those of the last session or test.
+    Without WORKER, lists the servers in your own config.yaml. The tools are those that the last
+    session or test has seen.
     """
     own = load_settings(forge_home()).mcp.servers
     if worker is None:
@@ -69,7 +70,7 @@ def _defined(
     own: Mapping[str, McpServer],
     project: Mapping[str, ProjectServers],
 ) -> tuple[McpServer | None, str]:
-    """A server that a worker names, and where it is defined."""
+    """Return the definition of a server that a worker names, and where it is."""
     if server is not None:
         return server, "worker"
     if name in own or name not in project:

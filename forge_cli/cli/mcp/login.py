@@ -1,4 +1,4 @@
-"""``forge mcp login|logout``: a person authorises forge in a browser, which comes back; or that is forgotten."""
+"""``forge mcp login|logout``: OAuth logins to MCP servers, in a browser."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ BY_HAND = (
     "register forge there, and name that client in the server's definition: oauth: {client_id: ...}"
 )
 _REFUSED = re.compile(r"Registration failed: (\d{3})\b")
-"""The words of the SDK, which quotes the whole page that came back."""
+"""The SDK's error messages, which quote the server's whole response."""
 DONE = "forge has what it needs. You can close this page.\n"
 
 
@@ -56,7 +56,7 @@ Answer = dict[str, str]
 async def listening() -> AsyncIterator[
     tuple[str, MemoryObjectSendStream[Answer], MemoryObjectReceiveStream[Answer]]
 ]:
-    """The address on this machine that a browser is to be sent to, and a stream of what it brings there."""
+    """Yield a local address for the browser's redirect, and a stream of what arrives there."""
     from starlette.responses import PlainTextResponse
 
     send_answer, answers = anyio.create_memory_object_stream[Answer](math.inf)
@@ -84,6 +84,7 @@ async def listening() -> AsyncIterator[
 
 
 def read_query(address: str) -> Answer:
+    """Return the parameters of an address, or of a query alone."""
     return {
         name: values[0] for name, values in parse_qs(urlsplit(address).query or address).items()
     }
@@ -101,7 +102,7 @@ ServerWorkerOption = Annotated[
 
 
 def find_server(name: str, worker: str | None) -> McpServer:
-    """The definition of an HTTP server, of a worker or of the user; a server started by a command has no login."""
+    """Return the definition of an HTTP server; local servers have no login."""
     named = (
         named_servers(load_worker(find_trusted_worker(worker, interactive=False)))
         if worker
@@ -123,13 +124,13 @@ def find_server(name: str, worker: str | None) -> McpServer:
 
 
 PATIENCE = 300.0
-"""Seconds that a person has."""
+"""Seconds that a person has to log in."""
 
 app = new_app()
 
 
 class LoginError(ForgeError):
-    """The login failed."""
+    """The error of a failed login."""
 
     exit_code = ExitCode.PROVIDER
 
@@ -138,8 +139,9 @@ class LoginError(ForgeError):
 def login(name: NameArgument, worker: ServerWorkerOption = None) -> None:
     """Log in to an MCP server, in a browser.
 
-    The server's page opens in your browser, and comes back to forge on this machine. Where there is no browser, open
-    the address elsewhere, and paste the one that it ends at. What forge gets is kept for you alone, and renewed.
+    The server's page opens in your browser and redirects to forge on this machine. Without a
+    browser here, open the address elsewhere and paste the address that it ends at. The login is
+    stored for you alone, and renewed.
     """
     server = find_server(name, worker)
     store = McpTokens(forge_home())
@@ -160,7 +162,7 @@ def login(name: NameArgument, worker: ServerWorkerOption = None) -> None:
 
 
 async def log_in(url: str, oauth: McpOauth) -> dict[str, Any] | None:
-    """The answer of the authorisation server; None where the server wants no login."""
+    """Return the answer of the authorisation server, or None if the server needs no login."""
     import httpx2
     from mcp import Client
     from mcp.client.auth import OAuthRegistrationError
@@ -200,7 +202,7 @@ async def log_in(url: str, oauth: McpOauth) -> dict[str, Any] | None:
 
 
 class _Person:
-    """Sends somebody to a page, and waits for what comes back, over this machine or pasted."""
+    """The user's side of a login: the browser, or an address that is pasted."""
 
     def __init__(
         self, pasted: MemoryObjectSendStream[Answer], answers: MemoryObjectReceiveStream[Answer]
@@ -248,7 +250,7 @@ class _Person:
         raise LoginError("nothing came back")
 
     async def _read_pasted(self) -> None:
-        """A whole address, or the code that it has in it."""
+        """Read a pasted address, or the code in it."""
         async for line in read_lines(0):
             if text := line.decode("utf-8", "replace").strip():
                 answer = read_query(text) if "=" in text else {"code": text, "state": self._state}
@@ -257,7 +259,7 @@ class _Person:
 
 @app.command()
 def logout(name: NameArgument, worker: ServerWorkerOption = None) -> None:
-    """Forget the login to an MCP server, without asking."""
+    """Delete the login to an MCP server, without asking."""
     known = McpTokens(forge_home()).put(str(find_server(name, worker).url), None)
     sys.stdout.write(
         visible(f"logged out of {name}" if known else f"not logged in to {name}") + "\n"

@@ -1,4 +1,4 @@
-"""``forge mcp test``: connects to servers for real, and says what they offer."""
+"""``forge mcp test``: connects to servers and lists what they offer."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def connect_and_list(
 ) -> None:
     """Connect to MCP servers, and list what they offer.
 
-    Servers are started, and reached over the network, as a session would do it; none of their tools is called. Exit
-    code 1 when a server is not there.
+    Servers are started, or reached over the network, as in a session; no tool is called. The exit
+    code is 1 if a server cannot be reached.
     """
     folder = work_folder(directory)
     worker = _find(target, folder)
@@ -83,7 +83,7 @@ def _find(target: str, folder: Path) -> Worker:
 
 
 async def connect(worker: Worker, workspace: Path) -> list[dict[str, Any]]:
-    """A row for every server."""
+    """Return a row for every server."""
     async with opened(worker, workspace=workspace, make_zones=False) as assembly:
         toolset = assembly.toolbox.toolsets[0].toolset
         if not isinstance(toolset, McpToolset):
@@ -120,7 +120,7 @@ def _row(server: Connection, tools: list[str], left_out: dict[str, str]) -> dict
 
 
 def _tools(row: dict[str, Any]) -> str:
-    """The tools in one cell, which may be cut: how many, then their names."""
+    """Return the number of tools and their names, in this order because the cell may be cut."""
     if "error" in row:
         return ""
     names = ", ".join(row["tools"])

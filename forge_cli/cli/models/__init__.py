@@ -1,1 +1,1 @@
-"""``forge models``: where answers come from."""
+"""``forge models``: the models that workers can use."""

@@ -1,4 +1,4 @@
-"""``forge models list``: the models that can be asked for, what they cost and hold, and what a provider still needs."""
+"""``forge models list``: models with their prices and windows, and what providers still need."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ COLUMNS = (
 
 @app.command("list")
 def list_models(as_json: JsonOption = False) -> None:
-    """List the models that -m takes, with their prices and windows.
+    """List the models that -m accepts, with their prices and windows.
 
-    Those that providers are known to have, those that a server of your own tells, and those of your config. Providers
-    say what they still need.
+    Includes the models of each provider's catalogue, of your own servers and of your config. What a
+    provider still needs is listed below.
     """
     settings = load_settings(forge_home(), Path.cwd())
     with data_output():
@@ -66,7 +66,7 @@ def _aliases(settings: Settings, windows: Mapping[str, int | None]) -> Iterator[
 
 
 def _configured(settings: Settings, windows: Mapping[str, int | None]) -> Iterator[ModelRow]:
-    """Models that the config describes and no provider lists."""
+    """Yield models that the config describes and no provider lists."""
     yield from (
         _model_row(settings, name, None, "config")
         for name in settings.models
@@ -75,7 +75,7 @@ def _configured(settings: Settings, windows: Mapping[str, int | None]) -> Iterat
 
 
 def _offered(settings: Settings, providers: Iterable[ProviderRow]) -> Iterator[ModelRow]:
-    """Each provider's models; one that has none to show has a row of its own."""
+    """Yield the models of each provider, or a row for the provider if it has none."""
     for provider in providers:
         for model in provider["models"]:
             name = f"{provider['provider']}:{model['name']}"
@@ -140,7 +140,7 @@ def _window(tokens: int | None) -> str:
 
 
 def _provider_notes(providers: Iterable[ProviderRow]) -> Iterator[str]:
-    """Notes on what is missing, provider by provider, after a blank line."""
+    """Yield what each provider still needs, after a blank line."""
     notes = []
     for row in providers:
         for text in filter(None, (row["missing"], row.get("unheard"))):

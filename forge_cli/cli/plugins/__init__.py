@@ -1,1 +1,1 @@
-"""``forge plugins``: packages with toolsets, models, renderers and executors; made, listed, checked and installed."""
+"""``forge plugins``: packages that extend forge."""

@@ -1,4 +1,4 @@
-"""``forge plugins check``: whether an installed plugin is one that workers can use."""
+"""``forge plugins check``: validation of installed plugins."""
 
 from __future__ import annotations
 
@@ -34,9 +34,10 @@ def check(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Load a plugin in a process of its own, and say what is wrong with it.
+    """Load a plugin in a separate process, and report its problems.
 
-    Its entry points, hooks, names, settings and tools, and whether it is built for this forge.
+    Checks its entry points, hooks, names, settings and tools, and whether it supports this version
+    of forge.
     """
     host = PluginHost()
     known = distributions((*host.plugins, *host.left_out))

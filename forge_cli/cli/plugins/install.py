@@ -1,4 +1,4 @@
-"""``forge plugins install|uninstall``: packages put where forge finds them and removed, by pip or uv."""
+"""``forge plugins install|uninstall``: packages installed and removed by pip or uv."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def install(
         ),
     ],
 ) -> None:
-    """Install a package with plugins, or bring it up to date.
+    """Install a package with plugins, or update it.
 
-    pip does it, or uv where the environment of forge has no pip; forge itself stays as it is.
+    Uses pip, or uv if the environment of forge has no pip; forge itself is not changed.
     """
     package, name = read_package(distribution)
     before = set(installed_plugins())
@@ -71,7 +71,8 @@ def uninstall(
 ) -> None:
     """Remove a package with plugins, without asking.
 
-    Nothing of it is imported, so that a broken one can be removed, too. Packages without plugins are left alone.
+    The package is not imported, so that a broken one can be removed, too. Packages without plugins
+    are refused.
     """
     name = installed_distribution(distribution)
     run_pip("uninstall", name, pip=["--yes"], uv=[], interactive=is_interactive())

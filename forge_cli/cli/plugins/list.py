@@ -1,4 +1,4 @@
-"""``forge plugins list``: every distribution with plugins, what it offers, and what is wrong with it."""
+"""``forge plugins list``: every package with plugins, what it offers, and its problems."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ app = new_app()
 def list_plugins(as_json: JsonOption = False) -> None:
     """List every package with plugins, and what it offers.
 
-    Only their commands are loaded, each in a process of its own; forge plugins check looks at the rest.
+    Only commands of plugins are loaded, each in a separate process; forge plugins check checks the
+    rest.
     """
     host = PluginHost()
     warn_of_unknown_plugins()

@@ -1,4 +1,4 @@
-"""``forge plugins new``: a new plugin package that works as it is made, to be filled in."""
+"""``forge plugins new``: a new plugin package that works from the start."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def new(
         PluginKind, typer.Option("--kind", help="What it brings.")
     ] = PluginKind.TOOLSET,
 ) -> None:
-    """Make a package with a plugin, in a new folder.
+    """Create a package with a plugin, in a new folder.
 
-    ./forge-tools-NAME, with a tool, its tests and a file for CI. What is there is never changed.
+    ./forge-tools-NAME has a tool, its tests and a file for CI. Nothing is overwritten.
     """
     folder = make_package(read_name(name, kind), kind)
     sys.stdout.write(_next_steps(folder, kind))

@@ -1,1 +1,1 @@
-"""``forge sessions``: what was done, read from the logs."""
+"""``forge sessions``: past sessions, read from their logs."""

@@ -1,4 +1,4 @@
-"""Parts that the commands on sessions share: the argument that names one, and its id."""
+"""Shared code of the commands on sessions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NAMED = "by its id, the beginning or the random end of it, or 'last'"
 
 
 def shorten_ids(rows: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
-    """For people on a terminal: the end of each id, where it is enough to name the session."""
+    """Replace each id by its end on a terminal, if that is enough to name the session."""
     if not sys.stdout.isatty():
         return rows
     ends = Counter(random_end(path.stem) for path in session_files())

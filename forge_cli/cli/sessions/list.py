@@ -1,4 +1,4 @@
-"""``forge sessions list``: sessions at a glance, the one that was worked on last first."""
+"""``forge sessions list``: an overview of sessions, the latest first."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from forge_cli.ui.table import Column, print_json, print_table
 app = new_app()
 
 WORDS = 60
-"""Characters of the task in a pipe."""
+"""Characters of the task if standard output is not a terminal."""
 RECENT = 20
-"""Sessions that a terminal gets where the user does not say how many."""
+"""Sessions that a terminal shows by default."""
 
 
 @app.command("list")
@@ -46,7 +46,7 @@ def list_sessions(
 ) -> None:
     """List the sessions of this folder and below, the latest first.
 
-    The items of a batch are one row; forge batch status RESULTS lists them.
+    The items of a batch are one row; list them with forge batch status RESULTS.
     """
     on_terminal = sys.stdout.isatty() and not as_json
     with session_index() as look:
@@ -92,7 +92,7 @@ def _shown(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _print_short(rows: list[dict[str, Any]]) -> None:
-    """For people: as much of the task as there is room for."""
+    """Print the table with as much of each task as fits."""
     for row in rows:
         if "error" not in row:
             row |= {"when": _when(row["ended"]), "calls": row["tool_calls"], "task": _about(row)}
@@ -105,12 +105,12 @@ def _print_short(rows: list[dict[str, Any]]) -> None:
 
 
 def _about(row: dict[str, Any]) -> str:
-    """The subject of a session in one line: its title, else its task."""
+    """Return the title of a session, or its task, in one line."""
     return " ".join((row["title"] or row["task"]).split())
 
 
 def _when(time: str) -> str:
-    """The time of today, else the day."""
+    """Return the time for today, else the date."""
     day = local_time(time, "%Y-%m-%d")
     now = datetime.now()
     if day == f"{now:%Y-%m-%d}":

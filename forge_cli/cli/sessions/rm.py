@@ -1,4 +1,4 @@
-"""``forge sessions rm``: sessions, gone."""
+"""``forge sessions rm``: deletes sessions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ app = new_app()
 def rm(
     sessions: Annotated[list[str], typer.Argument(metavar="ID", help=f"Sessions, each {NAMED}.")],
 ) -> None:
-    """Delete sessions, without asking; one that is in use stays."""
+    """Delete sessions, without asking; a session in use is kept."""
     paths = dict.fromkeys(find_own_session(session) for session in sessions)
     for path in paths:
         remove_session(path)

@@ -1,4 +1,4 @@
-"""``forge sessions search``: where something was said or called."""
+"""``forge sessions search``: messages, calls and results that contain a text."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from forge_cli.ui.wrap import fit
 app = new_app()
 
 SHOWN = 3
-"""Places of one session that a terminal shows."""
+"""Matches of one session that a terminal shows."""
 WORDS = {
     "message": "said",
     "toolStarted": "call",
@@ -37,7 +37,7 @@ WORDS = {
     "userInput": "typed",
     "command": "command",
 }
-"""Words for an event that people understand."""
+"""Names of event types for people."""
 
 
 @app.command()
@@ -50,9 +50,9 @@ def search(
     ],
     as_json: JsonOption = False,
 ) -> None:
-    """Look for TEXT in what was said, in calls and in their results.
+    """Search messages, calls and their results for TEXT.
 
-    A terminal shows them session by session, the first few of each.
+    A terminal shows the first few matches of each session.
     """
     wanted = text.casefold()
     rows: list[dict[str, Any]] = []
@@ -74,7 +74,7 @@ def search(
 
 
 def _print_session(session: str, hits: Sequence[Mapping[str, Any]], wanted: str) -> None:
-    """One session with the first of its hits, what was found marked."""
+    """Print a session with its first matches highlighted."""
     seen = session_overview(find_session(session))
     hits = list({hit["excerpt"]: hit for hit in hits}.values())
     about = visible(" ".join((seen.title or seen.task).split()))

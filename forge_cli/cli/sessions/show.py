@@ -1,4 +1,4 @@
-"""``forge sessions show|export``: a conversation, drawn from its log, or a document of it for other people."""
+"""``forge sessions show|export``: a conversation on the terminal, or as a document."""
 
 from __future__ import annotations
 
@@ -36,9 +36,10 @@ def show(
     ] = LAST_SESSION,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what was said and done in a session.
+    """Show the messages and calls of a session.
 
-    It is the last one unless another is named. What is long is cut; --json prints the lines of the log as they are.
+    Without ID, shows the last one. Long texts are cut; --json prints the lines of the log
+    unchanged.
     """
     log = read_log(find_session(session), warn)
     if as_json:
@@ -49,6 +50,8 @@ def show(
 
 
 class ExportFormat(StrEnum):
+    """Values of ``--format``."""
+
     md = "md"
     html = "html"
     csv = "csv"
@@ -73,7 +76,7 @@ def export(
         ),
     ] = None,
 ) -> None:
-    """Write a session as Markdown, as a page that loads nothing, or its decisions as csv."""
+    """Write a session as Markdown or self-contained HTML, or its decisions as csv."""
     endings = {".html": ExportFormat.html, ".htm": ExportFormat.html, ".csv": ExportFormat.csv}
     form = format or endings.get(output.suffix.lower() if output else "", ExportFormat.md)
     if (session is None) != every or (every and form is not ExportFormat.csv):

@@ -1,4 +1,4 @@
-"""``forge sessions verify``: whether every line of a log is still the one that was written."""
+"""``forge sessions verify``: an integrity check of logs."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def verify(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Check that no line of a log was changed, dropped or moved.
+    """Check that no line of a log was changed, removed or moved.
 
-    The exit code is 1 when one was. What was cut off at the end of a log cannot be known.
+    The exit code is 1 if one was. Lines removed from the end of a log cannot be detected.
     """
     if session and every:
         raise UsageError(f"--all and {visible(session)} contradict each other; keep one")

@@ -1,1 +1,1 @@
-"""``forge tools``: what there is to call, and calling it by hand."""
+"""``forge tools``: the tools of workers, and your own."""

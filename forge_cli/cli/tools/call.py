@@ -1,4 +1,4 @@
-"""``forge tools call``: its arguments belong to the tool, but for a few reserved options."""
+"""``forge tools call``: one tool called by hand, with the tool's own arguments."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ ALONE = {"-i": "interactive", "-y": "yes", "--json": "as_json"}
 
 
 class Invocation(Struct, frozen=True, kw_only=True):
-    """The reserved options, understood; ``argv`` is what is left for the tool."""
+    """The parsed options of forge; ``argv`` are the arguments of the tool."""
 
     tool: str = ""
     argv: Sequence[str] = ()
@@ -88,7 +88,7 @@ class Invocation(Struct, frozen=True, kw_only=True):
 
 
 def read_invocation(argv: Sequence[str]) -> Invocation:
-    """Take the reserved options out; after ``--`` everything is the tool's."""
+    """Separate forge's options from the tool's arguments; everything after ``--`` is the tool's."""
     rest = list(argv)
     found: dict[str, Any] = {}
     kept: list[str] = []
@@ -122,12 +122,12 @@ def read_invocation(argv: Sequence[str]) -> Invocation:
 
 
 def _takes_value(before: Sequence[str]) -> bool:
-    """Whether the next word is the value of the option before it."""
+    """Return True if the next word is the value of the option before it."""
     return bool(before) and before[-1].startswith("--") and "=" not in before[-1]
 
 
 def read_args(invocation: Invocation, schema: JsonObject) -> JsonObject:
-    """The args that argv describes, over that of ``--json-input``."""
+    """Return the tool's arguments; argv wins over ``--json-input``."""
     plain, options = parse_arguments(invocation.argv, boolean_options(schema))
     if plain:
         hint = f"forge tools show {invocation.tool} names its parameters"
@@ -138,7 +138,7 @@ def read_args(invocation: Invocation, schema: JsonObject) -> JsonObject:
 async def call_tool(
     invocation: Invocation, worker: Worker, workspace: Path, out: TextIO
 ) -> ExitCode:
-    """Open the worker's tools, call one of them as the operator, and show the result."""
+    """Open the worker, call a tool as the user, and print the result."""
     bus = EventBus()
     host = PluginHost(worker=worker)
     interactive = is_interactive()
@@ -195,7 +195,7 @@ async def call_tool(
 
 
 def call_as_program(invocation: Invocation, pipes: Path, out: TextIO) -> ExitCode:
-    """Have the forge that started this program call the tool, and show the result."""
+    """Let the forge process that started this program call the tool, and print the result."""
     own = [name for name, key in (*WITH_VALUE.items(), *ALONE.items()) if getattr(invocation, key)]
     if refused := [name for name in own if name not in ("--json-input", "--json")]:
         raise UsageError(
@@ -209,7 +209,10 @@ def call_as_program(invocation: Invocation, pipes: Path, out: TextIO) -> ExitCod
 def _show(
     outcome: ToolOutcome, author: str | None, as_json: bool, host: PluginHost, out: TextIO
 ) -> None:
-    """The value to standard output, as it is where that is not a terminal; what went wrong to standard error."""
+    """Print the value to standard output, and errors to standard error.
+
+    Unless standard output is a terminal, the value is printed unchanged.
+    """
     if as_json:
         print_json(outcome.value.wire(), out, indent=None)
     elif outcome.ok and not out.isatty() and isinstance(outcome.value, Text | FileContent):
@@ -237,7 +240,7 @@ def _code(outcome: ToolOutcome) -> ExitCode:
 
 
 def names_tool(argv: Sequence[str]) -> bool:
-    """Whether it is the help of one tool that is asked for."""
+    """Return True if the arguments ask for the help of one tool."""
     try:
         return bool(read_invocation(argv).tool)
     except UsageError:
@@ -245,7 +248,7 @@ def names_tool(argv: Sequence[str]) -> bool:
 
 
 def print_tool_help(invocation: Invocation) -> None:
-    """How to call one tool: what it does, and its fields."""
+    """Print how to call a tool: its description and its parameters."""
     details = find_details(invocation.tool, invocation.worker)
     worker = f" --worker {invocation.worker}" if invocation.worker else ""
     fields = parameter_lines(details["inputSchema"])
@@ -261,7 +264,7 @@ def print_tool_help(invocation: Invocation) -> None:
 
 
 class RawCommand(PlainCommand):
-    """Takes its argv as it is: the tool's own arguments are not options of forge."""
+    """A command that leaves its arguments unparsed, because most belong to the tool."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         own = args[: args.index("--")] if "--" in args else args

@@ -1,4 +1,4 @@
-"""The tools that a command is about: those of a worker, or those that need none."""
+"""Lookup of tools for commands: those of a worker, or all that need none."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The tool, in 
 
 
 def allowed_tools() -> ExecutableManager:
-    """The user's executables, where the organisation lets them be used."""
+    """Return the user's executables; raise a ForgeError if the organisation forbids them."""
     if policy := organisation_policy():
         policy.check_executables()
     return ExecutableManager(forge_home())
 
 
 def tool_worker(worker: str | None) -> Worker:
-    """The worker that is named, or one with every built-in toolset that needs no settings."""
+    """Return the named worker, or one with every built-in toolset that needs no settings."""
     if worker is not None:
         return load_worker(find_trusted_worker(worker, interactive=is_interactive()))
     host = PluginHost()
@@ -60,7 +60,7 @@ def tool_worker(worker: str | None) -> Worker:
 
 
 def unknown_tool(name: str, known: Collection[str], worker: str | None) -> UsageError:
-    """There is no such tool, here or at all; of one in the folder of the tools, what is wrong with it."""
+    """Return the error for an unknown tool, or for an invalid executable of that name."""
     if problem := ExecutableManager(forge_home()).problem(name):
         return UsageError(
             f"'{name}' cannot be called: {problem}",
@@ -78,7 +78,7 @@ def unknown_tool(name: str, known: Collection[str], worker: str | None) -> Usage
 
 
 def find_details(name: str, worker: str | None) -> Details:
-    """Details of a tool, or else of a toolset, of a worker, or of one that needs none."""
+    """Return the details of a tool, or of a toolset of that name."""
     path = find_worker(worker) if worker else None
     with data_output():
         of_worker = partial(inspect, details_of_worker, path, name, worker=path)
@@ -90,7 +90,7 @@ def find_details(name: str, worker: str | None) -> Details:
 
 
 def parameter_lines(schema: JsonObject) -> list[str]:
-    """One line for each argument: its name, what it has to be, what it means."""
+    """Return a line for each parameter: name, type and description."""
     lines: list[str] = []
     for field in derive_fields(schema):
         kind = expectation(schema["properties"][field.name], schema) or "anything"

@@ -1,4 +1,4 @@
-"""``forge tools feedback``: what people say of a tool, kept for the workers that make tools, and read again."""
+"""``forge tools feedback``: comments on a tool, for the workers that write tools."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def feedback(
     clear: Annotated[bool, typer.Option("--clear", help="Forget all that was said of it.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Say what is good or bad about a tool, or list what was said.
+    """Comment on a tool, or list the comments on it.
 
-    Workers that make tools read it with the tool, as long as it is as it was then.
+    Workers that write tools see the comments on the current version.
     """
     digest = ExecutableManager(forge_home()).current_digest(name)
     store = FeedbackStore(forge_home())

@@ -1,4 +1,4 @@
-"""``forge tools import``: tools from a folder, an archive or a git repository, shown and asked about first."""
+"""``forge tools import``: tools from a folder, an archive or a git repository."""
 
 from __future__ import annotations
 
@@ -58,7 +58,8 @@ def import_tools(
 ) -> None:
     """Import tools into ~/.forge/tools from a folder, an archive or a git repository.
 
-    First each is shown with its files, their hashes and what it would do. A tool that is there is never changed.
+    Each tool is shown first, with its files, their hashes and what it would do. An existing tool is
+    never changed.
     """
     importer = Importer(allowed_tools().home)
     offered = in_loop(partial(importer.look, source, tools or (), rename))
@@ -142,7 +143,7 @@ def _tool_lines(tool: FoundTool) -> Iterator[str]:
 
 
 def _facts(tool: FoundTool) -> dict[str, str]:
-    """Facts on what a call would do, as far as the tool states them."""
+    """Return what a call of the tool would do, according to its tool.yaml."""
     manifest = tool.program.manifest
     script = tool.program.script
     callers = manifest.callers

@@ -1,4 +1,4 @@
-"""``forge tools list``: every tool there is, or every tool of a worker."""
+"""``forge tools list``: all tools, or the tools of a worker."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def list_tools(
 ) -> None:
     """List every tool, and what is broken.
 
-    Each with its toolset, source, mode and approval; broken ones with the reason.
+    Each row has toolset, source, mode and approval; a broken tool has the reason.
     """
     path = find_worker(worker) if worker is not None else None
     warn_of_unknown_plugins()
@@ -92,7 +92,7 @@ def list_tools(
 
 
 def _print_stats(rows: list[Row], *, as_json: bool) -> None:
-    """By the folder that each tool comes from, since a worker may give it another name; and of all creations."""
+    """Print how often each tool was used, by folder, as a worker may give a tool another name."""
     from forge_cli.toolsets.executables.registry import CREATE
     from forge_cli.toolsets.executables.stats import Stats, ToolStats
 
@@ -124,7 +124,7 @@ def _print_stats(rows: list[Row], *, as_json: bool) -> None:
 
 
 def _figures(usage: ToolStats) -> dict[str, str]:
-    """Figures of a tool's life for people; one that is not known yet is a dash."""
+    """Return the statistics of a tool as text; an unknown figure is a dash."""
     last = datetime.fromisoformat(usage.last_use).astimezone() if usage.last_use else None
     return {
         "calls": str(usage.calls),
@@ -136,7 +136,7 @@ def _figures(usage: ToolStats) -> dict[str, str]:
 
 
 def _print_tokens(rows: list[Row], worker: str | None, *, as_json: bool) -> None:
-    """The largest first, and their sum; of what part of which window, where that is known."""
+    """Print the tools by size, their sum, and its share of the model's window if that is known."""
     from forge_cli.inspection.inspector import inspect
     from forge_cli.inspection.model_window import share_of_window
     from forge_cli.process.signals import in_loop

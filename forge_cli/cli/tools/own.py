@@ -1,4 +1,4 @@
-"""``forge tools new|build|remove``: the user's executables, in ``~/.forge/tools``."""
+"""``forge tools new|build|remove``: the user's executables in ``~/.forge/tools``."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def new(
         str | None, typer.Option("-d", metavar="TEXT", help="What it is for, in one sentence.")
     ] = None,
 ) -> None:
-    """Make a new tool in ~/.forge/tools.
+    """Create a tool in ~/.forge/tools.
 
-    A tool.yaml and a source that builds and works at once. What is there is never changed.
+    The new tool.yaml and source work at once. Nothing is overwritten.
     """
     tools = allowed_tools()
     try:
@@ -70,9 +70,9 @@ Workers that name 'executables' under toolsets have it from now on; each call as
 
 @app.command()
 def build(name: NameArgument) -> None:
-    """Compile a tool, or read its script for errors.
+    """Compile a tool, or check its script for errors.
 
-    Go is compiled as on first use; a .sh or .py is read by its interpreter, not started.
+    Go is compiled as on first use; .sh and .py files are checked by their interpreter, but not run.
     """
     tools = allowed_tools()
     program = tools.find(name)
@@ -87,7 +87,7 @@ def build(name: NameArgument) -> None:
 def remove(name: NameArgument) -> None:
     """Delete a tool, without asking.
 
-    A link is deleted, and not what it leads to.
+    If it is a link, only the link is deleted.
     """
     tools = ExecutableManager(forge_home())
     linked = tools.remove(name)

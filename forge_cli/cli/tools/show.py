@@ -1,4 +1,4 @@
-"""``forge tools show``: one tool, with everything that is known of it."""
+"""``forge tools show``: everything that is known about a tool."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def show(
     worker: WorkerOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show one tool, or a toolset with its settings.
+    """Show a tool, or a toolset with its settings.
 
-    What it does, what it takes, who may call it and what it needs.
+    Prints what it does, its parameters, who may call it and what it needs.
     """
     details = find_details(name, worker)
     if as_json:

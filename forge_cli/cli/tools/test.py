@@ -1,4 +1,4 @@
-"""``forge tools test``: do tools keep to what every tool has to, and do their examples come out as they say."""
+"""``forge tools test``: conformance checks of tools, and their examples."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def check_tools(
 ) -> None:
     """Check tools, and run the examples of a tool.yaml.
 
-    Without TARGET, every tool in ~/.forge/tools, or of --worker. Beside examples, only tools are called that do
-    nothing but read and need no input.
+    Without TARGET, checks every tool in ~/.forge/tools, or of --worker. Besides examples, only
+    tools are called that just read and need no input.
     """
     with data_output():
         checks = _look(target, worker)
@@ -67,7 +67,7 @@ def check_tools(
 
 
 def _look(target: str | None, worker: str | None = None) -> list[ConformanceCheck]:
-    """The checks of a target; third-party code that cannot even be loaded is one that failed."""
+    """Return the checks of a target; third-party code that cannot be loaded is a failed check."""
     path = find_worker(worker) if worker is not None else None
     if path is None and target in worker_names() and not is_known(str(target)):
         path = find_worker(str(target))

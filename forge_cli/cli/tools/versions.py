@@ -1,4 +1,4 @@
-"""``forge tools diff|restore``: what changed in an executable, and the way back to what it was."""
+"""``forge tools diff|restore``: changes of an executable, and its earlier versions."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ VersionArgument = Annotated[
 
 @app.command()
 def diff(name: NameArgument, version: VersionArgument = None) -> None:
-    """Show what changed since a tool was last approved, or against another version.
+    """Show what changed since a tool was last approved, or since another version.
 
-    Compared with its files as they were when a call of it was last let through; if nothing has changed since, with the
-    version before.
+    The tool is compared with its files when a call was last approved; if nothing has changed since
+    then, with the previous version.
     """
     tools = ExecutableManager(forge_home())
     if version is not None:
@@ -73,10 +73,10 @@ def restore(
         bool, typer.Option("--list", help="Only list the versions that are kept.")
     ] = False,
 ) -> None:
-    """Give a tool the files of a version before.
+    """Restore an earlier version of a tool.
 
-    Without VERSION, of the one before the current. It is shown what changes; the current files are kept as a version
-    as well. What was restored asks for approval like any new content.
+    Without VERSION, restores the previous one. The changes are shown, and the current files are
+    kept as a version. The restored tool asks for approval like any new content.
     """
     if listed:
         _print_versions(ExecutableManager(forge_home()), name)

@@ -1,1 +1,1 @@
-"""``forge worker``: worker files, looked at without a model."""
+"""``forge worker``: worker files, created and inspected without a model."""

@@ -1,4 +1,4 @@
-"""``forge worker check``: whether a worker file is sound."""
+"""``forge worker check``: validation of a worker file."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def check(
     directory: DirectoryOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Say whether a worker file is sound.
+    """Check whether a worker file is valid.
 
-    Its keys, zones, toolsets, tools and approvals are looked at, what its tools import, and the name of its model. What
-    it starts, and what it allows in advance, is listed.
+    Checks keys, zones, toolsets, tools, approvals, imports of its code, and the name of the model.
+    Also lists what the worker starts, and what it allows in advance.
     """
     path = worker
     folder = work_folder(directory)
@@ -86,7 +86,7 @@ def check(
 
 
 def _forbidden(path: str, folder: Path) -> list[WorkerError]:
-    """Everything of a worker that the organisation does not allow."""
+    """Return the errors for everything that the organisation does not allow."""
     policy = organisation_policy()
     if policy is None:
         return []
@@ -98,7 +98,7 @@ def _forbidden(path: str, folder: Path) -> list[WorkerError]:
 
 
 def check_worker(path: str, folder: Path) -> tuple[JsonObject, list[Grant]]:
-    """The parts of a sound worker, and what it grants itself; what is odd is said on standard error."""
+    """Return the parts of a valid worker and its grants; print warnings to standard error."""
     found = load_worker(path)
     look = partial(
         inspect,

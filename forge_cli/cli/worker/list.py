@@ -1,4 +1,4 @@
-"""``forge worker list``: every worker that has a name here, and where it comes from."""
+"""``forge worker list``: the workers that have a name here, and their places."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ app = new_app()
 def list_workers(as_json: JsonOption = False) -> None:
     """List the workers that can be named, and where they are.
 
-    Those of ./.forge/workers, of ~/.forge/workers, and those that come with forge; of two with one name the first is
-    used. Nothing of them is executed.
+    Looks in ./.forge/workers, in ~/.forge/workers, and at the workers that come with forge; of two
+    with one name, the first is used. No worker is run.
     """
     rows = worker_rows(named_workers(Path.cwd(), forge_home()), TrustStore(forge_home()))
     if as_json:
@@ -34,7 +34,7 @@ def list_workers(as_json: JsonOption = False) -> None:
 
 
 def worker_rows(workers: list[NamedWorker], trust: TrustStore) -> list[dict[str, Any]]:
-    """One row for each; ``used`` says whether its name leads to it, ``error`` what is wrong with its file."""
+    """Return a row for each worker; ``used`` is False if another one takes precedence."""
     rows: list[dict[str, Any]] = []
     taken: set[str] = set()
     for worker in workers:

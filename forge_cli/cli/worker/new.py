@@ -1,4 +1,4 @@
-"""``forge worker new``: a new worker file, by questions or by flags."""
+"""``forge worker new``: a new worker file, from questions or flags."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 WITH_SETTINGS = ("custom", "external", "mcp", "workers")
-"""Toolsets that a file cannot name without saying more."""
+"""Toolsets that cannot be used without settings."""
 DEFAULT_INSTRUCTIONS = (
     "You help with what you are asked. Say what you did, and what you could not do."
 )
@@ -72,9 +72,9 @@ def new(
         typer.Option("--approval", help="What changes of files need; ask unless named."),
     ] = None,
 ) -> None:
-    """Make a worker file: answer a few questions, or give flags.
+    """Create a worker file: answer a few questions, or give flags.
 
-    On a terminal it asks unless a flag is given. A file that is there is never overwritten.
+    On a terminal it asks unless a flag is given. An existing file is never overwritten.
     """
     asks = is_interactive() and all(
         given is None for given in (instructions, toolsets, model, approval)
@@ -121,7 +121,7 @@ def _ask_all(name: str) -> Draft:
 
 
 def _asked(question: str, read: Callable[[str], T]) -> T:
-    """The answer to a question, which is put again for as long as it cannot be understood, three times at most."""
+    """Ask until the answer is valid, at most three times, and return it."""
     for left in (2, 1, 0):
         if (typed := ask(f"{question}\n> ", at_end="\x04")) == "\x04":
             raise UsageError("the questions were left, so no file was made")
@@ -135,6 +135,7 @@ def _asked(question: str, read: Callable[[str], T]) -> T:
 
 
 def read_name(text: str) -> str:
+    """Return a valid worker name; raise a UsageError for any other text."""
     if not NAME.fullmatch(text):
         problem = f"'{visible(text)}' is not a name for a worker"
         raise UsageError(problem, hint="use up to 64 of a-z, 0-9, '_' and '-', a letter first")
@@ -142,10 +143,12 @@ def read_name(text: str) -> str:
 
 
 def read_instructions(text: str) -> str:
+    """Return the instructions, or default ones for an empty text."""
     return text.strip() or DEFAULT_INSTRUCTIONS
 
 
 def read_toolsets(text: str) -> tuple[str, ...]:
+    """Return the toolsets in a list of names; ``none`` means no toolset."""
     names = (
         dict.fromkeys(re.split(r"[\s,]+", text.strip())) if text.strip() else {"filesystem": None}
     )
@@ -166,6 +169,7 @@ def read_toolsets(text: str) -> tuple[str, ...]:
 
 
 def read_model(text: str) -> str | None:
+    """Return a model that exists; None means the default model."""
     try:
         if text:
             check_name(text, load_settings(forge_home(), Path.cwd()), PluginHost())
@@ -175,6 +179,7 @@ def read_model(text: str) -> str | None:
 
 
 def read_approval(text: str) -> Approval:
+    """Return the approval in a text; raise a UsageError if it is none."""
     try:
         return Approval(text or Approval.ASK.value)
     except ValueError:

@@ -1,4 +1,4 @@
-"""``forge worker schema``: the JSON Schema of worker files, or of config.yaml, for editors."""
+"""``forge worker schema``: the JSON Schema of worker files or config.yaml, for editors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def schema(
 ) -> None:
     """Print the JSON Schema of worker files, for editors.
 
-    With the sections of all toolsets that are installed.
+    It includes the sections of all installed toolsets.
     """
     with data_output():
         found = in_loop(config_schema if config else worker_schema)

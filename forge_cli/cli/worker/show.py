@@ -1,4 +1,4 @@
-"""``forge worker show``: what a worker is, what it may do, whom it may call, and what its model is told."""
+"""``forge worker show``: a worker's tools, policy, children and prompt."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def show(
     as_json: JsonOption = False,
     directory: DirectoryOption = None,
 ) -> None:
-    """Show what a worker is, may do and is told.
+    """Show a worker: its tools, policy, child workers or prompt.
 
-    Nothing is started, no model is made, and no folder either.
+    No server or model is started, and no folder is created.
     """
     if policy + tree + prompt > 1:
         raise UsageError("--policy, --tree and --prompt are three different things; name one")
@@ -64,7 +64,7 @@ def show(
 
 
 def _guidance(worker: str, folder: Path) -> str:
-    """Read here, since a confined process would not see what lies above the working directory."""
+    """Return the text of AGENTS.md files; a confined child cannot see those in parent folders."""
     return guidance_for(load_worker(worker).config.agents_md, folder, forge_home()).text
 
 
