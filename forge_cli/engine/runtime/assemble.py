@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -34,8 +34,6 @@ from forge_cli.sandbox.zones.zones import Isolation, IsolationLevel, NoDefaultZo
 from forge_cli.schema.toolset import Toolset, ToolsetConfig, ToolsetEnv
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from forge_cli.core.calls import Denial
     from forge_cli.core.notify import Notify
     from forge_cli.core.sandbox import SandboxView
@@ -51,40 +49,18 @@ if TYPE_CHECKING:
     from forge_cli.sandbox.files.sandbox import Sandbox
     from forge_cli.sandbox.worker_processes import WorkerProcesses
 
-    OpenProcesses = Callable[[type[WorkerProcesses], asyncio.TaskGroup], WorkerProcesses]
 
-
-class LateProcesses:
-    """Calling it gives the processes; leaving its context ends those that were started."""
-
-    def __init__(self, make: OpenProcesses) -> None:
-        self._make = make
-        self._tasks = asyncio.TaskGroup()
-        self._made: WorkerProcesses | None = None
-
-    def __call__(self) -> WorkerProcesses:
-        if self._made is None:
-            from forge_cli.sandbox.worker_processes import WorkerProcesses
-
-            self._made = self._make(WorkerProcesses, self._tasks)
-        return self._made
-
-    async def __aenter__(self) -> Self:
-        await self._tasks.__aenter__()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._made is not None:
-            await self._made.aclose()
-        if isinstance(error, asyncio.CancelledError):
-            await self._tasks.__aexit__(kind, error, trace)
-        else:  # an error of the body is not one of the tasks: it is raised as it is instead of in a group
-            await self._tasks.__aexit__(None, None, None)
+@asynccontextmanager
+async def _task_group() -> AsyncIterator[asyncio.TaskGroup]:
+    """Yield a task group that raises an error of its body alone, not inside an exception group."""
+    failure: Exception | None = None
+    async with asyncio.TaskGroup() as tasks:
+        try:
+            yield tasks
+        except Exception as error:  # a task group would wrap it, as if one of its tasks had failed
+            failure = error
+    if failure is not None:
+        raise failure
 
 
 def _open_own(
@@ -171,6 +147,7 @@ class Assembler:
         self.reopened = reopened
         self.delegate = delegate
         self.before_result = before_result
+        self._processes: WorkerProcesses | None = None
 
     @property
     def prepared(self) -> PreparedWorker:
@@ -220,30 +197,35 @@ class Assembler:
             interrupt = self.wiring.interrupt_signal
             return WorkerRequests(worker.name, self.controller, interrupt, lambda: at_hand.work)
 
-        def open_processes(
-            kind: type[WorkerProcesses], tasks: asyncio.TaskGroup
-        ) -> WorkerProcesses:
-            from forge_cli.engine.gate.network import NetworkConsent
+        tasks = await self.stack.enter_async_context(_task_group())
+        # Pushed before any toolset: the stack closes toolsets first, and they may still need it.
+        self.stack.push_async_callback(self._close_processes)
 
-            where = isolation.network_where
-            network = NetworkConsent(
-                worker, self.controller, self.wiring.interrupt_signal, where, denials
-            )
-            there = self.workspace
-            return kind(
-                open_sandbox(),
-                workspace=there,
-                home=home,
-                notify=self.notify,
-                gate=network,
-                tasks=tasks,
-            )
+        def open_processes() -> WorkerProcesses:
+            if self._processes is None:
+                from forge_cli.engine.gate.network import NetworkConsent
+                from forge_cli.sandbox.worker_processes import WorkerProcesses
+
+                self._processes = WorkerProcesses(
+                    open_sandbox(),
+                    workspace=self.workspace,
+                    home=home,
+                    notify=self.notify,
+                    gate=NetworkConsent(
+                        worker,
+                        self.controller,
+                        self.wiring.interrupt_signal,
+                        isolation.network_where,
+                        denials,
+                    ),
+                    tasks=tasks,
+                )
+            return self._processes
 
         @cache
         def open_view() -> SandboxView:
             return open_sandbox().view()
 
-        processes = await self.stack.enter_async_context(LateProcesses(open_processes))
         make_env = partial(
             ToolsetEnv,
             worker=self.worker.name,
@@ -251,7 +233,7 @@ class Assembler:
             workspace=self.workspace,
             home=home,
             open_sandbox=open_view,
-            open_processes=processes,
+            open_processes=open_processes,
             notify=self.notify,
             register=self.prepared.host.toolsets_of,
             open_session=requests,
@@ -260,7 +242,7 @@ class Assembler:
         await self._open_toolsets(toolbox, make_env)
         if lock:
             await lock.check_tools(self.worker, toolbox, self.notify)
-        hooks = self.controller.hooks = self._hooks(processes)
+        hooks = self.controller.hooks = self._hooks(open_processes)
         judge = self._judge(worker, toolbox, open_sandbox, hooks)
         guard = Guard(
             judge=judge,
@@ -277,6 +259,10 @@ class Assembler:
             ),
         )
         return Assembly(toolbox, guard, at_hand, lock)
+
+    async def _close_processes(self) -> None:
+        if self._processes is not None:
+            await self._processes.aclose()
 
     def _open_zones(self) -> tuple[tuple[Zone, ...], Isolation, Callable[[], Sandbox]]:
         """Return the zones of the worker, its isolation, and a function that opens the sandbox around the zones.
@@ -469,7 +455,7 @@ class Assembler:
             reopened=self.reopened,
         )
 
-    def _hooks(self, open_processes: LateProcesses) -> Hooks | None:
+    def _hooks(self, open_processes: Callable[[], WorkerProcesses]) -> Hooks | None:
         if not self.folder.settings.hooks:
             return None
         from forge_cli.engine.hooks import Hooks
