@@ -1,11 +1,11 @@
-"""Expansions in words, and the values that can be seen for them in the line: what it assigns, defaults or feeds."""
+"""Expansions in words, and the values that the line itself shows for them."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
-from itertools import chain, islice, product
+from itertools import islice, product
 from math import prod
 from typing import NamedTuple
 
@@ -20,34 +20,36 @@ from forge_cli.bashrules.block.quoting import (
     restore,
 )
 
-_FIRST_MARK, _MARKS_MAX = 0xF0000, 0xFFF0
+_FIRST_MARK = 0xF0000
+"""Marks are characters of a private area of Unicode, so that no text contains them by accident."""
+_MAX_MARKS = 0xFFF0
 _MARK = re.compile("[\U000f0000-\U000ffffd]")
-_VALUES_MAX = 16
-_VARIANTS_MAX = 64
-_DEPTH_MAX = 4
-_DEFAULT_LENGTH = 512
+_MAX_VALUES = 16
+_MAX_VARIANTS = 64
+_MAX_DEPTH = 4
+_MAX_DEFAULT_LENGTH = 512
 _NESTED_DEFAULT = re.compile(r"\$\{\w+(?:\[[^]]*\])?:?[-=+?]([^${}]*)\}")
 _SEPARATORS = re.compile(r"[^\w./+%@-]+")
 
 
 @dataclass
 class Expansion:
-    """One ``$...`` in a word; ``name`` is empty for a substitution."""
+    """An expansion ``$...`` in a word; a substitution has no ``name``."""
 
     name: str = ""
     quoted: bool = False
     many: bool = False
-    """Whether it may be several words although it is quoted."""
+    """True if it can be several words although it is quoted, as ``"$@"``."""
     indirect: bool = False
-    """Whether its value can be any word of the line."""
+    """True if its value can be any word of the line."""
     default: str | None = None
-    """The word behind ``:-`` and the like."""
+    """The word after ``:-`` and the like."""
     edits: str | None = None
     """The operation on the value: ``#...``, ``/.../...``, ``:...``."""
 
 
 class Assignment(NamedTuple):
-    """A value that a variable gets; it may hold the marks of other expansions."""
+    """A value of a variable, which may contain the marks of other expansions."""
 
     name: str
     value: str
@@ -55,41 +57,40 @@ class Assignment(NamedTuple):
 
 
 class TooMany(Exception):
-    """There are more variants of a command than are looked at one by one."""
+    """Raised if a command has more variants than are compared one by one."""
 
 
 class Scattered(Struct, frozen=True):
-    """Sources of a command's words, if there is no telling which of them come together."""
+    """Sets of words that a command's words come from, if the combinations are too many."""
 
     words: Sequence[Set[str]]
     globs: Sequence[str] = ()
-    """Words with an expansion beside other text, as globs."""
+    """Words that mix an expansion with other text, as globs."""
 
     def may_hold(self, token: str) -> bool:
-        return any(token in words for words in self.words) or any(
-            could_be(glob, token) for glob in self.globs
-        )
+        if any(token in words for words in self.words):
+            return True
+        return any(could_be(glob, token) for glob in self.globs)
 
 
 @dataclass
 class Marks:
-    """The expansions of a text, each with the character that stands for it in words."""
+    """The expansions of a text, each with the character that replaces it in words."""
 
     expansions: list[Expansion] = field(default_factory=list)
     _known: dict[tuple[str, bool], str] = field(default_factory=dict)
 
     def mark(self, expansion: Expansion) -> str:
-        if len(self.expansions) < _MARKS_MAX:
+        if len(self.expansions) < _MAX_MARKS:
             self.expansions.append(expansion)
         return chr(_FIRST_MARK + len(self.expansions) - 1)
 
     def variable(self, name: str, *, quoted: bool) -> str:
-        """The mark of a plain ``$name``, which is the same wherever it stands."""
+        """Return the mark of a plain ``$name``, the same wherever it is."""
         if (name, quoted) not in self._known:
-            indirect = name.isdecimal() or name in ("@", "*")
-            self._known[name, quoted] = self.mark(
-                Expansion(name, quoted, name in ("@", "*"), indirect)
-            )
+            is_list = name in ("@", "*")
+            indirect = name.isdecimal() or is_list
+            self._known[name, quoted] = self.mark(Expansion(name, quoted, is_list, indirect))
         return self._known[name, quoted]
 
     def of(self, mark: str) -> Expansion:
@@ -98,16 +99,16 @@ class Marks:
 
 
 def unmarked(text: str) -> str:
-    """The text with all its expansions empty."""
+    """Return the text with all its expansions empty."""
     return text if text.isascii() else _MARK.sub("", text)
 
 
 def defaults(raw: str | None) -> Iterator[str]:
-    """The word behind ``:-``, as far as it is text."""
-    if raw is None or len(raw) > _DEFAULT_LENGTH:
+    """Yield the texts that the word after ``:-`` can be, as far as it is plain text."""
+    if raw is None or len(raw) > _MAX_DEFAULT_LENGTH:
         return
     text = ANSI_QUOTED.sub(lambda quoted: ansi_characters(quoted[1]), raw.replace("\\\n", ""))
-    for _ in range(_DEPTH_MAX):
+    for _ in range(_MAX_DEPTH):
         yield QUOTES.sub("", text)
         text, found = _NESTED_DEFAULT.subn(r"\1", text)
         if not found:
@@ -115,9 +116,10 @@ def defaults(raw: str | None) -> Iterator[str]:
 
 
 class Values:
-    """Values of variables in a line; of ``tokens``, the words of patterns, some are ``visible`` in it.
+    """The values of variables in a line.
 
-    ``data`` is what is printed or given as a here-document, and grows while the line is read.
+    ``tokens`` are the words of patterns, ``visible`` those of them that the line contains.
+    ``data`` is what the line prints or gives as here-documents; it grows while the line is read.
     """
 
     def __init__(self, tokens: Iterable[str], visible: Iterable[str], data: Sequence[str]) -> None:
@@ -130,12 +132,14 @@ class Values:
 
     def assign(self, assignment: Assignment) -> None:
         values = self._values.setdefault(assignment.name, {})
-        if assignment.appends and len(values) <= _VALUES_MAX:
+        # Every value counts from now on, also for commands before the assignment: a loop or a
+        # function may run them later.
+        if assignment.appends and len(values) <= _MAX_VALUES:
             values.update(dict.fromkeys([value + assignment.value for value in values]))
         values[assignment.value] = None
 
     def feed(self, name: str) -> None:
-        """A variable that is read from data, or counts what is given to a function."""
+        """Note a variable that is read from data, such as by ``read``."""
         self._fed.add(name)
 
     def texts(self) -> Iterator[str]:
@@ -143,89 +147,89 @@ class Values:
             yield from (restore(unmarked(value)) for value in values)
 
     def variants(self, words: Sequence[str], marks: Marks) -> Iterator[list[str]]:
-        """The words with each expansion replaced by what it could be; raises ``TooMany``.
+        """Yield the words with each expansion replaced by each of its values.
 
-        One of which nothing is known is no word, or one: ``git -C $(pwd) push``.
+        An unknown expansion is no word or one word: ``git -C $(pwd) push``. Raise ``TooMany``
+        if there are too many combinations.
         """
         present = list(dict.fromkeys(_MARK.findall("".join(words))))
-        if any(len(self._values.get(marks.of(mark).name, ())) > _VALUES_MAX for mark in present):
+        choices: dict[str, list[str]] = {}
+        for mark in present:
+            expansion = marks.of(mark)
+            if len(self._values.get(expansion.name, ())) > _MAX_VALUES:
+                raise TooMany
+            if found := self._candidates(expansion, marks, 0):
+                choices[mark] = found
+        if prod(map(len, choices.values())) > _MAX_VARIANTS:
             raise TooMany
-        choices = {
-            mark: found for mark in present if (found := self._candidates(marks.of(mark), marks, 0))
-        }
-        if prod(map(len, choices.values())) > _VARIANTS_MAX:
-            raise TooMany
+        blanks = ("", " ", "_") if choices else (" ", "_")
         for values in product(*choices.values()):
             chosen = dict(zip(choices, values, strict=True))
-            for blank in ("", " ", "_") if choices else (" ", "_"):
+            for blank in blanks:
                 yield _substituted(words, marks, chosen, blank)
             if "IFS" in self._values:
-                yield _substituted(
-                    words, marks, {mark: _SEPARATORS.sub(" ", chosen[mark]) for mark in chosen}, " "
-                )
+                # `IFS=,; $x` splits a value at other characters than blanks
+                split = {mark: _SEPARATORS.sub(" ", value) for mark, value in chosen.items()}
+                yield _substituted(words, marks, split, " ")
 
     def scattered(self, words: Sequence[str], marks: Marks) -> Scattered:
-        """All that the words could be, without a look at how it comes together."""
+        """Return all that the words could contain, without combining it."""
         expansions = {marks.of(mark).name: marks.of(mark) for mark in _MARK.findall("".join(words))}
-        few = [
-            one
-            for name, one in expansions.items()
-            if len(self._values.get(name, ())) <= _VALUES_MAX
-        ]
         given: set[str] = set()
-        for one in few:
-            for text in self._candidates(one, marks, 0):
+        for name, expansion in expansions.items():
+            if len(self._values.get(name, ())) > _MAX_VALUES:
+                continue
+            for text in self._candidates(expansion, marks, 0):
                 given.update(_plain_words(text))
-        plain = {text.rsplit("/", 1)[-1].casefold() for text in map(restore, words)}
+        plain = [restore(word) for word in words]
+        names = {text.rsplit("/", 1)[-1].casefold() for text in plain}
+        folded = {text.casefold() for text in plain}
         globs = [glob for word in words if (glob := _MARK.sub("*", word)) not in (word, "*")]
-        return Scattered(
-            [
-                *map(self._words_of, expansions),
-                given,
-                plain,
-                {*map(str.casefold, map(restore, words))},
-            ],
-            globs,
-        )
+        return Scattered([*map(self._words_of, expansions), given, names, folded], globs)
 
     def _words_of(self, name: str) -> frozenset[str]:
-        """All words of all values of a variable, gathered again when there are more of them."""
+        """Return all words of all values of a variable."""
         values = self._values.get(name, {})
+        # Splitting again for each command would take quadratic time in a line that assigns often.
         count, known = self._words.get(name, (0, frozenset()))
         if count != len(values):
             known = frozenset[str]().union(*map(_plain_words, values))
             self._words[name] = (len(values), known)
-        return known | frozenset(self._visible if name in self._fed else ())
+        if name in self._fed:
+            return known.union(self._visible)
+        return known
 
     def _candidates(self, expansion: Expansion, marks: Marks, depth: int) -> list[str]:
-        if depth > _DEPTH_MAX:
+        if depth > _MAX_DEPTH:
             return []
         found = dict.fromkeys(map(protect, defaults(expansion.default)))
         for value in self._values.get(expansion.name, ()):
             found.update(dict.fromkeys(self._resolved(value, marks, depth + 1)))
         if expansion.indirect or expansion.name in self._fed:
             found.update(dict.fromkeys(self._visible))
-            texts = (_SEPARATORS.split(text[:_DEFAULT_LENGTH]) for text in self._data[:_VALUES_MAX])
-            words = filter(None, chain.from_iterable(texts))
-            found.update(dict.fromkeys(islice(words, _VALUES_MAX)))
+            found.update(dict.fromkeys(islice(self._data_words(), _MAX_VALUES)))
         if expansion.edits is not None:
+            # ${x/a/b}: a token counts if its letters are among those of a value and the edit
             sources = [set((value + expansion.edits).casefold()) for value in (*found, "")]
-            found.update(
-                dict.fromkeys(
-                    token for token in self._tokens if any(set(token) <= one for one in sources)
-                )
-            )
+            for token in self._tokens:
+                if any(set(token) <= letters for letters in sources):
+                    found[token] = None
         return list(found)
+
+    def _data_words(self) -> Iterator[str]:
+        for text in self._data[:_MAX_VALUES]:
+            yield from filter(None, _SEPARATORS.split(text[:_MAX_DEFAULT_LENGTH]))
 
     def _resolved(self, value: str, marks: Marks, depth: int) -> list[str]:
         present = list(dict.fromkeys(_MARK.findall(value)))
         if not present:
             return [value]
         choices = [self._candidates(marks.of(mark), marks, depth) or [""] for mark in present]
-        combined = islice(product(*choices), _VALUES_MAX + 1)
-        return [
-            _replaced(value, dict(zip(present, chosen, strict=True)), "") for chosen in combined
-        ]
+        resolved: list[str] = []
+        for values in islice(product(*choices), _MAX_VALUES + 1):
+            chosen = dict(zip(present, values, strict=True))
+            resolved.append(_replaced(value, chosen, ""))
+        return resolved
 
 
 def _replaced(word: str, chosen: dict[str, str], otherwise: str) -> str:
@@ -235,15 +239,15 @@ def _replaced(word: str, chosen: dict[str, str], otherwise: str) -> str:
 def _substituted(
     words: Sequence[str], marks: Marks, chosen: dict[str, str], blank: str
 ) -> list[str]:
-    """The words that bash would make of these: what is not quoted is split."""
+    """Return the words that bash would make of these: values that are not quoted are split."""
     result: list[str] = []
     split = {mark: restore(text) for mark, text in chosen.items()}
     whole = {mark: protect(text) for mark, text in split.items()}
     for word in words:
-        present = _MARK.findall(word)
-        if not present:
+        expansions = [marks.of(mark) for mark in _MARK.findall(word)]
+        if not expansions:
             result.append(word)
-        elif all(marks.of(mark).quoted and not marks.of(mark).many for mark in present):
+        elif all(expansion.quoted and not expansion.many for expansion in expansions):
             result.append(_replaced(word, whole, ""))
         else:
             result.extend(_replaced(word, split, blank).split())
@@ -251,5 +255,5 @@ def _substituted(
 
 
 def _plain_words(text: str) -> list[str]:
-    """The words of a value, in lower case and as they are without quotes."""
+    """Return the words of a value in lower case, with the special meaning of quotes undone."""
     return [word.casefold() for word in restore(unmarked(text)).split()]

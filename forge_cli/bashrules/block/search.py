@@ -1,4 +1,4 @@
-"""The search for blocked commands: every reading of a line, scripts within scripts, and if in doubt the bare text."""
+"""The search for blocked commands in a line, in every way that a shell could read it."""
 
 from __future__ import annotations
 
@@ -24,24 +24,25 @@ from forge_cli.bashrules.block.scanner import scan
 from forge_cli.bashrules.block.unwrap import Fed, makefile_script, unwrap
 from forge_cli.bashrules.programs.table import word_set
 
-_LEVELS = 8
-"""Scripts nested deeper than this are not taken apart: their bare text is searched."""
-_STEPS_A_SCRIPT = 4
-_GLOBS_AT_MOST = 500
-"""More globs in place of programs are not commands that a person means."""
+_MAX_LEVELS = 8
+"""Scripts nested deeper than this are not parsed: their bare text is searched."""
+_STEPS_PER_SCRIPT = 4
+_MAX_GLOBS = 500
+"""With more globs than this in place of programs, any pattern counts as found."""
 _PRINTS = frozenset({"echo", "printf", "yes", "print"})
 _STARTS_NOTHING = word_set(
-    "mkdir touch rmdir rm cp mv ln ls cat stat wc head tail chmod basename dirname realpath readlink du df file cmp "
-    "md5sum sha1sum sha256sum cd pushd true false test ["
+    "mkdir touch rmdir rm cp mv ln ls cat stat wc head tail chmod basename dirname realpath "
+    "readlink du df file cmp md5sum sha1sum sha256sum cd pushd true false test ["
 )
-"""Programs that start no others, and print nothing that their words say, so that it could be read as a script."""
+"""Programs that start no others and do not print their words, which could be read as a script."""
 _DEFINES = re.compile(
     r"\([\s\\]*\)|\b(?:function|alias|eval|source|enable)\b|(?:^|[\s;&|])\.\s|BASH_|PATH"
 )
-"""Words by which a name may come to stand for something else."""
+"""Syntax that can give a name another meaning."""
 _GLOB = re.compile(r"[*?~]|\[.")
-_WORDS_A_STEP = 16
-_FED_MAX = 12
+_WORDS_PER_STEP = 16
+_MAX_FED = 12
+_MAX_SHOWN_WORDS = 8
 
 
 class Hit(Struct, frozen=True):
@@ -59,76 +60,90 @@ class _Job(Struct, frozen=True):
 
 
 class Search:
-    """One line, searched once."""
+    """The search of one line."""
 
     def __init__(self, line: str, patterns: Patterns) -> None:
         self._line = line
         self._patterns = patterns
+        # `alias ls=git`: once a line can redefine names, no program is known to start nothing
         safe = frozenset() if _DEFINES.search(line) else _STARTS_NOTHING - patterns.tokens
         self._budget = ScanBudget(start_nothing=safe)
         self._marks = Marks()
         self._jobs = deque([_Job(line, 0)])
         self._queued = {(line, False)}
         self._data: list[str] = []
-        self._reads_script = self._reads_makefile = False
+        self._reads_script = False
+        self._reads_makefile = False
         self._fed: list[Fed] = []
         self._globs = 0
         self._varied: set[tuple[str, ...]] = set()
         self._given = False
-        """Whether what is printed in the line has been given to those who read it; what they print is not."""
+        """True once printed text was given to its readers; what they print is not given again."""
         self._together: Hit | None = None
-        """Words that may come together in a command that has more readings than were looked at."""
+        """A pattern whose words may meet in a command with too many readings to try each."""
 
     def hit(self) -> Hit | None:
-        """The first blocked command, if there is any; after any failure the bare text is searched."""
+        """Return the first blocked command, or None. If parsing fails, search the bare text."""
         try:
             return self._hit()
-        except Exception:
+        except Exception:  # a line that crashes the parser must not pass
             return self._search_text(self._line) or self._search_unread(self._line)
 
     def bare_hit(self) -> Hit | None:
-        """A blocked command by its words alone, for a shell whose grammar is not read here."""
+        """Return a blocked command by its words alone, for a shell with another grammar."""
         return self._search_unread(self._line)
 
     def _hit(self) -> Hit | None:
         while self._jobs:
             job = self._jobs.popleft()
-            found = self._search_text(job.text) if job.level > _LEVELS else self._search(job)
+            if job.level > _MAX_LEVELS:
+                found = self._search_text(job.text)
+            else:
+                found = self._search(job)
             if found:
                 return found
             if not self._jobs:
+                # Only now is it known what the line prints, and whether something reads it.
                 self._queue_data(job.level + 1)
             if self._jobs and self._budget.steps <= 0:
                 return self._search_unread("\n".join(job.text for job in self._jobs))
         return self._together
 
     def _queue_data(self, level: int) -> None:
-        """Read text that is printed, fed or assigned in the line as a script, where something may."""
+        """Queue text that is printed, fed or assigned in the line, if a command may run it."""
         if self._reads_script:
             texts = [*self._data, *self._values.texts()]
-            self._queue([*texts, *(text.replace("&>", "& >") for text in texts)], level)
+            self._queue(texts, level)
+            # to dash `a &>b` is two commands
+            self._queue([text.replace("&>", "& >") for text in texts], level)
         if self._reads_makefile:
             self._queue(list(map(makefile_script, self._data)), level)
         given: list[str] = []
-        for fed in self._fed[:_FED_MAX]:
-            given += [fed.given(data) for data in self._data[:_FED_MAX]]
-        if self._fed and len(self._fed) + len(self._data) > _FED_MAX:
-            words = set[str]().union(*(fed.words for fed in self._fed))
-            self._match_scattered(Scattered([words, set[str]().union(*map(str.split, self._data))]))
+        for fed in self._fed[:_MAX_FED]:
+            given += [fed.given(data) for data in self._data[:_MAX_FED]]
+        if self._fed and len(self._fed) + len(self._data) > _MAX_FED:
+            words: set[str] = set()
+            for fed in self._fed:
+                words.update(fed.words)
+            printed: set[str] = set()
+            for data in self._data:
+                printed.update(data.split())
+            self._match_scattered(Scattered([words, printed]))
         self._queue(given, level)
         self._given = self._given or bool(given)
 
     def _print(self, words: Sequence[str]) -> None:
-        """Keep what is printed, with its escapes as they are and as ``printf`` and ``echo -e`` read them."""
+        """Keep printed text as it is, and with escapes decoded as ``printf`` decodes them."""
         texts = [*words, " ".join(words)]
-        self._data += [*texts, *(ansi_characters(text) for text in texts if "\\" in text)]
+        self._data += texts
+        self._data += [ansi_characters(text) for text in texts if "\\" in text]
 
     @cached_property
     def _scanned(self) -> Scanned:
         return scan(self._line, self._budget, self._marks)
 
     def commands(self) -> list[FoundCommand]:
-        """The commands that stand in the line itself, for people to see; none where they cannot be told."""
+        """Return the commands of the line itself, to be shown; empty if it cannot be parsed."""
         try:
             return [found for found in self._scanned.found if found.literal]
         except Exception:
@@ -141,10 +156,11 @@ class Search:
                 self._jobs.append(_Job(script, level, body))
 
     def _search(self, job: _Job) -> Hit | None:
-        self._budget.steps -= _STEPS_A_SCRIPT
-        scanned = (
-            scan(job.text, self._budget, self._marks, body=job.body) if job.level else self._scanned
-        )
+        self._budget.steps -= _STEPS_PER_SCRIPT
+        if job.level:
+            scanned = scan(job.text, self._budget, self._marks, body=job.body)
+        else:
+            scanned = self._scanned
         self._queue(scanned.scripts, job.level + 1)
         self._queue(scanned.bodies, job.level + 1, body=True)
         self._data += scanned.data
@@ -169,7 +185,7 @@ class Search:
         return self._search_text(job.text) if doubt else None
 
     def _readings(self, found: FoundCommand) -> Iterator[Sequence[str]]:
-        """The words of a command with its expansions empty, and with what they could be."""
+        """Yield the words of a command with its expansions empty, then with possible values."""
         yield found.words
         marked = tuple(found.marked)
         if not marked or marked in self._varied or marked[0] in self._budget.start_nothing:
@@ -180,7 +196,7 @@ class Search:
             return
         try:
             for words in self._values.variants(found.marked, self._marks):
-                self._budget.steps -= 1 + len(words) // _WORDS_A_STEP
+                self._budget.steps -= 1 + len(words) // _WORDS_PER_STEP
                 yield words
                 if self._budget.steps <= 0:
                     raise TooMany
@@ -198,41 +214,44 @@ class Search:
     def _search_command(
         self, found: FoundCommand, raw: Sequence[str], level: int
     ) -> tuple[Hit | None, bool]:
+        # Quoted characters are stand-ins from a private area; most commands have none.
         words = raw if "".join(raw).isascii() else [restore(word) for word in raw]
-        git = CommandWords(words)
-        inside = unwrap(words, git)
-        globs = any(map(_GLOB.search, raw))
+        command = CommandWords(words)
+        inside = unwrap(words, command)
+        has_globs = any(map(_GLOB.search, raw))
         for start in inside.starts:
-            pattern = self._patterns.match(git, start)
-            if pattern is None and globs:
-                pattern = self._match_glob(raw, start, git)
+            pattern = self._patterns.match(command, start)
+            if pattern is None and has_globs:
+                pattern = self._match_glob(raw, start, command)
             if pattern is not None:
-                return Hit(
-                    pattern, tuple(words[start:]), found.nested or level > 0 or start > 0
-                ), False
-        if words[0] in _PRINTS and not self._given:
-            self._print(words[1:])
+                is_nested = found.nested or level > 0 or start > 0
+                return Hit(pattern, tuple(words[start:]), is_nested), False
         self._reads_script = self._reads_script or inside.reads_script
         self._reads_makefile = self._reads_makefile or inside.reads_makefile
-        self._fed += [] if self._given else inside.fed
+        if not self._given:
+            if words[0] in _PRINTS:
+                self._print(words[1:])
+            self._fed += inside.fed
         self._queue(inside.scripts, level + 1)
         self._queue(inside.bodies, level + 1, body=True)
         return None, inside.doubt
 
-    def _match_glob(self, raw: Sequence[str], start: int, git: CommandWords) -> int | None:
+    def _match_glob(self, raw: Sequence[str], start: int, command: CommandWords) -> int | None:
         if _GLOB.search(raw[start]):
             self._globs += 1
-        if self._globs > _GLOBS_AT_MOST:
+        if self._globs > _MAX_GLOBS:
             return self._patterns.any
-        return self._patterns.match_glob(raw, start, git)
+        return self._patterns.match_glob(raw, start, command)
 
     def _search_text(self, text: str) -> Hit | None:
-        """Look for the words of a pattern wherever they stand in the bare text."""
-        hits = (_hit_at(words, self._patterns.match_anywhere(words)) for words in bare_words(text))
-        return next(filter(None, hits), None)
+        """Search the bare text for the words of a pattern, wherever they are."""
+        for words in bare_words(text):
+            if hit := _hit_at(words, self._patterns.match_anywhere(words)):
+                return hit
+        return None
 
     def _search_unread(self, text: str) -> Hit | None:
-        """The same for a text that was not taken apart: what it expands to is not known either."""
+        """Search text that was not parsed, and whose expansions may become any word."""
         if hit := self._search_text(text):
             return hit
         words = expanding_words(text) if expands(text) or "`" in text else []
@@ -242,9 +261,15 @@ class Search:
         return hit or self._together
 
     def _match_scattered(self, words: Scattered) -> None:
-        if found := None if self._together else self._patterns.match_scattered(words):
-            self._together = Hit(found[0], found[1], nested=True)
+        if self._together:
+            return
+        if found := self._patterns.match_scattered(words):
+            pattern, tokens = found
+            self._together = Hit(pattern, tokens, nested=True)
 
 
 def _hit_at(words: Sequence[str], found: tuple[int, int] | None) -> Hit | None:
-    return Hit(found[0], tuple(words[found[1] : found[1] + 8]), nested=True) if found else None
+    if found is None:
+        return None
+    pattern, start = found
+    return Hit(pattern, tuple(words[start : start + _MAX_SHOWN_WORDS]), nested=True)

@@ -1,11 +1,11 @@
-"""Unwrapping for the block side: where in the words of a command other commands could start, and which are scripts."""
+"""Commands and scripts inside the words of another command, for the blocking side."""
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -26,28 +26,36 @@ from forge_cli.bashrules.programs.table import program, program_named
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@%+,=-]*")
 _SCRIPT_OPTION = re.compile(r"(?:--[a-z-]+=|-[A-Za-z]*?c)(.*)", re.DOTALL)
-_SHELL_OPTIONS_MAX = 64
-_FED_MAX, _CANDIDATES_MAX = 64, 8
-_SUBCOMMANDS_MAX, _ENTRYPOINT_WORDS = 4, 16
-_OPTIONS_UNKNOWN = [Wrapper(operands=operands) for operands in (0, 1)]
+_MAX_SHELL_OPTIONS = 64
+_MAX_FED_WORDS = 64
+_MAX_CANDIDATES = 8
+_MAX_SUBCOMMANDS = 4
+_MAX_ENTRYPOINT_WORDS = 16
+_UNKNOWN_OPTIONS = [Wrapper(operands=operands) for operands in (0, 1)]
 _SUBSCRIPT = re.compile(r"\[[^]]*[$`]")
-_ONLY_ASKS = re.compile(r"-p*[vV]")
+_ONLY_LOOKS_UP = re.compile(r"-p*[vV]")
 _RESERVED = frozenset({"time", "then", "do", "else", "!", "{", "if", "while", "until", "elif"})
 
-_SHELL = re.compile(r"\$[({]shell\s")
-_VARIABLE = re.compile(r"\$[({](\w+)[)}]")
-_ASSIGNMENT = re.compile(r"^ *(?:(?:export|override)\s+)*(\w+)\s*[:?+!]*=[ \t]*(.*)$", re.MULTILINE)
-_PREFIX = re.compile(r"(^[ \t]*|[;:][ \t]*)[@+-]+", re.MULTILINE)
+# Make's spelling of what a shell spells otherwise; see makefile_script.
+_MAKE_SHELL = re.compile(r"\$[({]shell\s")
+_MAKE_VARIABLE = re.compile(r"\$[({](\w+)[)}]")
+_MAKE_ASSIGNMENT = re.compile(
+    r"^ *(?:(?:export|override)\s+)*(\w+)\s*[:?+!]*=[ \t]*(.*)$", re.MULTILINE
+)
+_MAKE_PREFIX = re.compile(r"(^[ \t]*|[;:][ \t]*)[@+-]+", re.MULTILINE)
 
 
 class Fed(NamedTuple):
-    """A command that gets words from elsewhere, behind its own or in place of those that hold ``replaced``."""
+    """A command that gets more words from its input.
+
+    They come after its own words, or replace ``replaced`` in them.
+    """
 
     words: tuple[str, ...]
     replaced: str
 
     def given(self, data: str) -> str:
-        """The command with this for its input, as text for a shell."""
+        """Return the command with ``data`` as its input, as text for a shell."""
         given = " ".join(data.split())
         if not any(self.replaced in word for word in self.words):
             return " ".join([*self.words, given])
@@ -56,17 +64,20 @@ class Fed(NamedTuple):
 
 @dataclass
 class Unwrapped:
-    """Texts in the words of one command."""
+    """Commands and texts inside the words of one command."""
 
     starts: list[int] = field(default_factory=list)
+    """The places in the words where a command could start."""
     scripts: list[str] = field(default_factory=list)
     bodies: list[str] = field(default_factory=list)
-    """Words that are expanded once more, as subscripts of variables."""
+    """Words that bash expands a second time, such as subscripts of variables."""
     reads_script: bool = False
-    """Whether some command in it may take its standard input for a script."""
+    """True if a command may read its standard input as a script."""
     reads_makefile: bool = False
+    """True if a command may read its standard input as a makefile."""
     fed: list[Fed] = field(default_factory=list)
     doubt: bool = False
+    """True if the words were not followed to the end, so that the bare text must be searched."""
 
 
 def unwrap(words: Sequence[str], git: GitWords) -> Unwrapped:
@@ -75,6 +86,8 @@ def unwrap(words: Sequence[str], git: GitWords) -> Unwrapped:
 
 
 class _Unwrapper:
+    """A queue of places where commands could start; each one may add more places."""
+
     def __init__(self, words: Sequence[str], git: GitWords) -> None:
         self._words = words
         self._git = git
@@ -89,14 +102,10 @@ class _Unwrapper:
     @cached_property
     def _plain_from(self) -> int:
         """The place from which on all words are plain."""
-        return next(
-            (
-                pos + 1
-                for pos in reversed(range(len(self._words)))
-                if not _PLAIN.fullmatch(self._words[pos])
-            ),
-            0,
-        )
+        for pos in reversed(range(len(self._words))):
+            if not _PLAIN.fullmatch(self._words[pos]):
+                return pos + 1
+        return 0
 
     def all(self) -> Unwrapped:
         while self._todo:
@@ -110,157 +119,173 @@ class _Unwrapper:
     def _follow(self, start: int) -> None:
         word = self._words[start]
         name = program(word)
-        kind, wrapper, runner = program_named(name).kind, wrapper_named(name), runner_named(name)
+        kind = program_named(name).kind
+        wrapper = wrapper_named(name)
+        runner = runner_named(name)
+        # `FOO=1 git push` and `then git push` start a command at the next word
         if ASSIGNMENT.match(word) or word in _RESERVED:
             self._todo.append(start + 1)
         if "reads_script" in kind:
             self._result.reads_script = True
         if "shell" in kind:
-            self._shell(start)
+            self._follow_shell(start)
         elif wrapper:
-            self._wrapper(start, name, wrapper)
+            self._follow_wrapper(start, name, wrapper)
         elif "starter" in kind:
-            self._once("anywhere", self._anywhere, start)
+            self._once("anywhere", self._start_anywhere, start)
         elif runner:
-            self._runner(start, name, runner)
+            self._follow_runner(start, name, runner)
         else:
-            self._other(start, name)
+            self._follow_other(start, name)
 
-    def _other(self, start: int, name: str) -> None:
+    def _follow_other(self, start: int, name: str) -> None:
         match name:
             case "find" | "gfind":
-                self._once("find", self._after, *FIND_ACTIONS)
+                self._once("find", self._start_after, *FIND_ACTIONS)
             case "fd" | "fdfind":
-                self._once("fd", self._after_options, name)
+                self._once("fd", self._start_after_options, name)
             case "git":
-                self._once(
-                    "git", self._scripts, scripts_in_git(self._words, self._git.subcommand(start))
-                )
+                scripts = scripts_in_git(self._words, self._git.subcommand(start))
+                self._once("git", self._add_scripts, scripts)
             case "make" | "gmake" | "bmake":
-                self._once("make", self._make, start)
+                self._once("make", self._follow_make, start)
             case _ if "python" in program_named(name).kind:
-                self._module(start)
+                self._follow_module(start)
             case "trap":
-                self._once(
-                    "trap",
-                    self._scripts,
-                    (w for w in self._words[start + 1 : start + 4] if w[:1] != "-"),
-                )
+                # options, then the script, then signals: one of the next three words
+                behind = self._words[start + 1 : start + 4]
+                scripts = (word for word in behind if word[:1] != "-")
+                self._once("trap", self._add_scripts, scripts)
             case "alias":
-                self._once("alias", self._aliases, start)
+                self._once("alias", self._follow_aliases, start)
             case "." | "source":
                 self._todo.append(start + 1)
             case "function" | "coproc":
+                # `coproc NAME { git push; }`: with or without a name and a brace
                 self._todo += [start + 1, start + 2, start + 3]
             case "hash":
-                self._once("hash", self._after, "-p")
+                # `hash -p /usr/bin/git ls` makes a later `ls` start git
+                self._once("hash", self._start_after, "-p")
             case "for" | "select":
-                self._once("for", self._after, "do", "{")
+                self._once("for", self._start_after, "do", "{")
             case "[[":
-                self._once("subscripts", self._subscripts)
-                self._once("[[", self._after, "]]")
-            case _ if "subscripts" in program_named(name).kind:
-                self._once("subscripts", self._subscripts)
-                self._once(name, self._programs, start, name)
+                self._once("subscripts", self._add_subscripts)
+                self._once("[[", self._start_after, "]]")
             case _:
-                self._once(name, self._programs, start, name)
+                if "subscripts" in program_named(name).kind:
+                    self._once("subscripts", self._add_subscripts)
+                self._once(name, self._add_option_programs, start, name)
 
-    def _module(self, start: int) -> None:
-        """``python -m pip`` is pip."""
-        if found := python_module(self._words[start : start + 1 + _SHELL_OPTIONS_MAX]):
-            place, module = start + found[0], found[1]
-            if module == self._words[place]:
-                self._todo.append(place)
-            else:
-                self._once("-m", self._joined, module, place + 1)
+    def _follow_module(self, start: int) -> None:
+        """Treat ``python -m pip`` as pip."""
+        found = python_module(self._words[start : start + 1 + _MAX_SHELL_OPTIONS])
+        if not found:
+            return
+        place = start + found[0]
+        module = found[1]
+        if module == self._words[place]:
+            self._todo.append(place)
+        else:  # -mpip: no word of its own starts there, so the command is text for a shell
+            self._once("-m", self._add_joined, module, place + 1)
 
-    def _joined(self, module: str, start: int) -> None:
-        self._scripts(iter([" ".join([module, *self._words[start:]])]))
+    def _add_joined(self, module: str, start: int) -> None:
+        self._add_scripts([" ".join([module, *self._words[start:]])])
 
-    def _aliases(self, start: int) -> None:
-        self._scripts(word.partition("=")[2] for word in self._words[start + 1 :])
+    def _follow_aliases(self, start: int) -> None:
+        self._add_scripts(word.partition("=")[2] for word in self._words[start + 1 :])
 
-    def _programs(self, start: int, name: str) -> None:
-        self._scripts(options_of(name).arguments(self._words[start + 1 :]))
+    def _add_option_programs(self, start: int, name: str) -> None:
+        self._add_scripts(options_of(name).arguments(self._words[start + 1 :]))
 
-    def _make(self, start: int) -> None:
+    def _follow_make(self, start: int) -> None:
         words = self._words[start + 1 :]
+        # `make SHELL=...` and `make --eval=...`: text of a makefile, which make expands
         values = [word.partition("=")[2] for word in words if "=" in word]
-        self._scripts(map(makefile_script, [*values, *options_of("make").arguments(words)]))
-        self._result.reads_makefile = any(
-            word[:1] == "-" and ("f" in word or word == "-") for word in words
-        )
+        self._add_scripts(map(makefile_script, [*values, *options_of("make").arguments(words)]))
+        for word in words:
+            if word[:1] == "-" and ("f" in word or word == "-"):
+                self._result.reads_makefile = True
 
     def _once(self, key: str, action: Callable[..., None], *args: object) -> None:
-        """Do what looks at all the words only once, or many such commands in one would take quadratic time."""
+        """Run an action that looks at all words only once.
+
+        Many such commands in one line would take quadratic time.
+        """
         if key not in self._done:
             self._done.add(key)
             action(*args)
 
-    def _subscripts(self) -> None:
+    def _add_subscripts(self) -> None:
+        # bash evaluates subscripts as arithmetic: [[ -v 'a[$(git push)]' ]] runs git
         self._result.bodies.extend(filter(_SUBSCRIPT.search, self._words))
 
-    def _scripts(self, scripts: Iterator[str]) -> None:
+    def _add_scripts(self, scripts: Iterable[str]) -> None:
         self._result.scripts.extend(script for script in scripts if script)
 
-    def _anywhere(self, start: int) -> None:
+    def _start_anywhere(self, start: int) -> None:
         self._todo.extend(range(start + 1, len(self._words)))
         for word in self._words[start + 1 :]:
-            if not _PLAIN.fullmatch(word):
-                option = _SCRIPT_OPTION.fullmatch(word)
-                self._result.scripts += [word, option[1]] if option else [word]
+            if _PLAIN.fullmatch(word):
+                continue
+            self._result.scripts.append(word)
+            if option := _SCRIPT_OPTION.fullmatch(word):
+                self._result.scripts.append(option[1])
 
-    def _after(self, *marks: str) -> None:
+    def _start_after(self, *marks: str) -> None:
         self._todo.extend(pos + 1 for pos, word in enumerate(self._words) if word in marks)
 
-    def _after_options(self, name: str) -> None:
+    def _start_after_options(self, name: str) -> None:
         starts = options_of(name).starts
         self._todo.extend(pos + 1 for pos, word in enumerate(self._words) if starts.has(word))
 
-    def _wrapper(self, start: int, name: str, wrapper: Wrapper) -> None:
+    def _follow_wrapper(self, start: int, name: str, wrapper: Wrapper) -> None:
         if name == "env":
-            self._once("env", self._scripts, self._split_strings(start))
+            self._once("env", self._add_scripts, self._split_strings(start))
         after = "".join(self._words[start + 1 : start + 2])
+        # `sudo -s` and `sudo -i` start a shell that reads its input
         if after in ("-s", "-i") or (name == "eval" and not after):
             self._result.reads_script = True
-        if name == "command" and _ONLY_ASKS.match(after):
+        if name == "command" and _ONLY_LOOKS_UP.match(after):
             return
-        self._once(f"{name} options", self._programs, start, name)
+        self._once(f"{name} options", self._add_option_programs, start, name)
         if wrapper.feeds:
-            self._once("feeds", self._feeds, start, wrapper)
+            self._once("feeds", self._follow_fed, start, wrapper)
         if wrapper.reparses and start + 1 < self._plain_from:
             self._once("reparse", self._reparse, start, wrapper)
         elif name == "flock":
-            self._once("anywhere", self._anywhere, start)
+            self._once("anywhere", self._start_anywhere, start)
         else:
             self._todo.extend(wrapper.candidates(self._words, start, self._walked[name]))
 
-    def _feeds(self, start: int, wrapper: Wrapper) -> None:
-        """``xargs`` and ``parallel`` give words to the command inside: from their input, or from behind ``:::``."""
-        words = self._words[start + 1 : start + 1 + _FED_MAX]
+    def _follow_fed(self, start: int, wrapper: Wrapper) -> None:
+        """Keep the command that ``xargs`` or ``parallel`` adds words to.
+
+        The words come from the input, or from the words after ``:::``.
+        """
+        words = self._words[start + 1 : start + 1 + _MAX_FED_WORDS]
         given = words.index(":::") if ":::" in words else len(words)
-        options = [
-            (word, after)
-            for word, after in zip(words, [*words[1:], ""], strict=True)
-            if word[:2] == "-I"
-        ]
-        replaced = next((word[2:] or after for word, after in options), "{}")
-        for place in list(wrapper.candidates(self._words, start))[:_CANDIDATES_MAX]:
+        replaced = "{}"
+        for place, word in enumerate(words):
+            if word[:2] == "-I":  # -I{} or -I {}
+                replaced = word[2:] or "".join(words[place + 1 : place + 2]) or "{}"
+                break
+        for place in list(wrapper.candidates(self._words, start))[:_MAX_CANDIDATES]:
             fed = Fed(tuple(self._words[place : start + 1 + given]), replaced)
             self._result.fed.append(fed)
-            self._scripts(map(fed.given, words[given + 1 :]))
+            self._add_scripts(map(fed.given, words[given + 1 :]))
 
     def _reparse(self, start: int, wrapper: Wrapper) -> None:
+        """Keep the words of ``eval`` and the like as a script, joined as a shell joins them."""
         places = list(wrapper.candidates(self._words, start)) or [start + 1]
         self._todo.extend(places)
-        self._scripts(
-            iter([" ".join(self._words[start + 1 :]), " ".join(self._words[places[-1] :])])
-        )
+        # with and without the options before the command
+        self._add_scripts([" ".join(self._words[start + 1 :]), " ".join(self._words[places[-1] :])])
         if wrapper.feeds:
-            self._scripts(word for word in self._words[start + 1 :] if not _PLAIN.fullmatch(word))
+            odd = (word for word in self._words[start + 1 :] if not _PLAIN.fullmatch(word))
+            self._add_scripts(odd)
 
     def _split_strings(self, start: int) -> Iterator[str]:
-        """The words that ``env -S`` takes apart."""
+        """Yield the words that ``env -S`` splits into a command."""
         for pos in range(start + 1, len(self._words)):
             word = self._words[pos]
             letters, found, attached = word.partition("S")
@@ -271,36 +296,40 @@ class _Unwrapper:
                 yield attached
                 yield from self._words[pos + 1 : pos + 2]
 
-    def _runner(self, start: int, name: str, runner: SubcommandRunner) -> None:
-        """The first words that may be its subcommand: options with values stand before it as well as behind it."""
-        places, operands = self._ends_of(name, runner), runner.wrapper.operands
+    def _follow_runner(self, start: int, name: str, runner: SubcommandRunner) -> None:
+        """Follow ``docker exec`` and the like.
+
+        Options with values come before the subcommand as well as after it, so that several words
+        may be the subcommand. The first few are followed.
+        """
+        places = self._ends_of(name, runner)
+        operands = runner.wrapper.operands
         first = bisect_right(places, start)
-        ends = [
-            end
-            for end in places[first : first + _SUBCOMMANDS_MAX]
-            if end <= start + _SHELL_OPTIONS_MAX
-        ]
+        ends: list[int] = []
+        for end in places[first : first + _MAX_SUBCOMMANDS]:
+            if end <= start + _MAX_SHELL_OPTIONS:
+                ends.append(end)
         for end in ends:
             if runner.wrapper.command:
                 self._todo.append(end)
             elif (end, operands) not in self._runs:
                 self._runs.add((end, operands))
-                self._inside(end, _OPTIONS_UNKNOWN[operands])
+                self._follow_inside(end, _UNKNOWN_OPTIONS[operands])
         if ends:
-            self._once("runner", self._behind_options, ends[0])
+            self._once("runner", self._follow_options, ends[0])
 
-    def _behind_options(self, end: int) -> None:
-        self._after("--")
-        self._scripts(self._option_values(end))
+    def _follow_options(self, end: int) -> None:
+        self._start_after("--")
+        self._add_scripts(self._option_values(end))
 
-    def _inside(self, end: int, wrapper: Wrapper) -> None:
+    def _follow_inside(self, end: int, wrapper: Wrapper) -> None:
         for pos in wrapper.candidates(self._words, end, self._walked["runner"]):
             self._todo.append(pos)
             if pos < self._plain_from and not _PLAIN.fullmatch(self._words[pos]):
                 self._result.scripts.append(self._words[pos])
 
     def _ends_of(self, name: str, runner: SubcommandRunner) -> list[int]:
-        """Ends, in all the words, of the path of subcommands of a program."""
+        """Return the places where a path of subcommands of the program could end."""
         if name not in self._ends:
             last = {word for word in self._distinct if runner.may_end_at(word)}
             self._ends[name] = [pos for pos, word in enumerate(self._words) if word in last]
@@ -311,7 +340,7 @@ class _Unwrapper:
         return set(self._words)
 
     def _option_values(self, start: int) -> Iterator[str]:
-        """Values of options, such as ``-c`` and ``--command``, that may be scripts; ``--entrypoint`` is a program."""
+        """Yield option values that may be scripts: of ``-c``, ``--command``, ``--entrypoint``."""
         for pos in range(start + 1, len(self._words)):
             word = self._words[pos]
             before = self._words[pos - 1]
@@ -321,46 +350,53 @@ class _Unwrapper:
                 name = before.partition("=")[0]
                 value = word if before.startswith("-") else ""
             if name == "--entrypoint" and value:
-                rest = self._words[pos + 1 : pos + 1 + _ENTRYPOINT_WORDS]
-                yield from (" ".join([value, *rest[skipped:]]) for skipped in range(len(rest) + 1))
+                # docker passes the operands after the image to the entry point
+                rest = self._words[pos + 1 : pos + 1 + _MAX_ENTRYPOINT_WORDS]
+                for skipped in range(len(rest) + 1):
+                    yield " ".join([value, *rest[skipped:]])
             elif not _PLAIN.fullmatch(value):
                 yield value
 
-    def _shell(self, start: int) -> None:
-        """Options, then a script file, or with ``-c`` a script; to most shells but bash ``&>`` ends a command."""
-        script, stdin, values, pos = False, False, [], start + 1
-        while (
-            pos < len(self._words)
-            and self._words[pos][:1] in ("-", "+")
-            and len(self._words[pos]) > 1
-        ):
+    def _follow_shell(self, start: int) -> None:
+        """Follow a shell: options, then a script file, or with ``-c`` a script."""
+        has_script = False
+        reads_stdin = False
+        values: list[str] = []
+        pos = start + 1
+        while pos < len(self._words) and _is_shell_option(self._words[pos]):
             option = self._words[pos]
-            if pos - start > _SHELL_OPTIONS_MAX:
+            if pos - start > _MAX_SHELL_OPTIONS:
                 self._result.doubt = True
                 return
             if option.startswith("--"):
-                script = script or option.startswith("--c")
+                # fish spells it --command
+                has_script = has_script or option.startswith("--c")
                 values.append(option.partition("=")[2])
             else:
-                script, stdin = script or "c" in option.lower(), stdin or "s" in option
+                has_script = has_script or "c" in option.lower()
+                reads_stdin = reads_stdin or "s" in option
             pos += 1
             if option[-1] in "oO" or option in ("--rcfile", "--init-file"):
                 values += self._words[pos : pos + 1]
                 pos += 1
         operand = "".join(self._words[pos : pos + 1])
-        if script and operand:
-            self._scripts(iter([*values, operand, operand.replace("&>", "& >")]))
+        if has_script and operand:
+            # To dash and most other shells `a &>b` is two commands: `a &` and `>b`.
+            self._add_scripts([*values, operand, operand.replace("&>", "& >")])
         else:
             self._todo.append(pos)
-        if (
-            stdin
-            or operand in ("", "{}")
-            or (not script and operand in ("-", "/dev/stdin", "/dev/fd/0"))
-        ):
+        names_stdin = not has_script and operand in ("-", "/dev/stdin", "/dev/fd/0")
+        if reads_stdin or names_stdin or operand in ("", "{}"):
             self._result.reads_script = True
 
 
+def _is_shell_option(word: str) -> bool:
+    return len(word) > 1 and word[0] in "-+"
+
+
 def makefile_script(text: str) -> str:
-    text = _VARIABLE.sub(r"${\1}", _SHELL.sub("$(", text))
-    text = _ASSIGNMENT.sub(lambda found: f"{found[1]}='{found[2]}'\n{found[2]}", text)
-    return _PREFIX.sub(r"\1", text).replace("$$", "$")
+    """Return the text of a makefile as a shell script that would run the same commands."""
+    text = _MAKE_VARIABLE.sub(r"${\1}", _MAKE_SHELL.sub("$(", text))
+    # The value once as an assignment, once as a command: `SHELL = git push` may be run.
+    text = _MAKE_ASSIGNMENT.sub(lambda found: f"{found[1]}='{found[2]}'\n{found[2]}", text)
+    return _MAKE_PREFIX.sub(r"\1", text).replace("$$", "$")
