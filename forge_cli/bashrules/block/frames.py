@@ -1,4 +1,4 @@
-"""The find of the generous scan: words, in frames that follow the nesting of a text, here-documents, and commands."""
+"""Results and nesting of the tolerant scan: commands, words, frames and here-documents."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ FrameKind = Literal["commands", "subst", "quotes", "braces", "bracket"]
 _DELIMITER = re.compile(
     r"[ \t]*((?:[^ \t\n;&|()<>\"'\\`$]|\\[^\n]|'[^'\n]*'|\"[^\"\n]*\")+)(?![$`\\\"'])"
 )
-_LINE_MAX = 256
-"""A line that is longer is not the end of a here-document that anybody means."""
+_MAX_DELIMITER_LINE = 256
+"""A longer line cannot end a here-document: no delimiter is that long."""
 _QUOTING = re.compile(r"\\(.)|['\"]")
 
 
@@ -31,49 +31,50 @@ class FoundCommand(NamedTuple):
     end: int
     nested: bool
     literal: bool = True
-    """Whether it stands in the text like this; further readings of the same words do not."""
+    """False for further readings of the same words, such as those of a brace list."""
     marked: Sequence[str] = ()
     """The same words with the marks of their expansions, if they have any."""
 
 
 @dataclass
 class ScanBudget:
-    """How much of a line, with all that is nested in it, is taken apart; the rest is searched as bare text."""
+    """The work that may be spent on a line; text beyond it is searched without parsing."""
 
     steps: int = 16_000
     start_nothing: frozenset[str] = frozenset()
-    """Programs that are the same for blocking whatever their other words become, so that these are not expanded."""
+    """Programs that start no others, so that expansions in their words do not matter."""
 
 
 @dataclass
 class Scanned:
-    """The content of one text."""
+    """The contents of one text."""
 
     budget: ScanBudget
     found: list[FoundCommand] = field(default_factory=list)
     scripts: list[str] = field(default_factory=list)
     bodies: list[str] = field(default_factory=list)
-    """Here-documents that expand, and targets of ``>&``, which expand once more after their quotes are gone."""
+    """Here-documents that expand, and targets of ``>&``, which bash expands twice."""
     data: list[str] = field(default_factory=list)
-    """Here-documents and here-strings: a script, when a shell reads them."""
+    """Here-documents and here-strings, which are scripts if a shell reads them."""
     doubt: bool = False
-    """Whether the scan may have lost its place, so that the bare text has to be looked at."""
+    """True if the scan may have lost its place, so that the bare text must be searched too."""
     unread: int | None = None
-    """From where on the text was not taken apart, because that would take too long."""
+    """The place from which on the text was not parsed, because the budget ran out."""
     assigns: bool = False
-    """Whether a variable gets its value in this text, so that one in place of a program can be anything in it."""
+    """True if a variable gets a value, so that one in place of a program can be any program."""
     starts_variable: bool = False
     assignments: list[Assignment] = field(default_factory=list)
     fed: set[str] = field(default_factory=set)
     """Variables that are read from data."""
 
     def add_target(self, text: str) -> None:
-        """A target of ``>&`` without its quotes: a process substitution in it, unlike in a here-document, is one."""
+        """Add a target of ``>&`` without its quotes, in which process substitutions count."""
         self.bodies.append(text)
         if process := _PROCESS.search(text):
             self.scripts.append(text[process.end() :])
 
     def give_up(self, at: int) -> None:
+        """Note that the text from ``at`` on was not parsed."""
         self.unread = at if self.unread is None else min(at, self.unread)
 
 
@@ -82,33 +83,36 @@ _PROCESS = re.compile(r"[<>]\(")
 _OPEN_SUBSCRIPT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\[(?![^\[\]]*\])")
 _PASSED_OVER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^]]*\])?\+?=|(?:builtin|command)\Z")
 _SETS_VARIABLES = word_set("for select read mapfile readarray set")
-_VALUES_MAX = 32
+_MAX_VALUES = 32
 _SUBSCRIPT = re.compile(r"\[[^]]*\]=")
 _STARTS_ITS_WORDS = word_set(
     "eval time coproc builtin command exec nohup sudo env xargs bash sh zsh dash ksh"
 )
 _BETWEEN_COMMANDS = word_set("if then elif else fi while until do done ! { } esac")
 RESERVED = _BETWEEN_COMMANDS | _SETS_VARIABLES | word_set("case printf")
-"""Words that mean more than themselves to the scan."""
+"""Words with a meaning of their own to the scan."""
 
 
 class Frame:
-    """One level of nesting; words are gathered in the nearest frame that holds commands."""
+    """One level of nesting. Words are gathered in the nearest frame of commands."""
 
     case = 0
     pieces: list[str] | None = None
-    quoted = expanded = named = False
+    quoted = False
+    expanded = False
+    named = False
     redirect = ""
     words: Sequence[str] = ()
     marked: list[str] | None = None
     start = -1
     array = ""
-    """The variable whose values the words are."""
+    """The array variable whose values the words are."""
     expansion: Expansion | None = None
-    """Of ``${...}``: what it stands for, and from where on the text inside says more."""
+    """The expansion that ``${...}`` stands for."""
     inside = 0
+    """The place after the name in ``${...}``, where defaults and edits begin."""
     muted = 0
-    """How many ``${`` are open in the word: what is in them says what they stand for, and is not a part of it."""
+    """The number of open ``${`` in the word, whose inside is no part of the word."""
 
     def __init__(self, kind: FrameKind, *, arithmetic: bool = False) -> None:
         self.kind = kind
@@ -116,7 +120,7 @@ class Frame:
 
     @property
     def at_name(self) -> bool:
-        """Whether the word that is being gathered is the name of a command."""
+        """True if the word that is being gathered is the name of a command."""
         return self._starts_words and not (self.pieces and _ASSIGNMENT.match(self.pieces[0]))
 
     @property
@@ -127,19 +131,23 @@ class Frame:
         if self.muted:
             return
         if self.pieces is None:
-            self.pieces, self.quoted, self.expanded = [text], quoted, False
-            self.start = at if self.start < 0 else self.start
+            self.pieces = [text]
+            self.quoted = quoted
+            self.expanded = False
+            if self.start < 0:
+                self.start = at
             return
         self.quoted = self.quoted or quoted
         self.pieces.append(text)
 
     def expand(self, at: int, mark: str, *, quoted: bool) -> None:
-        """An expansion, which may be anything and also nothing."""
+        """Add an expansion, which may be anything or nothing."""
         self.add(mark, at, quoted=quoted)
         self.expanded = True
 
     def end_word(self, result: Scanned) -> None:
-        pieces, self.pieces = self.pieces, None
+        pieces = self.pieces
+        self.pieces = None
         if pieces is None:
             return
         marked = "".join(pieces)
@@ -151,11 +159,16 @@ class Frame:
                 result.add_target(restore(text))
             self.redirect = ""
         elif not self._reserved(text, result):
-            result.doubt = result.doubt or ("[" in text and _OPEN_SUBSCRIPT.match(text) is not None)
+            # a[$(git push)]=x: the scan ended the word inside the subscript
+            if "[" in text and _OPEN_SUBSCRIPT.match(text):
+                result.doubt = True
             self._keep(text, marked, result)
 
     def _reserved(self, text: str, result: Scanned) -> bool:
-        """Whether the word only stands between commands; ``case`` matters, because ``)`` ends its patterns."""
+        """Return True if the word only separates commands.
+
+        Count ``case`` on the way, because a ``)`` inside of it ends a pattern.
+        """
         if self.quoted or self.expanded:
             return False
         if text in ("case", "esac") and self.words:
@@ -169,80 +182,84 @@ class Frame:
     def _keep(self, text: str, marked: str, result: Scanned) -> None:
         assignment = _ASSIGNMENT.match(text) if "=" in text else None
         stores = text.startswith("-v") and "printf" in self.words
-        result.assigns = (
-            result.assigns or assignment is not None or stores or text in _SETS_VARIABLES
-        )
+        if assignment is not None or stores or text in _SETS_VARIABLES:
+            result.assigns = True
         if assignment:
             name, _, value = marked.partition("=")
-            result.assignments.append(
-                Assignment(name.partition("[")[0].rstrip("+"), value, name.endswith("+"))
-            )
-        elif self.expanded:
-            result.starts_variable = result.starts_variable or self._starts_words
-            result.doubt = result.doubt or (self._starts_words and "{" in text)
+            variable = name.partition("[")[0].rstrip("+")
+            result.assignments.append(Assignment(variable, value, name.endswith("+")))
+        elif self.expanded and self._starts_words:
+            result.starts_variable = True
+            if "{" in text:  # $x{a,b}: the braces expand before the variable does
+                result.doubt = True
         if self.expanded and self.marked is None:
             self.marked = list(self.words)
         if self.marked is not None:
             self.marked.append(marked)
         if text or not self.expanded:
-            self.words = self.words if isinstance(self.words, list) else []
+            if not isinstance(self.words, list):
+                self.words = []
             self.words.append(text)
             self.named = self.named or assignment is None
 
     def end_command(
         self, result: Scanned, end: int, *, nested: bool, pattern: bool = False
     ) -> None:
-        """Keep the words so far as a command; as a ``pattern`` of ``case`` they are not expanded."""
+        """Keep the words so far as a command; those of a ``case`` pattern are not expanded."""
         if self.start < 0:
             self.redirect = ""
             return
         self.end_word(result)
-        words, marked = self.words, self.marked or ()
+        words = self.words
+        marked = self.marked or ()
         if words or marked:
             _note_values(marked or words, self.array, result)
             if pattern:
-                words, marked = (
-                    [protect(word) for word in words],
-                    [protect(word) for word in marked],
-                )
+                words = [protect(word) for word in words]
+                marked = [protect(word) for word in marked]
             found = FoundCommand(words, self.start, end, nested, marked=marked)
             result.found.append(found)
             _expand_braces(found, result)
-        self.words, self.marked, self.named, self.start, self.redirect = (), None, False, -1, ""
+        self.words = ()
+        self.marked = None
+        self.named = False
+        self.start = -1
+        self.redirect = ""
 
 
 def _note_values(words: Sequence[str], array: str, result: Scanned) -> None:
-    """Assignments by the words of one command."""
+    """Note the variables that a command sets by its words."""
+    assign = result.assignments.append
     if array:
-        values = [_SUBSCRIPT.sub("", word) for word in words[:_VALUES_MAX]]
-        result.assignments += [Assignment(array, value) for value in (*values, " ".join(words))]
-    first = next(
-        (place for place, word in enumerate(words) if not _PASSED_OVER.match(word)), len(words)
-    )
-    name, rest = "".join(words[first : first + 1]), words[first + 1 :]
-    if name not in _SETS_VARIABLES and name != "printf":
-        return
+        for word in words[:_MAX_VALUES]:
+            assign(Assignment(array, _SUBSCRIPT.sub("", word)))
+        assign(Assignment(array, " ".join(words)))  # "${array[*]}" is all values in one word
+    first = 0
+    while first < len(words) and _PASSED_OVER.match(words[first]):
+        first += 1
+    name = "".join(words[first : first + 1])
+    rest = words[first + 1 :]
     match name:
         case "for" | "select":
-            result.assignments += [
-                Assignment("".join(rest[:1]), value) for value in rest[2 : 2 + _VALUES_MAX]
-            ]
+            for value in rest[2 : 2 + _MAX_VALUES]:  # for NAME in VALUES
+                assign(Assignment(rest[0], value))
         case "read" | "mapfile" | "readarray":
             result.fed |= {"REPLY", "MAPFILE", *rest}
         case "printf" if "".join(rest[:1]).startswith("-v"):
             variable = rest[0][2:] or "".join(rest[1:2])
             result.fed.add(variable)
-            result.assignments += [
-                Assignment(variable, value) for value in rest[1 : 1 + _VALUES_MAX]
-            ]
+            for value in rest[1 : 1 + _MAX_VALUES]:
+                assign(Assignment(variable, value))
 
 
 def _expand_braces(found: FoundCommand, result: Scanned) -> None:
-    """The expansion of braces in words: all that they stand for one after the other, and each of it in their place."""
+    """Add the readings of a command with braces.
+
+    One reading has all words of all lists in a row, as bash expands them. The others have one
+    word of each list, as the lists may be arguments that belong together.
+    """
     source = found.marked or found.words
-    if source[0] in result.budget.start_nothing or not any(
-        "{" in word and ("," in word or ".." in word) for word in source
-    ):
+    if source[0] in result.budget.start_nothing or not any(map(_may_be_list, source)):
         return
     expanded: list[str] = []
     choices: list[list[str]] = []
@@ -254,14 +271,18 @@ def _expand_braces(found: FoundCommand, result: Scanned) -> None:
         result.budget.steps -= (len(others) - 1) * (1 + len(word) // 32)
         expanded += filter(None, others)
         choices.append(others)
-    _found_again(found, expanded, result)
+    _add_reading(found, expanded, result)
     for place in range(1, max(map(len, choices))):
-        others = [words[min(place, len(words) - 1)] for words in choices[1:]]
-        _found_again(found, list(filter(None, [choices[0][0], *others])), result)
+        reading = [choices[0][0]]
+        reading += [others[min(place, len(others) - 1)] for others in choices[1:]]
+        _add_reading(found, list(filter(None, reading)), result)
 
 
-def _found_again(found: FoundCommand, marked: list[str], result: Scanned) -> None:
-    """Another reading of the same command."""
+def _may_be_list(word: str) -> bool:
+    return "{" in word and ("," in word or ".." in word)
+
+
+def _add_reading(found: FoundCommand, marked: list[str], result: Scanned) -> None:
     words = list(filter(None, map(unmarked, marked)))
     if marked:
         again = found._replace(words=words, literal=False, marked=marked if found.marked else ())
@@ -276,7 +297,7 @@ class _Heredoc(Struct, frozen=True):
 
 
 class Heredocs:
-    """Those that a line has announced and whose bodies follow it."""
+    """The here-documents that a line has announced, whose bodies come after the line."""
 
     def __init__(self, text: str, result: Scanned) -> None:
         self._text = text
@@ -287,7 +308,7 @@ class Heredocs:
         return bool(self._pending)
 
     def announce(self, pos: int, *, tabs: bool, depth: int) -> int:
-        """Read the delimiter after ``<<``; the place to continue."""
+        """Read the delimiter after ``<<`` and return the place after it."""
         found = _DELIMITER.match(self._text, pos)
         if found is None:
             self._result.doubt = True
@@ -297,29 +318,29 @@ class Heredocs:
         return found.end()
 
     def skip(self, pos: int, depth: int) -> int:
-        """Pass over the bodies that start at ``pos``; where the next line of commands starts."""
+        """Return the place after the bodies that start at ``pos``."""
         for heredoc in self._pending:
             if heredoc.depth != depth:
+                # `$(cat <<EOF)`: where the body is depends on the version of bash
                 self._result.doubt = True
             pos = self._skip(heredoc, pos)
         self._pending.clear()
         return pos
 
     def _skip(self, heredoc: _Heredoc, start: int) -> int:
-        pos, before = start, ""
+        pos = start
+        joined = ""
         while pos < len(self._text):
             end = self._text.find("\n", pos)
-            end = len(self._text) if end < 0 else end
-            line = before + self._text[pos:end]
-            if (
-                heredoc.expands
-                and line.endswith("\\")
-                and len(line) < _LINE_MAX
-                and not line.endswith("\\\\")
-            ):
-                pos, before = end + 1, line[:-1]
+            if end < 0:
+                end = len(self._text)
+            line = joined + self._text[pos:end]
+            if heredoc.expands and _continues(line):
+                # bash joins the lines before it compares them with the delimiter
+                joined = line[:-1]
+                pos = end + 1
                 continue
-            before = ""
+            joined = ""
             if (line.lstrip("\t") if heredoc.tabs else line) == heredoc.delimiter:
                 self._keep(self._text[start:pos], heredoc.expands)
                 return min(end + 1, len(self._text))
@@ -332,4 +353,10 @@ class Heredocs:
         self._result.data.append(body)
         if expands:
             self._result.bodies.append(body)
-            self._result.doubt = self._result.doubt or "\\\n" in body
+            if "\\\n" in body:
+                self._result.doubt = True
+
+
+def _continues(line: str) -> bool:
+    is_escaped = line.endswith("\\") and not line.endswith("\\\\")
+    return is_escaped and len(line) < _MAX_DELIMITER_LINE

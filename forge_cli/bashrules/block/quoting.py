@@ -1,4 +1,4 @@
-"""Quoting as the generous scan undoes it, words of bare text, and whether a word could become another one."""
+"""Quotes, braces and globs as the tolerant scan reads them, and the words of bare text."""
 
 from __future__ import annotations
 
@@ -7,15 +7,18 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 BRACE_LIMIT = 64
-_BRACE_LENGTH = 256
+_MAX_BRACE_LENGTH = 256
 
+# Characters that mean something only if they are not quoted. Quoted ones are moved to a private
+# area of Unicode, so that later steps cannot mistake them.
 _SPECIAL = "{},.*?[]~ \t\n"
 _OFFSET = 0xE000
 _PROTECT = {ord(char): chr(_OFFSET + ord(char)) for char in _SPECIAL}
 _RESTORE = {_OFFSET + ord(char): char for char in _SPECIAL}
 
 _ANSI = re.compile(
-    r"\\(?:x\{([0-9A-Fa-f]+)\}?|x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|([0-7]{1,3})|c(.)|(.))",
+    r"\\(?:x\{([0-9A-Fa-f]+)\}?|x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})"
+    r"|([0-7]{1,3})|c(.)|(.))",
     re.DOTALL,
 )
 _ANSI_LETTERS = {
@@ -37,8 +40,8 @@ _EXPANDS = re.compile(r"[*?]|\[.|(?:\A|[=:])~")
 _PARTS = re.compile(
     r"(\*+)|(\?)|(\[[!^]?\]?(?:\[[:.=][^]]*\]|[^]])*\])|((?:(?<=[=:])|\A)~[^/]*)|(.)", re.DOTALL
 )
-_LONGEST = 256
-"""A longer glob is taken for one that could be anything."""
+_MAX_GLOB_LENGTH = 256
+"""A longer glob counts as one that can be any word with its beginning."""
 
 _JOINED_LINES = re.compile(r"\\\n")
 ANSI_QUOTED = re.compile(r"\$'([^'\\]*(?:\\.[^'\\]*)*)'", re.DOTALL)
@@ -51,22 +54,22 @@ _ADDS_LETTERS = re.compile(r"[*?\[]|\.\.")
 
 
 def protect(text: str) -> str:
-    """Quoted text, with the characters that only mean something unquoted put out of the way."""
+    """Return quoted text with its special characters moved out of the way."""
     return text.translate(_PROTECT)
 
 
 def restore(text: str) -> str:
-    """A word as bash would hand it over."""
+    """Return a word as bash would pass it to a program."""
     return text if text.isascii() else text.translate(_RESTORE)
 
 
 def ansi_c(text: str) -> str:
-    """The inside of ``$'...'``, decoded; bash drops what follows a NUL."""
+    """Decode the inside of ``$'...'`` as bash does, which drops everything after a NUL."""
     return ansi_characters(text).split("\0", 1)[0]
 
 
 def ansi_characters(text: str) -> str:
-    """All of it, also what follows a NUL."""
+    """Decode all escapes, also those after a NUL."""
     return _ANSI.sub(_ansi_character, text)
 
 
@@ -77,17 +80,19 @@ def _ansi_character(escape: re.Match[str]) -> str:
     if other is not None:
         keeps = "\\" if _KEEPS_BACKSLASH.match(other) else ""
         return _ANSI_LETTERS.get(other, keeps + other)
-    if braced or octal:
-        return chr((int(braced, 16) if braced else int(octal, 8)) & 0xFF)
+    if braced:
+        return chr(int(braced, 16) & 0xFF)
+    if octal:
+        return chr(int(octal, 8) & 0xFF)
     code = int(short or four or eight, 16)
     return chr(code) if code <= 0x10FFFF else ""
 
 
 def expand_braces(word: str) -> list[str] | None:
-    """The brace expansion of a word; None when it is more than ``BRACE_LIMIT`` words, or the word is long."""
+    """Return the words of a brace expansion; None if they exceed ``BRACE_LIMIT``."""
     if "{" not in word:
         return [word]
-    if len(word) > _BRACE_LENGTH:
+    if len(word) > _MAX_BRACE_LENGTH:
         return None
     done: list[str] = []
     todo = [("", word)]
@@ -107,7 +112,7 @@ def expand_braces(word: str) -> list[str] | None:
 
 
 def _first_braces(text: str) -> tuple[int, int, list[str]] | None:
-    """The leftmost braces that expand: where they open, where they end, and what they stand for."""
+    """Return the leftmost braces that expand: their start, their end and their choices."""
     opened: list[list[int]] = []
     first: tuple[int, int, list[str]] | None = None
     for mark in _BRACE_MARK.finditer(text):
@@ -119,9 +124,8 @@ def _first_braces(text: str) -> tuple[int, int, list[str]] | None:
             opened[-1].append(mark.start())
         else:
             cuts = opened.pop()
-            if (first is None or cuts[0] < first[0]) and (
-                choices := _choices(text, cuts, mark.start())
-            ):
+            is_first = first is None or cuts[0] < first[0]
+            if is_first and (choices := _choices(text, cuts, mark.start())):
                 first = cuts[0], mark.end(), choices
             if first and not opened:
                 break
@@ -129,7 +133,7 @@ def _first_braces(text: str) -> tuple[int, int, list[str]] | None:
 
 
 def _choices(text: str, cuts: list[int], end: int) -> list[str]:
-    """The alternatives of braces, given where they open and their commas are, and where they close."""
+    """Return the choices of braces, of which ``cuts`` are the opening and the commas."""
     if len(cuts) > 1:
         return [text[cut + 1 : after] for cut, after in zip(cuts, [*cuts[1:], end], strict=True)]
     sequence = _SEQUENCE.fullmatch(text, cuts[0] + 1, end)
@@ -137,7 +141,7 @@ def _choices(text: str, cuts: list[int], end: int) -> list[str]:
 
 
 def _between(first: str, last: str) -> list[str]:
-    """The members of a sequence, with those that its step leaves out; of many numbers, a glob that fits all."""
+    """Return the members of a sequence without its step; of numbers, a glob that fits them all."""
     if not (first.isalpha() and last.isalpha()):
         return [first, last, "[0-9]*"]
     low, high = sorted((ord(first), ord(last)))
@@ -149,24 +153,28 @@ def is_glob(word: str) -> bool:
 
 
 def could_be(word: str, token: str) -> bool:
-    """Whether a word, case aside, is this token, or can become it once it is expanded."""
+    """Return True if a word is this token, case aside, or can expand to it."""
     expands = _EXPANDS.search(word)
     if expands is None:
         return restore(word).casefold() == token
     start = restore(word[: expands.start()]).casefold()
-    return token.startswith(start) and (len(word) > _LONGEST or _fits(_parts(word), token))
+    if not token.startswith(start):
+        return False
+    return len(word) > _MAX_GLOB_LENGTH or _fits(_parts(word), token)
 
 
 @lru_cache(maxsize=256)
 def _parts(word: str) -> tuple[str | re.Pattern[str], ...]:
-    """A star, two stars where a slash is not an end, or a pattern for one character."""
+    """Return the parts of a glob: ``*``, ``**`` if it fits slashes, or a pattern of one letter."""
     parts: list[str | re.Pattern[str]] = []
     for stars, one, bracket, tilde, char in _PARTS.findall(word):
         if stars:
             parts.append("*")
-        elif one or bracket:
-            parts.append(_bracket(bracket) if bracket else _ANY)
-        elif tilde:
+        elif bracket:
+            parts.append(_bracket(bracket))
+        elif one:
+            parts.append(_ANY)
+        elif tilde:  # a home directory: an absolute path of unknown length
             parts += [re.compile("/"), "**"]
         else:
             parts.append(re.compile(re.escape(restore(char)), re.IGNORECASE))
@@ -177,16 +185,14 @@ _ANY = re.compile(r"[^/]")
 
 
 def _bracket(text: str) -> re.Pattern[str]:
-    """One character of a set; a set that is not plain is taken for any."""
-    inside, negated = text[1:-1], text[1:2] in ("!", "^")
+    """Return a pattern for a bracket expression; one that is not plain fits any character."""
+    inside = text[1:-1]
+    negated = text[1:2] in ("!", "^")
     if "[" in inside or "\\" in inside:
         return _ANY
-    inside = (
-        (inside[1:] if negated else inside)
-        .replace("]", "\\]")
-        .replace("^", "\\^")
-        .replace("&", "\\&")
-    )
+    if negated:
+        inside = inside[1:]
+    inside = inside.replace("]", "\\]").replace("^", "\\^").replace("&", "\\&")
     try:
         return re.compile(f"[{'^' if negated else ''}{restore(inside)}]", re.IGNORECASE)
     except re.error:
@@ -194,16 +200,26 @@ def _bracket(text: str) -> re.Pattern[str]:
 
 
 def _fits(parts: tuple[str | re.Pattern[str], ...], token: str) -> bool:
-    """The usual walk: a star takes as little as it can, and one character more whenever the rest does not fit."""
-    part, at, star, resume = 0, 0, -1, 0
+    """Return True if the token fits the parts of a glob.
+
+    A star takes as few characters as it can, and one more whenever the rest does not fit.
+    """
+    part = 0
+    at = 0
+    star = -1
+    resume = 0
     while at < len(token):
         wanted = parts[part] if part < len(parts) else None
         if isinstance(wanted, str):
-            star, resume, part = part, at, part + 1
+            star = part
+            resume = at
+            part += 1
         elif isinstance(wanted, re.Pattern) and wanted.match(token[at]):
-            part, at = part + 1, at + 1
+            part += 1
+            at += 1
         elif star >= 0 and (parts[star] == "**" or token[resume] != "/"):
-            part, resume = star + 1, resume + 1
+            part = star + 1
+            resume += 1
             at = resume
         else:
             return False
@@ -211,7 +227,7 @@ def _fits(parts: tuple[str | re.Pattern[str], ...], token: str) -> bool:
 
 
 def bare_words(text: str) -> Iterator[list[str]]:
-    """The words of a text, with its quotes taken out or a gap where they were, split at ``=`` or not."""
+    """Yield the words of a text in several readings: quotes removed, quotes as gaps, ``=`` kept."""
     decoded = _decoded(text)
     joined = QUOTES.sub("", decoded)
     yield _split(_BETWEEN_WORDS, joined)
@@ -222,7 +238,7 @@ def bare_words(text: str) -> Iterator[list[str]]:
 
 
 def expanding_words(text: str) -> list[str]:
-    """The words of a text with what the shell would expand left in them."""
+    """Return the words of a text, with expansions left in them."""
     text = _SUBSTITUTION.sub("$", QUOTES.sub("", _decoded(text)))
     return _split(_BETWEEN_EXPANDING, text)
 
@@ -236,7 +252,7 @@ def expands(word: str) -> bool:
 
 
 def may_become(word: str, name: str) -> bool:
-    """Whether a word is this name, or could be once it is expanded; a mere ``*`` is taken for names of files."""
+    """Return True if a word is this name or can expand to it; a mere ``*`` counts as file names."""
     first = _MAY_EXPAND.search(word)
     if first is None:
         return word == name
@@ -244,12 +260,16 @@ def may_become(word: str, name: str) -> bool:
     if not name.startswith(word[: first.start()]) or not name.endswith(end):
         return False
     if _ADDS_LETTERS.search(word):
+        # a glob or a sequence adds letters, so that one letter in common is enough
         return not set(name).isdisjoint(word)
     letters = iter(word)
     return all(letter in letters for letter in name)
 
 
 def _decoded(text: str) -> str:
-    """The text with ``$'...'`` decoded; whether a quote opens there is not known, so what follows a NUL is kept."""
+    """Return the text with ``$'...'`` decoded, NUL as a blank.
+
+    It is unknown whether a quote really opens there, so the text after a NUL is kept.
+    """
     joined = _JOINED_LINES.sub("", text)
     return ANSI_QUOTED.sub(lambda quoted: ansi_characters(quoted[1]).replace("\0", " "), joined)

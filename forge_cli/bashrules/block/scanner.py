@@ -1,7 +1,7 @@
-"""The generous scan of the block side: every simple command that a text could hold, in any context.
+"""A tolerant scan of the blocking side: every simple command that a text could contain.
 
-It knows as much of bash as it takes not to lose its place. Where it could lose it, it says so (``doubt``), and the
-caller looks at the bare text as well.
+It knows enough of bash to keep its place. Where it could lose its place it sets ``doubt``, and the
+caller searches the bare text as well.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from forge_cli.bashrules.block.frames import (
 from forge_cli.bashrules.block.quoting import ansi_c, protect
 
 _COMMAND = re.compile(
-    r"([A-Za-z0-9_./:@%+-]++(?:[ \t]++[A-Za-z0-9_./:@%+-]++)*+)[ \t]*+(?=[;\n|)]|&(?!(?:\\\n)*+>)|\Z)"
+    r"([A-Za-z0-9_./:@%+-]++(?:[ \t]++[A-Za-z0-9_./:@%+-]++)*+)[ \t]*+"
+    r"(?=[;\n|)]|&(?!(?:\\\n)*+>)|\Z)"
 )
 _RUN = re.compile(r"([^ \t\n;&|()<>\"'`$\\#]+)([ \t]*)")
 _BLANKS = re.compile(r"[ \t]+")
@@ -29,7 +30,7 @@ _EMPTY = re.compile(r"[ \t\n;|]+")
 _QUOTED_RUN = re.compile(r"[^\"\\$`]+")
 _BRACES_RUN = re.compile(r"[^\"'\\$`}\]<>]+")
 _JOINED = r"(?:\\\n)*+"
-"""Backslash-newlines, which bash takes out before it looks at the operator that they stand in."""
+"""Backslash-newlines, which bash removes before it reads the operator around them."""
 _REDIRECT = re.compile(
     "<J<J<|<J<(?:J-)?|<J>|[<>]J&(?:(?:[ \t]|\\\\\n)*-)?|>J>|>J[|]|&J>(?:J>)?|[<>]".replace(
         "J", _JOINED
@@ -48,14 +49,14 @@ _EXPANSION = re.compile(
     rf"\${_JOINED}\{{{_JOINED}([!#]?){_JOINED}({_NAMED}|[0-9@*]+){_JOINED}(\[[^]}}]*\])?{_JOINED}"
 )
 _DEFAULTS = re.compile(r":?[-=+?]")
-_INSIDE_MAX = 512
+_MAX_INSIDE = 512
 _ARRAY = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\+?=")
 _DESCRIPTOR = re.compile(r"[0-9]+|\{[A-Za-z_][A-Za-z0-9_]*\}")
 _EXTENDED_GLOB = ("?", "*", "+", "@", "!")
 
 
 def scan(text: str, budget: ScanBudget, marks: Marks, *, body: bool = False) -> Scanned:
-    """Look through a script, or the ``body`` of a here-document that expands; ``marks`` stand for expansions."""
+    """Scan a script, or the ``body`` of a here-document that expands."""
     return _Scanner(text, budget, marks, body).scan()
 
 
@@ -87,15 +88,16 @@ class _Scanner:
             frame = self._frames[-1]
             inside.get(frame.kind, self._in_braces)(frame)
         if self.pos < len(self.text):
-            self.result.give_up(
-                min((frame.start for frame in self._owners if frame.start >= 0), default=self.pos)
-            )
+            # The command at hand began earlier; search it whole.
+            started = [frame.start for frame in self._owners if frame.start >= 0]
+            self.result.give_up(min(started, default=self.pos))
         else:
-            self._doubt_if(
-                len(self._frames) != self._ground
-                or bool(self._heredocs)
-                or self._owners[0].case > 0
-            )
+            unclosed = len(self._frames) != self._ground or self._owners[0].case > 0
+            self._doubt_if(unclosed or bool(self._heredocs))
+        for frame in self._owners:
+            self._end_command(frame)
+        # `x=git; $x push`: the value may come from anywhere in the text
+        self._doubt_if(self.result.assigns and self.result.starts_variable)
         for frame in self._owners:
             self._end_command(frame)
         self._doubt_if(self.result.assigns and self.result.starts_variable)
@@ -139,9 +141,11 @@ class _Scanner:
             self._special(quoted=False)
 
     def _plain_command(self, frame: Frame) -> bool:
-        """Pass over a whole command at once, when nothing in it needs a closer look."""
+        """Take a whole command at once if it has no special characters; the usual, fast case."""
         found = _COMMAND.match(self.text, self.pos)
-        if found is None or frame.array or (frame.case and self.text.startswith(")", found.end())):
+        if found is None or frame.array:
+            return False
+        if frame.case and self.text.startswith(")", found.end()):  # a pattern of `case`
             return False
         words = found[1].split()
         if not RESERVED.isdisjoint(words):
@@ -188,7 +192,7 @@ class _Scanner:
                 self._pop()
 
     def _in_braces(self, frame: Frame) -> None:
-        """Inside ``${...}`` or ``$[...]`` nothing is a command, but for what is substituted."""
+        """Skip the inside of ``${...}`` and ``$[...]``, but not the substitutions in it."""
         if run := _BRACES_RUN.match(self.text, self.pos):
             self._pass(run[0])
             return
@@ -196,7 +200,7 @@ class _Scanner:
         if char not in "}]'<>":
             self._special(quoted=False)
             return
-        self._doubt_if(char == "'")
+        self._doubt_if(char == "'")  # whether a quote opens here depends on the quotes around
         self.pos += 1
         if char in "<>" and self.text.startswith("(", self.pos):
             self.pos += 1
@@ -206,10 +210,11 @@ class _Scanner:
 
     def _pass(self, text: str) -> None:
         self.pos += len(text)
+        # A body starts after this line, which a newline in quotes does not end.
         self._doubt_if(bool(self._heredocs) and "\n" in text)
 
     def _special(self, *, quoted: bool) -> None:
-        """Special characters in words and in double quotes: a backslash, a double quote, a backtick, a dollar."""
+        """Handle a backslash, double quote, backtick or dollar, in words and in quotes."""
         match self.text[self.pos]:
             case "\\":
                 self._backslash(quoted)
@@ -232,7 +237,7 @@ class _Scanner:
 
     def _single_quoted(self, frame: Frame) -> None:
         end = self.text.find("'", self.pos + 1)
-        if end < 0 or frame.arithmetic:
+        if end < 0 or frame.arithmetic:  # in arithmetic, a quote may be only a character
             self.result.doubt = True
             self.pos += 1
             return
@@ -252,15 +257,18 @@ class _Scanner:
             self.pos += 1
             return
         script = _ESCAPED_IN_BACKTICKS.sub(r"\1", found[1])
+        # In double quotes, bash removes a second level of backslashes.
         self.result.scripts.append(script.replace('\\"', '"') if quoted else script)
         self._pass(found[0])
 
     def _dollar(self, quoted: bool) -> None:
-        owner, after = self._owners[-1], self.text[self.pos + 1 : self.pos + 2]
+        owner = self._owners[-1]
+        after = self.text[self.pos + 1 : self.pos + 2]
         if found := _NAME.match(self.text, self.pos):
             name = found[0].replace("\\\n", "").strip("{}")[1:].strip("{}")
             owner.expand(self.pos, self._marks.variable(name, quoted=quoted), quoted=quoted)
-            self.result.assigns = self.result.assigns or name[0] in "@*123456789"
+            if name[0] in "@*123456789":  # arguments of a function are values, too
+                self.result.assigns = True
             self.pos = found.end()
         elif opens := _OPENS.match(self.text, self.pos):
             self._open_expansion(owner, opens, quoted)
@@ -277,14 +285,10 @@ class _Scanner:
     def _open_expansion(self, owner: Frame, opens: re.Match[str], quoted: bool) -> None:
         opener = opens[1]
         if opener == "{":
-            starts_commands = self.text[opens.end() : opens.end() + 1] in (
-                " ",
-                "\t",
-                "\n",
-                "|",
-                "\\",
-            )
-            self._doubt_if(owner.at_name or starts_commands)
+            # `${ cmd; }` and `${|cmd;}` run commands in bash 5.3
+            after = self.text[opens.end() : opens.end() + 1]
+            self._doubt_if(owner.at_name or after in (" ", "\t", "\n", "|", "\\"))
+        # `$((` may open arithmetic or a subshell in a substitution: both are scanned as commands
         arithmetic = _ARITHMETIC.match(self.text, self.pos) is not None
         head = _EXPANSION.match(self.text, self.pos) if opener == "{" else None
         expansion = _expansion(head, quoted) if head else None
@@ -294,21 +298,21 @@ class _Scanner:
         kinds: dict[str, FrameKind] = {"(": "subst", "{": "braces", "[": "bracket"}
         self._push(kinds[opener], arithmetic=arithmetic)
         if head:
-            self._frames[-1].expansion, self._frames[-1].inside = expansion, head.end()
+            self._frames[-1].expansion = expansion
+            self._frames[-1].inside = head.end()
 
     def _end_expansion(self, frame: Frame, expansion: Expansion) -> None:
-        """Keep what ``${...}`` says of its value, now that its end is known."""
-        inside = self.text[frame.inside : min(self.pos - 1, frame.inside + _INSIDE_MAX)]
-        if len(inside) == _INSIDE_MAX:
+        """Keep the default or the edit that ``${...}`` gives its value."""
+        inside = self.text[frame.inside : min(self.pos - 1, frame.inside + _MAX_INSIDE)]
+        if len(inside) == _MAX_INSIDE:
             self.result.doubt = True
         inside = inside.replace("\\\n", "")
         found = _DEFAULTS.match(inside)
         if found:
             expansion.default = inside[found.end() :]
             if "=" in found[0]:
-                self.result.assignments += [
-                    Assignment(expansion.name, text) for text in defaults(expansion.default)
-                ]
+                values = defaults(expansion.default)
+                self.result.assignments += [Assignment(expansion.name, text) for text in values]
         elif inside:
             expansion.edits = inside
 
@@ -320,11 +324,12 @@ class _Scanner:
             end = self.text.find("\n", self.pos)
             self.pos = len(self.text) if end < 0 else end
             return
-        self._doubt_if(frame.arithmetic)
+        self._doubt_if(frame.arithmetic)  # 16#ff is a number, but the arithmetic may be a subshell
         frame.add("#", self.pos)
         self.pos += 1
 
     def _open_parenthesis(self, frame: Frame) -> None:
+        # `?(` is an extended glob if extglob is on, which only the running shell knows
         self._doubt_if(frame.pieces is not None and frame.pieces[-1].endswith(_EXTENDED_GLOB))
         arithmetic = frame.arithmetic or self.text.startswith("((", self.pos)
         array = _ARRAY.fullmatch("".join(frame.pieces)) if frame.pieces else None
@@ -336,7 +341,7 @@ class _Scanner:
     def _close_parenthesis(self, frame: Frame) -> None:
         self._end_command(frame, pattern=frame.case > 0)
         self.pos += 1
-        if frame.case:
+        if frame.case:  # it ends a pattern, not a subshell
             return
         if len(self._frames) == self._ground:
             self.result.doubt = True
@@ -350,6 +355,7 @@ class _Scanner:
             self.pos = process.end()
             self._push("subst")
             return
+        # `2>x` and `{fd}>x`: the number or the name is not a word
         if frame.pieces and _DESCRIPTOR.fullmatch("".join(frame.pieces)):
             frame.pieces = None
         frame.end_word(self.result)
@@ -358,16 +364,17 @@ class _Scanner:
         self.pos = found.end() if found else self.pos + 1
         if operator in ("<<", "<<-"):
             self._doubt_if(frame.arithmetic or self.text.startswith("\\\n", self.pos))
-            if not frame.arithmetic:
-                self.pos = self._heredocs.announce(
-                    self.pos, tabs=operator == "<<-", depth=self._depth
-                )
+            if not frame.arithmetic:  # else it shifts bits: $((1 << 2))
+                tabs = operator == "<<-"
+                self.pos = self._heredocs.announce(self.pos, tabs=tabs, depth=self._depth)
         elif operator and not operator.endswith("-"):
             frame.redirect = operator
 
 
 def _expansion(head: re.Match[str], quoted: bool) -> Expansion:
-    mark, subscript, name = head[1], head[3], head[2].replace("\\\n", "")
+    mark = head[1]
+    name = head[2].replace("\\\n", "")
+    subscript = head[3]
     many = subscript in ("[@]", "[*]") or name in ("@", "*")
     return Expansion(name, quoted, many, indirect=mark == "!" or not name.isidentifier())
 
