@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from itertools import product
 
-WORDS_AT_MOST = 256
-_DEPTH_AT_MOST = 16
+MAX_WORDS = 256
+_MAX_DEPTH = 16
 
 
 def expand_braces(word: str) -> list[str] | None:
-    """The words that bash makes of one in which every brace is part of a list; None for any other, or too many."""
+    """Return the words of a brace list; None if any brace is no part of one, or for too many."""
     if not _is_balanced(word):
         return None
     words = _expanded(word)
@@ -23,13 +23,13 @@ def _is_balanced(word: str) -> bool:
             depth += 1
         elif char == "}":
             depth -= 1
-        if not 0 <= depth <= _DEPTH_AT_MOST:
+        if not 0 <= depth <= _MAX_DEPTH:
             return False
     return depth == 0
 
 
 def _expanded(word: str) -> list[str] | None:
-    """The words of a list, the leftmost one outside; None where braces hold no comma, as in ``{a}`` and ``{1..3}``."""
+    """Return the words of a list; None for braces without a comma, as ``{a}`` and ``{1..3}``."""
     start = word.find("{")
     if start < 0:
         return [word]
@@ -43,14 +43,16 @@ def _expanded(word: str) -> list[str] | None:
             return None
         middle += inner
     behind = _expanded(word[end + 1 :])
-    if behind is None or len(middle) * len(behind) > WORDS_AT_MOST:
+    if behind is None or len(middle) * len(behind) > MAX_WORDS:
         return None
     return [f"{word[:start]}{one}{other}" for one, other in product(middle, behind)]
 
 
 def _items(word: str, start: int) -> tuple[list[str], int]:
-    """The items between the brace at ``start`` and the one that closes it, and the place of that."""
-    items, depth, begin = list[str](), 0, start + 1
+    """Return the items between the brace at ``start`` and the closing one, and its place."""
+    items: list[str] = []
+    depth = 0
+    begin = start + 1
     for at in range(start, len(word)):
         char = word[at]
         if char == "{":

@@ -1,4 +1,4 @@
-"""``find -exec READER {} +`` as what it does: a command that lists files, and one that gets their names."""
+"""``find -exec READER {} +`` read as a listing and a reader that gets the listed names."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from forge_cli.bashrules.allow.values import Simple
 from forge_cli.bashrules.programs.table import word_set
 
 _READERS = word_set(
-    "cat cksum cut egrep fgrep file grep head ls md5sum nl od sed sha1sum sha256sum stat tac tail wc xxd"
+    "cat cksum cut egrep fgrep file grep head ls md5sum nl od sed sha1sum sha256sum stat tac tail "
+    "wc xxd"
 )
-_NAME = "{}"
+_PLACEHOLDER = "{}"
 
 
 def with_found_names(commands: Sequence[Simple]) -> list[Simple]:
-    """Return the commands, each ``find`` that starts a reader as a listing with ``xargs`` behind it."""
+    """Return the commands, with ``find -exec READER`` as a listing and ``xargs`` after it."""
     parted: list[Simple] = []
     places = []
     for command in commands:
@@ -31,15 +32,18 @@ def _listing_and_reader(command: Simple) -> list[Simple] | None:
     if texts[:1] != ["find"] or texts.count("-exec") != 1 or texts[-1] not in (";", "+"):
         return None
     at = texts.index("-exec")
-    inner, said = command.words[at + 1 : -1], texts[at + 1 : -1]
-    is_last = said[-1:] == [_NAME]
-    named = [text for text in said if _NAME in text]
-    if named != [_NAME] or said[0] not in _READERS:
+    inner = command.words[at + 1 : -1]
+    reader = texts[at + 1 : -1]
+    if not reader or reader[0] not in _READERS:
         return None
+    if [text for text in reader if _PLACEHOLDER in text] != [_PLACEHOLDER]:
+        return None
+    is_last = reader[-1] == _PLACEHOLDER
+    # POSIX lets `+` follow `{}` only; after anything else it is an argument.
     if any(word.unknown or word.glob for word in inner) or not (is_last or texts[-1] == ";"):
         return None
     listing = replace(command, words=command.words[:at])
-    words = inner[:-1] if is_last else [ShellWord("-I"), ShellWord(_NAME), *inner]
+    words = inner[:-1] if is_last else [ShellWord("-I"), ShellWord(_PLACEHOLDER), *inner]
     fed = Unknown(ADDED_BY_XARGS, printed_by=(tuple(listing.texts),))
     return [
         listing,

@@ -1,6 +1,6 @@
-"""The strict reader's words: a small plain subset of bash, split exactly as bash 5.2 splits it.
+"""The words of the strict reader: a plain subset of bash, split exactly as bash 5.2 splits it.
 
-A line that is accepted here means the same words to bash. Everything else is ``UnreadableLine``.
+To bash, an accepted line means the same words. Every other line raises ``UnreadableLine``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from forge_cli.bashrules.text import UNSEEN
 
 
 class UnreadableLine(Exception):
-    """The line leaves the subset: why, in words for people, and at which character."""
+    """Raised for a line outside of the subset, with the reason and the place of the character."""
 
     def __init__(self, why: str, at: int) -> None:
         super().__init__(why)
@@ -26,34 +26,35 @@ class UnreadableLine(Exception):
 
 
 class Expanded(NamedTuple):
-    """An expansion in a word: a variable by its value, or commands by their output."""
+    """An expansion in a word: a variable or the output of commands."""
 
     variable: str = ""
     commands: Sequence[Any] = ()
     """The simple commands of a substitution."""
     quoted: bool = False
     is_pipe: bool = False
-    """It is the name of a pipe from which that output can be read: ``<(...)``."""
+    """True for ``<(...)``, which becomes the name of a pipe with that output."""
 
 
 class Unknown(NamedTuple):
-    """Why a word is not known before the line runs, and what is known of it all the same."""
+    """The reason why a word is unknown before the line runs, and what is known of it."""
 
     why: str
     quoted: bool = False
-    """It stays one word, with any value."""
+    """True if it stays one word, whatever its value."""
     printed_by: tuple[tuple[str, ...], ...] = ()
-    """The words of the commands of one pipeline, whose output it is."""
+    """The words of the commands of the pipeline whose output it is."""
     glob: str = ""
-    """It is the name of a file that fits this."""
+    """The glob that it fits, if it is the name of a file."""
     is_pipe: bool = False
-    """It is the name of a pipe that a command of the line writes to."""
+    """True if it is the name of a pipe that a command of the line writes to."""
 
 
 class ShellWord(NamedTuple):
-    """One word after quote removal; ``bare`` when no part of it was quoted, ``glob`` when file names may replace it.
+    """A word after quote removal.
 
-    One that the shell expands has ``pieces`` while the line is read; afterwards it is known, or ``unknown``.
+    It is ``bare`` if no part was quoted, and a ``glob`` if file names may replace it. A word with
+    expansions has ``pieces`` while the line is read, and later a value or an ``unknown``.
     """
 
     text: str
@@ -62,11 +63,11 @@ class ShellWord(NamedTuple):
     pieces: tuple[str | Expanded, ...] = ()
     unknown: Unknown | None = None
     of_braces: bool = False
-    """One of the words that a brace list becomes: to bash it is neither a keyword nor an assignment."""
+    """True for a word of a brace list, which bash takes neither for a keyword nor an assignment."""
 
 
 class ShellToken(NamedTuple):
-    """``word``, ``descriptor``, ``redirect``, ``heredoc``, ``newline``, ``end``, or an operator by its own name."""
+    """A token: ``kind`` is ``word``, ``redirect``, ``newline`` or the like, or an operator."""
 
     kind: str
     at: int
@@ -99,14 +100,14 @@ _AFTER_DOLLAR = {
 _SPECIAL_PARAMETERS = frozenset("@*#?-$!_")
 _PARAMETER = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*|\?)|\{([A-Za-z_][A-Za-z0-9_]*)\})(?!\\\n)")
 _STATUSES = re.compile(r"\$\{PIPESTATUS(?:\[(?:[0-9]+|[@*])\])?\}")
-"""Numbers, as ``$?`` is one."""
+"""Exit codes: numbers, as ``$?`` is one."""
 _LITERAL_DOLLAR = "\n\t /|;&,:%^=+"
 _LITERAL_DOLLAR_IN_QUOTES = "\" |)/',;:%^&~<>=+]}\\"
-"""Characters behind a dollar that is only a dollar."""
-_NESTED_AT_MOST = 8
+"""Characters after a dollar that is only a dollar."""
+_MAX_NESTED = 8
 
 ReadSubstitution = Callable[["Lexer"], Sequence[Any]]
-"""Reads the commands from where a lexer stands up to the parenthesis that ends them."""
+"""A function that reads commands from a lexer up to the parenthesis that ends them."""
 
 _ENDS_WORD = " \t\n;&|()<>"
 _BLANKS = re.compile(r"(?:[ \t]|\\\n)+")
@@ -117,7 +118,7 @@ _USUAL_WORD = re.compile(r"[ \t]*((?:[A-Za-z0-9_./:@%+,^=-]|[^\x00-\x7f])+)(?=[ 
 _EMPTY_LINES = re.compile(r"[ \t\n]*\n")
 _IN_DOUBLE_QUOTES = re.compile(r"[^\"\\$`]+")
 _CONTINUED = re.compile(r"(?:\\\n)+(?=[&|;<>()-])")
-"""Backslash-newline after an operator, and a character that bash may join to it: ``&`` and ``>`` become ``&>``."""
+"""A backslash-newline after an operator, and a character that bash may join to the operator."""
 _BRACED = re.compile(r"\{[A-Za-z0-9_+-]*\}(?!(?:\\\n)*[<>])")
 _BRACE_WORD = re.compile(r"(?=[^\s{]*\{[^\s]*,)[A-Za-z0-9_./:@%+=*?{},-]+(?=[ \t\n;&|)]|\Z)")
 _DELIMITER = re.compile(
@@ -130,7 +131,7 @@ _INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs
 
 
 def refuse_invisible(text: str) -> None:
-    """No character may be there that a prompt would not show, or would obey."""
+    """Raise ``UnreadableLine`` for a character that a prompt would not show, or would obey."""
     invisible = [char for char in set(_UNUSUAL.findall(text)) if _is_invisible(char)]
     if invisible:
         at = min(map(text.index, invisible))
@@ -142,7 +143,7 @@ def _is_invisible(char: str) -> bool:
 
 
 def _may_expand_braces(word: str) -> bool:
-    """Bash may pair a brace with a comma far behind it: ``{b}c,d}`` is two words."""
+    """Return True if a brace may pair with a later comma: to bash, ``{b}c,d}`` is two words."""
     _, _, behind = word.partition("{")
     inside, _, _ = behind.rpartition("}")
     return "," in inside or ".." in inside
@@ -155,7 +156,7 @@ def _word_of_braces(text: str) -> ShellWord:
 
 
 class Lexer:
-    """Splits a line into tokens, one a call."""
+    """The tokens of a line, one a call."""
 
     def __init__(
         self, text: str, read_substitution: ReadSubstitution, pos: int = 0, depth: int = 0
@@ -166,17 +167,19 @@ class Lexer:
         self._read_substitution = read_substitution
         self._heredocs: list[_Heredoc] = []
         self._waiting: list[ShellToken] = []
-        """Words of a brace list, the last one first."""
+        """Words of a brace list that come next, the last one first."""
 
     def next(self) -> ShellToken:
         if self._waiting:
             return self._waiting.pop()
+        # Nearly every word is plain: one match takes it, and the rest of this method is skipped.
         if usual := _USUAL_WORD.match(self.text, self.pos):
             self.pos = usual.end()
             return ShellToken("word", usual.start(1), False, ShellWord(usual[1]))
         before = self.pos
         self._skip_blanks()
-        at, glued = self.pos, self.pos == before and self._after_word(before)
+        at = self.pos
+        glued = at == before and self._after_word(before)
         if at >= len(self.text):
             if self._heredocs:
                 raise UnreadableLine("a here-document has no end", at)
@@ -185,12 +188,12 @@ class Lexer:
         if operator is None:
             return self._word_token(at, glued)
         if _CONTINUED.match(self.text, operator.end()):
-            raise UnreadableLine("an operator continues behind a backslash", at)
+            raise UnreadableLine("a backslash and a newline follow an operator", at)
         self.pos = operator.end()
         return self._operator_token(operator[0], at, glued)
 
     def target(self) -> ShellWord:
-        """The word that a redirection operator needs after it."""
+        """Return the word after a redirection operator."""
         self._skip_blanks()
         if self.pos >= len(self.text) or _OPERATOR.match(self.text, self.pos):
             raise UnreadableLine("a redirection has no target", self.pos)
@@ -205,12 +208,13 @@ class Lexer:
             self.pos = blanks.end()
         if self.text.startswith("#", self.pos) and not self._after_word(self.pos):
             if self.depth:
-                raise UnreadableLine("a substitution has a comment", self.pos)
+                raise UnreadableLine("a substitution contains a comment", self.pos)
             end = self.text.find("\n", self.pos)
             self.pos = len(self.text) if end < 0 else end
 
     def _stay_in_line(self, passed: str) -> None:
         if self._heredocs and "\n" in passed:
+            # The body of a here-document starts after this line, which `passed` would continue.
             raise UnreadableLine("the line continues before its here-document", self.pos)
 
     def _operator_token(self, operator: str, at: int, glued: bool) -> ShellToken:
@@ -223,7 +227,7 @@ class Lexer:
             case ";;" | ";;&" | ";&":
                 raise UnreadableLine(CONTROL_FLOW, at)
             case "<<" | "<<-" if self.depth:
-                raise UnreadableLine("a substitution has a here-document", at)
+                raise UnreadableLine("a substitution contains a here-document", at)
             case "<<" | "<<-":
                 self._open_heredoc(tabs=operator == "<<-")
                 return ShellToken("heredoc", at, glued)
@@ -246,7 +250,10 @@ class Lexer:
     def _word(self) -> ShellWord:
         start = self.pos
         parts: list[str | Expanded] = [""]
-        bare, glob, leading, braced = True, False, False, False
+        bare = True
+        has_glob = False
+        leads_with_glob = False
+        has_brace = False
         while self.pos < len(self.text):
             if plain := _PLAIN.match(self.text, self.pos):
                 parts.append(plain[0])
@@ -255,25 +262,29 @@ class Lexer:
             char = self.text[self.pos]
             if char in _ENDS_WORD:
                 break
+            # A backslash-newline joins lines and quotes nothing.
             bare = bare and (char not in "'\"\\" or self.text.startswith("\\\n", self.pos))
-            glob = glob or char in "*?["
-            leading = leading or (char in "*?[" and not any(parts))
-            braced = braced or char == "{"
+            if char in "*?[":
+                has_glob = True
+                leads_with_glob = leads_with_glob or not any(parts)
+            has_brace = has_brace or char == "{"
             last = parts[-1]
             parts.extend(self._piece(char, last[-1:] if isinstance(last, str) else "$"))
         raw = self.text[start : self.pos]
-        if (braced or "$(" in raw) and _may_expand_braces(raw):
+        if (has_brace or "$(" in raw) and _may_expand_braces(raw):
             raise UnreadableLine(BRACES, start)
         if any(isinstance(part, Expanded) for part in parts):
             if "\\\n" in raw:
-                raise UnreadableLine("an expansion continues behind a backslash", start)
-            return ShellWord(raw, bare, glob, tuple(part for part in parts if part))
+                raise UnreadableLine("a backslash and a newline follow an expansion", start)
+            return ShellWord(raw, bare, has_glob, tuple(part for part in parts if part))
         text = "".join(part for part in parts if isinstance(part, str))
-        unknown = Unknown(LEADING_GLOB, glob=text) if leading and text != "[" else None
-        return ShellWord(text, bare, glob and text != "[", unknown=unknown)
+        if text == "[":  # the command `[`, not an open bracket expression
+            return ShellWord(text, bare)
+        unknown = Unknown(LEADING_GLOB, glob=text) if leads_with_glob else None
+        return ShellWord(text, bare, has_glob, unknown=unknown)
 
     def _piece(self, char: str, before: str) -> Sequence[str | Expanded]:
-        """The addition of the special character at ``pos`` to a word that ends in ``before``."""
+        """Read the special character at ``pos``, for a word that ends with ``before`` so far."""
         match char:
             case "\\":
                 return [self._escaped()]
@@ -306,7 +317,8 @@ class Lexer:
         return "" if char == "\n" else char
 
     def _single_quoted(self) -> str:
-        start, end = self.pos + 1, self.text.find("'", self.pos + 1)
+        start = self.pos + 1
+        end = self.text.find("'", start)
         if end < 0:
             raise UnreadableLine("a quote is not closed", self.pos)
         self.pos = end + 1
@@ -326,6 +338,7 @@ class Lexer:
                 self._stay_in_line(self.text[start : self.pos])
                 return parts
             elif self.text[self.pos] == "\\":
+                # In double quotes, a backslash before any other character stays.
                 escaped = self._escaped()
                 parts.append(escaped if escaped in ("", "$", "`", '"', "\\") else f"\\{escaped}")
             else:
@@ -333,7 +346,7 @@ class Lexer:
         raise UnreadableLine("a quote is not closed", start)
 
     def _dollar(self, literal_before: str, *, quoted: bool) -> str | Expanded:
-        """A dollar that is only a dollar, a variable, or commands; any other, and a backtick, is refused."""
+        """Read a plain dollar, a variable or a substitution; refuse others and backticks."""
         after = self.text[self.pos + 1 : self.pos + 2]
         if self.text[self.pos] == "`":
             raise UnreadableLine(SUBSTITUTION, self.pos)
@@ -349,38 +362,40 @@ class Lexer:
             return Expanded(statuses[0], quoted=quoted)
         if after in literal_before and not self.text.startswith("\\\n", self.pos + 1):
             return self._take()
-        named = after.isalnum() or after in _SPECIAL_PARAMETERS
-        raise UnreadableLine(
-            _AFTER_DOLLAR.get(after, VARIABLE if named else "'$' is not understood here"), self.pos
-        )
+        why = "'$' is not understood here"
+        if after.isalnum() or after in _SPECIAL_PARAMETERS:
+            why = VARIABLE
+        raise UnreadableLine(_AFTER_DOLLAR.get(after, why), self.pos)
 
     def _substitution(self, *, quoted: bool) -> Expanded:
         start = self.pos
-        if self.depth == _NESTED_AT_MOST:
+        if self.depth == _MAX_NESTED:
             raise UnreadableLine(SUBSTITUTION, start)
-        inner = Lexer(self.text, self._read_substitution, start + 2, self.depth + 1)
-        commands = self._read_substitution(inner)
-        self.pos = inner.pos
+        commands = self._nested_commands(start)
         self._stay_in_line(self.text[start : self.pos])
         return Expanded(commands=commands, quoted=quoted)
 
-    def _process_substitution(self, start: int) -> ShellWord:
-        """``<(...)`` as a word of its own: a name of a pipe, which is never split."""
-        if self.depth == _NESTED_AT_MOST:
-            raise UnreadableLine(PROCESS_SUBSTITUTION, start)
+    def _nested_commands(self, start: int) -> Sequence[Any]:
+        """Read the commands in the parentheses whose opening ends two characters after ``start``."""
         inner = Lexer(self.text, self._read_substitution, start + 2, self.depth + 1)
         commands = self._read_substitution(inner)
         self.pos = inner.pos
+        return commands
+
+    def _process_substitution(self, start: int) -> ShellWord:
+        """Read ``<(...)`` as a word of its own: the name of a pipe, which bash never splits."""
+        if self.depth == _MAX_NESTED:
+            raise UnreadableLine(PROCESS_SUBSTITUTION, start)
+        commands = self._nested_commands(start)
         raw = self.text[start : self.pos]
         self._stay_in_line(raw)
         if "{" in raw or (self.pos < len(self.text) and self.text[self.pos] not in _ENDS_WORD):
             raise UnreadableLine(PROCESS_SUBSTITUTION, start)
-        return ShellWord(
-            raw, bare=False, pieces=(Expanded(commands=commands, quoted=True, is_pipe=True),)
-        )
+        piece = Expanded(commands=commands, quoted=True, is_pipe=True)
+        return ShellWord(raw, bare=False, pieces=(piece,))
 
     def _brace_words(self, at: int, glued: bool) -> ShellToken | None:
-        """The first word of a brace list at ``at``, the others of which come next; None where it is no plain list."""
+        """Return the first word of a brace list at ``at``, and queue the others; else None."""
         found = _BRACE_WORD.match(self.text, at)
         texts = expand_braces(found[0]) if found else None
         if found is None or texts is None:
@@ -391,8 +406,8 @@ class Lexer:
         return tokens[0]
 
     def _brace(self, before: str) -> str:
-        alone = not before and self.text[self.pos + 1 : self.pos + 2] in _ENDS_WORD
-        if alone:
+        # `{` and `}` that stand alone are words of the grammar.
+        if not before and self.text[self.pos + 1 : self.pos + 2] in _ENDS_WORD:
             return self._take()
         braced = _BRACED.match(self.text, self.pos)
         if braced is None:
@@ -404,11 +419,11 @@ class Lexer:
         self._skip_blanks()
         delimiter = _DELIMITER.match(self.text, self.pos)
         if delimiter is None:
-            raise UnreadableLine("the end of a here-document is not a plain word", self.pos)
+            raise UnreadableLine("the delimiter of a here-document is not a plain word", self.pos)
         self.pos = delimiter.end()
-        self._heredocs.append(
-            _Heredoc(next(filter(None, delimiter.groups())), delimiter[4] is not None, tabs)
-        )
+        text = next(filter(None, delimiter.groups()))
+        is_bare = delimiter[4] is not None  # the body expands only if no part was quoted
+        self._heredocs.append(_Heredoc(text, expands=is_bare, tabs=tabs))
 
     def _skip_heredocs(self) -> None:
         for heredoc in self._heredocs:
@@ -421,7 +436,8 @@ class Lexer:
         if self.pos >= len(self.text):
             raise UnreadableLine("a here-document has no end", self.pos)
         end = self.text.find("\n", self.pos)
-        end = len(self.text) if end < 0 else end
+        if end < 0:
+            end = len(self.text)
         line = self.text[self.pos : end]
         self.pos = min(end + 1, len(self.text))
         return line.lstrip("\t") if tabs else line
