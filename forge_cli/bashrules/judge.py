@@ -27,7 +27,7 @@ from forge_cli.bashrules.allow.hazards import (
 from forge_cli.bashrules.allow.lexer import ASSIGNMENT, ShellWord, UnreadableLine
 from forge_cli.bashrules.allow.programs import is_known
 from forge_cli.bashrules.allow.redirects import CD_LEAVES, redirect_hazard, secret_hazard
-from forge_cli.bashrules.allow.values import COMMANDS_AT_MOST, Simple
+from forge_cli.bashrules.allow.values import MAX_COMMANDS, Simple
 from forge_cli.bashrules.block.frames import FoundCommand
 from forge_cli.bashrules.block.patterns import CommandWords, Patterns
 from forge_cli.bashrules.block.quoting import restore
@@ -548,7 +548,7 @@ class LineJudge:
         shown = [
             found
             for place, found in enumerate(commands)
-            if place < COMMANDS_AT_MOST or found.start == culprit
+            if place < MAX_COMMANDS or found.start == culprit
         ]
         parts = [
             self._found_part(command, found, error.why if found.start == culprit else None)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from forge_cli.bashrules.allow.braces import expand_braces
 from forge_cli.bashrules.allow.lexer import UnreadableLine
-from forge_cli.bashrules.allow.parser import COMMANDS_AT_MOST, TOKENS_AT_MOST, read_line
+from forge_cli.bashrules.allow.parser import MAX_COMMANDS, MAX_TOKENS, read_line
 from forge_cli.bashrules.decision import Decision
 from forge_cli.bashrules.judge import judge_line
 from forge_cli.bashrules.rules import Rule
@@ -214,12 +214,12 @@ def test_more_commands_than_anybody_reads_ask_and_blocked_ones_are_still_found()
         Rule(pattern="rm", decision=Decision.BLOCKED),
     ]
     assert (
-        judge_line("ls; " * COMMANDS_AT_MOST, rules, Decision.ASK).decision is Decision.PRE_APPROVED
+        judge_line("ls; " * MAX_COMMANDS, rules, Decision.ASK).decision is Decision.PRE_APPROVED
     )
-    many = judge_line("ls; " * (COMMANDS_AT_MOST + 1), rules, Decision.ASK)
+    many = judge_line("ls; " * (MAX_COMMANDS + 1), rules, Decision.ASK)
     assert (many.decision, "more than 5000 commands" in many.reason) == (Decision.ASK, True)
     assert (
-        judge_line("ls; " * COMMANDS_AT_MOST + "ls; rm x", rules, Decision.ASK).decision
+        judge_line("ls; " * MAX_COMMANDS + "ls; rm x", rules, Decision.ASK).decision
         is Decision.BLOCKED
     )
 
@@ -227,8 +227,8 @@ def test_more_commands_than_anybody_reads_ask_and_blocked_ones_are_still_found()
 def test_so_do_more_words() -> None:
     rules = [Rule(pattern="ls", decision=Decision.PRE_APPROVED)]
     assert (
-        judge_line("ls" + " x" * (TOKENS_AT_MOST - 1), rules, Decision.ASK).decision
+        judge_line("ls" + " x" * (MAX_TOKENS - 1), rules, Decision.ASK).decision
         is Decision.PRE_APPROVED
     )
-    many = judge_line("ls" + " x" * (TOKENS_AT_MOST + 1), rules, Decision.ASK)
+    many = judge_line("ls" + " x" * (MAX_TOKENS + 1), rules, Decision.ASK)
     assert (many.decision, "more than 16000 words" in many.reason) == (Decision.ASK, True)

@@ -376,7 +376,7 @@ class Lexer:
         return Expanded(commands=commands, quoted=quoted)
 
     def _nested_commands(self, start: int) -> Sequence[Any]:
-        """Read the commands in the parentheses whose opening ends two characters after ``start``."""
+        """Read the commands in parentheses, whose opening takes two characters."""
         inner = Lexer(self.text, self._read_substitution, start + 2, self.depth + 1)
         commands = self._read_substitution(inner)
         self.pos = inner.pos

@@ -1,4 +1,4 @@
-"""The strict reader of the allow side: a command line as the simple commands that bash would start, or a refusal."""
+"""The strict reader of the allowing side: a line as the commands that bash would start."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from enum import Enum, auto
 from msgspec.structs import replace
 
 from forge_cli.bashrules.allow.lexer import (
+    ADDED_BY_XARGS,
     ASSIGNMENT,
     BRACES,
     CONTROL_FLOW,
@@ -21,7 +22,7 @@ from forge_cli.bashrules.allow.lexer import (
     refuse_invisible,
 )
 from forge_cli.bashrules.allow.values import (
-    COMMANDS_AT_MOST,
+    MAX_COMMANDS,
     Binding,
     Nesting,
     Redirect,
@@ -34,7 +35,7 @@ from forge_cli.bashrules.programs.table import word_set
 
 class _Expect(Enum):
     COMMAND = auto()
-    """After ``&&``, ``|``, ``(``, ``{``: a command must come, on a later line if need be."""
+    """After ``&&``, ``|``, ``(``, ``{``: a command must come, on this line or a later one."""
     COMMAND_HERE = auto()
     """After ``!``: a command must come on this line."""
     COMMAND_OR_END = auto()
@@ -55,30 +56,30 @@ _NEXT = {
     ("then", "else"): "else",
     ("while", "do"): "do",
 }
-"""The next part of a compound command, by the word that ends this one."""
+"""The next part of a compound command, by its current part and the word that ends it."""
 _LAST = word_set("then-fi else-fi do-done")
 _VARIABLE_NAME = re.compile(r"(?!npm_)(?!.*_proxy$)[a-z][a-z0-9_]*")
-"""Names that no program looks for in its environment, and that the shell itself does not use."""
+"""Names that neither a program nor the shell itself reads from the environment."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\+?=|\[)")
 _PLAIN_TARGET = re.compile(r"[A-Za-z0-9_/][A-Za-z0-9_./-]*")
-TOKENS_AT_MOST = 16_000
-"""No person writes more by hand, or reads more at a prompt; what is blocked among them is found all the same."""
+MAX_TOKENS = 16_000
+"""A limit on the work for one line; blocked commands are found in longer lines, too."""
 _MOVE_SHELL = frozenset({"cd", "pushd", "popd"})
 _SYNTAX = "bash would not accept this"
 
 
 def read_line(text: str) -> tuple[Simple, ...]:
-    """The simple commands of a line, in order; raises ``UnreadableLine`` for anything that is not plain."""
+    """Return the simple commands of a line in order; raise ``UnreadableLine`` if it is odd."""
     refuse_invisible(text)
-    parser = _Parser(Lexer(text, _substituted))
+    parser = _Parser(Lexer(text, _read_substitution))
     commands = parser.line()
-    return tuple(
-        resolved(commands, parser.bindings) if parser.bindings or parser.expands else commands
-    )
+    if parser.bindings or parser.expands:
+        commands = resolved(commands, parser.bindings)
+    return tuple(commands)
 
 
-def _substituted(lexer: Lexer) -> list[Simple]:
+def _read_substitution(lexer: Lexer) -> list[Simple]:
     return _Parser(lexer).line()
 
 
@@ -86,18 +87,18 @@ class _Parser:
     def __init__(self, lexer: Lexer) -> None:
         self._lexer = lexer
         self.bindings: list[Binding] = []
-        """Loops and assignments, which give values to variables."""
+        """Loops and assignments that give values to variables."""
         self.expands = False
         self._commands: list[Simple] = []
         self._at = 0
-        """The place of the command that words and redirections belong to."""
+        """The index of the command that words and redirections belong to."""
         self._loops: list[int] = []
-        """Beginnings of the open loops."""
+        """For each open loop, the index of its first command."""
         self._tangled = False
-        """Whether commands run in another order than they stand there."""
+        """True if commands run in another order than they are written in."""
         self._conditional = False
         self._background: list[tuple[int, int]] = []
-        """The first of some commands that the shell does not wait for, and the first behind them."""
+        """For each ``&``, the first command before it and the first one after it."""
         self._open: list[str] = []
         self._nestings = [Nesting(0, 0)]
         self._expect = _Expect.COMMAND_OR_END
@@ -105,7 +106,7 @@ class _Parser:
         self._tokens = 0
         self._descriptor = ""
         self._assigned: list[ShellToken] = []
-        """Assignments whose command may still come."""
+        """Assignments that may belong to a command that follows."""
 
     def line(self) -> list[Simple]:
         while (token := self._next()).kind != "end" and not self._ends_substitution(token):
@@ -122,8 +123,8 @@ class _Parser:
 
     def _next(self) -> ShellToken:
         token = self._lexer.next()
-        if self._tokens > TOKENS_AT_MOST:
-            raise UnreadableLine(f"it has more than {TOKENS_AT_MOST} words", token.at)
+        if self._tokens > MAX_TOKENS:
+            raise UnreadableLine(f"it has more than {MAX_TOKENS} words", token.at)
         self._tokens += 1
         return token
 
@@ -131,21 +132,24 @@ class _Parser:
         return token.kind == ")" and self._lexer.depth > 0 and not self._open
 
     def _marked(self) -> list[Simple]:
-        """The commands, with those marked that the shell does not wait for; groups of them stand in one another."""
+        """Return the commands, those marked that the shell does not wait for."""
         self._feed()
         if self._tangled:
             self._commands = [replace(command, beside=0) for command in self._commands]
-        last: dict[int, int] = {}
+        ends: dict[int, int] = {}
         for first, end in self._background:
-            last[first] = max(end, last.get(first, 0))
-        marked, end = [], 0
-        for place, command in enumerate(self._commands if last else ()):
-            end = max(end, last.get(place, 0))
+            ends[first] = max(end, ends.get(first, 0))
+        if not ends:
+            return self._commands
+        marked: list[Simple] = []
+        end = 0
+        for place, command in enumerate(self._commands):
+            end = max(end, ends.get(place, 0))
             marked.append(replace(command, background=True) if place < end else command)
-        return marked or self._commands
+        return marked
 
     def _feed(self) -> None:
-        """Note of each ``xargs`` which commands print what it adds."""
+        """Note, for each ``xargs``, the commands that print the words it adds."""
         for place, command in enumerate(self._commands):
             if command.words[:1] != [ShellWord("xargs")]:
                 continue
@@ -153,14 +157,14 @@ class _Parser:
             while first and self._commands[first].piped:
                 first -= 1
             printers = self._commands[first:place]
-            plain = not any(map(prints_elsewhere, printers)) and command.beside == first
-            redirected = any(redirect.operator.startswith("<") for redirect in command.redirects)
-            if printers and plain and not redirected:
-                printed_by = tuple(tuple(each.texts) for each in printers)
-                self._commands[place] = replace(
-                    command,
-                    fed=Unknown("xargs adds words that are not known", printed_by=printed_by),
-                )
+            # The input is only known if the pipeline prints it, and nothing else does.
+            printers = self._commands[first:place]
+            if not printers or any(map(prints_elsewhere, printers)) or command.beside != first:
+                continue
+            if any(redirect.operator.startswith("<") for redirect in command.redirects):
+                continue
+            fed = Unknown(ADDED_BY_XARGS, printed_by=tuple(tuple(each.texts) for each in printers))
+            self._commands[place] = replace(command, fed=fed)
 
     @property
     def _in_command(self) -> bool:
@@ -192,6 +196,7 @@ class _Parser:
                 self._end(token)
 
     def _word(self, token: ShellToken) -> None:
+        # Words of the grammar count only where a command may begin, and only unquoted.
         if self._expect is _Expect.ASSIGNED:
             self._first_word(token)
         elif self._in_command:
@@ -220,7 +225,7 @@ class _Parser:
             self._add(token)
 
     def _add(self, token: ShellToken) -> None:
-        """Add a word to its command; what it substitutes runs before that."""
+        """Add a word to its command, after the commands that it substitutes, which run first."""
         command = self._simple(token)
         inner = self._substitutes(token.word)
         self._commands[self._at : self._at] = inner
@@ -228,52 +233,53 @@ class _Parser:
         command.words.append(token.word)
 
     def _substitutes(self, word: ShellWord) -> list[Simple]:
-        found = [piece for piece in word.pieces if isinstance(piece, Expanded)]
         inner: list[Simple] = []
-        for piece in found:
-            inner += piece.commands
-        self.expands = self.expands or bool(found) or word.unknown is not None
+        for piece in word.pieces:
+            if isinstance(piece, Expanded):
+                inner += piece.commands
+                self.expands = True
+        self.expands = self.expands or word.unknown is not None
         self._tangled = self._tangled or bool(inner)
         return inner
 
     def _assign(self, token: ShellToken) -> None:
-        """``name=value``, by itself or before a command."""
+        """Read ``name=value``, by itself or before a command."""
         name, equals, _ = token.word.text.partition("=")
-        if not (
-            equals and self._lexer.text.startswith(f"{name}=", token.at) and _NAME.fullmatch(name)
-        ):
+        # `"a"=b` and `a\=b` are commands: the name and the `=` have to be there unquoted.
+        is_plain = equals and self._lexer.text.startswith(f"{name}=", token.at)
+        if not is_plain or not _NAME.fullmatch(name):
             raise UnreadableLine(ASSIGNMENT, token.at)
         self._commands += self._substitutes(token.word)
         self._assigned.append(token)
         self._expect = _Expect.ASSIGNED
 
     def _bind(self) -> None:
-        """Keep assignments without a command: the shell has these values from now on.
+        """Keep assignments without a command, which the shell has from now on.
 
-        A name that a program may look for in its environment counts as a command that asks.
+        A name that a program may read from its environment counts as a command that asks.
         """
-        assigned, self._assigned = self._assigned, []
+        assigned = self._assigned
+        self._assigned = []
         if self._expect is not _Expect.ASSIGNED:
             return
         if self._piped:
             raise UnreadableLine(ASSIGNMENT, assigned[0].at)
-        if not all(
-            _VARIABLE_NAME.fullmatch(token.word.text.partition("=")[0]) for token in assigned
-        ):
-            words = [token.word for token in assigned]
+        words = [token.word for token in assigned]
+        names = [word.text.partition("=")[0] for word in words]
+        if not all(map(_VARIABLE_NAME.fullmatch, names)):
             self._commands.append(Simple(assigned=words, at=assigned[0].at, beside=self._beside()))
         sure = len(self._nestings) == 1 and not self._conditional
         for token in assigned:
             name, _, value = token.word.text.partition("=")
+            # The pieces begin with the text before the first expansion: take the name off.
             first, *others = token.word.pieces or ("",)
             pieces = (str(first)[len(name) + 1 :], *others) if token.word.pieces else ()
             word = token.word._replace(text=value, pieces=pieces)
-            self.bindings.append(
-                Binding(name, (word,), len(self._commands), sure=sure, at=token.at)
-            )
+            start = len(self._commands)
+            self.bindings.append(Binding(name, (word,), start, sure=sure, at=token.at))
 
     def _control(self, token: ShellToken) -> None:
-        """A word that begins, continues or ends a loop or a condition."""
+        """Read a word that begins, continues or ends a loop or a condition."""
         word = token.word.text
         before = self._open[-1] if self._open else ""
         if word in ("if", "while", "until"):
@@ -296,11 +302,11 @@ class _Parser:
         self._open.append(kind)
         if loop:
             self._loops.append(len(self._commands))
-            self._tangled = True
-        self._nestings.append(
-            Nesting(len(self._commands), len(self._commands), outside=self._nestings[-1].beside)
-        )
-        self._expect, self._piped = _Expect.COMMAND, False
+            self._tangled = True  # a later round runs the last command before the first one
+        count = len(self._commands)
+        self._nestings.append(Nesting(count, count, outside=self._nestings[-1].beside))
+        self._expect = _Expect.COMMAND
+        self._piped = False
 
     def _leave(self, word: str, at: int) -> None:
         self._open.pop()
@@ -308,19 +314,20 @@ class _Parser:
         self._expect = _Expect.SEPARATOR
         if word == "done":
             start = self._loops.pop()
-            end = len(self._commands)
-            if any(not _MOVE_SHELL.isdisjoint(command.texts) for command in self._commands[start:]):
-                raise UnreadableLine("a loop changes the folder in which it continues", at)
+            body = self._commands[start:]
+            # Folders are followed in the order of the commands, so that a `cd` in a loop would
+            # count once instead of once a round.
+            if any(not _MOVE_SHELL.isdisjoint(command.texts) for command in body):
+                raise UnreadableLine("a loop changes its working directory", at)
             for place, binding in enumerate(self.bindings):
                 if binding.loop and binding.end is None and binding.start == start:
-                    self.bindings[place] = replace(binding, end=end)
+                    self.bindings[place] = replace(binding, end=len(self._commands))
 
     def _for(self, token: ShellToken) -> None:
-        """``for name in words; do``: the words are known before the first round."""
-        name, has_words = self._next().word, self._next()
-        if not (
-            name.bare and _VARIABLE_NAME.fullmatch(name.text) and has_words.word == ShellWord("in")
-        ):
+        """Read ``for name in words; do``, whose words are known before the first round."""
+        name = self._next().word
+        is_plain = name.bare and _VARIABLE_NAME.fullmatch(name.text)
+        if self._next().word != ShellWord("in") or not is_plain:
             raise UnreadableLine(CONTROL_FLOW, token.at)
         words: list[ShellWord] = []
         while (each := self._next()).kind == "word":
@@ -332,51 +339,49 @@ class _Parser:
             pass
         if each.kind != "word" or each.word != ShellWord("do"):
             raise UnreadableLine(_SYNTAX, each.at)
-        self.bindings.append(
-            Binding(name.text, tuple(words), len(self._commands), loop=True, at=token.at)
-        )
+        binding = Binding(name.text, tuple(words), len(self._commands), loop=True, at=token.at)
+        self.bindings.append(binding)
         self._enter("do", loop=True)
 
     def _simple(self, token: ShellToken) -> Simple:
-        """The command that a word or redirection belongs to; only redirections belong to a group."""
+        """Return the command that a word or redirection belongs to; a group has no words."""
         if self._expect is _Expect.SEPARATOR and (token.kind == "word" or not self._commands):
             raise UnreadableLine(_SYNTAX, token.at)
         if not self._in_command or self._expect is _Expect.ASSIGNED:
-            if len(self._commands) == COMMANDS_AT_MOST:
-                raise UnreadableLine(f"it has more than {COMMANDS_AT_MOST} commands", token.at)
+            if len(self._commands) == MAX_COMMANDS:
+                raise UnreadableLine(f"it has more than {MAX_COMMANDS} commands", token.at)
             nested = self._lexer.depth > 0
-            sure = len(self._nestings) == 1 and not self._conditional and not nested
             here = Simple(
-                at=token.at, piped=self._piped, beside=self._beside(), sure=sure, nested=nested
+                assigned=[each.word for each in self._assigned],
+                at=self._assigned[0].at if self._assigned else token.at,
+                piped=self._piped,
+                beside=self._beside(),
+                sure=len(self._nestings) == 1 and not self._conditional and not nested,
+                nested=nested,
             )
-            if self._assigned:
-                here = replace(
-                    here, assigned=[each.word for each in self._assigned], at=self._assigned[0].at
-                )
-                self._assigned = []
+            self._assigned = []
             self._commands.append(here)
             self._at = len(self._commands) - 1
             self._expect = _Expect.WORD
         return self._commands[self._at]
 
     def _redirect(self, token: ShellToken) -> Redirect:
-        """To bash ``>&-x`` is a closed descriptor and then a word, and ``>&'$(x)'`` starts x: it expands twice."""
         self._tokens += 1
-        operator, target = token.word.text, self._lexer.target()
+        operator = token.word.text
+        target = self._lexer.target()
         if target.pieces or target.unknown:
             raise UnreadableLine(target.unknown.why if target.unknown else VARIABLE, token.at)
-        if (
-            operator in ("<&", ">&")
-            and target.text != "-"
-            and not _PLAIN_TARGET.fullmatch(target.text)
-        ):
-            raise UnreadableLine("the target of a copied descriptor is not plain", token.at)
-        if target.text == "-" and not target.bare:
+        # To bash, `>&-x` is a closed descriptor and then a word, and `>&'$(x)'` starts x, because
+        # bash expands this target twice.
+        copies = operator in ("<&", ">&") and target.text != "-"
+        is_odd = copies and not _PLAIN_TARGET.fullmatch(target.text)
+        if is_odd or (target.text == "-" and not target.bare):
             raise UnreadableLine("the target of a copied descriptor is not plain", token.at)
         return Redirect(operator, target, self._taken_descriptor())
 
     def _taken_descriptor(self) -> str:
-        taken, self._descriptor = self._descriptor, ""
+        taken = self._descriptor
+        self._descriptor = ""
         return taken
 
     def _newline(self, token: ShellToken) -> None:
@@ -390,10 +395,14 @@ class _Parser:
             raise UnreadableLine(_SYNTAX, token.at)
         assigned = self._expect is _Expect.ASSIGNED
         self._bind()
-        self._expect, self._piped, self._conditional = expect, False, False
-        here, count = self._nestings[-1], len(self._commands)
+        self._expect = expect
+        self._piped = False
+        self._conditional = False
+        here = self._nestings[-1]
+        count = len(self._commands)
         if token.kind == "&":
             self._background.append((here.first, count))
+            # assignments before the `&` may have run in the background, too
             self.bindings = [replace(binding, sure=False) for binding in self.bindings]
         if token.kind == "|&" and self._commands:
             self._commands[self._at].redirects.append(Redirect(">&", ShellWord("1"), "2"))
@@ -402,6 +411,7 @@ class _Parser:
             if assigned:
                 raise UnreadableLine(ASSIGNMENT, token.at)
             if self._commands:
+                # a `cd` in a pipeline moves a subshell only
                 self._commands[self._at] = replace(self._commands[self._at], sure=False)
         else:
             first = here.first if token.kind in ("&&", "||") else count
@@ -421,9 +431,10 @@ class _Parser:
             raise UnreadableLine(_SYNTAX, token.at)
         kind = token.word.text or token.kind
         after = self._lexer.text[self._lexer.pos : self._lexer.pos + 1]
-        if (kind == "(" and after in ("(", "\\")) or (
-            kind == "{" and after not in (" ", "\t", "\n")
-        ):
+        # `((` is arithmetic, and `{x` an ordinary word
+        if kind == "(" and after in ("(", "\\"):
+            raise UnreadableLine(CONTROL_FLOW, token.at)
+        if kind == "{" and after not in (" ", "\t", "\n"):
             raise UnreadableLine(CONTROL_FLOW, token.at)
         self._enter(kind)
 
@@ -437,11 +448,12 @@ class _Parser:
 
 
 def _refuse_hidden_prefix(command: Simple, at: int) -> None:
-    """Words that are prefixes only after something else: an assignment after a redirection, or after ``time``."""
+    """Refuse prefixes behind other prefixes: an assignment after a redirection or ``time``."""
     texts = command.texts
     if texts and _ASSIGNMENT.match(texts[0]):
         raise UnreadableLine(ASSIGNMENT, at)
     if texts and texts[0] == "time":
         rest = next((text for text in texts[1:] if text not in ("-p", "--")), "")
+        # bash still reads keywords after `time`
         if rest in _RESERVED or rest in "{}!" or _ASSIGNMENT.match(rest):
             raise UnreadableLine(CONTROL_FLOW, at)

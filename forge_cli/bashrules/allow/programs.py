@@ -1,4 +1,4 @@
-"""Programs whose words can be a program themselves: what makes a call of one more than its name says."""
+"""Programs whose arguments can start other programs, or write or send files."""
 
 from __future__ import annotations
 
@@ -19,19 +19,20 @@ from forge_cli.bashrules.programs.table import KnownProgram, program, program_na
 
 _NAMES_A_FILE = re.compile(r"[/~]|\A[.@]|\.[A-Za-z][A-Za-z0-9]{0,9}\Z")
 _IS_CODE = re.compile(r"[;|&`$()<>]")
-_TELLS_WHAT_TO_START = re.compile(
-    r"exec|cmd|command|program|plugin|hook|script|shell|pager|editor|browser|load|module|library|config|rcfile|init"
-    r"|require|import|eval|wrapper|helper|output|file|dir\b|prefix|root|path",
+_NAMES_SOMETHING_STARTED = re.compile(
+    r"exec|cmd|command|program|plugin|hook|script|shell|pager|editor|browser|load|module|library"
+    r"|config|rcfile|init|require|import|eval|wrapper|helper|output|file|dir\b|prefix|root|path",
     re.IGNORECASE,
 )
 _URL = re.compile(r"https?://[^;|&`$()<>]*")
-_STARTED_OFTEN = word_set(
-    """python python3 perl ruby node php lua vi vim nano emacs less more sudo env xargs make curl wget ssh nc id rm"""
+_OFTEN_STARTED = word_set(
+    "python python3 perl ruby node php lua vi vim nano emacs less more sudo env xargs make curl "
+    "wget ssh nc id rm"
 )
 
 
 class Argv(Struct, frozen=True):
-    """The words of a command; ``globs`` are the places where file names may come in."""
+    """The words of a command, and the places of the globs among them."""
 
     words: list[str]
     globs: frozenset[int] = frozenset()
@@ -39,7 +40,7 @@ class Argv(Struct, frozen=True):
 
 HazardCheck = Callable[[Argv], str | None]
 
-_INLINE = "it is given code as words, which is not analysed"
+_INLINE = "code in its arguments is not analysed"
 _STDIN = "it would read its code from its input"
 _SCRIPT = "its script can start programs or write files"
 
@@ -51,13 +52,14 @@ _SED_ADDRESS = r"(?:\d+(?:~\d+)?|\$|/(?:[^/\\\n[]|\\[^\n]|\[[^]/\\\n]+\])*/I?)"
 _SED_COMMAND = re.compile(
     rf"[\s;]*(?:{_SED_ADDRESS}(?:\s*,\s*[+~]?{_SED_ADDRESS})?)?\s*(?:!\s*)?"
     r"(?:\{|(?:\}|[pdPDgGhHxnN=]|q\d*"
-    r"|s([/|,#:@!])(?:(?!\1)[^\\\n[]|\\[^\n]|\[(?:(?!\1)[^]\\\n])+\])*\1(?:(?!\1)[^\\\n]|\\[^\n])*\1[gpiI0-9]*"
+    r"|s([/|,#:@!])(?:(?!\1)[^\\\n[]|\\[^\n]|\[(?:(?!\1)[^]\\\n])+\])*\1"
+    r"(?:(?!\1)[^\\\n]|\\[^\n])*\1[gpiI0-9]*"
     r")\s*(?:;|\n|\Z|(?=\})))"
 )
 _AWK_HAZARD = re.compile(
     r"system|getline|(?<!\|)\|(?!\|)|print.*>|@|\bclose\b|\bfflush\b|\\\n", re.DOTALL
 )
-"""Behind ``print`` an angle bracket may open a file; before it, it compares."""
+"""After ``print``, an angle bracket may open a file; before it, it compares."""
 _CURL_COOKIE = re.compile(r"-[A-Za-z#0-9]*b|--cook?i?e?")
 _CURL_FORMAT = re.compile(r"-[A-Za-z#0-9]*w|--w[a-z-]*=?")
 _DENO_PERMITS = re.compile(
@@ -73,60 +75,66 @@ _NO_FILE = ("/dev/", "/proc/")
 
 
 def program_hazard(name: str, argv: Argv, reach: int, *, known_only: bool = False) -> str | None:
-    """Why this call is not covered by a rule with ``reach`` tokens of it; None when nothing speaks against it."""
+    """Return why a rule of ``reach`` tokens does not cover this call, or None if it does."""
     found = program_named(name)
     if "state" in found.kind:
         return f"{name} changes the state of the shell"
     if "interactive" in found.kind:
         return f"{name} can start other programs on its own"
     if argv.globs and _minds_names(name, found) and not _format_is_given(found, argv):
-        return f"file names may become words that tell {name} something else"
-    why = options_of(name).used(argv.words[1:]) or subcommand_hazard(name, argv.words, reach)
-    why = why or discard_hazard(name, argv.words, reach)
-    why = why or _runner_hazard(name, found, argv.words, reach, known_only=known_only)
-    for row in () if why else found.rows:
-        why = why or (CHECKS[row.check](argv) if row.check else None)
-    return why if why or found.judged else unknown_option(argv.words, reach)
+        return f"{name} may read file names that the glob finds as something else"
+    words = argv.words
+    why = (
+        options_of(name).used(words[1:])
+        or subcommand_hazard(name, words, reach)
+        or discard_hazard(name, words, reach)
+        or _runner_hazard(name, found, words, reach, known_only=known_only)
+    )
+    for row in found.rows:
+        if why is None and row.check:
+            why = CHECKS[row.check](argv)
+    if why or found.judged:
+        return why
+    return unknown_option(words, reach)
 
 
 def _runner_hazard(
     name: str, found: KnownProgram, words: list[str], reach: int, *, known_only: bool
 ) -> str | None:
-    """Why a rule for a program that runs or loads files does not cover words that it does not spell."""
+    """Return why a rule for a program that runs or loads files does not cover other words."""
     known = git_options(words) if name == "git" and known_only else known_options(name)
-    if (known_only or "runner" in found.kind) and (
-        other := known.unknown(words, reach, numbers=known_only)
-    ):
-        return f"{other} is none of the options of {name} that are known to start and write nothing; a rule can spell it"
-    if (
-        "runner" in found.kind
-        and "--" in words[reach:]
-        and (other := passed_on(words[words.index("--") + 1 :]))
-    ):
-        return f"{other} is passed on, and may name a file or a program; a rule can spell it"
+    is_runner = "runner" in found.kind
+    if known_only or is_runner:
+        other = known.unknown(words, reach, numbers=known_only)
+        if other:
+            return f"{other} is not known as a harmless option of {name}; a rule can name it"
+    if is_runner and "--" in words[reach:]:
+        other = passed_on(words[words.index("--") + 1 :])
+        if other:
+            return f"{other} is passed on and may name a file or a program; a rule can name it"
     targets = list(known.operands(words)) if "targets" in found.kind else []
+    # `make test deploy`: a rule for `make test` must not run another target as well
     if targets and targets[0] < reach <= targets[-1]:
-        return f"{words[targets[-1]]} is another target, which no rule spells"
+        return f"{words[targets[-1]]} is another target, which no rule names"
     return None
 
 
 def _minds_names(name: str, found: KnownProgram) -> bool:
-    """Whether a program takes an operand for a format, an assignment or a subcommand, as a file may be called."""
+    """Return True if the program may take the name of a file for a format or a subcommand."""
     if "minds_names" in found.kind:
         return True
-    has_subcommands = (
-        any(map(found.says, ("known", "never", "spelled"))) or runner_named(name) is not None
-    )
-    return has_subcommands and not found.says("only_known")
+    if found.says("only_known"):
+        return False
+    return any(map(found.says, ("known", "never", "spelled"))) or runner_named(name) is not None
 
 
 def _format_is_given(found: KnownProgram, argv: Argv) -> bool:
-    """Whether the word that tells the program something else is none of the file names."""
+    """Return True if the first argument, which decides, is not one of the file names."""
     return "format" in found.kind and 1 not in argv.globs and not argv.words[1].startswith("-")
 
 
 def is_known(word: str) -> bool:
-    """Whether a program is in one of the tables, so that its words are not commands unless the tables say so."""
+    """Return True if a table describes the program, so that its words are not commands."""
     found = program_named(program(word))
     return found.minds_words or "reader" in found.kind or starts_commands(found)
 
@@ -146,9 +154,8 @@ def _python(argv: Argv) -> str | None:
             continue
         for place, letter in enumerate(word[1:], 2):
             if letter == "m":
-                return _module(
-                    word[place:] or next(values, ""), list(values), globs=bool(argv.globs)
-                )
+                module = word[place:] or next(values, "")
+                return _module(module, list(values), globs=bool(argv.globs))
             if letter in "WX":
                 if place == len(word):
                     next(values, "")
@@ -161,13 +168,12 @@ def _python(argv: Argv) -> str | None:
 
 
 def _module(name: str, rest: Sequence[str], *, globs: bool) -> str | None:
-    """Modules of Python itself that take code or a second file name as words."""
+    """Return why a module of Python's own library runs or writes what its arguments say."""
     if name.partition(".")[0] in _INLINE_MODULES:
         return _INLINE
-    second = len(rest) > _first_operand([name, *rest])
-    if (name in _SECOND_WRITES and (globs or second)) or (
-        name in _OPTION_WRITES and _has_letter(rest, "o")
-    ):
+    has_second = len(rest) > _first_operand([name, *rest])
+    writes_second = name in _SECOND_WRITES and (globs or has_second)
+    if writes_second or (name in _OPTION_WRITES and _has_letter(rest, "o")):
         return f"python -m {name} would write a file"
     return None
 
@@ -197,11 +203,13 @@ def _interpreter(argv: Argv) -> str | None:
 
 
 def _sed(argv: Argv) -> str | None:
-    scripts, explicit, pos = [], False, 1
+    scripts: list[int] = []
+    has_option = False
+    pos = 1
     while pos < len(argv.words):
         word = argv.words[pos]
         if _SED_EXPRESSION.fullmatch(word):
-            explicit = True
+            has_option = True
             scripts.append(pos + 1)
             pos += 1
         elif word == "--help" or word == "--version":
@@ -209,22 +217,18 @@ def _sed(argv: Argv) -> str | None:
         elif word.startswith("-") and word != "-":
             if not _SED_FLAGS.fullmatch(word):
                 return f"sed {word} writes or reads a script"
-        elif not explicit:
-            explicit = True
+        elif not has_option:  # without -e, the first operand is the script
+            has_option = True
             scripts.append(pos)
         pos += 1
-    texts = [
-        argv.words[place]
-        for place in scripts
-        if place < len(argv.words) and place not in argv.globs
-    ]
-    return (
-        None if texts and len(texts) == len(scripts) and all(map(_reads_only, texts)) else _SCRIPT
-    )
+    for place in scripts:
+        if place >= len(argv.words) or place in argv.globs or not _reads_only(argv.words[place]):
+            return _SCRIPT
+    return None if scripts else _SCRIPT
 
 
 def _reads_only(script: str) -> bool:
-    """Whether a sed script is made of commands that print and edit, and of nothing else."""
+    """Return True if all commands of a sed script only print and edit."""
     pos = 0
     while pos < len(script):
         command = _SED_COMMAND.match(script, pos)
@@ -256,48 +260,42 @@ def _second_operand(argv: Argv) -> str | None:
 
 
 def _first_operand(words: Sequence[str]) -> int:
-    """The place of the first operand behind a program; some take each word behind it for one, as behind ``--``."""
-    operands = (
-        at
-        for at, word in enumerate(words)
-        if at and (word in ("-", "--") or not word.startswith("-"))
-    )
-    first = next(operands, len(words))
-    return first + 1 if words[first : first + 1] == ["--"] else first
+    """Return the place of the first operand after the program; the word after ``--`` if any."""
+    for at, word in enumerate(words):
+        if at and (word in ("-", "--") or not word.startswith("-")):
+            return at + 1 if word == "--" else at
+    return len(words)
 
 
 def _tar(argv: Argv) -> str | None:
-    """The first word may be options without a dash."""
+    # The first word may be options without a dash: `tar xf a.tar`.
     bundle = "".join(argv.words[1:2])
-    if bundle.startswith("-") or (
-        1 not in argv.globs and options_of("tar").used([f"-{bundle}"]) is None
-    ):
+    if bundle.startswith("-"):
         return None
-    return f"tar {bundle} starts a program, goes elsewhere or writes"
+    if 1 not in argv.globs and options_of("tar").used([f"-{bundle}"]) is None:
+        return None
+    return f"tar {bundle} starts a program, changes the folder or writes"
 
 
 def _gh(argv: Argv) -> str | None:
-    """Words behind ``--`` are for git."""
+    # `gh repo clone X -- OPTIONS`: words after `--` are for git
     if "--" in argv.words and not {"clone", "fork"}.isdisjoint(argv.words[:4]):
         return git_hazard(["git", "clone", *argv.words[argv.words.index("--") + 1 :]])
     return None
 
 
 def _curl(argv: Argv) -> str | None:
-    """Data may be a file; ``-w`` prints by a format, which may come from a file, and may name a file to print to."""
-    for option, word in zip(argv.words, argv.words[1:], strict=False):
-        cookies = _CURL_COOKIE.fullmatch(option) and "=" not in word
+    # Data may be a file. -w prints by a format, which may come from a file or write one.
+    formats: list[str] = []
+    for option, word in zip(argv.words, [*argv.words[1:], ""], strict=True):
+        cookies = _CURL_COOKIE.fullmatch(option) and word and "=" not in word
         if cookies or (option.startswith(("--data-u", "--url-q")) and "@" in word):
             return f"{word} may be a file that is read and sent"
-    values = [
-        word
-        for option, word in zip(argv.words, argv.words[1:], strict=False)
-        if _CURL_FORMAT.fullmatch(option)
-    ]
-    values += [word[found.end() :] for word in argv.words if (found := _CURL_FORMAT.match(word))]
-    if any("%output{" in word for word in argv.words) or any(
-        value.startswith("@") for value in values
-    ):
+        if found := _CURL_FORMAT.match(option):
+            formats.append(option[found.end() :] or word)
+    if any("%output{" in word for word in argv.words):
+        return "its format may write a file"
+    if any(value.startswith("@") for value in formats):
         return "its format may write a file"
     return None
 
@@ -309,29 +307,30 @@ CHECKS: dict[str, HazardCheck] = {
     "awk": _awk,
     "second_operand": _second_operand,
     "tar": _tar,
-    "git": _git,
+    "git": lambda argv: git_hazard(argv.words, globs=bool(argv.globs)),
     "gh": _gh,
     "curl": _curl,
 }
-"""Checks that rows ask for by name, because data cannot express them."""
+"""Checks that rows ask for by name, because rows cannot express them."""
 
 
 def unknown_option(words: Sequence[str], reach: int) -> str | None:
-    """An option with a value in one word with it that may be a file or a program, and that no rule spells."""
+    """Return why an option that no table knows, with its value in the same word, may do more."""
     for place, word in enumerate(words[1:], 1):
         if word == "--":
             return None
         if place >= reach and word.startswith("-") and _may_start(word):
-            return f"{words[0]} is not known here, and {word} may name a file or a program; a rule can spell it"
+            return f"{words[0]} {word} may name a file or a program; a rule can name it"
     return None
 
 
 def passed_on(words: Sequence[str]) -> str | None:
-    """An option among words for another program that may name a file or a program, in this word or the next."""
+    """Return an option, among words for another program, that may name a file or a program."""
     for word in words:
-        if word.startswith("-") and (
-            _may_start(word) or _TELLS_WHAT_TO_START.search(word.partition("=")[0])
-        ):
+        if not word.startswith("-"):
+            continue
+        # the value may also be the next word, so the name of the option counts alone
+        if _may_start(word) or _NAMES_SOMETHING_STARTED.search(word.partition("=")[0]):
             return word
     return None
 
@@ -340,15 +339,19 @@ def _may_start(option: str) -> bool:
     name, equals, value = option.partition("=")
     if not equals:
         return not option.startswith("--") and _looks_odd(option[2:])
-    return value != "" and (_TELLS_WHAT_TO_START.search(name) is not None or _looks_odd(value))
+    if value == "":
+        return False
+    return _NAMES_SOMETHING_STARTED.search(name) is not None or _looks_odd(value)
 
 
 def _looks_odd(value: str) -> bool:
+    """Return True if the value of an option may be a path, code or a common program."""
     if _URL.fullmatch(value):
         return False
-    first = value.split(maxsplit=1)[0] if value.strip() else ""
-    return bool(_NAMES_A_FILE.search(value) or _IS_CODE.search(value)) or _is_often_started(first)
+    if _NAMES_A_FILE.search(value) or _IS_CODE.search(value):
+        return True
+    return bool(value.strip()) and _is_often_started(value.split(maxsplit=1)[0])
 
 
 def _is_often_started(name: str) -> bool:
-    return name in _STARTED_OFTEN or "shell" in program_named(name).kind
+    return name in _OFTEN_STARTED or "shell" in program_named(name).kind

@@ -1,4 +1,4 @@
-"""The folders and files of a command, as far as the text of the line can tell."""
+"""The files of a command: targets of redirections, and words that may name secrets."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ def redirect_hazard(
     moved: bool,
     unsure: str | None = None,
 ) -> str | None:
-    """Why a redirection is not harmless; once a line has ``moved``, no relative name is known to be in ``writable``.
+    """Return why a redirection is not harmless, or None.
 
-    ``unsure`` is a command of the line that may have made links, so that no name is known to be what it was.
+    Once a line has ``moved``, no relative name is known to be in ``writable``. ``unsure`` is a
+    command of the line that may have made links, so that names may lead elsewhere.
     """
     operator, target = redirect.operator, redirect.target.text
     if operator in _DATA or target == "/dev/null":
@@ -40,57 +41,54 @@ def redirect_hazard(
     if redirect.target.glob:
         return f"the target of {operator} is a glob"
     if operator in _WRITES:
-        inside = any(is_inside(target, folder) for folder in writable) and not (
-            moved and below(target)
-        )
-        if inside and unsure and not names.keep_from_writing(target):
-            return f"{unsure} may have made links, so that {operator} {target} may write elsewhere"
-        return (
-            None
-            if inside and not names.keep_from_writing(target)
-            else f"{operator} {target} writes a file"
-        )
+        inside = any(is_inside(target, folder) for folder in writable)
+        if not inside or (moved and below(target)) or names.keep_from_writing(target):
+            return f"{operator} {target} writes a file"
+        if unsure:
+            return f"{unsure} may have made links, so {operator} {target} may write elsewhere"
+        return None
     if any(map(names.is_secret, target.split("/"))):
         return f"{target} may hold secrets"
     if operator != "<" or not below(target):
         return f"{operator} {target} reads outside the working directory"
-    return (
-        f"{unsure} may have made links, so that < {target} may read elsewhere" if unsure else None
-    )
+    if unsure:
+        return f"{unsure} may have made links, so < {target} may read elsewhere"
+    return None
 
 
 def secret_hazard(
     words: Sequence[ShellWord], reach: int, names: FileNames, scripts: Sequence[int] = ()
 ) -> str | None:
-    """Why a command may read secrets: it names a file that holds some, and no rule of ``reach`` tokens does.
+    """Return the word by which a command may read secrets, unless a rule names it.
 
     The words at the places ``scripts`` are patterns or programs, and no names of files.
     """
-    if "prints" in program_named(program(words[0].text)).kind and not any(
-        word.glob for word in words
-    ):
+    prints = "prints" in program_named(program(words[0].text)).kind
+    if prints and not any(word.glob for word in words):
         return None
     if reads_no_content([word.text for word in words]):
         return None
-    operands = (word for at, word in enumerate(words) if at >= max(reach, 1) and at not in scripts)
-    named = next(
-        (word.text for word in operands if names.named_secret(word.text, glob=word.glob)), None
-    )
-    return f"{named} may hold secrets" if named else None
+    for at, word in enumerate(words):
+        if at < max(reach, 1) or at in scripts:
+            continue
+        if names.named_secret(word.text, glob=word.glob):
+            return f"{word.text} may hold secrets"
+    return None
 
 
 def reads_no_content(words: Sequence[str]) -> bool:
-    """Whether a command looks at names, sizes and dates of the files that its words name, and at nothing in them."""
+    """Return True if a command looks at names, sizes and dates of files, but not into them."""
     if words[0] == "find":
         return _FIND_ACTIONS.isdisjoint(words)
     return words[0] in _LOOKERS or tuple(words[:2]) in _GIT_LOOKERS
 
 
 def is_inside(path: str, folder: str) -> bool:
-    """Whether a file is below a folder, by their names alone."""
+    """Return True if a file is below a folder, by their names alone."""
     if ".." in path.split("/") or path.endswith("/"):
         return False
-    path, folder = posixpath.normpath(path), posixpath.normpath(folder)
+    path = posixpath.normpath(path)
+    folder = posixpath.normpath(folder)
     if folder == ".":
         return below(path) and path != "."
     return path.startswith(folder.rstrip("/") + "/")
