@@ -20,7 +20,7 @@ from forge_cli.bashrules.place import Place
 from forge_cli.bashrules.programs.table import below
 from forge_cli.bashrules.rules import Match, behind_xargs
 from forge_cli.bashrules.sets.listings import fitting, listed
-from forge_cli.bashrules.sets.secrets import FILES_AT_MOST, FilesBelow, hidden_reads
+from forge_cli.bashrules.sets.secrets import MAX_FILES, FilesBelow, hidden_reads
 
 _ODD_NAME = re.compile(r"[-@(!~+].*|.*[\s\x00-\x1f'\"\\*?\[$`].*", re.DOTALL)
 """A name that a program or the shell may take for something else: an option, several words, a glob."""
@@ -123,7 +123,7 @@ class ReadFiles(Struct, frozen=True):
                     is_odd
                     or self._holds_secrets(real)
                     or self._is_outside(real)
-                    or count == FILES_AT_MOST
+                    or count == MAX_FILES
                 ):
                     yield name
 

@@ -27,25 +27,26 @@ _MAKES_FOLDERS = frozenset({"clone", "init", "worktree"})
 _SENDS = frozenset({"push"})
 _PUSH_VALUE = re.compile(r"-[A-Za-z]*o|--(?:pus|rep)[a-z-]*")
 _FOLDER = re.compile(r"(?i:file:)|[./~]|[^:/]+/")
-_STARTS = {"bisect": "run", "submodule": "foreach"}
-_OPTIONS_MAX = 64
+_STARTERS = {"bisect": "run", "submodule": "foreach"}
+_MAX_OPTIONS = 64
 _STARTING_LETTER = re.compile("[xO]")
 _FILTER = re.compile(r"--[a-z]+-filter(?:=|\Z)")
 
 
 class GitWords:
-    """Places of subcommands in a list of words that may hold ``git`` several times."""
+    """The places of subcommands in words that may contain ``git`` several times."""
 
     def __init__(self, words: Sequence[str]) -> None:
         self._words = words
         self._ends: dict[int, int] = {}
 
     def subcommand(self, git: int) -> int:
-        """The place after ``git`` and its global options; walked once, however many walks meet."""
+        """Return the place after ``git`` and its global options; each option is walked once."""
         pos = git + 1
         if pos < len(self._words) and not self._words[pos].startswith("-"):
             return pos
-        passed, values = [], _global_values()
+        passed: list[int] = []
+        values = _global_values()
         while pos < len(self._words) and self._words[pos].startswith("-") and pos not in self._ends:
             passed.append(pos)
             pos += 2 if self._words[pos] in values else 1
@@ -55,7 +56,7 @@ class GitWords:
 
 
 def git_folders(words: Sequence[str]) -> Iterator[tuple[int, str]]:
-    """The folders that ``git -C`` goes to, one after the other, and where they stand."""
+    """Yield the folders that ``git -C`` changes to in turn, each with its place."""
     if words and program(words[0]) == "git":
         end = GitWords(words).subcommand(0)
         yield from ((pos, words[pos]) for pos in range(2, end) if words[pos - 1] == "-C")
@@ -63,12 +64,12 @@ def git_folders(words: Sequence[str]) -> Iterator[tuple[int, str]]:
 
 @lru_cache(maxsize=1)
 def _global_values() -> frozenset[str]:
-    """Global options that take a value."""
+    """Return the global options that take a value."""
     return program_named("git").names("values") | program_named("git").names("takes")
 
 
 def git_rows(subcommand: str) -> Iterator[ProgramRow]:
-    """Knowledge of one of git's commands."""
+    """Return the rows of one of git's commands."""
     return (row for row in program_named("git").below if subcommand in row.below)
 
 
@@ -77,55 +78,58 @@ def git_is(subcommand: str, kind: str) -> bool:
 
 
 def git_options(words: Sequence[str]) -> KnownOptions:
-    """The options of git and of the subcommand among these words that do nothing but what it is for."""
-    subcommand = "".join(words[(place := GitWords(words).subcommand(0)) : place + 1])
+    """Return the harmless options of git and of the subcommand among these words."""
+    place = GitWords(words).subcommand(0)
+    subcommand = "".join(words[place : place + 1])
     return KnownOptions.of((*program_named("git").rows, *git_rows(subcommand)))
 
 
 def git_hazard(words: Sequence[str], *, globs: bool = False) -> str | None:
-    """Why ``git`` with these words is not what its subcommand is for; ``globs`` when file names may be among them."""
+    """Return why ``git`` with these words does more than its subcommand is for, or None."""
     place = GitWords(words).subcommand(0)
-    subcommand, rest = "".join(words[place : place + 1]), words[place + 1 :]
+    subcommand = "".join(words[place : place + 1])
+    rest = words[place + 1 :]
     if globs and git_is(subcommand, "minds_names"):
-        return f"file names may become words that tell git {subcommand} something else"
-    if outside := next((folder for _, folder in git_folders(words) if not below(folder)), None):
-        return f"-C {outside} may leave the working directory"
+        return f"git {subcommand} may read file names that the glob finds as something else"
+    for _, folder in git_folders(words):
+        if not below(folder):
+            return f"-C {folder} may leave the working directory"
     if words[place - 1] == "-C":
         return "-C needs a directory"
-    if subcommand == "help" and next(
-        (word for word in rest if not word.startswith("-")), ""
-    ) != "".join(rest):
+    if subcommand == "help" and (len(rest) > 1 or "".join(rest).startswith("-")):
         return "git help with options can start a browser"
     if subcommand == "config" and not _reads_config(rest):
-        return "git config can set what git starts"
-    return _place_hazard(subcommand, rest) or Options.of(tuple(git_rows(subcommand))).used(
-        list(dict.fromkeys(rest))
-    )
+        return "git config can set a program that git starts"
+    if why := _place_hazard(subcommand, rest):
+        return why
+    return Options.of(tuple(git_rows(subcommand))).used(list(dict.fromkeys(rest)))
 
 
 def _place_hazard(subcommand: str, words: Sequence[str]) -> str | None:
-    """Why a command writes elsewhere, or into a repository in a folder, whose hooks would run."""
-    operands = [
-        word for at, word in enumerate(words) if not word.startswith("-") or "--" in words[:at]
-    ]
-    made = operands[1:][-1:] if subcommand == "clone" else operands
-    if subcommand in _MAKES_FOLDERS and (
-        outside := next((word for word in made if not below(word)), None)
-    ):
-        return f"{outside} is outside of the working directory"
+    """Return why a command writes elsewhere, or into a repository whose hooks would run."""
+    operands: list[str] = []
+    for at, word in enumerate(words):
+        if not word.startswith("-") or "--" in words[:at]:
+            operands.append(word)
+    if subcommand in _MAKES_FOLDERS:
+        made = operands[1:][-1:] if subcommand == "clone" else operands
+        for word in made:
+            if not below(word):
+                return f"{word} is outside of the working directory"
+    remotes: list[str] = []
     if subcommand in _SENDS:
-        values = [word.partition("=")[2] for word in words if word.startswith("--")]
-        if folder := next(filter(_is_folder, [*_repositories(words), *values]), None):
-            return f"{folder} may be a folder, and hooks in it would run"
-    set_up = (
-        operands[1:] if subcommand == "remote" and operands[:1] in (["add"], ["set-url"]) else ()
-    )
-    folder = next(filter(_is_folder, set_up), None)
-    return f"{folder} may be a folder, and hooks in it would run" if folder else None
+        remotes = list(_repositories(words))
+        remotes += [word.partition("=")[2] for word in words if word.startswith("--")]
+    elif subcommand == "remote" and operands[:1] in (["add"], ["set-url"]):
+        remotes = operands[1:]
+    for remote in remotes:
+        if _is_folder(remote):
+            return f"{remote} may be a folder, and hooks in it would run"
+    return None
 
 
 def _repositories(words: Sequence[str]) -> Iterator[str]:
-    """The words that may be the repository: the first operand, and the next where an option may have taken that."""
+    """Yield the words that may be the repository: any operand up to the first sure one."""
     after_option = False
     for word in words:
         if word.startswith("-"):
@@ -138,22 +142,22 @@ def _repositories(words: Sequence[str]) -> Iterator[str]:
 
 
 def _is_folder(word: str) -> bool:
-    """Whether a word that may be the name of a remote or an address is rather a path on this machine."""
+    """Return True if the name or address of a remote is rather a path on this machine."""
     return _FOLDER.match(word) is not None
 
 
 def _reads_config(words: Sequence[str]) -> bool:
+    options = [word for word in words if word.startswith("-")]
+    if not all(option in _CONFIG_READS or option in _CONFIG_SCOPES for option in options):
+        return False
     operands = [word for word in words if not word.startswith("-")]
-    known = all(
-        word in _CONFIG_READS or word in _CONFIG_SCOPES for word in words if word.startswith("-")
-    )
-    return known and (
-        len(operands) <= 1 or operands[0] in ("get", "list") or not _CONFIG_READS.isdisjoint(words)
-    )
+    if len(operands) <= 1 or operands[0] in ("get", "list"):
+        return True
+    return not _CONFIG_READS.isdisjoint(options)
 
 
 def scripts_in_git(words: Sequence[str], place: int) -> Iterator[str]:
-    """The commands that git is told to start, as text for a shell."""
+    """Yield the commands that git is told to start, as text for a shell."""
     options = {word for word in words if word.startswith("-")}
     starts = options_of("git").starts
     starting = {word for word in options if starts.has(word) or _FILTER.match(word)}
@@ -164,9 +168,8 @@ def scripts_in_git(words: Sequence[str], place: int) -> Iterator[str]:
         if word in ("-c", "--config", "--config-env"):
             yield from _configured(after)
         elif word.startswith(("-c", "--config=", "--config-env=")):
-            yield from _configured(
-                word.removeprefix("--config-env=").removeprefix("--config=").removeprefix("-c")
-            )
+            setting = word.removeprefix("--config-env=").removeprefix("--config=")
+            yield from _configured(setting.removeprefix("-c"))
         elif word in starting:
             yield word.partition("=")[2] or after
         elif word[1:2] != "-" and (letter := _STARTING_LETTER.search(word)):
@@ -175,23 +178,25 @@ def scripts_in_git(words: Sequence[str], place: int) -> Iterator[str]:
 
 
 def _started(subcommand: Sequence[str], words: Sequence[str]) -> Iterator[str]:
-    """Commands that ``git bisect run`` and the like start, with options anywhere between their parts."""
-    mark = _STARTS.get("".join(subcommand))
-    if mark in words[:_OPTIONS_MAX]:
+    """Yield the commands that ``git bisect run`` and the like start."""
+    mark = _STARTERS.get("".join(subcommand))
+    if mark in words[:_MAX_OPTIONS]:
         behind = words[words.index(mark) + 1 :]
         yield " ".join(behind[_options(behind) :])
     elif subcommand == ["for-each-repo"]:
+        # whether the last option takes a value is unknown: try both
         start = _options(words)
         yield from (" ".join(["git", *words[pos:]]) for pos in (start, start + 1))
 
 
 def _options(words: Sequence[str]) -> int:
-    """How many words at the start are options."""
+    """Return how many words at the start are options."""
     return next((pos for pos, word in enumerate(words) if not word.startswith("-")), len(words))
 
 
 def _configured(setting: str) -> Iterator[str]:
     key, _, value = setting.partition("=")
+    # alias.x=push is git push, alias.x=!cmd a shell command, and core.pager and others start one
     if key.lower().startswith("alias.") and not value.startswith("!"):
         yield f"git {value}"
     else:

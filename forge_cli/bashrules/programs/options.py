@@ -1,4 +1,4 @@
-"""Options of a program: those by which it starts others, writes or sends files, and those known to do nothing of it."""
+"""Options by which programs start others, write or send files, and options that do not."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from msgspec import Struct, field
 from forge_cli.bashrules.programs.table import ProgramRow, program_named
 
 _NUMBER = re.compile(r"-[0-9]+")
-"""How many lines or how much around them, of programs that take such a thing at all."""
-_CLUSTER_MAX = 8
-"""The first letter that takes a value takes all behind it; a few more are looked at in case it is none."""
+"""A number of lines, for programs that take one."""
+_MAX_CLUSTER = 8
+"""The letters of a cluster whose rest may be a value; the first that takes one takes it all."""
 
 
 class OptionNames(Struct, frozen=True):
-    """Options as a row spells them: ``-x``, ``--long``, ``-exact`` and ``prefix*``.
+    """Options as a row writes them: ``-x``, ``--long``, ``-exact`` and ``prefix*``.
 
-    Long options may be abbreviated unless a row says ``whole``, short ones stand in clusters unless it says ``exact``.
-    A letter counts wherever it is in a word that starts with one dash, so that ``-to`` is taken for ``-t -o``: it asks
-    once too often rather than once too little.
+    Long options may be abbreviated unless a row says ``whole``; short ones may be in clusters
+    unless it says ``exact``. A letter counts anywhere in a word with one dash, so that ``-to`` is
+    read as ``-t -o``: better to ask once too often.
     """
 
     letters: str = ""
@@ -30,11 +30,11 @@ class OptionNames(Struct, frozen=True):
     exact: frozenset[str] = frozenset()
     prefixes: tuple[str, ...] = ()
     like: re.Pattern[str] | None = None
-    """A pattern of whole words that do the same as one of these options."""
+    """A pattern of whole words with the same effect as one of these options."""
 
     @classmethod
     def of(cls, rows: Sequence[ProgramRow], key: str) -> OptionNames:
-        """The options that some rows have under a key."""
+        """Return the options that some rows have under a key."""
         options = chain.from_iterable(getattr(row, key) for row in rows)
         like = [pattern for row in rows if (pattern := getattr(row, f"{key}_like", ""))]
         exact = any(row.exact for row in rows)
@@ -71,19 +71,19 @@ class OptionNames(Struct, frozen=True):
 
 
 class Options(Struct, frozen=True):
-    """Side effects of a program's options."""
+    """The options of a program with effects beyond what the program is for."""
 
     starts: OptionNames = field(default_factory=OptionNames)
     writes: OptionNames = field(default_factory=OptionNames)
     sends: OptionNames = field(default_factory=OptionNames)
-    """Options whose value is a file that is sent away or shown, and that no operand names."""
+    """Options whose value is a file that is sent or shown, though it is no operand."""
 
     @classmethod
     def of(cls, rows: Sequence[ProgramRow]) -> Options:
         return cls(*(OptionNames.of(rows, key) for key in ("starts", "writes", "sends")))
 
     def used(self, words: Sequence[str]) -> str | None:
-        """The problem of these arguments."""
+        """Return the problem of these arguments, or None."""
         for at, word in enumerate(words):
             if self.starts.has(word):
                 return f"{word} starts or loads something, or changes what is started"
@@ -94,19 +94,18 @@ class Options(Struct, frozen=True):
         return None
 
     def _writes_nowhere(self, word: str, after: Sequence[str]) -> bool:
-        """Whether it is ``-o``, whose file is ``/dev/null``, alone or at the end of options that write nothing."""
+        """Return True for ``-o /dev/null``, alone or after letters that write nothing."""
         if word in ("-o/dev/null", "-o=/dev/null", "--output=/dev/null"):
             return True
+        if list(after) != ["/dev/null"]:
+            return False
+        if word != "--output" and not (word.startswith("-") and word.endswith("o")):
+            return False
         letters = "" if word.startswith("--") else word[1:-1]
-        clustered = word.endswith("o") and not any(
-            letter in self.writes.letters for letter in letters
-        )
-        return list(after) == ["/dev/null"] and (
-            word == "--output" or (word.startswith("-") and clustered)
-        )
+        return not any(letter in self.writes.letters for letter in letters)
 
     def arguments(self, words: Sequence[str]) -> Iterator[str]:
-        """The programs that these arguments start."""
+        """Yield the programs that these arguments start."""
         starts = self.starts
         for place, word in enumerate(words):
             if prefix := next(filter(word.startswith, starts.prefixes), None):
@@ -115,10 +114,11 @@ class Options(Struct, frozen=True):
             elif starts.has(word):
                 value = word.partition("=")[2]
                 yield from (value, value.partition("=")[2])
+                # -xvalue, or a cluster: every rest of the word may be the value
                 clustered = (
                     word[at + 1 :] for at, letter in enumerate(word) if letter in starts.letters
                 )
-                yield from islice(clustered, _CLUSTER_MAX)
+                yield from islice(clustered, _MAX_CLUSTER)
                 yield from words[place + 1 : place + 2]
 
 
@@ -128,19 +128,20 @@ def options_of(name: str) -> Options:
 
 
 class KnownOptions(Struct, frozen=True):
-    """Options that do nothing but what a program is for: ``flags`` stand alone, ``values`` take a value.
+    """Options without other effects: ``flags`` stand alone, ``values`` take a value.
 
-    A value may have to look like something: ``-j=[0-9]+``. An option that is a flag as well takes no other value.
+    A value may have to match a pattern: ``-j=[0-9]+``. An option that is also a flag takes no
+    other value.
     """
 
     flags: frozenset[str] = frozenset()
     values: Mapping[str, re.Pattern[str] | None] = field(default_factory=dict)
     exact: bool = False
-    """There are no clusters."""
+    """True if there are no clusters."""
 
     @classmethod
     def of(cls, rows: Sequence[ProgramRow], *, takes: bool = False) -> KnownOptions:
-        """The options of some rows; with those that ``takes`` a value, whatever else they do."""
+        """Return the options of some rows; with ``takes``, also those with other effects."""
         flags = frozenset[str]().union(*(row.flags for row in rows))
         said: list[str] = []
         for row in rows:
@@ -154,7 +155,7 @@ class KnownOptions(Struct, frozen=True):
         return cls(flags, values, exact=any(row.exact for row in rows))
 
     def taken(self, option: str, after: str | None = None) -> int | None:
-        """How many words an option takes, itself included; None where that is not known. ``after`` is the next word."""
+        """Return how many words an option takes, itself included; None if it is unknown."""
         name, equals, value = option.partition("=")
         if name in self.values:
             return self._value_taken(name, value if equals else None, after)
@@ -181,7 +182,7 @@ class KnownOptions(Struct, frozen=True):
         return 1 if name in self.flags else None
 
     def operands(self, words: Sequence[str]) -> Iterator[int]:
-        """The places of the words behind the program that are neither options nor their values."""
+        """Yield the places of the words that are neither options nor their values."""
         pos = 1
         while pos < len(words):
             word = words[pos]
@@ -195,9 +196,9 @@ class KnownOptions(Struct, frozen=True):
                 pos += self.taken(word, "".join(words[pos + 1 : pos + 2])) or 1
 
     def unknown(self, words: Sequence[str], reach: int, *, numbers: bool = False) -> str | None:
-        """The first option behind the words of a rule that is none of these, or has another value.
+        """Return the first unknown option after the words of a rule, or None.
 
-        With ``numbers`` a number is one of them: ``head -5``.
+        With ``numbers``, a number is a known option: ``head -5``.
         """
         pos = 1
         while pos < len(words) and words[pos] != "--":

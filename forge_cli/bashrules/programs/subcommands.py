@@ -1,4 +1,4 @@
-"""Programs and subcommands that start other programs: how words lead to the command or the tool inside."""
+"""Programs and subcommands that start other programs, and where the inner command begins."""
 
 from __future__ import annotations
 
@@ -11,25 +11,26 @@ from msgspec import Struct, field
 from forge_cli.bashrules.programs.options import KnownOptions
 from forge_cli.bashrules.programs.table import KnownProgram, ProgramRow, program, program_named
 
-_LOOKED_AT = 64
-"""Words between a program and its subcommand; no command has more."""
+_MAX_LOOKED_AT = 64
+"""Words between a program and its subcommand; no real command has more."""
 
 ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^]]*\])?\+?=")
 FIND_ACTIONS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 Walked = set[tuple[int, int, bool]]
-"""Places in the words, with how many operands are still to come, and whether an option stands before."""
+"""Visited places, with the operands still to come, and whether an option comes before."""
 
 _IN_ENVIRONMENT = re.compile(r"[\w.-]+:[\w.-]+")
 """``hatch run test:pytest``."""
 
 
 def subcommands(words: Sequence[str], start: int) -> Iterator[int]:
-    """Places of the subcommand of ``words[start]``: behind its options, any of which may take a value.
+    """Yield the places where the subcommand of ``words[start]`` may be, after its options.
 
-    Behind too many options it may stand anywhere: the last place is then the end of the words.
+    Any option may take a value. After too many options, the subcommand may be anywhere: the last
+    place is then the end of the words.
     """
     after_option = False
-    for pos in range(start + 1, min(len(words), start + 1 + _LOOKED_AT)):
+    for pos in range(start + 1, min(len(words), start + 1 + _MAX_LOOKED_AT)):
         word = words[pos]
         if word.startswith(("-", "+")):
             after_option = word[0] == "-" and word != "--" and "=" not in word
@@ -38,14 +39,14 @@ def subcommands(words: Sequence[str], start: int) -> Iterator[int]:
         if not after_option:
             return
         after_option = False
-    if len(words) > start + 1 + _LOOKED_AT:
+    if len(words) > start + 1 + _MAX_LOOKED_AT:
         yield len(words)
 
 
 def path_ends(
     words: Sequence[str], start: int, paths: Iterable[str], *, abbreviated: bool = False
 ) -> Iterator[int]:
-    """Ends of a path of subcommands such as ``compose/exec``, with options between its parts."""
+    """Yield the ends of paths of subcommands such as ``compose/exec``, with options between."""
     split = [path.split("/") for path in paths]
     return _ends(words, start, split, abbreviated=abbreviated)
 
@@ -58,19 +59,22 @@ def _ends(
             yield pos
             return
         word = words[pos]
-        rests = [
-            path[1:]
-            for path in paths
-            if path[0] == word or (abbreviated and path[0].startswith(word))
-        ]
-        if [] in rests:
+        is_end = False
+        longer: list[list[str]] = []
+        for path in paths:
+            if path[0] == word or (abbreviated and path[0].startswith(word)):
+                if path[1:]:
+                    longer.append(path[1:])
+                else:
+                    is_end = True
+        if is_end:
             yield pos
-        if longer := [rest for rest in rests if rest]:
+        if longer:
             yield from _ends(words, pos, longer, abbreviated=abbreviated)
 
 
 class SubcommandRunner(Struct, frozen=True):
-    """The paths of subcommands that start a command, and what stands between them and that command."""
+    """Paths of subcommands that start a command, and the words between a path and the command."""
 
     paths: frozenset[str]
     last: frozenset[str]
@@ -79,7 +83,7 @@ class SubcommandRunner(Struct, frozen=True):
     abbreviated: bool = False
 
     def inner(self, words: Sequence[str], start: int) -> int | None:
-        """The latest start of the command inside; ``start`` if there is none, None if that cannot be told."""
+        """Return the latest start of the command inside; ``start`` if none, None if unknown."""
         found = start
         for end in path_ends(words, start, self.paths, abbreviated=self.abbreviated):
             inner = self._behind(words, end)
@@ -97,15 +101,15 @@ class SubcommandRunner(Struct, frozen=True):
         return inner if inner is not None and inner < len(words) else None
 
     def may_end_at(self, word: str) -> bool:
-        """Whether a path may end with this word, wherever it stands."""
-        return word in self.last or (
-            self.abbreviated and any(last.startswith(word) for last in self.last)
-        )
+        """Return True if a path may end with this word."""
+        if word in self.last:
+            return True
+        return self.abbreviated and any(last.startswith(word) for last in self.last)
 
 
 @lru_cache(maxsize=4096)
 def runner_named(name: str) -> SubcommandRunner | None:
-    """The subcommands of a program that start a command, if it has any."""
+    """Return the subcommands of a program that start a command, if any."""
     found = program_named(name)
     rows = [row for row in found.below if row.runs is not None]
     if not rows:
@@ -116,10 +120,10 @@ def runner_named(name: str) -> SubcommandRunner | None:
 
 
 class KnownPaths(Struct, frozen=True):
-    """The paths of subcommands that a rule covers without spelling them, and the options that may stand between.
+    """Paths of subcommands that a rule covers without naming them, and options between them.
 
-    All others ask, also those that are not known: ``docker compose up`` and ``kubectl apply`` start what a file says,
-    ``docker cp`` and ``podman save`` write files, and any other name may be that of a plugin.
+    All others ask, also unknown ones: ``docker compose up`` and ``kubectl apply`` start what a
+    file says, ``docker cp`` and ``podman save`` write files, and a plugin can have any name.
     """
 
     paths: frozenset[str]
@@ -128,19 +132,21 @@ class KnownPaths(Struct, frozen=True):
     """The beginnings of longer paths."""
 
     def other(self, words: Sequence[str], reach: int) -> str | None:
-        """The option or path of subcommands that is not one of these, and that no rule of ``reach`` tokens spells."""
+        """Return the first option or path that is unknown and not in a rule of ``reach`` tokens."""
         end, path = self._path(words, reach)
         if end < reach or path in self.paths or path in self.groups:
             return None
         return path if path.startswith("-") else path.replace("/", " ")
 
     def end(self, words: Sequence[str]) -> int:
-        """The place of the word that ends the path; 0 where there is none."""
+        """Return the place of the word that ends the path; 0 if there is none."""
         return self._path(words, len(words))[0]
 
     def _path(self, words: Sequence[str], reach: int) -> tuple[int, str]:
-        """The end of the path, and the path; an unknown option behind the words of a rule stands for the path."""
-        path, end, pos = "", 0, 1
+        """Return the end of the path, and the path or the unknown option in its place."""
+        path = ""
+        end = 0
+        pos = 1
         while pos < len(words) and (path == "" or path in self.groups) and path not in self.paths:
             word = words[pos]
             if word.startswith(("-", "+")) and word != "--":
@@ -150,13 +156,15 @@ class KnownPaths(Struct, frozen=True):
                     return pos, word
                 pos += taken or 1
                 continue
-            path, end, pos = f"{path}/{word}" if path else word, pos, pos + 1
+            path = f"{path}/{word}" if path else word
+            end = pos
+            pos += 1
         return end, path
 
 
 @lru_cache(maxsize=256)
 def known_paths(name: str) -> KnownPaths | None:
-    """The subcommands that a program has, where all of them are known."""
+    """Return the subcommands of a program, if all of them are known."""
     found = program_named(name)
     if not found.says("known"):
         return None
@@ -169,46 +177,48 @@ def known_paths(name: str) -> KnownPaths | None:
 
 
 def subcommand_hazard(name: str, words: Sequence[str], reach: int) -> str | None:
-    """Why a rule of ``reach`` tokens does not cover the subcommand among these words."""
+    """Return why a rule of ``reach`` tokens does not cover the subcommand among these words."""
     found = program_named(name)
     if end := next(path_ends(words, 0, found.words("never")), None):
-        return f"{name} {''.join(words[end : end + 1])} starts other programs, or sets up what is started"
+        subcommand = "".join(words[end : end + 1])
+        return f"{name} {subcommand} starts other programs or configures what is started"
     for end in path_ends(words, 0, found.words("spelled")):
         if end >= reach:
-            return f"{name} {' '.join(words[1 : end + 1])} starts, sets up, sends or prints more; a rule can spell it"
+            form = " ".join(words[1 : end + 1])
+            return f"{name} {form} starts, configures, sends or prints more; a rule can name it"
     known = known_paths(name)
-    only_known = found.says("only_known")
     if known is None:
         return None
+    only_known = found.says("only_known")
     other = known.other(words, 0 if only_known else reach)
-    if other and other.startswith("-"):
+    if not other:
+        return None
+    if other.startswith("-"):
         return f"{other} changes what {name} does or starts"
-    if other and only_known:
-        return f"{name} {other} is none of its commands that are known to start nothing else"
-    if other:
-        return f"{name} {other} may start what a file or a plugin says, or write files here; a rule can spell it"
-    return None
+    if only_known:
+        return f"{name} {other} is not known to start nothing else"
+    return f"{name} {other} may run a file or a plugin, or write files here; a rule can name it"
 
 
 class Wrapper(Struct, frozen=True):
-    """A program that starts the command among its words; ``operands`` are its own words before that."""
+    """A program that starts the command among its words, after ``operands`` of its own."""
 
     options: KnownOptions = field(default_factory=KnownOptions)
     operands: int = 0
     assigns: bool = False
     reparses: bool = False
-    """It joins the words and hands them to a shell."""
+    """True if it joins the words and passes them to a shell."""
     feeds: bool = False
-    """It adds words that come from elsewhere."""
+    """True if it adds words that come from elsewhere."""
     command: bool = False
-    """The word itself is the command, as ``k3s kubectl get``."""
+    """True if the word itself is the command, as in ``k3s kubectl get``."""
 
     @classmethod
     def of(cls, row: ProgramRow) -> Wrapper:
         return cls(KnownOptions.of((row,)), **(row.runs or {}))
 
     def inner(self, words: Sequence[str], start: int) -> int | None:
-        """The start of the command inside; None when there is none, or an option is not known well enough to tell."""
+        """Return the start of the command inside; None if there is none or it is uncertain."""
         pos = start + 1
         while pos < len(words):
             word = words[pos]
@@ -230,12 +240,13 @@ class Wrapper(Struct, frozen=True):
     def candidates(
         self, words: Sequence[str], start: int, walked: Walked | None = None
     ) -> Iterator[int]:
-        """Every place where the command inside could start, however the options are to be understood.
+        """Yield every place where the command inside could start, however options are read.
 
-        What an earlier walk over the same words has ``walked`` is not walked again: it led to the same places.
+        Skip the places in ``walked``: an earlier walk over the same words led on from there.
         """
         walked = set() if walked is None else walked
-        own, after_option = self.operands, False
+        own = self.operands
+        after_option = False
         for pos in range(start + 1, len(words)):
             if (pos, own, after_option) in walked:
                 return
@@ -247,6 +258,7 @@ class Wrapper(Struct, frozen=True):
                 after_option = False
             elif not ASSIGNMENT.match(word):
                 yield pos
+                # behind an inner wrapper, that wrapper's own walk goes on
                 if wrapper_named(program(word)) or not (own or after_option):
                     return
                 own -= not after_option
@@ -255,19 +267,19 @@ class Wrapper(Struct, frozen=True):
 
 @lru_cache(maxsize=4096)
 def wrapper_named(name: str) -> Wrapper | None:
-    """The wrapper of that name; None for what is none, or one that may start its command at any word."""
+    """Return the wrapper of this name, unless it may start its command at any word."""
     return next((Wrapper.of(row) for row in program_named(name).rows if row.runs is not None), None)
 
 
 def starts_commands(found: KnownProgram) -> bool:
-    """Whether a program is there to start the command among its words, or the script that it is given."""
-    return not found.kind.isdisjoint({"shell", "starter"}) or any(
-        row.runs is not None for row in found.rows
-    )
+    """Return True if a program exists to start the command or script among its words."""
+    if not found.kind.isdisjoint({"shell", "starter"}):
+        return True
+    return any(row.runs is not None for row in found.rows)
 
 
 def named_tool(words: Sequence[str]) -> tuple[int, str] | None:
-    """The tool that a program is told to start by name, and where it stands."""
+    """Return the place and the name of the tool that a program is told to start."""
     found = program_named(program(words[0]))
     tools = found.names("tools")
     if _IN_ENVIRONMENT.fullmatch(words[0]):
@@ -276,18 +288,21 @@ def named_tool(words: Sequence[str]) -> tuple[int, str] | None:
         return None
     if "modules" in found.kind:
         module = python_module(words) if "python" in found.kind else _taken_module(words)
-        return (module[0], _tool(module[1])) if module and _tool(module[1]) in tools else None
+        if module is None or _tool(module[1]) not in tools:
+            return None
+        return module[0], _tool(module[1])
     places = list(subcommands(words, 0))
     for pos in tuple(places):
         if list(words[pos : pos + 1]) in (["run"], ["run-script"]):
             places += subcommands(words, pos)
-    return next(
-        ((pos, words[pos]) for pos in places if pos < len(words) and words[pos] in tools), None
-    )
+    for pos in places:
+        if pos < len(words) and words[pos] in tools:
+            return pos, words[pos]
+    return None
 
 
 def python_module(words: Sequence[str]) -> tuple[int, str] | None:
-    """The module that ``python -m`` starts, and the place of the word that ends with its name."""
+    """Return the module that ``python -m`` starts, and the place of the word that ends with it."""
     pos = 1
     while pos < len(words) and words[pos].startswith("-") and words[pos] != "-":
         word = words[pos]
@@ -304,7 +319,7 @@ def python_module(words: Sequence[str]) -> tuple[int, str] | None:
 
 
 def _taken_module(words: Sequence[str]) -> tuple[int, str] | None:
-    """The same for programs that take ``-m`` among options of their own."""
+    """Do the same for programs that take ``-m`` among options of their own."""
     for pos, word in enumerate(words[1:-1], 1):
         if word in ("-m", "--module"):
             return pos + 1, words[pos + 1]
@@ -314,5 +329,7 @@ def _taken_module(words: Sequence[str]) -> tuple[int, str] | None:
 
 
 def _tool(module: str) -> str:
-    """``pip.__main__`` and ``pip._internal`` are pip."""
-    return module.partition(".")[0].lower() if module.lower() != "py.test" else "pytest"
+    """Return the tool that a module belongs to: ``pip.__main__`` is pip."""
+    if module.lower() == "py.test":
+        return "pytest"
+    return module.partition(".")[0].lower()

@@ -1,4 +1,4 @@
-"""Knowledge of programs: rows of ``data/*.yaml``, of which a file is read when one of its programs is met."""
+"""Knowledge of programs from ``data/*.yaml``; a file is read when one of its programs is met."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ _COMPILER = re.compile(r"[a-z0-9_.-]+-(gcc|g\+\+|cc|c\+\+|clang|clang\+\+|ld|cpp
 
 
 class ProgramRow(Struct, frozen=True, forbid_unknown_fields=True):
-    """One row of a file: some programs and what is known of them, with lines that are its tests.
+    """One row of a file: some programs and what is known of them, with example lines as tests.
 
-    ``README.md`` beside the files tells of each key. Sets are asked for a word, tuples are gone through in their order.
+    ``README.md`` beside the files describes each key. Sets are asked for a word, tuples are
+    walked in order.
     """
 
     programs: frozenset[str]
@@ -66,28 +67,26 @@ class ProgramRow(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class KnownProgram(Struct, frozen=True):
-    """All that is known of one program: the rows that name it, those below one of its subcommands apart."""
+    """All that is known of one program, the rows about its subcommands apart."""
 
     rows: tuple[ProgramRow, ...] = ()
     below: tuple[ProgramRow, ...] = ()
     kind: frozenset[str] = frozenset()
     judged: bool = False
-    """Whether its options are known well enough to tell which of them are odd."""
+    """True if its options are known well enough to tell which of them are odd."""
     minds_words: bool = False
-    """Whether what it does depends on its words, so that unknown words must not be added."""
+    """True if its effect depends on its words, so that unknown words must not be added."""
 
     @classmethod
     def of(cls, rows: Sequence[ProgramRow]) -> KnownProgram:
         above = tuple(row for row in rows if not row.below)
         below = tuple(row for row in rows if row.below)
         kind = frozenset[str]().union(*(row.kind for row in above))
-        judged = "reader" in kind or any(map(cls(above).says, _JUDGED))
-        minds = (
-            bool(below)
-            or any(map(cls(above).says, _MINDED))
-            or not kind.isdisjoint({"state", "interactive"})
-        )
-        return cls(above, below, kind, judged, minds)
+        named = cls(above)
+        judged = "reader" in kind or any(map(named.says, _JUDGED))
+        minds_words = bool(below) or any(map(named.says, _MINDED))
+        minds_words = minds_words or not kind.isdisjoint({"state", "interactive"})
+        return cls(above, below, kind, judged, minds_words)
 
     def words(self, key: str) -> tuple[str, ...]:
         return tuple(chain.from_iterable(getattr(row, key) for row in self.rows))
@@ -96,7 +95,7 @@ class KnownProgram(Struct, frozen=True):
         return frozenset(self.words(key))
 
     def says(self, key: str) -> bool:
-        """Whether any row has this key."""
+        """Return True if any row has this key."""
         return any(getattr(row, key) for row in self.rows)
 
 
@@ -106,7 +105,7 @@ _MINDED = (*_JUDGED, "starts_like", "sends_like", "known", "never", "spelled")
 
 @lru_cache(maxsize=1)
 def table_index() -> dict[str, Path]:
-    """The file that each program stands in."""
+    """Return the file that describes each program."""
     found: dict[str, Path] = {}
     for path in DATA.glob("*.yaml"):
         for programs in _PROGRAMS.findall(path.read_text("utf-8")):
@@ -124,7 +123,7 @@ def read_rows(path: Path) -> tuple[ProgramRow, ...]:
 
 @lru_cache(maxsize=4096)
 def program_named(name: str) -> KnownProgram:
-    """The row of a program, by the name that ``program`` gives it; most have none."""
+    """Return what is known of a program, by the name that ``program`` gives it."""
     path = table_index().get(name)
     rows = [row for row in read_rows(path) if name in row.programs] if path else []
     return KnownProgram.of(rows)
@@ -132,7 +131,7 @@ def program_named(name: str) -> KnownProgram:
 
 @lru_cache(maxsize=4096)
 def program(word: str) -> str:
-    """The name that a program is known by: without its path, in lower case, without a version."""
+    """Return the name that a program is known by: no path, lower case, no version."""
     name = word.rsplit("/", 1)[-1].lower().removesuffix(".exe")
     if python := _PYTHON.fullmatch(name):
         return python[1]
@@ -152,5 +151,5 @@ def word_set(text: str) -> frozenset[str]:
 
 
 def below(path: str) -> bool:
-    """Whether a path stays below the working directory."""
+    """Return True if a path stays below the working directory."""
     return path != "" and not path.startswith(("/", "-", "~")) and ".." not in path.split("/")

@@ -1,4 +1,4 @@
-"""Commands that print names of files: what of the working directory their output can name."""
+"""Commands that print names of files, and the files that their output can name."""
 
 from __future__ import annotations
 
@@ -13,15 +13,18 @@ from forge_cli.bashrules.sets.secrets import FilesBelow
 
 _GLOB = re.compile(r"[*?\[]")
 _SUFFIX = re.compile(r"(?:[A-Za-z0-9_./-]*/)?(\*[A-Za-z0-9_.-]+)")
-"""A pathspec of git, whose star crosses folders: only what stands behind it is known of a name."""
+"""A pathspec of git. Its star crosses folders, so only the part after it is certain."""
 _PLAIN = re.compile(r"(?!-)[A-Za-z0-9_./*?\[\]-]+")
-"""Words that the shell and xargs leave as they are, should no file fit them."""
+"""Words that the shell and xargs leave unchanged if no file fits them."""
 _FIND_TESTS = word_set(
-    "-name -iname -path -ipath -wholename -type -maxdepth -mindepth -size -mtime -mmin -newer -perm -user -group"
+    "-name -iname -path -ipath -wholename -type -maxdepth -mindepth -size -mtime -mmin -newer "
+    "-perm -user -group"
 )
-"""Each of them takes a value."""
+"""Tests that take a value."""
 _FIND_WORDS = word_set("-print -print0 -prune -a -and -empty -xdev -mount ( )")
-_OR, _NOT, _NAMES = word_set("-o -or ,"), word_set("! -not"), word_set("-name -iname")
+_FIND_OR = word_set("-o -or ,")
+_FIND_NOT = word_set("! -not")
+_FIND_NAMES = word_set("-name -iname")
 _GIT_LISTS = {
     ("git", "ls-files"): word_set("-z -m -o -c --cached --others --modified --exclude-standard --"),
     ("git", "grep", "-l"): word_set("-i -w -F -E -z --"),
@@ -36,12 +39,12 @@ _PASSES = {
     "uniq": re.compile(r"(?!)"),
     "grep": re.compile(r"-[viEFw]+|[^-].*"),
 }
-"""Programs that print some of the lines that they read, as they are, and the words that they may have for that."""
+"""Programs that print some lines of their input unchanged, and the arguments that allow that."""
 _REVISION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./~^@{}-]*|--short|--tags|--abbrev=0|--abbrev-ref")
 
 
 def listed(unknown: Unknown) -> FilesBelow | None:
-    """The files that an unknown word can name; None where it can be any words."""
+    """Return the files that an unknown word can name; None if it can be any word."""
     if unknown.glob:
         return _fitting([unknown.glob]) if _PLAIN.fullmatch(unknown.glob) else None
     if not unknown.printed_by:
@@ -51,7 +54,7 @@ def listed(unknown: Unknown) -> FilesBelow | None:
 
 
 def is_revision(unknown: Unknown) -> bool:
-    """Is it the name or the number of a commit?"""
+    """Return True if it is the name or the hash of a commit."""
     if len(unknown.printed_by) != 1:
         return False
     words = unknown.printed_by[0]
@@ -71,37 +74,39 @@ def _lists(words: Sequence[str]) -> FilesBelow | None:
 
 
 def _find(words: Sequence[str]) -> FilesBelow | None:
-    start = next(
-        (at for at, word in enumerate(words) if at and word[:1] in ("-", "(", "!")), len(words)
-    )
-    roots, globs = tuple(words[1:start]), _find_names(words[start:])
-    return (
-        FilesBelow(roots, tuple(globs))
-        if globs is not None and all(map(_is_plain, roots))
-        else None
-    )
+    start = 1
+    while start < len(words) and words[start][:1] not in ("-", "(", "!"):
+        start += 1
+    roots = tuple(words[1:start])
+    globs = _find_names(words[start:])
+    if globs is None or not all(map(_is_plain, roots)):
+        return None
+    return FilesBelow(roots, tuple(globs))
 
 
 def _find_names(tests: Sequence[str]) -> list[str] | None:
-    """The globs of which one fits every name that is found; none for all names, None where it is not known.
+    """Return globs of which one fits every name found; none for all names, None if unknown.
 
-    However it is put in parentheses, without a negation a file fits what stands between two ``-o``.
+    Whatever the parentheses, without a negation a file fits the tests between two ``-o``.
     """
     named: list[str] = []
     branch: list[str] = []
-    every, rest = False, iter((*tests, "-o"))
+    finds_all = False
+    rest = iter((*tests, "-o"))
     for word in rest:
         if word in _FIND_TESTS:
             value = next(rest)
-            branch += [value] if word in _NAMES else []
-        elif word in _OR:
-            every = every or not branch
-            named, branch = [*named, *branch[:1]], []
-        elif word in _NOT:
-            every = True
+            if word in _FIND_NAMES:
+                branch.append(value)
+        elif word in _FIND_OR:
+            finds_all = finds_all or not branch
+            named += branch[:1]
+            branch = []
+        elif word in _FIND_NOT:
+            finds_all = True
         elif word not in _FIND_WORDS:
             return None
-    return [] if every else named
+    return [] if finds_all else named
 
 
 def _git(words: Sequence[str]) -> FilesBelow | None:
@@ -111,15 +116,13 @@ def _git(words: Sequence[str]) -> FilesBelow | None:
         rest = words[len(prefix) :]
         if not all(word in options or not word.startswith("-") for word in rest):
             return None
-        specs = (
-            [word for word in rest if not word.startswith("-")] if prefix[1] == "ls-files" else []
-        )
-        suffixes = [found[1] for spec in specs if (found := _SUFFIX.fullmatch(spec))]
-        return (
-            FilesBelow(globs=tuple(suffixes))
-            if suffixes and len(suffixes) == len(specs)
-            else FilesBelow()
-        )
+        if prefix[1] != "ls-files":  # to git grep, operands are patterns
+            return FilesBelow()
+        specs = [word for word in rest if not word.startswith("-")]
+        found = [_SUFFIX.fullmatch(spec) for spec in specs]
+        if not found or not all(found):
+            return FilesBelow()
+        return FilesBelow(globs=tuple(suffix[1] for suffix in found if suffix))
     return None
 
 
@@ -154,11 +157,11 @@ def _grep(words: Sequence[str]) -> FilesBelow | None:
         return None
     if not all(_GREP.fullmatch(word) or word.startswith("--include=") for word in options):
         return None
-    if any("r" in word.lower() for word in options if not word.startswith("--")):
-        return (
-            FilesBelow(tuple(operands), tuple(includes)) if all(map(_is_plain, operands)) else None
-        )
-    return _fitting(operands)
+    if not any("r" in word.lower() for word in options if not word.startswith("--")):
+        return _fitting(operands)
+    if not all(map(_is_plain, operands)):
+        return None
+    return FilesBelow(tuple(operands), tuple(includes))
 
 
 def _ls(words: Sequence[str]) -> FilesBelow | None:
@@ -169,31 +172,31 @@ def _ls(words: Sequence[str]) -> FilesBelow | None:
 
 
 def _fitting(globs: Sequence[str]) -> FilesBelow | None:
-    """The names that some globs find below the working directory."""
-    return (
-        fitting(globs)
-        if globs and all(glob.startswith(("*", "?", "[")) or below(glob) for glob in globs)
-        else None
-    )
+    """Return the files that fit globs below the working directory; None for other globs."""
+    if not globs or not all(glob.startswith(("*", "?", "[")) or below(glob) for glob in globs):
+        return None
+    return fitting(globs)
 
 
 def fitting(globs: Sequence[str]) -> FilesBelow:
-    """The names that some globs find, each in one folder; the shell's star fits no dot at the start of a name."""
+    """Return the files that fit globs, each in one folder."""
     folders = {posixpath.dirname(glob) or "." for glob in globs}
     parts = {*chain.from_iterable(glob.split("/") for glob in globs)} - {".", ".."}
+    # the star of a shell does not fit a dot at the start of a name
     hidden = any(part[:1] in (".", "?", "[") for part in parts)
     if any(map(_GLOB.search, folders)):
         first = {_GLOB.split(folder)[0].rpartition("/")[0] or "." for folder in folders}
         return FilesBelow(tuple(first), hidden=hidden)
-    return FilesBelow(
-        tuple(folders), tuple(map(posixpath.basename, globs)), deep=False, hidden=hidden
-    )
+    names = tuple(map(posixpath.basename, globs))
+    return FilesBelow(tuple(folders), names, deep=False, hidden=hidden)
 
 
 def _is_plain(root: str) -> bool:
-    """Whether it is one word, below the working directory; a whole path is looked at once it is known where that is."""
-    inside = below(root) or (root.startswith("/") and ".." not in root.split("/"))
-    return inside and _PLAIN.fullmatch(root) is not None and not _GLOB.search(root)
+    """Return True for one word below the working directory, or an absolute path."""
+    if _GLOB.search(root) or not _PLAIN.fullmatch(root):
+        return False
+    # whether an absolute path is inside is checked once the working directory is known
+    return below(root) or (root.startswith("/") and ".." not in root.split("/"))
 
 
 _LISTERS: dict[str, Callable[[Sequence[str]], FilesBelow | None]] = {

@@ -1,4 +1,4 @@
-"""The rows of the rule sets, read from ``data/*.yaml`` when a rule uses one."""
+"""The rows of rule sets, read from ``data/*.yaml`` when a rule uses a set."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import posixpath
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from itertools import takewhile
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -26,7 +25,7 @@ ANY_PROGRAM = "*"
 _UNARY = re.compile(r"-[bcdefghkLnOGprsStuwxz]")
 _BINARY = re.compile(r"=|==|!=|-eq|-ne|-lt|-le|-gt|-ge|-nt|-ot|-ef")
 _FILE_IN_CLUSTER = re.compile(r"-[A-Za-z]+[Xafm]((?:/|~|\.\.).*)", re.DOTALL)
-"""A letter that takes a file, behind other letters: ``-nf/x``."""
+"""A file right after a letter that takes it, in a cluster of letters: ``-nf/x``."""
 _OF_ALL = (
     "/dev/null",
     "/dev/stdin",
@@ -35,14 +34,14 @@ _OF_ALL = (
     "/proc/meminfo",
     "/proc/version",
 )
-"""Files outside of every zone that tell nothing but what machine it is."""
-_NOT_HELD = "it may read more than its words name, and nothing holds this line to reading"
+"""Files outside of every zone that only describe the machine."""
+_NOT_HELD = "it may read more than its words name, and nothing restricts this line to reading"
 _SEPARATOR = re.compile(r"-[dtFs]/")
-"""``cut -d/``: a character that parts fields."""
+"""A field separator, as in ``cut -d/``."""
 
 
 class SetRow(Struct, frozen=True, forbid_unknown_fields=True):
-    """Commands that a rule set pre-approves; ``README.md`` beside the files tells of each key."""
+    """Commands that a rule set pre-approves; ``README.md`` beside the files describes each key."""
 
     patterns: tuple[str, ...]
     operands: Literal["files", "script", "text", "format", "test", "none"] = "files"
@@ -67,23 +66,23 @@ class SetRow(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def knows_options(self) -> bool:
-        """Whether the row says itself which options may stand behind its patterns; else the tables of programs do."""
+        """True if the row itself lists options; otherwise the tables of programs do."""
         return bool(self.options or self.flags or self.values or self.scripts)
 
     @property
     def needs_known_options(self) -> bool:
-        """Whether an option asks that the tables of programs do not know; what is only printed is no option."""
+        """True if an option asks that the tables of programs do not know."""
         return not self.knows_options and self.operands not in ("text", "test")
 
     def tokens(self, *, held: bool = True) -> Iterator[tuple[str, ...]]:
-        """The patterns, or those that count where lines are not held to what the set promises."""
+        """Yield the patterns; if lines are not held, without those that need it."""
         for pattern in self.patterns:
             tokens = tuple(pattern.split(" "))
             if held or tokens[0] not in self.held:
                 yield tokens
 
     def covers(self, tokens: Sequence[str], words: Sequence[str]) -> bool:
-        """Do the words of a command start with one of the patterns?"""
+        """Return True if the words of a command start with the tokens of a pattern."""
         if tokens[0] == ANY_PROGRAM:
             return tuple(tokens[1:]) == tuple(words[1:]) and words[0] in self.programs
         return tuple(tokens) == tuple(words[: len(tokens)])
@@ -97,55 +96,57 @@ class SetRow(Struct, frozen=True, forbid_unknown_fields=True):
         held: bool,
         leads_inside: Callable[[str], bool],
     ) -> str | None:
-        """Why the words behind a pattern of ``reach`` tokens are not what the row allows; ``readable`` are zones.
+        """Return why the row does not allow the words after a pattern of ``reach`` tokens.
 
-        Where a line is not ``held`` to what the set promises, only plain forms are allowed; ``leads_inside`` tells
-        of a path that goes up whether it stays in the working directory.
+        ``readable`` are zones. Unless the line is ``held`` to what the set promises, only plain
+        forms are allowed. ``leads_inside`` returns True for a path that goes up and stays in the
+        working directory.
         """
-        if why := _unsure_start(words[:reach]) or self._unknown_misfit(
-            words[reach:], words[0].text, held=held
-        ):
+        behind = words[reach:]
+        if why := _unsure_start(words[:reach]):
             return why
-        texts = [word.text for word in words[reach:]]
-        if (
-            self.wide
-            and not held
-            and any(re.search(self.wide, f"{words[reach - 1].text} {text}") for text in texts)
-        ):
-            return _NOT_HELD
+        if why := self._unknown_misfit(behind, words[0].text, held=held):
+            return why
+        texts = [word.text for word in behind]
+        if self.wide and not held:
+            before = words[reach - 1].text
+            if any(re.search(self.wide, f"{before} {text}") for text in texts):
+                return _NOT_HELD
         if self.requires and not any(re.search(self.requires, text) for text in texts):
-            return "it may write a file, as none of its words says that it does not"
-        if unknown := self._unknown_option(
-            texts, passed_on="--" in (word.text for word in words[:reach])
-        ):
-            return f"{unknown} is none of the options that are known to do no more"
+            return "it may write a file, because no option says otherwise"
+        passed_on = "--" in (word.text for word in words[:reach])
+        if unknown := self._unknown_option(texts, passed_on=passed_on):
+            return f"{unknown} is not known as a harmless option"
         for text in texts:
-            if any(
-                never.startswith(text.partition("=")[0]) for never in self.never if len(text) > 2
-            ):
-                return f"{text} names files in a file"
-            if self.refuses and re.search(self.refuses, text):
-                return f"{text} may name files that are not seen here"
-            option = text.startswith("-") and text != "-"
-            if option and self.vouched and self.operands == "none":
-                return f"with {text} it may do more"
-            if not option and (
-                self.operands == "none" or (self.operands == "format" and not text.startswith("+"))
-            ):
-                return f"with {text} it may do more"
+            if why := self._text_misfit(text):
+                return why
         if self.operands in ("files", "script"):
-            paths = self._paths(texts)
-            if words[0].text == "git":
-                paths = (f"HEAD{text[1:]}" if text.startswith("@") else text for text in paths)
-            outside = (
-                text for text in paths if is_outside(text, readable) and not leads_inside(text)
-            )
-            if (found := next(outside, None)) is not None:
-                return f"{found} may lie outside the zones"
+            for path in self._paths(texts):
+                # @ alone is HEAD to git; to other programs @FILE names a file of options
+                if words[0].text == "git" and path.startswith("@"):
+                    path = f"HEAD{path[1:]}"
+                if is_outside(path, readable) and not leads_inside(path):
+                    return f"{path} may be outside of the zones"
         return None
 
+    def _text_misfit(self, text: str) -> str | None:
+        """Return why one word is not allowed, by itself."""
+        if len(text) > len("-x"):
+            name = text.partition("=")[0]
+            if any(never.startswith(name) for never in self.never):
+                return f"{text} names files in a file"
+        if self.refuses and re.search(self.refuses, text):
+            return f"{text} may name files that are not visible here"
+        if _is_option(text):
+            is_refused = self.vouched and self.operands == "none"
+        else:
+            # `date +%s` prints, `date 0101` sets the clock
+            is_format = self.operands == "format" and text.startswith("+")
+            is_refused = self.operands in ("none", "format") and not is_format
+        return f"with {text} it may do more" if is_refused else None
+
     def _unknown_option(self, texts: Sequence[str], *, passed_on: bool) -> str | None:
-        """The first option that the row does not list, or that is ``passed_on`` to another program."""
+        """Return the first option that is not listed, or that goes to another program."""
         end = len(texts)
         if passed_on:
             end = 0
@@ -154,13 +155,9 @@ class SetRow(Struct, frozen=True, forbid_unknown_fields=True):
         if self.knows_options:
             alone = self.options | self.flags | self.scripts
             valued = self.scripts.union(self.values)
-            unknown = (
-                text
-                for text in texts[:end]
-                if _is_option(text) and not _is_known(text, alone, valued)
-            )
-            if (found := next(unknown, None)) is not None:
-                return found
+            for text in texts[:end]:
+                if _is_option(text) and not _is_known(text, alone, valued):
+                    return text
             behind = texts[end:] if self.operands == "none" else ()
         else:
             behind = texts[end:] if passed_on else texts[end + 1 :]
@@ -169,14 +166,16 @@ class SetRow(Struct, frozen=True, forbid_unknown_fields=True):
         return next(filter(_is_option, behind), None)
 
     def _unknown_misfit(self, words: Sequence[ShellWord], name: str, *, held: bool) -> str | None:
-        """Why the row does not take a word that is not known before the line runs, where it stands."""
+        """Return why the row does not take a word that is unknown before the line runs."""
         if self.operands == "test":
             return _test_misfit(words)
         operands = [word for word in words if not word.text.startswith("-") or word.unknown]
         for place, word in enumerate(words):
             if (unknown := word.unknown) is None:
                 continue
-            if self.takes == "text" and not any(word is early for early in operands[: self.known]):
+            # in `jq "$x"` x may be an option; after the words that must be known it is only text
+            is_early = any(word is early for early in operands[: self.known])
+            if self.takes == "text" and not is_early:
                 continue
             if unknown.is_pipe and name in self.pipes:
                 continue
@@ -188,13 +187,13 @@ class SetRow(Struct, frozen=True, forbid_unknown_fields=True):
         return None
 
     def script_places(self, words: Sequence[str], reach: int) -> Sequence[int]:
-        """The places of patterns and programs for the tool among words that a pattern of ``reach`` tokens begins."""
-        return (
-            [reach + at for at in self._scripts(words[reach:])] if self.operands == "script" else ()
-        )
+        """Return the places of patterns and programs among words that match a pattern."""
+        if self.operands != "script":
+            return ()
+        return [reach + at for at in self._scripts(words[reach:])]
 
     def _awaits_script(self, words: Sequence[ShellWord]) -> bool:
-        """Would the next operand be a script?"""
+        """Return True if the next operand would be a script."""
         texts = [word.text for word in words]
         if self.operands != "script":
             return False
@@ -202,7 +201,7 @@ class SetRow(Struct, frozen=True, forbid_unknown_fields=True):
         return not places or len(texts) in places
 
     def _scripts(self, texts: Sequence[str]) -> Sequence[int]:
-        """The places of the scripts among the words; none where an option is not known."""
+        """Return the places of the scripts among the words; none if an option is unknown."""
         known = KnownOptions(self.flags, dict.fromkeys(self.values))
         found: list[int] = []
         operands: list[int] = []
@@ -222,15 +221,15 @@ class SetRow(Struct, frozen=True, forbid_unknown_fields=True):
         return found or [*operands, *range(at + 1, len(texts))][:1]
 
     def _gives_script(self, option: str) -> bool:
-        """Is the next word a script, by this option or by the last one of a cluster?"""
+        """Return True if the next word is a script, by this option or the end of a cluster."""
         if option in self.scripts:
             return True
-        return f"-{option[-1]}" in self.scripts and all(
-            f"-{each}" in self.flags for each in option[1:-1]
-        )
+        if f"-{option[-1]}" not in self.scripts:
+            return False
+        return all(f"-{each}" in self.flags for each in option[1:-1])
 
     def _paths(self, texts: Sequence[str]) -> Iterator[str]:
-        """The words, and parts of options, that may name files."""
+        """Yield the words, and parts of options, that may name files."""
         scripts = self._scripts(texts) if self.operands == "script" else ()
         behind = False
         for at, text in enumerate(texts):
@@ -248,31 +247,33 @@ def _is_option(text: str) -> bool:
 
 
 def _is_known(option: str, alone: frozenset[str], valued: frozenset[str]) -> bool:
-    """Is it one of these options, a cluster of them, or a number? A value may stand right behind its letter."""
-    name, letters = option.partition("=")[0], option[1:]
+    """Return True for one of these options, a cluster of them, or a number."""
+    name = option.partition("=")[0]
+    letters = option[1:]
     if name in alone or name in valued or letters.isdigit():
         return True
-    flags = list(
-        takewhile(lambda letter: f"-{letter}" in alone and f"-{letter}" not in valued, letters)
-    )
-    rest = letters[len(flags) :]
-    return not option.startswith("--") and (not rest or f"-{rest[0]}" in valued)
+    if option.startswith("--"):
+        return False
+    for letter in letters:
+        if f"-{letter}" in valued:  # its value may come right after the letter
+            return True
+        if f"-{letter}" not in alone:
+            return False
+    return True
 
 
 def _unsure_start(words: Sequence[ShellWord]) -> str | None:
-    """Why it is not known which command starts: ``timeout $x cat`` starts whatever stands second in ``x``."""
+    """Return why it is unknown which command starts: ``timeout $x cat`` starts a word of ``x``."""
     for word in words:
-        if word.unknown or word.glob:
-            return (
-                word.unknown.why
-                if word.unknown
-                else f"file names may become more words than {word.text}"
-            )
+        if word.unknown:
+            return word.unknown.why
+        if word.glob:
+            return f"{word.text} may become several words"
     return None
 
 
 def _test_misfit(words: Sequence[ShellWord]) -> str | None:
-    """In a test, a word that is not known is one operand of an operator that is spelled: it cannot be one itself."""
+    """Return why a test is not allowed: an unknown word must be an operand of a plain operator."""
     inner = [word for word in words if word.text not in ("]", "!")]
     found = next((word.unknown for word in inner if word.unknown), None)
     if found is None:
@@ -285,7 +286,7 @@ def _test_misfit(words: Sequence[ShellWord]) -> str | None:
 
 
 def _in_option(text: str) -> Iterator[str]:
-    """``--file=/x`` and ``-f/x`` name files behind the option; ``-f /x`` does so in the next word."""
+    """Yield the file that an option may name: ``--file=/x``, ``-f/x``."""
     name, equals, value = text.partition("=")
     if _SEPARATOR.fullmatch(text):
         return
@@ -298,7 +299,7 @@ def _in_option(text: str) -> Iterator[str]:
 
 
 def is_outside(text: str, readable: Sequence[str]) -> bool:
-    """May this be a path that leads out of the working directory and of the folders ``readable``?"""
+    """Return True if a path may lead out of the working directory and the readable folders."""
     if text.startswith(("~", "@")):  # some programs read options from @FILE
         return True
     if text.startswith("/"):

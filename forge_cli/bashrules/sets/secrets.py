@@ -1,4 +1,4 @@
-"""Files that commands reach and no word names: those of secrets, and the hooks that git runs."""
+"""Files that a command reaches without naming them: secrets, and the hooks that git runs."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from msgspec import Struct
 
 from forge_cli.bashrules.programs.table import program
 
-FILES_AT_MOST = 50_000
+MAX_FILES = 50_000
 """A larger tree cannot be searched in time."""
 _GREP = re.compile(r"-[A-Za-z0-9]*[dRr].*|--[dr].*")
-"""Options may be abbreviated; one that means something else only costs a look."""
+"""Options, also abbreviated; one that means something else only costs a look."""
 _RG = re.compile(
     r"-[^-].*[u.].*|-[u.].*|--(?:hid|unr|no-ig|type-a).*|--type=(?:all|sh)|-[^-]*t(?:all|sh)",
     re.DOTALL,
@@ -24,36 +24,36 @@ _RG = re.compile(
 _RG_GLOB = re.compile(r"-[A-Za-z]*g(.*)|--i?glob(?:=(.*))?")
 _GIT = ("--no-index", "--untracked", "--no-exclude-standard")
 _READS_FOLDERS = frozenset(("diff", "grep"))
-"""Subcommands of git that read plain folders outside of a repository."""
+"""Subcommands of git that read plain folders outside of repositories."""
 _EXPANDS = re.compile(r"[{\[\\]")
 _HOOKS = re.compile(
     r"^\s*(?:\[[^\]]*\]\s*)?hookspath\s*=\s*(.*?)\s*$", re.IGNORECASE | re.MULTILINE
 )
 _INCLUDED = re.compile(r"^\s*(?:\[[^\]]*\]\s*)?path\s*=\s*(.*?)\s*$", re.IGNORECASE | re.MULTILINE)
-_INCLUDES_AT_MOST = 16
+_MAX_INCLUDES = 16
 
 
 class FilesBelow(Struct, frozen=True):
-    """The files below some folders whose names fit one of the globs, or all of them."""
+    """The files below some folders, or those of them whose names fit a glob."""
 
     roots: tuple[str, ...] = ()
-    """The paths, or else the folder in which the command runs."""
+    """The folders; without any, the folder in which the command runs."""
     globs: tuple[str, ...] = ()
     deep: bool = True
     hidden: bool = True
     here: bool = True
-    """Whether it is that folder where the roots are none."""
+    """True if that folder counts when there are no roots."""
 
     def find_secret(self, places: Iterable[Path], is_secret: Callable[[str], bool]) -> str | None:
-        """A file of secrets among them, or why that is not known."""
+        """Return a file of secrets among them, or why that is unknown; None if there is none."""
         seen = 0
         for place in places:
             named = [place / root for root in self.roots if os.path.isdir(place / root)]
             for folder in named or ([place] if self.here else []):
                 for entry in self._walk(str(folder)):
                     seen += 1
-                    if seen > FILES_AT_MOST:
-                        return f"more than {FILES_AT_MOST:,} files, of which some may hold secrets"
+                    if seen > MAX_FILES:
+                        return f"more than {MAX_FILES:,} files, of which some may hold secrets"
                     if is_secret(entry.name) and self._fits(entry):
                         return f"{os.path.relpath(entry.path, folder)}, which may hold secrets"
         return None
@@ -73,19 +73,24 @@ class FilesBelow(Struct, frozen=True):
     def _fits(self, entry: os.DirEntry[str]) -> bool:
         if entry.is_dir(follow_symlinks=False):
             return False
-        ends = [glob.rsplit("/", 1)[-1] for glob in self.globs]
-        return not ends or any(
-            _EXPANDS.search(end) or fnmatchcase(entry.name.lower(), end.lower()) for end in ends
-        )
+        if not self.globs:
+            return True
+        name = entry.name.lower()
+        for glob in self.globs:
+            end = glob.rsplit("/", 1)[-1]
+            # brackets and braces differ between tools: any name may fit
+            if _EXPANDS.search(end) or fnmatchcase(name, end.lower()):
+                return True
+        return False
 
 
 def hidden_reads(
     words: Sequence[str], names: Iterable[str], places: Iterable[Path], *, held: bool
 ) -> FilesBelow | None:
-    """Files that a command reads and no word names; None where it skips hidden files, or reads none.
+    """Return the files that a command reads without naming them; None if it skips hidden files.
 
-    ``names`` are those of its words that may be paths, ``places`` the folders in which it may run. Where it is not
-    ``held`` to reading, an ignore file may let a search read hidden ones.
+    ``names`` are those of its words that may be paths, ``places`` the folders in which it may run.
+    Unless it is ``held`` to reading, an ignore file may let a search read hidden files.
     """
     folders = tuple(names)
     match program(words[0]):
@@ -93,11 +98,9 @@ def hidden_reads(
             return FilesBelow(folders, tuple(_values(words, "--include")))
         case "rg":
             globs = tuple(glob for glob in _rg_globs(words) if not glob.startswith("!"))
-            return (
-                FilesBelow(folders, globs)
-                if globs or not held or any(map(_RG.fullmatch, words[1:]))
-                else None
-            )
+            if globs or not held or any(map(_RG.fullmatch, words[1:])):
+                return FilesBelow(folders, globs)
+            return None
         case "diff":
             return FilesBelow(folders, here=any("$" in word for word in words))
         case "git" if any(map(_leaves_index, words)):
@@ -108,23 +111,22 @@ def hidden_reads(
 
 
 def _leaves_index(word: str) -> bool:
-    """Whether a word is an option, or its abbreviation, by which git reads files that it does not keep."""
+    """Return True for an option, or its abbreviation, by which git reads untracked files."""
     return len(word) > len("--x") and any(option.startswith(word) for option in _GIT)
 
 
 def _leaves_repository(names: Sequence[str], places: Iterable[Path]) -> bool:
-    """Whether a command of git may be outside of a repository, or is given a path that is."""
+    """Return True if git may run outside of a repository, or is given a path outside."""
     for place in places:
         around = (folder for folder in (place, *place.parents) if _is_repository(folder / ".git"))
         root = next(around, None)
         if root is None:
             return True
-        paths = (os.path.realpath(place / name) for name in names)
-        if any(
-            os.path.commonpath([os.path.realpath(root), path]) != os.path.realpath(root)
-            for path in paths
-        ):
-            return True
+        real_root = os.path.realpath(root)
+        for name in names:
+            path = os.path.realpath(place / name)
+            if os.path.commonpath([real_root, path]) != real_root:
+                return True
     return False
 
 
@@ -140,22 +142,21 @@ def _values(words: Sequence[str], option: str) -> Iterator[str]:
 
 
 def _rg_globs(words: Sequence[str]) -> Iterator[str]:
-    """A glob brings hidden files back that it fits."""
+    """Yield the globs of ``-g``, which bring back hidden files that they fit."""
     for word, after in pairwise((*words, "")):
         if found := _RG_GLOB.fullmatch(word):
             yield found[1] or found[2] or after
 
 
 def hook_folders(workspace: Path) -> Iterator[Path]:
-    """The folders that git's settings name for hooks, of the repository around a folder and of the user."""
-    root = next(
-        (folder for folder in (workspace, *workspace.parents) if os.path.lexists(folder / ".git")),
-        None,
-    )
+    """Yield the folders that git's settings name for hooks, of the repository and the user."""
+    around = (workspace, *workspace.parents)
+    root = next((folder for folder in around if os.path.lexists(folder / ".git")), None)
     if root is None:
         return
-    todo, seen = list(_settings(root)), set[Path]()
-    while todo and len(seen) < _INCLUDES_AT_MOST:
+    todo = list(_settings(root))
+    seen: set[Path] = set()
+    while todo and len(seen) < _MAX_INCLUDES:
         file = todo.pop()
         if file in seen:
             continue
@@ -166,9 +167,10 @@ def hook_folders(workspace: Path) -> Iterator[Path]:
 
 
 def _settings(root: Path) -> Iterator[Path]:
-    """The files with settings that hold in a repository."""
+    """Yield the files with settings that apply in a repository."""
     folder = root / ".git"
     if folder.is_file():
+        # a linked worktree or a submodule: the file names the real folder
         folder = _placed(_read(folder).partition("gitdir:")[2].strip(), root)
     common = _placed(_read(folder / "commondir").strip() or ".", folder)
     yield from (common / "config", folder / "config", folder / "config.worktree")
