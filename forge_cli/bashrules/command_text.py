@@ -1,4 +1,4 @@
-"""Texts of commands as people see them: quoted where a shell needs it, on one line, cut."""
+"""Commands as text for people: quoted where a shell needs it, on one line, and shortened."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from forge_cli.bashrules.block.quoting import restore
 from forge_cli.bashrules.text import shortened, visible
 
 PLAIN_WORD = re.compile(r"[A-Za-z0-9_./:@%+,=-]+")
-_NESTED_MAX = 2000
+_MAX_NESTED = 2000
 
 
 def shown_command(command: Simple) -> str:
+    """Return a command as text, with its assignments and redirections."""
     words = [word.text if word.unknown else quoted_word(word.text) for word in command.words]
     words = [*map(_shown_assignment, command.assigned), *words]
     return visible(" ".join([*words, *map(_shown_redirect, command.redirects)]))
@@ -22,31 +23,43 @@ def shown_command(command: Simple) -> str:
 
 def _shown_assignment(word: ShellWord) -> str:
     name, _, value = word.text.partition("=")
-    return f"{name}={value if word.pieces or not value else quoted_word(value)}"
+    if word.pieces or not value:
+        return f"{name}={value}"
+    return f"{name}={quoted_word(value)}"
 
 
 def _shown_redirect(redirect: Redirect) -> str:
-    """``2>&1``, ``> out.txt``; of a here-document only the operator."""
+    """Return ``2>&1`` or ``> out.txt``; of a here-document, only the operator."""
     operator = f"{redirect.descriptor}{redirect.operator}"
     if redirect.operator == "<<":
         return operator
-    return f"{operator}{'' if operator.endswith('&') else ' '}{quoted_word(redirect.target.text)}"
+    blank = "" if operator.endswith("&") else " "
+    return f"{operator}{blank}{quoted_word(redirect.target.text)}"
 
 
 def found_text(command: str, found: FoundCommand) -> str:
-    """The command as it stands in the line; long nested ones would repeat one another and are put together again."""
-    if found.nested and found.end - found.start > _NESTED_MAX:
+    """Return the text of a command in the line.
+
+    A long nested command is composed of its words, because texts of nested commands contain one
+    another.
+    """
+    if found.nested and found.end - found.start > _MAX_NESTED:
         return visible(" ".join(quoted_word(restore(word)) for word in found.words))
     return without_padding(command[found.start : found.end])
 
 
 def without_padding(text: str) -> str:
+    """Return the text on one line with single blanks."""
     return visible(" ".join(text.split()))
 
 
 def quoted_word(word: str) -> str:
-    return word if PLAIN_WORD.fullmatch(word) else "'" + word.replace("'", "'\\''") + "'"
+    """Return a word as a shell would need it, in quotes unless it is plain."""
+    if PLAIN_WORD.fullmatch(word):
+        return word
+    return "'" + word.replace("'", "'\\''") + "'"
 
 
 def in_quotes(text: str) -> str:
+    """Return a text in quotes, cut if it is too long for a sentence."""
     return f"'{shortened(text)}'"

@@ -1,4 +1,4 @@
-"""The loader of the data files: the safe one of PyYAML, in C if there is one."""
+"""The loader of the data files: PyYAML's safe loader, the one in C if available."""
 
 from __future__ import annotations
 

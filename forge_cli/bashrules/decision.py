@@ -1,4 +1,4 @@
-"""The three answers of rules on a line, from the loosest to the strictest."""
+"""The three decisions of rules on a line, from the loosest to the strictest."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from enum import Enum
 
 
 class Decision(Enum):
-    """The answer of rules on a command, or on a whole line.
+    """The decision on a command or a whole line.
 
-    A plain Enum on purpose: the members of a StrEnum compare alphabetically, and "ask" < "preApproved" fails open.
+    This is a plain Enum, because members of a StrEnum compare alphabetically: "ask" would be less
+    than "preApproved", and the stricter of the two would be the looser one.
     """
 
     PRE_APPROVED = "preApproved"
@@ -17,7 +18,7 @@ class Decision(Enum):
 
     @classmethod
     def strictest(cls, *decisions: Decision) -> Decision:
-        """Return the strictest of these; ``ask`` if none is given."""
+        """Return the strictest of the decisions; ``ask`` if there is none."""
         return max(decisions, key=_ORDER.index, default=cls.ASK)
 
 

@@ -1,4 +1,4 @@
-"""Read a line of bash and judge it by rules, before anything runs it: all that other programs need."""
+"""The public interface: read a line of bash and judge it by rules, before anything runs it."""
 
 from __future__ import annotations
 
@@ -50,10 +50,13 @@ _NOWHERE = Place()
 
 
 class Rules:
-    """Lists of rules, made ready for many lines: blocked in any list wins, then the strictest match counts."""
+    """Lists of rules, indexed for many lines; a blocking rule of any list wins."""
 
     def __init__(self, rules: Iterable[Rule | RuleList], default: Decision = Decision.ASK) -> None:
-        """Single rules are one list without a name; ``default`` is for commands that no rule covers."""
+        """Take single rules as one list without a name.
+
+        ``default`` is the decision on commands that no rule covers.
+        """
         given = list(rules)
         single = [each for each in given if isinstance(each, Rule)]
         self.lists: Sequence[RuleList] = [each for each in given if isinstance(each, RuleList)]
@@ -63,20 +66,19 @@ class Rules:
         for each in self.lists:
             for rule in each.rules:
                 if rule.use and rule.use not in SET_NAMES:
-                    raise ValueError(
-                        f"no rule set '{rule.use}'; there are: {', '.join(sorted(SET_NAMES))}"
-                    )
+                    known = ", ".join(sorted(SET_NAMES))
+                    raise ValueError(f"no rule set '{rule.use}'; available: {known}")
         self._judges: dict[tuple[object, ...], LineJudge] = {}
 
     def stating(self, decision: Decision) -> list[Rule]:
-        """Return the rules with one decision."""
+        """Return the rules with this decision."""
         found: list[Rule] = []
         for each in self.lists:
             found += [rule for rule in each.rules if rule.decision is decision]
         return found
 
     def judge_at(self, place: Place) -> LineJudge:
-        """Return the judge by these rules in a place, made once for each."""
+        """Return the judge by these rules in a place, which is kept for later lines."""
         readable = tuple(map(str, place.readable))
         root = str(place.folder or "")
         key = (readable, root, place.held, place.names)
@@ -102,10 +104,10 @@ def judge(
     before: ReadLine | None = None,
     any_grammar: bool = False,
 ) -> Verdict:
-    """Return the verdict of rules on a line that would run in a place; nothing is run.
+    """Return the verdict of rules on a line that would run in a place. Nothing is run.
 
-    ``before`` are the lines that the same shell has run already. In ``any_grammar`` a blocked command counts wherever
-    its words are, because another shell than bash may read the line.
+    ``before`` are the lines that the same shell has run already. With ``any_grammar``, a blocked
+    command counts wherever its words are, because another shell than bash may read the line.
     """
     line = read(line) if isinstance(line, str) else line
     by_rules = rules.judge_at(place)
@@ -115,5 +117,6 @@ def judge(
     verdict = by_rules.judge(
         line, writable=writable, is_link=place.is_link, before=before, any_grammar=any_grammar
     )
+    # a doubt never makes a line looser than the default
     unsure = Decision.strictest(Decision.ASK, rules.default)
     return FileLooks(place, place.folder).looked(verdict, line, before, unsure)

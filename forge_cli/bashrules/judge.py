@@ -1,4 +1,4 @@
-"""The verdict of rules on a command line."""
+"""The verdict of rules on a line."""
 
 from __future__ import annotations
 
@@ -62,18 +62,19 @@ from forge_cli.bashrules.rules import (
 from forge_cli.bashrules.sets.rows import SetRow, is_outside, rows_of
 from forge_cli.bashrules.text import visible
 
-_NOTHING = "there is no command in it"
+_NOTHING = "it contains no command"
 _NAMES_BECOME_BLOCKED = "file names may become words that are blocked"
-_NO_RULE_THERE = "no rule allows it, and it runs in another folder than rules are for"
+_NO_RULE_THERE = "no rule allows it outside of the working directory"
 _LINKERS = word_set("ln link cp mv rsync tar bsdtar unzip cpio 7z")
-"""Programs that may make links; others that may do so run code, which could read by itself."""
+"""Programs that may make links. Others that can do so run code, which could read files itself."""
 _PUSH = ShellWord("push")
 _NAMES = FileNames()
-_OF_SHELLS = word_set(
-    ". : [ alias bg bind break builtin caller cd command compgen complete compopt continue declare dirs disown echo "
-    "enable eval exec exit export false fc fg getopts hash help history jobs kill let local logout mapfile popd printf "
-    "pushd pwd read readarray readonly return set shift shopt source suspend test times trap true type typeset ulimit "
-    "umask unalias unset wait case coproc do for function if select then time until while [[ ! { in elif else"
+_SHELL_WORDS = word_set(
+    ". : [ alias bg bind break builtin caller cd command compgen complete compopt continue declare "
+    "dirs disown echo enable eval exec exit export false fc fg getopts hash help history jobs kill "
+    "let local logout mapfile popd printf pushd pwd read readarray readonly return set shift shopt "
+    "source suspend test times trap true type typeset ulimit umask unalias unset wait case coproc "
+    "do for function if select then time until while [[ ! { in elif else"
 )
 _CODE_WORD = re.compile(r"[\w./:@%+=-]+")
 
@@ -84,24 +85,24 @@ def _patterns(patterns: tuple[tuple[str, ...], ...]) -> Patterns:
 
 
 def starts_any(line: str, patterns: tuple[tuple[str, ...], ...]) -> bool:
-    """Whether a line holds a command that one of the patterns is for, behind wrappers, paths and quotes as well."""
+    """Return True if a line contains a command that one of the patterns matches in any spelling."""
     return Search(line, _patterns(patterns)).hit() is not None
 
 
 class CommandPart(Struct, frozen=True):
-    """One simple command of a line, what is said of it, and the rule that says so."""
+    """A simple command of a line, with its decision and the rule behind it."""
 
     text: str
     words: tuple[str, ...]
     match: Match | None
     decision: Decision
     why: str | None = None
-    """The reason why it is more than its words say, if it is."""
+    """Why the command may do more than its words say, or None."""
     nested: bool = False
     hides: str | None = None
-    """Why it may run another command than its words say, if it may."""
+    """Why the command may run another command than its words say, or None."""
     misfit: str | None = None
-    """Why a rule set that knows the command does not cover it."""
+    """Why a rule set that knows the command does not cover it, or None."""
 
     @property
     def row(self) -> SetRow | None:
@@ -110,14 +111,14 @@ class CommandPart(Struct, frozen=True):
 
     @property
     def reason(self) -> str:
-        """The rule that it met, and why it is more than its words say."""
+        """The rule that matched, and why the command may do more than its words say."""
         if self.match is None:
             return self.why or self.misfit or "no rule"
         return f"{self.match.described}, but {self.why}" if self.why else self.match.described
 
 
 class Verdict(Struct, frozen=True):
-    """The verdict of the rules on one line; ``suggestion`` is a pattern that would cover the part that asks."""
+    """The verdict of rules on a line; ``suggestion`` is a pattern that would cover what asks."""
 
     decision: Decision
     reason: str
@@ -127,9 +128,9 @@ class Verdict(Struct, frozen=True):
     grantable: tuple[str, ...] = ()
     """For each part that asks, the pattern that a person may pre-approve."""
     shorter: tuple[tuple[str, ...], ...] = ()
-    """For each of these, the beginnings of it that would cover the same parts as rules."""
+    """For each of these patterns, its beginnings that would cover the same parts."""
     doubt: str | None = None
-    """Why a line asks that the rules pre-approve: by the files that it would meet."""
+    """Why a line asks that the rules pre-approve: because of the files that it would use."""
     files: tuple[FileUse, ...] = ()
     """The files that redirections open, if the rules pre-approve the line or could do so."""
     operands: tuple[str, ...] = ()
@@ -137,19 +138,19 @@ class Verdict(Struct, frozen=True):
 
     @property
     def by_rules(self) -> Decision:
-        """The decision without a look at the files."""
+        """The decision before the files were looked at."""
         return Decision.PRE_APPROVED if self.doubt else self.decision
 
 
 def judge_line(
     command: str, rules: Sequence[Rule], default: Decision, *, writable: Sequence[str] = ()
 ) -> Verdict:
-    """Judge a line by one list of rules; redirections may write below the folders ``writable`` without asking."""
+    """Judge a line by one list of rules; redirections may write below ``writable`` folders."""
     return LineJudge([RuleList("", rules)], default).judge(command, writable=writable)
 
 
 class LineJudge:
-    """Lists of rules, made ready for many lines: blocked in any wins, then the strictest match counts."""
+    """Lists of rules, indexed for many lines; a blocking rule of any list wins."""
 
     def __init__(
         self,
@@ -161,12 +162,16 @@ class LineJudge:
         held: bool = True,
         names: FileNames = _NAMES,
     ) -> None:
-        """``readable`` are the real paths of zones, in which rule sets let files be read; in ``root`` a line runs.
+        """Index the rules.
 
-        ``held`` says whether lines that rule sets allow are held to what these promise, ``names`` which files are
-        secret or protected.
+        ``readable`` are the real paths of zones, in which rule sets let files be read; a line runs
+        in ``root``. ``held`` is True if lines that rule sets allow cannot do more than the sets
+        promise. ``names`` decides which files are secret or protected.
         """
-        self._default, self._readable, self._folders = default, readable, Folders(root=root)
+        self._default = default
+        self._readable = readable
+        self._folders = Folders(root=root)
+        # a doubt never makes a line looser than the default
         self._unsure = Decision.strictest(Decision.ASK, default)
         self._held = held
         self._names = names
@@ -186,7 +191,7 @@ class LineJudge:
         self._blocked_names = {_base(match.tokens[0]) for match in self._blocked_rules}
 
     def _add(self, match: Match) -> None:
-        """Index a rule by the name of its program; blocked ones come first, they win wherever they stand."""
+        """Index a rule by the name of its program, blocking ones first."""
         matches = self._by_name[-1].setdefault(match.tokens[0], [])
         if match.rule.decision is Decision.BLOCKED:
             self._blocked_rules.append(match)
@@ -205,33 +210,34 @@ class LineJudge:
         before: ReadLine | None = None,
         any_grammar: bool = False,
     ) -> Verdict:
-        """The verdict on one line, whose redirections may write below the folders ``writable`` without asking.
+        """Return the verdict on one line, as ``face.judge`` describes it.
 
-        ``is_link`` tells of a folder whether it leads elsewhere; ``before`` are the lines of the same shell. In
-        ``any_grammar`` a blocked command counts wherever its words stand: another shell than bash may start it.
+        ``is_link`` returns True for a folder that leads elsewhere.
         """
         line = read(line) if isinstance(line, str) else line
         if "\0" in line.text:
             return Verdict(Decision.BLOCKED, "a command cannot contain a NUL character")
         search = Search(line.text, self._patterns)
-        hit = search.hit() if self._blocked_rules else None
-        if any_grammar and self._blocked_rules:
-            hit = hit or search.bare_hit()
-        verdict = self._read(
-            line, search, CommandPlace(writable, self._folders, is_link, names=self._names), before
-        )
-        return (
-            self._blocked(hit, self._blocked_rules[hit.pattern], verdict.parts) if hit else verdict
-        )
+        hit = None
+        if self._blocked_rules:
+            hit = search.hit()
+            if hit is None and any_grammar:
+                hit = search.bare_hit()
+        place = CommandPlace(writable, self._folders, is_link, names=self._names)
+        verdict = self._judge_read(line, search, place, before)
+        if hit:
+            return self._blocked(hit, self._blocked_rules[hit.pattern], verdict.parts)
+        return verdict
 
-    def _read(
+    def _judge_read(
         self, line: ReadLine, search: Search, place: CommandPlace, before: ReadLine | None
     ) -> Verdict:
-        """The verdict on a line in which nothing is blocked, as far as it can be read."""
+        """Return the verdict on a line in which nothing is blocked, as far as it can be read."""
         try:
             place = place.after_lines(before.require_commands()) if before else place
             commands = line.require_commands()
             if len(line.parted) > len(commands):
+                # `find -exec cat {} +` is pre-approved if its two parts are
                 found = self._combine(line.parted, place)
                 if found.decision is Decision.PRE_APPROVED:
                     return found
@@ -243,16 +249,16 @@ class LineJudge:
             return self._unreadable(line.text, search, UnreadableLine(why, 0))
 
     def blocked_command(self, words: Sequence[str]) -> Verdict | None:
-        """The verdict on the words that a program was started with, if a rule blocks them; no shell reads them."""
+        """Return a verdict if a rule blocks the words that a program was started with.
+
+        No shell reads these words.
+        """
         command = CommandWords(words)
         for start in unwrap(words, command).starts if words else ():
             pattern = self._patterns.match(command, start)
             if pattern is not None:
-                return self._blocked(
-                    Hit(pattern, tuple(words[start:]), nested=True),
-                    self._blocked_rules[pattern],
-                    (),
-                )
+                hit = Hit(pattern, tuple(words[start:]), nested=True)
+                return self._blocked(hit, self._blocked_rules[pattern], ())
         return None
 
     @property
@@ -262,56 +268,61 @@ class LineJudge:
 
     @property
     def blocks_unseen(self) -> bool:
-        """Whether a rule blocks what a shell may do without starting a program: its own commands, and scripts."""
-        return any(name in _OF_SHELLS or "." in name for name in self._blocked_names) or any(
-            "/" in match.tokens[0] for match in self._blocked_rules
-        )
+        """True if a rule blocks what a shell can do without starting a program."""
+        if any(name in _SHELL_WORDS or "." in name for name in self._blocked_names):
+            return True
+        return any("/" in match.tokens[0] for match in self._blocked_rules)
 
     def matching(self, words: tuple[str, ...]) -> list[Match]:
-        """The first match of each list that has one."""
+        """Return the first match of each list that has one."""
         found = (self._first(words, at) for at in range(len(self._by_name)))
         return [match for match in found if match]
 
     def _first(self, words: tuple[str, ...], at: int, after: int = -1) -> Match | None:
-        """The first match in the list ``at`` behind the rule ``after``.
+        """Return the first match in the list ``at`` after the rule ``after``.
 
-        A rule before it that asks for the same command in another spelling counts instead: ``/bin/rm`` is ``rm``, and
-        ``git --no-pager push`` is ``git push``.
+        An earlier rule that asks for the same command in another spelling counts instead:
+        ``/bin/rm`` is ``rm``, and ``git --no-pager push`` is ``git push``.
         """
         if not words:
             return None
         by_name = self._by_name[at]
         first = first_of(by_name, words, after) or first_inside(by_name, words, after)
-        if (first.rule.decision if first else self._default) is Decision.BLOCKED:
+        decision = first.rule.decision if first else self._default
+        if decision is Decision.BLOCKED:
             return first
         before = [match for match in self._asking[at] if first is None or match.index < first.index]
-        hit = (
-            _patterns(tuple(match.tokens for match in before)).match(CommandWords(words), 0)
-            if before
-            else None
-        )
+        if not before:
+            return first
+        patterns = _patterns(tuple(match.tokens for match in before))
+        hit = patterns.match(CommandWords(words), 0)
         return first if hit is None else before[hit]
 
     def _fitting(self, command: Simple, folders: Folders) -> tuple[list[Match], str | None]:
-        """The first match of each list without those rule sets that do not cover the command; and why one does not."""
-        words, found, why = command.with_assigned, list[Match](), None
-        if command.assigned:  # what asks without the assignments asks with them
-            without = self.matching(tuple(command.texts))
-            found += [
-                match for match in without if match.rule.decision is not Decision.PRE_APPROVED
-            ]
-            why = ASSIGNMENT if len(found) < len(without) else None
+        """Return the first match of each list that covers the command, and why a set does not."""
+        words = command.with_assigned
+        found: list[Match] = []
+        why: str | None = None
+        if command.assigned:
+            # `CI=1 rm x` asks if `rm x` asks; but a rule that allows `x` does not allow `A=1 x`
+            for bare in self.matching(tuple(command.texts)):
+                if bare.rule.decision is Decision.PRE_APPROVED:
+                    why = ASSIGNMENT
+                else:
+                    found.append(bare)
         for at in range(len(self._by_name)):
             after = -1
             while match := self._first(words, at, after):
-                if (misfit := self._misfit(command, match, folders)) is None:
+                misfit = self._misfit(command, match, folders)
+                if misfit is None:
                     found.append(match)
                     break
-                why, after = why or misfit, match.index
+                why = why or misfit
+                after = match.index
         return found, why
 
     def _misfit(self, command: Simple, match: Match, folders: Folders) -> str | None:
-        """Why the row of a rule set does not cover a command that begins as it says."""
+        """Return why the row of a rule set does not cover a command that begins like it."""
         if match.row is None:
             return None
         fed = fed_words(command, match)
@@ -332,38 +343,42 @@ class LineJudge:
         matches, misfit = self._fitting(command, place.folders)
         match, decision = self._strictest(matches)
         why = None
-        unknown = any(word.unknown for word in command.words)
-        if matches or decision is Decision.PRE_APPROVED or not words or unknown:
-            reach = max((match.reach for match in matches), default=0)
-            why = None if matches else misfit
-            why = why or self._hazard(command, reach, place, match.row if match else None)
+        has_unknown = any(word.unknown for word in command.words)
+        if matches or decision is Decision.PRE_APPROVED or not words or has_unknown:
+            if not matches:
+                why = misfit
+            if why is None:
+                reach = max((match.reach for match in matches), default=0)
+                why = self._hazard(command, reach, place, match.row if match else None)
         if why and decision is Decision.PRE_APPROVED:
             decision = self._unsure
-        vouched = match is not None and match.row is not None and why is None
-        hides = None if vouched else self._hides(command)
+        is_vouched = match is not None and match.row is not None and why is None
+        hides = None if is_vouched else self._hides(command)
         return CommandPart(
             shown_command(command), words, match, decision, why, command.nested, hides, misfit
         )
 
     def _hides(self, command: Simple) -> str | None:
-        """Why a command may run another than its words say: what a known program does itself is not a command."""
-        words, texts = command.words, command.texts
+        """Return why a command may run another one than its words say, or None."""
+        texts = command.texts
         if name := loading_name(command.assigned):
             return f"{name} may change what runs"
         if not texts:
             return None
-        if words[0].glob:
+        if command.words[0].glob:
             return "the name of the program is a glob"
-        if unknown := next(filter(None, (_unknown_command(word, texts) for word in words)), None):
-            return unknown
+        for word in command.words:
+            if why := _unknown_command(word, texts):
+                return why
         if why := innermost(texts, len(texts))[1]:
             return why
-        code = (_CODE_WORD.findall(text) for text in texts[1:] if not PLAIN_WORD.fullmatch(text))
-        if any(map(self._patterns.match_anywhere, code)):
-            return "its code names a command that is blocked"
-        if any(word.glob for word in words) and not self._blocked_names.isdisjoint(
-            map(_base, texts[1:])
-        ):
+        for text in texts[1:]:
+            # a script in any language: python -c 'os.system("git push")'
+            is_code = not PLAIN_WORD.fullmatch(text)
+            if is_code and self._patterns.match_anywhere(_CODE_WORD.findall(text)):
+                return "its code contains a command that is blocked"
+        has_glob = any(word.glob for word in command.words)
+        if has_glob and not self._blocked_names.isdisjoint(map(_base, texts[1:])):
             return _NAMES_BECOME_BLOCKED
         return self._passes_blocked(texts)
 
@@ -376,132 +391,141 @@ class LineJudge:
     def _hazard(
         self, command: Simple, reach: int, place: CommandPlace, row: SetRow | None = None
     ) -> str | None:
-        """The rest of a command that a pattern of ``reach`` tokens leaves; a ``row`` has judged unknown words."""
+        """Return why a match of ``reach`` tokens does not cover the rest of the command, or None.
+
+        A ``row`` of a rule set has judged unknown words already.
+        """
         if command.assigned:
-            if (
-                reach <= len(command.assigned)
-                or not command.words
-                or loading_name(command.assigned)
-            ):
+            covers_assigned = reach > len(command.assigned) and command.words
+            if not covers_assigned or loading_name(command.assigned):
                 return ASSIGNMENT
             reach -= len(command.assigned)
         if not command.words:
             return _NOTHING
-        if row is None and (
-            unknown := next((word.unknown for word in command.words if word.unknown), None)
-        ):
-            return unknown.why
-        moved, unsure = place.folders.moved, place.unsure
-        hazards = (
-            redirect_hazard(redirect, place.writable, place.names, moved=moved, unsure=unsure)
-            for redirect in command.redirects
-        )
-        starts_none = row is not None and (row.vouched or command.words[0].text == "xargs")
-        strict = row is not None and row.needs_known_options
-        why = None if starts_none else command_hazard(command.words, reach, known_only=strict)
-        why = why or next(filter(None, hazards), None)
+        if row is None:
+            for word in command.words:
+                if word.unknown:
+                    return word.unknown.why
         words = command.texts
-        why = why or secret_hazard(
-            command.words, reach, place.names, row.script_places(words, reach) if row else ()
-        )
+        starts_nothing = row is not None and (row.vouched or words[0] == "xargs")
+        if not starts_nothing:
+            known_only = row is not None and row.needs_known_options
+            if why := command_hazard(command.words, reach, known_only=known_only):
+                return why
+        moved = place.folders.moved
+        for redirect in command.redirects:
+            if why := redirect_hazard(
+                redirect, place.writable, place.names, moved=moved, unsure=place.unsure
+            ):
+                return why
+        scripts = row.script_places(words, reach) if row else ()
+        if why := secret_hazard(command.words, reach, place.names, scripts):
+            return why
         if row and row.operands in ("files", "script") and place.unsure in _LINKERS:
-            why = why or f"{place.unsure} may have made links, so that it may read elsewhere"
-        why = why or (CD_LEAVES if place.leaves(command) else None)
-        return (
-            why
-            or folder_hazard(words, reach, place, of_set=row is not None)
-            or self._near_blocked(command.words, words)
-        )
+            return f"{place.unsure} may have made links, so it may read elsewhere"
+        if place.leaves(command):
+            return CD_LEAVES
+        if why := folder_hazard(words, reach, place, of_set=row is not None):
+            return why
+        return self._near_blocked(command.words, words)
 
     def _near_blocked(self, words: Sequence[ShellWord], texts: Sequence[str]) -> str | None:
-        """Why a command that is not blocked, as far as it can be read, may still run one that is."""
+        """Return why a command that is not blocked itself may still run one that is."""
         if not self._blocked_names:
             return None
-        if any(word.glob or word.unknown for word in words) and not self._blocked_names.isdisjoint(
-            map(_base, texts)
-        ):
+        varies = any(word.glob or word.unknown for word in words)
+        if varies and not self._blocked_names.isdisjoint(map(_base, texts)):
             return _NAMES_BECOME_BLOCKED
         return self._passes_blocked(texts)
 
     def _passes_blocked(self, texts: Sequence[str]) -> str | None:
-        """Why a program that is not known here may run a blocked command that stands among its words."""
-        if not self._blocked_names:
+        """Return why an unknown program may run a blocked command among its words."""
+        if not self._blocked_names or is_known(texts[0]):
             return None
-        if not is_known(texts[0]) and self._patterns.match_anywhere(texts[1:]) is not None:
-            return (
-                f"{texts[0]} is not known here, and some of its words are a command that is blocked"
-            )
-        return None
+        if self._patterns.match_anywhere(texts[1:]) is None:
+            return None
+        return f"{texts[0]} is an unknown program, and its words contain a blocked command"
 
     def _combine(self, commands: Sequence[Simple], place: CommandPlace) -> Verdict:
+        """Return the verdict on commands, of which the strictest decision counts."""
         if not commands:
             return Verdict(self._unsure, _NOTHING)
-        known: dict[tuple[object, ...], CommandPart] = {}
-        parts, places = [], []
-        written, commands = commands, [_with_push(command) for command in commands]
-        for at, (command, beside) in enumerate(zip(commands, links_beside(commands), strict=True)):
-            place = place.after(commands[at - 1]) if at else place
-            here = replace(place, unsure=beside) if beside and not place.unsure else place
-            assigned = tuple((word.text, bool(word.pieces)) for word in command.assigned)
-            said = (
-                assigned,
-                *command.words,
-                *command.redirects,
-                command.fed,
-                command.piped,
-                command.nested,
-            )
-            key = (*said, here.folders.possible, here.unsure)
-            if key not in known:
-                known[key] = replace(self._part(command, here), text=shown_command(written[at]))
-            parts.append(known[key])
-            places.append(here)
+        pushed = [_with_push(command) for command in commands]
+        places = _places(pushed, place)
+        parts = self._parts(commands, pushed, places)
         decision = Decision.strictest(*(part.decision for part in parts))
         at, part = next((at, part) for at, part in enumerate(parts) if part.decision is decision)
         suggestion = None
         if decision is Decision.ASK and part.match is None and part.why is None:
-            if why := self._hazard(commands[at], len(part.words), places[at]):
-                part = parts[at] = replace(
-                    part, why=_NO_RULE_THERE if why == IN_ANOTHER_FOLDER else why
-                )
-            else:
-                suggestion = None if self._leaves(part) else _spelled(commands[at], suggestion_for)
-        reason = self._reason(part, len(parts))
-        asking = [
-            (commands[at], places[at])
-            for at, each in enumerate(parts)
-            if each.decision is Decision.ASK
-        ]
-        open_to_grants = (
-            each.match is None and each.why is None and not self._leaves(each) for each in parts
-        )
-        judged = all(
-            fine
-            for fine, each in zip(open_to_grants, parts, strict=True)
-            if each.decision is Decision.ASK
-        )
-        grantable = self._grantable(asking) if decision is Decision.ASK and judged else {}
-        shorter = tuple(grantable.values())
+            if why := self._hazard(pushed[at], len(part.words), places[at]):
+                why = _NO_RULE_THERE if why == IN_ANOTHER_FOLDER else why
+                part = parts[at] = replace(part, why=why)
+            elif not self._leaves(part):
+                suggestion = _spelled(pushed[at], suggestion_for)
+        grantable = {}
+        if decision is Decision.ASK:
+            grantable = self._grantable(pushed, places, parts)
         return Verdict(
-            decision, reason, part.match, tuple(parts), suggestion, tuple(grantable), shorter
+            decision,
+            self._reason(part, len(parts)),
+            part.match,
+            tuple(parts),
+            suggestion,
+            tuple(grantable),
+            tuple(grantable.values()),
         )
+
+    def _parts(
+        self,
+        written: Sequence[Simple],
+        commands: Sequence[Simple],
+        places: Sequence[CommandPlace],
+    ) -> list[CommandPart]:
+        # A loop over 64 values is 64 commands, often the same: each is judged once.
+        known: dict[tuple[object, ...], CommandPart] = {}
+        parts: list[CommandPart] = []
+        for at, command in enumerate(commands):
+            here = places[at]
+            key = (
+                tuple((word.text, bool(word.pieces)) for word in command.assigned),
+                tuple(command.words),
+                tuple(command.redirects),
+                command.fed,
+                command.piped,
+                command.nested,
+                here.folders.possible,
+                here.unsure,
+            )
+            part = known.get(key)
+            if part is None:
+                part = replace(self._part(command, here), text=shown_command(written[at]))
+                known[key] = part
+            parts.append(part)
+        return parts
 
     def _leaves(self, part: CommandPart) -> bool:
-        """Whether a rule set does not cover a command for its files: a pattern would let it read all that there are."""
-        return part.misfit is not None and any(
-            is_outside(word, self._readable) for word in part.words[1:]
-        )
+        """Return True if a rule set refuses a command for its files, which a pattern would not."""
+        if part.misfit is None:
+            return False
+        return any(is_outside(word, self._readable) for word in part.words[1:])
 
     def _grantable(
-        self, asking: Sequence[tuple[Simple, CommandPlace]]
+        self,
+        commands: Sequence[Simple],
+        places: Sequence[CommandPlace],
+        parts: Sequence[CommandPart],
     ) -> dict[str, tuple[str, ...]]:
-        """Rules that would cover each of these commands, by the same look as at those that a rule matches.
+        """Return patterns that would cover each command that asks, or none if one has no pattern.
 
         Each comes with its own beginnings that would cover the same commands.
         """
         found: dict[str, tuple[str, ...]] = {}
-        for command, place in asking:
-            pattern = _grantable_pattern(command)
+        for command, place, part in zip(commands, places, parts, strict=True):
+            if part.decision is not Decision.ASK:
+                continue
+            if part.match or part.why or self._leaves(part):
+                return {}
+            pattern = _spelled(command, grantable_pattern) if command.words else None
             if pattern is None or self._hazard(command, len(tokens_of(pattern)), place):
                 return {}
             shorter = self._shorter(pattern, command, place)
@@ -509,14 +533,13 @@ class LineJudge:
         return found
 
     def _shorter(self, pattern: str, command: Simple, place: CommandPlace) -> tuple[str, ...]:
-        """The beginnings of a pattern, from the program on, that would cover a command as rules."""
+        """Return the beginnings of a pattern that would cover a command as rules."""
         tokens = tokens_of(pattern)
-        lengths = range(len(command.assigned) + 1, len(tokens))
-        return tuple(
-            " ".join(tokens[:length])
-            for length in lengths
-            if not self._hazard(command, length, place)
-        )
+        shorter: list[str] = []
+        for length in range(len(command.assigned) + 1, len(tokens)):
+            if not self._hazard(command, length, place):
+                shorter.append(" ".join(tokens[:length]))
+        return tuple(shorter)
 
     def _reason(self, part: CommandPart, parts: int) -> str:
         if part.why:
@@ -534,26 +557,25 @@ class LineJudge:
         return _because(part.text, part.match)
 
     def _blocked(self, hit: Hit, match: Match, parts: Sequence[CommandPart]) -> Verdict:
-        """The verdict on a line that holds a blocked command, be it one of its parts or inside of one."""
+        """Return the verdict on a line with a blocked command, as a part or inside of one."""
         text = visible(" ".join(map(quoted_word, hit.words)))
         found = CommandPart(text, hit.words, match, Decision.BLOCKED, nested=hit.nested)
         shown = [found if part.words == hit.words else part for part in parts]
-        shown += [] if any(part is found for part in shown) else [found]
+        if found not in shown:
+            shown.append(found)
         return Verdict(Decision.BLOCKED, _because(text, match), match, tuple(shown))
 
     def _unreadable(self, command: str, search: Search, error: UnreadableLine) -> Verdict:
-        """A line that is not plain: its parts are what the generous search makes of it."""
+        """Return the verdict on a line that is not plain, with the parts that the search found."""
         commands = search.commands()
+        # the command in which the reader stopped
         culprit = max((found.start for found in commands if found.start <= error.at), default=-1)
-        shown = [
-            found
-            for place, found in enumerate(commands)
-            if place < MAX_COMMANDS or found.start == culprit
-        ]
-        parts = [
-            self._found_part(command, found, error.why if found.start == culprit else None)
-            for found in shown
-        ]
+        parts: list[CommandPart] = []
+        for place, found in enumerate(commands):
+            is_culprit = found.start == culprit
+            if place < MAX_COMMANDS or is_culprit:
+                why = error.why if is_culprit else None
+                parts.append(self._found_part(command, found, why))
         text = next((part.text for part in parts if part.why), without_padding(command))
         return Verdict(self._unsure, f"{in_quotes(text)}: {error.why}", parts=tuple(parts))
 
@@ -566,42 +588,48 @@ class LineJudge:
         )
 
 
-def _grantable_pattern(command: Simple) -> str | None:
-    return _spelled(command, grantable_pattern) if command.words else None
+def _places(commands: Sequence[Simple], place: CommandPlace) -> list[CommandPlace]:
+    """Return the place of each command, which the commands before and beside it change."""
+    places: list[CommandPlace] = []
+    for at, beside in enumerate(links_beside(commands)):
+        if at:
+            place = place.after(commands[at - 1])
+        is_unsure = beside and not place.unsure
+        places.append(replace(place, unsure=beside) if is_unsure else place)
+    return places
 
 
 def _spelled(
     command: Simple, pattern_of: Callable[[Sequence[ShellWord]], str | None]
 ) -> str | None:
-    """The pattern for a command with its assignments; none where they hold more than plain text."""
-    if any(
-        word.pieces or word.unknown or not PLAIN_WORD.fullmatch(word.text)
-        for word in command.assigned
-    ):
-        return None
+    """Return the pattern for a command with its assignments; None if these are not plain."""
+    for word in command.assigned:
+        if word.pieces or word.unknown or not PLAIN_WORD.fullmatch(word.text):
+            return None
     pattern = pattern_of(command.words)
     return pattern and " ".join([*(word.text for word in command.assigned), pattern])
 
 
 def _unknown_command(word: ShellWord, texts: Sequence[str]) -> str | None:
-    """Why a word may become a command: operands do not, unless words of the program start others."""
+    """Return why an unknown word may become a command, which operands do not."""
     unknown = word.unknown
     if unknown is None:
         return None
     found = program_named(program(texts[0]))
-    may_start = starts_commands(found) or any(map(found.says, ("starts", "starts_like", "check")))
+    if starts_commands(found) or any(map(found.says, ("starts", "starts_like", "check"))):
+        return unknown.why
     is_operand = bool(unknown.glob) or not found.kind.isdisjoint({"plain", "reader"})
-    return None if is_operand and not may_start else unknown.why
+    return None if is_operand else unknown.why
 
 
 def _with_push(command: Simple) -> Simple:
-    """The command as git takes it: ``git stash -u`` is ``git stash push -u``."""
-    at = None if any(word.unknown for word in command.words) else bare_stash(command.texts)
-    return (
-        command
-        if at is None
-        else replace(command, words=[*command.words[:at], _PUSH, *command.words[at:]])
-    )
+    """Return the command as git reads it: ``git stash -u`` is ``git stash push -u``."""
+    if any(word.unknown for word in command.words):
+        return command
+    at = bare_stash(command.texts)
+    if at is None:
+        return command
+    return replace(command, words=[*command.words[:at], _PUSH, *command.words[at:]])
 
 
 def _base(word: str) -> str:

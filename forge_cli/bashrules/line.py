@@ -1,4 +1,4 @@
-"""A line of bash that was read once, to be judged by any rules."""
+"""A line of bash, read once and then judged by any rules."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from forge_cli.bashrules.allow.values import Simple
 
 
 class ReadLine(Struct, frozen=True):
-    """A line with its simple commands; one that is not plain has none, and says why."""
+    """A line with its simple commands, or the reason why it is not plain."""
 
     text: str
     commands: tuple[Simple, ...] = ()
     parted: tuple[Simple, ...] = ()
-    """The commands, each ``find`` that starts a reader as a listing with ``xargs`` behind it."""
+    """The commands, each ``find -exec READER`` as a listing with ``xargs`` after it."""
     unreadable: str | None = None
-    """Why it is not plain."""
+    """Why the line is not plain, or None."""
     at: int = 0
-    """The character at which it stops being plain."""
+    """The place of the character at which it stops being plain."""
 
     def require_commands(self) -> tuple[Simple, ...]:
         """Return the commands; raise ``UnreadableLine`` if the line is not plain."""
@@ -30,11 +30,11 @@ class ReadLine(Struct, frozen=True):
 
 
 def read(line: str) -> ReadLine:
-    """Read a line as bash would; nothing is run and no file is looked at."""
+    """Read a line as bash would. Nothing is run, and no file is looked at."""
     try:
         commands = read_line(line)
         return ReadLine(line, commands, tuple(with_found_names(commands)))
     except UnreadableLine as error:
         return ReadLine(line, unreadable=error.why, at=error.at)
-    except Exception as error:  # a line that cannot be read for any reason asks
+    except Exception as error:  # a line that crashes the reader has to ask
         return ReadLine(line, unreadable=f"it cannot be analysed ({type(error).__name__})")

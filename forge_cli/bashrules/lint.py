@@ -1,4 +1,4 @@
-"""Mistakes that can be seen in the rules themselves: wrong examples, rules that never count, odd patterns."""
+"""Mistakes in the rules themselves: wrong examples, rules without effect, odd patterns."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from forge_cli.bashrules.rules import Rule
 from forge_cli.bashrules.text import visible
 
 _ENDINGS = ((), ("x",), ("1p", "x"), ("status",), ("-m", "pytest"), ("run", "x"))
-"""Words that could follow a pattern; if it pre-approves with none of them, it never does."""
+"""Words that may follow a pattern. If it pre-approves with none of them, it never does."""
 _NOT_LITERAL = re.compile(r"[\"'`$*\\;&|<>()]")
 
 
 class WrongExample(Struct, frozen=True):
-    """An example that does not do what its rule says of it; ``key`` is ``match`` or ``not_match``."""
+    """An example that contradicts its rule; ``key`` is ``match`` or ``not_match``."""
 
     rule: int
     key: str
@@ -32,7 +32,10 @@ class WrongExample(Struct, frozen=True):
 
 
 def check_examples(rules: Sequence[Rule]) -> list[WrongExample]:
-    """Every example under ``match`` that its rule does not match first, every one under ``not_match`` that it does."""
+    """Return the examples that contradict their rules.
+
+    The rule of a ``match`` example has to be the first that matches it.
+    """
     found: list[WrongExample] = []
     for index in range(len(rules)):
         found += _wrong_examples(rules, index)
@@ -46,9 +49,8 @@ def _wrong_examples(rules: Sequence[Rule], index: int) -> Iterator[WrongExample]
             yield WrongExample(index, "match", item, problem)
     for item, example in enumerate(rule.not_match):
         if _why_unmatched(rule, example) is None:
-            yield WrongExample(
-                index, "not_match", item, f"{_shown(example)} is matched by {_shown(rule.pattern)}"
-            )
+            message = f"{_shown(example)} is matched by {_shown(rule.pattern)}"
+            yield WrongExample(index, "not_match", item, message)
 
 
 def _unmatched(rules: Sequence[Rule], index: int, example: str) -> str | None:
@@ -57,13 +59,13 @@ def _unmatched(rules: Sequence[Rule], index: int, example: str) -> str | None:
         return f"{_shown(example)} is not matched by {_shown(rule.pattern)}: {why}"
     verdict = judge_line(example, rules, Decision.ASK)
     if verdict.match and rule.decision is not Decision.BLOCKED and verdict.match.index < index:
-        earlier = verdict.match.rule.title
-        return f"{_shown(example)} is matched by {_shown(earlier)} first; put the narrower rule before it"
+        earlier = _shown(verdict.match.rule.title)
+        return f"{_shown(example)} is matched by {earlier} first; put the narrower rule before it"
     return None
 
 
 def _why_unmatched(rule: Rule, example: str) -> str | None:
-    """Why a rule, alone, does not match an example; None when it does."""
+    """Return why a rule, alone, does not match an example; None if it does."""
     verdict = judge_line(example, [rule], Decision.ASK)
     match rule.decision:
         case Decision.ASK:
@@ -74,14 +76,14 @@ def _why_unmatched(rule: Rule, example: str) -> str | None:
 
 
 class OddRule(NamedTuple):
-    """A rule by its place in the list, and a sentence on what is odd about it."""
+    """A rule that is odd, by its index in the list, and the reason."""
 
     rule: int
     message: str
 
 
 def lint_rules(rules: Sequence[Rule]) -> list[OddRule]:
-    """Warnings about a list of rules."""
+    """Return warnings about a list of rules."""
     found: list[OddRule] = []
     for index, rule in enumerate(rules):
         title = f"rules[{index}] {_shown(rule.pattern)}"
@@ -90,7 +92,7 @@ def lint_rules(rules: Sequence[Rule]) -> list[OddRule]:
 
 
 def granting_rules(rules: Sequence[Rule]) -> list[Rule]:
-    """The rules that do pre-approve something: not those that never count, or that match nothing which could be."""
+    """Return the pre-approving rules that have an effect."""
     return [
         rule
         for index, rule in enumerate(rules)
@@ -123,44 +125,44 @@ def _problems(rules: Sequence[Rule], index: int) -> Iterator[str]:
 
 
 def _never_approves(tokens: tuple[str, ...]) -> str | None:
-    assigned = next(
-        (at for at, token in enumerate(tokens) if not ASSIGNMENT.match(token)), len(tokens)
-    )
+    assigned = 0
+    while assigned < len(tokens) and ASSIGNMENT.match(tokens[assigned]):
+        assigned += 1
     if name := loading_name([ShellWord(token) for token in tokens[:assigned]]):
         return f"{name} may change what runs"
     tokens = tokens[assigned:]
     if not tokens:
-        return "no command stands behind the assignment"
-    whys = [
-        command_hazard([ShellWord(word) for word in (*tokens, *ending)], len(tokens))
-        for ending in _ENDINGS
-    ]
+        return "no command comes after the assignment"
+    whys: list[str | None] = []
+    for ending in _ENDINGS:
+        words = [ShellWord(word) for word in (*tokens, *ending)]
+        whys.append(command_hazard(words, len(tokens)))
+    # the reason with one operand is the easiest to understand
     return whys[1] if all(whys) else None
 
 
 def _shadows(rules: Sequence[Rule], index: int) -> Iterator[str]:
-    """The first rule that always counts before this one."""
+    """Yield why the rule has no effect: an earlier one, or one that blocks, matches the same."""
     rule = rules[index]
     for other, blocking in enumerate(rules):
-        if blocking.decision is Decision.BLOCKED and _starts_with(
-            rule.tokens, blocking.tokens, fold=True
-        ):
-            yield f"it never counts: rules[{other}] {_shown(blocking.pattern)} blocks all that it matches"
+        if blocking.decision is not Decision.BLOCKED:
+            continue
+        if _starts_with(rule.tokens, blocking.tokens, fold=True):
+            pattern = _shown(blocking.pattern)
+            yield f"it has no effect: rules[{other}] {pattern} blocks all that it matches"
             return
     for earlier in rules[:index]:
-        if (
-            earlier.tokens
-            and earlier.decision is not rule.decision
-            and _starts_with(rule.tokens, earlier.tokens)
-        ):
-            place = rules.index(earlier)
-            yield f"it never counts: rules[{place}] {_shown(earlier.pattern)} comes first and matches the same"
+        is_other = earlier.tokens and earlier.decision is not rule.decision
+        if is_other and _starts_with(rule.tokens, earlier.tokens):
+            name = f"rules[{rules.index(earlier)}] {_shown(earlier.pattern)}"
+            yield f"it has no effect: {name} comes first and matches the same"
             return
 
 
 def _starts_with(tokens: tuple[str, ...], start: tuple[str, ...], *, fold: bool = False) -> bool:
     if fold:
-        tokens, start = tuple(map(str.casefold, tokens)), tuple(map(str.casefold, start))
+        tokens = tuple(map(str.casefold, tokens))
+        start = tuple(map(str.casefold, start))
     return bool(start) and tokens[: len(start)] == start
 
 

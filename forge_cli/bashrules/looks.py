@@ -1,4 +1,4 @@
-"""Looks at the files that a line would meet, which may speak against a line that rules pre-approve."""
+"""Checks of the files that a line would use, which may contradict rules that pre-approve it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _DESCRIPTOR = re.compile(r"[0-9]+-?|-")
 
 
 class FileLooks:
-    """The looks at the files around one working directory."""
+    """The checks of the files around one working directory."""
 
     def __init__(self, place: Place, folder: Path) -> None:
         self._place = place
@@ -36,7 +36,7 @@ class FileLooks:
     def looked(
         self, verdict: Verdict, line: ReadLine, before: ReadLine | None, unsure: Decision
     ) -> Verdict:
-        """Return the verdict of the rules on a line with what its files say; ``unsure`` is the decision of a doubt."""
+        """Return the verdict with the doubts that the files raise; ``unsure`` decides these."""
         if verdict.decision is not Decision.PRE_APPROVED and not verdict.grantable:
             return verdict
         placed = list(self._placed(line, before))
@@ -52,7 +52,7 @@ class FileLooks:
         return replace(verdict, decision=unsure, reason=doubt, match=None, doubt=doubt)
 
     def _as_grantable(self, verdict: Verdict, placed: Sequence[Placed]) -> Verdict:
-        """Return the verdict without patterns to pre-approve if its files speak against any."""
+        """Return the verdict without patterns to grant if a file speaks against them."""
         if any(self._checked_out(placed)):
             return replace(verdict, grantable=(), shorter=())
         operands: list[str] = []
@@ -71,7 +71,7 @@ class FileLooks:
         )
 
     def _placed(self, line: ReadLine, before: ReadLine | None) -> Iterator[Placed]:
-        """The commands of a plain line, with the folders in which each may run."""
+        """Yield the commands of a plain line, with the folders in which each may run."""
         place = CommandPlace(folders=Folders(root=str(self._folder)), is_link=self._place.is_link)
         if before:
             place = place.after_lines(before.require_commands())
@@ -80,7 +80,7 @@ class FileLooks:
             place = place.after(command)
 
     def _unmet(self, parts: Sequence[CommandPart], placed: Iterable[Placed]) -> Iterator[str]:
-        """Reasons why rows of rule sets that need something of the folders do not cover a command there."""
+        """Yield why rows of rule sets do not cover a command in its folders."""
         matches = {part.words: part.match for part in parts if part.row}
         for command, folders in placed:
             match = matches.get(command.with_assigned)
@@ -88,18 +88,18 @@ class FileLooks:
                 continue
             words = command.texts[match.start :]
             for folder in folders:
-                if why := unmet_need(
-                    match.row, match.tokens, words, self._folder / folder, self._folder
-                ):
+                place = self._folder / folder
+                if why := unmet_need(match.row, match.tokens, words, place, self._folder):
                     yield why
 
     def _written(self, placed: Iterable[Placed]) -> Iterator[str]:
-        """Files that a command runs or loads, by a link or as a hook, and that were written without asking."""
+        """Yield files that a command runs or loads, and that were written without asking."""
         around = os.path.realpath(self._folder)
-        written = [
-            real for root in self._place.written if (real := os.path.realpath(root)) != around
-        ]
-        for command, folders in placed if written else ():
+        written = [os.path.realpath(root) for root in self._place.written]
+        written = [root for root in written if root != around]
+        if not written:
+            return
+        for command, folders in placed:
             words = innermost_words(command)
             if not words:
                 continue
@@ -121,7 +121,7 @@ class FileLooks:
                     yield str(path)
 
     def _checked_out(self, placed: Iterable[Placed]) -> Iterator[str]:
-        """Files for which git checkout takes a word that could be a branch."""
+        """Yield files for which ``git checkout`` reads a word that could be a branch."""
         for command, folders in placed:
             for word in possible_files(innermost_words(command)):
                 if any(os.path.lexists(self._folder / folder / word) for folder in folders):
@@ -129,7 +129,7 @@ class FileLooks:
 
 
 def _redirected(command: Simple, folders: Sequence[str]) -> Iterator[FileUse]:
-    """The files that the redirections of a command open, in each folder in which it may run."""
+    """Yield the files that the redirections of a command open, in each possible folder."""
     for operator, target, _ in command.redirects:
         copies = operator.endswith("&") and _DESCRIPTOR.fullmatch(target.text)
         if copies or operator in ("<<", "<<<") or target.text == "/dev/null":

@@ -23,7 +23,7 @@ def _hides_nothing(_: Path) -> bool:
 
 
 class Place(Struct, frozen=True):
-    """A working directory with its surroundings; without a folder, no file is looked at."""
+    """A working directory and its surroundings. Without a folder, no file is looked at."""
 
     folder: Path | None = None
     readable: Sequence[Path] = ()
@@ -31,21 +31,21 @@ class Place(Struct, frozen=True):
     written: Sequence[Path] = ()
     """Folders in which redirections may write without asking."""
     held: bool = False
-    """Whether something, such as a sandbox, holds a line that only rule sets allow to what these promise."""
+    """True if a sandbox or the like limits lines to what the rule sets promise."""
     names: FileNames = FileNames()
     hides: Callable[[Path], bool] = _hides_nothing
     """Return True for a real path that may not be read, besides files of secrets."""
 
     @property
     def writable(self) -> list[str]:
-        """The folders in the working directory that a redirection may write to without asking."""
+        """The folders in the working directory in which a redirection may write unasked."""
         if self.folder is None:
             return [str(folder) for folder in self.written]
         inside = [folder for folder in self.written if folder.is_relative_to(self.folder)]
         return [str(folder.relative_to(self.folder)) for folder in inside]
 
     def is_link(self, folder: str) -> bool:
-        """Return True if a folder is reached through a link, or is not there yet and may become one."""
+        """Return True if a folder is reached through a link, or does not exist yet."""
         if self.folder is None:
             return False
         path = self.folder / folder

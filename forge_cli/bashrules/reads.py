@@ -1,4 +1,4 @@
-"""Files that the commands of a plain line read: those that its words name, and those that they reach without naming."""
+"""Files that the commands of a plain line read, whether their words name them or not."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from glob import iglob
-from itertools import chain
 from pathlib import Path
 
 from msgspec import Struct
@@ -23,7 +22,7 @@ from forge_cli.bashrules.sets.listings import fitting, listed
 from forge_cli.bashrules.sets.secrets import MAX_FILES, FilesBelow, hidden_reads
 
 _ODD_NAME = re.compile(r"[-@(!~+].*|.*[\s\x00-\x1f'\"\\*?\[$`].*", re.DOTALL)
-"""A name that a program or the shell may take for something else: an option, several words, a glob."""
+"""A name that the shell or a program may read as something else: an option, words, a glob."""
 _BRACKETS = re.compile(r"[^/]*[\[\\][^/]*")
 
 Placed = tuple[Simple, list[str]]
@@ -31,7 +30,7 @@ Placed = tuple[Simple, list[str]]
 
 
 class ReadFiles(Struct, frozen=True):
-    """The files that commands read, as far as that can be told before they run."""
+    """The files that commands read, as far as that is known before they run."""
 
     place: Place
     workspace: Path
@@ -44,24 +43,22 @@ class ReadFiles(Struct, frozen=True):
         *,
         of_set: bool,
     ) -> Iterator[str]:
-        """Reasons why a line may read secrets; and of one that a rule set allows, why it may read outside the zones."""
-        found = [
-            (matches.get(simple.with_assigned), *_in_its_folder(simple, places))
-            for simple, places in placed
-        ]
-        for match, simple, places in found:
+        """Yield why a line may read secrets, and why one that a rule set allows may leave zones."""
+        for command, possible in placed:
+            match = matches.get(command.with_assigned)
+            simple, places = _in_its_folder(command, possible)
             scripts = _scripts(simple, match)
             operands = [word for at, word in enumerate(simple.texts) if at and at not in scripts]
             reads = not reads_no_content(innermost_words(simple) or [""])
             for operand in self.operands(operands, places):
                 yield from self._behind(operand, reads=reads, of_set=of_set)
-        for _, simple, places in found if of_set else ():
-            folders = [self.workspace / place for place in places]
-            if unnamed := self._unnamed(simple, folders):
-                yield f"it would read {unnamed}"
+            if of_set:
+                folders = [self.workspace / place for place in places]
+                if unnamed := self._unnamed(simple, folders):
+                    yield f"it would read {unnamed}"
 
     def operands(self, words: Iterable[str], places: Sequence[str]) -> Iterator[str]:
-        """The words that may name files in the zones, in each of some folders."""
+        """Yield the words that may name files in the zones, as seen from each of the places."""
         for word in words:
             joined = [os.path.normpath(os.path.join(place, word)) for place in places]
             if self.may_name_file(word):
@@ -70,7 +67,7 @@ class ReadFiles(Struct, frozen=True):
                 yield from filter(below, joined)
 
     def may_name_file(self, word: str) -> bool:
-        """Whether a word, relative or absolute, reads like a path in the working directory or a zone."""
+        """Return True if a word looks like a path in the working directory or a zone."""
         if below(word):
             return True
         if not word.startswith("/"):
@@ -80,7 +77,7 @@ class ReadFiles(Struct, frozen=True):
         return is_in_any(os.path.normpath(word), roots)
 
     def _behind(self, operand: str, *, reads: bool, of_set: bool) -> Iterator[str]:
-        """Yield the objections to an operand that is a link to something else."""
+        """Yield the objections to an operand that is a link."""
         path = self.workspace / operand
         if not os.path.lexists(path):
             return
@@ -91,41 +88,50 @@ class ReadFiles(Struct, frozen=True):
             yield f"{operand} leads out of the zones"
 
     def _unnamed(self, simple: Simple, folders: Sequence[Path]) -> str | None:
-        """A file of secrets that a command reads without naming it, or a name that becomes something else."""
+        """Return a file of secrets that a command reads without naming it, or an odd name."""
         words = innermost_words(simple)
-        unknown = [word.unknown for word in simple.words]
-        listings = list(filter(None, (listed(each) for each in (*unknown, simple.fed) if each)))
-        listings += [
-            fitting([word.text]) for word in simple.words if word.glob and not word.unknown
-        ]
+        listings = self._listings(simple)
         names = [word for word in words[1:] if self.may_name_file(word) or _goes_up(word)]
         for listing in listings:
             names += listing.roots or (".",)  # a listing may name folders
-        below_them = hidden_reads(words, names, folders, held=self.place.held) if words else None
-        reads: Sequence[FilesBelow] = [below_them, *listings] if below_them else listings
-        found = next(
-            filter(None, (each.find_secret(folders, self.place.names.is_secret) for each in reads)),
-            None,
-        )
-        if found:
-            return found
-        globs = filter(None, map(_glob_of, simple.words))
-        return next(chain.from_iterable(self._odd_names(each, folders) for each in globs), None)
+        if words:
+            below_them = hidden_reads(words, names, folders, held=self.place.held)
+            if below_them:
+                listings.insert(0, below_them)
+        for files in listings:
+            if secret := files.find_secret(folders, self.place.names.is_secret):
+                return secret
+        for word in simple.words:
+            if pattern := _glob_of(word):
+                for name in self._odd_names(pattern, folders):
+                    return name
+        return None
+
+    def _listings(self, simple: Simple) -> list[FilesBelow]:
+        """Return the files that unknown words and globs of a command can name."""
+        unknown = [word.unknown for word in simple.words]
+        found: list[FilesBelow] = []
+        for each in (*unknown, simple.fed):
+            if each and (files := listed(each)):
+                found.append(files)
+        for word in simple.words:
+            if word.glob and not word.unknown:
+                found.append(fitting([word.text]))
+        return found
 
     def _odd_names(self, pattern: str, folders: Iterable[Path]) -> Iterator[str]:
-        """The files that fit a glob, and are not plain names of files that may be read."""
-        pattern = _BRACKETS.sub("*", pattern)  # bash knows more of them than Python
+        """Yield the files that fit a glob, and are not plain names of files that may be read."""
+        pattern = _BRACKETS.sub("*", pattern)  # bash knows more bracket expressions than Python
         for folder in folders:
             for count, name in enumerate(iglob(pattern, root_dir=folder)):
-                real = os.path.realpath(folder / name)
-                is_odd = any(map(_ODD_NAME.fullmatch, (name, os.path.basename(name.rstrip("/")))))
-                if (
-                    is_odd
-                    or self._holds_secrets(real)
-                    or self._is_outside(real)
-                    or count == MAX_FILES
-                ):
+                if count == MAX_FILES or self._is_odd(folder, name):
                     yield name
+
+    def _is_odd(self, folder: Path, name: str) -> bool:
+        if _ODD_NAME.fullmatch(name) or _ODD_NAME.fullmatch(os.path.basename(name.rstrip("/"))):
+            return True
+        real = os.path.realpath(folder / name)
+        return self._holds_secrets(real) or self._is_outside(real)
 
     def _folders(self) -> list[Path]:
         return [self.workspace, *self.place.readable]
@@ -135,13 +141,13 @@ class ReadFiles(Struct, frozen=True):
 
     def _holds_secrets(self, real: str) -> bool:
         inside = os.path.realpath(self.workspace) + os.sep
-        return self.place.names.named_secret(real.removeprefix(inside)) or self.place.hides(
-            Path(real)
-        )
+        if self.place.names.named_secret(real.removeprefix(inside)):
+            return True
+        return self.place.hides(Path(real))
 
 
 def innermost_words(simple: Simple) -> list[str]:
-    """The words of a command behind its wrappers, and behind ``xargs`` as a rule set reads it."""
+    """Return the words of a command after its wrappers, and after ``xargs`` for rule sets."""
     if not simple.words:
         return []
     words = simple.texts[innermost(simple.texts, len(simple.words))[0] :]
@@ -149,11 +155,12 @@ def innermost_words(simple: Simple) -> list[str]:
 
 
 def is_in_any(path: str, folders: Iterable[str]) -> bool:
+    """Return True if a path is one of the folders, or below one of them."""
     return any(path == folder or path.startswith(folder + os.sep) for folder in folders)
 
 
 def _glob_of(word: ShellWord) -> str:
-    """The glob that a word is, or may become."""
+    """Return the glob that a word is or may become, or an empty text."""
     if word.unknown:
         return word.unknown.glob
     return word.text if word.glob else ""
@@ -164,15 +171,16 @@ def _goes_up(word: str) -> bool:
 
 
 def _in_its_folder(simple: Simple, places: Sequence[str]) -> tuple[Simple, Sequence[str]]:
-    """A command and the folders in which it runs, be they named by ``git -C``."""
+    """Return a command and the folders in which it runs, with ``git -C`` applied."""
     inside = in_its_folder(simple, CommandPlace(folders=Folders(frozenset(places))))
-    return (
-        (inside[0], sorted(filter(None, inside[1].folders.possible)))
-        if inside
-        else (simple, places)
-    )
+    if inside is None:
+        return simple, places
+    command, place = inside
+    return command, sorted(filter(None, place.folders.possible))
 
 
 def _scripts(simple: Simple, match: Match | None) -> Sequence[int]:
-    """The places of those words that are patterns and programs for a command."""
-    return match.row.script_places(simple.texts, match.reach) if match and match.row else ()
+    """Return the places of words that are patterns or programs, not names of files."""
+    if match is None or match.row is None:
+        return ()
+    return match.row.script_places(simple.texts, match.reach)

@@ -1,4 +1,4 @@
-"""The input of a shell that waits for lines: which commands may read it, and which lines move the shell."""
+"""The input of a waiting shell: commands that may read it, and lines that move the shell."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from forge_cli.bashrules.line import ReadLine
 from forge_cli.bashrules.programs.git import GitWords, git_is, git_rows
 from forge_cli.bashrules.programs.table import program, program_named
 
-_HARMLESS = frozenset({"--noprofile", "--norc"})
+_HARMLESS_OPTIONS = frozenset({"--noprofile", "--norc"})
 _READ_COMMANDS = frozenset({"shell", "reads_script", "starter"})
 _BECOME_SHELLS = frozenset({"sudo", "doas", "shell"})
-"""Programs that start one unless they are told what else to start; the variable ``$SHELL`` names one."""
+"""Programs that start a shell unless they are told otherwise; ``$SHELL`` names one, too."""
 _INPUT = frozenset({"<", "<<", "<<<", "<>"})
 _ANYWHERE = "cd /\n"
-"""In place of lines that may have changed the folder in a way that is not seen."""
+"""A replacement for lines that may have changed the folder in an unknown way."""
 _OWN_INPUT = ("stdin", "/dev/", "/proc/")
 
 
 def is_bare_shell(line: ReadLine) -> bool:
-    """Whether a command is nothing but bash, which reads a line as the rules do: other shells have another grammar."""
+    """Return True for bash alone, which reads lines as the rules do; other shells differ."""
     simple = line.commands
     if len(simple) != 1 or simple[0].redirects or simple[0].assigned:
         return False
     name, *options = simple[0].texts
-    return name == "bash" and set(options) <= _HARMLESS
+    return name == "bash" and set(options) <= _HARMLESS_OPTIONS
 
 
 def may_be_shell(command: str) -> bool:
-    """Whether something in a command may take its input for commands, in another grammar than that of bash."""
+    """Return True if a command may start a shell that reads its input in another grammar."""
     names = set(map(program, chain.from_iterable(bare_words(command)))) - {"bash", "rbash"}
     if not names.isdisjoint(_BECOME_SHELLS):
         return True
@@ -40,22 +40,22 @@ def may_be_shell(command: str) -> bool:
 
 
 def moves_shell(line: ReadLine) -> str:
-    """Return the text if it may change the folder or make links; what cannot be read may go anywhere."""
+    """Return the text if it may change the folder or make links, or else an empty text."""
     if line.unreadable is not None:
         return _ANYWHERE
-    if any(command.assigned for command in line.commands):  # CDPATH, say
+    if any(command.assigned for command in line.commands):  # CDPATH changes what cd does
         return _ANYWHERE
     start = CommandPlace()
     return line.text if any(start.after(command) != start for command in line.commands) else ""
 
 
 def may_read(line: ReadLine) -> bool:
-    """Whether a command of these lines may read what is written after them."""
+    """Return True if a command of these lines may read what is written after them."""
     return _reader(line) is not None
 
 
 def may_read_itself(line: ReadLine) -> bool:
-    """Whether a command of these lines may read the lines after its own: bash has not read them when it starts."""
+    """Return True if a command may read the lines after its own, before bash reads them."""
     reader = _reader(line)
     if reader is None:
         return False
@@ -64,7 +64,7 @@ def may_read_itself(line: ReadLine) -> bool:
 
 
 def _reader(line: ReadLine) -> int | None:
-    """The place of the first command that may read."""
+    """Return the place of the first command that may read the input, or None."""
     if line.unreadable is not None:
         return 0
     return next((command.at for command in line.commands if not _reads_nothing(command)), None)
@@ -88,38 +88,35 @@ def _reads_nothing(command: Simple) -> bool:
 
 
 def _has_own_input(command: Simple) -> bool:
-    """Whether the input of a command is surely not that of the shell."""
-    given = any(
-        redirect.operator in _INPUT and redirect.descriptor.lstrip("0") == ""
-        for redirect in command.redirects
-    )
-    copied = any(
-        redirect.operator in ("<&", ">&") and _copies_input(redirect)
-        for redirect in command.redirects
-    )
-    return (given or command.piped) and not copied
+    """Return True if the input of a command is surely not that of the shell."""
+    has_own = command.piped
+    for redirect in command.redirects:
+        if redirect.operator in _INPUT and redirect.descriptor.lstrip("0") == "":
+            has_own = True
+        if redirect.operator in ("<&", ">&") and _copies_input(redirect):
+            return False
+    return has_own
 
 
 def _copies_input(redirect: Redirect) -> bool:
-    """Whether a descriptor becomes the input, or a copy of the input another descriptor."""
-    number, target = redirect.descriptor.lstrip("0"), redirect.target.text.rstrip("-").lstrip("0")
-    implied = redirect.descriptor == "" and redirect.operator == ">&"
-    return (number == "" and not implied) or target == ""
+    """Return True if ``<&`` or ``>&`` replaces the input, or copies it to another descriptor."""
+    number = redirect.descriptor.lstrip("0")
+    target = redirect.target.text.rstrip("-").lstrip("0")
+    is_output = redirect.descriptor == "" and redirect.operator == ">&"
+    return (number == "" and not is_output) or target == ""
 
 
 def _names_input(word: str) -> bool:
-    """``-`` by itself, attached to an option or behind ``=``, and the files that stand for the input."""
-    return (word.endswith("-") and (word == "-" or word[:1] == "-")) or any(
-        name in word for name in _OWN_INPUT
-    )
+    """Return True for ``-``, alone or attached to an option, and for files like /dev/stdin."""
+    if word.startswith("-") and word.endswith("-"):
+        return True
+    return any(name in word for name in _OWN_INPUT)
 
 
 def _git_reads_nothing(words: Sequence[str]) -> bool:
     place = GitWords(words).subcommand(-1)
-    subcommand, options = (
-        "".join(words[place : place + 1]),
-        [word for word in words[place + 1 :] if word[:1] == "-"],
-    )
+    subcommand = "".join(words[place : place + 1])
+    options = [word for word in words[place + 1 :] if word[:1] == "-"]
     if git_is(subcommand, "no_input"):
         return True
     plain = frozenset[str]().union(*(row.no_input for row in git_rows(subcommand)))

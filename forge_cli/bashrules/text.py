@@ -1,4 +1,4 @@
-"""Text of commands made safe to print: every character that cannot be seen for what it is, is escaped."""
+"""Text made safe to print, with every invisible or misleading character escaped."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Iterator
 UNSEEN = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\U0001d159").union(
     map(chr, (*range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)))
 )
-"""Marks and letters that Unicode calls printable, and that show nothing."""
-_MARKS_AT_MOST = 2
-"""Marks above or below one letter; more of them run into other lines."""
-_SHOWN_AT_MOST = 160
+"""Characters that Unicode calls printable, and that are invisible."""
+_MAX_MARKS = 2
+"""Marks above or below one letter; more of them reach into other lines."""
+_MAX_SHOWN = 160
 
 
 def visible(text: str) -> str:
@@ -23,14 +23,14 @@ def visible(text: str) -> str:
 
 
 def _escaped(text: str, odd: frozenset[str]) -> Iterator[str]:
-    marks = _MARKS_AT_MOST  # a mark at the beginning has no letter to stand on
+    marks = _MAX_MARKS  # a mark at the beginning has no letter to belong to
     for char in text:
         if char not in odd:
             marks = 0
             yield char
             continue
-        marks = marks + 1 if _is_mark(char) else _MARKS_AT_MOST
-        is_seen = marks <= _MARKS_AT_MOST and not _is_hidden(char)
+        marks = marks + 1 if _is_mark(char) else _MAX_MARKS
+        is_seen = marks <= _MAX_MARKS and not _is_hidden(char)
         yield char if is_seen else char.encode("unicode_escape").decode("ascii")
 
 
@@ -43,5 +43,5 @@ def _is_mark(char: str) -> bool:
 
 
 def shortened(text: str) -> str:
-    """Return the beginning of a text that is too long for a sentence."""
-    return text if len(text) <= _SHOWN_AT_MOST else f"{text[: _SHOWN_AT_MOST - 3]}..."
+    """Return the text, cut if it is too long for a sentence."""
+    return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 3]}..."

@@ -117,7 +117,7 @@ def test_the_default_is_for_what_no_rule_covers() -> None:
 
 def test_an_unknown_rule_set_is_an_error_that_names_those_there_are() -> None:
     with pytest.raises(
-        ValueError, match="no rule set 'readings'; there are: building, containers, linting"
+        ValueError, match="no rule set 'readings'; available: building, containers, linting"
     ):
         Rules([Rule(use="readings")])  # type: ignore[arg-type]
 

@@ -271,9 +271,9 @@ def test_no_rule_is_advised_that_would_not_say_what_it_allows() -> None:
 
 REASONS = {
     "curl -o /dev/null http://h": "no rule allows 'curl -o /dev/null http://h', so you are asked",
-    "cd src && foo": "'foo': no rule allows it, and it runs in another folder than rules are for",
+    "cd src && foo": "'foo': no rule allows it outside of the working directory",
     "cat list | xargs grep foo": "'xargs grep foo': xargs adds words that are not known",
-    "git checkout -f x": "'git checkout -f x': -f may discard or rewrite what is there; a rule can spell it",
+    "git checkout -f x": "'git checkout -f x': -f may discard or rewrite work; a rule can name it",
 }
 
 

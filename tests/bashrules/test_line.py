@@ -213,9 +213,7 @@ def test_more_commands_than_anybody_reads_ask_and_blocked_ones_are_still_found()
         Rule(pattern="ls", decision=Decision.PRE_APPROVED),
         Rule(pattern="rm", decision=Decision.BLOCKED),
     ]
-    assert (
-        judge_line("ls; " * MAX_COMMANDS, rules, Decision.ASK).decision is Decision.PRE_APPROVED
-    )
+    assert judge_line("ls; " * MAX_COMMANDS, rules, Decision.ASK).decision is Decision.PRE_APPROVED
     many = judge_line("ls; " * (MAX_COMMANDS + 1), rules, Decision.ASK)
     assert (many.decision, "more than 5000 commands" in many.reason) == (Decision.ASK, True)
     assert (

@@ -63,11 +63,11 @@ def test_examples_that_do_not_hold_are_named() -> None:
         ([rule(" ", ASK)], "rules[0] '': an empty pattern matches nothing"),
         (
             [rule("git", PRE), rule("git push", ASK)],
-            "rules[1] 'git push': it never counts: rules[0] 'git' comes first and matches the same",
+            "rules[1] 'git push': it has no effect: rules[0] 'git' comes first and matches the same",
         ),
         (
             [rule("git push -n", PRE), rule("Git Push", BLOCKED)],
-            "rules[0] 'git push -n': it never counts: rules[1] 'Git Push' blocks all that it matches",
+            "rules[0] 'git push -n': it has no effect: rules[1] 'Git Push' blocks all that it matches",
         ),
         (
             [rule("A=1 PATH=x ls", PRE)],
@@ -75,7 +75,7 @@ def test_examples_that_do_not_hold_are_named() -> None:
         ),
         (
             [rule("A=1", PRE)],
-            "rules[0] 'A=1': it can never pre-approve: no command stands behind the assignment",
+            "rules[0] 'A=1': it can never pre-approve: no command comes after the assignment",
         ),
         (
             [rule("ls *", PRE)],
@@ -83,7 +83,7 @@ def test_examples_that_do_not_hold_are_named() -> None:
         ),
         (
             [rule("python -c", PRE)],
-            "rules[0] 'python -c': it can never pre-approve: it is given code as words, which is not analysed",
+            "rules[0] 'python -c': it can never pre-approve: code in its arguments is not analysed",
         ),
         (
             [rule("sudo", PRE)],

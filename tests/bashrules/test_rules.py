@@ -110,7 +110,7 @@ def test_each_part_may_be_covered_by_another_list() -> None:
         ("git log > o", "'git log > o': > o writes a file"),
         ("git log \u202ex", "'git log \\u202ex': the character U+202E cannot be seen"),
         ("git log; FOO=1 git log", "'FOO=1 git log': an assignment changes what the command does"),
-        ("", "there is no command in it"),
+        ("", "it contains no command"),
         ("git\0", "a command cannot contain a NUL character"),
     ],
 )

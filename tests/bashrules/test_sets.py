@@ -395,7 +395,7 @@ def test_npx_is_covered_where_its_tool_is_installed(repository: Project) -> None
     assert [said for said, _ in before.values()] == ["ask"] * 4, before
     assert (
         before["npx eslint src"][1]
-        == "eslint is not installed in node_modules, so that it may be downloaded"
+        == "eslint is not installed in node_modules, so it may be downloaded"
     )
     assert [said for said, _ in after.values()] == ["preApproved"] * 4, after
 

@@ -441,8 +441,7 @@ async def test_the_rules_follow_a_shell_into_other_folders(opened: Open, project
         await hands.write("echo three\n")
         assert len(hands.asked) == 2
         assert (
-            "scratch is a link, or files in it are written without asking"
-            in hands.asked[1].reason
+            "scratch is a link, or files in it are written without asking" in hands.asked[1].reason
         )
 
 

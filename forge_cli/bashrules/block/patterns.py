@@ -291,6 +291,7 @@ class Spelling(Struct, frozen=True):
 
 @lru_cache(maxsize=256)
 def spelling_of(name: str) -> Spelling:
+    """Return how the words of a program, by its name, may be written."""
     found = program_named(program(name))
     paths = chain.from_iterable(found.words(key) for key in _SUBCOMMAND_KEYS[:3])
     return Spelling(

@@ -149,6 +149,7 @@ def _between(first: str, last: str) -> list[str]:
 
 
 def is_glob(word: str) -> bool:
+    """Return True if bash would expand the word to names of files or a home directory."""
     return _EXPANDS.search(word) is not None
 
 
@@ -248,6 +249,7 @@ def _split(between: re.Pattern[str], text: str) -> list[str]:
 
 
 def expands(word: str) -> bool:
+    """Return True if the word may become other words."""
     return _MAY_EXPAND.search(word) is not None
 
 

@@ -74,6 +74,7 @@ def git_rows(subcommand: str) -> Iterator[ProgramRow]:
 
 
 def git_is(subcommand: str, kind: str) -> bool:
+    """Return True if one of git's commands is of this kind."""
     return any(kind in row.kind for row in git_rows(subcommand))
 
 

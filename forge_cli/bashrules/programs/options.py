@@ -124,6 +124,7 @@ class Options(Struct, frozen=True):
 
 @lru_cache(maxsize=256)
 def options_of(name: str) -> Options:
+    """Return the options of a program, by its name, that have other effects."""
     return Options.of(program_named(name).rows)
 
 
@@ -213,4 +214,5 @@ class KnownOptions(Struct, frozen=True):
 
 @lru_cache(maxsize=256)
 def known_options(name: str) -> KnownOptions:
+    """Return the harmless options of a program, by its name."""
     return KnownOptions.of(program_named(name).rows)

@@ -117,6 +117,7 @@ def table_index() -> dict[str, Path]:
 
 @lru_cache(maxsize=128)
 def read_rows(path: Path) -> tuple[ProgramRow, ...]:
+    """Return the rows of one file."""
     rows = yaml.load(path.read_text("utf-8"), LOADER)  # noqa: S506 - the safe one, in C
     return convert(rows, tuple[ProgramRow, ...])
 
@@ -147,6 +148,7 @@ def program(word: str) -> str:
 
 
 def word_set(text: str) -> frozenset[str]:
+    """Return the words of a text as a set."""
     return frozenset(text.split())
 
 

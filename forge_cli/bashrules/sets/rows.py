@@ -311,6 +311,7 @@ def is_outside(text: str, readable: Sequence[str]) -> bool:
 
 @lru_cache(maxsize=8)
 def rows_of(name: SetName) -> tuple[SetRow, ...]:
+    """Return the rows of a rule set."""
     text = (DATA / f"{name}.yaml").read_text("utf-8")
     rows = yaml.load(text, LOADER)  # noqa: S506 - the safe one, in C
     return convert(rows, tuple[SetRow, ...])
