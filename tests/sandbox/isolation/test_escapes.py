@@ -230,18 +230,15 @@ async def test_every_way_out_is_closed_or_named(
         )
 
 
-def documented() -> str:
-    """What was tried, as docs/shell.md has it: what both hold together, and the rest one by one."""
-    lines = ["| tried | | with `bwrap` | with Landlock |", "|---|---|---|---|"]
+def documented() -> Iterator[str]:
+    """Yield each line of docs/shell.md about what was tried, with single spaces."""
     for kind, table in TABLE.items():
         open_to = [name for name in table if (kind, name) in NOT_HELD["Landlock"]]
-        lines.append(
-            f"| {kind} | {', '.join(name for name in table if name not in open_to)} | held | held |"
-        )
-        lines += (f"| {kind} | {name} | held | not held |" for name in open_to)
-    return "\n".join(lines)
+        yield f"- **{kind}**: {', '.join(name for name in table if name not in open_to)} "
+        yield from (f"| {kind} | {name} |" for name in open_to)
 
 
-def test_the_documentation_has_the_same_list() -> None:
+def test_documentation_lists_what_was_tried() -> None:
     assert NOT_HELD["bwrap"] == set()
-    assert documented() in Path(__file__).parents[3].joinpath("docs/shell.md").read_text()
+    page = " ".join((Path(__file__).parents[3] / "docs/shell.md").read_text().split())
+    assert [line for line in documented() if line not in page] == []
