@@ -494,6 +494,14 @@ def test_change_fragment_is_named_for_its_section(name: str, expected: bool) -> 
     assert is_fragment(name) is expected
 
 
+def test_files_to_read_first_have_about_2000_lines() -> None:
+    page = (ROOT / "docs/internals.md").read_text()
+    section = page.split("## The 2,000 lines to read first")[1].split("\n## ")[0]
+    files = re.findall(r"^\| \d+ \| `(forge_cli/[\w/]+\.py)`", section, re.MULTILINE)
+    assert 5 <= len(files) <= 10
+    assert 1_500 < sum(len((ROOT / file).read_text().splitlines()) for file in files) < 2_500
+
+
 UNCONFINED = "warning: nothing is confined\n"
 
 

@@ -366,8 +366,8 @@ def test_words_count_only_as_code_whole_and_under_their_heading() -> None:
 
 @pytest.mark.parametrize("event", EVENTS)
 def test_an_event_has_an_example_with_exactly_its_keys(event: type[Event]) -> None:
-    fenced = "\n".join(found[0] for found in FENCED.finditer(DOCS.sections.get(event.type, "")))
-    lines = [json.loads(line) for line in fenced.splitlines() if line.startswith("{")]
+    fenced = [found[0] for found in FENCED.finditer(DOCS.sections.get(event.type, ""))]
+    lines = [json.loads("".join(block.splitlines()[1:-1])) for block in fenced if "json" in block]
     examples = [set(line) for line in lines if line.get("type") == event.type]
     envelope = {needed.word for needed in the_record()} - {"delegation"}
     carried = envelope - {"seq", "prev", "hash"} if event.transient else envelope
