@@ -1,4 +1,4 @@
-"""All benchmarks: every figure in one table."""
+"""Run all benchmarks and print their figures in one table."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MEASURED = (
 
 
 def figures(benchmark: Path) -> list[Row]:
-    """The figures of one benchmark; a process of its own, as each would be alone."""
+    """Run one benchmark in its own process, as it would run alone."""
     done = subprocess.run(
         [sys.executable, benchmark, "--json"], stdout=subprocess.PIPE, text=True, check=False
     )

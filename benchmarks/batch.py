@@ -1,4 +1,4 @@
-"""Batches: items of three turns against a server that takes 200 ms, here and on Dask, and many that are done."""
+"""Batches: items of three turns against a slow server, here and on Dask, and many finished items."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from table import Row, main, megabytes
 
 ITEMS, TURNS, SECONDS, CONCURRENCY = 1000, 3, 0.2, 100
 SOME = 200
-"""Items whose cost on Dask is compared."""
+"""Number of items for the comparison with Dask."""
 DONE = 100_000
 WORKER = """
 name: counter
@@ -34,7 +34,7 @@ def add(a: int, b: int) -> int:
 
 
 def answer(turn: int) -> bytes:
-    """A stream of the Chat Completions API: a call, or the last words."""
+    """Return a stream of the Chat Completions API: a call, or the final text."""
     call = {
         "index": 0,
         "id": f"call_{turn}",
@@ -95,7 +95,7 @@ def slow_api() -> Iterator[str]:
 
 
 def forge(folder: str, *words: str, url: str = "") -> tuple[float, float]:
-    """Seconds on the wall, and the peak of memory of all commands so far."""
+    """Return wall time in seconds and the peak memory of all commands so far."""
     env = {
         **os.environ,
         "FORGE_HOME": f"{folder}/home",
@@ -127,7 +127,7 @@ def write(folder: str, items: int) -> None:
 
 
 def throughput(rounds: int) -> list[Row]:
-    """The best of the rounds decides; one item alone says what starting costs."""
+    """Compare the best round with the ideal; one item alone gives the cost of starting."""
     alone, took, memory = list[float](), list[float](), 0.0
     words = (
         "batch",
@@ -159,7 +159,7 @@ def throughput(rounds: int) -> list[Row]:
 
 
 def on_dask() -> list[Row]:
-    """The cost of an item on a cluster of processes here, beside one in this process; starting is left out of both."""
+    """Compare an item on a local cluster with one in this process, without the cost of starting."""
     if find_spec("distributed") is None:
         return []
     argv = (
@@ -179,7 +179,7 @@ def on_dask() -> list[Row]:
 
 
 def _cost_of_an_item(*argv: str) -> float:
-    """Milliseconds of CPU, of all processes together."""
+    """Return milliseconds of CPU of all processes together."""
     used = []
     for items in (1, 1 + SOME):
         with tempfile.TemporaryDirectory() as folder, slow_api() as url:
@@ -192,7 +192,7 @@ def _cost_of_an_item(*argv: str) -> float:
 
 
 def many_done() -> list[Row]:
-    """One item is done, and its line is repeated for all others."""
+    """Complete one item and repeat its line for all others."""
     with tempfile.TemporaryDirectory() as folder, slow_api() as url:
         write(folder, 1)
         words = ("batch", "worker.yaml", "items.jsonl", "-m", "openai:mock")

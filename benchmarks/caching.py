@@ -1,4 +1,4 @@
-"""How much of what a growing conversation sends is not read from the provider's cache, by a stand-in that counts."""
+"""Caching: the share of its input that a growing conversation does not read from the provider's cache."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 TURNS, AFTER = 30, 5
 LIMIT = 0.05
 LONG = "You add numbers. " * 600
-"""Instructions: what is short is not kept by a provider."""
+"""Instructions of the worker; providers do not cache a short prompt."""
 
 sys.path.append(str(ROOT / "tests/models/anthropic"))
 from cache import PromptCache, share_read  # noqa: E402 the stand-in of the tests counts as the real one does
@@ -32,7 +32,7 @@ from cache import PromptCache, share_read  # noqa: E402 the stand-in of the test
 
 @contextmanager
 def counting_api(cache: PromptCache) -> Iterator[str]:
-    """The address of an API whose usage is what the cache makes of each request."""
+    """Yield the address of an API that computes cache usage from each request."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -75,7 +75,7 @@ async def converse(folder: Path) -> None:
 
 
 def measure(rounds: int) -> list[Row]:
-    """One conversation says it all: there is no noise in it."""
+    """Measure one conversation; the result has no noise."""
     cache = PromptCache()
     with tempfile.TemporaryDirectory() as name, counting_api(cache) as url:
         folder = Path(name)

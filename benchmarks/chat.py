@@ -1,4 +1,4 @@
-"""The screen of a conversation: 10,000 deltas against printing the same text raw, and the echo of a key meanwhile."""
+"""The screen of a conversation: 10,000 deltas against printing the text raw, and the echo of a key."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ LIMIT = 2.0
 ECHO = 20.0
 """Milliseconds."""
 KEYS = "ÄÖÜÉÈÇ"
-"""Letters that the text does not have."""
+"""Letters that the text does not contain."""
 
 
 class Terminal:
-    """A pseudo-terminal, and somebody who reads what is on it."""
+    """Yield a pseudo-terminal with a reader."""
 
     def __init__(self) -> None:
         self.master, slave = pty.openpty()
@@ -59,7 +59,7 @@ class Terminal:
 
 
 async def raw(terminal: Terminal) -> None:
-    """Every delta printed as it comes."""
+    """Print every delta at once."""
     bus = EventBus()
 
     def show(event: Any) -> None:
@@ -71,7 +71,7 @@ async def raw(terminal: Terminal) -> None:
 
 
 async def screen(terminal: Terminal, speak: Callable[[EventBus], Any] | None = None) -> None:
-    """The same on the screen of a conversation."""
+    """Show the same text on the screen of a conversation."""
     bus, facts, places = EventBus(), Facts(model="script:x"), Places(Path.cwd(), {})
     sys.stdin = os.fdopen(os.dup(terminal.stream.fileno()))
     talk = Talk(
@@ -123,7 +123,7 @@ def measured(action: Callable[[Terminal], Any]) -> Sample:
 
 
 def echoes() -> list[float]:
-    """Milliseconds until each key is on the screen, while a text streams in."""
+    """Return milliseconds until each key is on the screen while a text streams in."""
     terminal, pressed = Terminal(), dict[str, float]()
 
     async def speak(bus: EventBus) -> None:

@@ -1,4 +1,4 @@
-"""The shipped coder at the tasks of a morning, on a terminal: how many questions it asks, and keys that answer them."""
+"""The shipped coder at the tasks of a morning: how many questions it asks, and keys to answer them."""
 
 from __future__ import annotations
 
@@ -45,20 +45,20 @@ _SUBJECT = re.compile(r"coder wants to call .*?(?=\r|\n)")
 _BOTH = re.compile(
     r"(s\d) +for this session: commands that begin with git add and commands\s+that\s+begin"
 )
-"""The grant that people give who let a model commit."""
+"""The grant that people usually give for commits."""
 _FEWEST = {("build", "accept edits"): 3, ("add a feature", "accept edits"): 1}
 
 
 @dataclass
 class Asked:
-    """The questions of one task, each with what it was about, and the keys that were pressed."""
+    """Questions of one task with their subjects, and the keys that answered them."""
 
     keys: int = 0
     about: list[str] = field(default_factory=list)
 
 
 def make_project(folder: Path) -> Path:
-    """A small package with its history."""
+    """Make a small package with a git history."""
     work = folder / "work"
     for name, text in FILES.items():
         (work / name).parent.mkdir(parents=True, exist_ok=True)
@@ -72,7 +72,7 @@ def make_project(folder: Path) -> Path:
 
 
 def script_of(task: Sequence[Mapping[str, object]]) -> str:
-    """The script of a model that makes these calls, one a turn."""
+    """Return the script of a model that makes these calls, one a turn."""
     turns: list[object] = []
     for each in task:
         ((tool, given),) = each.items()
@@ -82,7 +82,7 @@ def script_of(task: Sequence[Mapping[str, object]]) -> str:
 
 
 def play(name: str, mode: str, *, seconds: float = 300) -> Asked:
-    """Have a task done in a conversation, where somebody says yes to all that asks."""
+    """Run a task in a conversation with a person who always says yes."""
     with tempfile.TemporaryDirectory(prefix="forge-day-") as place:
         folder = Path(place)
         work = make_project(folder)
@@ -124,7 +124,7 @@ def play(name: str, mode: str, *, seconds: float = 300) -> Asked:
 
 
 def measure(rounds: int) -> list[Row]:
-    """Each task in each mode, once: what it asks does not depend on the time."""
+    """Run each task once in each mode; the questions do not depend on time."""
     rows = []
     for name in TASKS:
         for mode in MODES:

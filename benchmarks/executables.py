@@ -1,4 +1,4 @@
-"""Tools in ``~/.forge/tools``: looking for changes before a turn, and a call through forge against a bare process."""
+"""Executables: looking for changes before a turn, and a call against a bare subprocess."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ parameters:
 
 
 def write_tools(root: Path, count: int) -> Path:
-    """As many tools as that."""
+    """Make ``count`` tools."""
     for index in range(count):
         folder = root / f"tool{index:04}"
         folder.mkdir(parents=True)
@@ -46,7 +46,7 @@ def write_tools(root: Path, count: int) -> Path:
 
 
 def warm_scans(roots: list[Path], rounds: int) -> list[float]:
-    """Milliseconds of CPU to find out that nothing has changed: the least of rounds in which the folders take turns."""
+    """Return milliseconds of CPU to detect that nothing changed: the minimum of alternating rounds."""
     registries = {root: Registry(root) for root in roots}
     for registry in registries.values():
         registry.scan()
@@ -72,7 +72,7 @@ def scans(folder: Path, rounds: int) -> list[Row]:
 
 
 async def turn(folder: Path, rounds: int) -> Row:
-    """The cost of unchanged tools for a turn, beyond that of a turn without any."""
+    """Measure what unchanged tools add to a turn."""
     costs = []
     for count in (0, FEW):
         os.environ["FORGE_HOME"] = str(folder / f"home{count}")
@@ -87,7 +87,7 @@ async def turn(folder: Path, rounds: int) -> Row:
 
 
 async def call(what: str, isolation: str, folder: Path, rounds: int) -> Row:
-    """A call through the gate against the same words by bare asyncio, confined alike, in the same rounds."""
+    """Compare a call through the gate with the same command by asyncio, confined alike."""
     home, work = folder / f"home-{isolation}", folder / f"work-{isolation}"
     os.environ["FORGE_HOME"] = str(home)
     work.mkdir()

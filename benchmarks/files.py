@@ -1,4 +1,4 @@
-"""A small file through the gate, against ``open().read()`` in a thread of the same loop."""
+"""Files: reading a small file through the gate, against ``open().read()`` in a thread."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SCRIPT = "turns: [{text: done}]\n"
 
 
 async def cpu_of(action: Callable[[], Awaitable[object]]) -> float:
-    """Seconds of CPU for all calls, one after another."""
+    """Return seconds of CPU for all calls, one after another."""
     began = time.process_time()
     for _ in range(CALLS):
         await action()

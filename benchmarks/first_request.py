@@ -1,4 +1,4 @@
-"""The first request as a ratio: from the start of ``forge run`` to the wire, against the import of the SDK alone."""
+"""The first request: from the start of ``forge run``, against the import of the SDK alone."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def floor(folder: str, environment: dict[str, str]) -> Sample:
 
 
 def first_request(folder: str, environment: dict[str, str]) -> Sample:
-    """Until the whole request has arrived; then the process is ended, so that nothing after it counts."""
+    """Wait for the whole request, then end the process so that nothing later counts."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(60)
         address = {"ANTHROPIC_BASE_URL": f"http://127.0.0.1:{server.getsockname()[1]}"}
@@ -61,7 +61,7 @@ def _receive(line: socket.socket) -> None:
 
 
 def _cpu(process: subprocess.Popen[bytes]) -> float:
-    """Wait for the end of a process; returns what it alone has used."""
+    """Wait for a process to end, and return its own resource usage."""
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     return usage.ru_utime + usage.ru_stime

@@ -1,4 +1,4 @@
-"""The shipped coder at everyday and at harmful lines: how many of them ask, and how long a verdict takes."""
+"""The shipped coder at everyday and harmful lines: how many ask, and the time of a verdict."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FILES = "src/app.py src/util.py tests/test_util.py README.md setup.py package.js
 
 
 def verdicts(folder: Path, lines: Sequence[str]) -> tuple[list[str], float]:
-    """The verdict of ``forge approve`` on each line, and the seconds on the wall."""
+    """Return the verdict of ``forge approve`` on each line, and the wall time in seconds."""
     calls = "".join(
         json.dumps({"tool": "shell", "input": {"command": line}}) + "\n" for line in lines
     )

@@ -1,4 +1,4 @@
-"""An answer of forge guard to a hook, with the resident gate and without it, against ``python -c pass``."""
+"""An answer of forge guard, with and without the resident gate, against ``python -c pass``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RESIDENT, PLAIN = "an answer, resident", "an answer, not resident"
 
 
 def ask(command: list[str], text: bytes, folder: Path, env: dict[str, str]) -> Sample:
-    """Start the program of a hook, and wait for its answer."""
+    """Run the program of a hook, and wait for its answer."""
     began = time.perf_counter()
     process = subprocess.Popen(
         command, cwd=folder, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -80,7 +80,7 @@ def measure(rounds: int) -> list[Row]:
 
 
 def _against_pass(name: str, samples: dict[str, Sample], limit: float | None) -> Row:
-    """Time on the wall, since the resident gate is another process."""
+    """Measure wall time, because the resident gate is another process."""
     mine, floor = samples[name], samples[PASS]
     figures = f"{mine.wall * 1000:.0f} / {floor.wall * 1000:.0f} ms on the wall"
     return Row(f"{name}, x {PASS}", mine.wall / floor.wall, limit, figures)

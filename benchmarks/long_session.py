@@ -1,4 +1,4 @@
-"""A session of 5,000 turns that is kept: what a turn costs at its end against its beginning, in CPU and in memory."""
+"""A session of 5,000 turns: CPU and memory of a turn at its end against one at its beginning."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from forge_cli.record.open import open_session
 TURNS, WINDOW = 5_000, 500
 WORKER = "name: reader\nmodel: script:none\ntoolsets: {filesystem: {}}\n"
 FLAT = 1.3
-"""How much more a turn may take late than early."""
+"""Limit of the ratio of a late turn to an early one."""
 MEMORY = 6.0
 
 
 class Endless:
-    """A model that reads or writes a file in each turn; it notes the CPU and the memory of the process before each."""
+    """A model that reads or writes a file in each turn and notes CPU and memory before it."""
 
     name = "script:none"
     context_window: int | None = None
@@ -58,7 +58,7 @@ class Endless:
 
 
 def resident() -> int:
-    """Bytes of memory that are in use now; where that is unknown, the most that ever were."""
+    """Return the memory in use in bytes; if that is unknown, the peak."""
     try:
         with open("/proc/self/statm", "rb") as file:
             return int(file.read().split()[1]) * resource.getpagesize()
@@ -86,7 +86,7 @@ async def converse(folder: Path, turns: int) -> Endless:
 
 
 def child(turns: int) -> None:
-    """One session in this process; prints seconds of CPU and bytes of memory before each turn."""
+    """Run one session in this process; print CPU seconds and bytes of memory before each turn."""
     with tempfile.TemporaryDirectory() as name:
         os.environ["FORGE_HOME"] = f"{name}/home"
         folder = Path(name, "work")
@@ -105,7 +105,7 @@ def session() -> tuple[list[float], list[int]]:
 
 
 def measure(rounds: int) -> list[Row]:
-    """The least of each window decides, since noise only adds to it."""
+    """Compare the minimum of each window, because noise only adds to it."""
     taken = [session() for _ in range(rounds)]
 
     def cpu_a_turn(start: int) -> float:

@@ -1,4 +1,4 @@
-"""The loop as a ratio: a worker with one trivial tool against a bare loop on the SDK, both against a stand-in API."""
+"""The loop: a worker with one trivial tool against a bare loop on the SDK, with a stand-in API."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from mock_api import mock_api
 from table import Row, main, megabytes, take_turns
 
 LIMITS = {10: 2.0, 200: 1.0, 800: 0.25}
-"""How much CPU a turn may take, as a ratio, by the number of turns."""
+"""Limits of the CPU ratio of a turn, by number of turns."""
 MEMORY = 60.0
-"""MB that a session of 200 turns may need."""
+"""Limit in MB for a session of 200 turns."""
 SYSTEM, MODEL = "You add numbers.", "claude-mock"
 NUMBER = {"type": "integer"}
 SCHEMA = {"type": "object", "properties": {"a": NUMBER, "b": NUMBER}, "required": ["a", "b"]}
@@ -42,7 +42,7 @@ toolsets:
 
 @dataclass(frozen=True)
 class Sample:
-    """One process: milliseconds of CPU a turn, peak memory in MB, milliseconds of gap early and late."""
+    """Figures of one process: CPU milliseconds a turn, peak MB, early and late gaps in milliseconds."""
 
     cpu: float
     memory: float
@@ -52,14 +52,14 @@ class Sample:
 
 @cache
 def certificates() -> ssl.SSLContext:
-    """Read while warming up, as forge does, so that neither loop pays for it in what is counted."""
+    """Import during the warm-up, as forge does, so that neither loop pays for it."""
     import httpx2
 
     return httpx2.create_ssl_context()
 
 
 async def bare(url: str, turns: int) -> None:
-    """The leanest honest loop: raw events of the SDK, plain dictionaries in the history, nothing kept besides."""
+    """Run a minimal loop: raw events of the SDK, plain dictionaries, nothing kept."""
     import anthropic
 
     messages: list[Any] = [{"role": "user", "content": "go"}]
@@ -102,7 +102,7 @@ async def bare(url: str, turns: int) -> None:
 
 
 async def forge(url: str, turns: int) -> None:
-    """A worker at work, with a record that goes nowhere and somebody who listens."""
+    """Run a worker with a record that is not written and one subscriber."""
     from forge_cli.engine.runtime.runtime import WorkerRuntime
     from forge_cli.engine.runtime.wiring import Wiring
     from forge_cli.files.worker import Limits, load_worker
@@ -125,7 +125,7 @@ LOOPS: dict[str, Callable[[str, int], Awaitable[None]]] = {"bare": bare, "forge"
 
 
 async def child(loop: str, url: str, turns: int) -> None:
-    """Warm up, then count the CPU of one conversation."""
+    """Warm up, then measure the CPU of one conversation."""
     await LOOPS[loop](f"{url}/{uuid.uuid4().hex}-3", 3)
     name = f"{uuid.uuid4().hex}-{turns}"
     begin = time.process_time()
@@ -167,7 +167,7 @@ def collect(rounds: int) -> dict[tuple[str, int], list[Sample]]:
 
 
 def measure(rounds: int) -> list[Row]:
-    """The least of each figure decides, since noise only adds to it."""
+    """Compare the minimum of each figure, because noise only adds to it."""
     samples = collect(rounds)
 
     def least(loop: str, turns: int, figure: str) -> float:

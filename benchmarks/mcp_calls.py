@@ -1,4 +1,4 @@
-"""MCP as ratios: a call through the gate against the bare client of the SDK, and five servers against one."""
+"""MCP: a call through the gate against the bare client of the SDK, and five servers against one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from forge_cli.engine.runtime.without_model import opened
 from forge_cli.files.worker import load_worker
 
 CALLS = 20
-"""In one round."""
+"""Number of calls in one round."""
 LIMIT = 1.3
 SERVER = '''
 import time
@@ -33,13 +33,13 @@ server = MCPServer("echo")
 
 @server.tool()
 def echo(text: str) -> str:
-    """Say it back."""
+    """Return the text."""
     return text
 
 
 @server.tool()
 def spent() -> float:
-    """Tell how many seconds of CPU the server has used."""
+    """Return the CPU seconds of the server."""
     return time.process_time()
 
 
@@ -67,7 +67,7 @@ def write_worker(folder: Path, servers: int) -> Path:
 
 
 async def cpu_milliseconds(client: Client, action: Action) -> float:
-    """The CPU time of client and server for one call, since a call waits for both."""
+    """Return the CPU time of client and server for one call, because a call waits for both."""
 
     async def used() -> float:
         told = (await client.call_tool("spent", {})).structured_content or {}
@@ -80,7 +80,7 @@ async def cpu_milliseconds(client: Client, action: Action) -> float:
 
 
 async def call(folder: Path, rounds: int) -> Row:
-    """Both talk to a server of their own; they take turns. CPU is counted: others on the machine change it little."""
+    """Alternate between two clients, each with its own server, and compare their CPU time."""
     async with (
         Client(
             StdioServerParameters(command=sys.executable, args=[str(folder / "server.py")])
@@ -109,7 +109,7 @@ async def call(folder: Path, rounds: int) -> Row:
 
 
 async def start(folder: Path, rounds: int) -> Row:
-    """Until the tools of all are there."""
+    """Wait until the tools of all servers are listed."""
 
     async def begin(servers: int) -> float:
         async def once() -> None:

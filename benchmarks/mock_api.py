@@ -1,4 +1,4 @@
-"""A stand-in for the API in a process of its own: calls one tool turn after turn, and notes when requests come."""
+"""A stand-in for the API, in its own process: it calls one tool each turn and notes request times."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WORDS = ["I ", "add ", "the ", "next ", "two ", "numbers ", "for ", "you."]
 
 @dataclass
 class Conversation:
-    """Requests so far, and the seconds between the end of an answer and the end of the next request."""
+    """Number of requests, and the seconds between an answer and the next request."""
 
     turn: int = 0
     answered: float = 0.0
@@ -75,7 +75,7 @@ def answer(turn: int, last: bool) -> bytes:
 async def serve(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seen: dict[str, Conversation]
 ) -> None:
-    """``POST /NAME-TURNS/v1/messages`` takes the next of TURNS turns; ``GET /NAME-TURNS`` tells the gaps."""
+    """``POST /NAME-TURNS/v1/messages`` takes the next of TURNS turns; ``GET /NAME-TURNS`` returns the gaps."""
     while head := await reader.readuntil(b"\r\n\r\n") if not reader.at_eof() else b"":
         method, path = head.split(b" ", 2)[:2]
         name = path.decode().split("/")[1]
@@ -116,7 +116,7 @@ async def main() -> None:
 
 @contextmanager
 def mock_api() -> Iterator[str]:
-    """The address of a server that lives as long as the context."""
+    """Yield the address of a server that runs as long as the context."""
     process = subprocess.Popen(
         [sys.executable, str(Path(__file__))], stdout=subprocess.PIPE, text=True
     )

@@ -1,4 +1,4 @@
-"""Calls of one turn that only read: eight of 100 ms, from the first start to the last result, in milliseconds."""
+"""Parallel calls: eight reading calls of 100 ms in one turn, from first start to last result."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ toolsets:
 
 
 def through_forge(project: Project, tool: str, count: int = COUNT) -> float:
-    """How long the calls of one turn take, with the record that every session has."""
+    """Return the time of the calls of one turn, with the record of an ordinary session."""
     times: list[float] = []
 
     def note(event: Event) -> None:
@@ -88,7 +88,7 @@ def measure(rounds: int) -> list[Row]:
 
 
 def row(what: str, times: list[float], limit: float | None) -> Row:
-    """The least decides, since noise only adds to it."""
+    """Compare the minimum, because noise only adds to it."""
     return Row(what, min(times), limit, f"median {statistics.median(times):.1f}")
 
 

@@ -1,4 +1,4 @@
-"""Child processes as ratios: a command through forge against the same words by bare asyncio, in the same rounds."""
+"""Child processes: a command through forge against the same command by asyncio."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ STOP = 3.0
 
 
 async def bare(command: Command, folder: Path) -> None:
-    """The least that asyncio needs to run the words and read what they say."""
+    """Run the command with the minimum of asyncio code, and read its output."""
     process = await asyncio.create_subprocess_exec(
         *command.argv,
         stdin=subprocess.DEVNULL,
@@ -64,7 +64,7 @@ async def compare(
     folder: Path,
     rounds: int,
 ) -> Row:
-    """Take turns, so that a noisy minute falls on both alike; the least decides, since noise only adds to it."""
+    """Alternate, so that noise affects both alike, and compare the minimum."""
     floors, mine = [], []
     for _ in range(rounds):
         with wrapped() as command:
@@ -94,7 +94,7 @@ async def shell_true(what: str, wrap: Wrap, folder: Path, rounds: int) -> Row:
 
 
 async def memory(folder: Path) -> Row:
-    """How much the peak of this process grows while a command writes a gigabyte."""
+    """Return how much the peak memory of this process grows while a command writes a gigabyte."""
     before = peak()
     begin = time.perf_counter()
     async with ChildProcesses() as processes:
@@ -113,7 +113,7 @@ def peak() -> float:
 
 
 async def stop(what: str, folder: Path, wrap: Wrap) -> Row:
-    """How long it takes to end processes that do not want to, one of them in a session of its own."""
+    """Return the time to end processes that ignore signals, one of them in its own session."""
     async with ChildProcesses() as processes:
         done = await processes.run(
             bash_argv(STUBBORN), cwd=folder, env=clean_environment(), timeout=0.5, wrap=wrap

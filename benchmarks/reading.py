@@ -1,4 +1,4 @@
-"""A line that only reads as a ratio: held to reading, against the same line confined as any other command."""
+"""A line that is held to reading, against the same line confined as any other command."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from forge_cli.sandbox.worker_processes import WorkerProcesses
 
 LINE = "head -1 a.txt"
 SMALL, LARGE = 1.15, 1.6
-"""The most that a line may take in a small folder, and in one of FILES files, as ratios."""
+"""Limits of the ratios in a small folder and in one of FILES files."""
 TIMES = 5
-"""Lines for one figure: the kernel counts CPU in ticks."""
+"""Lines for one figure, because the kernel counts CPU in ticks."""
 FILES, IN_FOLDER = 10_000, 100
 SETTLED = 0.3
-"""Seconds until a folder counts as one that stays as it is."""
+"""Seconds until forge considers a folder unchanged."""
 PAUSE = 0.05
-"""Seconds before each command, in which the kernel clears away the namespaces of the last one."""
+"""Seconds before each command for the kernel to remove the last namespaces."""
 
 
 def make_tree(folder: Path, files: int) -> None:
-    """Folders of files, with secrets in some of them."""
+    """Make folders of files, with secrets in some of them."""
     folder.mkdir(parents=True)
     (folder / "a.txt").write_text("text\n")
     (folder / ".env").write_text("KEY=1\n")
@@ -42,11 +42,11 @@ def make_tree(folder: Path, files: int) -> None:
 
 
 def quiet(level: str, sentence: str) -> None:
-    """Say nothing of how commands are confined."""
+    """Discard messages about confinement."""
 
 
 async def taken(run: Callable[[], Awaitable[object]], times: int) -> Sample:
-    """One line: the CPU of this process and of those that it started, with all that they do for the kernel."""
+    """Return the CPU of this process and its children for one line, kernel time included."""
     began, since = used(), time.perf_counter()
     for _ in range(times):
         await run()
@@ -56,7 +56,7 @@ async def taken(run: Callable[[], Awaitable[object]], times: int) -> Sample:
 
 
 def used() -> float:
-    """Seconds of CPU until now."""
+    """Return CPU seconds until now."""
     both = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(each.ru_utime + each.ru_stime for each in both)
 

@@ -1,4 +1,4 @@
-"""Redaction as a ratio: texts without a secret, with many, and in pieces, against counting one word in them."""
+"""Redaction: texts without secrets, with many, and in pieces, against counting one word."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def in_pieces(text: str) -> None:
 
 
 def redact(text: str) -> None:
-    """A text that was not seen before: those that were are remembered."""
+    """Return a new text, because redaction remembers earlier ones."""
     REDACTOR.redact_text(f"{next(NUMBERS)} {text}")
 
 

@@ -1,4 +1,4 @@
-"""Searches as ratios to ripgrep, over this repository and over 200,000 files, and what listing those takes."""
+"""Searches against ripgrep, in this repository and in 200,000 files, and listing those files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PATTERNS = {
     "nothing": "no such text" + " anywhere",
 }
 LIMIT = 5.0
-"""Here ripgrep needs tens of milliseconds, and starting Python alone takes as long."""
+"""Limits of the small tree, in which ripgrep is as fast as a start of Python."""
 FOLDERS, FILES = 2_000, 100
 LARGE_ROUNDS = 2
 RARE = {
@@ -38,16 +38,18 @@ RARE = {
     "two words, any case": r"(?i)needle.*words",
     "nothing": "no such text" + " anywhere",
 }
-"""In few lines of the large tree: a search that finds a great many stops early."""
+"""Pattern with few matches in the large tree; a search stops early after many."""
 LARGE_LIMITS: dict[Engine, float] = {"ripgrep": 2.5, "python": 5.0}
-"""Against a walk by ripgrep itself: forge walks for both engines, so that both search the same files, and asks for the
-size of each, so that it can say which ones are too large. Python reads every line of them with plain ``re``, which
-takes 2.4 x where files are slow to open, and 4.4 x where they are not."""
+"""Limits against a walk by ripgrep.
+
+forge walks for both engines, so that both search the same files, and reads the size of each to report files that are
+too large. Python reads every line with plain ``re``: 2.4 x if files are slow to open, else 4.4 x.
+"""
 LISTING_LIMIT, MEMORY = 2.0, 20.0
 
 
 def used() -> float:
-    """Seconds of CPU, of this process and of the engine."""
+    """Return CPU seconds of this process and of the engine."""
     usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
@@ -59,7 +61,7 @@ async def search(sandbox: Sandbox, pattern: str, engine: Engine) -> tuple[Sample
 
 
 async def collect(rounds: int) -> dict[tuple[str, Engine], list[Sample]]:
-    """Take turns, so that a noisy minute falls on both; the first turn only warms up."""
+    """Alternate, so that noise affects both alike; the first round only warms up."""
     sandbox = Sandbox([Zone("repository", ROOT)])
     samples: dict[tuple[str, Engine], list[Sample]] = {}
     for turn in range(rounds + 1):
@@ -82,7 +84,7 @@ def together(samples: list[Sample]) -> Sample:
 
 
 def plant(root: Path) -> None:
-    """The large tree."""
+    """Make the large tree."""
     lines = [
         f"def name_{number}(value):\n    return value + {number}  # some words\n"
         for number in range(50)
@@ -105,7 +107,7 @@ def bare(pattern: str, root: Path) -> Sample:
 
 
 async def search_large(root: Path, rounds: int) -> list[Row]:
-    """All patterns together, each engine against ripgrep as anybody calls it."""
+    """Search all patterns with each engine, and compare with plain ripgrep."""
     sandbox = Sandbox([Zone("tree", root)])
     taken: dict[tuple[str, str], list[Sample]] = {}
     for _ in range(rounds):

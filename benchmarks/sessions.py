@@ -1,4 +1,4 @@
-"""Logs of sessions: a line against a bare one, in CPU and on the disk, a resume, and a look at a great many logs."""
+"""Logs of sessions: writing a line, a long resume, and lists and searches of many logs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ FORGE = str(Path(sys.executable).with_name("forge"))
 
 
 def events(count: int) -> list[Event]:
-    """Turns of one call each, as a worker makes them."""
+    """Return turns of one call each, as a worker makes them."""
     found: list[Event] = [MessageEvent(Message("user", "go"))]
     turn = 0
     while len(found) < count:
@@ -83,7 +83,7 @@ def write(session: str, count: int) -> Path:
 
 
 def bare_write(folder: Path, lines: list[object]) -> None:
-    """The floor: the same lines, dumped and written one by one."""
+    """Dump and write the same lines one by one, as the floor."""
     file = os.open(folder / "floor", os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600)
     for line in lines:
         os.write(file, json.dumps(line).encode() + b"\n")
@@ -91,7 +91,7 @@ def bare_write(folder: Path, lines: list[object]) -> None:
 
 
 def synced_write(folder: Path, name: str, count: int) -> None:
-    """The floor on the disk: the same events to a bare file, and the disk waited for after what is acted upon."""
+    """Write the same events to a bare file and sync where forge does, as the floor on disk."""
     file = os.open(folder / name, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600)
 
     def sink(line: Line) -> None:
@@ -106,7 +106,7 @@ def synced_write(folder: Path, name: str, count: int) -> None:
 
 
 def wall_seconds(action: Callable[[], object]) -> float:
-    """For what waits for the disk."""
+    """Return wall time, for actions that wait for the disk."""
     began = time.perf_counter()
     action()
     return time.perf_counter() - began
@@ -120,13 +120,13 @@ def resume(path: Path) -> None:
 
 
 def bare_read(path: Path) -> None:
-    """The floor: every line parsed."""
+    """Parse every line, as the floor."""
     for line in path.read_bytes().splitlines():
         json.loads(line)
 
 
 def fill(home: Path, count: int, size: int, piece: bytes) -> None:
-    """So many logs of this size; one of them has the needle."""
+    """Make ``count`` logs of this size, one of them with the searched text."""
     folder = home / "sessions"
     folder.mkdir(parents=True)
     for number in range(count):
@@ -148,7 +148,7 @@ def fill(home: Path, count: int, size: int, piece: bytes) -> None:
 
 
 def command_cpu(argv: list[str], environment: Mapping[str, str]) -> float:
-    """Seconds of CPU that a command takes, with all processes that it starts."""
+    """Return the CPU seconds of a command with all of its processes."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(argv, env=environment, capture_output=True, check=False)
     if done.returncode or not done.stdout:
@@ -158,7 +158,7 @@ def command_cpu(argv: list[str], environment: Mapping[str, str]) -> float:
 
 
 def look(piece: bytes, rounds: int) -> list[Row]:
-    """``sessions list`` with few and with many logs, and ``sessions search`` over a gigabyte of them."""
+    """Measure ``sessions list`` with few and many logs, and ``sessions search`` in a gigabyte."""
     if not shutil.which("rg"):
         raise SystemExit("ripgrep is the floor; install it, its command is called rg")
     with tempfile.TemporaryDirectory() as name:

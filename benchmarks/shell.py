@@ -1,4 +1,4 @@
-"""The verdict on a shell line: how long it takes for everyday lines, and whether long ones stay linear."""
+"""The time of a verdict on a shell line, for everyday lines and for very long ones."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ WHOLE: dict[str, Callable[[int], str]] = {
 
 
 def taken(line: str, rounds: int) -> float:
-    """Seconds of CPU for one verdict: the least of a few rounds, since noise only adds to it."""
+    """Return the CPU seconds of one verdict: the minimum of a few rounds."""
     found = []
     for _ in range(rounds):
         begin = time.process_time()
@@ -102,7 +102,7 @@ def taken(line: str, rounds: int) -> float:
 
 
 def everyday(rounds: int) -> float:
-    """Milliseconds for the median line of the test cases."""
+    """Return milliseconds for the median line of the test cases."""
     lines = [json.loads(line)["command"] for line in CASES.read_text().splitlines()]
     short = [line for line in lines if len(line) < 200 and "\0" not in line]
     return 1000 * statistics.median(taken(line, rounds) for line in short)

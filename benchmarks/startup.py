@@ -1,4 +1,4 @@
-"""Start-up as a ratio: every command against a floor that is measured in the same rounds."""
+"""The start of every command, against a floor that is measured in the same rounds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FORGE = str(Path(sys.executable).with_name("forge"))
 WORKER = "examples/calculator/worker.yaml"
 ONE_TURN = "benchmarks/one_turn/worker.yaml"
 WRITER = "examples/note_taker/worker.yaml"
-"""All of its tools are forge's own; those of the other are loaded in a confined child where they are only looked at."""
+"""A worker with tools of forge only; commands that look load tools of the other in a confined child."""
 
 COMMANDS = {
     "python -c pass": [sys.executable, "-c", "pass"],
@@ -41,9 +41,9 @@ COMMANDS = {
     "forge tools list, 100 more distributions": [FORGE, "tools", "list"],
 }
 MORE = {"forge tools list": 0, "forge tools list, 100 more distributions": 100}
-"""The number of distributions without plugins in a folder that is put on the path."""
+"""Number of distributions without plugins on the path."""
 BESIDE_A_CHILD = 4.8
-"""Of a command that loads a worker to confine a child, which loads it again with its code."""
+"""Limit for a command that loads a worker twice, the second time in a confined child."""
 LIMITS: dict[str, tuple[str, float | None]] = {
     "forge --version": ("python -c pass", 1.5),
     "forge --help": ("import typer", 1.1),
@@ -61,7 +61,7 @@ MEMORY_LIMITS = {"forge --help": 25.0}
 
 
 def start(command: list[str], environment: dict[str, str]) -> Sample:
-    """Start one process and wait for it, with the resources of that process alone; its peak is never less than ours."""
+    """Run one process and return its own resource usage; its peak is at least ours."""
     begin = time.perf_counter()
     process = subprocess.Popen(
         command,
@@ -83,7 +83,7 @@ def start(command: list[str], environment: dict[str, str]) -> Sample:
 
 
 def environment(folder: Path, distributions: int | None) -> dict[str, str]:
-    """A home in ``folder``, and on the path so many distributions, where a number is given."""
+    """Make a home in ``folder``, and put ``count`` distributions on the path if given."""
     variables = {**os.environ, "FORGE_HOME": str(folder / "home")}
     variables.pop("PYTHONDONTWRITEBYTECODE", None)
     if distributions is None:

@@ -1,4 +1,4 @@
-"""Helpers of the benchmarks: rounds in which things take turns, and rows of figures, printed as a table or JSON."""
+"""Helpers of the benchmarks: rounds that alternate, and rows of figures as a table or JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Taken = TypeVar("Taken")
 
 @dataclass(frozen=True)
 class Row:
-    """One figure; without a limit it is shown only."""
+    """One figure; without a limit it is only shown."""
 
     what: str
     value: float
@@ -32,7 +32,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Sample:
-    """One go: seconds of CPU, seconds on the wall, and peak memory in MB where it is asked for."""
+    """One run: CPU seconds, wall seconds, and optionally peak memory in MB."""
 
     cpu: float
     wall: float
@@ -42,7 +42,7 @@ class Sample:
 def take_turns(
     actions: Mapping[Key, Callable[[], Taken]], rounds: int, *, warm_up: int = 0
 ) -> dict[Key, list[Taken]]:
-    """Each action once a round, so that a noisy minute falls on all alike; rounds that warm up are not counted."""
+    """Run each action once a round, so that noise affects all alike; warm-up rounds do not count."""
     taken: dict[Key, list[Taken]] = {name: [] for name in actions}
     for turn in range(warm_up + rounds):
         for name, action in actions.items():
@@ -53,7 +53,7 @@ def take_turns(
 
 
 def best(taken: Sequence[Sample]) -> Sample:
-    """The least CPU and memory, since noise only adds to them, and the median wall time to show beside them."""
+    """Return the minimum of CPU and memory, and the median wall time."""
     return Sample(
         min(sample.cpu for sample in taken),
         statistics.median(sample.wall for sample in taken),
@@ -62,7 +62,7 @@ def best(taken: Sequence[Sample]) -> Sample:
 
 
 def ratio(what: str, mine: Sample, floor: Sample, limit: float | None) -> Row:
-    """The CPU of one against the CPU of the other decides."""
+    """Compare the CPU of two actions."""
     figures = (
         f"{mine.cpu * 1000:.0f} / {floor.cpu * 1000:.0f} ms, wall x {mine.wall / floor.wall:.2f}"
     )
@@ -70,24 +70,24 @@ def ratio(what: str, mine: Sample, floor: Sample, limit: float | None) -> Row:
 
 
 def cpu_seconds(action: Callable[[], object]) -> float:
-    """The CPU time of this process for one go."""
+    """Return the CPU time of this process for one run."""
     began = time.process_time()
     action()
     return time.process_time() - began
 
 
 def least_cpu(action: Callable[[], object], rounds: int) -> float:
-    """Seconds of CPU: the least of the rounds, since noise only adds to it."""
+    """Return CPU seconds: the minimum of the rounds."""
     return min(cpu_seconds(action) for _ in range(rounds))
 
 
 def megabytes(usage: resource.struct_rusage) -> float:
-    """The peak of memory, which Linux counts in kilobytes and macOS in bytes."""
+    """Return the peak memory; Linux counts in kilobytes and macOS in bytes."""
     return usage.ru_maxrss / (1024 if sys.platform == "linux" else 1024 * 1024)
 
 
 def report(rows: list[Row], *, as_json: bool) -> int:
-    """Print the rows; 1 when one of them is over its limit."""
+    """Print the rows; return 1 if one is over its limit."""
     if as_json:
         print(json.dumps([{**asdict(row), "ok": row.ok} for row in rows], indent=2))
     else:
@@ -101,7 +101,7 @@ def report(rows: list[Row], *, as_json: bool) -> int:
 
 
 def main(measure: Callable[[int], list[Row]], *, rounds: int, at_least: int = 1) -> None:
-    """Measure and end the process; ``at_least`` so many rounds are needed for figures that mean something."""
+    """Measure and exit; require ``at_least`` rounds for reliable figures."""
     parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__)
     parser.add_argument(
         "--rounds", type=int, default=rounds, help=f"{rounds} unless told, at least {at_least}"

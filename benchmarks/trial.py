@@ -1,4 +1,4 @@
-"""Trials as ratios: a command on copies against the same confined command, and applying against ``cp -a``."""
+"""Trials: a command on copies against the same confined command, and applying against ``cp -a``."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from forge_cli.sandbox.trial.copies import Copies, drop_copies, overlay_problem
 
 FILES, CHANGED, BYTES = 10_000, 1_000, 100_000_000
 TRUE, WRITE, APPLY = 2.5, 2.5, 4.0
-"""The most that a trial of ``true``, 100 MB written, and applying may take, as ratios."""
+"""Limits of the ratios for a trial of ``true``, 100 MB written, and applying."""
 PAUSE = 0.05
-"""Seconds before each command, in which the kernel clears away the namespaces of the last one."""
+"""Seconds before each command for the kernel to remove the last namespaces."""
 MAKE = f"for i in $(seq {CHANGED}); do echo line $i > made/$i; done"
 
 
 class Bench:
-    """A tree of files, and commands in it with and without copies."""
+    """A tree of files, with commands on copies and without."""
 
     def __init__(self, folder: Path, processes: ChildProcesses) -> None:
         self.zone, self.trial = folder / "zone", folder / "trial"
@@ -62,7 +62,7 @@ class Bench:
         )
 
     async def run(self, line: str, wrap: Wrap) -> float:
-        """Milliseconds, with the names that are looked up before every command."""
+        """Return milliseconds, with the names that are looked up before every command."""
         await anyio.sleep(PAUSE)
         begin = time.perf_counter()
         if isinstance(wrap, Copies):

@@ -1,4 +1,4 @@
-"""The browser: 10,000 events to five tabs against writing them to the log, and the page's first byte."""
+"""The browser: 10,000 events to five tabs against writing them to the log, and the first byte."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ for stream in streams:
         pass
 print("done", flush=True)
 """
-"""Somebody in a process of their own who reads all that comes."""
+"""A client process that reads all events."""
 
 
 async def deliver(count: int) -> None:
-    """Record events for a session without a file, and send them to every tab."""
+    """Record events of a session without a file, and send them to every tab."""
     view = SessionView(SessionDrawing("bench"))
     view.drawing.set_live(True)
 
     async def beside(view: SessionView) -> None:
-        """No other process adds to the session."""
+        """Do nothing, because no other process adds to the session."""
 
     async def app(scope: object, receive: object, send: object) -> None:
         await TabStream(view, 0, beside)(scope, receive, send)
@@ -84,7 +84,7 @@ def measured(action: Callable[[], object]) -> Sample:
 
 
 def first_byte(home: str) -> Sample:
-    """From the start of the process to the first byte of the page, with the CPU of that process alone."""
+    """Return the time to the first byte of the page, with the CPU of the server process."""
     environment = {**os.environ, "FORGE_HOME": home, "CI": "1"}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     began = time.perf_counter()
